@@ -1,0 +1,193 @@
+//! Object ids and names.
+//!
+//! An object is known by 20 bytes. A name (a namespace and a text) is mapped to an id by hashing, so
+//! looking a name up needs no table and no message: every process computes the same id.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{NAME_BYTES_MAX, NAMESPACE_BYTES_MAX};
+
+/// Bytes in an object id.
+pub const OBJECT_ID_BYTES: usize = 20;
+
+/// The 20-byte id of an object, chosen by its creator.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ObjectId([u8; OBJECT_ID_BYTES]);
+
+impl ObjectId {
+    /// The id with exactly these bytes.
+    pub const fn new(bytes: [u8; OBJECT_ID_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// The id in `bytes`, or `None` unless there are exactly 20.
+    pub fn from_slice(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
+    /// The id that `name` stands for: the first 20 bytes of a keyed BLAKE3 of namespace and text.
+    pub fn from_name(name: &Name) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("plasmon 2026 name to object id v1");
+        hasher.update(&(name.namespace.len() as u64).to_le_bytes());
+        hasher.update(name.namespace.as_bytes());
+        hasher.update(name.text.as_bytes());
+        let mut bytes = [0; OBJECT_ID_BYTES];
+        bytes.copy_from_slice(&hasher.finalize().as_bytes()[..OBJECT_ID_BYTES]);
+        Self(bytes)
+    }
+
+    /// The bytes of the id.
+    pub const fn as_bytes(&self) -> &[u8; OBJECT_ID_BYTES] {
+        &self.0
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ObjectId({self})")
+    }
+}
+
+/// Why a text is not an object id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an object id is written as 40 hexadecimal digits, found {found} characters")]
+pub struct NotAnId {
+    /// How many characters the text has.
+    pub found: usize,
+}
+
+impl FromStr for ObjectId {
+    type Err = NotAnId;
+
+    fn from_str(text: &str) -> Result<Self, NotAnId> {
+        let wrong = NotAnId { found: text.chars().count() };
+        if text.len() != 2 * OBJECT_ID_BYTES || !text.is_ascii() {
+            return Err(wrong);
+        }
+        let mut bytes = [0; OBJECT_ID_BYTES];
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| wrong)?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| wrong)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// A human name of an object: a text within a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Name {
+    /// The namespace; the empty text is the default one.
+    pub namespace: String,
+    /// The text, not empty.
+    pub text: String,
+}
+
+/// Why a pair of texts is not a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadName {
+    /// The text is empty.
+    #[error("a name has at least one character")]
+    Empty,
+    /// The namespace or the text is too long.
+    #[error("a {part} has at most {limit} bytes, found {found}")]
+    TooLong {
+        /// `"name"` or `"namespace"`.
+        part: &'static str,
+        /// The limit in bytes.
+        limit: usize,
+        /// The bytes found.
+        found: usize,
+    },
+    /// A control character.
+    #[error("a name holds no control characters")]
+    Control,
+}
+
+impl Name {
+    /// A checked name.
+    pub fn new(namespace: impl Into<String>, text: impl Into<String>) -> Result<Self, BadName> {
+        let name = Self { namespace: namespace.into(), text: text.into() };
+        name.check()?;
+        Ok(name)
+    }
+
+    /// Whether the name keeps the rules; names that arrive from a peer are checked with this.
+    pub fn check(&self) -> Result<(), BadName> {
+        let lengths = [
+            ("namespace", self.namespace.len(), NAMESPACE_BYTES_MAX),
+            ("name", self.text.len(), NAME_BYTES_MAX),
+        ];
+        if self.text.is_empty() {
+            return Err(BadName::Empty);
+        }
+        for (part, found, limit) in lengths {
+            if found > limit {
+                return Err(BadName::TooLong { part, limit, found });
+            }
+        }
+        if self.namespace.chars().chain(self.text.chars()).any(char::is_control) {
+            return Err(BadName::Control);
+        }
+        Ok(())
+    }
+
+    /// The id that this name stands for.
+    pub fn id(&self) -> ObjectId {
+        ObjectId::from_name(self)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            f.write_str(&self.text)
+        } else {
+            write!(f, "{}:{}", self.namespace, self.text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_survives_its_text() {
+        let id = ObjectId::new(std::array::from_fn(|i| (i * 13) as u8));
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!("12".parse::<ObjectId>(), Err(NotAnId { found: 2 }));
+        assert!("zz".repeat(20).parse::<ObjectId>().is_err());
+        assert!("é".repeat(20).parse::<ObjectId>().is_err());
+    }
+
+    #[test]
+    fn a_name_is_one_id_and_the_border_between_namespace_and_text_counts() {
+        let id = |ns: &str, text: &str| Name::new(ns, text).unwrap().id();
+        assert_eq!(id("a", "b"), id("a", "b"));
+        assert_ne!(id("a", "bc"), id("ab", "c"));
+        // The mapping is a format: other processes and later versions must agree.
+        assert_eq!(id("", "prices").to_string(), "c5e0d09f7f2df657c6e808cf8d163c54896c9b2c");
+    }
+
+    #[test]
+    fn names_at_and_past_their_limits() {
+        assert!(Name::new("", "x".repeat(NAME_BYTES_MAX)).is_ok());
+        assert!(matches!(
+            Name::new("", "x".repeat(NAME_BYTES_MAX + 1)),
+            Err(BadName::TooLong { part: "name", .. })
+        ));
+        assert!(Name::new("n".repeat(NAMESPACE_BYTES_MAX), "x").is_ok());
+        assert!(Name::new("n".repeat(NAMESPACE_BYTES_MAX + 1), "x").is_err());
+        assert_eq!(Name::new("", ""), Err(BadName::Empty));
+        assert_eq!(Name::new("", "a\nb"), Err(BadName::Control));
+    }
+}

@@ -1,0 +1,27 @@
+//! What every part of Plasmon agrees on, declared once and free of input and output.
+//!
+//! * [`id`]: object ids, names and the rule that maps a name to an id.
+//! * [`code`]: the error codes, the same numbers in every language.
+//! * [`limits`]: the limit of everything that a peer could make large.
+//! * [`object`]: attributes, states and descriptions of objects.
+//! * [`message`]: what clients and the daemon say to each other on the socket.
+//! * [`ring`]: the records of the rings in shared memory.
+//! * [`frame`]: how a message becomes bytes and back; hostile bytes end in an error.
+//! * [`settings`]: every setting of the daemon with its default, unit and text.
+//!
+//! Deliberately absent: sockets, clocks, randomness, threads.
+
+#![forbid(unsafe_code)]
+
+pub mod code;
+pub mod frame;
+pub mod id;
+pub mod limits;
+pub mod message;
+pub mod object;
+pub mod ring;
+pub mod settings;
+
+pub use code::Code;
+pub use id::{Name, ObjectId};
+pub use object::{Attributes, ObjectState, Policy};

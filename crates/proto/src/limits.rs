@@ -1,0 +1,79 @@
+//! The limit of everything that somebody could make large, each with its reason.
+
+/// Bytes in one message on the control socket. A SEQPACKET message is one skb, so this must stay
+/// well below the kernel's default send buffer (208 KiB).
+pub const FRAME_BYTES_MAX: usize = 64 * 1024;
+
+/// Descriptors in one message. The kernel allows 253; a small number keeps a client with few free
+/// descriptors working.
+pub const FRAME_FDS_MAX: usize = 16;
+
+/// Ids in one request, so that a request and its reply fit a frame.
+pub const REQUEST_IDS_MAX: usize = 1024;
+
+/// Objects in one page of a listing; descriptions with the longest names still fit a frame.
+pub const LIST_PAGE_MAX: usize = 128;
+
+/// Requests of one client that may wait in the daemon at once.
+pub const WAITS_PER_CLIENT_MAX: usize = 1024;
+
+/// Clients of one daemon.
+pub const CLIENTS_MAX: usize = 4096;
+
+/// Bytes of the text of a name.
+pub const NAME_BYTES_MAX: usize = 256;
+
+/// Bytes of a namespace.
+pub const NAMESPACE_BYTES_MAX: usize = 64;
+
+/// Bytes of a client's name for itself.
+pub const CLIENT_NAME_BYTES_MAX: usize = 64;
+
+/// Members of one composite object, and so of one request to make one.
+pub const MEMBERS_MAX: usize = 1024;
+
+/// Bytes of an object's data: what a descriptor offset can hold with room to add.
+pub const OBJECT_BYTES_MAX: u64 = 1 << 46;
+
+/// Bytes of an object's metadata.
+pub const METADATA_BYTES_MAX: u64 = 1 << 31;
+
+/// Bytes of the encoded attributes that lie behind an object's metadata.
+pub const ATTRIBUTES_BYTES_MAX: usize = 32 * 1024 - 1;
+
+/// Every object starts at a multiple of this.
+pub const OBJECT_ALIGN: u64 = 64;
+
+/// An object of at least this many bytes gets an extent of exactly its size; a smaller one is
+/// carved from a leased range by its writer.
+pub const LARGE_OBJECT_BYTES: u64 = 16 << 20;
+
+/// Bytes of one extent that small objects are carved from (less when the capacity is small).
+pub const ARENA_EXTENT_BYTES: u64 = 64 << 20;
+
+/// The most that one lease grants beyond the object that asked for it.
+pub const LEASE_BYTES_MAX: u64 = 32 << 20;
+
+/// Extents that may exist at once: the index part of an extent's number has 20 bits.
+pub const EXTENTS_MAX: usize = 1 << 20;
+
+/// Pins that one client may hold, which is how many entries its ledger has.
+pub const PINS_PER_CLIENT_MAX: usize = 1 << 20;
+
+/// Records in a client's submission ring.
+pub const SUBMISSIONS: usize = 4096;
+
+/// Records in a client's completion ring.
+pub const COMPLETIONS: usize = 256;
+
+/// Recently read records that a client reports to the daemon's eviction clock.
+pub const TOUCHES: usize = 1024;
+
+/// Notifications that wait for one slow subscriber before it is told that it lost some.
+pub const NOTIFICATIONS_QUEUED_MAX: usize = 1 << 18;
+
+/// Objects whose end (deleted, evicted, creator died) is still told after they are gone.
+pub const OBITUARIES_MAX: usize = 1 << 14;
+
+/// Settings that a file, the environment and flags may give in all.
+pub const SETTINGS_MAX: usize = 60;

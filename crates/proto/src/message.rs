@@ -1,0 +1,481 @@
+//! What clients and the daemon say to each other on the control socket.
+//!
+//! The socket is SEQPACKET: one message is one [`crate::frame`]. A client numbers its requests; the
+//! daemon answers each with one [`Reply`] of the same number, in any order, and may push
+//! [`Push`] messages at any time. Nothing here is on the hot path: sealed objects are found through
+//! the shared index and announced through the rings ([`crate::ring`]).
+//!
+//! Descriptors travel beside a message in the order that its documentation gives.
+
+use serde::{Deserialize, Serialize};
+
+use crate::code::Code;
+use crate::id::ObjectId;
+use crate::object::{Level, ObjectInfo, ObjectState, Sizes, Traits};
+
+/// The version that both sides must share.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// The number of an extent: 20 bits of index, which are used again, below 12 bits of generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ExtentId(pub u32);
+
+impl ExtentId {
+    /// Bits of the index part.
+    pub const INDEX_BITS: u32 = 20;
+
+    /// The extent with this index and generation (of which the low 12 bits count).
+    pub const fn new(index: u32, generation: u32) -> Self {
+        Self((generation << Self::INDEX_BITS) | (index & ((1 << Self::INDEX_BITS) - 1)))
+    }
+
+    /// The index part, below [`crate::limits::EXTENTS_MAX`].
+    pub const fn index(self) -> usize {
+        (self.0 & ((1 << Self::INDEX_BITS) - 1)) as usize
+    }
+
+    /// The generation part, 12 bits.
+    pub const fn generation(self) -> u32 {
+        self.0 >> Self::INDEX_BITS
+    }
+}
+
+/// A range of bytes in an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Range {
+    /// The extent.
+    pub extent: ExtentId,
+    /// Where the range starts, a multiple of [`crate::limits::OBJECT_ALIGN`].
+    pub offset: u64,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+/// What a client may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Access {
+    /// Everything.
+    ReadWrite,
+    /// Get, wait, list and subscribe.
+    ReadOnly,
+}
+
+/// The first message of a client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`PROTOCOL_VERSION`] of the client.
+    pub version: u32,
+    /// The client's name for itself, for listings.
+    pub name: String,
+    /// Whether it wants a channel (ring and ledger). Without one it works by the socket alone.
+    pub channel: bool,
+    /// What it held before its connection broke.
+    pub resume: Option<Resume>,
+}
+
+/// What a reconnecting client held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    /// The token of its earlier [`Welcome`].
+    pub token: u64,
+    /// Ranges leased to it that it still carves objects from.
+    pub leases: Vec<Range>,
+    /// Objects that it is creating.
+    pub creating: Vec<Creating>,
+}
+
+/// An object under construction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Creating {
+    /// The id.
+    pub id: ObjectId,
+    /// The sizes of its parts.
+    pub sizes: Sizes,
+    /// Policy, tag, ownership.
+    pub traits: Traits,
+    /// Where its bytes go.
+    pub range: Range,
+    /// Whether the kernel must refuse every write once it is sealed.
+    pub strict: bool,
+}
+
+/// A request of a client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Introduces the client; must be the first message, once. Answer: [`Reply::Welcome`].
+    Hello(Hello),
+    /// The current index table. Answer: [`Reply::Index`] with its read-only descriptor.
+    Index,
+    /// Descriptors of extents, at most [`crate::limits::FRAME_FDS_MAX`]. Answer: [`Reply::Extents`].
+    Extents {
+        /// Which.
+        extents: Vec<ExtentId>,
+        /// For writing, which only the extent's present writer gets.
+        write: bool,
+    },
+    /// A range to carve small objects from. Answer: [`Reply::Lease`] with a writable descriptor.
+    Lease {
+        /// The least that helps.
+        bytes_min: u64,
+        /// What would be best.
+        bytes_wanted: u64,
+    },
+    /// Reserves an id and memory for it. Answer: [`Reply::Created`] with a writable descriptor.
+    Create {
+        /// The id.
+        id: ObjectId,
+        /// The sizes of its parts.
+        sizes: Sizes,
+        /// Policy, tag, ownership.
+        traits: Traits,
+        /// Whether the kernel must refuse every write once it is sealed.
+        strict: bool,
+    },
+    /// Makes an object that this client creates immutable and visible. Answer: [`Reply::Done`].
+    Seal {
+        /// The id.
+        id: ObjectId,
+    },
+    /// Gives up an object that this client creates. Answer: [`Reply::Done`].
+    Abort {
+        /// The id.
+        id: ObjectId,
+    },
+    /// Deletes objects; what is in use disappears from sight now and from memory when the last pin
+    /// goes. Answer: [`Reply::Outcomes`].
+    Delete {
+        /// Which.
+        ids: Vec<ObjectId>,
+    },
+    /// Pins and locates objects for a client without a channel. Answer: [`Reply::Located`].
+    Get {
+        /// Which.
+        ids: Vec<ObjectId>,
+    },
+    /// Drops pins of a client without a channel. Answer: [`Reply::Done`].
+    Release {
+        /// The serials of [`Location`]s, once for each get.
+        serials: Vec<u64>,
+    },
+    /// Waits until `count` of the objects are readable or their fate is known. Spilled ones are
+    /// brought back. Answer: [`Reply::States`], one state for each id.
+    Wait {
+        /// Which.
+        ids: Vec<ObjectId>,
+        /// How many must be ready; 0 means all.
+        count: u32,
+        /// For how long; `None` means for ever, 0 asks only.
+        timeout_ms: Option<u64>,
+        /// Go on waiting for objects that were deleted or evicted, or whose creator died.
+        beyond_end: bool,
+    },
+    /// Ends a wait of this client early; the wait is answered. Answer: [`Reply::Done`].
+    Cancel {
+        /// The number of the request to end.
+        request: u64,
+    },
+    /// Where objects are in their life. Answer: [`Reply::States`].
+    States {
+        /// Which.
+        ids: Vec<ObjectId>,
+    },
+    /// A description of one object. Answer: [`Reply::Info`].
+    Stat {
+        /// Which.
+        id: ObjectId,
+    },
+    /// One page of the objects. Answer: [`Reply::Page`].
+    List {
+        /// Which objects.
+        filter: Filter,
+        /// Where the page before ended.
+        cursor: u64,
+        /// How many at most, itself at most [`crate::limits::LIST_PAGE_MAX`].
+        limit: u32,
+    },
+    /// Evicts objects with policy cache, least recently used first. Answer: [`Reply::Evicted`].
+    Evict {
+        /// How many bytes to free at least.
+        bytes: u64,
+    },
+    /// Marks objects as recently used. Answer: [`Reply::Done`].
+    Touch {
+        /// Which.
+        ids: Vec<ObjectId>,
+    },
+    /// Starts notifications, as [`Push::Notices`]. Answer: [`Reply::Done`].
+    Subscribe {
+        /// About which objects.
+        filter: Filter,
+    },
+    /// Ends notifications. Answer: [`Reply::Done`].
+    Unsubscribe,
+    /// The figures of the store. Answer: [`Reply::Status`].
+    Status,
+    /// One page of the connected clients. Answer: [`Reply::Clients`].
+    Clients {
+        /// How many clients to skip.
+        skip: u32,
+    },
+    /// Sets this client's own limit of owned bytes, 0 for none. Answer: [`Reply::Done`].
+    Quota {
+        /// The limit.
+        bytes: u64,
+    },
+    /// Answers when every earlier record of this client's ring was applied. Answer: [`Reply::Done`].
+    Sync,
+    /// Stops the daemon; for the owner of the store. Answer: [`Reply::Done`].
+    Shutdown,
+}
+
+/// Which objects a listing or a subscription is about; an empty filter means all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filter {
+    /// Only objects named in this namespace.
+    pub namespace: Option<String>,
+    /// Only objects whose name's text starts so.
+    pub prefix: Option<String>,
+}
+
+/// The daemon's answer to a [`Hello`].
+///
+/// Descriptors: the control page (read-only), the index table (read-only), and for a client with a
+/// channel the channel (read-write) and the doorbell (an eventfd).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// The client's number while it is connected.
+    pub client: u32,
+    /// What it resumes with after a broken connection.
+    pub token: u64,
+    /// How often the store's daemon was started.
+    pub epoch: u64,
+    /// Whether the channel is the one of [`Resume`], with its pins and records.
+    pub resumed: bool,
+    /// Whether a channel was given.
+    pub channel: bool,
+    /// What the client may do.
+    pub access: Access,
+    /// How sealed objects are protected.
+    pub level: Level,
+    /// The store's capacity in bytes.
+    pub capacity_bytes: u64,
+    /// The index table sent along.
+    pub index: IndexTable,
+}
+
+/// An index table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexTable {
+    /// Its number, as the control page names the current one.
+    pub number: u64,
+    /// How many slots it has.
+    pub slots: u64,
+}
+
+/// Where a pinned object's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Location {
+    /// The number of this incarnation of the object.
+    pub serial: u64,
+    /// Where.
+    pub range: Range,
+    /// The sizes of its parts.
+    pub sizes: Sizes,
+    /// Policy, tag, ownership.
+    pub traits: Traits,
+}
+
+/// A failed request: the code and its facts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What went wrong.
+    pub code: Code,
+    /// With which object.
+    pub id: Option<ObjectId>,
+    /// What was asked for, in the unit of the matter (bytes, count), or 0.
+    pub wanted: u64,
+    /// What was there, in the same unit, or 0.
+    pub found: u64,
+    /// More, for a person.
+    pub detail: String,
+}
+
+impl Failure {
+    /// A failure that has only a code.
+    pub fn of(code: Code) -> Self {
+        Self { code, id: None, wanted: 0, found: 0, detail: String::new() }
+    }
+
+    /// The same failure, naming the object.
+    #[must_use]
+    pub fn with_id(mut self, id: ObjectId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// The same failure with its two quantities.
+    #[must_use]
+    pub fn with_amounts(mut self, wanted: u64, found: u64) -> Self {
+        (self.wanted, self.found) = (wanted, found);
+        self
+    }
+
+    /// The same failure with words for a person.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = detail.into();
+        self
+    }
+}
+
+/// The daemon's answer to one request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// To hello.
+    Welcome(Welcome),
+    /// It is done.
+    Done,
+    /// It failed.
+    Failed(Failure),
+    /// The current index table, with its read-only descriptor.
+    Index(IndexTable),
+    /// The sizes of the extents asked for, `None` for one that is gone. Descriptors: one for each
+    /// extent that is there, in the same order.
+    Extents(Vec<Option<u64>>),
+    /// A leased range. Descriptor: its extent, writable.
+    Lease(Granted),
+    /// The memory of a new object. Descriptor: its extent, writable.
+    Created(Granted),
+    /// One code for each id of a delete, `None` for success.
+    Outcomes(Vec<Option<Code>>),
+    /// One location for each id of a get, or why there is none.
+    Located(Vec<Result<Location, ObjectState>>),
+    /// One state for each id.
+    States(Vec<ObjectState>),
+    /// A description, `None` when nothing is known under the id.
+    Info(Option<ObjectInfo>),
+    /// A page of descriptions and where the next page starts, `None` at the end.
+    Page(Vec<ObjectInfo>, Option<u64>),
+    /// What an eviction freed.
+    Evicted {
+        /// Bytes of data and metadata.
+        bytes: u64,
+        /// Objects.
+        objects: u64,
+    },
+    /// The figures of the store.
+    Status(Box<Status>),
+    /// Connected clients.
+    Clients(Vec<ClientInfo>),
+}
+
+/// Granted memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Granted {
+    /// The range.
+    pub range: Range,
+    /// The size of the whole extent.
+    pub extent_bytes: u64,
+    /// Whether its pages are known to be in memory already.
+    pub warm: bool,
+}
+
+/// A message that the daemon sends unasked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Push {
+    /// What happened to objects, in order.
+    Notices(Vec<Notice>),
+    /// The subscriber was too slow and this many notices were dropped at this point.
+    NoticesLost(u64),
+}
+
+/// One event in an object's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// The object.
+    pub id: ObjectId,
+    /// The state that it entered: sealed, deleted, evicted, spilled.
+    pub state: ObjectState,
+    /// Bytes of its data.
+    pub data_bytes: u64,
+    /// Bytes of its metadata.
+    pub metadata_bytes: u64,
+}
+
+/// The figures of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of the daemon.
+    pub version: String,
+    /// Its process id.
+    pub pid: u32,
+    /// Its keeper's process id, 0 without one.
+    pub keeper_pid: u32,
+    /// How often the store's daemon was started.
+    pub epoch: u64,
+    /// Milliseconds since this daemon was started.
+    pub uptime_ms: u64,
+    /// The protection of sealed objects: [`Level::key`].
+    pub level: String,
+    /// Capacity in bytes.
+    pub capacity_bytes: u64,
+    /// Bytes of objects in memory, sealed and being created, with their padding.
+    pub used_bytes: u64,
+    /// Bytes leased to writers and not yet used.
+    pub leased_bytes: u64,
+    /// Bytes that are in memory and free.
+    pub warm_bytes: u64,
+    /// Bytes of objects in the spill tier.
+    pub spilled_bytes: u64,
+    /// Sealed objects in memory.
+    pub objects: u64,
+    /// Objects being created.
+    pub creating: u64,
+    /// Objects in the spill tier.
+    pub spilled: u64,
+    /// Deleted objects whose memory waits for its last reader.
+    pub lingering: u64,
+    /// Extents.
+    pub extents: u64,
+    /// Slots of the index table.
+    pub index_slots: u64,
+    /// Connected clients.
+    pub clients: u64,
+    /// Waiting requests.
+    pub waits: u64,
+    /// Objects ever sealed.
+    pub sealed_total: u64,
+    /// Objects ever deleted.
+    pub deleted_total: u64,
+    /// Objects ever evicted.
+    pub evicted_total: u64,
+    /// Objects ever spilled.
+    pub spilled_total: u64,
+    /// Objects ever brought back from the spill tier.
+    pub restored_total: u64,
+    /// Clients that were disconnected for breaking the protocol.
+    pub expelled_total: u64,
+}
+
+/// A connected client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientInfo {
+    /// Its number.
+    pub client: u32,
+    /// Its name for itself.
+    pub name: String,
+    /// Its process.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// What it may do.
+    pub access: Access,
+    /// Pins that it holds.
+    pub pins: u32,
+    /// Bytes of objects that it created and that are still there, and of its leases.
+    pub owned_bytes: u64,
+    /// Its quota, 0 for none.
+    pub quota_bytes: u64,
+    /// Whether it is subscribed.
+    pub subscribed: bool,
+}

@@ -1,0 +1,258 @@
+//! Every setting of the daemon, declared once.
+//!
+//! The table makes the typed [`Settings`], the keys of the TOML file, the environment variables
+//! (`PLASMON_` and the key in capitals), the flags (`--` and the key with dashes) and the reference
+//! page `docs/settings.md`. Later sources win: defaults, file, environment, flags.
+
+use std::fmt;
+
+/// How a setting's value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A path or another text.
+    Text,
+    /// A number of bytes; `k`, `m`, `g` and `t` multiply by powers of 1024.
+    Bytes,
+    /// A whole number.
+    Number,
+    /// `true` or `false`.
+    Switch,
+    /// Texts with commas between.
+    List,
+}
+
+/// The declaration of one setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// The key, with its unit last.
+    pub key: &'static str,
+    /// How its value is written.
+    pub kind: Kind,
+    /// The default, as it would be written.
+    pub default: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+/// A value that a setting cannot take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadSetting {
+    /// There is no such key.
+    #[error("there is no setting \"{key}\"")]
+    Unknown {
+        /// The key given.
+        key: String,
+    },
+    /// The value does not parse.
+    #[error("\"{value}\" is no value for \"{key}\", which takes {wanted}")]
+    Value {
+        /// The key given.
+        key: &'static str,
+        /// The value given.
+        value: String,
+        /// What it takes.
+        wanted: &'static str,
+    },
+}
+
+/// Parses the text of one kind of value.
+trait Parse: Sized {
+    const KIND: Kind;
+    const WANTED: &'static str;
+    fn parse(text: &str) -> Option<Self>;
+}
+
+impl Parse for String {
+    const KIND: Kind = Kind::Text;
+    const WANTED: &'static str = "a text";
+    fn parse(text: &str) -> Option<Self> {
+        Some(text.to_owned())
+    }
+}
+
+impl Parse for u32 {
+    const KIND: Kind = Kind::Number;
+    const WANTED: &'static str = "a whole number";
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
+impl Parse for bool {
+    const KIND: Kind = Kind::Switch;
+    const WANTED: &'static str = "true or false";
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bytes(pub u64);
+
+impl Parse for Bytes {
+    const KIND: Kind = Kind::Bytes;
+    const WANTED: &'static str = "bytes, such as 1048576, 512m or 4g";
+    fn parse(text: &str) -> Option<Self> {
+        parse_bytes(text).map(Self)
+    }
+}
+
+impl Parse for Vec<String> {
+    const KIND: Kind = Kind::List;
+    const WANTED: &'static str = "texts with commas between";
+    fn parse(text: &str) -> Option<Self> {
+        Some(text.split(',').map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned).collect())
+    }
+}
+
+/// Reads a number of bytes with an optional suffix `k`, `m`, `g` or `t` (and `b` or `ib` after it).
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, suffix) = text.split_at(end);
+    let shift = match suffix.trim().trim_end_matches("ib").trim_end_matches('b') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+macro_rules! settings {
+    ($($(#[doc = $doc:literal])+ $key:ident: $kind:ty = $default:literal;)+) => {
+        /// The settings of a daemon, with defaults for what nobody set.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Settings {
+            $($(#[doc = $doc])+ pub $key: $kind,)+
+        }
+
+        /// Every setting, in the order of the reference page.
+        pub const SETTINGS: &[Setting] = &[
+            $(Setting {
+                key: stringify!($key),
+                kind: <$kind as Parse>::KIND,
+                default: $default,
+                doc: concat!($($doc, "\n"),+),
+            },)+
+        ];
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self { $($key: <$kind as Parse>::parse($default).expect("a default parses"),)+ }
+            }
+        }
+
+        impl Settings {
+            /// Sets one setting from its text.
+            pub fn set(&mut self, key: &str, value: &str) -> Result<(), BadSetting> {
+                match key {
+                    $(stringify!($key) => {
+                        self.$key = <$kind as Parse>::parse(value).ok_or(BadSetting::Value {
+                            key: stringify!($key),
+                            value: value.to_owned(),
+                            wanted: <$kind as Parse>::WANTED,
+                        })?;
+                        Ok(())
+                    })+
+                    _ => Err(BadSetting::Unknown { key: key.to_owned() }),
+                }
+            }
+        }
+    };
+}
+
+settings! {
+    /// The socket that clients connect to. Empty: `plasmon/store.sock` in the user's runtime
+    /// directory (`XDG_RUNTIME_DIR`, or a directory of this user under the temporary one).
+    socket: String = "";
+    /// The mode of the socket, in octal.
+    socket_mode: String = "0600";
+    /// How many bytes of objects the store holds. 0: half of the machine's memory.
+    capacity_bytes: Bytes = "0";
+    /// Where objects go that do not fit the memory. Empty: nowhere.
+    spill_dir: String = "";
+    /// How many bytes may be spilled. 0: as many as the file system takes.
+    spill_bytes_max: Bytes = "0";
+    /// Users besides the owner that may connect, as `uid:rw` or `uid:ro`. With any, the level is at
+    /// least `leased`.
+    admit: Vec<String> = "";
+    /// How sealed objects are protected: `shared`, `leased` or `strict`. Empty: `shared`, and
+    /// `leased` as soon as another user is admitted.
+    level: String = "";
+    /// Whether the daemon ends after its last client has gone.
+    end_with_last_client: bool = "false";
+    /// How long it waits for a new client then, and for the first one, in milliseconds.
+    linger_ms: u32 = "2000";
+    /// Whether a keeper process holds the memory, so that sealed objects outlive the daemon.
+    keeper: bool = "true";
+    /// How many bytes of free memory stay warm at most. 0: an eighth of the capacity.
+    warm_bytes_max: Bytes = "0";
+    /// How many bytes a background thread faults in ahead of the first writers.
+    prefault_bytes: Bytes = "0";
+    /// Whether idle free memory is collapsed into huge pages in the background.
+    collapse: bool = "false";
+    /// The most bytes that one client may own, unless it sets its own quota. 0: no limit.
+    client_quota_bytes: Bytes = "0";
+    /// How long the daemon polls its rings after work before it sleeps, in microseconds.
+    spin_us: u32 = "20";
+    /// How much the daemon logs to its standard error: `error`, `warn`, `info`, `debug`, `trace`.
+    log: String = "warn";
+}
+
+/// Two texts that tell a person and a parser what a setting takes.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => String::WANTED,
+            Self::Bytes => Bytes::WANTED,
+            Self::Number => u32::WANTED,
+            Self::Switch => bool::WANTED,
+            Self::List => Vec::<String>::WANTED,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::SETTINGS_MAX;
+
+    #[test]
+    fn defaults_parse_and_are_few() {
+        let mut settings = Settings::default();
+        assert!(SETTINGS.len() <= SETTINGS_MAX);
+        for setting in SETTINGS {
+            assert_eq!(settings.set(setting.key, setting.default), Ok(()));
+            assert!(!setting.doc.trim().is_empty());
+        }
+        assert_eq!(settings, Settings::default());
+    }
+
+    #[test]
+    fn wrong_keys_and_values_are_named() {
+        let mut settings = Settings::default();
+        assert_eq!(
+            settings.set("capacity", "1"),
+            Err(BadSetting::Unknown { key: "capacity".to_owned() })
+        );
+        for (key, value) in
+            [("capacity_bytes", "many"), ("keeper", "yes"), ("spin_us", "-1"), ("linger_ms", "")]
+        {
+            assert!(matches!(settings.set(key, value), Err(BadSetting::Value { .. })), "{key}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_read_with_their_suffixes() {
+        for (text, bytes) in [("0", 0), ("10000", 10_000), ("4k", 4096), ("2 GiB", 2 << 30)] {
+            assert_eq!(parse_bytes(text), Some(bytes), "{text}");
+        }
+        for text in ["", "k", "1x", "-1", "99999999999999999999", "18446744073709551615k"] {
+            assert_eq!(parse_bytes(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What a store asks the daemon to do.
+
+use plasmon_proto::ObjectId;
+use plasmon_proto::message::{ExtentId, Granted, Notice, Range, Reply};
+use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::ring::Completion;
+use plasmon_proto::Attributes;
+
+use crate::event::{ClientNo, Ticket};
+
+/// One effect. Effects are carried out in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Answer a request.
+    Reply(ClientNo, u64, Reply),
+    /// Answer a `Lease` request, with the extent's writable descriptor.
+    Lease(ClientNo, u64, Granted),
+    /// Answer a `Create` request, with the extent's writable descriptor.
+    Created(ClientNo, u64, Granted),
+    /// Put a record into a client's completion ring.
+    Complete(ClientNo, Completion),
+    /// Tell a subscriber, in order with its other notices.
+    Notify(ClientNo, Notice),
+    /// Have memory ready: make the extent first if it is new, then allocate the range. The daemon
+    /// answers with [`crate::event::Event::Reserved`].
+    Reserve {
+        /// Names the work.
+        ticket: Ticket,
+        /// The size of the extent to make, `None` when it exists.
+        new_extent_bytes: Option<u64>,
+        /// The range.
+        range: Range,
+    },
+    /// The client is now the extent's writer (or nobody is): persist it for a restart.
+    Writer(ExtentId, Option<ClientNo>),
+    /// Give the range's memory back to the machine; the extent stays.
+    Punch(Range),
+    /// The extent is gone. Clients are told by the daemon.
+    Drop(ExtentId),
+    /// Forbid new writable mappings of the extent (level leased).
+    Protect(ExtentId),
+    /// Write an object to the spill tier; answered with [`crate::event::Event::Spilled`].
+    Spill(Ticket, SpillOrder),
+    /// Read a spilled object into the memory; answered with [`crate::event::Event::Restored`].
+    Restore(Ticket, ObjectId, u64, Range),
+    /// Remove an object from the spill tier; the second value is its serial.
+    Unspill(ObjectId, u64),
+    /// Disconnect a client that broke the protocol or its limits.
+    Expel(ClientNo, &'static str),
+}
+
+/// An object to write to the spill tier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpillOrder {
+    /// The id.
+    pub id: ObjectId,
+    /// Its incarnation.
+    pub serial: u64,
+    /// Where its bytes are.
+    pub range: Range,
+    /// The sizes of its parts.
+    pub sizes: Sizes,
+    /// Policy, tag, ownership.
+    pub traits: Traits,
+    /// Its attributes.
+    pub attributes: Attributes,
+    /// When it was created, in milliseconds since 1970.
+    pub created_ms: u64,
+}

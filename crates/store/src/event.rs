@@ -1,0 +1,90 @@
+//! What can happen to a store.
+
+use plasmon_proto::message::{Access, Creating, ExtentId, Range, Request};
+use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::ring::Submission;
+use plasmon_proto::{Attributes, ObjectId};
+
+/// A connected client, numbered by the daemon; a number is used again after `Disconnect`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientNo(pub u32);
+
+/// Names one piece of work that the store asked the daemon for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// Who connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its process.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Its name for itself.
+    pub name: String,
+    /// What it may do.
+    pub access: Access,
+    /// Whether it has a channel; without one its pins are counted by the store.
+    pub channel: bool,
+}
+
+/// A sealed object that a restarted daemon found in the index or in the spill tier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// The id.
+    pub id: ObjectId,
+    /// Its incarnation.
+    pub serial: u64,
+    /// Where it is, `None` when it is spilled.
+    pub range: Option<Range>,
+    /// The sizes of its parts.
+    pub sizes: Sizes,
+    /// Policy, tag, ownership.
+    pub traits: Traits,
+    /// Its attributes.
+    pub attributes: Attributes,
+    /// When it was created, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// Whether it was already hidden, that is deleted but pinned, when the daemon died.
+    pub hidden: bool,
+}
+
+/// One event. Events of one client arrive in the order in which the client caused them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A client connected.
+    Connect(ClientNo, Peer),
+    /// It held this before its connection broke (follows `Connect`). What does not fit is dropped.
+    Resume(ClientNo, Vec<Range>, Vec<Creating>),
+    /// Its connection ended; its submissions were all delivered before. If `lingering`, the process
+    /// lives on and its ledger still counts; only what it was creating ends now.
+    Disconnect(ClientNo),
+    /// It asked something. `Hello`, `Index`, `Extents`, `Clients`, `Sync` and `Shutdown` are the
+    /// daemon's own and never arrive here.
+    Request(ClientNo, u64, Request),
+    /// It submitted a record at this position of its ring. For a `Put`, the daemon read the
+    /// attributes from the memory; `None` means that they are no attributes or the range is not there.
+    Submit(ClientNo, u64, Submission, Option<Attributes>),
+    /// It read the object with this record number.
+    Touched(u32),
+    /// The memory asked for with [`crate::effect::Effect::Reserve`] is there, or is not.
+    Reserved(Ticket, bool),
+    /// An object's bytes were written to the spill tier, or were not.
+    Spilled(Ticket, bool),
+    /// An object's bytes are back in the memory reserved for them, or are lost (corrupt).
+    Restored(Ticket, bool),
+    /// Nothing but time.
+    Tick,
+}
+
+/// An extent that a restarted daemon took over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoveredExtent {
+    /// Its number.
+    pub extent: ExtentId,
+    /// Its size.
+    pub bytes: u64,
+    /// Whether its present writer may still be alive and come back with its leases; nothing in it is
+    /// given out until [`crate::Store::writer_gone`].
+    pub quarantined: bool,
+}

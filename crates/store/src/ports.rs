@@ -1,0 +1,54 @@
+//! What the store asks and gets answered at once: the shared index and the ledgers.
+
+use plasmon_proto::ObjectId;
+use plasmon_proto::message::Range;
+use plasmon_proto::object::{Sizes, Traits};
+
+/// What a slot of the index says about one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The incarnation: unique for ever, at least 1, below 2^62.
+    pub serial: u64,
+    /// The id.
+    pub id: ObjectId,
+    /// Where its parts are; `bytes` is the footprint.
+    pub range: Range,
+    /// The sizes of its parts.
+    pub sizes: Sizes,
+    /// Policy, tag, ownership.
+    pub traits: Traits,
+    /// When it was created, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// The store's record number.
+    pub record: u32,
+}
+
+/// The position of an entry; it changes when the index grows.
+pub type SlotNo = u64;
+
+/// The index that clients read, and the ledgers in which they pin.
+///
+/// An entry is *visible* (a get finds it) or *hidden* (it is there only for the daemon).
+pub trait Directory {
+    /// The visible entry of this id.
+    fn find(&self, id: &ObjectId) -> Option<(SlotNo, Entry)>;
+    /// The entry, visible or hidden, at a slot that the store was told.
+    fn entry(&self, slot: SlotNo) -> Entry;
+    /// Makes an entry visible. The index may grow by this: then every slot number changes and
+    /// `moved` is called with each record and its new slot.
+    fn insert(&mut self, entry: &Entry, moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo;
+    /// Hides visible entries. Afterwards no client can start to use them, and [`Self::pins`] sees
+    /// everybody who did before.
+    fn hide(&mut self, slots: &[SlotNo]);
+    /// Makes a hidden entry visible again.
+    fn show(&mut self, slot: SlotNo);
+    /// Forgets a hidden entry.
+    fn remove(&mut self, slot: SlotNo);
+    /// How many pins the ledgers of all clients hold on each of these incarnations. Exact for hidden
+    /// entries in the sense that 0 stays 0; for visible ones it may change at once.
+    fn pins(&self, serials: &[u64]) -> Vec<u32>;
+    /// The first visible entry at or behind a cursor, and the cursor behind it.
+    fn next(&self, cursor: u64) -> Option<(Entry, u64)>;
+    /// How many slots there are.
+    fn slots(&self) -> u64;
+}
