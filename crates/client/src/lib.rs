@@ -1,1 +1,38 @@
-//! Placeholder.
+//! The client library: what every door of Plasmon uses to reach the store.
+//!
+//! A [`Store`] is a connection to the node's daemon, shared by all threads of a process. Sealed
+//! objects are found through the shared index, pinned in this client's own ledger and read in
+//! place: [`Store::get_now`] makes no system call. Small objects are carved from a leased range and
+//! announced through a ring; large ones, waits and everything rare go over the socket.
+//!
+//! ```text
+//! Store ──► Session (one per process and channel)     ──► shared memory: index, ledger, ring, extents
+//!   │          writer: leases, ring, refusals
+//!   └────► Calls (requests and their answers)          ──► the socket, reconnected when it breaks
+//! ```
+//!
+//! Deliberately absent: any knowledge of what the bytes of an object mean.
+
+#![forbid(unsafe_code)]
+
+mod buffer;
+mod error;
+mod options;
+mod pending;
+mod start;
+mod store;
+mod subscription;
+mod writer;
+
+pub use buffer::{Buffer, Pinned};
+pub use error::{Error, Result};
+pub use options::{ConnectOptions, PutOptions, StartOptions};
+pub use pending::PendingWait;
+pub use start::{StartedDaemon, default_socket, start};
+pub use store::{PROTOCOL_VERSION, Store};
+pub use subscription::{Notification, Subscription};
+pub use writer::Writer;
+
+pub use plasmon_proto::message::{Access, ClientInfo, Filter, Notice, Status};
+pub use plasmon_proto::object::{Level, ObjectInfo, ObjectState, Policy, Sizes, tag};
+pub use plasmon_proto::{Code, Name, ObjectId};

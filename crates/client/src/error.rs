@@ -1,0 +1,230 @@
+//! The one error type of the client: a stable code, and the facts of this failure beside it.
+
+use std::fmt;
+use std::io;
+
+use plasmon_proto::frame::BadFrame;
+use plasmon_proto::message::Failure;
+use plasmon_proto::object::ObjectState;
+use plasmon_proto::{Code, ObjectId};
+
+/// What every operation of the client gives back.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failed operation. Its text says what happened, to which object, and what the caller can do.
+///
+/// It is one pointer wide, so that results of the hot path stay in registers.
+pub struct Error(Box<Facts>);
+
+#[derive(Debug)]
+struct Facts {
+    code: Code,
+    doing: &'static str,
+    id: Option<ObjectId>,
+    wanted: u64,
+    found: u64,
+    detail: String,
+    source: Option<io::Error>,
+}
+
+impl Error {
+    /// An error with its code, and what was being done when it happened ("creating an object").
+    pub fn new(code: Code, doing: &'static str) -> Self {
+        let (id, detail) = (None, String::new());
+        Self(Box::new(Facts { code, doing, id, wanted: 0, found: 0, detail, source: None }))
+    }
+
+    /// An error of the operating system. Running out of descriptors has a code of its own.
+    pub fn io(doing: &'static str, source: io::Error) -> Self {
+        let descriptors = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
+        let out =
+            descriptors.iter().any(|errno| source.raw_os_error() == Some(errno.raw_os_error()));
+        let mut error = Self::new(if out { Code::OutOfDescriptors } else { Code::Io }, doing);
+        error.0.source = Some(source);
+        error
+    }
+
+    /// What the daemon answered to a request.
+    pub fn of_failure(doing: &'static str, failure: Failure) -> Self {
+        let mut error = Self::new(failure.code, doing)
+            .with_amounts(failure.wanted, failure.found)
+            .with_detail(failure.detail);
+        error.0.id = failure.id;
+        error
+    }
+
+    /// Why an object in this state cannot be read; a readable one was lost between two looks.
+    pub fn of_state(doing: &'static str, id: ObjectId, state: ObjectState) -> Self {
+        Self::new(state.code().unwrap_or(Code::Absent), doing).with_id(id)
+    }
+
+    /// An answer that does not fit the question: the two sides do not speak the same protocol.
+    pub(crate) fn unexpected(doing: &'static str) -> Self {
+        Self::new(Code::VersionMismatch, doing).with_detail("the daemon's answer has another form")
+    }
+
+    /// A frame that this side could not make or read.
+    pub(crate) fn of_frame(doing: &'static str, bad: &BadFrame) -> Self {
+        let code = match bad {
+            BadFrame::Long { .. } => Code::LimitReached,
+            _ => Code::VersionMismatch,
+        };
+        Self::new(code, doing).with_detail(bad.to_string())
+    }
+
+    /// The same error, naming the object.
+    #[must_use]
+    pub fn with_id(mut self, id: ObjectId) -> Self {
+        self.0.id = Some(id);
+        self
+    }
+
+    /// The same error with its two quantities.
+    #[must_use]
+    pub fn with_amounts(mut self, wanted: u64, found: u64) -> Self {
+        (self.0.wanted, self.0.found) = (wanted, found);
+        self
+    }
+
+    /// The same error with words for a person.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.0.detail = detail.into();
+        self
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> Code {
+        self.0.code
+    }
+
+    /// What was being done.
+    pub fn doing(&self) -> &'static str {
+        self.0.doing
+    }
+
+    /// The object that it is about, if it is about one.
+    pub fn id(&self) -> Option<ObjectId> {
+        self.0.id
+    }
+
+    /// What was asked for, in the unit of the matter (bytes, count), or 0.
+    pub fn wanted(&self) -> u64 {
+        self.0.wanted
+    }
+
+    /// What was there, in the same unit, or 0.
+    pub fn found(&self) -> u64 {
+        self.0.found
+    }
+
+    /// More, for a person; may be empty.
+    pub fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    /// The number of the operating system's error, if that was the cause.
+    pub fn os_error(&self) -> Option<i32> {
+        self.0.source.as_ref().and_then(io::Error::raw_os_error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let facts = &*self.0;
+        write!(f, "{}", facts.doing)?;
+        if let Some(id) = facts.id {
+            write!(f, " {id}")?;
+        }
+        write!(f, ": {}", sentence(facts.code))?;
+        if facts.wanted != 0 || facts.found != 0 {
+            write!(f, " (wanted {}, found {})", facts.wanted, facts.found)?;
+        }
+        if !facts.detail.is_empty() {
+            write!(f, ": {}", facts.detail)?;
+        }
+        if let Some(source) = &facts.source {
+            write!(f, ": {source}")?;
+        }
+        write!(f, "; {}", facts.code.advice())
+    }
+}
+
+/// What a code means, as the middle of a sentence.
+fn sentence(code: Code) -> &'static str {
+    match code {
+        Code::Absent => "no object has this id",
+        Code::Exists => "the id is taken by an object that exists or is being created",
+        Code::StoreFull => "the store is full and nothing in it may be dropped or spilled",
+        Code::QuotaExceeded => "this client would own more bytes than its quota",
+        Code::TimedOut => "the time given has passed",
+        Code::CreatorDied => "its creator died before it sealed the object",
+        Code::Deleted => "the object was deleted",
+        Code::Evicted => "the object was evicted to make room",
+        Code::NotSealed => "the object is not sealed yet",
+        Code::AlreadySealed => "the object is sealed already",
+        Code::InUse => "somebody holds the object",
+        Code::TooLarge => "the object is larger than this store can ever hold",
+        Code::TooManyPins => "this client holds as many pins as one client may",
+        Code::NotPermitted => "this client may not do that",
+        Code::BadRequest => "the request makes no sense",
+        Code::VersionMismatch => "the client and the daemon speak different versions",
+        Code::Disconnected => "the daemon is gone",
+        Code::NotOwner => "only the creator of the object may do that",
+        Code::Corrupt => "the stored bytes do not match their checksum",
+        Code::LimitReached => "a limit is reached",
+        Code::OutOfDescriptors => "the process has no free file descriptors",
+        Code::Io => "the operating system refused",
+        Code::AlreadyRunning => "a daemon already serves this socket",
+        Code::Cancelled => "the operation was cancelled",
+        Code::Unsupported => "this store cannot do that",
+        Code::Forked => "it belongs to the parent process",
+        other => other.key(),
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({}, \"{self}\")", self.code().key())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_says_what_to_which_object_and_what_to_do() {
+        let id = ObjectId::new([0xab; 20]);
+        let error = Error::new(Code::StoreFull, "creating object").with_id(id).with_amounts(10, 5);
+        let text = error.to_string();
+        assert!(text.starts_with("creating object abab"), "{text}");
+        assert!(text.contains("the store is full"), "{text}");
+        assert!(text.contains("wanted 10, found 5"), "{text}");
+        assert!(text.ends_with(Code::StoreFull.advice()), "{text}");
+    }
+
+    #[test]
+    fn running_out_of_descriptors_is_told_apart() {
+        let system = |errno: rustix::io::Errno| {
+            Error::io("mapping", io::Error::from_raw_os_error(errno.raw_os_error()))
+        };
+        assert_eq!(system(rustix::io::Errno::MFILE).code(), Code::OutOfDescriptors);
+        assert_eq!(system(rustix::io::Errno::PERM).code(), Code::Io);
+        let perm = rustix::io::Errno::PERM.raw_os_error();
+        assert_eq!(system(rustix::io::Errno::PERM).os_error(), Some(perm));
+    }
+
+    #[test]
+    fn every_code_has_its_sentence() {
+        for code in Code::ALL {
+            assert!(sentence(*code).contains(' '), "{}", code.key());
+        }
+    }
+}

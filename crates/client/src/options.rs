@@ -1,0 +1,80 @@
+//! What a caller may choose when it connects, starts a store or makes an object.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plasmon_proto::object::Policy;
+use plasmon_proto::{Name, ObjectId};
+
+/// How to connect to a store.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// The store's socket; `None` takes [`crate::default_socket`].
+    pub socket: Option<PathBuf>,
+    /// The client's name for itself, which listings of clients show.
+    pub name: String,
+    /// Whether to use a channel (ring and ledger in shared memory). Without one everything goes
+    /// through the socket, which is slower and needs less trust.
+    pub channel: bool,
+    /// For how long to go on trying while nobody listens on the socket. Zero tries once.
+    pub connect_timeout: Duration,
+    /// For how long to go on trying after the daemon went away.
+    pub reconnect_timeout: Duration,
+    /// How many threads copy a large object; `None` takes the number of cores, at most 6.
+    pub copy_threads: Option<usize>,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            socket: None,
+            name: String::new(),
+            channel: true,
+            connect_timeout: Duration::ZERO,
+            reconnect_timeout: Duration::from_secs(10),
+            copy_threads: None,
+        }
+    }
+}
+
+/// How to start a store of one's own.
+#[derive(Clone, Debug)]
+pub struct StartOptions {
+    /// The daemon's program. `None` looks at `$PLASMON_DAEMON`, then for `plasmond` beside the
+    /// running program, then in `$PATH`.
+    pub daemon: Option<PathBuf>,
+    /// Settings of the daemon, as key and value (see `docs/settings.md`).
+    pub settings: Vec<(String, String)>,
+    /// For how long to wait until the store answers.
+    pub timeout: Duration,
+}
+
+impl Default for StartOptions {
+    fn default() -> Self {
+        Self { daemon: None, settings: Vec::new(), timeout: Duration::from_secs(10) }
+    }
+}
+
+/// How an object is to be made. The default is an unnamed object with an id of the client's own
+/// making, policy keep, no metadata.
+#[derive(Clone, Debug, Default)]
+pub struct PutOptions {
+    /// The id; `None` takes the id of the name, or a new one.
+    pub id: Option<ObjectId>,
+    /// The name. Its id is the object's id, so `id` must then be absent or the same.
+    pub name: Option<Name>,
+    /// Bytes of metadata, which lie behind the data.
+    pub metadata: Vec<u8>,
+    /// What the store may do with the object when memory is short.
+    pub policy: Policy,
+    /// What kind of value the bytes hold: see [`crate::tag`].
+    pub tag: u8,
+    /// For how long the object lives after it is sealed; `None` for ever.
+    pub ttl: Option<Duration>,
+    /// Objects that this one is made of; they live at least as long as it does.
+    pub members: Vec<ObjectId>,
+    /// Whether the object goes with the last composite that holds it.
+    pub owned: bool,
+    /// Whether the kernel must refuse every write once it is sealed.
+    pub strict: bool,
+}
