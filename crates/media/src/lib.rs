@@ -1,1 +1,122 @@
-//! Placeholder.
+//! Where bytes live below DRAM: the spill tier.
+//!
+//! An object that does not fit the memory any more is written to one file, and read back when somebody
+//! wants it. Its life in the tier:
+//!
+//! ```text
+//! write: temporary name, header, payload, trailer -> rename        (complete or not there)
+//! read:  header and trailer checked, CRC32C of the payload checked -> bytes in the memory, or Corrupt
+//! scan:  after a restart: every complete file of the same store; temporary ones are removed
+//! ```
+//!
+//! * [`Medium`]: what the daemon needs of a tier.
+//! * [`tier::FileTier`]: one file for each object, in a folder of its own store, with a budget.
+//! * [`format`]: the bytes of such a file (`docs/formats/spill.md`).
+//! * [`disk`]: what the tier asks of a file system, so that tests can make them fail.
+//!
+//! Deliberately absent: durability. A store lives in memory and ends with the machine; the files hold
+//! no more than what the memory would have held, so nothing here waits for a disk to confirm.
+
+#![forbid(unsafe_code)]
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::{Attributes, ObjectId};
+use serde::{Deserialize, Serialize};
+
+pub mod disk;
+pub mod format;
+pub mod tier;
+
+pub use tier::{FileTier, TierConfig};
+
+/// What a tier remembers of an object besides its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Described {
+    /// The id.
+    pub id: ObjectId,
+    /// Its incarnation.
+    pub serial: u64,
+    /// The sizes of its parts, which lie one behind the other.
+    pub sizes: Sizes,
+    /// Policy, tag, ownership.
+    pub traits: Traits,
+    /// Its attributes.
+    pub attributes: Attributes,
+    /// When it was created, in milliseconds since 1970.
+    pub created_ms: u64,
+}
+
+/// One incarnation of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Incarnation {
+    /// The id.
+    pub id: ObjectId,
+    /// The serial.
+    pub serial: u64,
+}
+
+/// A range of an open file (an extent's memory): where an object's bytes come from or go to.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The file.
+    pub file: BorrowedFd<'a>,
+    /// Where the object starts in it.
+    pub offset: u64,
+}
+
+/// What the daemon needs of a tier.
+pub trait Medium: Send {
+    /// Writes an object; afterwards it is there whole, or not at all.
+    fn write(&mut self, object: &Described, from: Place<'_>) -> Result<(), Error>;
+    /// Reads an object of `bytes` bytes back, checked against its checksum.
+    fn read(&mut self, which: Incarnation, bytes: u64, into: Place<'_>) -> Result<(), Error>;
+    /// Forgets an object. Forgetting what is not there is no error.
+    fn remove(&mut self, which: Incarnation) -> Result<(), Error>;
+    /// Every object that is there.
+    fn scan(&mut self) -> Result<Vec<Described>, Error>;
+    /// Bytes that the tier occupies.
+    fn used_bytes(&self) -> u64;
+    /// Forgets everything: the store ends.
+    fn clear(&mut self) -> Result<(), Error>;
+}
+
+/// Why a tier could not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The budget or the file system has no room: free something, or do without.
+    #[error("the spill tier has no room for {wanted_bytes} bytes ({free_bytes} are free)")]
+    Full {
+        /// What the object needs.
+        wanted_bytes: u64,
+        /// What the budget leaves; 0 when the file system itself is full.
+        free_bytes: u64,
+    },
+    /// The bytes are not what was written: the object is lost.
+    #[error("{}: {what}", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The object is not in the tier.
+    #[error("{}: no such object in the spill tier", path.display())]
+    Absent {
+        /// Where it would be.
+        path: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,62 @@
+//! What a tier asks of a file system.
+//!
+//! The real one is [`RealDisk`]. Tests wrap it to make a write fail where they like; this is the only
+//! reason for the trait.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A file system.
+pub trait Disk: Send {
+    /// Makes a folder (and those above it) that only this user may enter.
+    fn make_folder(&mut self, path: &Path) -> io::Result<()>;
+    /// Makes a file that must not exist yet, readable by this user alone.
+    fn create(&mut self, path: &Path) -> io::Result<Box<dyn Write + Send>>;
+    /// Opens a file for reading.
+    fn open(&mut self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
+    /// Renames a file over another.
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&mut self, path: &Path) -> io::Result<()>;
+    /// The files of a folder.
+    fn list(&mut self, folder: &Path) -> io::Result<Vec<PathBuf>>;
+    /// Removes an empty folder.
+    fn remove_folder(&mut self, path: &Path) -> io::Result<()>;
+}
+
+/// The operating system's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+impl Disk for RealDisk {
+    fn make_folder(&mut self, path: &Path) -> io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    }
+
+    fn create(&mut self, path: &Path) -> io::Result<Box<dyn Write + Send>> {
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        Ok(Box::new(file))
+    }
+
+    fn open(&mut self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(File::open(path)?))
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&mut self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn list(&mut self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect()
+    }
+
+    fn remove_folder(&mut self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+}

@@ -1,0 +1,284 @@
+//! A tier of files: one for each object, in a folder that belongs to one store.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use plasmon_proto::ObjectId;
+
+use crate::disk::{Disk, RealDisk};
+use crate::format::{self, BadFile, TRAILER_BYTES};
+use crate::{Described, Error, Incarnation, Medium, Place};
+
+/// Bytes moved at once. Large enough that a system call does not count, small enough for the cache.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+const SUFFIX: &str = "spill";
+const TEMPORARY_SUFFIX: &str = "part";
+
+/// Where a tier keeps its files and how many bytes they may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TierConfig {
+    /// The folder that several stores may share.
+    pub folder: PathBuf,
+    /// The store that the files belong to; a restarted daemon knows it, a stranger does not.
+    pub store: u64,
+    /// The most bytes of all files together, `None` for as many as the file system takes.
+    pub bytes_max: Option<u64>,
+}
+
+/// One file for each object.
+#[derive(Debug)]
+pub struct FileTier<D = RealDisk> {
+    disk: D,
+    folder: PathBuf,
+    store: u64,
+    bytes_max: Option<u64>,
+    files: HashMap<Incarnation, u64>,
+    used_bytes: u64,
+}
+
+impl FileTier<RealDisk> {
+    /// A tier on the real file system. Its folder is made at once, so that a wrong setting is told
+    /// when the daemon starts and not when memory is short.
+    pub fn open(config: &TierConfig) -> Result<Self, Error> {
+        Self::on(RealDisk, config)
+    }
+}
+
+impl<D: Disk> FileTier<D> {
+    /// A tier on the given file system.
+    pub fn on(mut disk: D, config: &TierConfig) -> Result<Self, Error> {
+        let folder = config.folder.join(format!("plasmon-{:016x}", config.store));
+        disk.make_folder(&folder).map_err(io_error("make the folder", &folder))?;
+        Ok(Self {
+            disk,
+            folder,
+            store: config.store,
+            bytes_max: config.bytes_max,
+            files: HashMap::new(),
+            used_bytes: 0,
+        })
+    }
+
+    fn path(&self, which: Incarnation, suffix: &str) -> PathBuf {
+        self.folder.join(format!("{}-{:016x}.{suffix}", which.id, which.serial))
+    }
+
+    fn forget(&mut self, which: Incarnation) {
+        if let Some(bytes) = self.files.remove(&which) {
+            self.used_bytes -= bytes;
+        }
+    }
+
+    fn remember(&mut self, which: Incarnation, bytes: u64) {
+        self.forget(which);
+        self.files.insert(which, bytes);
+        self.used_bytes += bytes;
+    }
+
+    fn write_file(
+        &mut self,
+        path: &Path,
+        header: &[u8],
+        from: Place<'_>,
+        bytes: u64,
+    ) -> io::Result<()> {
+        let mut file = self.disk.create(path)?;
+        file.write_all(header)?;
+        let crc = copy_out(from, bytes, &mut *file)?;
+        format::write_trailer(crc, &mut *file)?;
+        file.flush()
+    }
+
+    fn described(&mut self, path: &Path) -> Result<Option<(Described, u64)>, Error> {
+        let mut file = self.disk.open(path).map_err(io_error("open", path))?;
+        match format::read_header(self.store, &mut *file) {
+            Ok(object) => {
+                let header = format::encode_header(self.store, &object).map_or(0, |h| h.len());
+                let bytes = file_bytes(header, object.sizes.total().unwrap_or(0));
+                Ok(Some((object, bytes)))
+            }
+            Err(BadFile::Stranger) => Ok(None),
+            Err(error) => Err(named(error, path)),
+        }
+    }
+}
+
+impl<D: Disk> Medium for FileTier<D> {
+    fn write(&mut self, object: &Described, from: Place<'_>) -> Result<(), Error> {
+        let which = Incarnation { id: object.id, serial: object.serial };
+        let (path, temporary) = (self.path(which, SUFFIX), self.path(which, TEMPORARY_SUFFIX));
+        let header = format::encode_header(self.store, object).map_err(|e| named(e, &path))?;
+        let payload_bytes = object.sizes.total().ok_or_else(|| Error::Corrupt {
+            path: path.clone(),
+            what: "the object's sizes exceed their limits",
+        })?;
+        let bytes = file_bytes(header.len(), payload_bytes);
+        let free_bytes = self.bytes_max.map_or(u64::MAX, |max| max.saturating_sub(self.used_bytes));
+        if bytes > free_bytes {
+            return Err(Error::Full { wanted_bytes: bytes, free_bytes });
+        }
+        let written = self
+            .write_file(&temporary, &header, from, payload_bytes)
+            .and_then(|()| self.disk.rename(&temporary, &path));
+        if let Err(error) = written {
+            // The half-written file is of no use; if it cannot be removed either, `scan` will.
+            let _ = self.disk.remove(&temporary);
+            return Err(match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    Error::Full { wanted_bytes: bytes, free_bytes: 0 }
+                }
+                _ => io_error("write", &path)(error),
+            });
+        }
+        self.remember(which, bytes);
+        Ok(())
+    }
+
+    fn read(&mut self, which: Incarnation, bytes: u64, into: Place<'_>) -> Result<(), Error> {
+        let path = self.path(which, SUFFIX);
+        let mut file = self.disk.open(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::Absent { path: path.clone() },
+            _ => io_error("open", &path)(error),
+        })?;
+        let object =
+            format::read_header(self.store, &mut *file).map_err(|error| named(error, &path))?;
+        let found = Incarnation { id: object.id, serial: object.serial };
+        if found != which || object.sizes.total() != Some(bytes) {
+            return Err(Error::Corrupt { path, what: "the file holds another object" });
+        }
+        let crc = copy_in(&mut *file, bytes, into).map_err(|error| named(error, &path))?;
+        format::check_trailer(crc, &mut *file).map_err(|error| named(error, &path))
+    }
+
+    fn remove(&mut self, which: Incarnation) -> Result<(), Error> {
+        let path = self.path(which, SUFFIX);
+        match self.disk.remove(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(io_error("remove", &path)(error))
+            }
+            Ok(()) | Err(_) => {
+                self.forget(which);
+                Ok(())
+            }
+        }
+    }
+
+    fn scan(&mut self) -> Result<Vec<Described>, Error> {
+        let paths = self.disk.list(&self.folder).map_err(io_error("list", &self.folder))?;
+        let mut found = Vec::new();
+        for path in paths {
+            let suffix = path.extension().and_then(|suffix| suffix.to_str());
+            if suffix == Some(TEMPORARY_SUFFIX) {
+                self.disk.remove(&path).map_err(io_error("remove", &path))?;
+            }
+            let Some(which) = named_in(&path).filter(|_| suffix == Some(SUFFIX)) else {
+                continue;
+            };
+            // A file that cannot be read is left for a person to look at; the object is lost.
+            if let Ok(Some((object, bytes))) = self.described(&path)
+                && (Incarnation { id: object.id, serial: object.serial }) == which
+            {
+                self.remember(which, bytes);
+                found.push(object);
+            }
+        }
+        Ok(found)
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.used_bytes
+    }
+
+    fn clear(&mut self) -> Result<(), Error> {
+        let files: Vec<_> = self.files.keys().copied().collect();
+        for which in files {
+            self.remove(which)?;
+        }
+        match self.disk.remove_folder(&self.folder) {
+            // Something that is not ours lies in the folder: it stays.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(io_error("remove the folder", &self.folder)(error)),
+            Ok(()) => Ok(()),
+        }
+    }
+}
+
+fn file_bytes(header_bytes: usize, payload_bytes: u64) -> u64 {
+    header_bytes as u64 + payload_bytes + TRAILER_BYTES as u64
+}
+
+/// The incarnation that a file's name promises.
+fn named_in(path: &Path) -> Option<Incarnation> {
+    let (id, serial) = path.file_stem()?.to_str()?.split_once('-')?;
+    let id: ObjectId = id.parse().ok()?;
+    Some(Incarnation { id, serial: u64::from_str_radix(serial, 16).ok()? })
+}
+
+fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Error + use<> {
+    let path = path.to_owned();
+    move |source| Error::Io { action, path: path.clone(), source }
+}
+
+fn named(error: BadFile, path: &Path) -> Error {
+    let path = path.to_owned();
+    match error {
+        BadFile::Damaged(what) => Error::Corrupt { path, what },
+        BadFile::Stranger => Error::Corrupt { path, what: "the file belongs to another store" },
+        BadFile::Io(source) => Error::Io { action: "read", path, source },
+    }
+}
+
+/// Copies an object's bytes into a file and returns their checksum.
+fn copy_out(from: Place<'_>, bytes: u64, file: &mut dyn Write) -> io::Result<u32> {
+    let mut buffer = vec![0; CHUNK_BYTES.min(bytes as usize)];
+    let (mut crc, mut done) = (0, 0);
+    while done < bytes {
+        let room = buffer.len().min((bytes - done) as usize);
+        let count = rustix::io::pread(from.file, &mut buffer[..room], from.offset + done)?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        crc = crc32c::crc32c_append(crc, &buffer[..count]);
+        file.write_all(&buffer[..count])?;
+        done += count as u64;
+    }
+    Ok(crc)
+}
+
+/// Copies an object's bytes out of a file and returns their checksum.
+fn copy_in(file: &mut dyn Read, bytes: u64, into: Place<'_>) -> Result<u32, BadFile> {
+    let mut buffer = vec![0; CHUNK_BYTES.min(bytes as usize)];
+    let (mut crc, mut done) = (0, 0);
+    while done < bytes {
+        let room = buffer.len().min((bytes - done) as usize);
+        let count = match file.read(&mut buffer[..room]) {
+            Ok(0) => return Err(BadFile::Damaged("the file is cut short")),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error.into()),
+        };
+        crc = crc32c::crc32c_append(crc, &buffer[..count]);
+        write_at(into, done, &buffer[..count])?;
+        done += count as u64;
+    }
+    Ok(crc)
+}
+
+fn write_at(into: Place<'_>, at: u64, mut bytes: &[u8]) -> io::Result<()> {
+    let mut offset = into.offset + at;
+    while !bytes.is_empty() {
+        let count = rustix::io::pwrite(into.file, bytes, offset)?;
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        bytes = &bytes[count..];
+        offset += count as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
