@@ -1,0 +1,132 @@
+"""The worker's side of the harness's protocol, for workers in Python.
+
+A side is a class whose methods named ``op_<name>`` take a request's fields and return an answer's
+fields. It runs in its own environment, so this module and the sides import nothing of the harness
+and nothing beyond the standard library that every environment has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+Answer = dict[str, Any]
+
+
+class Unsupported(Exception):
+    """The side has nothing like it."""
+
+
+def serve(side: object) -> None:
+    """Answers requests until the harness closes its end."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    # Whatever a library prints must not end up between two answers.
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        request = json.loads(line)
+        answers.write(json.dumps(_answer(side, request)) + "\n")
+    end = getattr(side, "op_stop", None)
+    if end is not None:
+        end()
+
+
+def _answer(side: object, request: dict[str, Any]) -> Answer:
+    name = request.pop("op")
+    operation = getattr(side, f"op_{name}", None)
+    try:
+        if operation is None:
+            raise Unsupported(f"has no {name}")
+        answer: Answer = operation(**request)
+        return answer
+    except Unsupported as error:
+        return {"unsupported": str(error)}
+    except Exception as error:
+        traceback.print_exc()
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def timed(
+    operation: Callable[[], object],
+    count: int,
+    batch: int = 1,
+    after: Callable[[], object] | None = None,
+    warmup: int = 1,
+    seconds: float | None = None,
+) -> Answer:
+    """Times `count` batches of an operation; each sample is nanoseconds per operation.
+
+    `after` runs between the batches and is not timed. `seconds` ends the series early.
+    """
+    now = time.perf_counter_ns
+    samples: list[float] = []
+    end = None if seconds is None else now() + int(seconds * 1e9)
+    turns = range(batch)
+    for turn in range(-warmup, count):
+        begin = now()
+        for _ in turns:
+            operation()
+        taken = now() - begin
+        if after is not None:
+            after()
+        if turn >= 0:
+            samples.append(taken / batch)
+            if end is not None and now() > end:
+                break
+    return {"samples": samples, "batch": batch}
+
+
+def rate(operation: Callable[[], object], seconds: float, batch: int = 64) -> Answer:
+    """How many operations per second one process does for a while."""
+    now = time.perf_counter_ns
+    turns = range(batch)
+    done = 0
+    begin = now()
+    end = begin + int(seconds * 1e9)
+    while now() < end:
+        for _ in turns:
+            operation()
+        done += batch
+    return {"per_s": done * 1e9 / (now() - begin)}
+
+
+def spaced(operation: Callable[[int], object], count: int, gap_us: float) -> Answer:
+    """Does an operation now and then, with a sleep before each; tells when each began."""
+    stamps: list[int] = []
+    for turn in range(count):
+        time.sleep(gap_us / 1e6)
+        stamps.append(time.monotonic_ns())
+        operation(turn)
+    return {"stamps": stamps}
+
+
+def awaited(operation: Callable[[int], object], count: int) -> Answer:
+    """Waits for one thing after the other; tells when each had come."""
+    stamps: list[int] = []
+    for turn in range(count):
+        operation(turn)
+        stamps.append(time.monotonic_ns())
+    return {"stamps": stamps}
+
+
+def payload(size: int, source: str | None = None) -> memoryview:
+    """Bytes to put. A source is a file of the harness, mapped, so that all sides copy the same."""
+    if source is None:
+        return memoryview(os.urandom(min(size, 1 << 20)) * -(-size // (1 << 20)))[:size]
+    descriptor = os.open(source, os.O_RDONLY)
+    try:
+        flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+        return memoryview(mmap.mmap(descriptor, size, flags=flags, prot=mmap.PROT_READ))
+    finally:
+        os.close(descriptor)
+
+
+def shared_id(series: str, turn: int) -> bytes:
+    """The id, 20 bytes, that the two clients of one series use for one turn."""
+    return hashlib.sha1(f"{series}/{turn}".encode(), usedforsecurity=False).digest()
