@@ -8,6 +8,7 @@
 //! * [`ring`]: the records of the rings in shared memory.
 //! * [`frame`]: how a message becomes bytes and back; hostile bytes end in an error.
 //! * [`settings`]: every setting of the daemon with its default, unit and text.
+//! * [`value`]: the header that says what the bytes of an array or a table mean.
 //!
 //! Deliberately absent: sockets, clocks, randomness, threads.
 
@@ -21,6 +22,7 @@ pub mod message;
 pub mod object;
 pub mod ring;
 pub mod settings;
+pub mod value;
 
 pub use code::Code;
 pub use id::{Name, ObjectId};
