@@ -1,0 +1,136 @@
+//! Who may import whom. Imports run strictly downward; client and daemon never meet but in what
+//! both build on. The picture is in `ARCHITECTURE.md`.
+
+use crate::finding::Finding;
+use crate::tree::{TextFile, Tree};
+
+const RULE: &str = "layers";
+
+/// How many packages from elsewhere a pure crate may build on.
+const PURE_DEPENDENCIES_MAX: usize = 5;
+
+/// A crate's place among the others.
+struct Place {
+    /// Its folder.
+    folder: &'static str,
+    /// The crates of this repository that it may import.
+    below: &'static [&'static str],
+    /// Those that its tests may import besides.
+    tests: &'static [&'static str],
+    /// Whether it has no input and output of its own.
+    pure: bool,
+}
+
+const fn place(folder: &'static str, below: &'static [&'static str]) -> Place {
+    Place { folder, below, tests: &[], pure: false }
+}
+
+/// The table of layers, from the base up.
+const PLACES: &[Place] = &[
+    Place { pure: true, ..place("crates/proto", &[]) },
+    place("crates/shm", &["plasmon-proto"]),
+    Place { pure: true, ..place("crates/store", &["plasmon-proto"]) },
+    place("crates/media", &["plasmon-proto"]),
+    place("crates/client", &["plasmon-proto", "plasmon-shm"]),
+    place("crates/daemon", &["plasmon-proto", "plasmon-shm", "plasmon-store", "plasmon-media"]),
+    place("crates/capi", &["plasmon-proto", "plasmon-client"]),
+    place("crates/cli", &["plasmon-proto", "plasmon-client"]),
+    place("python", &["plasmon-proto", "plasmon-client"]),
+    place("bench/native", &["plasmon-proto", "plasmon-shm", "plasmon-client"]),
+    place("tests/soak", &["plasmon-proto", "plasmon-client"]),
+    place("tests/faults", &["plasmon-proto", "plasmon-shm", "plasmon-client"]),
+    place("xtask", &["plasmon-proto"]),
+    place(
+        "fuzz",
+        &["plasmon-proto", "plasmon-shm", "plasmon-store", "plasmon-media", "plasmon-client"],
+    ),
+];
+
+/// Checks the dependencies of every crate.
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let manifests = tree.files.iter().filter(|file| file.name() == "Cargo.toml");
+    manifests.filter(|file| file.path != "Cargo.toml").flat_map(check_manifest).collect()
+}
+
+fn check_manifest(file: &TextFile) -> Vec<Finding> {
+    let complain = |message: String| Finding::of(&file.path, RULE, message);
+    let folder = file.path.trim_end_matches("/Cargo.toml");
+    let Some(place) = PLACES.iter().find(|place| place.folder == folder) else {
+        return vec![complain("this crate has no place in the table of xtask's layers".to_owned())];
+    };
+    let manifest: toml::Table = match file.text.parse() {
+        Ok(manifest) => manifest,
+        Err(error) => return vec![complain(format!("not TOML: {error}"))],
+    };
+    let mut findings = Vec::new();
+    let imports = dependencies(&manifest, "dependencies");
+    for name in imports.iter().filter(|name| name.starts_with("plasmon-")) {
+        if !place.below.contains(&name.as_str()) {
+            findings.push(complain(format!("{folder} must not import {name}")));
+        }
+    }
+    for name in dependencies(&manifest, "dev-dependencies") {
+        let own = place.below.contains(&name.as_str()) || place.tests.contains(&name.as_str());
+        if name.starts_with("plasmon-") && !own {
+            findings.push(complain(format!("the tests of {folder} must not import {name}")));
+        }
+    }
+    let foreign = imports.iter().filter(|name| !name.starts_with("plasmon-")).count();
+    if place.pure && foreign > PURE_DEPENDENCIES_MAX {
+        findings.push(complain(format!(
+            "{foreign} packages from elsewhere; a pure crate has {PURE_DEPENDENCIES_MAX} at most"
+        )));
+    }
+    findings
+}
+
+/// The names in a section, also for single targets.
+fn dependencies(manifest: &toml::Table, section: &str) -> Vec<String> {
+    let names = |table: &toml::Table| -> Vec<String> {
+        let section = table.get(section).and_then(toml::Value::as_table);
+        section.map(|section| section.keys().cloned().collect()).unwrap_or_default()
+    };
+    let mut all = names(manifest);
+    let targets = manifest.get("target").and_then(toml::Value::as_table);
+    for target in targets.into_iter().flatten() {
+        all.extend(target.1.as_table().map(names).unwrap_or_default());
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(path: &str, text: &str) -> Vec<String> {
+        check(&Tree::of(&[(path, text)])).into_iter().map(|finding| finding.message).collect()
+    }
+
+    #[test]
+    fn downward_imports_pass() {
+        let text = "[dependencies]\nplasmon-proto.workspace = true\nlibc = '0.2'\n\
+                    [dev-dependencies]\nplasmon-shm.workspace = true\n";
+        assert!(findings("crates/client/Cargo.toml", text).is_empty());
+    }
+
+    #[test]
+    fn upward_and_sideways_imports_are_refused() {
+        let upward = "[dependencies]\nplasmon-store.workspace = true\n";
+        assert_eq!(
+            findings("crates/shm/Cargo.toml", upward),
+            ["crates/shm must not import plasmon-store"]
+        );
+        let sideways = "[target.'cfg(unix)'.dependencies]\nplasmon-daemon.workspace = true\n";
+        assert_eq!(findings("crates/client/Cargo.toml", sideways).len(), 1);
+        let in_tests = "[dev-dependencies]\nplasmon-daemon.workspace = true\n";
+        assert_eq!(findings("crates/client/Cargo.toml", in_tests).len(), 1);
+    }
+
+    #[test]
+    fn an_unknown_crate_and_a_heavy_pure_one_are_refused() {
+        assert_eq!(findings("crates/new/Cargo.toml", "[dependencies]\n").len(), 1);
+        let heavy = "[dependencies]\na = '1'\nb = '1'\nc = '1'\nd = '1'\ne = '1'\nf = '1'\n";
+        assert_eq!(findings("crates/store/Cargo.toml", heavy).len(), 1);
+        assert!(findings("crates/media/Cargo.toml", heavy).is_empty());
+    }
+}

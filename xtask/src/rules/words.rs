@@ -1,0 +1,107 @@
+//! Words that do not belong into the repository: notes to self, paths of one machine, and the
+//! settings of one network.
+
+use crate::finding::Finding;
+use crate::tree::{TextFile, Tree};
+
+const RULE: &str = "words";
+
+/// A word and the reason. They are written in two halves, so that this file passes its own rule.
+const BANNED: &[(&str, &str, &str)] = &[
+    ("TO", "DO", "do it, or file an issue"),
+    ("FIX", "ME", "fix it, or file an issue"),
+    ("X", "XX", "say what is wrong, or file an issue"),
+    ("DO NOT ", "MERGE", "finish it first"),
+    ("/wo", "rk/", "a path of one machine"),
+    ("/ro", "ot/", "a path of one machine"),
+    ("/home/", "runner", "a path of one machine"),
+    ("index", "-url", "a package index of one network"),
+    ("find", "-links", "a package index of one network"),
+    ("replace", "-with", "a package index of one network"),
+    ("trusted", "-host", "a package index of one network"),
+];
+
+/// The hosts that an address may name: documents that stay.
+const HOSTS: &[&str] = &[
+    "apache.org",
+    "arrow.apache.org",
+    "www.apache.org",
+    "keepachangelog.com",
+    "semver.org",
+    "127.0.0.1",
+    "localhost",
+];
+
+/// Checks the words and addresses of every text file.
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let written = tree.files.iter().filter(|file| file.name() != "Cargo.lock");
+    written.flat_map(check_file).collect()
+}
+
+fn check_file(file: &TextFile) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (at, line) in file.text.lines().enumerate() {
+        for (start, end, reason) in BANNED {
+            let word = format!("{start}{end}");
+            if has_word(line, &word) {
+                let message = format!("\"{word}\": {reason}");
+                findings.push(Finding::at(&file.path, at + 1, RULE, message));
+            }
+        }
+        for host in hosts(line).filter(|host| !HOSTS.contains(host)) {
+            let message = format!("an address of \"{host}\", which is not among the known ones");
+            findings.push(Finding::at(&file.path, at + 1, RULE, message));
+        }
+    }
+    findings
+}
+
+/// Whether the word stands in the line and not inside a longer one.
+fn has_word(line: &str, word: &str) -> bool {
+    let letter = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back().is_some_and(letter);
+        let after = line[at + word.len()..].chars().next().is_some_and(letter);
+        let bounded_before = !word.starts_with(letter) || !before;
+        bounded_before && (!word.ends_with(letter) || !after)
+    })
+}
+
+/// The hosts of the web addresses in a line.
+fn hosts(line: &str) -> impl Iterator<Item = &str> {
+    line.match_indices("://").filter_map(|(at, mark)| {
+        let scheme = &line[..at];
+        if !scheme.ends_with("http") && !scheme.ends_with("https") {
+            return None;
+        }
+        let rest = &line[at + mark.len()..];
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | '-'));
+        let host = &rest[..end.unwrap_or(rest.len())];
+        (!host.is_empty()).then_some(host)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(text: &str) -> usize {
+        check(&Tree::of(&[("docs/a.md", text)])).len()
+    }
+
+    #[test]
+    fn ordinary_words_and_known_addresses_pass() {
+        let address = "See https://arrow.apache.org/docs, and {scheme}://{host}.";
+        assert_eq!(findings("A mastodon in the framework/x; name.XXXXXX of a template."), 0);
+        assert_eq!(findings(address), 0);
+    }
+
+    #[test]
+    fn notes_paths_and_foreign_addresses_are_refused() {
+        for (start, end, _) in BANNED {
+            assert_eq!(findings(&format!("here: {start}{end} there")), 1, "{start}{end}");
+        }
+        let address = ["https:", "//packages.example.internal/simple"].concat();
+        assert_eq!(findings(&format!("get it from {address}")), 1);
+    }
+}
