@@ -76,7 +76,7 @@ fn module_folder(path: &str) -> String {
 
 /// The crate that a file of Rust belongs to: its folder below the root.
 fn crate_of(path: &str) -> &str {
-    let end = ["/src/", "/tests/", "/benches/", "/examples/", "/targets/", "/build.rs"]
+    let end = ["/src/", "/tests/", "/benches/", "/examples/", "/fuzz_targets/", "/build.rs"]
         .iter()
         .filter_map(|part| path.find(part))
         .min();

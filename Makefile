@@ -1,0 +1,49 @@
+# The one door to everything that a developer or CI runs. The work is done in scripts/.
+
+PYTHON := .venv/bin/python
+SECONDS ?= 60
+ROUNDS ?= 2000
+NAME ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench fuzz soak docs format clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | \
+		awk -F '\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+
+setup: ## install what the machine lacks, and the package into .venv
+	@scripts/setup.sh
+
+demo: setup ## 10 million rows, four processes, one copy in memory, beside pickle
+	@.venv/bin/plasmon run-demo
+
+test: setup ## every test; ends with the counts
+	@$(PYTHON) scripts/test.py all
+
+check: ## format, lints, types, the repository's rules, licences, quick tests
+	@scripts/setup.sh environment
+	@$(PYTHON) scripts/test.py check
+
+bench: setup ## NAME=store: measure beside rivals and the limits of the machine
+	@$(PYTHON) -m bench $(or $(NAME),store)
+
+fuzz: ## SECONDS=60 [TARGET=frame]: throw bytes at everything that reads foreign ones
+	@scripts/setup.sh machine
+	@python3 scripts/fuzz.py --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
+
+soak: ## NAME=kill [ROUNDS=2000] [SEED=1]: kill processes under load and count what is lost
+	@scripts/setup.sh machine
+	@scripts/soak.sh $(or $(NAME),kill) --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
+
+docs: ## write the generated pages
+	@cargo xtask docs
+
+format: ## format every language
+	@scripts/setup.sh environment
+	@cargo fmt --all && cargo fmt --manifest-path fuzz/Cargo.toml
+	@.venv/bin/ruff check --quiet --fix . && .venv/bin/ruff format --quiet .
+
+clean: ## remove everything that can be made again
+	@rm -rf target fuzz/target fuzz/corpus .venv .venvs build dist .mypy_cache .ruff_cache \
+		.pytest_cache

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Runs the suites of tests and checks, one after the other, and adds up what they counted.
+
+    test.py all              everything
+    test.py check            format, lints, types, rules, licences and the quick tests
+    test.py NAME...          some suites; --list names them
+
+Each suite writes to target/test-logs/NAME.log; the end of the log of one that fails is shown. The
+last line is the sum over all suites: "N passed, N failed".
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / "target" / "test-logs"
+BIN = ROOT / ".venv" / "bin"
+
+SUITE_TIMEOUT_S = 1200
+#: How many lines of a failed suite's log are shown.
+LOG_TAIL_LINES = 80
+
+#: Crates whose tests are linked with an interpreter or drive one; they are tested from Python.
+NOT_BY_CARGO = ["plasmon-python"]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One thing to run."""
+
+    name: str
+    about: str
+    command: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a suite counted."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.passed + other.passed,
+            self.failed + other.failed,
+            self.skipped + other.skipped,
+        )
+
+    def __str__(self) -> str:
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        return f"{self.passed} passed, {self.failed} failed{skipped}"
+
+
+def cargo(*arguments: str) -> list[str]:
+    """A command of cargo that takes the versions in the lock file."""
+    first, *rest = arguments
+    return ["cargo", first, "--locked", *rest]
+
+
+def python(*arguments: str) -> list[str]:
+    """A command of the environment's interpreter."""
+    return [str(BIN / "python"), *arguments]
+
+
+EXCLUDED = [argument for name in NOT_BY_CARGO for argument in ("--exclude", name)]
+PURE = [argument for name in ("proto", "store", "media") for argument in ("-p", f"plasmon-{name}")]
+
+CHECKS = [
+    Suite("format", "rustfmt and ruff leave nothing to do", ["scripts/check-format.sh"]),
+    Suite("lints", "clippy and ruff", ["scripts/check-lints.sh"]),
+    Suite("types", "mypy --strict on the Python package", [str(BIN / "mypy")]),
+    Suite("tidy", "the rules of the repository", cargo("run", "-q", "-p", "xtask", "--", "tidy")),
+    Suite(
+        "licences",
+        "what is linked in may be",
+        cargo("run", "-q", "-p", "xtask", "--", "licences"),
+    ),
+    Suite("quick", "the pure crates", cargo("test", "-q", "-p", "xtask", *PURE)),
+]
+
+TESTS = [
+    Suite("tidy", "the rules of the repository", CHECKS[3].command),
+    Suite("licences", "what is linked in may be", CHECKS[4].command),
+    Suite("rust", "every crate", cargo("test", "-q", "--workspace", *EXCLUDED)),
+    Suite(
+        "loom",
+        "every order of the atomic protocols",
+        cargo("test", "-q", "--release", "-p", "plasmon-shm", "--lib", "loom"),
+        {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"},
+    ),
+    Suite(
+        "stress",
+        "readers, writers and an evictor at full speed",
+        cargo("test", "-q", "--release", "-p", "plasmon-shm", "--test", "stress"),
+    ),
+    Suite("python", "the package, plasmon.plasma, the command", python("-m", "pytest", "-q")),
+    Suite("c", "the C and C++ examples", ["scripts/test-c.sh"]),
+    Suite("examples", "the examples in each language", ["scripts/test-examples.sh"]),
+    Suite("fuzz", "foreign bytes, for a moment", ["python3", "scripts/fuzz.py", "--seconds", "90"]),
+    Suite("soak", "processes killed at random", ["scripts/soak.sh", "kill", "--rounds", "40"]),
+]
+
+
+def count(output: str) -> Counts:
+    """Adds up the closing lines of the runners in an output."""
+    total = Counts()
+    rust = r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored"
+    plain = r"^(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$"
+    for pattern in (rust, plain):
+        for found in re.finditer(pattern, output, re.MULTILINE):
+            total += Counts(*(int(number or 0) for number in found.groups()))
+    for line in re.findall(r"^=* ?(\d+ \w+.*) in [\d.]+s.*$", output, re.MULTILINE):
+        words = {word: int(number) for number, word in re.findall(r"(\d+) ([a-z]+)", line)}
+        failed = words.get("failed", 0) + words.get("error", 0) + words.get("errors", 0)
+        total += Counts(words.get("passed", 0), failed, words.get("skipped", 0))
+    return total
+
+
+def run(suite: Suite) -> tuple[Counts, float]:
+    """Runs one suite; a suite that counts nothing counts as one test."""
+    started = time.monotonic()
+    log = LOGS / f"{suite.name}.log"
+    environment = dict(os.environ, **suite.environment)
+    environment["PATH"] = f"{BIN}:{environment.get('PATH', '')}"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            suite.command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(SUITE_TIMEOUT_S)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt) as stop:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(stop, KeyboardInterrupt):
+                raise
+            output.write(f"\nstopped after {SUITE_TIMEOUT_S} s\n".encode())
+            code = -1
+    counts = count(log.read_text(errors="replace"))
+    if code != 0 and not counts.failed:
+        counts += Counts(failed=1)
+    if counts == Counts():
+        counts = Counts(passed=1)
+    return counts, time.monotonic() - started
+
+
+def run_all(suites: list[Suite]) -> int:
+    """Runs suites with a line for each; the exit code."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    total, failures = Counts(), []
+    for at, suite in enumerate(suites, 1):
+        print(f"[{at:2}/{len(suites)}] {suite.name:<9} {suite.about} ...", flush=True)
+        counts, seconds = run(suite)
+        total += counts
+        verdict = "FAILED" if counts.failed else "ok"
+        print(f"        {verdict:<9} {counts} in {seconds:.1f} s".replace(",", ";"), flush=True)
+        if counts.failed:
+            failures.append(suite.name)
+            log = LOGS / f"{suite.name}.log"
+            print("\n".join(log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]))
+    if failures:
+        print(f"failed: {' '.join(failures)} (logs: {LOGS})")
+    print(total)
+    return 1 if failures else 0
+
+
+def main() -> int:
+    """Runs what the arguments name."""
+    known = {suite.name: suite for suite in CHECKS + TESTS}
+    groups = {"all": TESTS, "check": CHECKS}
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="all, check, or suites")
+    parser.add_argument("--list", action="store_true", help="name the suites")
+    arguments = parser.parse_args()
+    if arguments.list:
+        for suite in known.values():
+            print(f"{suite.name:<10} {suite.about}")
+        return 0
+    chosen: list[Suite] = []
+    for name in arguments.names or ["all"]:
+        if name not in known and name not in groups:
+            parser.error(f'no suite "{name}": {", ".join([*groups, *known])}')
+        chosen += groups.get(name) or [known[name]]
+    return run_all(chosen)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

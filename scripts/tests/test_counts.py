@@ -1,0 +1,57 @@
+"""The sums of `make test` are what the runners said."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+def load(name: str) -> ModuleType:
+    """A script as a module."""
+    path = Path(__file__).resolve().parent.parent / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"plasmon_script_{name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+SCRIPT = load("test")
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("", "0 passed, 0 failed"),
+        (
+            (
+                "test result: ok. 34 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n"
+                "test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out\n"
+            ),
+            "36 passed, 3 failed, 1 skipped",
+        ),
+        ("===== 2 failed, 12 passed, 1 skipped in 0.31s =====\n", "12 passed, 2 failed, 1 skipped"),
+        ("12 passed, 1 error in 3.00s\n", "12 passed, 1 failed"),
+        ("fuzz: 9 passed, 1 failed\n", "9 passed, 1 failed"),
+        ("it was said that 3 passed, 1 failed of them\n", "0 passed, 0 failed"),
+    ],
+)
+def test_closing_lines_are_added_up(output: str, expected: str) -> None:
+    assert str(SCRIPT.count(output)) == expected
+
+
+def test_a_suite_that_fails_without_a_count_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SCRIPT, "LOGS", tmp_path)
+    failing = SCRIPT.Suite("failing", "exits with 3", [sys.executable, "-c", "raise SystemExit(3)"])
+    silent = SCRIPT.Suite("silent", "says nothing", [sys.executable, "-c", ""])
+    assert SCRIPT.run(failing)[0] == SCRIPT.Counts(failed=1)
+    assert SCRIPT.run(silent)[0] == SCRIPT.Counts(passed=1)
+    assert SCRIPT.run_all([silent, failing]) == 1
+    assert SCRIPT.run_all([silent]) == 0
