@@ -72,8 +72,14 @@ pub struct Place<'a> {
 pub trait Medium: Send {
     /// Writes an object; afterwards it is there whole, or not at all.
     fn write(&mut self, object: &Described, from: Place<'_>) -> Result<(), Error>;
-    /// Reads an object of `bytes` bytes back, checked against its checksum.
-    fn read(&mut self, which: Incarnation, bytes: u64, into: Place<'_>) -> Result<(), Error>;
+    /// Reads an object back, checked against its checksum. `footprint_bytes` is the room that was
+    /// made for it, and must be what [`Sizes::footprint`] says.
+    fn read(
+        &mut self,
+        which: Incarnation,
+        footprint_bytes: u64,
+        into: Place<'_>,
+    ) -> Result<(), Error>;
     /// Forgets an object. Forgetting what is not there is no error.
     fn remove(&mut self, which: Incarnation) -> Result<(), Error>;
     /// Every object that is there.

@@ -136,7 +136,12 @@ impl<D: Disk> Medium for FileTier<D> {
         Ok(())
     }
 
-    fn read(&mut self, which: Incarnation, bytes: u64, into: Place<'_>) -> Result<(), Error> {
+    fn read(
+        &mut self,
+        which: Incarnation,
+        footprint_bytes: u64,
+        into: Place<'_>,
+    ) -> Result<(), Error> {
         let path = self.path(which, SUFFIX);
         let mut file = self.disk.open(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::Absent { path: path.clone() },
@@ -145,9 +150,10 @@ impl<D: Disk> Medium for FileTier<D> {
         let object =
             format::read_header(self.store, &mut *file).map_err(|error| named(error, &path))?;
         let found = Incarnation { id: object.id, serial: object.serial };
-        if found != which || object.sizes.total() != Some(bytes) {
+        let fits = object.sizes.footprint() == Some(footprint_bytes);
+        let Some(bytes) = object.sizes.total().filter(|_| fits && found == which) else {
             return Err(Error::Corrupt { path, what: "the file holds another object" });
-        }
+        };
         let crc = copy_in(&mut *file, bytes, into).map_err(|error| named(error, &path))?;
         format::check_trailer(crc, &mut *file).map_err(|error| named(error, &path))
     }
