@@ -1,1 +1,90 @@
-//! Placeholder.
+//! The unsafe floor of Plasmon: everything that two processes share.
+//!
+//! Above this crate nobody touches a raw pointer or an atomic in shared memory. Byte tables and the
+//! argument why the protocols are right: `docs/formats/shared-memory.md`.
+//!
+//! ```text
+//!              daemon                            client
+//!  control     ControlDaemon  ── one page ────>  ControlReader     which index table is current
+//!  index       IndexWriter    ── slots ───────>  IndexReader       where sealed objects lie
+//!  channel     ChannelDaemon  <── rings, pins ─>  ChannelClient     submissions, ledger of pins
+//!  extents     Memfd          ── payload ─────>  WriteExtent, ReadMap
+//!  socket      Listener, Connection  <───────>  Connection        descriptors, rare messages
+//! ```
+//!
+//! A client joins its mappings in a [`Reader`], which is the safe door to objects read in place; what
+//! it writes goes through a [`Span`] of leased memory.
+//!
+//! The protocols themselves ([`slot`], [`index`], [`ledger`], [`ring`], [`bell`]) work on slices of
+//! atomics and do not know where these lie, so that the models in `loom_tests.rs` run the very code
+//! that runs over mapped memory. Under `cfg(loom)` only they are compiled.
+//!
+//! Deliberately absent: what an object is, who may do what, and every policy. Those live in
+//! `plasmon-store` and `plasmon-daemon`.
+
+#[cfg(not(all(
+    target_os = "linux",
+    target_endian = "little",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+compile_error!("plasmon-shm needs Linux on x86-64 or little-endian ARM64: memfds, futexes, 64-bit atomics");
+
+pub mod bell;
+pub mod index;
+pub mod ledger;
+pub mod ring;
+pub mod slot;
+mod sync;
+mod table;
+
+#[cfg(not(loom))]
+pub mod channel;
+#[cfg(not(loom))]
+pub mod control;
+#[cfg(not(loom))]
+pub mod copy;
+#[cfg(not(loom))]
+pub mod counted;
+#[cfg(not(loom))]
+pub mod eventfd;
+#[cfg(not(loom))]
+pub mod extents;
+#[cfg(not(loom))]
+pub mod fork;
+#[cfg(not(loom))]
+pub mod futex;
+#[cfg(not(loom))]
+pub mod map;
+#[cfg(not(loom))]
+pub mod memfd;
+#[cfg(not(loom))]
+pub mod pidfd;
+#[cfg(not(loom))]
+pub mod reader;
+#[cfg(not(loom))]
+pub mod socket;
+#[cfg(not(loom))]
+pub mod writer;
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+
+pub use index::Lookup;
+pub use index::Pin;
+pub use ledger::{Ledger, TooManyPins};
+pub use slot::{SlotImage, State};
+
+#[cfg(not(loom))]
+pub use {
+    channel::{ChannelClient, ChannelDaemon, Hostile},
+    control::{ControlDaemon, ControlReader},
+    counted::CountedView,
+    eventfd::Doorbell,
+    extents::ExtentTable,
+    index::{IndexReader, IndexWriter},
+    map::{Populate, ReadMap, WriteMap},
+    memfd::Memfd,
+    reader::{Found, Held, OwnedView, Reader, View},
+    socket::{Connection, Listener, Peer, Received},
+    writer::{Span, WriteExtent},
+};

@@ -1,0 +1,193 @@
+//! A client's side of its channel, shared by its threads.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use plasmon_proto::limits::TOUCHES;
+use plasmon_proto::ring::{Completion, Record};
+
+use super::{
+    CHANNEL_BYTES, COMPLETION_HEAD_AT, COMPLETION_TAIL_AT, LEDGER_HIGH_AT, LOST_AT, Layout, MAGIC, MAGIC_AT,
+    SUBMISSION_HEAD_AT, SUBMISSION_TAIL_AT, TOUCH_CURSOR_AT, not_a_channel,
+};
+use crate::bell;
+use crate::control::ControlReader;
+use crate::futex::{self, Outcome};
+use crate::ledger::{Ledger, LedgerLocal};
+use crate::map::{Populate, WriteMap};
+use crate::memfd::Memfd;
+use crate::ring::{Consumer, Producer};
+
+/// How often the head is looked at before sleeping: some microseconds, as long as a busy daemon
+/// takes for a batch.
+const SPINS: u32 = 100;
+
+/// A submission on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// The position of the first record; those after it follow.
+    pub position: u64,
+    /// How many records the ring took.
+    pub count: usize,
+    /// Whether the daemon sleeps: ring its doorbell now.
+    pub must_ring: bool,
+}
+
+/// A client's side of its channel.
+#[derive(Debug)]
+pub struct ChannelClient {
+    layout: Layout,
+    ledger: LedgerLocal,
+    submissions: Mutex<Producer>,
+    completions: Mutex<Consumer>,
+}
+
+impl ChannelClient {
+    /// Maps the channel that the daemon passed.
+    pub fn new(fd: OwnedFd) -> io::Result<Self> {
+        let memfd = Memfd::adopt(fd)?;
+        if memfd.bytes() != CHANNEL_BYTES {
+            return Err(not_a_channel());
+        }
+        let layout = Layout(WriteMap::new(&memfd, CHANNEL_BYTES, Populate::No)?);
+        if layout.word(MAGIC_AT).load(Ordering::Acquire) != MAGIC {
+            return Err(not_a_channel());
+        }
+        let tail = layout.word(SUBMISSION_TAIL_AT).load(Ordering::Relaxed);
+        let head = layout.word(COMPLETION_HEAD_AT).load(Ordering::Relaxed);
+        Ok(Self {
+            layout,
+            ledger: LedgerLocal::new(),
+            submissions: Mutex::new(Producer::new(tail)),
+            completions: Mutex::new(Consumer::new(head)),
+        })
+    }
+
+    /// The pins of this client.
+    #[inline]
+    pub fn ledger(&self) -> Ledger<'_> {
+        Ledger::new(self.layout.ledger(), self.layout.word(LEDGER_HIGH_AT), &self.ledger)
+    }
+
+    /// Submits a record; `None` when the ring is full: wait for the head to move.
+    pub fn submit(&self, record: &Record, control: &ControlReader) -> Option<Submitted> {
+        let submitted = self.submit_many(std::slice::from_ref(record), control);
+        (submitted.count == 1).then_some(submitted)
+    }
+
+    /// Submits as many of `records` as the ring has room for, in their order and with one fence.
+    pub fn submit_many(&self, records: &[Record], control: &ControlReader) -> Submitted {
+        let ring = self.layout.submissions();
+        let mut producer = lock(&self.submissions);
+        let position = producer.tail();
+        let mut count = 0;
+        for record in records {
+            // A head out of range is a broken daemon. It gets no more records; the caller finds out
+            // as with a daemon that stands still.
+            if producer.room(&ring).unwrap_or(0) == 0 {
+                break;
+            }
+            producer.push(&ring, record);
+            count += 1;
+        }
+        producer.publish(&ring);
+        drop(producer);
+        let must_ring = count > 0 && control.daemon_sleeps();
+        Submitted { position, count, must_ring }
+    }
+
+    /// The position of the next submission: everything submitted lies before it.
+    pub fn tail(&self) -> u64 {
+        lock(&self.submissions).tail()
+    }
+
+    /// The daemon has applied every submission before this position.
+    pub fn head(&self) -> u64 {
+        // Pairs with the release in `Consumer::advance`.
+        self.layout.word(SUBMISSION_HEAD_AT).load(Ordering::Acquire)
+    }
+
+    /// Whether the submission at `position` is applied.
+    pub fn is_applied(&self, position: u64) -> bool {
+        // The difference and not the order, because positions may pass the end of 64 bits.
+        self.head().wrapping_sub(position).wrapping_sub(1) < 1 << 63
+    }
+
+    /// Waits until the submission at `position` is applied; `false` when `deadline` came first or a
+    /// signal handler ran. Rings nothing: see [`Submitted::must_ring`].
+    pub fn wait_applied(&self, position: u64, deadline: Option<Instant>) -> io::Result<bool> {
+        for _ in 0..SPINS {
+            if self.is_applied(position) {
+                return Ok(true);
+            }
+            std::hint::spin_loop();
+        }
+        let sleepers = self.layout.sleepers();
+        bell::join_sleepers(sleepers);
+        let outcome = self.sleep_until_applied(position, deadline);
+        bell::leave_sleepers(sleepers);
+        outcome
+    }
+
+    fn sleep_until_applied(&self, position: u64, deadline: Option<Instant>) -> io::Result<bool> {
+        loop {
+            let head = self.head();
+            if self.is_applied(position) {
+                return Ok(true);
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            match futex::wait(self.layout.head_futex(), head as u32, left)? {
+                Outcome::Woken | Outcome::Changed => {}
+                Outcome::TimedOut | Outcome::Interrupted => return Ok(self.is_applied(position)),
+            }
+        }
+    }
+
+    /// The next completion, if there is one. Records that mean nothing are skipped.
+    ///
+    /// Not public: an [`Completion::ExtentGone`] must not be passed by, which [`crate::Reader`] sees to.
+    pub(crate) fn next_completion(&self) -> Option<Completion> {
+        let ring = self.layout.completions();
+        let mut consumer = lock(&self.completions);
+        while consumer.available(&ring).is_ok_and(|count| count > 0) {
+            let (_, record) = consumer.pop(&ring);
+            consumer.advance(&ring);
+            if let Ok(completion) = Completion::decode(&record) {
+                return Some(completion);
+            }
+        }
+        None
+    }
+
+    /// Whether there may be completions to take: two loads, for callers that look often.
+    #[inline]
+    pub fn has_completions(&self) -> bool {
+        let tail = self.layout.word(COMPLETION_TAIL_AT).load(Ordering::Relaxed);
+        tail != self.layout.word(COMPLETION_HEAD_AT).load(Ordering::Relaxed)
+    }
+
+    /// How many completions the daemon dropped since the channel was made, because this client did
+    /// not read them in time.
+    pub fn completions_lost(&self) -> u64 {
+        self.layout.word(LOST_AT).load(Ordering::Acquire)
+    }
+
+    /// Tells the daemon's eviction clock that the object with this record was read.
+    ///
+    /// A hint and made as cheap as one: threads that touch at the same moment may lose a touch.
+    #[inline]
+    pub fn touch(&self, record: u32) {
+        let cursor = self.layout.word(TOUCH_CURSOR_AT);
+        let at = cursor.load(Ordering::Relaxed);
+        self.layout.touches()[at as usize % TOUCHES].store(record, Ordering::Relaxed);
+        cursor.store(at.wrapping_add(1), Ordering::Release);
+    }
+}
+
+/// A cursor is whole after every statement, so a thread that panicked left nothing half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,140 @@
+//! The daemon's side of one client's channel. Nothing in the channel is believed.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use plasmon_proto::limits::TOUCHES;
+use plasmon_proto::ring::{Completion, Record};
+
+use super::{
+    CHANNEL_BYTES, COMPLETION_TAIL_AT, LEDGER_HIGH_AT, LOST_AT, Layout, MAGIC, MAGIC_AT,
+    SUBMISSION_HEAD_AT, TOUCH_CURSOR_AT, not_a_channel,
+};
+use crate::bell;
+use crate::futex;
+use crate::ledger::LedgerScan;
+use crate::map::{Populate, WriteMap};
+use crate::memfd::Memfd;
+use crate::ring::{BadCursor, Consumer, Producer};
+
+/// The client broke the protocol of its ring: disconnect it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the client broke its submission ring: {0}")]
+pub struct Hostile(#[from] pub BadCursor);
+
+/// The daemon's side of one client's channel.
+#[derive(Debug)]
+pub struct ChannelDaemon {
+    memfd: Memfd,
+    layout: Layout,
+    submissions: Consumer,
+    completions: Producer,
+    lost: u64,
+    touches_seen: u64,
+}
+
+impl ChannelDaemon {
+    /// A channel for a new client.
+    pub fn create() -> io::Result<Self> {
+        let memfd = Memfd::create("plasmon-channel", CHANNEL_BYTES)?;
+        let channel = Self::map(memfd)?;
+        channel.layout.word(MAGIC_AT).store(MAGIC, Ordering::Release);
+        Ok(channel)
+    }
+
+    /// Takes over the channel of a client that was connected to a daemon that died. The cursors are
+    /// those that the old daemon left in the channel; a client that changed them harms itself.
+    pub fn adopt(memfd: Memfd) -> io::Result<Self> {
+        let channel = Self::map(memfd)?;
+        let found = channel.layout.word(MAGIC_AT).load(Ordering::Acquire);
+        if found == MAGIC { Ok(channel) } else { Err(not_a_channel()) }
+    }
+
+    fn map(memfd: Memfd) -> io::Result<Self> {
+        if memfd.bytes() != CHANNEL_BYTES {
+            return Err(not_a_channel());
+        }
+        let layout = Layout(WriteMap::new(&memfd, CHANNEL_BYTES, Populate::No)?);
+        let word = |offset| layout.word(offset).load(Ordering::Acquire);
+        let submissions = Consumer::new(word(SUBMISSION_HEAD_AT));
+        let completions = Producer::new(word(COMPLETION_TAIL_AT));
+        let (lost, touches_seen) = (word(LOST_AT), word(TOUCH_CURSOR_AT));
+        Ok(Self { memfd, layout, submissions, completions, lost, touches_seen })
+    }
+
+    /// The memfd.
+    pub fn memfd(&self) -> &Memfd {
+        &self.memfd
+    }
+
+    /// How many submissions wait to be drained.
+    pub fn pending(&self) -> Result<u64, Hostile> {
+        Ok(self.submissions.available(&self.layout.submissions())?)
+    }
+
+    /// Copies up to `max` submissions with their positions out. Apply them, then [`Self::advance`].
+    pub fn drain(&mut self, max: usize, into: &mut Vec<(u64, Record)>) -> Result<usize, Hostile> {
+        let ring = self.layout.submissions();
+        let count = self.submissions.available(&ring)?.min(max as u64) as usize;
+        into.extend((0..count).map(|_| self.submissions.pop(&ring)));
+        Ok(count)
+    }
+
+    /// Says that everything drained is applied, and wakes the client's threads that wait for it.
+    pub fn advance(&self) -> io::Result<()> {
+        self.submissions.advance(&self.layout.submissions());
+        if bell::must_ring(self.layout.sleepers()) {
+            futex::wake(self.layout.head_futex(), u32::MAX)?;
+        }
+        Ok(())
+    }
+
+    /// The position of the next submission that will be drained.
+    pub fn position(&self) -> u64 {
+        self.submissions.next()
+    }
+
+    /// Tells the client something; `false` when it did not make room, which is counted where the
+    /// client can see it.
+    pub fn complete(&mut self, completion: &Completion) -> bool {
+        let ring = self.layout.completions();
+        // A head out of range is a client that does not want to hear.
+        let has_room = self.completions.room(&ring).is_ok_and(|room| room > 0);
+        if has_room {
+            self.completions.push(&ring, &completion.encode());
+            self.completions.publish(&ring);
+        } else {
+            self.lost = self.lost.wrapping_add(1);
+            self.layout.word(LOST_AT).store(self.lost, Ordering::Release);
+        }
+        has_room
+    }
+
+    /// Adds the records that the client touched since the last call, the oldest first; whether these
+    /// records exist is for the caller to check. At most as many as the ring of touches holds.
+    pub fn touches(&mut self, into: &mut Vec<u32>) {
+        let cursor = self.layout.word(TOUCH_CURSOR_AT).load(Ordering::Acquire);
+        let count = cursor.wrapping_sub(self.touches_seen).min(TOUCHES as u64);
+        let touches = self.layout.touches();
+        into.extend((0..count).rev().map(|back| {
+            let at = cursor.wrapping_sub(back + 1) as usize % TOUCHES;
+            touches[at].load(Ordering::Relaxed)
+        }));
+        self.touches_seen = cursor;
+    }
+
+    /// Adds to `counts` how often this client pins each of `serials`, which are sorted. Hide the
+    /// slots first: a pin that is not counted then was never seen to succeed.
+    pub fn scan_pins(&self, serials: &[u64], counts: &mut [u32]) {
+        self.ledger().count(serials, counts);
+    }
+
+    /// The serials that this client pins, one for each pin. Numbers that are no serials may occur.
+    pub fn pins(&self) -> impl Iterator<Item = u64> + use<'_> {
+        self.ledger().pins()
+    }
+
+    fn ledger(&self) -> LedgerScan<'_> {
+        LedgerScan::new(self.layout.ledger(), self.layout.word(LEDGER_HIGH_AT))
+    }
+}

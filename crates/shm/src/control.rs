@@ -1,0 +1,304 @@
+//! The control page: what every client looks at and only the daemon writes.
+//!
+//! One page with the number of the current index table, the doorbell's flag and the seal word,
+//! followed by a sparse registry of extents that only a restarted daemon reads.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::time::Duration;
+
+use plasmon_proto::limits::EXTENTS_MAX;
+use plasmon_proto::message::ExtentId;
+use rustix::fs::SeekFrom;
+
+use crate::bell;
+use crate::futex::{self, Outcome};
+use crate::map::{Populate, ReadMap, WriteMap};
+use crate::memfd::Memfd;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"PLSMCTL1");
+const PAGE_BYTES: u64 = 4096;
+const REGISTRY_ENTRY_BYTES: u64 = 16;
+
+/// Bytes of a control memfd.
+pub const CONTROL_BYTES: u64 = PAGE_BYTES + REGISTRY_ENTRY_BYTES * EXTENTS_MAX as u64;
+
+const MAGIC_AT: usize = 0;
+const EPOCH_AT: usize = 8;
+const SERIALS_AT: usize = 16;
+const TABLE_AT: usize = 64;
+const SLEEPING_AT: usize = 128;
+const SEAL_AT: usize = 192;
+
+fn not_control() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the descriptor is no control memfd of a store")
+}
+
+/// The daemon's side.
+#[derive(Debug)]
+pub struct ControlDaemon {
+    memfd: Memfd,
+    map: WriteMap,
+}
+
+impl ControlDaemon {
+    /// The control memfd of a new store, in its first epoch.
+    pub fn create() -> io::Result<Self> {
+        let memfd = Memfd::create("plasmon-control", CONTROL_BYTES)?;
+        memfd.reserve(0, PAGE_BYTES)?;
+        let control = Self::map(memfd)?;
+        control.word(SERIALS_AT).store(1, Ordering::Relaxed);
+        control.word(EPOCH_AT).store(1, Ordering::Relaxed);
+        control.word(MAGIC_AT).store(MAGIC, Ordering::Release);
+        Ok(control)
+    }
+
+    /// Takes over the control memfd of a daemon that died, in the next epoch.
+    pub fn adopt(memfd: Memfd) -> io::Result<Self> {
+        let control = Self::map(memfd)?;
+        if control.word(MAGIC_AT).load(Ordering::Acquire) != MAGIC {
+            return Err(not_control());
+        }
+        control.word(EPOCH_AT).fetch_add(1, Ordering::AcqRel);
+        control.set_sleeping(false);
+        Ok(control)
+    }
+
+    fn map(memfd: Memfd) -> io::Result<Self> {
+        if memfd.bytes() != CONTROL_BYTES {
+            return Err(not_control());
+        }
+        let map = WriteMap::new(&memfd, CONTROL_BYTES, Populate::No)?;
+        Ok(Self { memfd, map })
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        &self.map.shared(offset, 1)[0]
+    }
+
+    fn half_word(&self, offset: usize) -> &AtomicU32 {
+        &self.map.shared(offset, 1)[0]
+    }
+
+    /// The memfd.
+    pub fn memfd(&self) -> &Memfd {
+        &self.memfd
+    }
+
+    /// How often a daemon was started on this store.
+    pub fn epoch(&self) -> u64 {
+        self.word(EPOCH_AT).load(Ordering::Acquire)
+    }
+
+    /// Takes `count` serials that no daemon of this store has used or will use; returns the first.
+    pub fn take_serials(&self, count: u64) -> u64 {
+        self.word(SERIALS_AT).fetch_add(count, Ordering::AcqRel)
+    }
+
+    /// The number of the current index table.
+    pub fn table(&self) -> u64 {
+        self.word(TABLE_AT).load(Ordering::Acquire)
+    }
+
+    /// Makes index table `number` the current one. It is complete, and the one before it is never
+    /// written again.
+    pub fn set_table(&self, number: u64) {
+        self.word(TABLE_AT).store(number, Ordering::SeqCst);
+        // Pairs with the claim of a ledger entry: a reader who still believes in the old table has
+        // published its pin before any later scan.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Before sleeping: says so. Look at every ring once more after `set_sleeping(true)`.
+    pub fn set_sleeping(&self, sleeping: bool) {
+        let flag = self.half_word(SLEEPING_AT);
+        if sleeping { bell::prepare_to_sleep(flag) } else { bell::stay_awake(flag) }
+    }
+
+    /// Wakes everybody who sleeps on the seal word; call it after publishing.
+    pub fn publish_seal(&self) -> io::Result<usize> {
+        let word = self.half_word(SEAL_AT);
+        word.fetch_add(1, Ordering::Release);
+        futex::wake(word, u32::MAX)
+    }
+
+    fn registry(&self, extent: ExtentId) -> (&AtomicU64, &AtomicU64) {
+        let offset = PAGE_BYTES + REGISTRY_ENTRY_BYTES * extent.index() as u64;
+        let words: &[AtomicU64] = self.map.shared(offset as usize, 2);
+        (&words[0], &words[1])
+    }
+
+    /// Writes down that `extent` exists and whose token may write to it, 0 for nobody's.
+    pub fn set_writer(&self, extent: ExtentId, token: u64) {
+        let (present, writer) = self.registry(extent);
+        writer.store(token, Ordering::Relaxed);
+        present.store(u64::from(extent.0) << 32 | 1, Ordering::Release);
+    }
+
+    /// The token of the extent's writer, 0 for none; `None` when the extent does not exist.
+    pub fn writer(&self, extent: ExtentId) -> Option<u64> {
+        let (present, writer) = self.registry(extent);
+        let found = present.load(Ordering::Acquire) == u64::from(extent.0) << 32 | 1;
+        found.then(|| writer.load(Ordering::Relaxed))
+    }
+
+    /// Writes down that the extent is gone.
+    pub fn forget_extent(&self, extent: ExtentId) {
+        let (present, writer) = self.registry(extent);
+        present.store(0, Ordering::Release);
+        writer.store(0, Ordering::Relaxed);
+    }
+
+    /// Every registered extent with its writer's token. Looks only at pages that exist.
+    pub fn extents(&self) -> io::Result<Vec<(ExtentId, u64)>> {
+        let mut extents = Vec::new();
+        let mut at = PAGE_BYTES;
+        loop {
+            let start = match rustix::fs::seek(&self.memfd, SeekFrom::Data(at)) {
+                // No data behind this offset.
+                Err(rustix::io::Errno::NXIO) => return Ok(extents),
+                other => other?,
+            };
+            at = rustix::fs::seek(&self.memfd, SeekFrom::Hole(start))?;
+            let index = |offset: u64| ((offset - PAGE_BYTES) / REGISTRY_ENTRY_BYTES) as u32;
+            for index in index(start)..index(at) {
+                let present = self.registry(ExtentId::new(index, 0)).0.load(Ordering::Acquire);
+                let extent = ExtentId((present >> 32) as u32);
+                if let Some(token) = self.writer(extent).filter(|_| present & 1 == 1) {
+                    extents.push((extent, token));
+                }
+            }
+        }
+    }
+}
+
+/// A client's side.
+#[derive(Debug)]
+pub struct ControlReader {
+    map: ReadMap,
+}
+
+impl ControlReader {
+    /// Maps the control page read-only.
+    pub fn new(fd: OwnedFd) -> io::Result<Self> {
+        let memfd = Memfd::adopt(fd)?;
+        if memfd.bytes() != CONTROL_BYTES {
+            return Err(not_control());
+        }
+        let control = Self { map: ReadMap::new(&memfd, PAGE_BYTES, Populate::Yes)? };
+        if control.word(MAGIC_AT).load(Ordering::Acquire) != MAGIC {
+            return Err(not_control());
+        }
+        Ok(control)
+    }
+
+    #[inline]
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        &self.map.shared(offset, 1)[0]
+    }
+
+    #[inline]
+    fn half_word(&self, offset: usize) -> &AtomicU32 {
+        &self.map.shared(offset, 1)[0]
+    }
+
+    /// How often a daemon was started on this store.
+    pub fn epoch(&self) -> u64 {
+        self.word(EPOCH_AT).load(Ordering::Acquire)
+    }
+
+    /// The number of the current index table.
+    pub fn table(&self) -> u64 {
+        self.table_word().load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn table_word(&self) -> &AtomicU64 {
+        self.word(TABLE_AT)
+    }
+
+    /// Whether the daemon sleeps and must be told of what was just submitted.
+    #[inline]
+    pub fn daemon_sleeps(&self) -> bool {
+        bell::must_ring(self.half_word(SLEEPING_AT))
+    }
+
+    /// The seal word: read it, look for the object, then wait for a change of what was read.
+    pub fn seal_word(&self) -> u32 {
+        self.half_word(SEAL_AT).load(Ordering::Acquire)
+    }
+
+    /// Sleeps until the seal word differs from `seen`.
+    pub fn wait_seal(&self, seen: u32, timeout: Option<Duration>) -> io::Result<Outcome> {
+        futex::wait(self.half_word(SEAL_AT), seen, timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_sees_what_the_daemon_says() {
+        let daemon = ControlDaemon::create().unwrap();
+        let reader = ControlReader::new(daemon.memfd().read_only().unwrap()).unwrap();
+        assert_eq!((reader.epoch(), reader.table()), (1, 0));
+        daemon.set_table(7);
+        assert_eq!(reader.table(), 7);
+        assert!(!reader.daemon_sleeps());
+        daemon.set_sleeping(true);
+        assert!(reader.daemon_sleeps());
+        let seen = reader.seal_word();
+        daemon.publish_seal().unwrap();
+        assert_eq!(reader.wait_seal(seen, None).unwrap(), Outcome::Changed);
+
+        let next = ControlDaemon::adopt(Memfd::adopt(daemon.memfd().duplicate().unwrap()).unwrap());
+        assert_eq!((next.unwrap().epoch(), reader.epoch(), reader.table()), (2, 2, 7));
+        assert!(!reader.daemon_sleeps());
+    }
+
+    #[test]
+    fn serials_are_given_out_once_over_restarts() {
+        let first = ControlDaemon::create().unwrap();
+        assert_eq!(first.take_serials(100), 1);
+        let memfd = Memfd::adopt(first.memfd().duplicate().unwrap()).unwrap();
+        drop(first);
+        assert_eq!(ControlDaemon::adopt(memfd).unwrap().take_serials(5), 101);
+    }
+
+    #[test]
+    fn the_registry_lists_what_was_registered() {
+        let control = ControlDaemon::create().unwrap();
+        let extents = [
+            ExtentId::new(0, 0),
+            ExtentId::new(1, 5),
+            ExtentId::new(300_000, 4095),
+            ExtentId::new(EXTENTS_MAX as u32 - 1, 1),
+        ];
+        assert_eq!(control.extents().unwrap(), []);
+        for (token, extent) in (10..).zip(extents) {
+            control.set_writer(extent, token);
+        }
+        control.set_writer(extents[1], 0);
+        control.forget_extent(extents[2]);
+        assert_eq!(
+            control.extents().unwrap(),
+            [(extents[0], 10), (extents[1], 0), (extents[3], 13)]
+        );
+        assert_eq!(control.writer(extents[0]), Some(10));
+        assert_eq!(control.writer(extents[2]), None);
+        assert_eq!(control.writer(ExtentId::new(1, 6)), None, "another generation");
+        assert!(control.memfd().resident_bytes().unwrap() <= 5 * 4096, "the rest stays sparse");
+    }
+
+    #[test]
+    fn other_memfds_are_refused() {
+        let small = Memfd::create("plasmon-test", 4096).unwrap();
+        assert!(ControlReader::new(small.read_only().unwrap()).is_err());
+        assert!(ControlDaemon::adopt(small).is_err());
+        let blank = Memfd::create("plasmon-test", CONTROL_BYTES).unwrap();
+        assert!(ControlReader::new(blank.read_only().unwrap()).is_err());
+        assert!(ControlDaemon::adopt(blank).is_err());
+    }
+}

@@ -1,0 +1,319 @@
+//! Moving payload: the one place that copies objects.
+//!
+//! A copy into memory that is not read again soon is limited by what the stores cost. An ordinary
+//! store first reads the line that it is about to overwrite; a streaming store does not. Below
+//! [`STREAM_BYTES_MIN`] the copy may still be in the cache when its first reader comes, and an
+//! ordinary copy is better. The widest streaming stores that the processor has are chosen at run time.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr;
+
+/// From here on copies stream past the cache.
+pub const STREAM_BYTES_MIN: usize = 1 << 20;
+
+/// The least that is worth a thread of its own: starting one costs some ten microseconds, copying
+/// this much about a millisecond.
+pub const THREAD_BYTES_MIN: usize = 8 << 20;
+
+/// Pieces that parallel copies are cut into end at multiples of this.
+const PIECE_ALIGN: usize = 4096;
+
+/// Copies `source` to `destination`.
+///
+/// # Safety
+///
+/// `destination` is writable for `source.len()` bytes, and nobody else reads or writes these meanwhile.
+pub unsafe fn copy(source: &[u8], destination: *mut u8) {
+    if source.len() < STREAM_BYTES_MIN {
+        // SAFETY: the caller vouches for the destination; a source that is borrowed shared cannot
+        // overlap memory that nobody else reads.
+        unsafe { ptr::copy_nonoverlapping(source.as_ptr(), destination, source.len()) };
+        return;
+    }
+    // SAFETY: as above.
+    unsafe { stream(source, destination) };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn stream(source: &[u8], destination: *mut u8) {
+    // SAFETY: the caller of `copy` vouches for the destination.
+    unsafe { ptr::copy_nonoverlapping(source.as_ptr(), destination, source.len()) };
+}
+
+#[cfg(target_arch = "x86_64")]
+unsafe fn stream(source: &[u8], destination: *mut u8) {
+    // Detection is cached by the standard library: one load here.
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: the processor has AVX-512, and the caller of `copy` vouches for the destination.
+        unsafe { x86::stream_512(source, destination) };
+    } else if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2, and the caller of `copy` vouches for the destination.
+        unsafe { x86::stream_256(source, destination) };
+    } else {
+        // SAFETY: the caller of `copy` vouches for the destination.
+        unsafe { ptr::copy_nonoverlapping(source.as_ptr(), destination, source.len()) };
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::{
+        __m256i, __m512i, _mm_sfence, _mm256_loadu_si256, _mm256_stream_si256, _mm512_loadu_si512,
+        _mm512_stream_si512,
+    };
+    use std::ptr;
+
+    /// Bytes of a cache line, which streaming stores must start at.
+    const LINE: usize = 64;
+
+    /// Splits a copy into an ordinary head up to the first whole line, whole groups of four lines,
+    /// and an ordinary tail; `groups` copies the middle.
+    ///
+    /// # Safety
+    ///
+    /// As [`super::copy`].
+    #[inline(always)]
+    unsafe fn split(source: &[u8], destination: *mut u8, groups: impl FnOnce(*const u8, *mut u8, usize)) {
+        let head = destination.align_offset(LINE).min(source.len());
+        let middle = (source.len() - head) / (4 * LINE) * (4 * LINE);
+        let tail = head + middle;
+        // SAFETY: `head` is at most the length; the caller vouches for the destination.
+        unsafe { ptr::copy_nonoverlapping(source.as_ptr(), destination, head) };
+        groups(source[head..tail].as_ptr(), destination.wrapping_add(head), middle);
+        let rest = &source[tail..];
+        // SAFETY: the last `rest.len()` bytes of the destination; the caller vouches for them.
+        unsafe { ptr::copy_nonoverlapping(rest.as_ptr(), destination.add(tail), rest.len()) };
+        // Streaming stores are not ordered with the stores that publish the object.
+        // SAFETY: SSE is part of the x86-64 baseline.
+        unsafe { _mm_sfence() };
+    }
+
+    /// # Safety
+    ///
+    /// As [`super::copy`], on a processor with AVX-512F.
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn stream_512(source: &[u8], destination: *mut u8) {
+        let groups = |from: *const u8, to: *mut u8, bytes: usize| {
+            for at in (0..bytes).step_by(4 * LINE) {
+                // SAFETY: `split` cuts the middle into whole groups of four lines, the destination
+                // aligned to a line; source and destination are `bytes` long.
+                unsafe {
+                    let from = from.add(at).cast::<__m512i>();
+                    let to = to.add(at).cast::<__m512i>();
+                    let lines = [0, 1, 2, 3].map(|line| _mm512_loadu_si512(from.add(line)));
+                    _mm512_stream_si512(to, lines[0]);
+                    _mm512_stream_si512(to.add(1), lines[1]);
+                    _mm512_stream_si512(to.add(2), lines[2]);
+                    _mm512_stream_si512(to.add(3), lines[3]);
+                }
+            }
+        };
+        // SAFETY: the caller's promise, passed on.
+        unsafe { split(source, destination, groups) };
+    }
+
+    /// # Safety
+    ///
+    /// As [`super::copy`], on a processor with AVX2.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn stream_256(source: &[u8], destination: *mut u8) {
+        let groups = |from: *const u8, to: *mut u8, bytes: usize| {
+            for at in (0..bytes).step_by(2 * LINE) {
+                // SAFETY: as in `stream_512`, with half lines.
+                unsafe {
+                    let from = from.add(at).cast::<__m256i>();
+                    let to = to.add(at).cast::<__m256i>();
+                    let halves = [0, 1, 2, 3].map(|half| _mm256_loadu_si256(from.add(half)));
+                    _mm256_stream_si256(to, halves[0]);
+                    _mm256_stream_si256(to.add(1), halves[1]);
+                    _mm256_stream_si256(to.add(2), halves[2]);
+                    _mm256_stream_si256(to.add(3), halves[3]);
+                }
+            }
+        };
+        // SAFETY: the caller's promise, passed on.
+        unsafe { split(source, destination, groups) };
+    }
+}
+
+/// A destination that may cross to another thread.
+#[derive(Clone, Copy)]
+struct Target(*mut u8);
+
+// SAFETY: the address of memory that the caller of `copy_parallel` vouches for on behalf of all
+// threads; each thread writes a part of its own.
+unsafe impl Send for Target {}
+
+/// Cuts `parts` into as many shares as `threads`, each about equally long, and gives each to one
+/// call of `work`, on threads of their own but for the last.
+fn share<T: Copy + Send>(
+    parts: &[(&[u8], T)],
+    threads: usize,
+    advance: impl Fn(T, usize) -> T,
+    work: impl Fn(&[(&[u8], T)]) -> io::Result<()> + Sync,
+) -> io::Result<()> {
+    let total: usize = parts.iter().map(|(bytes, _)| bytes.len()).sum();
+    let threads = threads.min(total / THREAD_BYTES_MIN).max(1);
+    if threads == 1 {
+        return work(parts);
+    }
+    let share_bytes = total.div_ceil(threads).next_multiple_of(PIECE_ALIGN);
+    let mut shares = vec![Vec::new()];
+    let mut room = share_bytes;
+    for &(mut bytes, mut to) in parts {
+        while !bytes.is_empty() {
+            if room == 0 {
+                shares.push(Vec::new());
+                room = share_bytes;
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(room));
+            if let Some(last) = shares.last_mut() {
+                last.push((now, to));
+            }
+            room -= now.len();
+            to = advance(to, now.len());
+            bytes = later;
+        }
+    }
+    let own = shares.pop().unwrap_or_default();
+    std::thread::scope(|scope| {
+        let work = &work;
+        let others: Vec<_> = shares
+            .into_iter()
+            .map(|share| {
+                let spawned =
+                    std::thread::Builder::new().spawn_scoped(scope, {
+                        let share = share.clone();
+                        move || work(&share)
+                    });
+                (spawned, share)
+            })
+            .collect();
+        let mut outcome = work(&own);
+        for (spawned, share) in others {
+            let result = match spawned {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                // No thread to be had: the work is still to be done.
+                Err(_) => work(&share),
+            };
+            outcome = outcome.and(result);
+        }
+        outcome
+    })
+}
+
+/// Copies every part to its destination with up to `threads` threads, this one among them.
+///
+/// # Safety
+///
+/// As [`copy`], for each part; the destinations do not overlap.
+pub unsafe fn copy_parallel(parts: &[(&[u8], *mut u8)], threads: usize) {
+    let targets: Vec<_> = parts.iter().map(|(bytes, to)| (*bytes, Target(*to))).collect();
+    let advance = |to: Target, bytes: usize| Target(to.0.wrapping_add(bytes));
+    let done = share(&targets, threads, advance, |share| {
+        for (bytes, to) in share {
+            // SAFETY: the caller vouches for the whole destinations, and shares do not overlap.
+            unsafe { copy(bytes, to.0) };
+        }
+        Ok(())
+    });
+    debug_assert!(done.is_ok(), "copying within memory has no errors");
+}
+
+/// Writes every part at its offset in a file with up to `threads` threads, this one among them. Into
+/// memory that nobody has touched yet this is faster than copying through a mapping, because the
+/// kernel need not map the pages first.
+pub fn write_parallel(
+    fd: BorrowedFd<'_>,
+    parts: &[(&[u8], u64)],
+    threads: usize,
+) -> io::Result<()> {
+    let advance = |offset: u64, bytes: usize| offset + bytes as u64;
+    share(parts, threads, advance, |share| {
+        share.iter().try_for_each(|(bytes, offset)| write_all_at(fd, bytes, *offset))
+    })
+}
+
+fn write_all_at(fd: BorrowedFd<'_>, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = rustix::io::retry_on_intr(|| rustix::io::pwrite(fd, bytes, offset))?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        bytes = &bytes[written..];
+        offset += written as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memfd::Memfd;
+    use std::os::fd::AsFd;
+
+    fn pattern(bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|at| (at * 31 + at / 251) as u8).collect()
+    }
+
+    #[test]
+    fn every_alignment_and_length_is_copied_and_nothing_else() {
+        let source = pattern(STREAM_BYTES_MIN + 4096);
+        let sizes = [0, 1, 63, 64, 65, STREAM_BYTES_MIN - 1, STREAM_BYTES_MIN, STREAM_BYTES_MIN + 777];
+        for bytes in sizes {
+            for shift in [0, 1, 17, 63] {
+                let part = &source[shift * 3..shift * 3 + bytes];
+                let mut target = vec![0xee; bytes + 256];
+                // SAFETY: `bytes` bytes from `64 + shift` on lie within the vector.
+                unsafe { copy(part, target.as_mut_ptr().add(64 + shift)) };
+                assert!(target[..64 + shift].iter().all(|byte| *byte == 0xee));
+                assert!(target[64 + shift..][..bytes] == *part, "{bytes} bytes at {shift}");
+                assert!(target[64 + shift + bytes..].iter().all(|byte| *byte == 0xee));
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_narrow_streaming_copy_is_right_too() {
+        if !is_x86_feature_detected!("avx2") {
+            return;
+        }
+        let source = pattern(10_007);
+        let mut target = vec![0; source.len() + 1];
+        // SAFETY: the vector is one byte longer than the source, and the processor has AVX2.
+        unsafe { x86::stream_256(&source, target.as_mut_ptr().add(1)) };
+        assert!(target[1..] == source);
+    }
+
+    #[test]
+    fn parallel_copies_and_writes_equal_plain_ones() {
+        let source = pattern(3 * THREAD_BYTES_MIN + 12_345);
+        let cuts = [0, 5, 100_000, THREAD_BYTES_MIN + 1, source.len()];
+        let parts: Vec<_> = cuts.windows(2).map(|cut| (&source[cut[0]..cut[1]], cut[0])).collect();
+        for threads in [0, 1, 2, 3, 9] {
+            let mut target = vec![0u8; source.len()];
+            let base = target.as_mut_ptr();
+            let pointers: Vec<_> =
+                parts.iter().map(|(bytes, at)| (*bytes, base.wrapping_add(*at))).collect();
+            // SAFETY: the parts lie one behind the other in the vector.
+            unsafe { copy_parallel(&pointers, threads) };
+            assert!(target == source, "{threads} threads");
+
+            let memfd = Memfd::create("plasmon-test", source.len() as u64).unwrap();
+            let offsets: Vec<_> =
+                parts.iter().map(|(bytes, at)| (*bytes, *at as u64)).collect();
+            write_parallel(memfd.as_fd(), &offsets, threads).unwrap();
+            let mut read = vec![0u8; source.len()];
+            rustix::io::pread(&memfd, &mut read, 0).unwrap();
+            assert!(read == source, "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn a_write_beyond_a_memfd_is_an_error() {
+        let memfd = Memfd::create("plasmon-test", 4096).unwrap();
+        assert!(write_parallel(memfd.as_fd(), &[(&[1; 100], 4050)], 1).is_err());
+    }
+}

@@ -1,0 +1,51 @@
+//! The object index: a table in a memfd that the daemon writes and clients probe without asking.
+//!
+//! [`IndexReader`] is a client's read-only view, [`IndexWriter`] the daemon's. A table has a number;
+//! the control page says which number is current. When the daemon grows the table it fills a new
+//! memfd and changes that number; the old table is never changed again, and a reader who still looks
+//! at it finds out when it checks the number behind its pin.
+
+use plasmon_proto::message::ExtentId;
+
+use crate::slot::SlotImage;
+
+pub use crate::table::Counts;
+
+#[cfg(not(loom))]
+mod mapped;
+#[cfg(not(loom))]
+mod writing;
+
+#[cfg(not(loom))]
+pub use {mapped::IndexReader, writing::IndexWriter};
+
+/// What a look into the index ended in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// The object is there and cannot go until the pin is released.
+    Pinned(Pin),
+    /// The index does not have it now. Never final: the daemon applies every ring before it says no.
+    Missing,
+    /// The daemon moved to another table: fetch it and look again.
+    TableChanged,
+}
+
+/// A pin in the client's ledger and the object that it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pin {
+    /// The ledger entry: what [`crate::Ledger::release`] wants.
+    pub entry: u32,
+    /// What the index says about the object.
+    pub image: SlotImage,
+}
+
+impl Pin {
+    /// Where the object lies.
+    #[inline]
+    pub fn extent(&self) -> ExtentId {
+        self.image.extent
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,159 @@
+//! A client's view of the index, which follows the daemon from table to table.
+//!
+//! Readers take no lock and announce nothing, so nobody knows when the last one has left an old
+//! table. Its address range is therefore never given up while the index lives: a new table is mapped
+//! *over* the old one, which the kernel does in one step, or, when it is too large for the range, the
+//! old range is mapped over with zeroes. In either case a reader who is still there finds slots that
+//! do not belong to the table whose number it read, sees this when it compares that number with the
+//! control page after claiming its pin, and starts again. Old tables cost address space, but no
+//! memory, and as each range has room for several times its first table, there are few of them.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use plasmon_proto::ObjectId;
+
+use super::Lookup;
+use super::writing::SLOTS_MAX;
+use crate::control::ControlReader;
+use crate::ledger::{Ledger, TooManyPins};
+use crate::map::{Region, Shared};
+use crate::memfd::Memfd;
+use crate::slot::{Key, SLOT_BYTES, Slot};
+use crate::table;
+
+/// How many times its first table fits a range: four growths by half.
+const ROOM: u64 = 5;
+
+/// One table as readers see it. Never changed after it was published.
+#[derive(Debug)]
+struct Table {
+    base: *const Slot,
+    slots: usize,
+    number: u64,
+}
+
+/// The ranges and tables so far; the last of each is the current one.
+#[derive(Debug, Default)]
+struct Kept {
+    regions: Vec<Region>,
+    /// Boxed one by one, because readers hold their addresses. Some 24 bytes for each growth.
+    #[expect(clippy::vec_box, reason = "readers hold the addresses while the vector moves")]
+    tables: Vec<Box<Table>>,
+}
+
+/// A client's view of the index.
+#[derive(Debug)]
+pub struct IndexReader {
+    current: AtomicPtr<Table>,
+    kept: Mutex<Kept>,
+}
+
+// SAFETY: the raw pointers in `Table` point into the regions of the same struct, which belong to no
+// thread and are only read as atomics.
+unsafe impl Send for IndexReader {}
+// SAFETY: as above; `kept` is behind a lock.
+unsafe impl Sync for IndexReader {}
+
+impl IndexReader {
+    /// Maps table `number`, which has `slots` slots, read-only and with its pages present.
+    pub fn new(fd: OwnedFd, number: u64, slots: u64) -> io::Result<Self> {
+        let index =
+            Self { current: AtomicPtr::new(std::ptr::null_mut()), kept: Mutex::default() };
+        index.switch(fd, number, slots)?;
+        Ok(index)
+    }
+
+    /// Moves to another table, which the control page already names, while other threads read.
+    pub fn switch(&self, fd: OwnedFd, number: u64, slots: u64) -> io::Result<()> {
+        let memfd = Memfd::adopt(fd)?;
+        let slots = slot_count(memfd.bytes(), slots)?;
+        let mut kept = self.lock();
+        // A smaller table must not be mapped over a larger one: a reader who still counts the slots
+        // of the larger would run beyond it.
+        let previous = kept.tables.last().map_or(0, |table| table.slots);
+        let bytes = slots as u64 * SLOT_BYTES;
+        let in_place = slots >= previous
+            && kept.regions.last().is_some_and(|region| bytes <= region.bytes());
+        if !in_place {
+            let fresh = Region::reserve(bytes.saturating_mul(ROOM))?;
+            kept.regions.push(fresh);
+        }
+        let Kept { regions, tables } = &mut *kept;
+        let Some((region, old)) = regions.split_last_mut() else {
+            unreachable!("a region was pushed if there was none")
+        };
+        region.map_over(&memfd, bytes)?;
+        let base = region.base().cast::<Slot>();
+        tables.push(Box::new(Table { base, slots, number }));
+        if let Some(table) = tables.last() {
+            // Pairs with the acquire in `table`: who sees the table sees its memory mapped.
+            self.current.store(std::ptr::from_ref::<Table>(table).cast_mut(), Ordering::Release);
+        }
+        if !in_place && let Some(region) = old.last_mut() {
+            region.empty()?;
+        }
+        Ok(())
+    }
+
+    /// The number of the table.
+    pub fn number(&self) -> u64 {
+        self.table().number
+    }
+
+    /// Finds and pins an object: no system call, no lock, no message.
+    #[inline]
+    pub fn get(
+        &self,
+        id: &ObjectId,
+        control: &ControlReader,
+        ledger: &Ledger<'_>,
+    ) -> Result<Lookup, TooManyPins> {
+        let table = self.table();
+        table::get(table.slots(), id, table.number, control.table_word(), ledger)
+    }
+
+    /// Whether the table lists the object now, without pinning it; `None` when the daemon moved to
+    /// another table.
+    pub fn contains(&self, id: &ObjectId, control: &ControlReader) -> Option<bool> {
+        let table = self.table();
+        let found = table::find_live(table.slots(), &Key::of(id)).is_some();
+        (control.table() == table.number).then_some(found)
+    }
+
+    #[inline]
+    fn table(&self) -> &Table {
+        // SAFETY: `new` published a table before anybody could call this, and the boxes that the
+        // pointer ever pointed to are kept as long as `self`.
+        unsafe { &*self.current.load(Ordering::Acquire) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    #[inline]
+    fn slots(&self) -> &[Slot] {
+        const { assert_shared::<Slot>() };
+        // SAFETY: a region of at least this many slots starts at `base` and stays readable (as this
+        // table, a later one, or zeroes) as long as the `IndexReader` that hands out `&self`.
+        unsafe { std::slice::from_raw_parts(self.base, self.slots) }
+    }
+}
+
+/// Only what is made of atomics may be looked at in a region.
+const fn assert_shared<T: Shared>() {}
+
+/// The number of slots, if a memfd of `bytes` bytes can hold that many.
+pub(super) fn slot_count(bytes: u64, slots: u64) -> io::Result<usize> {
+    let fits = (1..=SLOTS_MAX as u64).contains(&slots) && slots * SLOT_BYTES <= bytes;
+    if fits {
+        return Ok(slots as usize);
+    }
+    let text = format!("an index memfd of {bytes} bytes cannot hold {slots} slots");
+    Err(io::Error::new(io::ErrorKind::InvalidData, text))
+}

@@ -1,0 +1,308 @@
+//! The index through its public doors, daemon and client in one process.
+
+use std::collections::BTreeMap;
+
+use plasmon_proto::ObjectId;
+use plasmon_proto::message::ExtentId;
+use proptest::prelude::*;
+
+use super::{IndexReader, IndexWriter, Lookup};
+use crate::channel::{ChannelClient, ChannelDaemon};
+use crate::control::{ControlDaemon, ControlReader};
+use crate::memfd::Memfd;
+use crate::slot::{SlotImage, State};
+
+fn id(number: u64) -> ObjectId {
+    let mut bytes = [0; 20];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    ObjectId::new(bytes)
+}
+
+fn image(number: u64, serial: u64) -> SlotImage {
+    SlotImage {
+        serial,
+        id: id(number),
+        extent: ExtentId(number as u32),
+        offset: 64 * (number & 0xffff),
+        data: number,
+        metadata: 3,
+        attributes: 0,
+        created_ms: 1,
+        record: number as u32,
+        tag: 2,
+        cache: false,
+        owned: true,
+    }
+}
+
+/// A daemon and a client.
+struct Node {
+    control: ControlDaemon,
+    index: IndexWriter,
+    channel: ChannelDaemon,
+    client_control: ControlReader,
+    client_index: IndexReader,
+    client_channel: ChannelClient,
+}
+
+impl Node {
+    fn new(slots: usize) -> Self {
+        let control = ControlDaemon::create().unwrap();
+        let index = IndexWriter::create(1, slots).unwrap();
+        control.set_table(1);
+        let channel = ChannelDaemon::create().unwrap();
+        let fd = index.memfd().read_only().unwrap();
+        Self {
+            client_control: ControlReader::new(control.memfd().read_only().unwrap()).unwrap(),
+            client_index: IndexReader::new(fd, 1, index.slots() as u64).unwrap(),
+            client_channel: ChannelClient::new(channel.memfd().duplicate().unwrap()).unwrap(),
+            control,
+            index,
+            channel,
+        }
+    }
+
+    fn get(&self, number: u64) -> Lookup {
+        let ledger = self.client_channel.ledger();
+        self.client_index.get(&id(number), &self.client_control, &ledger).unwrap()
+    }
+
+    fn grow(&mut self) {
+        let number = self.index.number() + 1;
+        let mut moves = BTreeMap::new();
+        let grown = self.index.grow(number, |record, slot| {
+            assert_eq!(moves.insert(record, slot), None, "record {record} moves once");
+        });
+        let grown = grown.unwrap();
+        for (record, slot) in moves {
+            assert_eq!(grown.image(slot).record, record);
+        }
+        self.control.set_table(number);
+        self.index = grown;
+    }
+
+    fn follow(&self) {
+        let fd = self.index.memfd().read_only().unwrap();
+        let slots = self.index.slots() as u64;
+        self.client_index.switch(fd, self.index.number(), slots).unwrap();
+    }
+}
+
+#[test]
+fn an_object_is_pinned_until_it_is_released() {
+    let mut node = Node::new(64);
+    assert_eq!(node.get(5), Lookup::Missing);
+    let slot = node.index.insert(&image(5, 100));
+    let Lookup::Pinned(pin) = node.get(5) else { panic!("it was just inserted") };
+    assert_eq!(pin.image, image(5, 100));
+
+    node.index.hide(&[slot]);
+    assert_eq!(node.get(5), Lookup::Missing, "hidden objects cannot be pinned");
+    let mut counts = [0];
+    node.channel.scan_pins(&[100], &mut counts);
+    assert_eq!(counts, [1]);
+
+    node.index.show(slot);
+    assert!(matches!(node.get(5), Lookup::Pinned(_)));
+    node.index.hide(&[slot]);
+    node.client_channel.ledger().release(pin.entry);
+    counts = [0];
+    node.channel.scan_pins(&[100], &mut counts);
+    assert_eq!(counts, [1], "the second pin is still there");
+    node.index.remove(slot);
+    assert_eq!(node.get(5), Lookup::Missing);
+}
+
+#[test]
+fn a_reader_follows_the_daemon_to_larger_tables_and_keeps_its_pins() {
+    let mut node = Node::new(64);
+    let mut serial = 0;
+    for number in 0..5000 {
+        if node.index.wants_growth() {
+            let before = node.index.slots();
+            node.grow();
+            assert_eq!(node.index.slots(), before + before / 2);
+            assert_eq!(node.get(0), Lookup::TableChanged);
+            node.follow();
+        }
+        serial += 1;
+        node.index.insert(&image(number, serial));
+        assert!(matches!(node.get(number), Lookup::Pinned(_)), "{number}");
+    }
+    for number in 0..5000 {
+        assert_eq!(node.client_index.contains(&id(number), &node.client_control), Some(true));
+    }
+    assert_eq!(node.client_index.contains(&id(5000), &node.client_control), Some(false));
+    let mut pins: Vec<_> = node.channel.pins().collect();
+    pins.sort_unstable();
+    assert_eq!(pins, (1..=5000).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_table_of_tombstones_is_rebuilt_at_its_size() {
+    let mut node = Node::new(256);
+    let mut live = std::collections::VecDeque::new();
+    let mut rebuilt = 0;
+    for number in 0..10_000 {
+        if node.index.wants_growth() {
+            let before = node.index.slots();
+            node.grow();
+            assert_eq!(node.index.slots(), before);
+            assert_eq!(node.index.counts().tombstones, 0);
+            node.follow();
+            rebuilt += 1;
+        }
+        node.index.insert(&image(number, number + 1));
+        live.push_back(number);
+        if live.len() > 100 {
+            let oldest = live.pop_front().unwrap();
+            let slot = node.index.find(&id(oldest)).unwrap();
+            node.index.hide(&[slot]);
+            node.index.remove(slot);
+        }
+    }
+    assert!(rebuilt > 0, "tombstones pile up");
+    for number in live {
+        assert!(matches!(node.get(number), Lookup::Pinned(_)), "{number}");
+    }
+}
+
+#[test]
+fn an_id_can_be_used_again_while_its_deleted_object_is_still_read() {
+    let mut node = Node::new(64);
+    let old = node.index.insert(&image(1, 10));
+    let Lookup::Pinned(pin) = node.get(1) else { panic!("it is there") };
+    node.index.hide(&[old]);
+    node.index.insert(&image(1, 11));
+    let Lookup::Pinned(new) = node.get(1) else { panic!("the new one is there") };
+    assert_eq!((pin.image.serial, new.image.serial), (10, 11));
+    assert_eq!(node.index.hidden().map(|(slot, _)| slot).collect::<Vec<_>>(), [old]);
+    node.index.remove(old);
+    assert_eq!(node.index.find(&id(1)).map(|slot| node.index.image(slot).serial), Some(11));
+}
+
+#[test]
+fn a_daemon_after_a_crash_finds_what_was_published() {
+    let mut node = Node::new(64);
+    for number in 0..20 {
+        node.index.insert(&image(number, number + 1));
+    }
+    let hidden = node.index.find(&id(3)).unwrap();
+    node.index.hide(&[hidden]);
+    let removed = node.index.find(&id(4)).unwrap();
+    node.index.hide(&[removed]);
+    node.index.remove(removed);
+    let torn = node.index.find(&id(5)).unwrap();
+    // What a daemon leaves that dies while it fills a slot.
+    let map = crate::map::WriteMap::new(node.index.memfd(), 4096, crate::Populate::No).unwrap();
+    let slots: &[crate::slot::Slot] = map.shared(0, 64);
+    slots[torn as usize].set_state(State::Writing);
+
+    let memfd = Memfd::adopt(node.index.memfd().duplicate().unwrap()).unwrap();
+    let adopted = IndexWriter::adopt(memfd, 1).unwrap();
+    assert_eq!(adopted.counts().live, 17);
+    assert_eq!(adopted.counts().hidden, 1);
+    assert_eq!(adopted.state(hidden), State::Hidden);
+    assert_eq!(adopted.state(torn), State::Empty);
+    assert_eq!(adopted.live().count(), 17);
+    assert_eq!(adopted.find(&id(5)), None);
+    for number in (0..20).filter(|number| ![3, 4, 5].contains(number)) {
+        assert!(adopted.find(&id(number)).is_some(), "{number}");
+    }
+}
+
+#[test]
+fn a_memfd_too_small_for_its_slots_is_refused() {
+    let memfd = Memfd::create("plasmon-test", 4096).unwrap();
+    for (slots, ok) in [(64, true), (65, false), (0, false), (u64::MAX, false), (1 << 58, false)] {
+        assert_eq!(IndexReader::new(memfd.read_only().unwrap(), 1, slots).is_ok(), ok, "{slots}");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u64),
+    Hide(u64),
+    Show(u64),
+    Remove(u64),
+    Grow,
+    Adopt,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let number = 0..60u64;
+    prop_oneof![
+        4 => number.clone().prop_map(Step::Insert),
+        3 => number.clone().prop_map(Step::Hide),
+        1 => number.clone().prop_map(Step::Show),
+        3 => number.prop_map(Step::Remove),
+        1 => Just(Step::Grow),
+        1 => Just(Step::Adopt),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Against a map: after every step exactly the live objects are found, by daemon and client.
+    #[test]
+    fn a_table_behaves_like_a_map(steps in proptest::collection::vec(step(), 1..300)) {
+        let mut node = Node::new(64);
+        let mut model = BTreeMap::new();
+        let mut serial = 0;
+        for step in steps {
+            match step {
+                Step::Insert(number) => {
+                    if !model.contains_key(&number) {
+                        if node.index.wants_growth() {
+                            node.grow();
+                            node.follow();
+                        }
+                        serial += 1;
+                        node.index.insert(&image(number, serial));
+                        model.insert(number, (State::Live, serial));
+                    }
+                }
+                Step::Hide(number) => if let Some((state @ State::Live, _)) = model.get_mut(&number) {
+                    node.index.hide(&[node.index.find(&id(number)).unwrap()]);
+                    *state = State::Hidden;
+                },
+                Step::Show(number) => if let Some((state @ State::Hidden, _)) = model.get_mut(&number) {
+                    let slot = node.index.hidden().find(|(_, image)| image.id == id(number));
+                    node.index.show(slot.unwrap().0);
+                    *state = State::Live;
+                },
+                Step::Remove(number) => if let Some((State::Hidden, _)) = model.get(&number) {
+                    let slot = node.index.hidden().find(|(_, image)| image.id == id(number));
+                    node.index.remove(slot.unwrap().0);
+                    model.remove(&number);
+                },
+                Step::Grow => {
+                    node.grow();
+                    node.follow();
+                }
+                Step::Adopt => {
+                    let memfd = Memfd::adopt(node.index.memfd().duplicate().unwrap()).unwrap();
+                    let counts = node.index.counts();
+                    node.index = IndexWriter::adopt(memfd, node.index.number()).unwrap();
+                    prop_assert_eq!(node.index.counts(), counts);
+                }
+            }
+            for number in 0..60 {
+                let expected = model.get(&number).filter(|(state, _)| *state == State::Live);
+                let found = node.index.find(&id(number)).map(|slot| node.index.image(slot).serial);
+                prop_assert_eq!(found, expected.map(|(_, serial)| *serial));
+                match node.get(number) {
+                    Lookup::Pinned(pin) => {
+                        prop_assert_eq!(Some(pin.image.serial), found);
+                        node.client_channel.ledger().release(pin.entry);
+                    }
+                    other => {
+                        prop_assert_eq!(other, Lookup::Missing);
+                        prop_assert_eq!(found, None);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The daemon's view of an index table.
+
+use std::io;
+use std::ops::Deref;
+
+use plasmon_proto::ObjectId;
+
+use super::Counts;
+use super::mapped::slot_count;
+use crate::map::{Populate, WriteMap};
+use crate::memfd::Memfd;
+use crate::slot::{Key, SLOT_BYTES, Slot, SlotImage, State};
+use crate::table::{self, TableWriter};
+
+/// The fewest slots of a table: one page.
+const SLOTS_MIN: usize = 64;
+
+/// The most slots of a table, so that a slot's index fits 32 bits.
+pub(super) const SLOTS_MAX: usize = 1 << 31;
+
+/// The slots of a table that the daemon has mapped.
+#[derive(Debug)]
+struct MappedSlots {
+    map: WriteMap,
+    slots: usize,
+}
+
+impl Deref for MappedSlots {
+    type Target = [Slot];
+
+    #[inline]
+    fn deref(&self) -> &[Slot] {
+        self.map.shared(0, self.slots)
+    }
+}
+
+/// The daemon's view of one index table.
+#[derive(Debug)]
+pub struct IndexWriter {
+    memfd: Memfd,
+    table: TableWriter<MappedSlots>,
+    number: u64,
+}
+
+impl IndexWriter {
+    /// A new, empty table with at least `slots` slots. Its memory is reserved here, so that a
+    /// full machine is an error now and never a signal later.
+    pub fn create(number: u64, slots: usize) -> io::Result<Self> {
+        let slots = slots.clamp(SLOTS_MIN, SLOTS_MAX);
+        let bytes = slots as u64 * SLOT_BYTES;
+        let memfd = Memfd::create(&format!("plasmon-index-{number}"), bytes)?;
+        memfd.reserve(0, bytes)?;
+        Self::adopt(memfd, number)
+    }
+
+    /// Takes over the table that a daemon before this one left behind. Slots that it had not
+    /// finished are dropped; hidden ones stay hidden.
+    pub fn adopt(memfd: Memfd, number: u64) -> io::Result<Self> {
+        let slots = slot_count(memfd.bytes(), memfd.bytes() / SLOT_BYTES)?;
+        let map = WriteMap::new(&memfd, memfd.bytes(), Populate::Yes)?;
+        let table = TableWriter::adopt(MappedSlots { map, slots });
+        Ok(Self { memfd, table, number })
+    }
+
+    /// The number of the table.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The memfd that holds the table.
+    pub fn memfd(&self) -> &Memfd {
+        &self.memfd
+    }
+
+    /// How many slots the table has.
+    pub fn slots(&self) -> usize {
+        self.table.slots().len()
+    }
+
+    /// What they are used for.
+    pub fn counts(&self) -> Counts {
+        self.table.counts()
+    }
+
+    /// The slot where `id` is live.
+    pub fn find(&self, id: &ObjectId) -> Option<u32> {
+        table::find_live(self.table.slots(), &Key::of(id)).map(|(at, _)| at as u32)
+    }
+
+    /// The state of a slot.
+    pub fn state(&self, slot: u32) -> State {
+        self.table.slots()[slot as usize].head().state()
+    }
+
+    /// What a slot says; meaningful for live and hidden slots.
+    pub fn image(&self, slot: u32) -> SlotImage {
+        self.table.slots()[slot as usize].image()
+    }
+
+    /// Publishes an object that the table does not list and returns its slot. Grow first where
+    /// [`Self::wants_growth`] says so.
+    pub fn insert(&mut self, image: &SlotImage) -> u32 {
+        self.table.insert(image, State::Live) as u32
+    }
+
+    /// Hides live objects from readers, all with one fence. Afterwards the ledgers tell truly who
+    /// holds them.
+    pub fn hide(&mut self, slots: &[u32]) {
+        self.table.hide(slots.iter().map(|slot| *slot as usize));
+    }
+
+    /// Shows a hidden object again.
+    pub fn show(&mut self, slot: u32) {
+        self.table.show(slot as usize);
+    }
+
+    /// Drops a hidden object that nobody pins. Its memory is free to be used again.
+    pub fn remove(&mut self, slot: u32) {
+        self.table.remove(slot as usize);
+    }
+
+    /// The live and hidden slots from `slot` on, with their states, in the table's order.
+    pub fn iter_from(&self, slot: u32) -> impl Iterator<Item = (u32, State, SlotImage)> {
+        let slots = self.table.slots();
+        slots.iter().enumerate().skip(slot as usize).filter_map(|(at, slot)| {
+            let state = slot.head().state();
+            let holds = matches!(state, State::Live | State::Hidden);
+            holds.then(|| (at as u32, state, slot.image()))
+        })
+    }
+
+    /// The live objects with their slots.
+    pub fn live(&self) -> impl Iterator<Item = (u32, SlotImage)> {
+        self.iter_from(0).filter(|slot| slot.1 == State::Live).map(|slot| (slot.0, slot.2))
+    }
+
+    /// The hidden objects with their slots.
+    pub fn hidden(&self) -> impl Iterator<Item = (u32, SlotImage)> {
+        self.iter_from(0).filter(|slot| slot.1 == State::Hidden).map(|slot| (slot.0, slot.2))
+    }
+
+    /// Whether one more object would fill the table beyond three quarters.
+    pub fn wants_growth(&self) -> bool {
+        let counts = self.counts();
+        let used = counts.live + counts.hidden + counts.tombstones + 1;
+        used * 4 > self.slots() * 3
+    }
+
+    /// A new table with the same objects: half as large again, or of the same size when only
+    /// tombstones were to blame. `moved` hears each object's record and new slot.
+    ///
+    /// The caller announces it with [`crate::ControlDaemon::set_table`] and never writes to the
+    /// old one again.
+    pub fn grow(&self, number: u64, mut moved: impl FnMut(u32, u32)) -> io::Result<Self> {
+        let counts = self.counts();
+        let slots = self.slots();
+        let crowded = (counts.live + counts.hidden) * 2 > slots;
+        let wanted = if crowded { slots + slots / 2 } else { slots };
+        let mut grown = Self::create(number, wanted)?;
+        for (_, state, image) in self.iter_from(0) {
+            let at = grown.table.insert(&image, state);
+            moved(image.record, at as u32);
+        }
+        Ok(grown)
+    }
+}

@@ -1,0 +1,331 @@
+//! The ledger: which incarnations one client holds, an entry per pin.
+//!
+//! An entry is the serial of an incarnation, or 0 when free. Only its client writes it; the daemon
+//! reads it. Claiming an entry is one compare-and-exchange, which is at the same time the
+//! publication of the pin and the fence between it and the second look at the slot. Releasing is one
+//! store.
+//!
+//! Threads find a free entry without talking to each other: every thread starts on cache lines of
+//! its own and goes back to the entry that it released last. `high` bounds what the daemon has to
+//! scan; it only ever rises, and it is raised before a pin beyond it is published.
+
+use std::cell::Cell;
+
+use crate::sync::{AtomicU64, Ordering, model_fence};
+
+/// Entries that are tried from the hint on before new ones beyond `high` are taken.
+const TRIES: u32 = 16;
+
+/// By how much `high` rises: entries of one thread, eight cache lines.
+const STEP: u32 = 64;
+
+/// Every entry of the ledger is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this client holds {held} pins, which is the most that one client may hold")]
+pub struct TooManyPins {
+    /// How many entries the ledger has.
+    pub held: usize,
+}
+
+/// What the threads of one client share about its ledger, in memory of their own.
+#[derive(Debug)]
+pub(crate) struct LedgerLocal {
+    /// A copy of the shared `high` that no other process can change.
+    high: AtomicU64,
+}
+
+impl LedgerLocal {
+    pub(crate) fn new() -> Self {
+        Self { high: AtomicU64::new(0) }
+    }
+}
+
+/// A client's view of its own ledger.
+#[derive(Clone, Copy, Debug)]
+pub struct Ledger<'a> {
+    entries: &'a [AtomicU64],
+    high: &'a AtomicU64,
+    local: &'a LedgerLocal,
+}
+
+impl<'a> Ledger<'a> {
+    #[inline]
+    pub(crate) fn new(
+        entries: &'a [AtomicU64],
+        high: &'a AtomicU64,
+        local: &'a LedgerLocal,
+    ) -> Self {
+        Self { entries, high, local }
+    }
+
+    /// Publishes a pin on incarnation `serial` in a free entry and returns the entry's index.
+    ///
+    /// Everything that the calling thread loads afterwards with sequential consistency is ordered
+    /// behind the publication.
+    #[inline]
+    pub fn claim(&self, serial: u64) -> Result<u32, TooManyPins> {
+        let hint = hint();
+        // Pairs with the release in `raise`: who sees the local mark knows that the shared one is up.
+        if u64::from(hint) < self.local.high.load(Ordering::Acquire) && self.take(hint, serial) {
+            set_hint(hint + 1);
+            return Ok(hint);
+        }
+        let entry = self.search(hint, serial)?;
+        set_hint(entry + 1);
+        Ok(entry)
+    }
+
+    /// Ends the pin in `entry`, which this client claimed and has not released since.
+    #[inline]
+    pub fn release(&self, entry: u32) {
+        // Pairs with the daemon's acquire load: reads of the object happen before its memory is
+        // given to anybody else.
+        self.entries[entry as usize].store(0, Ordering::Release);
+        set_hint(entry);
+    }
+
+    /// The serial in `entry`, 0 when it is free.
+    pub fn serial(&self, entry: u32) -> u64 {
+        self.entries[entry as usize].load(Ordering::Relaxed)
+    }
+
+    /// How many pins this client holds: a count over the ledger, for reports.
+    pub fn pins(&self) -> usize {
+        let high = self.local.high.load(Ordering::Acquire) as usize;
+        self.entries[..high].iter().filter(|entry| entry.load(Ordering::Relaxed) != 0).count()
+    }
+
+    /// Tries to claim one entry, which lies below `high`.
+    #[inline]
+    fn take(&self, entry: u32, serial: u64) -> bool {
+        // The one instruction that publishes the pin. It pairs with the daemon's fence in `hide`:
+        // of the two, one comes first in the order of all sequentially consistent operations, and
+        // the other sees what was stored before it.
+        let claimed = self.entries[entry as usize]
+            .compare_exchange(0, serial, Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok();
+        model_fence();
+        claimed
+    }
+
+    /// The entries near the hint, then new ones, and when there are none left, all.
+    #[cold]
+    fn search(&self, hint: u32, serial: u64) -> Result<u32, TooManyPins> {
+        let count = self.entries.len() as u32;
+        let mut entry = if hint < count { hint } else { 0 };
+        for _ in 0..TRIES {
+            if entry >= count {
+                break;
+            }
+            self.raise(entry);
+            if self.take(entry, serial) {
+                return Ok(entry);
+            }
+            entry += 1;
+        }
+        let high = self.local.high.load(Ordering::Acquire) as u32;
+        for entry in high..count {
+            self.raise(entry);
+            if self.take(entry, serial) {
+                return Ok(entry);
+            }
+        }
+        // Every entry was handed out once. Looking before taking keeps this scan free of writes.
+        for entry in (hint.min(count)..count).chain(0..hint.min(count)) {
+            let free = self.entries[entry as usize].load(Ordering::Relaxed) == 0;
+            if free && self.take(entry, serial) {
+                return Ok(entry);
+            }
+        }
+        Err(TooManyPins { held: self.entries.len() })
+    }
+
+    /// Makes sure that the daemon scans `entry` before a pin is published there.
+    fn raise(&self, entry: u32) {
+        if u64::from(entry) < self.local.high.load(Ordering::Acquire) {
+            return;
+        }
+        let count = self.entries.len() as u32;
+        let wanted = u64::from((entry / STEP + 1).saturating_mul(STEP).min(count));
+        // Sequentially consistent like the claim: a daemon that misses the new mark misses it because
+        // its fence came first, and then the claimer sees the hidden slot.
+        self.high.fetch_max(wanted, Ordering::SeqCst);
+        model_fence();
+        self.local.high.fetch_max(wanted, Ordering::Release);
+    }
+}
+
+#[cfg(not(loom))]
+thread_local! {
+    /// Where this thread looks for a free entry first.
+    static HINT: Cell<u32> = const { Cell::new(u32::MAX) };
+}
+
+#[cfg(not(loom))]
+#[inline]
+fn hint() -> u32 {
+    let hint = HINT.get();
+    if hint == u32::MAX { first_hint() } else { hint }
+}
+
+#[cfg(not(loom))]
+#[inline]
+fn set_hint(entry: u32) {
+    HINT.set(entry);
+}
+
+/// A thread's first hint: cache lines that the threads before it did not start on.
+#[cfg(not(loom))]
+#[cold]
+fn first_hint() -> u32 {
+    use std::sync::atomic::AtomicU32;
+
+    /// Starting points, so that many short-lived threads do not raise `high` without end.
+    const STARTS: u32 = 64;
+    static THREADS: AtomicU32 = AtomicU32::new(0);
+    let hint = THREADS.fetch_add(1, Ordering::Relaxed) % STARTS * STEP;
+    HINT.set(hint);
+    hint
+}
+
+/// A model's threads share one thread, so a hint kept there would carry over from one execution to
+/// the next. All of them start at entry 0, which is also where they get into each other's way most.
+#[cfg(loom)]
+fn hint() -> u32 {
+    let _: Cell<u32> = Cell::new(0);
+    0
+}
+
+#[cfg(loom)]
+fn set_hint(_: u32) {}
+
+/// The daemon's view of a client's ledger, of which it believes nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct LedgerScan<'a> {
+    entries: &'a [AtomicU64],
+    high: &'a AtomicU64,
+}
+
+impl<'a> LedgerScan<'a> {
+    pub(crate) fn new(entries: &'a [AtomicU64], high: &'a AtomicU64) -> Self {
+        Self { entries, high }
+    }
+
+    /// The pinned serials, in the ledger's order; what is no serial of the index is there as well.
+    pub fn pins(self) -> impl Iterator<Item = u64> + use<'a> {
+        // Relaxed suffices: this load follows the fence in `hide`, and `raise` says the rest.
+        let high = self.high.load(Ordering::Relaxed);
+        let high = usize::try_from(high).unwrap_or(usize::MAX).min(self.entries.len());
+        self.entries[..high]
+            .iter()
+            // Pairs with the release in `release`.
+            .map(|entry| entry.load(Ordering::Acquire))
+            .filter(|serial| *serial != 0)
+    }
+
+    /// Adds to `counts` how often each of `serials`, which are sorted, is pinned here.
+    pub fn count(&self, serials: &[u64], counts: &mut [u32]) {
+        assert_eq!(serials.len(), counts.len(), "one count for each serial");
+        for pin in self.pins() {
+            if let Ok(index) = serials.binary_search(&pin) {
+                counts[index] = counts[index].saturating_add(1);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct Memory {
+        entries: Vec<AtomicU64>,
+        high: AtomicU64,
+        local: LedgerLocal,
+    }
+
+    impl Memory {
+        fn new(entries: usize) -> Self {
+            let entries = (0..entries).map(|_| AtomicU64::new(0)).collect();
+            Self { entries, high: AtomicU64::new(0), local: LedgerLocal::new() }
+        }
+
+        fn ledger(&self) -> Ledger<'_> {
+            Ledger::new(&self.entries, &self.high, &self.local)
+        }
+
+        fn scan(&self) -> LedgerScan<'_> {
+            LedgerScan::new(&self.entries, &self.high)
+        }
+    }
+
+    #[test]
+    fn a_ledger_holds_exactly_as_many_pins_as_it_has_entries() {
+        let memory = Memory::new(300);
+        let ledger = memory.ledger();
+        let entries: Vec<_> = (1..=300).map(|serial| ledger.claim(serial).unwrap()).collect();
+        assert_eq!(ledger.claim(301), Err(TooManyPins { held: 300 }));
+        let mut sorted = entries.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..300).collect::<Vec<_>>());
+        ledger.release(entries[77]);
+        assert_eq!(ledger.claim(302), Ok(entries[77]));
+        assert_eq!(memory.scan().pins().count(), 300);
+        assert_eq!(ledger.pins(), 300);
+    }
+
+    #[test]
+    fn a_released_entry_is_the_next_one_claimed() {
+        let memory = Memory::new(4096);
+        let ledger = memory.ledger();
+        let first = ledger.claim(1).unwrap();
+        let second = ledger.claim(2).unwrap();
+        assert_ne!(first, second);
+        ledger.release(first);
+        assert_eq!(ledger.claim(3), Ok(first));
+        assert_eq!(ledger.serial(first), 3);
+        assert_eq!(ledger.serial(second), 2);
+    }
+
+    #[test]
+    fn the_scan_counts_what_is_asked_for() {
+        let memory = Memory::new(4096);
+        let ledger = memory.ledger();
+        for serial in [5, 7, 7, 9] {
+            ledger.claim(serial).unwrap();
+        }
+        let mut counts = [0; 3];
+        memory.scan().count(&[5, 6, 7], &mut counts);
+        assert_eq!(counts, [1, 0, 2]);
+    }
+
+    #[test]
+    fn a_mark_beyond_the_ledger_is_cut_off() {
+        let memory = Memory::new(64);
+        memory.entries[63].store(8, Ordering::Relaxed);
+        memory.high.store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(memory.scan().pins().collect::<Vec<_>>(), [8]);
+    }
+
+    #[test]
+    fn threads_claim_different_entries() {
+        let memory = Memory::new(1 << 14);
+        let ledger = memory.ledger();
+        let serials: Vec<u64> = (1..=8000).collect();
+        std::thread::scope(|scope| {
+            for chunk in serials.chunks(1000) {
+                scope.spawn(move || {
+                    for serial in chunk {
+                        // Claimed twice and released once, so that entries are used again.
+                        let first = ledger.claim(*serial).unwrap();
+                        ledger.claim(*serial).unwrap();
+                        ledger.release(first);
+                    }
+                });
+            }
+        });
+        let mut counts = vec![0; serials.len()];
+        memory.scan().count(&serials, &mut counts);
+        assert!(counts.iter().all(|count| *count == 1), "every pin is there once");
+    }
+}

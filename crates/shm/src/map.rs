@@ -1,0 +1,351 @@
+//! Mappings of shared memory.
+//!
+//! [`ReadMap`] and [`WriteMap`] own their address range and unmap it when dropped. Whatever lies in
+//! them may be changed by another process at any time, so no `&[u8]` of it is ever made here:
+//! protocol words are atomics, hostile bytes are copied out, and payload goes out as a raw pointer
+//! whose user knows (by a pin or a lease) that nobody else writes.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::slot::Slot;
+
+/// `MADV_COLLAPSE`, which the libraries do not name yet.
+const MADV_COLLAPSE: libc::c_int = 25;
+
+/// Whether to map the pages at once instead of at first touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Populate {
+    /// At first touch.
+    No,
+    /// At once.
+    Yes,
+}
+
+/// Types that may lie in shared memory: made of atomics of one size only.
+///
+/// # Safety
+///
+/// Every bit pattern is a value, and every access through a shared reference is atomic.
+pub(crate) unsafe trait Shared {}
+
+// SAFETY: atomics accept every bit pattern; this is the trait's condition, kept by the type itself.
+unsafe impl Shared for AtomicU32 {}
+// SAFETY: as above.
+unsafe impl Shared for AtomicU64 {}
+// SAFETY: eight AtomicU64 in a `repr(C)` struct and nothing else.
+unsafe impl Shared for Slot {}
+
+/// An address range that is unmapped when dropped.
+#[derive(Debug)]
+struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping is an address range of the process and belongs to no thread; what lies in it is
+// only accessed as `Shared` atomics or through raw pointers, whose users answer for their accesses.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(fd: impl AsFd, bytes: u64, prot: ProtFlags, populate: Populate) -> io::Result<Self> {
+        let found = rustix::fs::fstat(&fd)?.st_size;
+        if u64::try_from(found).is_ok_and(|found| found < bytes) {
+            let text = format!("a file of {found} bytes cannot back a mapping of {bytes}");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let flags = match populate {
+            Populate::No => MapFlags::SHARED,
+            Populate::Yes => MapFlags::SHARED | MapFlags::POPULATE,
+        };
+        // SAFETY: the kernel chooses an unused range, so nothing that exists is replaced.
+        let base = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, prot, flags, fd, 0) }?;
+        let base = NonNull::new(base.cast()).expect("the kernel never maps at address 0 unasked");
+        Ok(Self { base, bytes })
+    }
+
+    fn anonymous(bytes: usize, prot: ProtFlags) -> io::Result<Self> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: the kernel chooses an unused range, so nothing that exists is replaced.
+        let base = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, prot, flags) }?;
+        let base = NonNull::new(base.cast()).expect("the kernel never maps at address 0 unasked");
+        Ok(Self { base, bytes })
+    }
+
+    /// `count` values at `offset`. Always inlined, so that constant arguments cost no check.
+    #[inline(always)]
+    fn shared<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
+        let bytes = count.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(offset));
+        assert!(bytes.is_some_and(|end| end <= self.bytes), "the words lie within the mapping");
+        assert!(offset.is_multiple_of(align_of::<T>()), "the words are aligned");
+        // SAFETY: in bounds and aligned (checked above; a mapping starts at a page), alive as long
+        // as `self`, and `Shared` types may be changed by others at any time.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset).cast(), count) }
+    }
+
+    fn advise(&self, offset: u64, bytes: u64, advice: Advice) -> io::Result<()> {
+        let base = self.range(offset, bytes)?;
+        // SAFETY: the range lies within this mapping, and the advices used here (populating) change
+        // no content.
+        Ok(unsafe { rustix::mm::madvise(base.cast(), bytes as usize, advice) }?)
+    }
+
+    fn range(&self, offset: u64, bytes: u64) -> io::Result<*mut u8> {
+        let end = offset.checked_add(bytes).filter(|end| *end <= self.bytes as u64);
+        if end.is_none() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "range beyond the mapping"));
+        }
+        Ok(self.base.as_ptr().wrapping_add(offset as usize))
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: this struct owns the range; references into it borrow from it, and users of raw
+        // pointers keep it alive.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+        debug_assert!(unmapped.is_ok(), "a range that was mapped can be unmapped");
+    }
+}
+
+/// Memory that this process can only read. Writing to it is a segmentation fault.
+#[derive(Debug)]
+pub struct ReadMap(Mapping);
+
+impl ReadMap {
+    /// Maps the first `bytes` bytes of a file.
+    pub fn new(fd: impl AsFd, bytes: u64, populate: Populate) -> io::Result<Self> {
+        Ok(Self(Mapping::new(fd, bytes, ProtFlags::READ, populate)?))
+    }
+
+    /// The first byte.
+    pub fn base(&self) -> *const u8 {
+        self.0.base.as_ptr()
+    }
+
+    /// The size.
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes as u64
+    }
+
+    /// Copies bytes out that another process may be changing; `false` when they are not all within
+    /// the mapping. What arrives may be a mixture of old and new.
+    pub fn copy_out(&self, offset: u64, into: &mut [u8]) -> bool {
+        let Ok(base) = self.0.range(offset, into.len() as u64) else {
+            return false;
+        };
+        // SAFETY: the range was checked, stays mapped while `self` is borrowed.
+        unsafe { copy_shared(base, into) };
+        true
+    }
+
+    /// Words in memory that another process writes. Callers only load.
+    ///
+    /// Loads of at most 8 bytes with any ordering are plain loads on the two architectures that
+    /// this crate compiles for, so they are sound on pages mapped read-only.
+    #[inline(always)]
+    pub(crate) fn shared<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
+        self.0.shared(offset, count)
+    }
+
+    /// Gives the range away without unmapping it. It is unmapped by [`ReadMap::from_raw`].
+    pub fn into_raw(self) -> (NonNull<u8>, usize) {
+        let parts = (self.0.base, self.0.bytes);
+        std::mem::forget(self);
+        parts
+    }
+
+    /// Takes back a range that [`ReadMap::into_raw`] gave away.
+    ///
+    /// # Safety
+    ///
+    /// The parts come from one call of `into_raw` and are taken back once.
+    pub unsafe fn from_raw(base: NonNull<u8>, bytes: usize) -> Self {
+        Self(Mapping { base, bytes })
+    }
+}
+
+/// Copies `into.len()` bytes from memory that others may write.
+///
+/// # Safety
+///
+/// `source` is readable for `into.len()` bytes.
+unsafe fn copy_shared(source: *const u8, into: &mut [u8]) {
+    let mut at = 0;
+    while at < into.len() {
+        let from = source.wrapping_add(at);
+        let whole = from.addr().is_multiple_of(8) && into.len() - at >= 8;
+        if whole {
+            // SAFETY: eight aligned bytes within the range that the caller vouches for.
+            let word = unsafe { &*from.cast::<AtomicU64>() }.load(Ordering::Relaxed);
+            into[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+            at += 8;
+        } else {
+            // SAFETY: one byte within the range that the caller vouches for.
+            into[at] = unsafe { &*from.cast::<AtomicU8>() }.load(Ordering::Relaxed);
+            at += 1;
+        }
+    }
+}
+
+/// Memory that this process can write.
+#[derive(Debug)]
+pub struct WriteMap(Mapping);
+
+impl WriteMap {
+    /// Maps the first `bytes` bytes of a file.
+    pub fn new(fd: impl AsFd, bytes: u64, populate: Populate) -> io::Result<Self> {
+        Ok(Self(Mapping::new(fd, bytes, ProtFlags::READ | ProtFlags::WRITE, populate)?))
+    }
+
+    /// Zeroed memory of this process alone, of which only touched pages exist.
+    pub(crate) fn anonymous(bytes: usize) -> io::Result<Self> {
+        Ok(Self(Mapping::anonymous(bytes, ProtFlags::READ | ProtFlags::WRITE)?))
+    }
+
+    /// The first byte.
+    pub fn base(&self) -> *mut u8 {
+        self.0.base.as_ptr()
+    }
+
+    /// The size.
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes as u64
+    }
+
+    /// Faults the pages of a range in, writable. An error when the kernel has no memory for them.
+    pub fn populate(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.0.advise(offset, bytes, Advice::LinuxPopulateWrite)
+    }
+
+    /// Asks the kernel to back a range with huge pages now. Slow (up to seconds for a GiB), and
+    /// refused on kernels that do not know it.
+    pub fn collapse(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        let base = self.0.range(offset, bytes)?;
+        // SAFETY: the range lies within this mapping; collapsing moves pages but changes no content.
+        let failed = unsafe { libc::madvise(base.cast(), bytes as usize, MADV_COLLAPSE) } != 0;
+        if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Copies bytes out that another process may be changing; see [`ReadMap::copy_out`].
+    pub fn copy_out(&self, offset: u64, into: &mut [u8]) -> bool {
+        let Ok(base) = self.0.range(offset, into.len() as u64) else {
+            return false;
+        };
+        // SAFETY: the range was checked, stays mapped while `self` is borrowed.
+        unsafe { copy_shared(base, into) };
+        true
+    }
+
+    /// Words that other processes read and may write.
+    #[inline(always)]
+    pub(crate) fn shared<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
+        self.0.shared(offset, count)
+    }
+}
+
+/// A range of addresses into which files are mapped read-only one after the other.
+#[derive(Debug)]
+pub(crate) struct Region(Mapping);
+
+impl Region {
+    /// Reserves addresses; they read as zeroes and cost no memory.
+    pub(crate) fn reserve(bytes: u64) -> io::Result<Self> {
+        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        Ok(Self(Mapping::anonymous(bytes, ProtFlags::READ)?))
+    }
+
+    pub(crate) fn base(&self) -> *const u8 {
+        self.0.base.as_ptr()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.bytes as u64
+    }
+
+    /// Replaces the first `bytes` bytes by those of a file, with their pages present. For other
+    /// threads it happens in one step: they see what was there before or the file.
+    pub(crate) fn map_over(&mut self, fd: impl AsFd, bytes: u64) -> io::Result<()> {
+        let base = self.0.range(0, bytes)?;
+        let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::POPULATE;
+        let bytes = bytes as usize;
+        // SAFETY: the replaced range belongs to this region; who reads there reads atomics that may
+        // change at any time, and a read-only mapping of a memfd that cannot shrink stays readable.
+        unsafe { rustix::mm::mmap(base.cast(), bytes, ProtFlags::READ, flags, fd, 0) }?;
+        Ok(())
+    }
+
+    /// Replaces everything by zeroes and so gives the memory back.
+    pub(crate) fn empty(&mut self) -> io::Result<()> {
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        let base = self.0.base.as_ptr().cast();
+        // SAFETY: as in `map_over`.
+        unsafe { rustix::mm::mmap_anonymous(base, self.0.bytes, ProtFlags::READ, flags) }?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memfd::Memfd;
+
+    #[test]
+    fn what_one_mapping_writes_another_reads() {
+        let memfd = Memfd::create("plasmon-test", 8192).unwrap();
+        let writer = WriteMap::new(&memfd, 8192, Populate::Yes).unwrap();
+        let reader = ReadMap::new(&memfd, 8192, Populate::No).unwrap();
+        writer.shared::<AtomicU64>(4096, 2)[1].store(0x0807_0605_0403_0201, Ordering::Relaxed);
+        let mut bytes = [0; 13];
+        for start in 0..8 {
+            assert!(reader.copy_out(4101 + start, &mut bytes));
+            let expected: Vec<u8> = (4101 + start..4114 + start)
+                .map(|at| if (4104..4112).contains(&at) { (at - 4103) as u8 } else { 0 })
+                .collect();
+            assert_eq!(bytes[..], expected, "start {start}");
+        }
+    }
+
+    #[test]
+    fn ranges_beyond_the_mapping_are_refused() {
+        let memfd = Memfd::create("plasmon-test", 4096).unwrap();
+        let map = WriteMap::new(&memfd, 4096, Populate::No).unwrap();
+        let mut bytes = [0; 8];
+        assert!(map.copy_out(4088, &mut bytes));
+        assert!(!map.copy_out(4089, &mut bytes));
+        assert!(!map.copy_out(u64::MAX, &mut bytes));
+        assert!(map.populate(0, 4096).is_ok());
+        assert!(map.populate(0, 4097).is_err());
+        assert!(WriteMap::new(&memfd, 4097, Populate::No).is_err());
+        assert!(ReadMap::new(&memfd, 0, Populate::No).is_err());
+    }
+
+    #[test]
+    fn a_mapping_survives_being_raw() {
+        let memfd = Memfd::create("plasmon-test", 4096).unwrap();
+        let map = ReadMap::new(&memfd, 4096, Populate::No).unwrap();
+        let (base, bytes) = map.into_raw();
+        // SAFETY: the parts come from the call above.
+        let map = unsafe { ReadMap::from_raw(base, bytes) };
+        assert_eq!(map.bytes(), 4096);
+        assert!(map.copy_out(0, &mut [0; 16]));
+    }
+
+    #[test]
+    fn collapsing_keeps_the_content() {
+        let bytes = 4 << 20;
+        let memfd = Memfd::create("plasmon-test", bytes).unwrap();
+        let map = WriteMap::new(&memfd, bytes, Populate::Yes).unwrap();
+        map.shared::<AtomicU64>(1 << 21, 1)[0].store(77, Ordering::Relaxed);
+        // Whether huge pages are to be had depends on the machine; the content must not.
+        let _collapsed = map.collapse(0, bytes);
+        assert_eq!(map.shared::<AtomicU64>(1 << 21, 1)[0].load(Ordering::Relaxed), 77);
+    }
+}

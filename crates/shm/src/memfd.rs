@@ -1,0 +1,181 @@
+//! Anonymous files that processes share by passing descriptors.
+//!
+//! A memfd here never changes its size: it carries the SHRINK and GROW seals from its birth, so that
+//! no process can make another one fault by truncating what that one has mapped.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::io::Errno;
+
+/// A memfd of fixed size.
+#[derive(Debug)]
+pub struct Memfd {
+    fd: OwnedFd,
+    bytes: u64,
+}
+
+impl Memfd {
+    /// A new, zeroed memfd of `bytes` bytes. Nothing is allocated yet; see [`Memfd::reserve`].
+    pub fn create(name: &str, bytes: u64) -> io::Result<Self> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+            // Kernels before 6.3 do not know the flag.
+            Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags)?,
+            other => other?,
+        };
+        // The kernel's default lets every user reopen a descriptor that was given for reading only.
+        rustix::fs::fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
+        rustix::fs::ftruncate(&fd, bytes)?;
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)?;
+        Ok(Self { fd, bytes })
+    }
+
+    /// Takes a descriptor that another process passed. It must be a memfd that nobody can resize.
+    pub fn adopt(fd: OwnedFd) -> io::Result<Self> {
+        let wanted = SealFlags::SHRINK | SealFlags::GROW;
+        let seals = rustix::fs::fcntl_get_seals(&fd).unwrap_or(SealFlags::empty());
+        if !seals.contains(wanted) {
+            let text = "the descriptor is not a memfd sealed against shrinking and growing";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        let bytes = rustix::fs::fstat(&fd)?.st_size;
+        let bytes = u64::try_from(bytes).map_err(|_| io::ErrorKind::InvalidData)?;
+        Ok(Self { fd, bytes })
+    }
+
+    /// The size.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Allocates the pages of a range now: a full machine is an error here and not a signal at the
+    /// first write.
+    pub fn reserve(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(&self.fd, FallocateFlags::KEEP_SIZE, offset, bytes)?)
+    }
+
+    /// Gives the pages of a range back; they read as zeroes afterwards.
+    pub fn punch(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(&self.fd, flags, offset, bytes)?)
+    }
+
+    /// Bytes that are physically there, in memory or swap.
+    pub fn resident_bytes(&self) -> io::Result<u64> {
+        let blocks = rustix::fs::fstat(&self.fd)?.st_blocks;
+        Ok(u64::try_from(blocks).unwrap_or(0) * 512)
+    }
+
+    /// A second descriptor through which nobody can write or map for writing.
+    pub fn read_only(&self) -> io::Result<OwnedFd> {
+        use std::os::fd::AsRawFd;
+
+        let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
+        Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+    }
+
+    /// A second descriptor with the same rights.
+    pub fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.fd.try_clone()
+    }
+
+    /// From now on nobody can start to write: neither `write` nor a new writable mapping works.
+    /// Mappings that exist stay writable.
+    pub fn seal_future_write(&self) -> io::Result<()> {
+        Ok(rustix::fs::fcntl_add_seals(&self.fd, SealFlags::FUTURE_WRITE)?)
+    }
+
+    /// From now on nobody can write at all. `ResourceBusy` while anybody has it mapped writable.
+    pub fn seal_write(&self) -> io::Result<()> {
+        Ok(rustix::fs::fcntl_add_seals(&self.fd, SealFlags::WRITE)?)
+    }
+
+    /// Whether the kernel refuses every write for good.
+    pub fn is_write_sealed(&self) -> io::Result<bool> {
+        Ok(rustix::fs::fcntl_get_seals(&self.fd)?.contains(SealFlags::WRITE))
+    }
+
+    /// Gives the descriptor away.
+    pub fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+}
+
+impl AsFd for Memfd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::{Populate, ReadMap, WriteMap};
+
+    fn memfd() -> Memfd {
+        Memfd::create("plasmon-test", 8192).unwrap()
+    }
+
+    #[test]
+    fn its_size_is_fixed_and_its_mode_private() {
+        let memfd = memfd();
+        assert_eq!(memfd.bytes(), 8192);
+        for bytes in [0, 4096, 16384] {
+            assert_eq!(rustix::fs::ftruncate(&memfd, bytes), Err(Errno::PERM));
+        }
+        assert_eq!(rustix::fs::fstat(&memfd).unwrap().st_mode & 0o777, 0o600);
+        let flags = rustix::io::fcntl_getfd(&memfd).unwrap();
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+    }
+
+    #[test]
+    fn only_a_sealed_memfd_is_adopted() {
+        assert_eq!(Memfd::adopt(memfd().duplicate().unwrap()).unwrap().bytes(), 8192);
+        assert_eq!(Memfd::adopt(memfd().read_only().unwrap()).unwrap().bytes(), 8192);
+        let plain = rustix::fs::memfd_create("plain", MemfdFlags::CLOEXEC).unwrap();
+        assert!(Memfd::adopt(plain).is_err());
+        let file = tempfile_like();
+        assert!(Memfd::adopt(file).is_err());
+    }
+
+    fn tempfile_like() -> OwnedFd {
+        rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap()
+    }
+
+    #[test]
+    fn a_read_only_descriptor_cannot_write() {
+        let memfd = memfd();
+        let fd = memfd.read_only().unwrap();
+        assert!(rustix::io::write(&fd, b"x").is_err());
+        assert!(WriteMap::new(&fd, 4096, Populate::No).is_err());
+        assert!(ReadMap::new(&fd, 4096, Populate::No).is_ok());
+    }
+
+    #[test]
+    fn reserved_pages_are_there_and_punched_ones_gone() {
+        let memfd = memfd();
+        assert_eq!(memfd.resident_bytes().unwrap(), 0);
+        memfd.reserve(0, 8192).unwrap();
+        assert_eq!(memfd.resident_bytes().unwrap(), 8192);
+        memfd.punch(4096, 4096).unwrap();
+        assert_eq!(memfd.resident_bytes().unwrap(), 4096);
+        assert!(memfd.reserve(0, 1 << 20).is_err(), "GROW is sealed");
+    }
+
+    #[test]
+    fn sealing_against_future_writers_leaves_the_present_one() {
+        let memfd = memfd();
+        let map = WriteMap::new(&memfd, 8192, Populate::No).unwrap();
+        memfd.seal_future_write().unwrap();
+        assert!(WriteMap::new(&memfd, 8192, Populate::No).is_err());
+        assert_eq!(rustix::io::write(&memfd, b"x"), Err(Errno::PERM));
+        assert_eq!(memfd.seal_write().unwrap_err().raw_os_error(), Some(libc::EBUSY));
+        assert!(!memfd.is_write_sealed().unwrap());
+        drop(map);
+        memfd.seal_write().unwrap();
+        assert!(memfd.is_write_sealed().unwrap());
+        assert!(ReadMap::new(&memfd, 8192, Populate::Yes).is_ok());
+    }
+}

@@ -1,0 +1,274 @@
+//! What a client has mapped of a store, and objects read in place.
+//!
+//! [`Reader`] joins the control page, the index, the client's channel and its extents, and is the
+//! safe door to them: a [`View`] or [`OwnedView`] keeps a pin for as long as anybody can look at the
+//! bytes, and releases it when dropped.
+//!
+//! Why a view may hand out `&[u8]` of memory that another process wrote: the object is sealed, so its
+//! writer does not touch it any more; it is pinned, so the daemon gives its memory to nobody else;
+//! and its pages belong to a memfd that nobody can shrink. A store of level `shared` trusts its
+//! writers for the first of these (they are the same user), the other levels have the kernel for it.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::slice;
+use std::sync::Arc;
+
+use plasmon_proto::ObjectId;
+use plasmon_proto::message::ExtentId;
+use plasmon_proto::ring::Completion;
+
+use crate::channel::ChannelClient;
+use crate::control::ControlReader;
+use crate::extents::ExtentTable;
+use crate::index::{IndexReader, Lookup, Pin};
+use crate::ledger::TooManyPins;
+use crate::map::ReadMap;
+use crate::slot::SlotImage;
+
+/// What a client has mapped of a store.
+#[derive(Debug)]
+pub struct Reader {
+    control: ControlReader,
+    index: IndexReader,
+    channel: ChannelClient,
+    extents: ExtentTable,
+}
+
+/// What a look for an object ended in.
+#[derive(Debug)]
+pub enum Found<'a> {
+    /// The object, pinned and readable.
+    Object(View<'a>),
+    /// The object is pinned, but its extent is not mapped here yet: fetch it over the socket, give it
+    /// to [`Reader::map_extent`], then call [`Held::view`].
+    Unmapped(Held<'a>),
+    /// The index does not have it now; ask the daemon.
+    Missing,
+    /// The daemon moved to another index table: fetch it, give it to [`IndexReader::switch`], and
+    /// look again.
+    TableChanged,
+}
+
+impl Reader {
+    /// Joins what the daemon passed.
+    pub fn new(
+        control: ControlReader,
+        index: IndexReader,
+        channel: ChannelClient,
+    ) -> io::Result<Self> {
+        Ok(Self { control, index, channel, extents: ExtentTable::new()? })
+    }
+
+    /// The control page.
+    pub fn control(&self) -> &ControlReader {
+        &self.control
+    }
+
+    /// The index.
+    pub fn index(&self) -> &IndexReader {
+        &self.index
+    }
+
+    /// The channel.
+    pub fn channel(&self) -> &ChannelClient {
+        &self.channel
+    }
+
+    /// Finds and pins an object. The hot path: no system call, no lock, no allocation.
+    #[inline]
+    pub fn get(&self, id: &ObjectId) -> Result<Found<'_>, TooManyPins> {
+        match self.index.get(id, &self.control, &self.channel.ledger())? {
+            Lookup::Pinned(pin) => Ok(match (Held { reader: self, pin }).view() {
+                Ok(view) => Found::Object(view),
+                Err(held) => Found::Unmapped(held),
+            }),
+            Lookup::Missing => Ok(Found::Missing),
+            Lookup::TableChanged => Ok(Found::TableChanged),
+        }
+    }
+
+    /// Whether the index lists the object now, without pinning it; `None` when the daemon moved to
+    /// another index table.
+    pub fn contains(&self, id: &ObjectId) -> Option<bool> {
+        self.index.contains(id, &self.control)
+    }
+
+    /// Tells the daemon's eviction clock that the object was read.
+    #[inline]
+    pub fn touch(&self, image: &SlotImage) {
+        self.channel.touch(image.record);
+    }
+
+    /// Keeps a read-only mapping of an extent, which the daemon passed.
+    pub fn map_extent(&self, extent: ExtentId, map: ReadMap) {
+        self.extents.insert(extent, map);
+    }
+
+    /// Whether the extent is mapped.
+    pub fn has_extent(&self, extent: ExtentId) -> bool {
+        self.extents.lookup(extent).is_some()
+    }
+
+    /// How many extents are mapped.
+    pub fn extents(&self) -> usize {
+        self.extents.count()
+    }
+
+    /// The daemon's next completion. An extent that it dropped is unmapped here already.
+    pub fn next_completion(&self) -> Option<Completion> {
+        let completion = self.channel.next_completion()?;
+        if let Completion::ExtentGone(extent) = completion {
+            self.extents.remove(extent);
+        }
+        Some(completion)
+    }
+}
+
+/// A pinned object whose extent may not be mapped yet.
+#[derive(Debug)]
+pub struct Held<'a> {
+    reader: &'a Reader,
+    pin: Pin,
+}
+
+impl<'a> Held<'a> {
+    /// What the index says about the object.
+    pub fn image(&self) -> &SlotImage {
+        &self.pin.image
+    }
+
+    /// The object, or itself again while the extent is not mapped.
+    #[inline]
+    pub fn view(self) -> Result<View<'a>, Self> {
+        match self.reader.extents.lookup(self.pin.image.extent) {
+            Some(base) => {
+                let held = ManuallyDrop::new(self);
+                let start = base.wrapping_add(held.pin.image.offset as usize);
+                Ok(View { reader: held.reader, pin: held.pin, start })
+            }
+            None => Err(self),
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.reader.channel.ledger().release(self.pin.entry);
+    }
+}
+
+/// A pinned object, for as long as the reader is borrowed.
+#[derive(Debug)]
+pub struct View<'a> {
+    reader: &'a Reader,
+    pin: Pin,
+    start: *const u8,
+}
+
+// SAFETY: a view reads immutable bytes through its pointer, and the pin is released by an atomic
+// store, from whichever thread.
+unsafe impl Send for View<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for View<'_> {}
+
+impl View<'_> {
+    /// The object's data.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        // SAFETY: see `bytes_of`: the view holds the pin.
+        unsafe { bytes_of(self.start, 0, self.pin.image.data) }
+    }
+
+    /// The object's metadata.
+    #[inline]
+    pub fn metadata(&self) -> &[u8] {
+        // SAFETY: see `bytes_of`: the view holds the pin.
+        unsafe { bytes_of(self.start, self.pin.image.data, self.pin.image.metadata) }
+    }
+
+    /// What the index says about the object.
+    #[inline]
+    pub fn image(&self) -> &SlotImage {
+        &self.pin.image
+    }
+
+    /// The same object, for as long as the handle lives: the pin moves to it.
+    ///
+    /// # Panics
+    ///
+    /// If `owner` does not hold the reader that the view came from.
+    pub fn into_owned<R: Deref<Target = Reader>>(self, owner: R) -> OwnedView<R> {
+        assert!(std::ptr::eq(self.reader, &*owner), "the handle keeps the view's own reader");
+        let view = ManuallyDrop::new(self);
+        OwnedView { reader: owner, pin: view.pin, start: view.start }
+    }
+}
+
+impl Drop for View<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.reader.channel.ledger().release(self.pin.entry);
+    }
+}
+
+/// A pinned object that keeps its reader through a handle, such as an [`Arc`].
+#[derive(Debug)]
+pub struct OwnedView<R: Deref<Target = Reader> = Arc<Reader>> {
+    reader: R,
+    pin: Pin,
+    start: *const u8,
+}
+
+// SAFETY: as for `View`; the handle itself must be fit for it.
+unsafe impl<R: Deref<Target = Reader> + Send> Send for OwnedView<R> {}
+// SAFETY: as above.
+unsafe impl<R: Deref<Target = Reader> + Sync> Sync for OwnedView<R> {}
+
+impl<R: Deref<Target = Reader>> OwnedView<R> {
+    /// The object's data.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        // SAFETY: see `bytes_of`: the view holds the pin.
+        unsafe { bytes_of(self.start, 0, self.pin.image.data) }
+    }
+
+    /// The object's metadata.
+    #[inline]
+    pub fn metadata(&self) -> &[u8] {
+        // SAFETY: see `bytes_of`: the view holds the pin.
+        unsafe { bytes_of(self.start, self.pin.image.data, self.pin.image.metadata) }
+    }
+
+    /// What the index says about the object.
+    #[inline]
+    pub fn image(&self) -> &SlotImage {
+        &self.pin.image
+    }
+
+    /// The handle.
+    pub fn reader(&self) -> &R {
+        &self.reader
+    }
+}
+
+impl<R: Deref<Target = Reader>> Drop for OwnedView<R> {
+    #[inline]
+    fn drop(&mut self) {
+        self.reader.channel.ledger().release(self.pin.entry);
+    }
+}
+
+/// A part of a pinned object.
+///
+/// # Safety
+///
+/// The caller holds a pin on the object that starts at `start` and has these parts, for as long as the
+/// slice lives. The daemon, which wrote the slot, answers for the object lying within its extent; the
+/// module comment says why nobody changes it.
+#[inline(always)]
+unsafe fn bytes_of<'a>(start: *const u8, offset: u64, bytes: u64) -> &'a [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { slice::from_raw_parts(start.add(offset as usize), bytes as usize) }
+}

@@ -1,0 +1,377 @@
+//! One slot of the index: 64 bytes, one cache line, one object.
+//!
+//! Word 0 holds the state in its two low bits and the serial of the incarnation above them. Only the
+//! daemon writes slots:
+//!
+//! ```text
+//!   empty ──insert──> writing ──fields──> live <──show/hide──> hidden ──remove──> empty
+//! ```
+//!
+//! A reader takes the fields between two loads of word 0 that must agree. Serials never come back,
+//! so equal words mean that the slot held this very incarnation all the while.
+
+use plasmon_proto::id::{OBJECT_ID_BYTES, ObjectId};
+use plasmon_proto::limits::{ATTRIBUTES_BYTES_MAX, OBJECT_ALIGN};
+use plasmon_proto::message::ExtentId;
+
+use crate::sync::{AtomicU64, Ordering, fence};
+
+/// Words in a slot.
+pub const SLOT_WORDS: usize = 8;
+
+/// Bytes in a slot.
+pub const SLOT_BYTES: u64 = 64;
+
+/// The largest serial: 62 bits.
+pub const SERIAL_MAX: u64 = (1 << 62) - 1;
+
+/// What a slot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum State {
+    /// Nothing: never used, or a tombstone when the word still carries a serial.
+    Empty = 0,
+    /// The daemon is filling it.
+    Writing = 1,
+    /// A sealed object.
+    Live = 2,
+    /// A sealed object that nobody may pin any more: being evicted, spilled or deleted.
+    Hidden = 3,
+}
+
+/// Word 0 of a slot, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head(pub u64);
+
+impl Head {
+    /// The word of a slot in `state` that belongs to incarnation `serial`.
+    pub const fn new(serial: u64, state: State) -> Self {
+        Self(serial << 2 | state as u64)
+    }
+
+    /// The state.
+    #[inline]
+    pub const fn state(self) -> State {
+        match self.0 & 3 {
+            0 => State::Empty,
+            1 => State::Writing,
+            2 => State::Live,
+            _ => State::Hidden,
+        }
+    }
+
+    /// The serial.
+    #[inline]
+    pub const fn serial(self) -> u64 {
+        self.0 >> 2
+    }
+
+    /// Whether a probe ends here.
+    #[inline]
+    pub const fn ends_probe(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the slot was used, is free, and must be passed by a probe.
+    #[inline]
+    pub const fn is_tombstone(self) -> bool {
+        self.0 & 3 == 0 && self.0 != 0
+    }
+}
+
+/// Everything that a slot says about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotImage {
+    /// The number of this incarnation: unique for ever, at most [`SERIAL_MAX`], never 0.
+    pub serial: u64,
+    /// The id.
+    pub id: ObjectId,
+    /// The extent that holds its parts.
+    pub extent: ExtentId,
+    /// Where they start in the extent: a multiple of 64, below 256 GiB.
+    pub offset: u64,
+    /// Bytes of data.
+    pub data: u64,
+    /// Bytes of metadata, which lie directly behind the data.
+    pub metadata: u64,
+    /// Bytes of encoded attributes, directly behind the metadata.
+    pub attributes: u64,
+    /// When it was created, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// The daemon's number for the object.
+    pub record: u32,
+    /// What kind of value it is.
+    pub tag: u8,
+    /// Whether it may be evicted.
+    pub cache: bool,
+    /// Whether it goes with the last composite that holds it.
+    pub owned: bool,
+}
+
+impl SlotImage {
+    /// Whether every field fits the bits that a slot has for it.
+    pub const fn fits(&self) -> bool {
+        self.serial != 0
+            && self.serial <= SERIAL_MAX
+            && self.offset.is_multiple_of(OBJECT_ALIGN)
+            && self.offset / OBJECT_ALIGN <= u32::MAX as u64
+            && self.metadata <= u32::MAX as u64
+            && self.attributes <= ATTRIBUTES_BYTES_MAX as u64
+    }
+
+    /// The eight words of a slot that holds this object in `state`. The image must [fit](Self::fits).
+    pub fn encode(&self, state: State) -> [u64; SLOT_WORDS] {
+        let key = Key::of(&self.id);
+        [
+            Head::new(self.serial, state).0,
+            key.words[0],
+            key.words[1],
+            key.words[2] | u64::from(self.extent.0) << 32,
+            self.offset / OBJECT_ALIGN | self.metadata << 32,
+            self.data,
+            self.created_ms,
+            u64::from(self.record)
+                | self.attributes << 32
+                | u64::from(self.tag) << 47
+                | u64::from(self.cache) << 55
+                | u64::from(self.owned) << 56,
+        ]
+    }
+
+    /// Reads eight words back, whatever they are.
+    #[inline]
+    pub fn decode(words: &[u64; SLOT_WORDS]) -> Self {
+        let low = |word: u64| word & u64::from(u32::MAX);
+        Self {
+            serial: Head(words[0]).serial(),
+            id: Key::id([words[1], words[2], words[3]]),
+            extent: ExtentId((words[3] >> 32) as u32),
+            offset: low(words[4]) * OBJECT_ALIGN,
+            data: words[5],
+            metadata: words[4] >> 32,
+            attributes: words[7] >> 32 & ATTRIBUTES_BYTES_MAX as u64,
+            created_ms: words[6],
+            record: words[7] as u32,
+            tag: (words[7] >> 47) as u8,
+            cache: words[7] >> 55 & 1 != 0,
+            owned: words[7] >> 56 & 1 != 0,
+        }
+    }
+}
+
+/// An id as the three words that a slot holds it in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// Bytes 0-7, 8-15 and 16-19; the high half of the last one is 0.
+    pub(crate) words: [u64; 3],
+}
+
+impl Key {
+    #[inline]
+    pub(crate) fn of(id: &ObjectId) -> Self {
+        let [b0, b1, b2, b3, b4, b5, b6, b7, rest @ ..] = *id.as_bytes();
+        let [b8, b9, b10, b11, b12, b13, b14, b15, rest @ ..] = rest;
+        let words = [
+            u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]),
+            u64::from_le_bytes([b8, b9, b10, b11, b12, b13, b14, b15]),
+            u64::from(u32::from_le_bytes(rest)),
+        ];
+        Self { words }
+    }
+
+    #[inline]
+    fn id(words: [u64; 3]) -> ObjectId {
+        let mut bytes = [0; OBJECT_ID_BYTES];
+        bytes[..8].copy_from_slice(&words[0].to_le_bytes());
+        bytes[8..16].copy_from_slice(&words[1].to_le_bytes());
+        bytes[16..].copy_from_slice(&(words[2] as u32).to_le_bytes());
+        ObjectId::new(bytes)
+    }
+
+    /// The hash that decides the home slot. It is part of the format: every process computes it.
+    ///
+    /// Two folded multiplications: each of the 160 bits reaches the high bits, which choose the slot.
+    #[inline]
+    pub(crate) fn hash(&self) -> u64 {
+        let first = fold(self.words[0] ^ MIX[0], self.words[1] ^ MIX[1]);
+        fold(first ^ self.words[2] ^ MIX[2], MIX[3])
+    }
+}
+
+/// Odd numbers without a pattern: the fractions of the square roots of 2 (made odd), 3, 5 and 7.
+const MIX: [u64; 4] =
+    [0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b, 0x3c6e_f372_fe94_f82b, 0xa54f_f53a_5f1d_36f1];
+
+#[inline]
+const fn fold(a: u64, b: u64) -> u64 {
+    let product = a as u128 * b as u128;
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// The home slot of an id with this hash in a table of `slots` slots: scaled, not masked, so any
+/// number of slots works and a larger table keeps the order of the smaller one.
+#[inline]
+pub(crate) const fn home(hash: u64, slots: usize) -> usize {
+    ((hash as u128 * slots as u128) >> 64) as usize
+}
+
+/// A slot where it lies.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Slot {
+    words: [AtomicU64; SLOT_WORDS],
+}
+
+impl Slot {
+    /// A never used slot for the models; mapped slots come zeroed from the kernel.
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        Self { words: std::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+
+    /// Word 0. Pairs with the release in [`Slot::publish`]: the fields belong to this head or to a
+    /// later one, which [`Slot::head_again`] tells apart.
+    #[inline]
+    pub(crate) fn head(&self) -> Head {
+        Head(self.words[0].load(Ordering::Acquire))
+    }
+
+    /// Word 0 once more, in the single order that pins and hiding agree on.
+    #[inline]
+    pub(crate) fn head_again(&self) -> Head {
+        Head(self.words[0].load(Ordering::SeqCst))
+    }
+
+    /// Whether the slot holds the id of `key`; the answer counts only if the head stays the same.
+    #[inline]
+    pub(crate) fn holds(&self, key: &Key) -> bool {
+        self.words[1].load(Ordering::Relaxed) == key.words[0]
+            && self.words[2].load(Ordering::Relaxed) == key.words[1]
+            && self.words[3].load(Ordering::Relaxed) as u32 == key.words[2] as u32
+    }
+
+    /// The fields under `head`, for a reader who already knows that the id is that of `key`. They
+    /// count only if [`Slot::head_again`], called after an acquire fence, is the same.
+    #[inline]
+    pub(crate) fn fields(&self, head: Head, key: &Key) -> SlotImage {
+        let word = |index: usize| self.words[index].load(Ordering::Relaxed);
+        let third = word(3) & !u64::from(u32::MAX) | key.words[2];
+        SlotImage::decode(&[head.0, key.words[0], key.words[1], third, word(4), word(5), word(6), word(7)])
+    }
+
+    /// All words, for the one process that writes them.
+    pub(crate) fn image(&self) -> SlotImage {
+        SlotImage::decode(&std::array::from_fn(|word| self.words[word].load(Ordering::Relaxed)))
+    }
+
+    /// Fills the slot with `image` and ends in `state`. Only the daemon calls it, on a free slot.
+    pub(crate) fn publish(&self, image: &SlotImage, state: State) {
+        let words = image.encode(state);
+        self.words[0].store(Head::new(image.serial, State::Writing).0, Ordering::Relaxed);
+        // Pairs with the acquire fence of a reader: who sees a new field sees at least `writing`.
+        fence(Ordering::Release);
+        for (word, value) in self.words.iter().zip(words).skip(1) {
+            word.store(value, Ordering::Relaxed);
+        }
+        self.words[0].store(words[0], Ordering::Release);
+    }
+
+    /// Changes the state of the incarnation in the slot. Sequentially consistent, because hiding
+    /// must come before the look at the ledgers in the order that everybody agrees on.
+    pub(crate) fn set_state(&self, state: State) {
+        let serial = self.head().serial();
+        self.words[0].store(Head::new(serial, state).0, Ordering::SeqCst);
+    }
+
+    /// Makes the slot one that ends a probe.
+    pub(crate) fn clear(&self) {
+        self.words[0].store(0, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn image() -> SlotImage {
+        SlotImage {
+            serial: SERIAL_MAX,
+            id: ObjectId::new(std::array::from_fn(|i| i as u8 + 1)),
+            extent: ExtentId(u32::MAX),
+            offset: 64 * u64::from(u32::MAX),
+            data: u64::MAX,
+            metadata: u64::from(u32::MAX),
+            attributes: ATTRIBUTES_BYTES_MAX as u64,
+            created_ms: u64::MAX,
+            record: u32::MAX,
+            tag: u8::MAX,
+            cache: true,
+            owned: true,
+        }
+    }
+
+    #[test]
+    fn an_image_at_its_limits_fits_and_comes_back() {
+        let full = image();
+        assert!(full.fits());
+        assert_eq!(SlotImage::decode(&full.encode(State::Live)), full);
+        assert_eq!(Head(full.encode(State::Hidden)[0]).state(), State::Hidden);
+        let plain = SlotImage { cache: false, tag: 0, attributes: 0, ..full };
+        assert_eq!(SlotImage::decode(&plain.encode(State::Live)), plain);
+    }
+
+    #[test]
+    fn an_image_past_its_limits_does_not_fit() {
+        for wrong in [
+            SlotImage { serial: 0, ..image() },
+            SlotImage { serial: SERIAL_MAX + 1, ..image() },
+            SlotImage { offset: 32, ..image() },
+            SlotImage { offset: 64 << 32, ..image() },
+            SlotImage { metadata: 1 << 32, ..image() },
+            SlotImage { attributes: ATTRIBUTES_BYTES_MAX as u64 + 1, ..image() },
+        ] {
+            assert!(!wrong.fits(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_hash_is_a_format() {
+        let hash = |id: [u8; 20]| Key::of(&ObjectId::new(id)).hash();
+        assert_eq!(hash([0; 20]), 0x8e96_060d_57c9_a260);
+        assert_eq!(hash(std::array::from_fn(|i| i as u8)), 0x424e_ef2e_74d3_14cb);
+    }
+
+    #[test]
+    fn counting_ids_spread_over_the_table() {
+        // Ids that differ in one byte only, in whatever place, must not share a home too often.
+        for byte in 0..20 {
+            let homes: std::collections::HashSet<_> = (0..=255u8)
+                .map(|value| {
+                    let mut id = [0; 20];
+                    id[byte] = value;
+                    home(Key::of(&ObjectId::new(id)).hash(), 1024)
+                })
+                .collect();
+            assert!(homes.len() > 200, "byte {byte}: {} homes", homes.len());
+        }
+    }
+
+    #[test]
+    fn homes_lie_in_the_table_and_keep_their_order_when_it_grows() {
+        let hashes = [0, 1, 1 << 32, u64::MAX / 3, u64::MAX / 2, u64::MAX];
+        for slots in [1usize, 7, 64, 96, 1 << 30] {
+            let homes = hashes.map(|hash| home(hash, slots));
+            assert!(homes.is_sorted() && homes[5] == slots - 1, "{homes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_decode_and_what_they_say_encodes_to_the_same(words: [u64; 8]) {
+            let image = SlotImage::decode(&words);
+            let state = Head(words[0]).state();
+            prop_assert_eq!(SlotImage::decode(&image.encode(state)), image);
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Unix sockets that keep message borders and carry descriptors.
+//!
+//! SEQPACKET: a message arrives whole or is told to be truncated, and an empty read is the end.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use plasmon_proto::limits::{FRAME_BYTES_MAX, FRAME_FDS_MAX};
+use rustix::fs::{FlockOperation, Mode};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+
+use crate::pidfd::ProcessFd;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// Room for the descriptors of one message.
+const ANCILLARY_BYTES: usize = rustix::cmsg_space!(ScmRights(FRAME_FDS_MAX));
+
+/// Who is at the other end, as the kernel saw it when it connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its process, 0 when that is in a namespace which we cannot see.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+/// A received message.
+#[derive(Debug, Default)]
+pub struct Received {
+    /// Bytes of the message, now in the caller's buffer; 0 when the peer is gone.
+    pub bytes: usize,
+    /// The descriptors that came with it.
+    pub fds: Vec<OwnedFd>,
+    /// Whether bytes or descriptors are missing: the message was longer than allowed, carried more
+    /// descriptors than allowed, or this process has no room for another descriptor.
+    pub truncated: bool,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Connection(OwnedFd);
+
+impl Connection {
+    /// Connects to a listener.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        let fd = seqpacket()?;
+        let address = SocketAddrUnix::new(path)?;
+        rustix::io::retry_on_intr(|| rustix::net::connect(&fd, &address))?;
+        Ok(Self(fd))
+    }
+
+    /// Two ends that are connected to each other.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (one, other) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok((Self(one), Self(other)))
+    }
+
+    /// A connection that another process passed.
+    pub fn adopt(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+
+    /// Sends one message, waiting for room unless the connection does not block.
+    pub fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.send_with(bytes, fds, SendFlags::empty())
+    }
+
+    /// Sends one message if there is room for it now; otherwise the error's kind is `WouldBlock`.
+    pub fn try_send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.send_with(bytes, fds, SendFlags::DONTWAIT)
+    }
+
+    fn send_with(&self, bytes: &[u8], fds: &[BorrowedFd<'_>], flags: SendFlags) -> io::Result<()> {
+        // An empty message would read as the end of the connection.
+        if bytes.is_empty() || bytes.len() > FRAME_BYTES_MAX || fds.len() > FRAME_FDS_MAX {
+            let text = format!("a message of {} bytes and {} descriptors", bytes.len(), fds.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let flags = flags | SendFlags::NOSIGNAL;
+        let sent = rustix::io::retry_on_intr(|| {
+            let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            if !fds.is_empty() {
+                ancillary.push(SendAncillaryMessage::ScmRights(fds));
+            }
+            rustix::net::sendmsg(&self.0, &[IoSlice::new(bytes)], &mut ancillary, flags)
+        })?;
+        if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    /// Receives one message into `into`, whose content is replaced. With `block` false and nothing
+    /// there, the error's kind is `WouldBlock`.
+    pub fn recv(&self, into: &mut Vec<u8>, block: bool) -> io::Result<Received> {
+        into.resize(FRAME_BYTES_MAX, 0);
+        let wait = if block { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+        let flags = wait | RecvFlags::CMSG_CLOEXEC;
+        let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let message = rustix::io::retry_on_intr(|| {
+            let parts = &mut [IoSliceMut::new(into)];
+            rustix::net::recvmsg(&self.0, parts, &mut ancillary, flags)
+        });
+        let message = match message {
+            // The peer went away without reading everything: for us the same as its end.
+            Err(Errno::CONNRESET) => {
+                into.clear();
+                return Ok(Received::default());
+            }
+            Err(other) => {
+                into.clear();
+                return Err(other.into());
+            }
+            Ok(message) => message,
+        };
+        into.truncate(message.bytes);
+        let mut fds = Vec::new();
+        for part in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = part {
+                fds.extend(rights);
+            }
+        }
+        let truncated = message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+        Ok(Received { bytes: into.len(), fds, truncated })
+    }
+
+    /// Who is at the other end.
+    pub fn peer(&self) -> io::Result<Peer> {
+        // Asked directly, because the safe wrapper has no way to say that the process is unknown.
+        let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+        // SAFETY: `found` and `length` are alive, and `length` says how large `found` is.
+        let failed = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut found).cast(),
+                &raw mut length,
+            )
+        } != 0;
+        if failed {
+            return Err(io::Error::last_os_error());
+        }
+        let pid = u32::try_from(found.pid).unwrap_or(0);
+        Ok(Peer { pid, uid: found.uid, gid: found.gid })
+    }
+
+    /// A descriptor of the process at the other end.
+    pub fn process(&self) -> io::Result<ProcessFd> {
+        ProcessFd::of_peer(self.as_fd(), self.peer()?.pid)
+    }
+
+    /// Whether sending and receiving wait.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(&self.0, nonblocking)?)
+    }
+
+    /// A second descriptor of the same end.
+    pub fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.0.try_clone()
+    }
+
+    /// Ends the connection for both sides, also where descriptors of it are still open.
+    pub fn shutdown(&self) -> io::Result<()> {
+        Ok(rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both)?)
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn seqpacket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+}
+
+/// Why a listener could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Another process listens there.
+    #[error("a daemon already listens on {}", path.display())]
+    AlreadyRunning {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something that is not a socket lies at the path; it is left alone.
+    #[error("{} exists and is not a socket", path.display())]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The path is longer than a socket's name can be.
+    #[error("the socket path {} is too long (the kernel allows 107 bytes)", path.display())]
+    PathTooLong {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("cannot listen on {}: {source}", path.display())]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A socket that accepts connections, and the lock which says that it is ours.
+///
+/// The lock file lies beside the socket. It is never removed while somebody could hold it: a lock on
+/// a file that has lost its name excludes nobody.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    lock: Option<File>,
+    path: Option<PathBuf>,
+}
+
+impl Listener {
+    /// Listens on `path`, which gets `mode`. A socket file that no daemon holds is replaced.
+    pub fn bind(path: &Path, mode: u32) -> Result<Self, BindError> {
+        let io = |source: io::Error| BindError::Io { path: path.to_owned(), source };
+        let address = SocketAddrUnix::new(path)
+            .map_err(|_| BindError::PathTooLong { path: path.to_owned() })?;
+        let lock = take_lock(path)?;
+        match std::fs::symlink_metadata(path) {
+            Ok(found) if found.file_type().is_socket() => {
+                std::fs::remove_file(path).map_err(io)?;
+            }
+            Ok(_) => return Err(BindError::NotASocket { path: path.to_owned() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(io(error)),
+        }
+        let socket = seqpacket().map_err(io)?;
+        // The mode of the unbound socket becomes the mode of its file, so that the path is never
+        // there with a wider one.
+        rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode)).map_err(|error| io(error.into()))?;
+        rustix::net::bind(&socket, &address).map_err(|error| io(error.into()))?;
+        rustix::fs::chmod(path, Mode::from_raw_mode(mode)).map_err(|error| io(error.into()))?;
+        rustix::net::listen(&socket, BACKLOG).map_err(|error| io(error.into()))?;
+        Ok(Self { socket, lock: Some(lock), path: Some(path.to_owned()) })
+    }
+
+    /// A listening socket that another process passed and that process's lock, which stays held as
+    /// long as any descriptor of it is open.
+    pub fn adopt(socket: OwnedFd, lock: Option<OwnedFd>) -> Self {
+        Self { socket, lock: lock.map(File::from), path: None }
+    }
+
+    /// Accepts a connection; `WouldBlock` when there is none and the listener does not block.
+    pub fn accept(&self) -> io::Result<Connection> {
+        let accept = || rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC);
+        Ok(Connection(rustix::io::retry_on_intr(accept)?))
+    }
+
+    /// Whether accepting waits.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(&self.socket, nonblocking)?)
+    }
+
+    /// Second descriptors of the socket and of its lock, to be kept by another process.
+    pub fn duplicate(&self) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
+        let lock = self.lock.as_ref().map(|lock| lock.as_fd().try_clone_to_owned()).transpose()?;
+        Ok((self.socket.try_clone()?, lock))
+    }
+
+    /// Stops listening and removes the socket's file. Without this the file stays when the listener
+    /// is dropped, which is right for everybody who passes the socket on.
+    pub fn remove(self) -> io::Result<()> {
+        match &self.path {
+            Some(path) => std::fs::remove_file(path),
+            None => Ok(()),
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The lock file beside a socket.
+pub fn lock_path(socket: &Path) -> PathBuf {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(".lock");
+    name.into()
+}
+
+fn take_lock(socket: &Path) -> Result<File, BindError> {
+    let path = lock_path(socket);
+    let io = |source| BindError::Io { path: path.clone(), source };
+    let lock = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(io)?;
+    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(lock),
+        Err(Errno::WOULDBLOCK) => Err(BindError::AlreadyRunning { path: socket.to_owned() }),
+        Err(error) => Err(io(error.into())),
+    }
+}
