@@ -1,0 +1,140 @@
+//! The account: with every worker gone, what is in the store must be what was acknowledged, and the
+//! daemon and the keeper must hold no more than that needs.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use anyhow::Result;
+use plasmon_client::{Code, Filter, ObjectId, Status};
+
+use crate::content;
+use crate::fates::{Fate, Fates};
+use crate::node::{self, Node};
+use crate::random::Random;
+use crate::tally::Tally;
+
+/// For how long a get waits for an object that must be there: it may have to be read from a file.
+const MUST_BE_THERE: Duration = Duration::from_secs(10);
+
+/// Ids in one delete.
+const DELETE_IDS_MAX: usize = 512;
+
+/// Memfds beside extents and channels: the control page, the index table, and one more table while
+/// the old one is still held.
+const MEMFDS_FIXED: usize = 3;
+
+/// Compares the store with what is known of it, then deletes some of it so that it stays small.
+pub(crate) fn run(
+    node: &Node,
+    fates: &mut Fates,
+    random: &mut Random,
+    tally: &mut Tally,
+) -> Result<()> {
+    tally.audits += 1;
+    let quiet = node.until("the workers' traces to go", |now| {
+        now.clients == 1 && now.creating == 0 && now.lingering == 0 && now.waits == 0
+    });
+    if let Err(error) = quiet {
+        tally.leaks.push(error.to_string());
+    }
+    check_objects(node, fates, tally);
+    check_listing(node, fates, tally)?;
+    check_memory(node, tally)?;
+    thin_out(node, fates, random, tally)?;
+    check_memory(node, tally)
+}
+
+/// Every object that must be there is there, whole; none that was deleted is.
+fn check_objects(node: &Node, fates: &Fates, tally: &mut Tally) {
+    for (id, fate) in fates.all() {
+        let timeout = if fate == Fate::There { MUST_BE_THERE } else { Duration::ZERO };
+        match node.store.get(&id, Some(timeout)) {
+            Ok(_) if fate == Fate::Gone => {
+                tally.violations.push(format!("object {id} was deleted and is there"));
+            }
+            Ok(buffer) => {
+                tally.verified += 1;
+                if !content::matches(&id, buffer.data(), buffer.metadata()) {
+                    tally.violations.push(format!("object {id} has other bytes"));
+                }
+            }
+            Err(error) if fate == Fate::There => tally.lost.push(error.to_string()),
+            Err(error) => {
+                let ends =
+                    [Code::Absent, Code::Deleted, Code::Evicted, Code::CreatorDied, Code::TimedOut];
+                if !ends.contains(&error.code()) {
+                    tally.violations.push(format!("object {id}: {error}"));
+                }
+            }
+        }
+    }
+}
+
+/// Nothing is listed that nobody put: an aborted object, or one that was never finished.
+fn check_listing(node: &Node, fates: &Fates, tally: &mut Tally) -> Result<()> {
+    for info in node.store.list(&Filter::default())? {
+        match fates.of(&info.id) {
+            Some(Fate::There | Fate::Either) => {}
+            Some(Fate::Gone) => tally.violations.push(format!("{} is listed", info.id)),
+            None => tally.violations.push(format!("{} is listed and was never put", info.id)),
+        }
+        if info.pins != 0 {
+            tally.leaks.push(format!("object {} has {} pins", info.id, info.pins));
+        }
+    }
+    Ok(())
+}
+
+/// What is counted as used is used, and the descriptors are those of what is there.
+fn check_memory(node: &Node, tally: &mut Tally) -> Result<()> {
+    let settled = |now: &Status| now.lingering == 0 && now.leased_bytes == 0;
+    let status = match node.until("the leases to return", settled) {
+        Ok(status) => status,
+        Err(error) => {
+            tally.leaks.push(error.to_string());
+            node.store.status()?
+        }
+    };
+    let listed = node.store.list(&Filter::default())?;
+    let in_memory = listed.iter().filter(|info| info.state == plasmon_client::ObjectState::Sealed);
+    let needed: u64 = in_memory.filter_map(|info| info.sizes.footprint()).sum();
+    let status = if status.spilled > 0 { node.store.status()? } else { status };
+    if status.used_bytes != needed {
+        let found = status.used_bytes;
+        tally.leaks.push(format!("{found} bytes are counted as used, the objects need {needed}"));
+    }
+    let most = status.extents as usize + status.clients as usize + MEMFDS_FIXED;
+    for (who, pid) in [("daemon", status.pid), ("keeper", status.keeper_pid)] {
+        let found = node::memfds(pid)?;
+        if found > most {
+            tally.leaks.push(format!("the {who} holds {found} memfds, {most} at most are in use"));
+        }
+    }
+    Ok(())
+}
+
+/// Deletes what nobody vouches for and half of the rest.
+fn thin_out(node: &Node, fates: &mut Fates, random: &mut Random, tally: &mut Tally) -> Result<()> {
+    let mut chosen: Vec<ObjectId> = Vec::new();
+    for (id, fate) in fates.all() {
+        if fate != Fate::There || random.percent(50) {
+            chosen.push(id);
+        }
+    }
+    for ids in chosen.chunks(DELETE_IDS_MAX) {
+        let there: HashSet<ObjectId> =
+            ids.iter().filter(|id| fates.of(id) == Some(Fate::There)).copied().collect();
+        for (id, code) in ids.iter().zip(node.store.delete(ids)?) {
+            if there.contains(id)
+                && let Some(code) = code
+            {
+                tally.violations.push(format!("deleting object {id}: {}", code.key()));
+            }
+            if node.store.contains(id)? {
+                tally.violations.push(format!("object {id} outlived its deletion"));
+            }
+            fates.forget(id);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! The soak: random clients under load, processes killed at random, and an account of every object.
+//!
+//! ```text
+//!   plasmon-soak kill           the verifier: starts the store and the workers, kills, audits
+//!     ├── plasmond, its keeper  killed with SIGKILL, never both at once (memory cannot outlive both)
+//!     └── plasmon-soak worker   a client that puts, gets, deletes, waits and tells what it did
+//! ```
+//!
+//! A worker tells the verifier through its standard output what it is about to do and what was
+//! acknowledged, so that the verifier knows what must be there, what must be gone, and what may be
+//! either. The bytes of an object follow from its id, so that everybody can check every object.
+//!
+//! The decisions follow from the seed; how the processes interleave does not.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its user")]
+
+mod audit;
+mod content;
+mod fates;
+mod journal;
+mod kill;
+mod node;
+mod random;
+mod tally;
+mod worker;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Real processes, killed at random, and an account of what was lost.
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    soak: Soak,
+}
+
+#[derive(Debug, Subcommand)]
+enum Soak {
+    /// Kills clients, the daemon and the keeper under load.
+    Kill(kill::Plan),
+    /// A client under the verifier's eyes.
+    #[command(hide = true)]
+    Worker {
+        #[arg(long)]
+        socket: PathBuf,
+        #[arg(long)]
+        number: u32,
+        #[arg(long)]
+        seed: u64,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().soak {
+        Soak::Kill(plan) => kill::run(&plan),
+        Soak::Worker { socket, number, seed } => worker::run(&socket, number, seed).map(|()| true),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("soak: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What a soak counted.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// How many findings of one kind are shown in full.
+const SHOWN_MAX: usize = 20;
+
+/// The counts of a soak.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Kills of each kind of process.
+    pub(crate) kills: BTreeMap<&'static str, u64>,
+    /// Audits.
+    pub(crate) audits: u64,
+    /// Acknowledged seals and deletes, and gets whose bytes were compared.
+    pub(crate) sealed: u64,
+    /// Acknowledged deletes.
+    pub(crate) deleted: u64,
+    /// Objects whose bytes a worker or the verifier compared.
+    pub(crate) verified: u64,
+    /// Refusals that are no faults, by their text.
+    pub(crate) refused: BTreeMap<String, u64>,
+    /// From the kill of a daemon to the first answer of the next one.
+    pub(crate) recoveries: Vec<Duration>,
+    /// Sealed objects that are gone.
+    pub(crate) lost: Vec<String>,
+    /// What the store holds and nobody needs.
+    pub(crate) leaks: Vec<String>,
+    /// Everything else that must never happen.
+    pub(crate) violations: Vec<String>,
+}
+
+impl Tally {
+    /// Whether nothing was lost, nothing leaked and nothing was violated.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.lost.is_empty() && self.leaks.is_empty() && self.violations.is_empty()
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kills: Vec<String> =
+            self.kills.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        writeln!(f, "  killed      {}", kills.join(", "))?;
+        writeln!(f, "  objects     {} sealed, {} deleted", self.sealed, self.deleted)?;
+        writeln!(f, "  compared    {} reads, in {} audits everything", self.verified, self.audits)?;
+        let mut recoveries = self.recoveries.clone();
+        recoveries.sort();
+        if let (Some(median), Some(most)) =
+            (recoveries.get(recoveries.len() / 2), recoveries.last())
+        {
+            writeln!(f, "  recovery    median {median:.1?}, longest {most:.1?}")?;
+        }
+        for (what, count) in &self.refused {
+            writeln!(f, "  refused     {count} times {what}")?;
+        }
+        for (kind, findings) in
+            [("lost", &self.lost), ("leak", &self.leaks), ("violation", &self.violations)]
+        {
+            for finding in findings.iter().take(SHOWN_MAX) {
+                writeln!(f, "  {kind}: {finding}")?;
+            }
+        }
+        write!(
+            f,
+            "  {} lost sealed objects, {} leaks, {} violations",
+            self.lost.len(),
+            self.leaks.len(),
+            self.violations.len()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_account_names_everything_that_was_found() {
+        let mut tally = Tally::default();
+        assert!(tally.is_clean());
+        tally.kills.insert("daemons", 3);
+        tally.recoveries = vec![Duration::from_millis(30), Duration::from_millis(10)];
+        tally.lost.push("object ab".to_owned());
+        let text = tally.to_string();
+        assert!(!tally.is_clean());
+        for part in ["3 daemons", "longest 30.0ms", "lost: object ab", "1 lost sealed objects"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! A client under the verifier's eyes: two threads that do whatever clients do, in random order.
+//!
+//! Each thread makes objects of its own and deletes only those, so that what it was told is enough
+//! to know what must be there. It reads everybody's. Buffers are held for a while and compared once
+//! more when they are let go: a pinned object never changes, whatever happened to it meanwhile.
+
+mod hand;
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use plasmon_client::{ConnectOptions, Store};
+
+use crate::content::Origin;
+use crate::journal::Entry;
+use crate::random::Random;
+use hand::Hand;
+
+/// Threads of one worker, which share its connection.
+const THREADS: u8 = 2;
+
+/// For how long a worker waits for the daemon, at the start and after it was killed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Works until the standard input ends.
+pub(crate) fn run(socket: &Path, number: u32, seed: u64) -> anyhow::Result<()> {
+    let options = ConnectOptions {
+        socket: Some(socket.to_owned()),
+        name: format!("worker {number}"),
+        connect_timeout: PATIENCE,
+        reconnect_timeout: PATIENCE,
+        ..ConnectOptions::default()
+    };
+    let store = Store::connect(&options)?;
+    Entry::Ready.tell();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let origin = Origin { worker: number, thread };
+            let random = Random::new(seed.wrapping_mul(31).wrapping_add(u64::from(thread)));
+            let (store, stop) = (store.clone(), &stop);
+            scope.spawn(move || Hand::new(store, origin, random).work(stop));
+        }
+        // The verifier never writes: this ends when it lets the worker go, or is gone itself.
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        stop.store(true, Ordering::Relaxed);
+    });
+    Ok(())
+}
