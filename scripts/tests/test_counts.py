@@ -14,7 +14,8 @@ def load(name: str) -> ModuleType:
     """A script as a module."""
     path = Path(__file__).resolve().parent.parent / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"plasmon_script_{name}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
