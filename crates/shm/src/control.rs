@@ -5,7 +5,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use plasmon_proto::limits::EXTENTS_MAX;
@@ -16,6 +16,7 @@ use crate::bell;
 use crate::futex::{self, Outcome};
 use crate::map::{Populate, ReadMap, WriteMap};
 use crate::memfd::Memfd;
+use crate::table;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PLSMCTL1");
 const PAGE_BYTES: u64 = 4096;
@@ -104,10 +105,7 @@ impl ControlDaemon {
     /// Makes index table `number` the current one. It is complete, and the one before it is never
     /// written again.
     pub fn set_table(&self, number: u64) {
-        self.word(TABLE_AT).store(number, Ordering::SeqCst);
-        // Pairs with the claim of a ledger entry: a reader who still believes in the old table has
-        // published its pin before any later scan.
-        fence(Ordering::SeqCst);
+        table::announce(self.word(TABLE_AT), number);
     }
 
     /// Before sleeping: says so. Look at every ring once more after `set_sleeping(true)`.

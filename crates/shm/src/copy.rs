@@ -74,7 +74,11 @@ mod x86 {
     ///
     /// As [`super::copy`].
     #[inline(always)]
-    unsafe fn split(source: &[u8], destination: *mut u8, groups: impl FnOnce(*const u8, *mut u8, usize)) {
+    unsafe fn split(
+        source: &[u8],
+        destination: *mut u8,
+        groups: impl FnOnce(*const u8, *mut u8, usize),
+    ) {
         let head = destination.align_offset(LINE).min(source.len());
         let middle = (source.len() - head) / (4 * LINE) * (4 * LINE);
         let tail = head + middle;
@@ -182,18 +186,19 @@ fn share<T: Copy + Send>(
         let others: Vec<_> = shares
             .into_iter()
             .map(|share| {
-                let spawned =
-                    std::thread::Builder::new().spawn_scoped(scope, {
-                        let share = share.clone();
-                        move || work(&share)
-                    });
+                let spawned = std::thread::Builder::new().spawn_scoped(scope, {
+                    let share = share.clone();
+                    move || work(&share)
+                });
                 (spawned, share)
             })
             .collect();
         let mut outcome = work(&own);
         for (spawned, share) in others {
             let result = match spawned {
-                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Ok(thread) => {
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                }
                 // No thread to be had: the work is still to be done.
                 Err(_) => work(&share),
             };
@@ -260,7 +265,8 @@ mod tests {
     #[test]
     fn every_alignment_and_length_is_copied_and_nothing_else() {
         let source = pattern(STREAM_BYTES_MIN + 4096);
-        let sizes = [0, 1, 63, 64, 65, STREAM_BYTES_MIN - 1, STREAM_BYTES_MIN, STREAM_BYTES_MIN + 777];
+        let sizes =
+            [0, 1, 63, 64, 65, STREAM_BYTES_MIN - 1, STREAM_BYTES_MIN, STREAM_BYTES_MIN + 777];
         for bytes in sizes {
             for shift in [0, 1, 17, 63] {
                 let part = &source[shift * 3..shift * 3 + bytes];
@@ -302,8 +308,7 @@ mod tests {
             assert!(target == source, "{threads} threads");
 
             let memfd = Memfd::create("plasmon-test", source.len() as u64).unwrap();
-            let offsets: Vec<_> =
-                parts.iter().map(|(bytes, at)| (*bytes, *at as u64)).collect();
+            let offsets: Vec<_> = parts.iter().map(|(bytes, at)| (*bytes, *at as u64)).collect();
             write_parallel(memfd.as_fd(), &offsets, threads).unwrap();
             let mut read = vec![0u8; source.len()];
             rustix::io::pread(&memfd, &mut read, 0).unwrap();

@@ -18,7 +18,8 @@ pub fn watch() -> io::Result<u64> {
     static WATCHING: OnceLock<libc::c_int> = OnceLock::new();
     // SAFETY: the handler touches one atomic and is therefore fit to run between fork and exec in a
     // process that had threads; it is a plain function that lives as long as the code does.
-    let code = *WATCHING.get_or_init(|| unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
+    let code =
+        *WATCHING.get_or_init(|| unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
     if code == 0 { Ok(generation()) } else { Err(io::Error::from_raw_os_error(code)) }
 }
 

@@ -5,8 +5,6 @@
 //! memfd and changes that number; the old table is never changed again, and a reader who still looks
 //! at it finds out when it checks the number behind its pin.
 
-use plasmon_proto::message::ExtentId;
-
 use crate::slot::SlotImage;
 
 pub use crate::table::Counts;
@@ -21,7 +19,7 @@ pub use {mapped::IndexReader, writing::IndexWriter};
 
 /// What a look into the index ended in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lookup {
+pub(crate) enum Lookup {
     /// The object is there and cannot go until the pin is released.
     Pinned(Pin),
     /// The index does not have it now. Never final: the daemon applies every ring before it says no.
@@ -32,19 +30,11 @@ pub enum Lookup {
 
 /// A pin in the client's ledger and the object that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pin {
+pub(crate) struct Pin {
     /// The ledger entry: what [`crate::Ledger::release`] wants.
-    pub entry: u32,
+    pub(crate) entry: u32,
     /// What the index says about the object.
-    pub image: SlotImage,
-}
-
-impl Pin {
-    /// Where the object lies.
-    #[inline]
-    pub fn extent(&self) -> ExtentId {
-        self.image.extent
-    }
+    pub(crate) image: SlotImage,
 }
 
 #[cfg(all(test, not(loom)))]

@@ -9,6 +9,7 @@
 //! its own and goes back to the entry that it released last. `high` bounds what the daemon has to
 //! scan; it only ever rises, and it is raised before a pin beyond it is published.
 
+#[cfg(not(loom))]
 use std::cell::Cell;
 
 use crate::sync::{AtomicU64, Ordering, model_fence};
@@ -40,7 +41,8 @@ impl LedgerLocal {
     }
 }
 
-/// A client's view of its own ledger.
+/// A client's view of its own ledger. Pins are claimed and released by [`crate::Reader`] only, because
+/// whoever released another's pin would pull memory from under its feet.
 #[derive(Clone, Copy, Debug)]
 pub struct Ledger<'a> {
     entries: &'a [AtomicU64],
@@ -63,7 +65,7 @@ impl<'a> Ledger<'a> {
     /// Everything that the calling thread loads afterwards with sequential consistency is ordered
     /// behind the publication.
     #[inline]
-    pub fn claim(&self, serial: u64) -> Result<u32, TooManyPins> {
+    pub(crate) fn claim(&self, serial: u64) -> Result<u32, TooManyPins> {
         let hint = hint();
         // Pairs with the release in `raise`: who sees the local mark knows that the shared one is up.
         if u64::from(hint) < self.local.high.load(Ordering::Acquire) && self.take(hint, serial) {
@@ -77,7 +79,7 @@ impl<'a> Ledger<'a> {
 
     /// Ends the pin in `entry`, which this client claimed and has not released since.
     #[inline]
-    pub fn release(&self, entry: u32) {
+    pub(crate) fn release(&self, entry: u32) {
         // Pairs with the daemon's acquire load: reads of the object happen before its memory is
         // given to anybody else.
         self.entries[entry as usize].store(0, Ordering::Release);
@@ -192,7 +194,6 @@ fn first_hint() -> u32 {
 /// the next. All of them start at entry 0, which is also where they get into each other's way most.
 #[cfg(loom)]
 fn hint() -> u32 {
-    let _: Cell<u32> = Cell::new(0);
     0
 }
 

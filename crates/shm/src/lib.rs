@@ -22,12 +22,16 @@
 //! Deliberately absent: what an object is, who may do what, and every policy. Those live in
 //! `plasmon-store` and `plasmon-daemon`.
 
+#![cfg_attr(loom, expect(dead_code, reason = "a model uses the protocols and not all around them"))]
+
 #[cfg(not(all(
     target_os = "linux",
     target_endian = "little",
     any(target_arch = "x86_64", target_arch = "aarch64")
 )))]
-compile_error!("plasmon-shm needs Linux on x86-64 or little-endian ARM64: memfds, futexes, 64-bit atomics");
+compile_error!(
+    "plasmon-shm needs Linux on x86-64 or little-endian ARM64: memfds, futexes, 64-bit atomics"
+);
 
 pub mod bell;
 pub mod index;
@@ -69,8 +73,6 @@ pub mod writer;
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-pub use index::Lookup;
-pub use index::Pin;
 pub use ledger::{Ledger, TooManyPins};
 pub use slot::{SlotImage, State};
 

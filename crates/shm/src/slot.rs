@@ -256,7 +256,16 @@ impl Slot {
     pub(crate) fn fields(&self, head: Head, key: &Key) -> SlotImage {
         let word = |index: usize| self.words[index].load(Ordering::Relaxed);
         let third = word(3) & !u64::from(u32::MAX) | key.words[2];
-        SlotImage::decode(&[head.0, key.words[0], key.words[1], third, word(4), word(5), word(6), word(7)])
+        SlotImage::decode(&[
+            head.0,
+            key.words[0],
+            key.words[1],
+            third,
+            word(4),
+            word(5),
+            word(6),
+            word(7),
+        ])
     }
 
     /// All words, for the one process that writes them.

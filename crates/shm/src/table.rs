@@ -74,6 +74,14 @@ fn missing(number: u64, current: &AtomicU64) -> Lookup {
     if current.load(Ordering::Acquire) == number { Lookup::Missing } else { Lookup::TableChanged }
 }
 
+/// Makes table `number` the current one. It is complete, and the one before it is never written again.
+pub(crate) fn announce(current: &AtomicU64, number: u64) {
+    current.store(number, Ordering::SeqCst);
+    // Pairs with the claim of a ledger entry: a reader who still believes in the old table has
+    // published its pin before any later scan.
+    fence(Ordering::SeqCst);
+}
+
 /// How many slots a table uses for what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {

@@ -138,7 +138,10 @@ impl Span {
     pub fn write(&mut self, at: usize, parts: &[&[u8]], threads: usize) -> io::Result<()> {
         let total: usize = parts.iter().map(|part| part.len()).sum();
         if at.checked_add(total).is_none_or(|end| end > self.bytes) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the parts do not fit the span"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the parts do not fit the span",
+            ));
         }
         let mut offset = (self.offset + at) as u64;
         let mut targets = Vec::with_capacity(parts.len());

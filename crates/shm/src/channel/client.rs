@@ -10,8 +10,8 @@ use plasmon_proto::limits::TOUCHES;
 use plasmon_proto::ring::{Completion, Record};
 
 use super::{
-    CHANNEL_BYTES, COMPLETION_HEAD_AT, COMPLETION_TAIL_AT, LEDGER_HIGH_AT, LOST_AT, Layout, MAGIC, MAGIC_AT,
-    SUBMISSION_HEAD_AT, SUBMISSION_TAIL_AT, TOUCH_CURSOR_AT, not_a_channel,
+    CHANNEL_BYTES, COMPLETION_HEAD_AT, COMPLETION_TAIL_AT, LEDGER_HIGH_AT, LOST_AT, Layout, MAGIC,
+    MAGIC_AT, SUBMISSION_HEAD_AT, SUBMISSION_TAIL_AT, TOUCH_CURSOR_AT, not_a_channel,
 };
 use crate::bell;
 use crate::control::ControlReader;

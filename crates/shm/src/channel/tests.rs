@@ -116,11 +116,8 @@ fn threads_that_wait_for_the_head_are_woken() {
 #[test]
 fn completions_that_are_not_read_are_counted() {
     let mut pair = Pair::new();
-    let refused = |position| Completion::Refused {
-        position,
-        code: Code::Exists,
-        id: ObjectId::new([1; 20]),
-    };
+    let refused =
+        |position| Completion::Refused { position, code: Code::Exists, id: ObjectId::new([1; 20]) };
     for position in 0..COMPLETIONS as u64 {
         assert!(pair.daemon.complete(&refused(position)));
     }

@@ -60,8 +60,7 @@ unsafe impl Sync for IndexReader {}
 impl IndexReader {
     /// Maps table `number`, which has `slots` slots, read-only and with its pages present.
     pub fn new(fd: OwnedFd, number: u64, slots: u64) -> io::Result<Self> {
-        let index =
-            Self { current: AtomicPtr::new(std::ptr::null_mut()), kept: Mutex::default() };
+        let index = Self { current: AtomicPtr::new(std::ptr::null_mut()), kept: Mutex::default() };
         index.switch(fd, number, slots)?;
         Ok(index)
     }
@@ -75,8 +74,8 @@ impl IndexReader {
         // of the larger would run beyond it.
         let previous = kept.tables.last().map_or(0, |table| table.slots);
         let bytes = slots as u64 * SLOT_BYTES;
-        let in_place = slots >= previous
-            && kept.regions.last().is_some_and(|region| bytes <= region.bytes());
+        let in_place =
+            slots >= previous && kept.regions.last().is_some_and(|region| bytes <= region.bytes());
         if !in_place {
             let fresh = Region::reserve(bytes.saturating_mul(ROOM))?;
             kept.regions.push(fresh);
@@ -105,7 +104,7 @@ impl IndexReader {
 
     /// Finds and pins an object: no system call, no lock, no message.
     #[inline]
-    pub fn get(
+    pub(crate) fn get(
         &self,
         id: &ObjectId,
         control: &ControlReader,
@@ -117,7 +116,7 @@ impl IndexReader {
 
     /// Whether the table lists the object now, without pinning it; `None` when the daemon moved to
     /// another table.
-    pub fn contains(&self, id: &ObjectId, control: &ControlReader) -> Option<bool> {
+    pub(crate) fn contains(&self, id: &ObjectId, control: &ControlReader) -> Option<bool> {
         let table = self.table();
         let found = table::find_live(table.slots(), &Key::of(id)).is_some();
         (control.table() == table.number).then_some(found)

@@ -1,0 +1,311 @@
+//! Models of every protocol over shared words, run by loom in all orders that the memory model allows.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p plasmon-shm --release --target-dir target/loom loom
+//! ```
+//!
+//! What one process gives to the other (an object's memory, a published record) is a loom cell, which
+//! reports every pair of accesses that is not ordered. Bounds on preemptions keep a model within
+//! seconds; three suffice for every weakening that was tried (each fence or ordering in the protocols
+//! left out or relaxed makes a model fail).
+
+use std::ops::Deref;
+
+use loom::cell::UnsafeCell;
+use loom::sync::{Arc, Condvar, Mutex, Notify};
+use loom::thread;
+use plasmon_proto::ObjectId;
+use plasmon_proto::message::ExtentId;
+
+use crate::bell;
+use crate::index::Lookup;
+use crate::ledger::{Ledger, LedgerLocal, LedgerScan};
+use crate::ring::{Consumer, Producer, RECORD_WORDS, Ring};
+use crate::slot::{Slot, SlotImage, State};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::table::{self, TableWriter};
+
+fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(run);
+}
+
+/// A table that daemon and client share.
+#[derive(Clone)]
+struct Slots(Arc<Vec<Slot>>);
+
+impl Slots {
+    fn new(count: usize) -> Self {
+        Self(Arc::new((0..count).map(|_| Slot::new()).collect()))
+    }
+}
+
+impl Deref for Slots {
+    type Target = [Slot];
+
+    fn deref(&self) -> &[Slot] {
+        &self.0
+    }
+}
+
+fn id() -> ObjectId {
+    ObjectId::new([7; 20])
+}
+
+fn image(serial: u64) -> SlotImage {
+    SlotImage {
+        serial,
+        id: id(),
+        extent: ExtentId(serial as u32),
+        offset: 64 * serial,
+        data: serial,
+        metadata: serial,
+        attributes: 0,
+        created_ms: serial,
+        record: serial as u32,
+        tag: 0,
+        cache: false,
+        owned: false,
+    }
+}
+
+/// A client's ledger and the word that names the current table.
+struct Client {
+    entries: Vec<AtomicU64>,
+    high: AtomicU64,
+    local: LedgerLocal,
+    current: AtomicU64,
+}
+
+impl Client {
+    fn new(entries: usize) -> Self {
+        Self {
+            entries: (0..entries).map(|_| AtomicU64::new(0)).collect(),
+            high: AtomicU64::new(0),
+            local: LedgerLocal::new(),
+            current: AtomicU64::new(1),
+        }
+    }
+
+    fn ledger(&self) -> Ledger<'_> {
+        Ledger::new(&self.entries, &self.high, &self.local)
+    }
+
+    /// Whether the daemon finds a pin on `serial`.
+    fn pins(&self, serial: u64) -> bool {
+        let mut counts = [0];
+        LedgerScan::new(&self.entries, &self.high).count(&[serial], &mut counts);
+        counts[0] > 0
+    }
+
+    /// Reads object `serial` once, if it can be pinned in `slots`, which is table 1.
+    fn read(&self, slots: &[Slot], memory: &UnsafeCell<u64>) {
+        if let Ok(Lookup::Pinned(pin)) = table::get(slots, &id(), 1, &self.current, &self.ledger())
+        {
+            assert_eq!(pin.image, image(pin.image.serial), "the fields belong together");
+            // SAFETY: the object is pinned; loom fails the model if the daemon writes meanwhile.
+            memory.with(|content| assert_eq!(unsafe { *content }, pin.image.serial));
+            self.ledger().release(pin.entry);
+        }
+    }
+}
+
+/// The daemon evicts: hides, looks at the ledger, uses the memory again or shows the object.
+fn evict(writer: &mut TableWriter<Slots>, at: usize, client: &Client, memory: &UnsafeCell<u64>) {
+    writer.hide([at]);
+    if client.pins(1) {
+        writer.show(at);
+    } else {
+        // SAFETY: nobody pins the object; loom fails the model if somebody still reads.
+        memory.with_mut(|content| unsafe { *content = 2 });
+        writer.remove(at);
+    }
+}
+
+#[test]
+fn loom_a_pinned_object_is_not_evicted() {
+    model(4, || {
+        let slots = Slots::new(1);
+        let mut writer = TableWriter::adopt(slots.clone());
+        let at = writer.insert(&image(1), State::Live);
+        let shared = Arc::new((Client::new(1), UnsafeCell::new(1)));
+        let other = shared.clone();
+        let reader = thread::spawn(move || other.0.read(&slots, &other.1));
+        evict(&mut writer, at, &shared.0, &shared.1);
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_two_threads_pin_in_one_ledger_while_the_daemon_evicts() {
+    model(2, || {
+        let slots = Slots::new(1);
+        let mut writer = TableWriter::adopt(slots.clone());
+        let at = writer.insert(&image(1), State::Live);
+        let shared = Arc::new((Client::new(2), UnsafeCell::new(1)));
+        let readers = [0, 1].map(|_| {
+            let (other, slots) = (shared.clone(), slots.clone());
+            thread::spawn(move || other.0.read(&slots, &other.1))
+        });
+        evict(&mut writer, at, &shared.0, &shared.1);
+        for reader in readers {
+            reader.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn loom_a_pin_in_an_old_table_counts_or_fails() {
+    model(3, || {
+        let old = Slots::new(1);
+        let mut writer = TableWriter::adopt(old.clone());
+        writer.insert(&image(1), State::Live);
+        let shared = Arc::new((Client::new(1), UnsafeCell::new(1)));
+        let other = shared.clone();
+        let reader = thread::spawn(move || other.0.read(&old, &other.1));
+
+        // The daemon grows the table and evicts from the new one; the old one still says live.
+        let mut grown = TableWriter::adopt(Slots::new(1));
+        let at = grown.insert(&image(1), State::Live);
+        table::announce(&shared.0.current, 2);
+        evict(&mut grown, at, &shared.0, &shared.1);
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_a_slot_is_seen_whole_also_when_it_is_used_again() {
+    model(3, || {
+        let slots = Slots::new(1);
+        let shared = Arc::new((Client::new(1), UnsafeCell::new(0)));
+        let (other, table) = (shared.clone(), slots.clone());
+        let reader = thread::spawn(move || other.0.read(&table, &other.1));
+
+        let mut writer = TableWriter::adopt(slots);
+        // SAFETY: nothing is published yet.
+        shared.1.with_mut(|content| unsafe { *content = 1 });
+        let at = writer.insert(&image(1), State::Live);
+        writer.hide([at]);
+        if !shared.0.pins(1) {
+            writer.remove(at);
+            // SAFETY: nobody pins the object; loom fails the model if somebody still reads.
+            shared.1.with_mut(|content| unsafe { *content = 2 });
+            writer.insert(&image(2), State::Live);
+        }
+        reader.join().unwrap();
+    });
+}
+
+/// A ring of two records.
+struct Memory {
+    tail: AtomicU64,
+    head: AtomicU64,
+    words: Vec<AtomicU64>,
+    sleeping: AtomicU32,
+}
+
+impl Memory {
+    fn new() -> Self {
+        Self {
+            tail: AtomicU64::new(0),
+            head: AtomicU64::new(0),
+            words: (0..2 * RECORD_WORDS).map(|_| AtomicU64::new(0)).collect(),
+            sleeping: AtomicU32::new(0),
+        }
+    }
+
+    fn ring(&self) -> Ring<'_> {
+        Ring { tail: &self.tail, head: &self.head, words: &self.words }
+    }
+
+    fn produce(&self, count: u64) {
+        let mut producer = Producer::new(0);
+        for number in 1..=count {
+            while producer.room(&self.ring()).unwrap() == 0 {
+                thread::yield_now();
+            }
+            producer.push(&self.ring(), &[number; RECORD_WORDS]);
+            producer.publish(&self.ring());
+        }
+    }
+}
+
+#[test]
+fn loom_records_are_neither_torn_nor_overwritten_too_early() {
+    model(2, || {
+        let memory = Arc::new(Memory::new());
+        let other = memory.clone();
+        let producer = thread::spawn(move || other.produce(3));
+        let mut consumer = Consumer::new(0);
+        for number in 1..=3 {
+            while consumer.available(&memory.ring()).unwrap() == 0 {
+                thread::yield_now();
+            }
+            assert_eq!(consumer.pop(&memory.ring()), (number - 1, [number; RECORD_WORDS]));
+            consumer.advance(&memory.ring());
+        }
+        producer.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_a_sleeping_daemon_misses_no_submission() {
+    model(4, || {
+        // Nothing but the cursor matters here: was there something new before it slept?
+        let shared = Arc::new((Memory::new(), Notify::new()));
+        let other = shared.clone();
+        let client = thread::spawn(move || {
+            let mut producer = Producer::new(0);
+            producer.push(&other.0.ring(), &[1; RECORD_WORDS]);
+            producer.publish(&other.0.ring());
+            if bell::must_ring(&other.0.sleeping) {
+                other.1.notify();
+            }
+        });
+        let (memory, doorbell) = &*shared;
+        let consumer = Consumer::new(0);
+        while consumer.available(&memory.ring()).unwrap() == 0 {
+            bell::prepare_to_sleep(&memory.sleeping);
+            if consumer.available(&memory.ring()).unwrap() == 0 {
+                // Loom fails the model if nobody ever rings.
+                doorbell.wait();
+            }
+            bell::stay_awake(&memory.sleeping);
+        }
+        client.join().unwrap();
+    });
+}
+
+/// A futex: the comparison and falling asleep are one step for those who wake.
+struct Futex {
+    lock: Mutex<()>,
+    sleepers: Condvar,
+}
+
+#[test]
+fn loom_a_client_that_waits_for_the_head_is_woken() {
+    model(4, || {
+        let futex = Futex { lock: Mutex::new(()), sleepers: Condvar::new() };
+        let shared = Arc::new((AtomicU64::new(0), AtomicU32::new(0), futex));
+        let other = shared.clone();
+        let client = thread::spawn(move || {
+            let (head, sleepers, futex) = &*other;
+            bell::join_sleepers(sleepers);
+            while head.load(Ordering::Acquire) == 0 {
+                let lock = futex.lock.lock().unwrap();
+                if head.load(Ordering::Relaxed) == 0 {
+                    drop(futex.sleepers.wait(lock).unwrap());
+                }
+            }
+            bell::leave_sleepers(sleepers);
+        });
+        let (head, sleepers, futex) = &*shared;
+        head.store(1, Ordering::Release);
+        if bell::must_ring(sleepers) {
+            let _lock = futex.lock.lock().unwrap();
+            futex.sleepers.notify_all();
+        }
+        client.join().unwrap();
+    });
+}
