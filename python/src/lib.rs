@@ -1,1 +1,112 @@
-//! Placeholder.
+//! The Python module of Plasmon: `plasmon._native`.
+//!
+//! The classes that are on a hot path live here and are used directly: [`store::Store`],
+//! [`buffer::Buffer`], [`writer::Writer`], [`id::Id`]. What is rare (asyncio, data classes, the
+//! exception tree, the choice of an encoding for a value) is written in Python, in the package
+//! `plasmon` around this module.
+//!
+//! ```text
+//! plasmon.Store (Python: asyncio, data classes)
+//!    └─ _native.Store ──put──► put::Put ── bytes ─────────► one copy into the store
+//!         │                      ├─────── numpy array ────► numpy.rs (header, one copy)
+//!         │                      └─────── anything else ──► plasmon._values ─► Put.array / Put.arrow
+//!         └────────────get──► buffer::Buffer ── bytes, numpy array here; the rest in plasmon._values
+//! ```
+//!
+//! Rules that hold everywhere in this crate: whatever can wait runs detached from the interpreter; a
+//! lock is never held while attaching to it; memory is lent out only under a count that keeps the
+//! object pinned ([`buffer::Export`]).
+
+mod arguments;
+mod arrow_read;
+mod arrow_write;
+mod buffer;
+mod describe;
+mod dlpack;
+mod error;
+mod id;
+mod numpy;
+mod pending;
+mod process;
+mod put;
+mod store;
+mod subscription;
+mod waiting;
+mod writer;
+
+use pyo3::prelude::*;
+
+/// The compiled half of the package `plasmon`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::buffer::{Buffer, Part};
+    #[pymodule_export]
+    use crate::id::Id;
+    #[pymodule_export]
+    use crate::pending::PendingWait;
+    #[pymodule_export]
+    use crate::process::{default_socket, start_daemon};
+    #[pymodule_export]
+    use crate::put::Put;
+    #[pymodule_export]
+    use crate::store::Store;
+    #[pymodule_export]
+    use crate::subscription::Subscription;
+    #[pymodule_export]
+    use crate::writer::Writer;
+
+    use plasmon_client::{Code, tag};
+    use plasmon_proto::limits;
+    use plasmon_proto::settings::SETTINGS;
+    use plasmon_proto::value::{array_kind, table_kind};
+    use pyo3::prelude::*;
+    use pyo3::types::PyDict;
+
+    /// Hands the tables that are declared once in Rust to Python.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let py = module.py();
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        let codes: Vec<_> =
+            Code::ALL.iter().map(|code| (code.number(), code.key(), code.advice())).collect();
+        module.add("CODES", codes)?;
+        let settings: Vec<_> =
+            SETTINGS.iter().map(|setting| (setting.key, setting.default, setting.doc)).collect();
+        module.add("SETTINGS", settings)?;
+        let constants = [
+            ("LARGE_OBJECT_BYTES", limits::LARGE_OBJECT_BYTES),
+            ("METADATA_BYTES_MAX", limits::METADATA_BYTES_MAX),
+            ("NAMESPACE_BYTES_MAX", limits::NAMESPACE_BYTES_MAX as u64),
+            ("NAME_BYTES_MAX", limits::NAME_BYTES_MAX as u64),
+            ("OBJECT_ALIGN", limits::OBJECT_ALIGN),
+            ("OBJECT_BYTES_MAX", limits::OBJECT_BYTES_MAX),
+            ("PINS_PER_CLIENT_MAX", limits::PINS_PER_CLIENT_MAX as u64),
+        ];
+        let limits = PyDict::new(py);
+        for (name, value) in constants {
+            limits.set_item(name, value)?;
+        }
+        module.add("LIMITS", limits)?;
+        let numbers = [
+            ("TAG_RAW", tag::RAW),
+            ("TAG_ARROW_STREAM", tag::ARROW_STREAM),
+            ("TAG_NDARRAY", tag::NDARRAY),
+            ("TAG_PYTHON", tag::PYTHON),
+            ("TAG_COMPOSITE", tag::COMPOSITE),
+            ("ARRAY_NUMPY", array_kind::NUMPY),
+            ("ARRAY_MEMORYVIEW", array_kind::MEMORYVIEW),
+            ("ARRAY_ARROW_BUFFER", array_kind::ARROW_BUFFER),
+            ("ARRAY_ARROW_TENSOR", array_kind::ARROW_TENSOR),
+            ("TABLE_TABLE", table_kind::TABLE),
+            ("TABLE_RECORD_BATCH", table_kind::RECORD_BATCH),
+            ("TABLE_ARRAY", table_kind::ARRAY),
+            ("TABLE_CHUNKED_ARRAY", table_kind::CHUNKED_ARRAY),
+            ("TABLE_PANDAS_FRAME", table_kind::PANDAS_FRAME),
+            ("TABLE_PANDAS_SERIES", table_kind::PANDAS_SERIES),
+            ("TABLE_POLARS_FRAME", table_kind::POLARS_FRAME),
+            ("TABLE_POLARS_SERIES", table_kind::POLARS_SERIES),
+        ];
+        numbers.iter().try_for_each(|(name, value)| module.add(*name, *value))
+    }
+}

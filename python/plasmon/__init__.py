@@ -1,0 +1,95 @@
+"""Plasmon: a memory pool for Arrow data, in shared memory and read in place.
+
+    >>> import numpy, plasmon
+    >>> store = plasmon.connect()                # the running store, or one that ends with us
+    >>> id = store.put(numpy.arange(1e6))        # one copy
+    >>> store.get(id).sum()                      # none: the array lies on the object's memory
+    499999500000.0
+
+Objects are immutable once sealed, named by an :class:`ObjectId` or by a text, and stay where they
+are for as long as an array, a table or a buffer refers to them. See :func:`connect`,
+:class:`Store` and, for what can go wrong, :class:`PlasmonError`.
+"""
+
+from plasmon._errors import (
+    Absent,
+    AlreadyRunning,
+    AlreadySealed,
+    BadRequest,
+    Cancelled,
+    Corrupt,
+    CreatorDied,
+    Deleted,
+    Disconnected,
+    Evicted,
+    Exists,
+    Forked,
+    InUse,
+    Io,
+    LimitReached,
+    NoRoom,
+    NotFound,
+    NotOwner,
+    NotPermitted,
+    NotSealed,
+    OutOfDescriptors,
+    PlasmonError,
+    QuotaExceeded,
+    StoreFull,
+    TimedOut,
+    TooLarge,
+    TooManyPins,
+    Unsupported,
+    VersionMismatch,
+)
+from plasmon._info import ClientInfo, Lost, Notice, ObjectInfo, ObjectList, Status
+from plasmon._native import Buffer, ObjectId, Writer, __version__, default_socket
+from plasmon._store import Daemon, Store, Subscription, connect, start
+
+__all__ = [
+    "Absent",
+    "AlreadyRunning",
+    "AlreadySealed",
+    "BadRequest",
+    "Buffer",
+    "Cancelled",
+    "ClientInfo",
+    "Corrupt",
+    "CreatorDied",
+    "Daemon",
+    "Deleted",
+    "Disconnected",
+    "Evicted",
+    "Exists",
+    "Forked",
+    "InUse",
+    "Io",
+    "LimitReached",
+    "Lost",
+    "NoRoom",
+    "NotFound",
+    "NotOwner",
+    "NotPermitted",
+    "NotSealed",
+    "Notice",
+    "ObjectId",
+    "ObjectInfo",
+    "ObjectList",
+    "OutOfDescriptors",
+    "PlasmonError",
+    "QuotaExceeded",
+    "Status",
+    "Store",
+    "StoreFull",
+    "Subscription",
+    "TimedOut",
+    "TooLarge",
+    "TooManyPins",
+    "Unsupported",
+    "VersionMismatch",
+    "Writer",
+    "__version__",
+    "connect",
+    "default_socket",
+    "start",
+]

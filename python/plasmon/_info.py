@@ -1,0 +1,162 @@
+"""Descriptions of objects, of the store and of its clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias
+
+from plasmon._native import ObjectId
+
+State: TypeAlias = Literal[
+    "absent", "creating", "sealed", "spilled", "evicted", "deleted", "creator_died", "corrupt"
+]
+Policy: TypeAlias = Literal["keep", "cache"]
+Level: TypeAlias = Literal["shared", "leased", "strict"]
+
+_KINDS = ("bytes", "arrow", "array", "python", "composite")
+
+
+def bytes_text(count: float) -> str:
+    """A number of bytes as people read it."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def html_table(rows: list[tuple[str, ...]], head: tuple[str, ...] | None = None) -> str:
+    """A small table for notebooks."""
+    from html import escape
+
+    def line(cells: tuple[str, ...], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    top = f"<thead>{line(head, 'th')}</thead>" if head else ""
+    return f"<table>{top}<tbody>{''.join(line(row, 'td') for row in rows)}</tbody></table>"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One object. Sizes are in bytes, times in seconds (since 1970 where they name a moment)."""
+
+    id: ObjectId
+    state: State
+    data_bytes: int
+    metadata_bytes: int
+    name: str | None
+    namespace: str
+    policy: Policy
+    tag: int
+    owned: bool
+    created: float
+    construct_seconds: float
+    expires: float | None
+    creator_pid: int
+    pins: int
+    holders: int
+    level: Level
+
+    @property
+    def kind(self) -> str:
+        """What the bytes hold: bytes, arrow, array, python, composite or unknown."""
+        return _KINDS[self.tag] if self.tag < len(_KINDS) else "unknown"
+
+
+class ObjectList(list[ObjectInfo]):
+    """A list of objects that notebooks show as a table."""
+
+    SHOWN_MAX = 50
+
+    def _repr_html_(self) -> str:
+        head = ("id", "name", "kind", "size", "state", "policy", "pins")
+        rows: list[tuple[str, ...]] = [
+            (
+                info.id.hex()[:12] + "…",
+                "/".join(filter(None, (info.namespace, info.name or ""))),
+                info.kind,
+                bytes_text(info.data_bytes),
+                info.state,
+                info.policy,
+                str(info.pins),
+            )
+            for info in self[: self.SHOWN_MAX]
+        ]
+        if len(self) > self.SHOWN_MAX:
+            rows.append((f"{len(self) - self.SHOWN_MAX} more",) + ("",) * (len(head) - 1))
+        return html_table(rows, head)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The figures of a store. Totals count since the daemon was started."""
+
+    version: str
+    pid: int
+    keeper_pid: int
+    epoch: int
+    uptime_ms: int
+    level: Level
+    capacity_bytes: int
+    used_bytes: int
+    leased_bytes: int
+    warm_bytes: int
+    spilled_bytes: int
+    objects: int
+    creating: int
+    spilled: int
+    lingering: int
+    extents: int
+    index_slots: int
+    clients: int
+    waits: int
+    sealed_total: int
+    deleted_total: int
+    evicted_total: int
+    spilled_total: int
+    restored_total: int
+    expelled_total: int
+
+    def _repr_html_(self) -> str:
+        def text(name: str) -> str:
+            value = getattr(self, name)
+            return bytes_text(value) if name.endswith("_bytes") else str(value)
+
+        return html_table([(field.name, text(field.name)) for field in fields(self)])
+
+
+@dataclass(frozen=True, slots=True)
+class ClientInfo:
+    """A connected client; ``access`` is ``rw`` or ``ro``, a quota of 0 is none."""
+
+    client: int
+    name: str
+    pid: int
+    uid: int
+    access: Literal["rw", "ro"]
+    pins: int
+    owned_bytes: int
+    quota_bytes: int
+    subscribed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something happened to an object: it was sealed, deleted, evicted or spilled."""
+
+    id: ObjectId
+    state: State
+    data_bytes: int
+    metadata_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """So many notices were dropped here; None when a restarted daemon cannot know."""
+
+    count: int | None
+
+
+def known(kind: type, values: dict[str, Any]) -> Any:
+    """A data class from values of which a newer daemon may give more than this package knows."""
+    return kind(**{field.name: values[field.name] for field in fields(kind)})

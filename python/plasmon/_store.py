@@ -1,0 +1,355 @@
+"""Connecting to a store, and everything about it that is not on a hot path."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast
+
+from plasmon import _native
+from plasmon._errors import Absent, NotFound, PlasmonError, TimedOut
+from plasmon._info import (
+    ClientInfo,
+    Lost,
+    Notice,
+    ObjectInfo,
+    ObjectList,
+    State,
+    Status,
+    bytes_text,
+    known,
+)
+from plasmon._native import ObjectId, Writer
+
+Key: TypeAlias = ObjectId | str
+As: TypeAlias = Literal["arrow", "pandas", "polars", "numpy", "bytes", "memoryview"]
+
+# Inside of Store `list` is the method.
+_States: TypeAlias = list[State]
+_Clients: TypeAlias = list[ClientInfo]
+
+#: A restarted daemon does not know how many notices were lost.
+_UNKNOWN_COUNT = 2**64 - 1
+
+
+class Subscription(_native.Subscription):
+    """Notices about objects, in the order in which things happened and never with a silent gap.
+
+    An iterator, and an async iterator, of :class:`Notice` and, where notices were dropped because
+    this subscriber was too slow, :class:`Lost`. A context manager; closing it ends the iteration.
+    """
+
+    __slots__ = ("_closed",)
+
+    def __init__(
+        self, store: Store, namespace: str | None = None, prefix: str | None = None
+    ) -> None:
+        self._closed = False
+
+    def next(self, timeout: float | None = None) -> Notice | Lost | None:
+        """The next notification; None when ``timeout`` seconds have passed without one."""
+        found = self.read(timeout)
+        if found is None:
+            return None
+        if isinstance(found, int):
+            return Lost(None if found == _UNKNOWN_COUNT else found)
+        return Notice(found[0], cast("State", found[1]), found[2], found[3])
+
+    def close(self) -> None:
+        """Ends the subscription. A second close does nothing."""
+        self._closed = True
+        super().close()
+
+    def __iter__(self) -> Iterator[Notice | Lost]:
+        return self
+
+    def __next__(self) -> Notice | Lost:
+        while not self._closed:
+            found = self.next()
+            if found is not None:
+                return found
+        raise StopIteration
+
+    def __aiter__(self) -> AsyncIterator[Notice | Lost]:
+        return self
+
+    async def __anext__(self) -> Notice | Lost:
+        from plasmon import _asyncio
+
+        while not self._closed:
+            found = self.next(0)
+            if found is not None:
+                return found
+            await _asyncio.readable(self.fileno())
+        raise StopAsyncIteration
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+class Store(_native.Store):
+    """A connection to a store. Threads may share it; a forked child gets a connection of its own.
+
+    Objects are named by an :class:`ObjectId`, or by a str, which is a name in ``namespace``. Times
+    are in seconds, sizes in bytes. Made by :func:`connect`; a context manager that disconnects.
+    """
+
+    def create(self, nbytes: int, **options: Any) -> Writer:
+        """Reserves an object of ``nbytes`` bytes for writing in place; takes the options of put."""
+        return self.create_object(nbytes, **options)
+
+    def delete(
+        self,
+        ids: Key | Iterable[Key],
+        *,
+        namespace: str = "",
+        missing: Literal["raise", "ignore"] = "ignore",
+    ) -> int:
+        """Deletes objects; how many there were to delete.
+
+        What somebody still reads disappears from sight now and from memory with its last reader.
+        One that is not there is no error unless ``missing`` says so. Raises what else refused.
+        """
+        outcomes = self.delete_many(ids, namespace=namespace)
+        for outcome in outcomes:
+            if outcome is not None and (missing == "raise" or not isinstance(outcome, NotFound)):
+                raise outcome
+        return outcomes.count(None)
+
+    def stat(self, id: Key, *, namespace: str = "") -> ObjectInfo | None:
+        """A description of an object; None when nothing is known under the id."""
+        found = self.stat_fields(id, namespace=namespace)
+        return None if found is None else ObjectInfo(*found)
+
+    def list(self, namespace: str | None = None, prefix: str | None = None) -> ObjectList:
+        """Descriptions of all objects, or of those with a name in a namespace or with a prefix."""
+        return ObjectList(ObjectInfo(*fields) for fields in self.list_fields(namespace, prefix))
+
+    def status(self) -> Status:
+        """The figures of the store."""
+        return cast(Status, known(Status, self.status_fields()))
+
+    def clients(self) -> _Clients:
+        """The connected clients."""
+        access = {"ReadWrite": "rw", "ReadOnly": "ro"}
+        found = self.clients_fields()
+        return [known(ClientInfo, {**one, "access": access[one["access"]]}) for one in found]
+
+    def subscribe(self, namespace: str | None = None, prefix: str | None = None) -> Subscription:
+        """Notices about all objects, or those with a name in a namespace or with a prefix."""
+        return Subscription(self, namespace, prefix)
+
+    async def wait_async(
+        self,
+        ids: Key | Iterable[Key],
+        count: int | None = None,
+        timeout: float | None = None,
+        *,
+        namespace: str = "",
+    ) -> _States:
+        """Like :meth:`wait`, without blocking the event loop."""
+        from plasmon import _asyncio
+
+        pending = self.start_wait(ids, count, timeout, namespace=namespace)
+        return cast("_States", await _asyncio.answer(pending))
+
+    async def get_async(
+        self,
+        ids: Key | Iterable[Key],
+        *,
+        namespace: str = "",
+        timeout: float | None = None,
+        as_: As | None = None,
+    ) -> Any:
+        """Like :meth:`get`, without blocking the event loop."""
+        keys = ids if isinstance(ids, ObjectId | str) else [*ids]
+        await self.wait_async(keys, timeout=timeout, namespace=namespace)
+        try:
+            return self.get(keys, namespace=namespace, timeout=0, as_=as_)
+        except Absent as error:
+            if timeout == 0:
+                raise
+            text = f"getting object {error.object_id}: the time given has passed"
+            raise TimedOut(text, error.object_id) from None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.disconnect()
+
+    def __repr__(self) -> str:
+        size = bytes_text(self.capacity)
+        return f"<plasmon.Store {str(self.socket)!r}: {size}, {self.level}>"
+
+    def _repr_html_(self) -> str:
+        return str(self.status()._repr_html_())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reconnect, (str(self.socket),)
+
+
+def _reconnect(socket: str) -> Store:
+    return connect(socket)
+
+
+def _daemon() -> str | None:
+    """The daemon that was installed with this package."""
+    if chosen := os.environ.get("PLASMON_DAEMON"):
+        return chosen
+    package = Path(__file__).resolve().parent
+    # In an environment the programs are beside the interpreter; with `pip install --prefix` or
+    # `--user` they are in the `bin` beside the `lib` that holds the package.
+    places = [Path(sys.executable).parent, *(parent / "bin" for parent in package.parents[2:5])]
+    for place in places:
+        if (place / "plasmond").is_file():
+            return str(place / "plasmond")
+    return None
+
+
+def _settings(capacity: int | str | None, settings: dict[str, Any] | None) -> list[tuple[str, str]]:
+    texts = {True: "true", False: "false"}
+    given = {
+        key: texts[value] if isinstance(value, bool) else str(value)
+        for key, value in (settings or {}).items()
+    }
+    if capacity is not None:
+        given["capacity_bytes"] = str(capacity)
+    return [*given.items()]
+
+
+def connect(
+    socket: str | os.PathLike[str] | None = None,
+    *,
+    name: str | None = None,
+    start: bool | None = None,
+    capacity: int | str | None = None,
+    settings: dict[str, Any] | None = None,
+    channel: bool = True,
+    timeout: float = 0.0,
+    reconnect_timeout: float = 10.0,
+    copy_threads: int | None = None,
+) -> Store:
+    """Connects to the store of this user, starting one if none runs.
+
+    Without a socket it takes ``$PLASMON_SOCKET``, or the socket in the user's runtime directory; if
+    nobody listens there it starts a daemon that ends with its last client (``start``; with a
+    socket of your own the default is not to start). ``capacity`` (bytes, or text such as ``"4g"``)
+    and ``settings`` (see docs/settings.md) are for a store that is started here; a running one
+    keeps its own.
+
+    ``name`` is shown in listings of clients. ``channel=False`` does without shared rings and
+    ledgers: slower, and needs less trust. ``timeout`` is for how many seconds to go on trying
+    while nobody listens, ``reconnect_timeout`` the same after the daemon went away.
+    ``copy_threads`` copy a large object; by default one for each core, at most 6.
+
+    Raises Disconnected when there is no store and none was to be started.
+    """
+    return Store(
+        socket=None if socket is None else os.fspath(socket),
+        name=name if name is not None else Path(sys.argv[0] if sys.argv else "python").name[:64],
+        start=start if start is not None else socket is None,
+        daemon=_daemon(),
+        settings=_settings(capacity, settings),
+        channel=channel,
+        connect_timeout=timeout,
+        reconnect_timeout=reconnect_timeout,
+        copy_threads=copy_threads,
+    )
+
+
+class Daemon:
+    """A store of one's own. Made by :func:`start`.
+
+    As a context manager it gives a connection to the store and stops it at the end of the block.
+    """
+
+    def __init__(self, socket: str, pid: int, directory: str | None) -> None:
+        self.socket = socket
+        self.pid = pid
+        self._directory = directory
+        self._stopped = False
+        self._entered: Store | None = None
+
+    def connect(self, **options: Any) -> Store:
+        """A connection to this store; takes the options of :func:`connect`."""
+        return connect(self.socket, **options)
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Stops the daemon and waits until it is gone. A second stop does nothing."""
+        if self._stopped:
+            return
+        self._stopped = True
+        try:
+            self._end(timeout)
+        finally:
+            if self._directory is not None:
+                from shutil import rmtree
+
+                rmtree(self._directory, ignore_errors=True)
+
+    def _end(self, timeout: float) -> None:
+        import select
+
+        try:
+            with connect(self.socket, reconnect_timeout=0) as store:
+                pids = {store.status().pid, store.status().keeper_pid} - {0}
+                watched = [os.pidfd_open(pid) for pid in pids]
+                store.shutdown()
+        except (PlasmonError, ProcessLookupError):
+            return  # it is gone already
+        try:
+            for fd in watched:
+                if not select.select([fd], [], [], timeout)[0]:
+                    raise TimedOut(f"the store on {self.socket} did not stop in {timeout} s")
+        finally:
+            for fd in watched:
+                os.close(fd)
+
+    def __enter__(self) -> Store:
+        self._entered = self.connect()
+        return self._entered
+
+    def __exit__(self, *raised: object) -> None:
+        if self._entered is not None:
+            self._entered.disconnect()
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<plasmon.Daemon {self.socket!r}: process {self.pid}>"
+
+
+def start(
+    capacity: int | str | None = None,
+    *,
+    socket: str | os.PathLike[str] | None = None,
+    settings: dict[str, Any] | None = None,
+    timeout: float = 10.0,
+) -> Daemon:
+    """Starts a store of one's own, by default on a socket in a new temporary directory.
+
+    A context manager that gives a connection and stops the store at the end of the block.
+    ``capacity`` is in bytes or text such as ``"512m"``; ``settings`` are those of docs/settings.md.
+    Raises AlreadyRunning when somebody serves the socket.
+    """
+    directory = None
+    if socket is None:
+        from tempfile import mkdtemp
+
+        directory = mkdtemp(prefix="plasmon-")
+        socket = os.path.join(directory, "store.sock")
+    given = _settings(capacity, {"socket": os.fspath(socket), **(settings or {})})
+    try:
+        pid, path = _native.start_daemon(given, daemon=_daemon(), timeout=timeout)
+    except BaseException:
+        if directory is not None:
+            from shutil import rmtree
+
+            rmtree(directory, ignore_errors=True)
+        raise
+    return Daemon(os.fspath(path), pid, directory)

@@ -1,0 +1,113 @@
+//! What callers give: ids and names, times, and the options of a new object.
+
+use std::time::Duration;
+
+use plasmon_client::{Filter, ObjectId, Policy, PutOptions};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use crate::id::{Id, name, named};
+
+/// One id, given as such or as a name in `namespace`.
+#[inline]
+pub(crate) fn one_id(given: &Bound<'_, PyAny>, namespace: &str) -> PyResult<ObjectId> {
+    match given.cast_exact::<Id>() {
+        Ok(id) => Ok(id.get().id()),
+        Err(_) => unusual_id(given, namespace),
+    }
+}
+
+fn unusual_id(given: &Bound<'_, PyAny>, namespace: &str) -> PyResult<ObjectId> {
+    if let Ok(text) = given.cast::<PyString>() {
+        return named(namespace, text.to_str()?);
+    }
+    if let Ok(id) = given.cast::<Id>() {
+        return Ok(id.get().id());
+    }
+    let found = given.get_type().qualname()?;
+    Err(PyTypeError::new_err(format!("an object is named by an ObjectId or a str, found {found}")))
+}
+
+/// Whether `given` is one id or name, rather than many.
+pub(crate) fn is_one(given: &Bound<'_, PyAny>) -> bool {
+    given.is_instance_of::<Id>() || given.is_instance_of::<PyString>()
+}
+
+/// Many ids: any iterable of ids and names.
+pub(crate) fn many_ids(given: &Bound<'_, PyAny>, namespace: &str) -> PyResult<Vec<ObjectId>> {
+    if is_one(given) {
+        return Ok(vec![one_id(given, namespace)?]);
+    }
+    let items = given.try_iter().map_err(|_| {
+        PyTypeError::new_err("objects are named by an iterable of ObjectId or str, or by one")
+    })?;
+    items.map(|item| one_id(&item?, namespace)).collect()
+}
+
+/// A time in seconds; infinity and `None` mean for ever.
+pub(crate) fn seconds(given: Option<f64>) -> PyResult<Option<Duration>> {
+    match given {
+        None => Ok(None),
+        Some(seconds) if seconds == f64::INFINITY => Ok(None),
+        Some(seconds) => Duration::try_from_secs_f64(seconds)
+            .map(Some)
+            .map_err(|_| PyValueError::new_err(format!("{seconds} is no number of seconds"))),
+    }
+}
+
+/// A filter of objects.
+pub(crate) fn filter(namespace: Option<String>, prefix: Option<String>) -> Filter {
+    Filter { namespace, prefix }
+}
+
+fn policy(given: &str) -> PyResult<Policy> {
+    match given {
+        "keep" => Ok(Policy::Keep),
+        "cache" => Ok(Policy::Cache),
+        other => {
+            let text = format!("a policy is \"keep\" or \"cache\", found \"{other}\"");
+            Err(PyValueError::new_err(text))
+        }
+    }
+}
+
+/// The options of a new object from the keyword arguments of `put` and `create`.
+pub(crate) fn put_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<PutOptions> {
+    let mut options = PutOptions::default();
+    let Some(given) = given else { return Ok(options) };
+    let (mut text, mut namespace) = (None, String::new());
+    for (key, value) in given.iter() {
+        let key = key.cast::<PyString>()?;
+        let (key, none) = (key.to_str()?, value.is_none());
+        match key {
+            "id" if !none => options.id = Some(one_id(&value, "")?),
+            "name" if !none => text = Some(value.extract::<String>()?),
+            "namespace" => namespace = value.extract()?,
+            "metadata" => options.metadata = bytes(&value)?,
+            "policy" => options.policy = policy(value.extract()?)?,
+            "ttl" => options.ttl = seconds(value.extract()?)?,
+            "members" if !none => options.members = many_ids(&value, "")?,
+            "owned" => options.owned = value.extract()?,
+            "strict" => options.strict = value.extract()?,
+            "id" | "name" | "members" => {}
+            other => {
+                let text = format!("put() and create() have no argument '{other}'");
+                return Err(PyTypeError::new_err(text));
+            }
+        }
+    }
+    if let Some(text) = text {
+        options.name = Some(name(&namespace, &text)?);
+    } else if !namespace.is_empty() {
+        return Err(PyValueError::new_err("a namespace needs a name"));
+    }
+    Ok(options)
+}
+
+/// The bytes of any object with the buffer protocol.
+pub(crate) fn bytes(given: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    pyo3::buffer::PyBuffer::<u8>::get(given)
+        .and_then(|buffer| buffer.to_vec(given.py()))
+        .or_else(|_| given.extract())
+}

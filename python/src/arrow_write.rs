@@ -1,0 +1,183 @@
+//! Arrow data of any producer as one IPC stream, without copying it yet.
+//!
+//! What comes in through the Arrow C interface shares the producer's memory. The encoder gives the
+//! stream as a list of pieces: headers and padding of its own, and the producer's buffers as they
+//! are. The store then gathers the pieces into the object: that is the one copy. Only what a slice
+//! cuts in the middle (offsets of strings and lists, bits that do not start at a byte) is rebuilt.
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::types::{BinaryViewType, ByteViewType, StringViewType};
+use arrow_array::{
+    Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions, StructArray, make_array,
+};
+use arrow_buffer::Buffer;
+use arrow_ipc::MetadataVersion;
+use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use plasmon_proto::limits::OBJECT_ALIGN;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
+
+/// View buffers are compacted when a slice uses less than one part in this many of them.
+const VIEW_WASTE_MAX: usize = 2;
+
+/// Arrow data that a Python object offered, not looked at yet.
+pub(crate) enum Source {
+    /// Any number of arrays of one type.
+    Stream(FFI_ArrowArrayStream),
+    /// One array and its type.
+    Array(FFI_ArrowArray, FFI_ArrowSchema),
+}
+
+impl Source {
+    /// What `value` offers through `__arrow_c_stream__` or `__arrow_c_array__`.
+    pub(crate) fn of(value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Some(method) = value.getattr_opt("__arrow_c_stream__")? {
+            let capsule = method.call0()?.cast_into::<PyCapsule>()?;
+            let stream = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
+            // SAFETY: the Arrow PyCapsule interface: under this name lies a valid stream that the
+            // consumer may move out, which marks the capsule's own as released.
+            let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.cast().as_ptr()) };
+            return Ok(Self::Stream(stream));
+        }
+        if let Some(method) = value.getattr_opt("__arrow_c_array__")? {
+            let pair = method.call0()?.cast_into::<PyTuple>()?;
+            let schema = pair.get_item(0)?.cast_into::<PyCapsule>()?;
+            let schema = schema.pointer_checked(Some(c"arrow_schema"))?;
+            let array = pair.get_item(1)?.cast_into::<PyCapsule>()?;
+            let array = array.pointer_checked(Some(c"arrow_array"))?;
+            // SAFETY: as above, for the two structures of one array.
+            let (array, schema) = unsafe {
+                let array = FFI_ArrowArray::from_raw(array.cast().as_ptr());
+                (array, FFI_ArrowSchema::from_raw(schema.cast().as_ptr()))
+            };
+            return Ok(Self::Array(array, schema));
+        }
+        Err(PyTypeError::new_err("the object offers no Arrow data"))
+    }
+
+    /// The pieces of an IPC stream with this data. With `column` each array becomes the only column
+    /// of a batch; without, the arrays must be structures, and each becomes a batch.
+    pub(crate) fn encode(self, column: bool) -> Result<Vec<Buffer>, ArrowError> {
+        let (field, arrays) = match self {
+            Self::Stream(stream) => import_stream(stream)?,
+            Self::Array(array, schema) => {
+                let field = Field::try_from(&schema)?;
+                let array = import_array(array, &field)?;
+                (field, vec![array])
+            }
+        };
+        let schema = schema_of(field, column)?;
+        let options = IpcWriteOptions::try_new(OBJECT_ALIGN as usize, false, MetadataVersion::V5)?;
+        let mut encoder = StreamEncoder::try_new_with_options(&schema, options)?;
+        let mut pieces = Vec::new();
+        for array in arrays {
+            pieces.append(&mut encoder.encode(&batch_of(array, &schema, column)?)?);
+        }
+        pieces.append(&mut encoder.finish()?);
+        Ok(pieces)
+    }
+}
+
+fn import_array(array: FFI_ArrowArray, field: &Field) -> Result<ArrayRef, ArrowError> {
+    // SAFETY: the producer promises by the C data interface that the array is of the type beside it,
+    // and keeps its memory until the array is released, which its last reference does.
+    let data = unsafe { from_ffi_and_data_type(array, field.data_type().clone())? };
+    Ok(make_array(data))
+}
+
+fn import_stream(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<ArrayRef>), ArrowError> {
+    let released = || ArrowError::CDataInterface("the stream was consumed already".to_owned());
+    let get_schema = stream.get_schema().ok_or_else(released)?;
+    let mut schema = FFI_ArrowSchema::empty();
+    // SAFETY: the callback is the stream's own and gets the stream and room for its answer.
+    let status = unsafe { get_schema(&raw mut stream, &raw mut schema) };
+    checked(&mut stream, status)?;
+    let field = Field::try_from(&schema)?;
+    let get_next = stream.get_next().ok_or_else(released)?;
+    let mut arrays = Vec::new();
+    loop {
+        let mut array = FFI_ArrowArray::empty();
+        // SAFETY: as for the schema; an empty array is valid to overwrite.
+        let status = unsafe { get_next(&raw mut stream, &raw mut array) };
+        checked(&mut stream, status)?;
+        if array.is_released() {
+            return Ok((field, arrays));
+        }
+        arrays.push(import_array(array, &field)?);
+    }
+}
+
+/// The error that a stream's callback ended with, in the producer's words.
+fn checked(stream: &mut FFI_ArrowArrayStream, status: i32) -> Result<(), ArrowError> {
+    if status == 0 {
+        return Ok(());
+    }
+    let mut words = format!("the producer of the stream failed with error {status}");
+    if let Some(last_error) = stream.get_last_error() {
+        // SAFETY: the callback is the stream's own; the text is valid until the next call on it.
+        let text = unsafe { last_error(std::ptr::from_mut(stream)) };
+        if !text.is_null() {
+            // SAFETY: the C stream interface gives a text that ends with a zero byte.
+            let text = unsafe { CStr::from_ptr(text) };
+            words = format!("{words}: {}", text.to_string_lossy());
+        }
+    }
+    Err(ArrowError::CDataInterface(words))
+}
+
+fn schema_of(field: Field, column: bool) -> Result<SchemaRef, ArrowError> {
+    if column {
+        // Some producers leave the flag off for a lone array that has nulls.
+        return Ok(Arc::new(Schema::new(vec![field.with_nullable(true)])));
+    }
+    match field.data_type() {
+        DataType::Struct(fields) => {
+            let metadata = field.metadata().clone();
+            Ok(Arc::new(Schema::new_with_metadata(fields.clone(), metadata)))
+        }
+        other => {
+            Err(ArrowError::SchemaError(format!("a table is made of structures, not {other}")))
+        }
+    }
+}
+
+fn batch_of(array: ArrayRef, schema: &SchemaRef, column: bool) -> Result<RecordBatch, ArrowError> {
+    let rows = array.len();
+    let columns = if column {
+        vec![array]
+    } else {
+        let structure = array.as_any().downcast_ref::<StructArray>();
+        let structure =
+            structure.ok_or_else(|| ArrowError::SchemaError("no structure".to_owned()))?;
+        if structure.null_count() != 0 {
+            let text = "a table cannot have rows that are missing as a whole";
+            return Err(ArrowError::SchemaError(text.to_owned()));
+        }
+        structure.columns().to_vec()
+    };
+    let columns = columns.into_iter().map(compacted).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+}
+
+/// Drops what a slice of a view array no longer refers to, when that is most of it.
+fn compacted(array: ArrayRef) -> ArrayRef {
+    fn of<T: ByteViewType + ?Sized>(array: &ArrayRef) -> Option<ArrayRef> {
+        let views = array.as_any().downcast_ref::<GenericByteViewArray<T>>()?;
+        let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
+        let wasteful =
+            held > OBJECT_ALIGN as usize && held / VIEW_WASTE_MAX > views.total_buffer_bytes_used();
+        wasteful.then(|| Arc::new(views.gc()) as ArrayRef)
+    }
+    match array.data_type() {
+        DataType::Utf8View => of::<StringViewType>(&array).unwrap_or(array),
+        DataType::BinaryView => of::<BinaryViewType>(&array).unwrap_or(array),
+        _ => array,
+    }
+}

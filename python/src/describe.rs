@@ -1,0 +1,71 @@
+//! Descriptions of objects, the store and its clients as plain Python values.
+//!
+//! `plasmon._info` makes data classes from them.
+
+use plasmon_client::{Error, Level, ObjectInfo, Policy};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use serde_json::Value;
+
+use crate::error::raised;
+use crate::id::Id;
+
+/// An object's description, in the order of the fields of `plasmon.ObjectInfo`.
+pub(crate) fn object<'py>(py: Python<'py>, info: ObjectInfo) -> PyResult<Bound<'py, PyTuple>> {
+    let seconds = |ms: u64| ms as f64 / 1000.0;
+    let (namespace, name) = match info.name {
+        Some(name) => (name.namespace, Some(name.text)),
+        None => (String::new(), None),
+    };
+    let policy = if info.traits.policy == Policy::Keep { "keep" } else { "cache" };
+    let head = (Id::new(info.id), info.state.key(), info.sizes.data, info.sizes.metadata);
+    let head = head.into_pyobject(py)?;
+    let middle = (name, namespace, policy, info.traits.tag, info.traits.owned).into_pyobject(py)?;
+    let times =
+        (seconds(info.created_ms), seconds(info.construct_ms), info.expires_ms.map(seconds));
+    let times = times.into_pyobject(py)?;
+    let tail = (info.creator_pid, info.pins, info.holders, level(info.level)).into_pyobject(py)?;
+    let fields =
+        [head, middle, times, tail].into_iter().flat_map(|part| part.iter().collect::<Vec<_>>());
+    PyTuple::new(py, fields.collect::<Vec<_>>())
+}
+
+/// A level by its stable name.
+pub(crate) fn level(level: Level) -> &'static str {
+    level.key()
+}
+
+/// Anything that serde can describe, as dicts, lists, numbers and texts.
+pub(crate) fn plain<'py>(
+    py: Python<'py>,
+    value: &impl serde::Serialize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let value = serde_json::to_value(value).map_err(|error| {
+        let text = error.to_string();
+        raised(py, &Error::new(plasmon_client::Code::Unsupported, "describing").with_detail(text))
+    })?;
+    in_python(py, &value)
+}
+
+fn in_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::Null => py.None().into_bound(py),
+        Value::Bool(truth) => truth.into_pyobject(py)?.to_owned().into_any(),
+        Value::String(text) => text.into_pyobject(py)?.into_any(),
+        Value::Number(number) => match number.as_u64() {
+            Some(number) => number.into_pyobject(py)?.into_any(),
+            None => number.as_f64().into_pyobject(py)?.into_any(),
+        },
+        Value::Array(items) => {
+            let items: PyResult<Vec<_>> = items.iter().map(|item| in_python(py, item)).collect();
+            PyList::new(py, items?)?.into_any()
+        }
+        Value::Object(fields) => {
+            let dict = PyDict::new(py);
+            for (key, value) in fields {
+                dict.set_item(key, in_python(py, value)?)?;
+            }
+            dict.into_any()
+        }
+    })
+}

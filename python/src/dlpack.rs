@@ -1,0 +1,177 @@
+//! Objects for consumers of DLPack.
+//!
+//! Only the versioned form (DLPack 1.0) can say that memory is read-only, so only that is offered.
+//! The structures follow `dlpack.h`; the capsule owns a [`Tensor`] until a consumer renames it.
+
+use std::ffi::{CStr, c_void};
+
+use plasmon_client::tag;
+use plasmon_proto::value::{Order, ValueHeader};
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::buffer::{Buffer, Export};
+
+/// The processor's memory.
+pub(crate) const DEVICE: (i32, i32) = (1, 0);
+
+const NAME: &CStr = c"dltensor_versioned";
+const READ_ONLY: u64 = 1;
+
+#[repr(C)]
+struct DlTensor {
+    data: *mut c_void,
+    device: [i32; 2],
+    dimensions: i32,
+    code: u8,
+    bits: u8,
+    lanes: u16,
+    shape: *mut i64,
+    strides: *mut i64,
+    byte_offset: u64,
+}
+
+#[repr(C)]
+struct Tensor {
+    version: [u32; 2],
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Tensor)>,
+    flags: u64,
+    tensor: DlTensor,
+    // Behind what dlpack.h knows: what the pointers above point to.
+    export: Export,
+    extents: Vec<i64>,
+}
+
+/// Element type of DLPack (code and bits) and bytes of one element.
+fn element(text: &str) -> Option<(u8, u8, u64)> {
+    let (order, rest) = text.split_at_checked(1)?;
+    if !matches!((order, cfg!(target_endian = "little")), ("|", _) | ("<", true) | (">", false)) {
+        return None;
+    }
+    let (kind, size) = rest.split_at_checked(1)?;
+    let bytes: u64 = size.parse().ok()?;
+    let code = match (kind, bytes) {
+        ("i", 1 | 2 | 4 | 8) => 0,
+        ("u", 1 | 2 | 4 | 8) => 1,
+        ("f", 2 | 4 | 8) => 2,
+        ("c", 8 | 16) => 5,
+        ("b", 1) => 6,
+        _ => return None,
+    };
+    Some((code, u8::try_from(bytes * 8).ok()?, bytes))
+}
+
+struct Layout {
+    code: u8,
+    bits: u8,
+    /// Shape, then strides in elements.
+    extents: Vec<i64>,
+}
+
+fn layout(buffer: &plasmon_client::Buffer) -> PyResult<Layout> {
+    let bytes = buffer.data().len();
+    let flat = || Layout { code: 1, bits: 8, extents: vec![bytes as i64, 1] };
+    if buffer.tag() != tag::NDARRAY {
+        return Ok(flat());
+    }
+    let corrupt = || PyBufferError::new_err("the array's description does not fit its bytes");
+    let (header, _) = ValueHeader::decode(buffer.metadata()).map_err(|_| corrupt())?;
+    let Some((code, bits, size)) = element(header.text) else {
+        let text = format!("DLPack has no element type for '{}'", header.text);
+        return Err(PyBufferError::new_err(text));
+    };
+    if header.elements().and_then(|count| count.checked_mul(size)) != Some(bytes as u64) {
+        return Err(corrupt());
+    }
+    let shape: Vec<i64> = header.shape.iter().map(|extent| *extent as i64).collect();
+    let mut strides = vec![0; shape.len()];
+    let mut step: i64 = 1;
+    let mut place = |at: usize| {
+        strides[at] = step;
+        step = step.wrapping_mul(shape[at].max(1));
+    };
+    match header.order {
+        Order::C => (0..shape.len()).rev().for_each(&mut place),
+        Order::Fortran => (0..shape.len()).for_each(&mut place),
+    }
+    Ok(Layout { code, bits, extents: shape.into_iter().chain(strides).collect() })
+}
+
+/// The object in a capsule.
+pub(crate) fn capsule<'py>(
+    owner: &Bound<'py, Buffer>,
+    max_version: Option<(u32, u32)>,
+    device: Option<(i32, i32)>,
+    copy: Option<bool>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    if max_version.is_none_or(|(major, _)| major < 1) {
+        let text = "the memory is read-only, which a consumer of DLPack before 1.0 cannot be told";
+        return Err(PyBufferError::new_err(text));
+    }
+    if device.is_some_and(|device| device != DEVICE) || copy == Some(true) {
+        return Err(PyBufferError::new_err("a store's object is offered only where it lies"));
+    }
+    let Layout { code, bits, extents } = owner.get().with(layout)??;
+    let export = Export::of(owner)?;
+    let dimensions = i32::try_from(extents.len() / 2)
+        .map_err(|_| PyTypeError::new_err("too many dimensions"))?;
+    let data = export.address().cast::<c_void>();
+    let (shape, strides) = (std::ptr::null_mut(), std::ptr::null_mut());
+    let device = [DEVICE.0, DEVICE.1];
+    let tensor =
+        DlTensor { data, device, dimensions, code, bits, lanes: 1, shape, strides, byte_offset: 0 };
+    let context = std::ptr::null_mut();
+    let (version, flags, deleter) = ([1, 0], READ_ONLY, Some(delete as unsafe extern "C" fn(_)));
+    let mut boxed = Box::new(Tensor { version, context, deleter, flags, tensor, export, extents });
+    boxed.tensor.shape = boxed.extents.as_mut_ptr();
+    // Strides follow the shape in the same vector, which is not resized any more.
+    boxed.tensor.strides = boxed.tensor.shape.wrapping_add(dimensions as usize);
+    let pointer = std::ptr::NonNull::from(Box::leak(boxed)).cast::<c_void>();
+    // SAFETY: the pointer is a leaked Tensor, which `destroy` or the consumer's call of its deleter
+    // frees once.
+    let made = unsafe {
+        PyCapsule::new_with_pointer_and_destructor(owner.py(), pointer, NAME, Some(destroy))
+    };
+    if made.is_err() {
+        // SAFETY: no capsule took the tensor over.
+        unsafe { delete(pointer.cast::<Tensor>().as_ptr()) };
+    }
+    made
+}
+
+/// Frees a tensor.
+unsafe extern "C" fn delete(tensor: *mut Tensor) {
+    // SAFETY: the pointer came from Box::leak in `capsule`, and DLPack calls the deleter once.
+    drop(unsafe { Box::from_raw(tensor) });
+}
+
+/// Frees the tensor of a capsule that nobody consumed; a consumer renames the capsule.
+unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
+    // SAFETY: CPython calls it with the capsule that is being collected, attached.
+    let tensor = unsafe {
+        if ffi::PyCapsule_IsValid(capsule, NAME.as_ptr()) == 0 {
+            return;
+        }
+        ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr())
+    };
+    // SAFETY: the capsule still has its first name, so nobody else frees the tensor.
+    unsafe { delete(tensor.cast()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_that_dlpack_knows() {
+        assert_eq!(element("<f8"), Some((2, 64, 8)));
+        assert_eq!(element("|b1"), Some((6, 8, 1)));
+        assert_eq!(element("<c16"), Some((5, 128, 16)));
+        for other in [">f8", "<M8[ns]", "|S5", "<U3", "", "<", "é", "<f16", "[[\"a\",\"<i4\"]]"] {
+            assert_eq!(element(other), None, "{other}");
+        }
+    }
+}

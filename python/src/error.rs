@@ -1,0 +1,49 @@
+//! Errors of the client as Python exceptions.
+//!
+//! The classes are declared in `plasmon._errors`, one for each [`plasmon_client::Code`]; this module
+//! only carries the facts of a failure over.
+
+use plasmon_client::{Error, Result};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use crate::id::Id;
+
+static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// The exception that `error` is in Python, not raised.
+pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+    let make = MAKE.get_or_try_init(py, || {
+        PyResult::Ok(py.import("plasmon._errors")?.getattr("from_native")?.unbind())
+    })?;
+    let id = error.id().map(Id::new);
+    let amounts = (error.wanted(), error.found());
+    make.bind(py).call1((
+        error.code().number(),
+        error.to_string(),
+        id,
+        amounts.0,
+        amounts.1,
+        error.os_error(),
+    ))
+}
+
+/// The exception that `error` is in Python, ready to be raised.
+pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
+    match exception(py, error) {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(problem) => problem,
+    }
+}
+
+/// Turns the client's results into Python's.
+pub(crate) trait OrRaise<T> {
+    /// The value, or the exception.
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> OrRaise<T> for Result<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| raised(py, &error))
+    }
+}

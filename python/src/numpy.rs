@@ -1,0 +1,150 @@
+//! NumPy arrays, without depending on NumPy.
+//!
+//! Nothing here imports NumPy before the program did. An array of exactly the type `numpy.ndarray`
+//! whose elements lie without gaps is copied from where it is; the rest (strides, structured types,
+//! subclasses) is sorted out in `plasmon._values`.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use plasmon_client::{Code, Error, ObjectId, PutOptions, tag};
+use plasmon_proto::value::{Order, ValueHeader, array_kind};
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple, PyType};
+
+use crate::buffer::Buffer;
+use crate::error::{OrRaise, raised};
+use crate::put::{Flat, describe};
+
+/// Element types that are remembered; programs use few.
+const TYPES_MAX: usize = 256;
+
+static ARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+static TYPES: LazyLock<Mutex<Types>> = LazyLock::new(Mutex::default);
+
+#[derive(Default)]
+struct Types {
+    /// NumPy's own element types by their address, which they keep for ever.
+    texts: HashMap<usize, Box<str>>,
+    /// Element types by their text.
+    objects: HashMap<Box<str>, Py<PyAny>>,
+}
+
+fn types() -> MutexGuard<'static, Types> {
+    TYPES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The type of arrays, if the program has imported NumPy.
+fn array_type(py: Python<'_>) -> PyResult<Option<&Bound<'_, PyType>>> {
+    if let Some(array) = ARRAY.get(py) {
+        return Ok(Some(array.bind(py)));
+    }
+    let modules = py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?;
+    // While NumPy is being imported by another thread it has no arrays yet.
+    let Some(array) = modules.get_item("numpy")?.and_then(|numpy| numpy.getattr("ndarray").ok())
+    else {
+        return Ok(None);
+    };
+    let array = array.cast_into::<PyType>()?.unbind();
+    Ok(Some(ARRAY.get_or_init(py, || array).bind(py)))
+}
+
+/// The text of an element type that is more than a name is left to Python.
+fn type_text(dtype: &Bound<'_, PyAny>) -> PyResult<Option<Box<str>>> {
+    let address = dtype.as_ptr() as usize;
+    if let Some(text) = types().texts.get(&address) {
+        return Ok(Some(text.clone()));
+    }
+    let py = dtype.py();
+    let kind: char = dtype.getattr(intern!(py, "kind"))?.extract()?;
+    if !"biufcmMSU".contains(kind) {
+        return Ok(None);
+    }
+    let text = dtype.getattr(intern!(py, "str"))?.extract::<String>()?.into_boxed_str();
+    let built_in: i32 = dtype.getattr(intern!(py, "isbuiltin"))?.extract()?;
+    if built_in == 1 {
+        types().texts.insert(address, text.clone());
+    }
+    Ok(Some(text))
+}
+
+/// Puts `value` if it is a plain array; else gives the options back.
+pub(crate) fn put(
+    store: &plasmon_client::Store,
+    value: &Bound<'_, PyAny>,
+    mut options: PutOptions,
+) -> PyResult<Result<ObjectId, PutOptions>> {
+    let py = value.py();
+    if !array_type(py)?.is_some_and(|array| value.get_type().is(array)) {
+        return Ok(Err(options));
+    }
+    let dtype = value.getattr(intern!(py, "dtype"))?;
+    let Some(text) = type_text(&dtype)? else { return Ok(Err(options)) };
+    // Without PyBUF_FORMAT NumPy lends out elements that the buffer protocol has no name for.
+    let Ok(flat) = Flat::with_flags(value, ffi::PyBUF_STRIDES) else { return Ok(Err(options)) };
+    let order = if flat.is_contiguous(b'C') {
+        Order::C
+    } else if flat.is_contiguous(b'F') {
+        Order::Fortran
+    } else {
+        return Ok(Err(options));
+    };
+    let kind = array_kind::NUMPY;
+    let header = ValueHeader { kind, order, shape: flat.shape(), text: &text };
+    describe(py, &mut options, tag::NDARRAY, &header)?;
+    let bytes = flat.bytes();
+    py.detach(|| store.put(bytes, &options)).or_raise(py).map(Ok)
+}
+
+/// The element type that a header's text names.
+fn type_object<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+    if let Some(found) = types().objects.get(text) {
+        return Ok(found.bind(py).clone());
+    }
+    let made = py.import("plasmon._values")?.getattr("dtype_of")?.call1((text,))?;
+    let mut types = types();
+    if types.objects.len() < TYPES_MAX {
+        types.objects.insert(text.into(), made.clone().unbind());
+    }
+    Ok(made)
+}
+
+/// The array in `owner`, on the object's memory.
+pub(crate) fn array<'py>(owner: &Bound<'py, Buffer>) -> PyResult<Bound<'py, PyAny>> {
+    let py = owner.py();
+    let parts = owner.get().with(|buffer| {
+        let (header, _) = ValueHeader::decode(buffer.metadata()).ok()?;
+        let (elements, text) = (header.elements(), header.text.to_owned());
+        Some((header.order, elements, header.shape, text, buffer.data().len()))
+    })?;
+    let (order, elements, shape, text, bytes) =
+        parts.ok_or_else(|| corrupt(owner, "it has no value header"))?;
+    let dtype = type_object(py, &text).map_err(|error| corrupt(owner, &error.to_string()))?;
+    let itemsize: u64 = dtype.getattr(intern!(py, "itemsize"))?.extract()?;
+    if elements.and_then(|count| count.checked_mul(itemsize)) != Some(bytes as u64) {
+        return Err(corrupt(owner, "its size does not fit its shape"));
+    }
+    let array = match array_type(py)? {
+        Some(array) => array,
+        None => {
+            py.import("numpy")?;
+            array_type(py)?.ok_or_else(|| corrupt(owner, "numpy has no arrays"))?
+        }
+    };
+    // NumPy keeps a reference to the buffer but does not stay counted in it.
+    owner.get().lend();
+    let order = if order == Order::C { intern!(py, "C") } else { intern!(py, "F") };
+    array.call1((PyTuple::new(py, shape)?, dtype, owner, 0, py.None(), order))
+}
+
+/// The error of an object whose bytes are not what its tag says.
+pub(crate) fn corrupt(owner: &Bound<'_, Buffer>, detail: &str) -> PyErr {
+    let mut error = Error::new(Code::Corrupt, "reading object").with_detail(detail);
+    if let Some(id) = crate::buffer::id_of(owner) {
+        error = error.with_id(id);
+    }
+    raised(owner.py(), &error)
+}

@@ -1,0 +1,30 @@
+//! Finding and starting the daemon.
+
+use std::path::PathBuf;
+
+use plasmon_client::StartOptions;
+use pyo3::prelude::*;
+
+use crate::arguments::seconds;
+use crate::error::OrRaise;
+
+/// The socket of this user's store: $PLASMON_SOCKET, or one in the user's runtime directory.
+#[pyfunction]
+pub(crate) fn default_socket(py: Python<'_>) -> PyResult<PathBuf> {
+    plasmon_client::default_socket().or_raise(py)
+}
+
+/// Starts a daemon with these settings and returns its process id and its socket when it answers.
+#[pyfunction]
+#[pyo3(signature = (settings, *, daemon = None, timeout = 10.0))]
+pub(crate) fn start_daemon(
+    py: Python<'_>,
+    settings: Vec<(String, String)>,
+    daemon: Option<PathBuf>,
+    timeout: f64,
+) -> PyResult<(u32, PathBuf)> {
+    let timeout = seconds(Some(timeout))?.unwrap_or(std::time::Duration::MAX);
+    let options = StartOptions { daemon, settings, timeout };
+    let started = py.detach(|| plasmon_client::start(&options)).or_raise(py)?;
+    Ok((started.pid, started.socket))
+}

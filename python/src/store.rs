@@ -1,0 +1,444 @@
+//! The connection to a store: what `plasmon.Store` is built on.
+//!
+//! The path of a get that finds its object in memory has no Python code and no system call: look the
+//! id up, pin, make a [`Buffer`]. Everything that can wait is detached from the interpreter.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plasmon_client::{
+    Access, Code, ConnectOptions, Error, Filter, Level, ObjectId, ObjectState, StartOptions, tag,
+};
+use plasmon_proto::value::{ValueHeader, array_kind};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+
+use crate::arguments::{filter, is_one, many_ids, one_id, put_options, seconds};
+use crate::buffer::Buffer;
+use crate::describe;
+use crate::error::{OrRaise, exception, raised};
+use crate::id::Id;
+use crate::numpy;
+use crate::pending::PendingWait;
+use crate::put;
+use crate::waiting::{Step, wait};
+use crate::writer::Writer;
+
+static DECODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// A connection to a store, shared by all threads of a process.
+#[pyclass(frozen, subclass, module = "plasmon._native", weakref)]
+#[derive(Debug)]
+pub(crate) struct Store {
+    client: plasmon_client::Store,
+    trusted: bool,
+}
+
+type Outcome = plasmon_client::Result<plasmon_client::Buffer>;
+
+/// Whether an object that is not there may still come.
+fn may_come(code: Code) -> bool {
+    matches!(code, Code::TimedOut | Code::Absent | Code::NotSealed)
+}
+
+impl Store {
+    /// Notifications, for [`crate::subscription::Subscription`].
+    pub(crate) fn subscribe(
+        &self,
+        py: Python<'_>,
+        filter: &Filter,
+    ) -> PyResult<plasmon_client::Subscription> {
+        py.detach(|| self.client.subscribe(filter)).or_raise(py)
+    }
+
+    fn wrap(&self, buffer: plasmon_client::Buffer) -> Buffer {
+        Buffer::new(buffer, self.trusted)
+    }
+
+    fn one(
+        &self,
+        py: Python<'_>,
+        id: &ObjectId,
+        timeout: Option<f64>,
+    ) -> PyResult<plasmon_client::Buffer> {
+        if let Ok(buffer) = self.client.get(id, Some(Duration::ZERO)) {
+            return Ok(buffer);
+        }
+        let timeout = seconds(timeout)?;
+        wait(py, timeout, |step| {
+            let outcome = self.client.get(id, Some(step));
+            Ok(match outcome {
+                Err(error) if may_come(error.code()) => Step::NotYet(Err(error)),
+                outcome => Step::Done(outcome),
+            })
+        })?
+        .or_raise(py)
+    }
+
+    fn many(
+        &self,
+        py: Python<'_>,
+        ids: &[ObjectId],
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<Outcome>> {
+        let timeout = seconds(timeout)?;
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        wait(py, timeout, |step| {
+            let found = self.client.get_many(ids, Some(step))?;
+            let waits = found.iter().any(|one| one.as_ref().is_err_and(|e| may_come(e.code())));
+            let lost = found.iter().any(|one| one.as_ref().is_err_and(|e| !may_come(e.code())));
+            // One that will never come ends the wait for the others.
+            Ok(if waits && !lost { Step::NotYet(found) } else { Step::Done(found) })
+        })
+    }
+
+    fn value<'py>(
+        &self,
+        py: Python<'py>,
+        buffer: plasmon_client::Buffer,
+        wanted: Option<&Bound<'py, PyString>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if wanted.is_none() && buffer.tag() == tag::RAW {
+            return Ok(PyBytes::new(py, buffer.data()).into_any());
+        }
+        let buffer = Bound::new(py, self.wrap(buffer))?;
+        let kind = buffer.get().with(|buffer| {
+            ValueHeader::of_object(buffer.tag(), buffer.metadata())
+                .map(|(header, _)| (buffer.tag(), header.kind))
+        })?;
+        if wanted.is_none() && kind == Some((tag::NDARRAY, array_kind::NUMPY)) {
+            return numpy::array(&buffer);
+        }
+        let decode = DECODE.get_or_try_init(py, || {
+            PyResult::Ok(py.import("plasmon._values")?.getattr("decode")?.unbind())
+        })?;
+        decode.bind(py).call1((buffer, wanted))
+    }
+}
+
+/// The stable names of states.
+fn keys(states: Vec<ObjectState>) -> Vec<&'static str> {
+    states.into_iter().map(ObjectState::key).collect()
+}
+
+/// The options of a connection and of a store to be started.
+fn connect_options(
+    given: Option<&Bound<'_, PyDict>>,
+) -> PyResult<(ConnectOptions, Option<StartOptions>)> {
+    let (mut connect, mut start) = (ConnectOptions::default(), StartOptions::default());
+    let mut starts = false;
+    let duration = |value: &Bound<'_, PyAny>| -> PyResult<Duration> {
+        Ok(seconds(Some(value.extract()?))?.unwrap_or(Duration::MAX))
+    };
+    for (key, value) in given.into_iter().flat_map(|given| given.iter()) {
+        match key.cast::<PyString>()?.to_str()? {
+            "socket" => connect.socket = value.extract::<Option<PathBuf>>()?,
+            "name" => connect.name = value.extract()?,
+            "channel" => connect.channel = value.extract()?,
+            "connect_timeout" => connect.connect_timeout = duration(&value)?,
+            "reconnect_timeout" => connect.reconnect_timeout = duration(&value)?,
+            "copy_threads" => connect.copy_threads = value.extract()?,
+            "start" => starts = value.extract()?,
+            "daemon" => start.daemon = value.extract::<Option<PathBuf>>()?,
+            "settings" => start.settings = value.extract()?,
+            "start_timeout" => start.timeout = duration(&value)?,
+            other => {
+                return Err(PyTypeError::new_err(format!("a store has no argument '{other}'")));
+            }
+        }
+    }
+    Ok((connect, starts.then_some(start)))
+}
+
+#[pymethods]
+impl Store {
+    #[new]
+    #[pyo3(signature = (**options))]
+    fn create(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let (connect, start) = connect_options(options)?;
+        let client = py.detach(|| match &start {
+            Some(start) => plasmon_client::Store::connect_or_start(&connect, start),
+            None => plasmon_client::Store::connect(&connect),
+        });
+        let client = client.or_raise(py)?;
+        let trusted = client.level() == Level::Shared;
+        Ok(Self { client, trusted })
+    }
+
+    /// The path of the store's socket.
+    #[getter]
+    fn socket(&self) -> PathBuf {
+        self.client.socket().to_owned()
+    }
+
+    /// How many bytes of objects the store holds.
+    #[getter]
+    fn capacity(&self) -> u64 {
+        self.client.capacity_bytes()
+    }
+
+    /// How sealed objects are protected against their writer: "shared", "leased" or "strict".
+    #[getter]
+    fn level(&self) -> &'static str {
+        describe::level(self.client.level())
+    }
+
+    /// Whether this client may write.
+    #[getter]
+    fn writable(&self) -> bool {
+        self.client.access() == Access::ReadWrite
+    }
+
+    /// How often the store's daemon was started, as of the present connection.
+    #[getter]
+    fn epoch(&self) -> u64 {
+        self.client.epoch()
+    }
+
+    /// A new id that nobody else makes.
+    fn new_id(&self) -> Id {
+        Id::new(self.client.new_id())
+    }
+
+    #[pyo3(
+        signature = (value, **options),
+        text_signature = "($self, value, *, id=None, name=None, namespace='', metadata=b'', \
+                          policy='keep', ttl=None, members=None, owned=False, strict=False)"
+    )]
+    fn put(&self, value: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Id> {
+        put::put(&self.client, value, put_options(options)?)
+    }
+
+    #[pyo3(
+        signature = (nbytes, **options),
+        text_signature = "($self, nbytes, *, id=None, name=None, namespace='', metadata=b'', \
+                          policy='keep', ttl=None, members=None, owned=False, strict=False)"
+    )]
+    fn create_object(
+        &self,
+        py: Python<'_>,
+        nbytes: u64,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Writer> {
+        let options = put_options(options)?;
+        let writer = py.detach(|| self.client.create(nbytes, &options)).or_raise(py)?;
+        Ok(Writer::new(self.client.clone(), writer))
+    }
+
+    #[pyo3(signature = (ids, *, namespace = "", timeout = None, as_ = None))]
+    fn get<'py>(
+        &self,
+        ids: &Bound<'py, PyAny>,
+        namespace: &str,
+        timeout: Option<f64>,
+        as_: Option<&Bound<'py, PyString>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = ids.py();
+        if is_one(ids) {
+            let buffer = self.one(py, &one_id(ids, namespace)?, timeout)?;
+            return self.value(py, buffer, as_);
+        }
+        let found = self.many(py, &many_ids(ids, namespace)?, timeout)?;
+        let values = found.into_iter().map(|one| self.value(py, one.or_raise(py)?, as_));
+        let values: PyResult<Vec<_>> = values.collect();
+        Ok(PyList::new(py, values?)?.into_any())
+    }
+
+    #[pyo3(signature = (id, *, namespace = "", timeout = None))]
+    fn get_buffer(
+        &self,
+        id: &Bound<'_, PyAny>,
+        namespace: &str,
+        timeout: Option<f64>,
+    ) -> PyResult<Buffer> {
+        let (py, id) = (id.py(), one_id(id, namespace)?);
+        Ok(self.wrap(self.one(py, &id, timeout)?))
+    }
+
+    #[pyo3(signature = (ids, *, namespace = "", timeout = None, errors = "raise"))]
+    fn get_buffers<'py>(
+        &self,
+        ids: &Bound<'py, PyAny>,
+        namespace: &str,
+        timeout: Option<f64>,
+        errors: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let returns = match errors {
+            "raise" => false,
+            "return" => true,
+            other => {
+                let text = format!("errors is \"raise\" or \"return\", found \"{other}\"");
+                return Err(PyValueError::new_err(text));
+            }
+        };
+        let py = ids.py();
+        let found = self.many(py, &many_ids(ids, namespace)?, timeout)?;
+        let values = found.into_iter().map(|one| match one {
+            Ok(buffer) => Ok(Bound::new(py, self.wrap(buffer))?.into_any()),
+            Err(error) if returns => exception(py, &error),
+            Err(error) => Err(raised(py, &error)),
+        });
+        let values: PyResult<Vec<_>> = values.collect();
+        PyList::new(py, values?)
+    }
+
+    #[pyo3(signature = (id, *, namespace = ""))]
+    fn contains(&self, id: &Bound<'_, PyAny>, namespace: &str) -> PyResult<bool> {
+        let (py, id) = (id.py(), one_id(id, namespace)?);
+        py.detach(|| self.client.contains(&id)).or_raise(py)
+    }
+
+    #[pyo3(signature = (ids, *, namespace = ""))]
+    fn states(&self, ids: &Bound<'_, PyAny>, namespace: &str) -> PyResult<Vec<&'static str>> {
+        let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
+        py.detach(|| self.client.states(&ids)).or_raise(py).map(keys)
+    }
+
+    #[pyo3(signature = (ids, count = None, timeout = None, *, namespace = "", beyond_end = false))]
+    fn wait(
+        &self,
+        ids: &Bound<'_, PyAny>,
+        count: Option<usize>,
+        timeout: Option<f64>,
+        namespace: &str,
+        beyond_end: bool,
+    ) -> PyResult<Vec<&'static str>> {
+        let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
+        let needed = needed(count, ids.len())?;
+        if needed == 0 {
+            return self.client.states(&ids).or_raise(py).map(keys);
+        }
+        let settled = |state: &ObjectState| match state {
+            ObjectState::Absent | ObjectState::Creating => false,
+            state => !beyond_end || state.is_readable() || *state == ObjectState::Corrupt,
+        };
+        wait(py, seconds(timeout)?, |step| {
+            let states = if beyond_end {
+                self.client.wait_beyond_end(&ids, needed, Some(step))?
+            } else {
+                self.client.wait(&ids, needed, Some(step))?
+            };
+            let done = states.iter().filter(|state| settled(state)).count() >= needed;
+            Ok(if done { Step::Done(states) } else { Step::NotYet(states) })
+        })
+        .map(keys)
+    }
+
+    #[pyo3(signature = (ids, count = None, timeout = None, *, namespace = ""))]
+    fn start_wait(
+        &self,
+        ids: &Bound<'_, PyAny>,
+        count: Option<usize>,
+        timeout: Option<f64>,
+        namespace: &str,
+    ) -> PyResult<PendingWait> {
+        let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
+        let (needed, timeout) = (needed(count, ids.len())?, seconds(timeout)?);
+        let started = py.detach(|| self.client.start_wait(&ids, needed, timeout));
+        started.or_raise(py).map(PendingWait::new)
+    }
+
+    #[pyo3(signature = (ids, *, namespace = ""))]
+    fn delete_many<'py>(
+        &self,
+        ids: &Bound<'py, PyAny>,
+        namespace: &str,
+    ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
+        let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
+        let outcomes = py.detach(|| self.client.delete(&ids)).or_raise(py)?;
+        let outcomes = ids.iter().zip(outcomes).map(|(id, outcome)| {
+            outcome
+                .map(|code| exception(py, &Error::new(code, "deleting object").with_id(*id)))
+                .transpose()
+        });
+        outcomes.collect()
+    }
+
+    #[pyo3(signature = (nbytes))]
+    fn evict(&self, py: Python<'_>, nbytes: u64) -> PyResult<(u64, u64)> {
+        py.detach(|| self.client.evict(nbytes)).or_raise(py)
+    }
+
+    #[pyo3(signature = (ids, *, namespace = ""))]
+    fn touch(&self, ids: &Bound<'_, PyAny>, namespace: &str) -> PyResult<()> {
+        let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
+        py.detach(|| self.client.touch(&ids)).or_raise(py)
+    }
+
+    #[pyo3(signature = (id, *, namespace = ""))]
+    fn stat_fields<'py>(
+        &self,
+        id: &Bound<'py, PyAny>,
+        namespace: &str,
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let (py, id) = (id.py(), one_id(id, namespace)?);
+        let found = py.detach(|| self.client.stat(&id)).or_raise(py)?;
+        found.map(|info| describe::object(py, info)).transpose()
+    }
+
+    #[pyo3(signature = (namespace = None, prefix = None))]
+    fn list_fields<'py>(
+        &self,
+        py: Python<'py>,
+        namespace: Option<String>,
+        prefix: Option<String>,
+    ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let filter = filter(namespace, prefix);
+        let found = py.detach(|| self.client.list(&filter)).or_raise(py)?;
+        found.into_iter().map(|info| describe::object(py, info)).collect()
+    }
+
+    fn status_fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let status = py.detach(|| self.client.status()).or_raise(py)?;
+        describe::plain(py, &status)
+    }
+
+    fn clients_fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let clients = py.detach(|| self.client.clients()).or_raise(py)?;
+        describe::plain(py, &clients)
+    }
+
+    #[pyo3(signature = (id, *, namespace = ""))]
+    fn digest<'py>(
+        &self,
+        id: &Bound<'py, PyAny>,
+        namespace: &str,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (py, id) = (id.py(), one_id(id, namespace)?);
+        let digest = py.detach(|| self.client.digest(&id)).or_raise(py)?;
+        Ok(PyBytes::new(py, &digest))
+    }
+
+    #[pyo3(signature = (nbytes))]
+    fn set_quota(&self, py: Python<'_>, nbytes: u64) -> PyResult<()> {
+        py.detach(|| self.client.set_quota(nbytes)).or_raise(py)
+    }
+
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.client.flush()).or_raise(py)
+    }
+
+    fn shutdown(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.client.shutdown()).or_raise(py)
+    }
+
+    fn disconnect(&self, py: Python<'_>) {
+        py.detach(|| self.client.disconnect());
+    }
+}
+
+/// How many of so many objects a wait is for; `None` means all.
+fn needed(count: Option<usize>, ids: usize) -> PyResult<usize> {
+    match count {
+        None => Ok(ids),
+        Some(count) if count <= ids => Ok(count),
+        Some(count) => {
+            let text = format!("cannot wait for {count} of {ids} objects");
+            Err(PyValueError::new_err(text))
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Notifications in Python.
+
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use plasmon_client::{Code, Error, Notification};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::arguments::{filter, seconds};
+use crate::id::Id;
+use crate::store::Store;
+use crate::waiting::{Step, wait};
+
+/// Notices about objects, on a connection of their own. `plasmon.Subscription` makes it an iterator.
+#[pyclass(frozen, subclass, module = "plasmon._native")]
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    inner: Mutex<Option<plasmon_client::Subscription>>,
+}
+
+impl Subscription {
+    fn lock(&self) -> MutexGuard<'_, Option<plasmon_client::Subscription>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What [`Subscription::read`] gives: `(id, state, data bytes, metadata bytes)` for a notice, an int
+/// for the number of notices lost.
+fn in_python(py: Python<'_>, notification: Notification) -> PyResult<Bound<'_, PyAny>> {
+    match notification {
+        Notification::Notice(notice) => {
+            let sizes = (notice.data_bytes, notice.metadata_bytes);
+            let fields = (Id::new(notice.id), notice.state.key(), sizes.0, sizes.1);
+            let fields: Bound<'_, PyTuple> = fields.into_pyobject(py)?;
+            Ok(fields.into_any())
+        }
+        Notification::Lost(count) => Ok(count.into_pyobject(py)?.into_any()),
+    }
+}
+
+#[pymethods]
+impl Subscription {
+    #[new]
+    #[pyo3(signature = (store, namespace = None, prefix = None))]
+    fn create(
+        store: &Bound<'_, Store>,
+        namespace: Option<String>,
+        prefix: Option<String>,
+    ) -> PyResult<Self> {
+        let inner = store.get().subscribe(store.py(), &filter(namespace, prefix))?;
+        Ok(Self { inner: Mutex::new(Some(inner)) })
+    }
+
+    /// The next notification, None when the time has passed.
+    #[pyo3(signature = (timeout = None))]
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let found = wait(py, seconds(timeout)?, |step| {
+            let mut inner = self.lock();
+            let subscription = inner.as_mut().ok_or_else(|| {
+                Error::new(Code::Cancelled, "reading notifications").with_detail("it was closed")
+            })?;
+            Ok(match subscription.next(Some(step))? {
+                Some(notification) => Step::Done(Some(notification)),
+                None => Step::NotYet(None),
+            })
+        })?;
+        found.map(|notification| in_python(py, notification)).transpose()
+    }
+
+    fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
+        let fd = py.detach(|| self.lock().as_ref().map(|inner| inner.fd().as_raw_fd()));
+        fd.ok_or_else(|| PyValueError::new_err("the subscription is closed"))
+    }
+
+    /// Ends the subscription. A second close does nothing.
+    fn close(&self, py: Python<'_>) {
+        // Waits at most for one step of a read on another thread.
+        py.detach(|| drop(self.lock().take()));
+    }
+}

@@ -1,0 +1,39 @@
+//! Waiting that Ctrl-C can interrupt.
+
+use std::time::{Duration, Instant};
+
+use plasmon_client::Result;
+use pyo3::prelude::*;
+
+use crate::error::OrRaise;
+
+/// How long one step of a wait lasts: Python's signal handlers run in between.
+const STEP: Duration = Duration::from_millis(250);
+
+/// What one step of a wait ended with.
+pub(crate) enum Step<T> {
+    /// The end of the wait.
+    Done(T),
+    /// What to answer if the time is over; else the wait goes on.
+    NotYet(T),
+}
+
+/// Waits in steps, each detached from the interpreter, until one is done or the time has passed.
+/// `None` waits for ever.
+pub(crate) fn wait<T: Send>(
+    py: Python<'_>,
+    timeout: Option<Duration>,
+    mut attempt: impl FnMut(Duration) -> Result<Step<T>> + Send,
+) -> PyResult<T> {
+    // A deadline that the clock cannot hold is for ever.
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let step = left.map_or(STEP, |left| left.min(STEP));
+        match py.detach(|| attempt(step)).or_raise(py)? {
+            Step::Done(value) => return Ok(value),
+            Step::NotYet(value) if left.is_some_and(|left| left <= step) => return Ok(value),
+            Step::NotYet(_) => py.check_signals()?,
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! An object under construction in Python: writable memory until it is sealed.
+//!
+//! ```text
+//! open ── seal() ──────────────────────────────────────────────► sealed
+//!   │  └─ seal(force=True) with views alive ─► sealed, pinned until the last view is gone
+//!   ├──── abort(), collected ──────────────────────────────────► aborted
+//!   └──── abort() with views alive ─► doomed ── last view gone ─► aborted
+//! ```
+//!
+//! Memory is never given back while a view of it is alive, because the view could still write.
+
+use std::ffi::c_int;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use plasmon_client::{Code, Error, ObjectId};
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyAny, PyMemoryView, PyTuple};
+
+use crate::buffer::fill;
+use crate::error::{OrRaise, raised};
+use crate::id::Id;
+
+/// An object under construction; it has the buffer protocol, writable. As a context manager it seals
+/// the object at the end of the block and aborts it when the block raises.
+#[pyclass(frozen, module = "plasmon", name = "Writer", weakref)]
+#[derive(Debug)]
+pub(crate) struct Writer {
+    store: plasmon_client::Store,
+    id: ObjectId,
+    bytes: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    state: State,
+    views: usize,
+}
+
+#[derive(Debug)]
+enum State {
+    Open(plasmon_client::Writer),
+    /// Given up, but somebody could still write into its memory.
+    Doomed(plasmon_client::Writer),
+    /// Sealed; the pin keeps the memory from being used again while views are alive.
+    Sealed(Option<plasmon_client::Buffer>),
+    Aborted,
+    /// A seal or an abort is under way on some thread.
+    Ending,
+}
+
+impl Writer {
+    /// A Python writer around the client's.
+    pub(crate) fn new(store: plasmon_client::Store, writer: plasmon_client::Writer) -> Self {
+        let (id, bytes) = (writer.id(), writer.len());
+        let inner = Mutex::new(Inner { state: State::Open(writer), views: 0 });
+        Self { store, id, bytes, inner }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies `parts` in, one behind the other, from `at` on. They must fit.
+    fn copy_in(&self, at: usize, part: &[u8]) -> PyResult<()> {
+        let mut inner = self.lock();
+        let State::Open(writer) = &mut inner.state else {
+            return Err(PyValueError::new_err("the object is no longer being written"));
+        };
+        let end = at.checked_add(part.len()).filter(|end| *end <= writer.len());
+        let end = end.ok_or_else(|| {
+            let (wanted, found) = (part.len(), writer.len().saturating_sub(at));
+            let text = format!("{wanted} bytes do not fit the {found} that are left");
+            PyValueError::new_err(text)
+        })?;
+        writer[at..end].copy_from_slice(part);
+        Ok(())
+    }
+
+    fn ended(&self, py: Python<'_>, doing: &'static str, state: &State) -> PyErr {
+        let code = match state {
+            State::Sealed(_) => Code::AlreadySealed,
+            _ => Code::Cancelled,
+        };
+        raised(py, &Error::new(code, doing).with_id(self.id))
+    }
+}
+
+#[pymethods]
+impl Writer {
+    /// The id that the object will have.
+    #[getter]
+    fn id(&self) -> Id {
+        Id::new(self.id)
+    }
+
+    /// The number of bytes of data.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// "open", "sealed" or "aborted".
+    #[getter]
+    fn state(&self) -> &'static str {
+        match self.lock().state {
+            State::Open(_) => "open",
+            State::Sealed(_) => "sealed",
+            State::Doomed(_) | State::Aborted | State::Ending => "aborted",
+        }
+    }
+
+    /// A writable view of the data.
+    #[getter]
+    fn data<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
+        PyMemoryView::from(slf.as_any())
+    }
+
+    /// Copies bytes into the object at an offset; the offset behind them.
+    #[pyo3(signature = (data, offset = 0))]
+    fn write(&self, data: &Bound<'_, PyAny>, offset: usize) -> PyResult<usize> {
+        let part = crate::put::Flat::of(data)?;
+        let (py, bytes) = (data.py(), part.bytes());
+        py.detach(|| self.copy_in(offset, bytes))?;
+        Ok(offset + bytes.len())
+    }
+
+    /// Makes the object immutable and visible to everybody, and returns its id.
+    ///
+    /// Raises BufferError while a memoryview or an array still refers to the memory, because it could
+    /// change what is to be immutable. With `force` it seals all the same; such a view stays writable
+    /// until it is dropped, and the object stays pinned for as long.
+    #[pyo3(signature = (*, force = false))]
+    fn seal(&self, py: Python<'_>, force: bool) -> PyResult<Id> {
+        let (writer, views) = {
+            let mut inner = self.lock();
+            let views = inner.views;
+            if views != 0 && !force && matches!(inner.state, State::Open(_)) {
+                let text = "a memoryview or an array still refers to the memory of the object: \
+                            drop it before sealing, or seal with force=True";
+                return Err(PyBufferError::new_err(text));
+            }
+            match std::mem::replace(&mut inner.state, State::Ending) {
+                State::Open(writer) => (writer, views),
+                other => {
+                    let error = self.ended(py, "sealing object", &other);
+                    inner.state = other;
+                    return Err(error);
+                }
+            }
+        };
+        let outcome = py.detach(|| {
+            let outcome = writer.seal();
+            let pin = (views != 0).then(|| self.store.get(&self.id, None)).transpose();
+            outcome.and_then(|id| Ok((id, pin?)))
+        });
+        let (state, outcome) = match outcome {
+            Ok((id, pin)) => (State::Sealed(pin), Ok(Id::new(id))),
+            Err(error) => (State::Aborted, Err(error)),
+        };
+        self.lock().state = state;
+        outcome.or_raise(py)
+    }
+
+    /// Gives the object up. A second abort does nothing.
+    fn abort(&self, py: Python<'_>) -> PyResult<()> {
+        let writer = {
+            let mut inner = self.lock();
+            match std::mem::replace(&mut inner.state, State::Aborted) {
+                State::Open(writer) if inner.views != 0 => {
+                    inner.state = State::Doomed(writer);
+                    return Ok(());
+                }
+                State::Open(writer) => writer,
+                State::Sealed(pin) => {
+                    inner.state = State::Sealed(pin);
+                    return Err(self.ended(py, "aborting object", &inner.state));
+                }
+                other => {
+                    inner.state = other;
+                    return Ok(());
+                }
+            }
+        };
+        py.detach(|| writer.abort()).or_raise(py)
+    }
+
+    fn __len__(&self) -> usize {
+        self.bytes
+    }
+
+    fn __bool__(&self) -> bool {
+        true
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        let state = slf.get().state();
+        if state == "open" {
+            return Ok(slf);
+        }
+        Err(PyValueError::new_err(format!("the object is {state}")))
+    }
+
+    #[pyo3(signature = (*raised))]
+    fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let failed = raised.get_item(0).is_ok_and(|class| !class.is_none());
+        match (self.state(), failed) {
+            ("open", false) => {
+                let outcome = self.seal(py, false).map(|_| ());
+                // What could not be sealed must not stay half made until somebody collects it.
+                outcome.or_else(|error| self.abort(py).and(Err(error)))
+            }
+            ("open", true) => self.abort(py),
+            _ => Ok(()),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<plasmon.Writer {}: {} bytes, {}>", self.id, self.bytes, self.state())
+    }
+
+    /// Lends the memory out through the buffer protocol.
+    ///
+    /// # Safety
+    ///
+    /// CPython calls it with a `Py_buffer` to fill.
+    unsafe fn __getbuffer__(
+        slf: &Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let this = slf.get();
+        let mut inner = this.lock();
+        let address = match &mut inner.state {
+            State::Open(writer) => writer.as_mut_ptr(),
+            _ => return Err(PyValueError::new_err("the object is no longer being written")),
+        };
+        // SAFETY: the memory stays where it is and writable while views are counted: neither sealing
+        // nor aborting gives it back before the count is zero.
+        unsafe { fill(slf.as_any(), view, (address, this.bytes), false, flags)? };
+        inner.views += 1;
+        Ok(())
+    }
+
+    /// Takes back what [`Self::__getbuffer__`] lent.
+    ///
+    /// # Safety
+    ///
+    /// CPython calls it once for each successful `__getbuffer__`.
+    unsafe fn __releasebuffer__(&self, py: Python<'_>, _view: *mut ffi::Py_buffer) {
+        let last = {
+            let mut inner = self.lock();
+            inner.views -= 1;
+            if inner.views != 0 {
+                return;
+            }
+            match std::mem::replace(&mut inner.state, State::Aborted) {
+                State::Doomed(writer) => (Some(writer), None),
+                State::Sealed(pin) => {
+                    inner.state = State::Sealed(None);
+                    (None, pin)
+                }
+                other => {
+                    inner.state = other;
+                    (None, None)
+                }
+            }
+        };
+        // Dropping the writer aborts; an answer would interest nobody.
+        py.detach(|| drop(last));
+    }
+}
