@@ -1,10 +1,10 @@
 //! What a store asks the daemon to do.
 
+use plasmon_proto::Attributes;
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::{ExtentId, Granted, Notice, Range, Reply};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::Completion;
-use plasmon_proto::Attributes;
 
 use crate::event::{ClientNo, Ticket};
 
@@ -22,7 +22,8 @@ pub enum Effect {
     /// Tell a subscriber, in order with its other notices.
     Notify(ClientNo, Notice),
     /// Have memory ready: make the extent first if it is new, then allocate the range. The daemon
-    /// answers with [`crate::event::Event::Reserved`].
+    /// answers with [`crate::event::Event::Reserved`]. When a new extent was refused, a
+    /// [`Effect::Drop`] of it follows, whether or not it was made.
     Reserve {
         /// Names the work.
         ticket: Ticket,
@@ -31,14 +32,18 @@ pub enum Effect {
         /// The range.
         range: Range,
     },
-    /// The client is now the extent's writer (or nobody is): persist it for a restart.
+    /// The client is now the extent's writer (or nobody is): persist it for a restart. It comes
+    /// before the grant that makes it so.
     Writer(ExtentId, Option<ClientNo>),
     /// Give the range's memory back to the machine; the extent stays.
     Punch(Range),
-    /// The extent is gone. Clients are told by the daemon.
+    /// The extent is gone; clients are told by the daemon. Dropping one that was never made is nothing.
     Drop(ExtentId),
     /// Forbid new writable mappings of the extent (level leased).
     Protect(ExtentId),
+    /// Make the kernel refuse every write to the extent; its writer says that it has unmapped it.
+    /// Answered with [`crate::event::Event::Hardened`].
+    Harden(Ticket, ExtentId),
     /// Write an object to the spill tier; answered with [`crate::event::Event::Spilled`].
     Spill(Ticket, SpillOrder),
     /// Read a spilled object into the memory; answered with [`crate::event::Event::Restored`].

@@ -5,6 +5,8 @@ use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, ObjectId};
 
+use crate::ports::SlotNo;
+
 /// A connected client, numbered by the daemon; a number is used again after `Disconnect`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientNo(pub u32);
@@ -47,6 +49,10 @@ pub struct Recovered {
     pub created_ms: u64,
     /// Whether it was already hidden, that is deleted but pinned, when the daemon died.
     pub hidden: bool,
+    /// Its slot in the index; without meaning when it is spilled.
+    pub slot: SlotNo,
+    /// The record number in that slot; without meaning when it is spilled.
+    pub record: u32,
 }
 
 /// One event. Events of one client arrive in the order in which the client caused them.
@@ -56,12 +62,16 @@ pub enum Event {
     Connect(ClientNo, Peer),
     /// It held this before its connection broke (follows `Connect`). What does not fit is dropped.
     Resume(ClientNo, Vec<Range>, Vec<Creating>),
-    /// Its connection ended; its submissions were all delivered before. If `lingering`, the process
-    /// lives on and its ledger still counts; only what it was creating ends now.
+    /// Its connection ended; its submissions were all delivered before. What it was creating ends now
+    /// and its leases are free, so the daemon sends this when nothing of the client writes any more.
     Disconnect(ClientNo),
     /// It asked something. `Hello`, `Index`, `Extents`, `Clients`, `Sync` and `Shutdown` are the
     /// daemon's own and never arrive here.
     Request(ClientNo, u64, Request),
+    /// It asked to seal an object, and the daemon read the attributes behind the metadata, which
+    /// [`crate::Store::creating`] locates; `None` means that they are no attributes. For an object
+    /// without attributes, a plain `Request` does as well.
+    Seal(ClientNo, u64, ObjectId, Option<Attributes>),
     /// It submitted a record at this position of its ring. For a `Put`, the daemon read the
     /// attributes from the memory; `None` means that they are no attributes or the range is not there.
     Submit(ClientNo, u64, Submission, Option<Attributes>),
@@ -69,6 +79,8 @@ pub enum Event {
     Touched(u32),
     /// The memory asked for with [`crate::effect::Effect::Reserve`] is there, or is not.
     Reserved(Ticket, bool),
+    /// The kernel refuses every write to the extent now, or would not because somebody still maps it.
+    Hardened(Ticket, bool),
     /// An object's bytes were written to the spill tier, or were not.
     Spilled(Ticket, bool),
     /// An object's bytes are back in the memory reserved for them, or are lost (corrupt).
@@ -85,6 +97,9 @@ pub struct RecoveredExtent {
     /// Its size.
     pub bytes: u64,
     /// Whether its present writer may still be alive and come back with its leases; nothing in it is
-    /// given out until [`crate::Store::writer_gone`].
+    /// given out until [`crate::Store::writer_gone`] or, by way of its resuming,
+    /// [`crate::Store::writer_back`].
     pub quarantined: bool,
+    /// Whether the kernel refuses every write to it.
+    pub strict: bool,
 }

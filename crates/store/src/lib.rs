@@ -4,9 +4,57 @@
 //! daemon carries the effects out. Two things are asked and answered at once instead, through the
 //! [`ports::Directory`]: the shared index and the pins that clients hold in their ledgers. The
 //! daemon gives the real ones, tests give doubles.
+//!
+//! ```text
+//!            announce, create                put, seal
+//!   absent ------------------> creating -------------------> sealed <---------> spilled
+//!      ^                          |                            |     spill,        |
+//!      |          abort           |  creator died              |     restore       |
+//!      +--------------------------+-------> (obituary)         |                   |
+//!      +---------------------------------------(obituary)------+-------------------+
+//!                                     delete, evict, time to live
+//! ```
+//!
+//! A sealed object that is deleted while readers pin it is *hidden*: nobody finds it, its id is free
+//! again, and its memory waits for the last pin.
+//!
+//! Where to look: [`store`](Store) takes the events apart; `creating`, `puts` and `deletes` are the
+//! life of an object; `memory` knows extents, holes and leases, and `jobs` brings requests for memory
+//! through shortage; `evict` and `spill` make room; `waits` and `queries` answer readers; `composite`
+//! keeps members alive; `recovery` takes over what an earlier daemon left.
 
 #![forbid(unsafe_code)]
 
+mod clients;
+mod composite;
+mod config;
+mod creating;
+mod deletes;
+mod departure;
 pub mod effect;
 pub mod event;
+mod evict;
+mod jobs;
+mod leasing;
+mod memory;
+mod obituaries;
+mod objects;
 pub mod ports;
+mod puts;
+mod queries;
+mod rare;
+mod records;
+mod recovery;
+mod spill;
+mod store;
+mod subscriptions;
+#[cfg(test)]
+mod tests;
+mod waiting;
+mod waits;
+
+pub use config::Config;
+pub use effect::Effect;
+pub use event::{ClientNo, Event, Ticket};
+pub use ports::Directory;
+pub use store::Store;

@@ -1,0 +1,163 @@
+//! The connected clients and what each of them holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plasmon_proto::ObjectId;
+use plasmon_proto::message::{Access, Filter};
+
+use crate::event::{ClientNo, Peer};
+use crate::memory::Leases;
+use crate::waits::WaiterNo;
+
+/// The session of objects that belong to nobody.
+pub(crate) const NOBODY: u32 = 0;
+
+/// One connected client.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// Unique for ever, where the daemon's number is used again. Objects remember it.
+    pub(crate) session: u32,
+    pub(crate) peer: Peer,
+    /// Charges of the objects that it created, of those that it is creating, and of its leases.
+    pub(crate) owned_bytes: u64,
+    pub(crate) quota_bytes: u64,
+    pub(crate) leases: Leases,
+    /// Whether the leases may contain memory that was never reserved: after a restart of the daemon,
+    /// until the client says what it really holds.
+    pub(crate) leases_unsure: bool,
+    /// Whether it was promised an answer about a lease.
+    pub(crate) lease_pending: bool,
+    pub(crate) creating: BTreeSet<ObjectId>,
+    /// Its waiting requests.
+    pub(crate) waits: BTreeMap<u64, WaiterNo>,
+    /// Its pins that the store counts, by serial.
+    pub(crate) pins: BTreeMap<u64, u32>,
+    /// The sum of `pins`.
+    pub(crate) pins_count: usize,
+    pub(crate) filter: Option<Filter>,
+}
+
+impl Client {
+    /// Whether it may change anything.
+    pub(crate) fn may_write(&self) -> bool {
+        self.peer.access == Access::ReadWrite
+    }
+
+    /// How many bytes more it may own.
+    pub(crate) fn quota_left(&self) -> u64 {
+        match self.quota_bytes {
+            0 => u64::MAX,
+            quota => quota.saturating_sub(self.owned_bytes),
+        }
+    }
+}
+
+/// All connected clients.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    by_no: BTreeMap<ClientNo, Client>,
+    by_session: BTreeMap<u32, ClientNo>,
+    subscribers: BTreeSet<ClientNo>,
+    sessions: u32,
+}
+
+impl Clients {
+    pub(crate) fn len(&self) -> usize {
+        self.by_no.len()
+    }
+
+    pub(crate) fn connect(&mut self, no: ClientNo, peer: Peer, quota_bytes: u64) {
+        // After four thousand million connections, objects belong to nobody: quotas then count only
+        // leases and objects under construction.
+        self.sessions = self.sessions.saturating_add(1);
+        let client = Client {
+            session: self.sessions,
+            peer,
+            owned_bytes: 0,
+            quota_bytes,
+            leases: Leases::default(),
+            leases_unsure: false,
+            lease_pending: false,
+            creating: BTreeSet::new(),
+            waits: BTreeMap::new(),
+            pins: BTreeMap::new(),
+            pins_count: 0,
+            filter: None,
+        };
+        self.by_session.insert(client.session, no);
+        self.by_no.insert(no, client);
+    }
+
+    pub(crate) fn disconnect(&mut self, no: ClientNo) -> Option<Client> {
+        let client = self.by_no.remove(&no)?;
+        self.by_session.remove(&client.session);
+        self.subscribers.remove(&no);
+        Some(client)
+    }
+
+    pub(crate) fn get(&self, no: ClientNo) -> Option<&Client> {
+        self.by_no.get(&no)
+    }
+
+    pub(crate) fn get_mut(&mut self, no: ClientNo) -> Option<&mut Client> {
+        self.by_no.get_mut(&no)
+    }
+
+    /// The client of a session that has not ended.
+    pub(crate) fn of_session(&self, session: u32) -> Option<(ClientNo, &Client)> {
+        let no = *self.by_session.get(&session)?;
+        Some((no, self.by_no.get(&no)?))
+    }
+
+    /// The client of a session that has not ended.
+    pub(crate) fn of_session_mut(&mut self, session: u32) -> Option<(ClientNo, &mut Client)> {
+        let no = *self.by_session.get(&session)?;
+        Some((no, self.by_no.get_mut(&no)?))
+    }
+
+    /// Bytes in the leases of all clients.
+    pub(crate) fn leased_bytes(&self) -> u64 {
+        self.by_no.values().map(|client| client.leases.bytes()).sum()
+    }
+
+    /// The session owns this much more.
+    pub(crate) fn own(&mut self, session: u32, bytes: u64) {
+        if let Some((_, client)) = self.of_session_mut(session) {
+            client.owned_bytes = client.owned_bytes.saturating_add(bytes);
+        }
+    }
+
+    /// The session owns this much less.
+    pub(crate) fn disown(&mut self, session: u32, bytes: u64) {
+        if session != NOBODY
+            && let Some((_, client)) = self.of_session_mut(session)
+        {
+            client.owned_bytes = client.owned_bytes.saturating_sub(bytes);
+        }
+    }
+
+    pub(crate) fn subscribe(&mut self, no: ClientNo, filter: Option<Filter>) {
+        if let Some(client) = self.by_no.get_mut(&no) {
+            if filter.is_some() {
+                self.subscribers.insert(no);
+            } else {
+                self.subscribers.remove(&no);
+            }
+            client.filter = filter;
+        }
+    }
+
+    /// Clients that want notices, with their filters.
+    pub(crate) fn subscribers(&self) -> impl Iterator<Item = (ClientNo, &Filter)> {
+        self.subscribers.iter().filter_map(|no| Some((*no, self.by_no.get(no)?.filter.as_ref()?)))
+    }
+
+    pub(crate) fn has_subscribers(&self) -> bool {
+        !self.subscribers.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ClientNo, &Client)> {
+        self.by_no.iter().map(|(no, client)| (*no, client))
+    }
+}

@@ -1,0 +1,62 @@
+//! Composite objects: descriptors whose members live at least as long as they do.
+//!
+//! A member is held once for each time that a composite names it. While it is held it is in no list
+//! of least recently used objects and can be neither evicted, spilled nor deleted. The last composite
+//! lets it go when its own memory is free, so a reader that pins the composite pins the members.
+
+use plasmon_proto::{Code, ObjectId, ObjectState};
+
+use crate::ports::Directory;
+use crate::store::Store;
+
+impl<D: Directory> Store<D> {
+    /// Every member must be there before a composite of them is.
+    pub(crate) fn check_members(&self, members: &[ObjectId]) -> Result<(), Code> {
+        let readable = |id: &ObjectId| self.state(id).is_readable();
+        if members.iter().all(readable) { Ok(()) } else { Err(Code::Absent) }
+    }
+
+    /// Holds the members of a composite that was published.
+    pub(crate) fn hold_members(&mut self, members: &[ObjectId]) {
+        for id in members {
+            if let Some(entry) = self.find(id) {
+                self.rare_mut(entry.record).holders += 1;
+                self.records.unlist(entry.record);
+            } else if let Some(spilled) = self.tier.get_mut(id) {
+                spilled.rare.holders += 1;
+            }
+        }
+    }
+
+    /// Lets the members of composites go that are gone. Returns whether that deleted any.
+    pub(crate) fn let_members_go(&mut self) -> bool {
+        let mut ended = Vec::new();
+        let mut any = false;
+        for id in std::mem::take(&mut self.unheld) {
+            if let Some(entry) = self.find(&id) {
+                let now_ms = self.now_ms;
+                let rare = self.rare_mut(entry.record);
+                rare.holders = rare.holders.saturating_sub(1);
+                let expired = rare.expires_ms.is_some_and(|at_ms| at_ms <= now_ms);
+                if rare.holders > 0 {
+                    continue;
+                }
+                self.records.touch(entry.record);
+                if entry.traits.owned || expired {
+                    ended.push(entry);
+                }
+            } else if let Some(spilled) = self.tier.get_mut(&id) {
+                let rare = &mut spilled.rare;
+                rare.holders = rare.holders.saturating_sub(1);
+                let expired = rare.expires_ms.is_some_and(|at_ms| at_ms <= self.now_ms);
+                if rare.holders == 0 && (spilled.traits.owned || expired) {
+                    self.drop_spilled(&id, ObjectState::Deleted);
+                    any = true;
+                }
+            }
+        }
+        any |= !ended.is_empty();
+        self.bury(ended);
+        any
+    }
+}

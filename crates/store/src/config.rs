@@ -1,0 +1,39 @@
+//! What a store is told once, at its start.
+
+use plasmon_proto::object::Level;
+
+/// The fixed properties of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// How many bytes of objects the store holds; rounded up to pages.
+    pub capacity_bytes: u64,
+    /// How sealed objects are protected.
+    pub level: Level,
+    /// How many bytes of free memory stay warm at most.
+    pub warm_bytes_max: u64,
+    /// How many bytes may be in the spill tier, `None` when there is no tier.
+    pub spill_bytes_max: Option<u64>,
+    /// The most bytes that one client may own unless it sets its own quota, 0 for no limit.
+    pub client_quota_bytes: u64,
+    /// The serial of the first object; greater than every serial that was ever given.
+    pub first_serial: u64,
+    /// How often a daemon was started on this store; it keeps the numbers of new extents apart from
+    /// those that an earlier daemon dropped.
+    pub epoch: u64,
+}
+
+impl Config {
+    /// A fresh store of this capacity at level shared, without a spill tier or quotas, that keeps an
+    /// eighth of its capacity warm.
+    pub fn new(capacity_bytes: u64) -> Self {
+        Self {
+            capacity_bytes,
+            level: Level::Shared,
+            warm_bytes_max: capacity_bytes / 8,
+            spill_bytes_max: None,
+            client_quota_bytes: 0,
+            first_serial: 1,
+            epoch: 1,
+        }
+    }
+}

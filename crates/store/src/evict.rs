@@ -1,0 +1,81 @@
+//! Eviction of objects with policy cache, the least recently used first.
+
+use plasmon_proto::ObjectState;
+use plasmon_proto::message::Reply;
+
+use crate::ports::{Directory, Entry};
+use crate::records::List;
+use crate::store::Store;
+
+/// Objects that are hidden and looked for in the ledgers at a time.
+const BATCH: usize = 1024;
+
+/// What an eviction freed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Evicted {
+    /// In the measure that the caller asked in.
+    pub(crate) bytes: u64,
+    pub(crate) objects: u64,
+}
+
+/// How the bytes of an eviction are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// Data and metadata, as a client sees them.
+    Content,
+    /// What the capacity counts.
+    Charge,
+}
+
+impl<D: Directory> Store<D> {
+    pub(crate) fn evict_on_request(&mut self, bytes: u64) -> Reply {
+        let Evicted { bytes, objects } = self.evict(bytes, Measure::Content);
+        self.collect_fresh();
+        Reply::Evicted { bytes, objects }
+    }
+
+    /// Evicts until at least `bytes` are freed or nothing more can be. An object that somebody pins
+    /// counts as just used. Each is tried once, so this ends however much is pinned.
+    pub(crate) fn evict(&mut self, bytes: u64, measure: Measure) -> Evicted {
+        let mut evicted = Evicted::default();
+        let mut left = self.records.count(List::Cache);
+        while evicted.bytes < bytes && left > 0 {
+            let batch = self.eviction_batch(bytes - evicted.bytes, left.min(BATCH), measure);
+            left -= batch.len();
+            self.hide(&batch);
+            let (free, pinned) = self.part_by_pins(batch);
+            // First, so that nobody who is answered below misses what stays.
+            for entry in &pinned {
+                self.show(entry);
+            }
+            for entry in &free {
+                evicted.bytes = evicted.bytes.saturating_add(self.measured(entry, measure));
+                evicted.objects += 1;
+                self.mourn(entry, ObjectState::Evicted);
+                self.free_ended(entry);
+            }
+        }
+        evicted
+    }
+
+    fn eviction_batch(&self, bytes: u64, count: usize, measure: Measure) -> Vec<Entry> {
+        let mut batch = Vec::new();
+        let mut sum: u64 = 0;
+        for record in self.records.oldest(List::Cache).take(count) {
+            if sum >= bytes {
+                break;
+            }
+            let entry = self.entry(record);
+            sum = sum.saturating_add(self.measured(&entry, measure));
+            batch.push(entry);
+        }
+        batch
+    }
+
+    fn measured(&self, entry: &Entry, measure: Measure) -> u64 {
+        match measure {
+            Measure::Content => entry.sizes.data.saturating_add(entry.sizes.metadata),
+            Measure::Charge => self.memory.charge(&entry.range, &entry.sizes),
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Requests for memory, from the asking to the grant.
+//!
+//! ```text
+//!               no room                     room after a spill
+//!     run ---------------------> starving -----------------------+
+//!      | ^                          | nothing can be freed       |
+//!      | +--------------------------|----------------------------+
+//!      |                            v
+//!      +--> reserving ---------> failed
+//!      |        | pages are there
+//!      +--------+----> granted
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+
+use plasmon_proto::message::{Failure, Granted};
+use plasmon_proto::object::Level;
+use plasmon_proto::{Code, ObjectId};
+
+use crate::effect::Effect;
+use crate::event::{ClientNo, Ticket};
+use crate::evict::Measure;
+use crate::leasing::{Answer, Size};
+use crate::memory::{Ask, Domain, Placed, aligned};
+use crate::ports::Directory;
+use crate::store::Store;
+
+/// How often the machine may refuse memory for one request before the request fails.
+const REFUSALS_MAX: u8 = 2;
+
+/// How many objects may fail to be spilled for one request before the request fails.
+const SPILL_FAILURES_MAX: u8 = 3;
+
+/// What memory is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A lease; `held_bytes` count as owned meanwhile.
+    Lease { client: ClientNo, session: u32, answer: Answer, held_bytes: u64 },
+    /// An object under construction.
+    Create { client: ClientNo, session: u32, request: u64, id: ObjectId, serial: u64 },
+    /// A spilled object that somebody wants to read.
+    Restore { id: ObjectId, serial: u64 },
+}
+
+/// An extent of its own is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exact {
+    pub(crate) charge: u64,
+    pub(crate) strict: bool,
+}
+
+/// A request for memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    pub(crate) purpose: Purpose,
+    size: Size,
+    exact: Option<Exact>,
+    refusals: u8,
+    spill_failures: u8,
+}
+
+impl Job {
+    pub(crate) fn new(purpose: Purpose, size: Size, exact: Option<Exact>) -> Self {
+        Self { purpose, size, exact, refusals: 0, spill_failures: 0 }
+    }
+
+    /// What the least that helps is charged.
+    fn charge(&self) -> u64 {
+        self.exact.map_or(self.size.bytes_min, |exact| exact.charge)
+    }
+}
+
+/// Requests for memory that are not answered yet.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    reserving: BTreeMap<Ticket, (Job, Placed)>,
+    /// Requests that wait for objects to be spilled, in their order.
+    starving: VecDeque<Job>,
+}
+
+impl Jobs {
+    /// How many requests are parked.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.reserving.len() + self.starving.len()
+    }
+
+    /// The places that are being reserved.
+    pub(crate) fn reserving(&self) -> impl Iterator<Item = (&Job, &Placed)> {
+        self.reserving.values().map(|(job, placed)| (job, placed))
+    }
+
+    /// An object could not be spilled.
+    pub(crate) fn spill_failed(&mut self) {
+        for job in &mut self.starving {
+            job.spill_failures = job.spill_failures.saturating_add(1);
+        }
+    }
+}
+
+impl<D: Directory> Store<D> {
+    /// Takes a request for memory on.
+    pub(crate) fn start(&mut self, job: Job) {
+        self.run(job);
+    }
+
+    /// Brings a request as far as it goes now. Returns false when it starves.
+    fn run(&mut self, job: Job) -> bool {
+        if !self.is_wanted(&job) {
+            self.job_failed(&job, Failure::of(Code::Cancelled));
+            return true;
+        }
+        loop {
+            if let Some(placed) = self.place(&job) {
+                self.placed(job, placed);
+                return true;
+            }
+            // Room for all that is wanted, so that small objects do not starve one by one.
+            let shortage = self.memory.shortage(job.charge().max(job.size.bytes_wanted));
+            if self.collect_lingering() || self.evict(shortage, Measure::Charge).objects > 0 {
+                continue;
+            }
+            if job.spill_failures < SPILL_FAILURES_MAX && self.spill_for(shortage) {
+                self.jobs.starving.push_back(job);
+                return false;
+            }
+            let left = self.memory.left_bytes();
+            let failure = Failure::of(Code::StoreFull).with_amounts(job.charge(), left);
+            self.job_failed(&job, failure);
+            return true;
+        }
+    }
+
+    /// Whether somebody still waits for the outcome.
+    fn is_wanted(&self, job: &Job) -> bool {
+        match job.purpose {
+            Purpose::Lease { session, .. } => self.clients.of_session(session).is_some(),
+            Purpose::Create { id, serial, .. } => {
+                self.creatings.get(&id).is_some_and(|creating| creating.serial == serial)
+            }
+            Purpose::Restore { id, serial } => {
+                self.tier.get(&id).is_some_and(|spilled| spilled.serial == serial)
+            }
+        }
+    }
+
+    /// Whose arenas the memory comes from.
+    fn domain(&self, job: &Job) -> Domain {
+        match job.purpose {
+            Purpose::Lease { session, .. } | Purpose::Create { session, .. } => {
+                Domain::Client(session)
+            }
+            Purpose::Restore { .. } if self.config.level == Level::Shared => Domain::Open,
+            Purpose::Restore { .. } => Domain::Daemon,
+        }
+    }
+
+    /// Finds memory without taking any from objects. Warm memory comes first, even if it is less
+    /// than wanted; to give warm memory back for cold is the last resort.
+    fn place(&mut self, job: &Job) -> Option<Placed> {
+        let (domain, out) = (self.domain(job), &mut self.out);
+        let Size { bytes_min, bytes_wanted } = job.size;
+        if let Some(Exact { charge, strict }) = job.exact {
+            return self.memory.place_exact(domain, bytes_min, charge, strict, out);
+        }
+        let chunk = !matches!(job.purpose, Purpose::Lease { .. });
+        let sizes = || {
+            let half =
+                |bytes: &u64| (*bytes > bytes_min).then(|| aligned(bytes / 2).max(bytes_min));
+            std::iter::successors(Some(bytes_wanted), half)
+        };
+        if let Some(placed) = sizes().take(4).find_map(|it| self.memory.place_warm(domain, it)) {
+            return Some(placed);
+        }
+        let ask = Ask { chunk, give_back: false };
+        if let Some(placed) = self.memory.place_cold(domain, bytes_wanted, ask, out) {
+            return Some(placed);
+        }
+        if let Some(placed) = sizes().find_map(|it| self.memory.place_warm(domain, it)) {
+            return Some(placed);
+        }
+        let ask = Ask { chunk: false, give_back: true };
+        sizes().find_map(|it| self.memory.place_cold(domain, it, ask, out))
+    }
+
+    fn placed(&mut self, job: Job, placed: Placed) {
+        let Some(reservation) = placed.reservation else { return self.grant(&job, &placed) };
+        let ticket = self.ticket();
+        let new_extent_bytes = reservation.new_extent.then_some(placed.extent_bytes);
+        self.out.push(Effect::Reserve { ticket, new_extent_bytes, range: reservation.range });
+        self.jobs.reserving.insert(ticket, (job, placed));
+    }
+
+    pub(crate) fn reserved(&mut self, ticket: Ticket, done: bool) {
+        let Some((mut job, placed)) = self.jobs.reserving.remove(&ticket) else { return };
+        if done {
+            self.memory.reserved(&placed);
+            if self.is_wanted(&job) {
+                self.grant(&job, &placed);
+            } else {
+                self.give_place_back(&job, &placed);
+            }
+            return;
+        }
+        self.memory.not_reserved(&placed, &mut self.out);
+        job.refusals += 1;
+        if job.refusals > REFUSALS_MAX {
+            let detail = "the machine has no memory left";
+            let failure = Failure::of(Code::StoreFull).with_amounts(job.charge(), 0);
+            return self.job_failed(&job, failure.with_detail(detail));
+        }
+        if job.refusals == REFUSALS_MAX {
+            self.evict(job.charge(), Measure::Charge);
+        }
+        self.memory.give_back(u64::MAX, &mut self.out);
+        self.run(job);
+    }
+
+    /// Nobody wants the place any more.
+    fn give_place_back(&mut self, job: &Job, placed: &Placed) {
+        self.memory.release(placed.range, placed.charge, &mut self.out);
+        self.job_failed(job, Failure::of(Code::Cancelled));
+        self.feed_starving();
+    }
+
+    fn grant(&mut self, job: &Job, placed: &Placed) {
+        match job.purpose {
+            Purpose::Lease { client, answer, held_bytes, .. } => {
+                self.leased(client, answer, held_bytes, placed);
+            }
+            Purpose::Create { client, request, id, .. } => {
+                self.created(&id, placed);
+                let Placed { range, extent_bytes, .. } = *placed;
+                let warm = placed.reservation.is_none();
+                self.out.push(Effect::Writer(range.extent, Some(client)));
+                let granted = Granted { range, extent_bytes, warm };
+                self.out.push(Effect::Created(client, request, granted));
+            }
+            Purpose::Restore { id, serial } => self.restore_into(id, serial, placed),
+        }
+    }
+
+    fn job_failed(&mut self, job: &Job, failure: Failure) {
+        match job.purpose {
+            Purpose::Lease { session, answer, held_bytes, .. } => {
+                let Some((client, found)) = self.clients.of_session_mut(session) else { return };
+                found.lease_pending = false;
+                found.owned_bytes = found.owned_bytes.saturating_sub(held_bytes);
+                self.answer_lease_failure(client, answer, failure);
+            }
+            Purpose::Create { session, request, id, serial, .. } => {
+                if self.creatings.get(&id).is_some_and(|creating| creating.serial == serial) {
+                    self.give_up(&id);
+                }
+                if let Some((client, _)) = self.clients.of_session(session) {
+                    self.fail(client, request, failure.with_id(id));
+                }
+            }
+            Purpose::Restore { id, serial } => self.restore_failed(&id, serial),
+        }
+    }
+
+    /// Memory may have come free: the requests that wait for it try again in their order.
+    pub(crate) fn feed_starving(&mut self) {
+        let mut waiting = std::mem::take(&mut self.jobs.starving);
+        while let Some(job) = waiting.pop_front() {
+            if !self.run(job) {
+                break;
+            }
+        }
+        self.jobs.starving.append(&mut waiting);
+    }
+
+    /// Bytes that are leased, or placed for a lease, and hold no object.
+    pub(crate) fn leased_bytes(&self) -> u64 {
+        let pending = self.jobs.reserving().filter_map(|(job, placed)| match job.purpose {
+            Purpose::Lease { .. } => Some(placed.charge),
+            _ => None,
+        });
+        self.clients.leased_bytes() + pending.sum::<u64>()
+    }
+}

@@ -1,0 +1,120 @@
+//! Leases: ranges that a client carves small objects from without asking.
+
+use plasmon_proto::limits::{LEASE_BYTES_MAX, OBJECT_ALIGN};
+use plasmon_proto::message::{Failure, Granted};
+use plasmon_proto::object::Level;
+use plasmon_proto::ring::Completion;
+use plasmon_proto::{Code, ObjectId};
+
+use crate::effect::Effect;
+use crate::event::ClientNo;
+use crate::jobs::{Job, Purpose};
+use crate::memory::{Placed, aligned};
+use crate::ports::Directory;
+use crate::store::Store;
+
+/// The part of the capacity that a lease grants at most beyond what its client must have. What one
+/// client has leased and not used, no other can use.
+const LEASES_PER_CAPACITY: u64 = 64;
+
+/// How much memory is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) bytes_min: u64,
+    pub(crate) bytes_wanted: u64,
+}
+
+impl Size {
+    /// Neither more nor less.
+    pub(crate) fn exactly(bytes: u64) -> Self {
+        Self { bytes_min: bytes, bytes_wanted: bytes }
+    }
+}
+
+/// How a lease is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// To the request of this number.
+    Socket(u64),
+    /// To the submission at this position.
+    Ring(u64),
+}
+
+impl<D: Directory> Store<D> {
+    pub(crate) fn lease(&mut self, client: ClientNo, answer: Answer, size: Size) {
+        match self.check_lease(client, size) {
+            Ok((session, size)) => {
+                // The best that it may get counts as owned until it is known what it gets.
+                self.clients.own(session, size.bytes_wanted);
+                let held_bytes = size.bytes_wanted;
+                let purpose = Purpose::Lease { client, session, answer, held_bytes };
+                self.start(Job::new(purpose, size, None));
+            }
+            Err(failure) => self.answer_lease_failure(client, answer, failure),
+        }
+    }
+
+    fn check_lease(&mut self, client: ClientNo, size: Size) -> Result<(u32, Size), Failure> {
+        let capacity = self.memory.capacity_bytes();
+        let found = self.clients.get_mut(client).ok_or(Failure::of(Code::BadRequest))?;
+        if self.config.level == Level::Strict {
+            let detail = "a strict store leases no memory: create each object";
+            return Err(Failure::of(Code::Unsupported).with_detail(detail));
+        }
+        if size.bytes_min > capacity {
+            return Err(Failure::of(Code::TooLarge).with_amounts(size.bytes_min, capacity));
+        }
+        if found.lease_pending {
+            let detail = "a lease of this client is still on its way";
+            return Err(Failure::of(Code::LimitReached).with_detail(detail));
+        }
+        let bytes_min = aligned(size.bytes_min.max(OBJECT_ALIGN));
+        let left = found.quota_left();
+        if bytes_min > left {
+            return Err(Failure::of(Code::QuotaExceeded).with_amounts(bytes_min, left));
+        }
+        let most = LEASE_BYTES_MAX.min(capacity / LEASES_PER_CAPACITY).min(left);
+        let wanted = size.bytes_wanted.min(most) / OBJECT_ALIGN * OBJECT_ALIGN;
+        found.lease_pending = true;
+        Ok((found.session, Size { bytes_min, bytes_wanted: wanted.max(bytes_min) }))
+    }
+
+    /// Memory was found for a lease.
+    pub(crate) fn leased(
+        &mut self,
+        client: ClientNo,
+        answer: Answer,
+        held_bytes: u64,
+        placed: &Placed,
+    ) {
+        let Some(found) = self.clients.get_mut(client) else { return };
+        found.lease_pending = false;
+        found.owned_bytes = found.owned_bytes.saturating_sub(held_bytes) + placed.range.bytes;
+        found.leases.add(placed.range);
+        self.out.push(Effect::Writer(placed.range.extent, Some(client)));
+        self.out.push(match answer {
+            Answer::Socket(request) => {
+                let warm = placed.reservation.is_none();
+                let Placed { range, extent_bytes, .. } = *placed;
+                Effect::Lease(client, request, Granted { range, extent_bytes, warm })
+            }
+            Answer::Ring(position) => {
+                Effect::Complete(client, Completion::Lease { position, range: placed.range })
+            }
+        });
+    }
+
+    pub(crate) fn answer_lease_failure(
+        &mut self,
+        client: ClientNo,
+        answer: Answer,
+        failure: Failure,
+    ) {
+        match answer {
+            Answer::Socket(request) => self.fail(client, request, failure),
+            Answer::Ring(position) => {
+                self.refuse(client, position, failure.code, ObjectId::new([0; 20]));
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The extents by number, and which exact extents are idle.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use plasmon_proto::limits::EXTENTS_MAX;
+use plasmon_proto::message::ExtentId;
+
+use super::Domain;
+use super::holes::Hole;
+
+/// Numbers that must be free before one is used again, so that a client that has not yet heard of
+/// an extent's end does not meet its successor soon.
+const NUMBERS_RESTING: usize = 256;
+
+/// Spreads the generations of successive daemons, which do not know each other's dropped extents.
+const GENERATIONS_PER_EPOCH: u64 = 1021;
+
+/// What an extent is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Small objects are carved from it.
+    Arena,
+    /// One object, from its first byte.
+    Exact,
+}
+
+/// One extent.
+#[derive(Debug)]
+pub(crate) struct Extent {
+    pub(crate) id: ExtentId,
+    /// Its size, a multiple of the page.
+    pub(crate) bytes: u64,
+    pub(crate) kind: Kind,
+    pub(crate) domain: Domain,
+    /// Whether an object was ever published in it.
+    pub(crate) published: bool,
+    /// Whether the kernel refuses every write to it; such an extent is never used again.
+    pub(crate) strict: bool,
+    /// The free parts of an arena by offset.
+    pub(super) holes: BTreeMap<u64, Hole>,
+    /// Bytes in all holes.
+    pub(super) free_bytes: u64,
+    /// The key in the list of idle extents while this exact extent is idle.
+    pub(super) idle: Option<u64>,
+}
+
+impl Extent {
+    /// Whether nothing at all is in use.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free_bytes == self.bytes || self.idle.is_some()
+    }
+
+    /// The holes as offset, bytes and warmth.
+    #[cfg(test)]
+    pub(crate) fn holes(&self) -> impl Iterator<Item = (u64, u64, bool)> {
+        self.holes.iter().map(|(offset, hole)| (*offset, hole.bytes, hole.warm))
+    }
+}
+
+/// The extents of a store.
+#[derive(Debug)]
+pub(super) struct Extents {
+    by_index: Vec<Option<Extent>>,
+    /// The generation that each index gets next.
+    generations: Vec<u32>,
+    first_generation: u32,
+    resting: VecDeque<u32>,
+    count: usize,
+    total_bytes: u64,
+    /// Idle exact extents, the longest idle first.
+    idle: BTreeMap<u64, ExtentId>,
+    idle_bytes: u64,
+    next_idle: u64,
+}
+
+impl Extents {
+    pub(super) fn new(epoch: u64) -> Self {
+        Self {
+            by_index: Vec::new(),
+            generations: Vec::new(),
+            first_generation: (epoch.wrapping_mul(GENERATIONS_PER_EPOCH) & 0xfff) as u32,
+            resting: VecDeque::new(),
+            count: 0,
+            total_bytes: 0,
+            idle: BTreeMap::new(),
+            idle_bytes: 0,
+            next_idle: 0,
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn total_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
+    pub(super) fn idle_bytes(&self) -> u64 {
+        self.idle_bytes
+    }
+
+    pub(super) fn idle_count(&self) -> usize {
+        self.idle.len()
+    }
+
+    pub(super) fn get(&self, id: ExtentId) -> Option<&Extent> {
+        self.by_index.get(id.index())?.as_ref().filter(|extent| extent.id == id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: ExtentId) -> Option<&mut Extent> {
+        self.by_index.get_mut(id.index())?.as_mut().filter(|extent| extent.id == id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Extent> {
+        self.by_index.iter().flatten()
+    }
+
+    /// A number that is free, `None` at the limit of extents.
+    fn number(&mut self) -> Option<ExtentId> {
+        if self.resting.len() > NUMBERS_RESTING || self.by_index.len() == EXTENTS_MAX {
+            let index = self.resting.pop_front()?;
+            return Some(ExtentId::new(index, self.generations[index as usize]));
+        }
+        let index = self.by_index.len() as u32;
+        self.by_index.push(None);
+        self.generations.push(self.first_generation);
+        Some(ExtentId::new(index, self.first_generation))
+    }
+
+    /// A new extent wholly in use, `None` at the limit of extents.
+    pub(super) fn create(&mut self, bytes: u64, kind: Kind, domain: Domain) -> Option<ExtentId> {
+        let id = self.number()?;
+        self.put(id, bytes, kind, domain);
+        Some(id)
+    }
+
+    /// Takes over an extent of an earlier daemon; false when its number is taken.
+    pub(super) fn adopt(&mut self, id: ExtentId, bytes: u64, kind: Kind, domain: Domain) -> bool {
+        while self.by_index.len() <= id.index() {
+            self.resting.push_back(self.by_index.len() as u32);
+            self.by_index.push(None);
+            self.generations.push(self.first_generation);
+        }
+        if self.by_index[id.index()].is_some() {
+            return false;
+        }
+        self.resting.retain(|index| *index as usize != id.index());
+        self.put(id, bytes, kind, domain);
+        true
+    }
+
+    fn put(&mut self, id: ExtentId, bytes: u64, kind: Kind, domain: Domain) {
+        self.count += 1;
+        self.total_bytes += bytes;
+        self.by_index[id.index()] = Some(Extent {
+            id,
+            bytes,
+            kind,
+            domain,
+            published: false,
+            strict: false,
+            holes: BTreeMap::new(),
+            free_bytes: 0,
+            idle: None,
+        });
+    }
+
+    /// Forgets an extent whose holes were already taken out of the index of holes.
+    pub(super) fn remove(&mut self, id: ExtentId) {
+        self.wake(id);
+        let Some(extent) = self.by_index.get_mut(id.index()).and_then(Option::take) else { return };
+        self.count -= 1;
+        self.total_bytes -= extent.bytes;
+        self.generations[id.index()] = id.generation().wrapping_add(1);
+        self.resting.push_back(id.index() as u32);
+    }
+
+    /// Makes an exact extent idle.
+    pub(super) fn rest(&mut self, id: ExtentId) {
+        let key = self.next_idle;
+        let Some(extent) = self.get_mut(id) else { return };
+        if extent.idle.is_none() {
+            extent.idle = Some(key);
+            let bytes = extent.bytes;
+            self.idle.insert(key, id);
+            self.idle_bytes += bytes;
+            self.next_idle += 1;
+        }
+    }
+
+    /// Ends an exact extent's idleness.
+    pub(super) fn wake(&mut self, id: ExtentId) {
+        let Some(extent) = self.get_mut(id) else { return };
+        if let Some(key) = extent.idle.take() {
+            let bytes = extent.bytes;
+            self.idle.remove(&key);
+            self.idle_bytes -= bytes;
+        }
+    }
+
+    /// The exact extent that is idle the longest.
+    pub(super) fn longest_idle(&self) -> Option<ExtentId> {
+        self.idle.first_key_value().map(|(_, id)| *id)
+    }
+
+    /// Idle exact extents, the longest idle first.
+    pub(super) fn idle(&self) -> impl Iterator<Item = &Extent> {
+        self.idle.values().filter_map(|id| self.get(*id))
+    }
+}

@@ -1,0 +1,163 @@
+//! The holes of all arenas, found by size.
+//!
+//! Each arena knows its holes by offset, for coalescing; this index knows all of them by who may use
+//! them, warmth and size, for the best fit. Warm and cold holes never coalesce with each other: the
+//! pages of a warm one are there, those of a cold one must be reserved first. Cold holes begin and
+//! end at pages.
+
+use std::collections::BTreeSet;
+
+use plasmon_proto::message::{ExtentId, Range};
+
+use super::{Domain, Memory, PAGE_BYTES};
+
+/// A free part of an arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hole {
+    pub(super) bytes: u64,
+    pub(super) warm: bool,
+}
+
+/// All holes, ordered for the best fit.
+#[derive(Debug, Default)]
+pub(super) struct HoleIndex {
+    fits: BTreeSet<(Domain, bool, u64, ExtentId, u64)>,
+    /// Warm holes with at least one whole page, by the bytes of their whole pages.
+    warm: BTreeSet<(u64, ExtentId, u64)>,
+    warm_bytes: u64,
+    cold_bytes: u64,
+}
+
+/// The whole pages within a range, as offset and bytes.
+pub(super) fn whole_pages(offset: u64, bytes: u64) -> (u64, u64) {
+    let start = offset.next_multiple_of(PAGE_BYTES);
+    let end = (offset + bytes) / PAGE_BYTES * PAGE_BYTES;
+    (start, end.saturating_sub(start))
+}
+
+impl HoleIndex {
+    pub(super) fn warm_bytes(&self) -> u64 {
+        self.warm_bytes
+    }
+
+    pub(super) fn cold_bytes(&self) -> u64 {
+        self.cold_bytes
+    }
+
+    fn insert(&mut self, domain: Domain, range: Range, warm: bool) {
+        self.fits.insert((domain, warm, range.bytes, range.extent, range.offset));
+        if !warm {
+            self.cold_bytes += range.bytes;
+            return;
+        }
+        let (_, whole) = whole_pages(range.offset, range.bytes);
+        if whole > 0 {
+            self.warm.insert((whole, range.extent, range.offset));
+            self.warm_bytes += whole;
+        }
+    }
+
+    fn remove(&mut self, domain: Domain, range: Range, warm: bool) {
+        self.fits.remove(&(domain, warm, range.bytes, range.extent, range.offset));
+        if !warm {
+            self.cold_bytes -= range.bytes;
+            return;
+        }
+        let (_, whole) = whole_pages(range.offset, range.bytes);
+        if whole > 0 {
+            self.warm.remove(&(whole, range.extent, range.offset));
+            self.warm_bytes -= whole;
+        }
+    }
+
+    /// The smallest hole of the domain that holds `bytes`.
+    pub(super) fn best_fit(&self, domain: Domain, warm: bool, bytes: u64) -> Option<Range> {
+        let least = (domain, warm, bytes, ExtentId(0), 0);
+        let (found, temperature, bytes, extent, offset) = *self.fits.range(least..).next()?;
+        let fits = found == domain && temperature == warm;
+        fits.then_some(Range { extent, offset, bytes })
+    }
+
+    /// The warm hole with the most whole pages.
+    pub(super) fn warmest(&self) -> Option<(ExtentId, u64)> {
+        self.warm.last().map(|(_, extent, offset)| (*extent, *offset))
+    }
+}
+
+impl Memory {
+    /// Makes a range that was in use a hole, joined with its neighbours of the same warmth.
+    pub(super) fn open_hole(&mut self, range: Range, warm: bool) {
+        let Some(extent) = self.extents.get_mut(range.extent) else { return };
+        if range.bytes == 0 {
+            return;
+        }
+        extent.free_bytes += range.bytes;
+        let (mut offset, mut end) = (range.offset, range.offset + range.bytes);
+        let before = extent.holes.range(..offset).next_back().map(|(at, hole)| (*at, *hole));
+        if let Some((at, hole)) = before
+            && hole.warm == warm
+            && at + hole.bytes == offset
+        {
+            extent.holes.remove(&at);
+            let old = Range { extent: range.extent, offset: at, bytes: hole.bytes };
+            self.holes.remove(extent.domain, old, warm);
+            offset = at;
+        }
+        if let Some(hole) = extent.holes.get(&end).copied()
+            && hole.warm == warm
+        {
+            extent.holes.remove(&end);
+            let old = Range { extent: range.extent, offset: end, bytes: hole.bytes };
+            self.holes.remove(extent.domain, old, warm);
+            end += hole.bytes;
+        }
+        let whole = Range { extent: range.extent, offset, bytes: end - offset };
+        extent.holes.insert(offset, Hole { bytes: whole.bytes, warm });
+        self.holes.insert(extent.domain, whole, warm);
+    }
+
+    /// Takes a range out of the hole that contains it; `None` when no single hole does. Returns the
+    /// hole's warmth.
+    pub(super) fn take(&mut self, range: Range) -> Option<bool> {
+        let extent = self.extents.get_mut(range.extent)?;
+        let (at, hole) =
+            extent.holes.range(..=range.offset).next_back().map(|(at, hole)| (*at, *hole))?;
+        let (end, hole_end) = (range.offset.checked_add(range.bytes)?, at + hole.bytes);
+        if end > hole_end || range.bytes == 0 {
+            return None;
+        }
+        extent.free_bytes -= range.bytes;
+        extent.holes.remove(&at);
+        let old = Range { extent: range.extent, offset: at, bytes: hole.bytes };
+        self.holes.remove(extent.domain, old, hole.warm);
+        for (offset, end) in [(at, range.offset), (end, hole_end)] {
+            if offset < end {
+                let rest = Range { extent: range.extent, offset, bytes: end - offset };
+                extent.holes.insert(offset, Hole { bytes: rest.bytes, warm: hole.warm });
+                self.holes.insert(extent.domain, rest, hole.warm);
+            }
+        }
+        Some(hole.warm)
+    }
+
+    /// Gives the extent to another domain, and with it its holes.
+    pub(crate) fn set_domain(&mut self, id: ExtentId, domain: Domain) {
+        let Some(extent) = self.extents.get_mut(id) else { return };
+        for (offset, hole) in &extent.holes {
+            let range = Range { extent: id, offset: *offset, bytes: hole.bytes };
+            self.holes.remove(extent.domain, range, hole.warm);
+            self.holes.insert(domain, range, hole.warm);
+        }
+        extent.domain = domain;
+    }
+
+    /// Takes all holes of an extent out of the index, because the extent goes.
+    pub(super) fn close_holes(&mut self, id: ExtentId) {
+        let Some(extent) = self.extents.get_mut(id) else { return };
+        for (offset, hole) in std::mem::take(&mut extent.holes) {
+            let range = Range { extent: id, offset, bytes: hole.bytes };
+            self.holes.remove(extent.domain, range, hole.warm);
+        }
+        extent.free_bytes = 0;
+    }
+}

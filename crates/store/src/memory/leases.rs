@@ -1,0 +1,97 @@
+//! The ranges that one client carves its objects from.
+
+use std::collections::BTreeMap;
+
+use plasmon_proto::message::{ExtentId, Range};
+
+/// Pieces that the leases of one client may fall into. A client carves from the front, several
+/// threads at once, so pieces stay few unless somebody wants to burden the daemon.
+pub(crate) const LEASE_PIECES_MAX: usize = 1 << 16;
+
+/// Why nothing was carved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeaseError {
+    /// The range is not wholly leased to the client.
+    NotLeased,
+    /// The leases would fall into too many pieces.
+    TooManyPieces,
+}
+
+/// The leases of one client, keyed by their end: carving from the front changes only the value.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    starts: BTreeMap<(ExtentId, u64), u64>,
+    bytes: u64,
+}
+
+impl Leases {
+    /// Bytes in all leases.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds a range that overlaps no other.
+    pub(crate) fn add(&mut self, range: Range) {
+        if range.bytes > 0 {
+            self.bytes += range.bytes;
+            self.starts.insert((range.extent, range.offset + range.bytes), range.offset);
+        }
+    }
+
+    /// Takes a range out, which must lie wholly in one lease.
+    pub(crate) fn carve(&mut self, range: Range) -> Result<(), LeaseError> {
+        let end = range.offset.checked_add(range.bytes).ok_or(LeaseError::NotLeased)?;
+        let from = (range.extent, range.offset.saturating_add(1));
+        let pieces = self.starts.len();
+        let (key, start) = self.starts.range_mut(from..).next().ok_or(LeaseError::NotLeased)?;
+        let (extent, lease_end) = *key;
+        if extent != range.extent || *start > range.offset || lease_end < end || range.bytes == 0 {
+            return Err(LeaseError::NotLeased);
+        }
+        let lease_start = *start;
+        if lease_start < range.offset && lease_end > end && pieces >= LEASE_PIECES_MAX {
+            return Err(LeaseError::TooManyPieces);
+        }
+        *start = end;
+        if end == lease_end {
+            self.starts.remove(&(extent, lease_end));
+        }
+        if lease_start < range.offset {
+            self.starts.insert((extent, range.offset), lease_start);
+        }
+        self.bytes -= range.bytes;
+        Ok(())
+    }
+
+    /// Takes out what of a range is leased.
+    pub(crate) fn carve_within(&mut self, range: Range) -> Vec<Range> {
+        let end = range.offset.saturating_add(range.bytes);
+        let common = |lease: Range| {
+            let start = lease.offset.max(range.offset);
+            let end = (lease.offset + lease.bytes).min(end);
+            (lease.extent == range.extent && start < end).then(|| Range {
+                offset: start,
+                bytes: end - start,
+                ..lease
+            })
+        };
+        let found: Vec<Range> = self.ranges().filter_map(common).collect();
+        found.into_iter().filter(|piece| self.carve(*piece).is_ok()).collect()
+    }
+
+    /// All ranges.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range> {
+        self.starts.iter().map(|(&(extent, end), &start)| Range {
+            extent,
+            offset: start,
+            bytes: end - start,
+        })
+    }
+
+    /// Empties the leases.
+    pub(crate) fn take(&mut self) -> Vec<Range> {
+        let ranges = self.ranges().collect();
+        *self = Self::default();
+        ranges
+    }
+}

@@ -1,0 +1,182 @@
+//! The memory of a store: extents, the holes in them, and how much of it all may be in use.
+//!
+//! Two sums are kept. *Charged* bytes are what the capacity counts: leases, objects (whether sealed,
+//! hidden or being created) and memory that is being reserved. *Resident* bytes are the pages that
+//! the machine really gave. The difference is *warm* memory, whole free pages kept for the next
+//! writer, and slop, the free parts of pages that are partly in use. Warm memory is given back
+//! before charged and warm bytes together exceed the capacity; slop may take an eighth on top.
+//!
+//! ```text
+//!                 reserve                   lease, object
+//!     cold hole ----------> (being reserved) ------------> in use
+//!         ^                                                  | release
+//!         |        punch (level shared only)                 v
+//!         +--------------------------------------------- warm hole
+//! ```
+//!
+//! An *arena* is an extent that small objects are carved from; it has holes. An *exact* extent holds
+//! one object from its first byte; it is in use or idle as a whole. Who may be given memory of an
+//! extent is its [`Domain`].
+
+mod budget;
+mod extents;
+mod holes;
+mod leases;
+mod placing;
+mod recovering;
+#[cfg(test)]
+mod tests;
+
+use plasmon_proto::limits::{ARENA_EXTENT_BYTES, LARGE_OBJECT_BYTES, OBJECT_ALIGN};
+use plasmon_proto::message::Range;
+use plasmon_proto::object::{Level, Sizes};
+
+pub(crate) use extents::{Extent, Kind};
+pub(crate) use leases::{LeaseError, Leases};
+pub(crate) use placing::{Ask, Placed};
+
+use extents::Extents;
+use holes::HoleIndex;
+
+/// What memory is reserved and given back in.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
+/// The smallest arena.
+const ARENA_BYTES_MIN: u64 = 1 << 20;
+
+/// More than any machine has, and little enough that sums of a few capacities do not overflow.
+const CAPACITY_BYTES_MAX: u64 = 1 << 56;
+
+/// Idle exact extents that are kept at most: each costs the daemon descriptors.
+const IDLE_EXTENTS_MAX: usize = 64;
+
+/// Who may be given memory of an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Domain {
+    /// Anybody; whoever takes memory of it becomes its writer. Only at level shared.
+    Open,
+    /// The client of this session, its one writer.
+    Client(u32),
+    /// The daemon, for objects that it brings back from the spill tier.
+    Daemon,
+    /// Nobody: its writer left or may come back. It is dropped when it is empty.
+    Closed,
+}
+
+/// All memory of a store.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    limits: Limits,
+    extents: Extents,
+    holes: HoleIndex,
+    charged_bytes: u64,
+}
+
+/// What the memory is measured by; fixed for a store's life.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    level: Level,
+    /// The capacity rounded up to pages.
+    capacity_bytes: u64,
+    /// How far resident pages may exceed the capacity, because pages are partly used.
+    slop_bytes_max: u64,
+    warm_bytes_max: u64,
+    arena_bytes: u64,
+    /// From this many bytes on, an object gets an exact extent.
+    exact_bytes_min: u64,
+}
+
+/// `bytes` rounded up to pages; saturates instead of overflowing.
+pub(crate) fn pages(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX - (PAGE_BYTES - 1))
+}
+
+/// `bytes` rounded up to the alignment of objects; saturates.
+pub(crate) fn aligned(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(OBJECT_ALIGN).unwrap_or(u64::MAX - (OBJECT_ALIGN - 1))
+}
+
+impl Memory {
+    pub(crate) fn new(level: Level, capacity_bytes: u64, warm_bytes_max: u64, epoch: u64) -> Self {
+        let capacity_bytes = pages(capacity_bytes.clamp(1, CAPACITY_BYTES_MAX));
+        let arena_bytes = pages((capacity_bytes / 16).clamp(ARENA_BYTES_MIN, ARENA_EXTENT_BYTES));
+        let limits = Limits {
+            level,
+            capacity_bytes,
+            slop_bytes_max: pages((capacity_bytes / 8).max(ARENA_BYTES_MIN)),
+            warm_bytes_max,
+            arena_bytes,
+            exact_bytes_min: LARGE_OBJECT_BYTES.min(arena_bytes / 4).min(capacity_bytes / 4),
+        };
+        let extents = Extents::new(epoch);
+        Self { limits, extents, holes: HoleIndex::default(), charged_bytes: 0 }
+    }
+
+    /// The capacity rounded up to pages.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.limits.capacity_bytes
+    }
+
+    /// What may still be charged.
+    pub(crate) fn left_bytes(&self) -> u64 {
+        self.limits.capacity_bytes.saturating_sub(self.charged_bytes)
+    }
+
+    /// What is charged against the capacity.
+    pub(crate) fn charged_bytes(&self) -> u64 {
+        self.charged_bytes
+    }
+
+    /// Free bytes that the machine gave and nobody uses, in whole pages.
+    pub(crate) fn warm_bytes(&self) -> u64 {
+        self.holes.warm_bytes() + self.extents.idle_bytes()
+    }
+
+    /// Bytes of pages that the machine gave.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.extents.total_bytes() - self.holes.cold_bytes()
+    }
+
+    /// How many extents there are.
+    pub(crate) fn extents_count(&self) -> usize {
+        self.extents.count()
+    }
+
+    /// The extent, if it exists.
+    pub(crate) fn extent(&self, range: &Range) -> Option<&Extent> {
+        self.extents.get(range.extent)
+    }
+
+    /// All extents.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Extent> {
+        self.extents.iter()
+    }
+
+    /// Whether an object of this footprint gets an extent of its own.
+    pub(crate) fn is_exact(&self, footprint: u64) -> bool {
+        footprint >= self.limits.exact_bytes_min
+    }
+
+    /// What an object in this place is charged. In an exact extent, attributes are bookkeeping
+    /// outside the capacity, so that an object of exactly the capacity fits whatever its name.
+    pub(crate) fn charge(&self, range: &Range, sizes: &Sizes) -> u64 {
+        match self.extents.get(range.extent) {
+            Some(extent) if extent.kind == Kind::Exact => exact_charge(sizes),
+            _ => range.bytes,
+        }
+    }
+
+    /// Notes the first publication in the extent; true the first time.
+    pub(crate) fn publish_first(&mut self, range: &Range) -> bool {
+        self.extents.get_mut(range.extent).is_some_and(|extent| {
+            let first = !extent.published;
+            extent.published = true;
+            first
+        })
+    }
+}
+
+/// What an object in an exact extent is charged.
+pub(crate) fn exact_charge(sizes: &Sizes) -> u64 {
+    pages(sizes.data.saturating_add(sizes.metadata).max(1))
+}

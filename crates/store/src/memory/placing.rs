@@ -1,0 +1,221 @@
+//! Finding a place for a request, and taking it back.
+
+use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::object::Level;
+
+use super::budget::Need;
+use super::{Domain, Kind, Memory, pages};
+use crate::effect::Effect;
+
+/// What is reserved at least at a time for small objects that the store places one by one.
+const CHUNK_BYTES: u64 = 256 << 10;
+
+/// A range that was found and is charged from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    /// The range.
+    pub(crate) range: Range,
+    /// The size of its extent.
+    pub(crate) extent_bytes: u64,
+    /// What was charged for it.
+    pub(crate) charge: u64,
+    /// What must be reserved before the range can be used, `None` when its pages are there.
+    pub(crate) reservation: Option<Reservation>,
+}
+
+/// How cold memory is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    /// Whether more than needed is reserved, for the next small objects.
+    pub(crate) chunk: bool,
+    /// Whether warm memory may be given back for it.
+    pub(crate) give_back: bool,
+}
+
+/// Pages that the machine must give first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reservation {
+    /// The pages, which begin with the placed range.
+    pub(crate) range: Range,
+    /// Whether the extent must be made first.
+    pub(crate) new_extent: bool,
+}
+
+impl Memory {
+    /// Finds a range whose pages are there: in an arena of the domain, or in an open one.
+    pub(crate) fn place_warm(&mut self, domain: Domain, bytes: u64) -> Option<Placed> {
+        if !self.fits(Need { charge: bytes, fresh_bytes: 0 }) {
+            return None;
+        }
+        let found = [Some(domain), self.open_to(domain)];
+        let hole =
+            found.into_iter().flatten().find_map(|it| self.holes.best_fit(it, true, bytes))?;
+        Some(self.settle_place(Range { bytes, ..hole }, domain, None))
+    }
+
+    /// Finds a range whose pages must be reserved first: in an arena of the domain, in an open one,
+    /// or in a new one. With `chunk`, more than asked is reserved at a time. With `give_back`, warm
+    /// memory elsewhere is given back where that makes room.
+    pub(crate) fn place_cold(
+        &mut self,
+        domain: Domain,
+        bytes: u64,
+        ask: Ask,
+        out: &mut Vec<Effect>,
+    ) -> Option<Placed> {
+        let least = pages(bytes);
+        let fresh_bytes = if ask.chunk { least.max(CHUNK_BYTES) } else { least };
+        if !self.make_room(Need { charge: bytes, fresh_bytes }, ask.give_back, out) {
+            return None;
+        }
+        for found in [Some(domain), self.open_to(domain)].into_iter().flatten() {
+            if let Some(hole) = self.holes.best_fit(found, false, fresh_bytes) {
+                let cold = Range { bytes: fresh_bytes, ..hole };
+                let reservation = Reservation { range: cold, new_extent: false };
+                let range = Range { bytes, ..hole };
+                return Some(self.settle_place(range, domain, Some(reservation)));
+            }
+        }
+        self.place_in_new_arena(domain, bytes, fresh_bytes)
+    }
+
+    fn place_in_new_arena(&mut self, domain: Domain, bytes: u64, fresh: u64) -> Option<Placed> {
+        let extent_bytes = self.limits.arena_bytes.max(fresh);
+        let id = self.extents.create(extent_bytes, Kind::Arena, domain)?;
+        self.open_hole(Range { extent: id, offset: 0, bytes: extent_bytes }, false);
+        let cold = Range { extent: id, offset: 0, bytes: fresh };
+        let reservation = Reservation { range: cold, new_extent: true };
+        Some(self.settle_place(Range { bytes, ..cold }, domain, Some(reservation)))
+    }
+
+    fn settle_place(
+        &mut self,
+        range: Range,
+        domain: Domain,
+        reservation: Option<Reservation>,
+    ) -> Placed {
+        let extent = self.extents.get(range.extent).expect("a hole lies in an extent");
+        let extent_bytes = extent.bytes;
+        if extent.domain != domain {
+            self.set_domain(range.extent, domain);
+        }
+        self.take(reservation.map_or(range, |cold| cold.range)).expect("the hole was just found");
+        self.charged_bytes += range.bytes;
+        Placed { range, extent_bytes, charge: range.bytes, reservation }
+    }
+
+    /// Finds an exact extent: an idle one up to an eighth larger than needed, or a new one.
+    pub(crate) fn place_exact(
+        &mut self,
+        domain: Domain,
+        footprint: u64,
+        charge: u64,
+        strict: bool,
+        out: &mut Vec<Effect>,
+    ) -> Option<Placed> {
+        let bytes = pages(footprint);
+        if !self.fits(Need { charge, fresh_bytes: 0 }) {
+            return None;
+        }
+        let idle = self.idle_extent(domain, bytes).filter(|_| !strict);
+        let (id, extent_bytes) = match idle {
+            Some(found) => {
+                self.extents.wake(found.0);
+                self.set_domain(found.0, domain);
+                found
+            }
+            None if self.make_room(Need { charge, fresh_bytes: bytes }, true, out) => {
+                (self.extents.create(bytes, Kind::Exact, domain)?, bytes)
+            }
+            None => return None,
+        };
+        if let Some(extent) = self.extents.get_mut(id) {
+            extent.strict = strict;
+        }
+        self.charged_bytes += charge;
+        let whole = Range { extent: id, offset: 0, bytes };
+        let reservation = idle.is_none().then_some(Reservation { range: whole, new_extent: true });
+        let range = Range { bytes: footprint, ..whole };
+        Some(Placed { range, extent_bytes, charge, reservation })
+    }
+
+    fn idle_extent(&self, domain: Domain, bytes: u64) -> Option<(ExtentId, u64)> {
+        let shared = self.limits.level == Level::Shared;
+        self.extents
+            .idle()
+            .filter(|extent| extent.bytes >= bytes && extent.bytes - bytes <= bytes / 8)
+            .filter(|extent| shared || extent.domain == domain)
+            .min_by_key(|extent| extent.bytes)
+            .map(|extent| (extent.id, extent.bytes))
+    }
+
+    /// The domain whose memory this one may take as well.
+    pub(super) fn open_to(&self, domain: Domain) -> Option<Domain> {
+        (self.limits.level == Level::Shared && domain != Domain::Open).then_some(Domain::Open)
+    }
+
+    /// The reservation of a place succeeded: what was reserved beyond the place is a warm hole now.
+    pub(crate) fn reserved(&mut self, placed: &Placed) {
+        let Some(reservation) = placed.reservation else { return };
+        let is_arena =
+            self.extents.get(placed.range.extent).is_some_and(|extent| extent.kind == Kind::Arena);
+        let rest = reservation.range.bytes.saturating_sub(placed.range.bytes);
+        if is_arena && rest > 0 {
+            let offset = placed.range.offset + placed.range.bytes;
+            self.open_hole(Range { offset, bytes: rest, ..placed.range }, true);
+        }
+    }
+
+    /// The reservation of a place failed: its pages are as cold as before.
+    pub(crate) fn not_reserved(&mut self, placed: &Placed, out: &mut Vec<Effect>) {
+        let Some(reservation) = placed.reservation else { return };
+        self.charged_bytes -= placed.charge;
+        let exact =
+            self.extents.get(placed.range.extent).is_some_and(|extent| extent.kind == Kind::Exact);
+        if !exact {
+            self.open_hole(reservation.range, false);
+        }
+        let empty = self.extents.get(placed.range.extent).is_some_and(|extent| extent.is_empty());
+        if exact || (reservation.new_extent && empty) {
+            self.drop_extent(placed.range.extent, out);
+        }
+    }
+
+    /// Frees a range that was charged. Its pages stay warm, within the limit.
+    pub(crate) fn release(&mut self, range: Range, charge: u64, out: &mut Vec<Effect>) {
+        let Some(extent) = self.extents.get(range.extent) else { return };
+        let (kind, domain, strict) = (extent.kind, extent.domain, extent.strict);
+        self.charged_bytes -= charge;
+        match kind {
+            Kind::Exact if strict || domain == Domain::Closed => {
+                self.drop_extent(range.extent, out);
+            }
+            Kind::Exact => self.extents.rest(range.extent),
+            Kind::Arena => {
+                self.open_hole(range, true);
+                let empty = self.extents.get(range.extent).is_some_and(|extent| extent.is_empty());
+                if empty && (strict || domain == Domain::Closed) {
+                    self.drop_extent(range.extent, out);
+                }
+            }
+        }
+        self.trim(out);
+    }
+
+    /// Its writer left, or must not write it any more.
+    pub(crate) fn orphan(&mut self, id: ExtentId, out: &mut Vec<Effect>) {
+        let shared = self.limits.level == Level::Shared;
+        self.set_domain(id, if shared { Domain::Open } else { Domain::Closed });
+        let empty = self.extents.get(id).is_some_and(|extent| extent.is_empty());
+        if empty && !shared {
+            self.drop_extent(id, out);
+        }
+    }
+
+    /// Forgets an extent in which nothing is in use.
+    pub(super) fn drop_extent(&mut self, id: ExtentId, out: &mut Vec<Effect>) {
+        self.close_holes(id);
+        self.extents.remove(id);
+        out.push(Effect::Drop(id));
+    }
+}

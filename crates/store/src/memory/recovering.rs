@@ -1,0 +1,130 @@
+//! Taking over extents of an earlier daemon.
+//!
+//! Which of their free pages are there is not known any more. Where it is allowed they are given back,
+//! so that they are cold for certain; elsewhere they count as cold and are reserved again before use.
+
+use plasmon_proto::limits::OBJECT_ALIGN;
+use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::object::{Level, Sizes};
+
+use super::extents::Kind;
+use super::holes::whole_pages;
+use super::{Domain, Extent, Memory, exact_charge, pages};
+use crate::effect::Effect;
+use crate::event::RecoveredExtent;
+
+impl Memory {
+    /// Takes over an extent; nothing in it can be given out yet. False when it cannot be one.
+    pub(crate) fn adopt(&mut self, found: &RecoveredExtent) -> bool {
+        let sound = found.bytes > 0 && found.bytes == pages(found.bytes);
+        let adopted =
+            sound && self.extents.adopt(found.extent, found.bytes, Kind::Arena, Domain::Closed);
+        if adopted && let Some(extent) = self.extents.get_mut(found.extent) {
+            extent.strict = found.strict;
+        }
+        adopted
+    }
+
+    /// Whether an object can be at this place of an extent that was taken over.
+    pub(crate) fn could_hold(&self, range: &Range, sizes: &Sizes) -> bool {
+        let end = range.offset.checked_add(range.bytes);
+        let inside = |extent: &Extent| end.is_some_and(|end| end <= extent.bytes);
+        range.offset.is_multiple_of(OBJECT_ALIGN)
+            && sizes.footprint() == Some(range.bytes)
+            && self.extents.get(range.extent).is_some_and(inside)
+    }
+
+    /// Charges an object that was taken over; the only one of its extent may make it an exact one.
+    pub(crate) fn adopt_object(&mut self, range: &Range, sizes: &Sizes) {
+        let charge = match self.extents.get_mut(range.extent) {
+            Some(extent) if range.offset == 0 && pages(range.bytes) == extent.bytes => {
+                extent.kind = Kind::Exact;
+                exact_charge(sizes)
+            }
+            _ => range.bytes,
+        };
+        self.charged_bytes = self.charged_bytes.saturating_add(charge);
+        self.publish_first(range);
+    }
+
+    /// Whether the extent holds one object and nothing else.
+    pub(crate) fn is_exact_extent(&self, id: ExtentId) -> bool {
+        self.extents.get(id).is_some_and(|extent| extent.kind == Kind::Exact)
+    }
+
+    /// Whether nobody is given memory of the extent.
+    pub(crate) fn is_closed(&self, id: ExtentId) -> bool {
+        self.extents.get(id).is_some_and(|extent| extent.domain == Domain::Closed)
+    }
+
+    /// Charges a part of an extent whose writer may come back.
+    pub(crate) fn adopt_in_doubt(&mut self, range: &Range) {
+        self.charged_bytes = self.charged_bytes.saturating_add(range.bytes);
+    }
+
+    /// Frees a part of an extent that is charged, without knowing whether its pages are there.
+    pub(crate) fn release_in_doubt(&mut self, range: Range, out: &mut Vec<Effect>) {
+        self.charged_bytes = self.charged_bytes.saturating_sub(range.bytes);
+        self.open_in_doubt(range, out);
+    }
+
+    /// Makes a part of an extent a hole, without knowing whether its pages are there.
+    pub(crate) fn open_in_doubt(&mut self, range: Range, out: &mut Vec<Effect>) {
+        let (start, whole) = whole_pages(range.offset, range.bytes);
+        if whole == 0 {
+            return self.open_hole(range, true);
+        }
+        let (end, range_end) = (start + whole, range.offset + range.bytes);
+        let cold = Range { offset: start, bytes: whole, ..range };
+        if self.limits.level == Level::Shared {
+            out.push(Effect::Punch(cold));
+        }
+        self.open_hole(cold, false);
+        // The rest shares its pages with something that is there.
+        self.open_hole(Range { bytes: start - range.offset, ..range }, true);
+        self.open_hole(Range { offset: end, bytes: range_end - end, ..range }, true);
+    }
+
+    /// What of an extent is free is known now: it can be given out, or it is dropped.
+    pub(crate) fn open_extent(&mut self, id: ExtentId, out: &mut Vec<Effect>) {
+        let Some(extent) = self.extents.get(id) else { return };
+        if extent.is_empty() {
+            return self.drop_extent(id, out);
+        }
+        let open = self.limits.level == Level::Shared && !extent.strict;
+        self.set_domain(id, if open { Domain::Open } else { Domain::Closed });
+    }
+
+    /// Takes a range that a client says was leased to it, if it is a free one that it may have.
+    pub(crate) fn lease_again(&mut self, domain: Domain, range: Range) -> bool {
+        let allowed = self.extents.get(range.extent).is_some_and(|extent| {
+            extent.domain == domain || self.open_to(domain) == Some(extent.domain)
+        });
+        let aligned =
+            range.offset.is_multiple_of(OBJECT_ALIGN) && range.bytes.is_multiple_of(OBJECT_ALIGN);
+        if !allowed || !aligned || range.bytes > self.left_bytes() {
+            return false;
+        }
+        match self.take(range) {
+            Some(true) => {
+                self.charged_bytes += range.bytes;
+                self.set_domain(range.extent, domain);
+                true
+            }
+            // Its pages were given back meanwhile.
+            Some(false) => {
+                self.open_hole(range, false);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// The extent's one object will be protected by the kernel: nothing else is given out of it.
+    pub(crate) fn set_strict(&mut self, id: ExtentId) {
+        if let Some(extent) = self.extents.get_mut(id) {
+            extent.strict = true;
+        }
+        self.set_domain(id, Domain::Closed);
+    }
+}

@@ -1,0 +1,211 @@
+//! Objects in memory: publishing, hiding and freeing them, and telling everybody.
+
+use plasmon_proto::message::{ExtentId, Notice, Range};
+use plasmon_proto::object::{Level, Sizes, Traits};
+use plasmon_proto::{Attributes, Name, ObjectId, ObjectState, Policy};
+
+use crate::effect::Effect;
+use crate::ports::{Directory, Entry};
+use crate::rare::Rare;
+use crate::records::{CACHE, HIDDEN, RARE};
+use crate::store::Store;
+
+/// An object that is complete and about to be seen.
+#[derive(Debug)]
+pub(crate) struct Birth {
+    pub(crate) id: ObjectId,
+    pub(crate) serial: u64,
+    pub(crate) range: Range,
+    pub(crate) sizes: Sizes,
+    pub(crate) traits: Traits,
+    pub(crate) created_ms: u64,
+    /// The session of its creator.
+    pub(crate) owner: u32,
+    pub(crate) rare: Rare,
+}
+
+/// One end or beginning that others are told of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct News<'a> {
+    pub(crate) id: ObjectId,
+    pub(crate) state: ObjectState,
+    pub(crate) sizes: Sizes,
+    pub(crate) name: Option<&'a Name>,
+}
+
+impl<D: Directory> Store<D> {
+    /// Makes an object visible. Its memory is charged already, its members are checked.
+    pub(crate) fn publish(&mut self, birth: Birth) {
+        let Birth { id, serial, range, sizes, traits, created_ms, owner, rare } = birth;
+        let mut flags = if traits.policy == Policy::Cache { CACHE } else { 0 };
+        if rare != Rare::default() {
+            flags |= RARE;
+        }
+        let record = self.records.allocate(owner, flags);
+        let entry = Entry { serial, id, range, sizes, traits, created_ms, record };
+        let records = &mut self.records;
+        let slot = self.directory.insert(&entry, &mut |moved, slot| {
+            records.get_mut(moved).slot = slot;
+        });
+        self.records.get_mut(record).slot = slot;
+        self.totals.visible += 1;
+        if self.memory.publish_first(&range) && self.config.level == Level::Leased {
+            self.out.push(Effect::Protect(range.extent));
+        }
+        if flags & RARE != 0 {
+            if let Some(expires_ms) = rare.expires_ms {
+                self.expiries.insert((expires_ms, id, serial));
+            }
+            self.rare.insert(record, Box::new(rare));
+        }
+        if self.rare_of(record).is_none_or(|it| it.holders == 0) {
+            self.records.touch(record);
+        }
+    }
+
+    /// A new object was published: its members are held, and the world is told.
+    pub(crate) fn celebrate(&mut self, id: ObjectId, sizes: Sizes, attributes: &Attributes) {
+        self.totals.sealed += 1;
+        self.hold_members(&attributes.members);
+        let name = attributes.name.as_ref();
+        self.tell(News { id, state: ObjectState::Sealed, sizes, name });
+    }
+
+    /// Tells subscribers and waiters about an object's new state.
+    pub(crate) fn tell(&mut self, news: News<'_>) {
+        if self.clients.has_subscribers() {
+            let notice = Notice {
+                id: news.id,
+                state: news.state,
+                data_bytes: news.sizes.data,
+                metadata_bytes: news.sizes.metadata,
+            };
+            for (client, filter) in self.clients.subscribers() {
+                if crate::subscriptions::matches(filter, news.name) {
+                    self.out.push(Effect::Notify(client, notice));
+                }
+            }
+        }
+        self.tell_waiters(&news.id, news.state);
+    }
+
+    /// Tells waiters about an object's new state.
+    pub(crate) fn tell_waiters(&mut self, id: &ObjectId, state: ObjectState) {
+        if !self.waits.is_empty() {
+            for waiter in self.waits.note(id, state) {
+                self.answer_waiter(waiter);
+            }
+        }
+    }
+
+    pub(crate) fn rare_of(&self, record: u32) -> Option<&Rare> {
+        if !self.records.get(record).is(RARE) {
+            return None;
+        }
+        self.rare.get(&record).map(|rare| &**rare)
+    }
+
+    /// The rarer properties, made if there were none.
+    pub(crate) fn rare_mut(&mut self, record: u32) -> &mut Rare {
+        self.records.get_mut(record).flags |= RARE;
+        self.rare.entry(record).or_default()
+    }
+
+    /// The visible object of this id, as its entry.
+    pub(crate) fn find(&self, id: &ObjectId) -> Option<Entry> {
+        self.directory.find(id).map(|(_, entry)| entry)
+    }
+
+    /// The entry of a record.
+    pub(crate) fn entry(&self, record: u32) -> Entry {
+        self.directory.entry(self.records.get(record).slot)
+    }
+
+    /// How many composites hold the object.
+    pub(crate) fn holders(&self, record: u32) -> u32 {
+        self.rare_of(record).map_or(0, |rare| rare.holders)
+    }
+
+    /// Takes objects out of sight.
+    pub(crate) fn hide(&mut self, entries: &[Entry]) {
+        let slots: Vec<_> =
+            entries.iter().map(|entry| self.records.get(entry.record).slot).collect();
+        self.directory.hide(&slots);
+        for entry in entries {
+            self.records.get_mut(entry.record).flags |= HIDDEN;
+        }
+        self.totals.visible -= entries.len() as u64;
+    }
+
+    /// Makes a hidden object visible again, as one that is in use.
+    pub(crate) fn show(&mut self, entry: &Entry) {
+        let record = self.records.get_mut(entry.record);
+        record.flags &= !HIDDEN;
+        self.directory.show(record.slot);
+        self.totals.visible += 1;
+        if self.holders(entry.record) == 0 {
+            self.records.touch(entry.record);
+        }
+    }
+
+    /// All pins on these incarnations, those of the ledgers and those that the store counts.
+    pub(crate) fn pins_of(&self, serials: &[u64]) -> Vec<u32> {
+        let mut pins = self.directory.pins(serials);
+        if !self.pins.is_empty() {
+            for (count, serial) in pins.iter_mut().zip(serials) {
+                *count = count.saturating_add(self.pins.get(serial).copied().unwrap_or(0));
+            }
+        }
+        pins
+    }
+
+    /// The hidden objects that nobody pins, and the others.
+    pub(crate) fn part_by_pins(&self, entries: Vec<Entry>) -> (Vec<Entry>, Vec<Entry>) {
+        let serials: Vec<u64> = entries.iter().map(|entry| entry.serial).collect();
+        let pins = self.pins_of(&serials);
+        let (free, pinned): (Vec<_>, Vec<_>) =
+            entries.into_iter().zip(pins).partition(|(_, pins)| *pins == 0);
+        let bare = |parted: Vec<(Entry, u32)>| parted.into_iter().map(|(it, _)| it).collect();
+        (bare(free), bare(pinned))
+    }
+
+    /// Forgets a hidden object that nobody pins and frees its memory. Returns its rarer properties.
+    pub(crate) fn free(&mut self, entry: &Entry) -> Rare {
+        let record = *self.records.get(entry.record);
+        let charge = self.memory.charge(&entry.range, &entry.sizes);
+        self.directory.remove(record.slot);
+        self.memory.release(entry.range, charge, &mut self.out);
+        self.clients.disown(record.owner, charge);
+        self.records.release(entry.record);
+        if record.flags & RARE == 0 {
+            return Rare::default();
+        }
+        let rare = self.rare.remove(&entry.record).map_or_else(Rare::default, |rare| *rare);
+        if let Some(expires_ms) = rare.expires_ms {
+            self.expiries.remove(&(expires_ms, entry.id, entry.serial));
+        }
+        rare
+    }
+
+    /// Frees an object that ended, and lets its members go.
+    pub(crate) fn free_ended(&mut self, entry: &Entry) {
+        let rare = self.free(entry);
+        self.unheld.extend(rare.attributes.members);
+    }
+
+    /// Tells everybody that a hidden object ended.
+    pub(crate) fn mourn(&mut self, entry: &Entry, state: ObjectState) {
+        match state {
+            ObjectState::Evicted => self.totals.evicted += 1,
+            _ => self.totals.deleted += 1,
+        }
+        self.obituaries.add(entry.id, state);
+        let name = self.rare_of(entry.record).and_then(|rare| rare.attributes.name.clone());
+        self.tell(News { id: entry.id, state, sizes: entry.sizes, name: name.as_ref() });
+    }
+
+    /// The extent has no writer for a restarted daemon to wait for.
+    pub(crate) fn no_writer(&mut self, extent: ExtentId) {
+        self.out.push(Effect::Writer(extent, None));
+    }
+}

@@ -1,0 +1,141 @@
+//! Puts: objects that a client wrote into memory leased to it. This is the hot path of the daemon.
+
+use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::{Attributes, Code, ObjectId};
+
+use crate::creating::Stage;
+use crate::event::ClientNo;
+use crate::memory::LeaseError;
+use crate::objects::Birth;
+use crate::ports::Directory;
+use crate::rare::Rare;
+use crate::store::Store;
+
+/// A put as its client wrote it into the ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Put {
+    pub(crate) id: ObjectId,
+    pub(crate) extent: ExtentId,
+    pub(crate) offset: u64,
+    pub(crate) sizes: Sizes,
+    pub(crate) traits: Traits,
+}
+
+/// What a put completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Announced {
+    /// Nothing: it is the first that is heard of the object.
+    No,
+    /// An announcement.
+    Bare,
+    /// An object whose memory was taken out of the leases of this session already, because the
+    /// client named it when it came back after a restart of the daemon.
+    WithMemory(u32),
+}
+
+impl<D: Directory> Store<D> {
+    pub(crate) fn put(
+        &mut self,
+        client: ClientNo,
+        put: Put,
+        attributes: Option<Attributes>,
+    ) -> Result<(), Code> {
+        let bytes = put.sizes.footprint().ok_or(Code::BadRequest)?;
+        let range = Range { extent: put.extent, offset: put.offset, bytes };
+        if let Some(entry) = self.find(&put.id) {
+            // The same record twice: the daemon died between applying it and saying so.
+            if entry.range == range && entry.sizes == put.sizes {
+                return Ok(());
+            }
+            self.return_lease(client, range)?;
+            return Err(Code::Exists);
+        }
+        let announced = match self.announced_by(client, &put.id, range) {
+            Ok(announced) => announced,
+            Err(code) => {
+                self.return_lease(client, range)?;
+                return Err(code);
+            }
+        };
+        let owner = match announced {
+            Announced::WithMemory(session) => session,
+            _ => self.carve(client, range)?,
+        };
+        let checked = attributes.filter(|it| it.check().is_ok()).ok_or(Code::BadRequest);
+        let checked = checked.and_then(|it| self.check_members(&it.members).map(|()| it));
+        if announced != Announced::No {
+            self.end_creating(&put.id);
+        }
+        match checked {
+            Ok(attributes) => self.publish_put(put, range, owner, attributes),
+            Err(code) => {
+                self.clients.disown(owner, bytes);
+                self.memory.release(range, bytes, &mut self.out);
+                return Err(code);
+            }
+        }
+        Ok(())
+    }
+
+    fn publish_put(&mut self, put: Put, range: Range, owner: u32, attributes: Attributes) {
+        let serial = self.serial();
+        let expires_ms = attributes.ttl_ms.map(|ttl_ms| self.now_ms.saturating_add(ttl_ms));
+        let told = (!attributes.is_empty()).then(|| attributes.clone());
+        let rare = Rare { attributes, expires_ms, ..Rare::default() };
+        self.publish(Birth {
+            id: put.id,
+            serial,
+            range,
+            sizes: put.sizes,
+            traits: put.traits,
+            created_ms: self.now_ms,
+            owner,
+            rare,
+        });
+        self.celebrate(put.id, put.sizes, told.as_ref().unwrap_or(&Attributes::default()));
+    }
+
+    /// What the client said of this id before, or why it cannot put it.
+    fn announced_by(
+        &self,
+        client: ClientNo,
+        id: &ObjectId,
+        range: Range,
+    ) -> Result<Announced, Code> {
+        if !self.creatings.is_empty()
+            && let Some(creating) = self.creatings.get(id)
+        {
+            return match creating.stage {
+                _ if creating.client != client => Err(Code::Exists),
+                Stage::Announced => Ok(Announced::Bare),
+                Stage::Writing(known) if known == range => {
+                    Ok(Announced::WithMemory(creating.owner))
+                }
+                _ => Err(Code::Exists),
+            };
+        }
+        if self.tier.get(id).is_some() { Err(Code::Exists) } else { Ok(Announced::No) }
+    }
+
+    /// Takes an object's memory out of the client's leases. Returns the client's session.
+    fn carve(&mut self, client: ClientNo, range: Range) -> Result<u32, Code> {
+        let found = self.clients.get_mut(client).ok_or(Code::BadRequest)?;
+        match found.leases.carve(range) {
+            Ok(()) => Ok(found.session),
+            Err(LeaseError::NotLeased) => Err(Code::BadRequest),
+            Err(LeaseError::TooManyPieces) => {
+                self.expel(client, "its leases fell into too many pieces");
+                Err(Code::LimitReached)
+            }
+        }
+    }
+
+    /// Frees memory that was leased to the client.
+    pub(crate) fn return_lease(&mut self, client: ClientNo, range: Range) -> Result<(), Code> {
+        let owner = self.carve(client, range)?;
+        self.clients.disown(owner, range.bytes);
+        self.memory.release(range, range.bytes, &mut self.out);
+        Ok(())
+    }
+}

@@ -1,0 +1,225 @@
+//! Questions that are answered at once: states, descriptions, listings.
+
+use plasmon_proto::limits::{LIST_PAGE_MAX, REQUEST_IDS_MAX};
+use plasmon_proto::message::{Failure, Filter, Reply};
+use plasmon_proto::object::{Level, ObjectInfo};
+use plasmon_proto::{Code, ObjectId, ObjectState};
+
+use crate::creating::Creating;
+use crate::deletes::too_many_ids;
+use crate::ports::{Directory, Entry};
+use crate::records::LISTED;
+use crate::spill::Spilled;
+use crate::store::Store;
+use crate::subscriptions::matches;
+
+/// Objects that one page looks at, so that a filter that nothing passes does not stop the daemon for
+/// long; such a page may be empty without being the last.
+const SCAN_MAX: usize = 16_384;
+
+/// A cursor's stage stands in its top bits: objects in memory, under construction, spilled.
+const STAGE_SHIFT: u32 = 62;
+const CREATING: u64 = 1 << STAGE_SHIFT;
+const SPILLED: u64 = 2 << STAGE_SHIFT;
+
+impl<D: Directory> Store<D> {
+    /// Where an object is in its life.
+    pub(crate) fn state(&self, id: &ObjectId) -> ObjectState {
+        if self.find(id).is_some() {
+            return ObjectState::Sealed;
+        }
+        if self.creatings.get(id).is_some() {
+            return ObjectState::Creating;
+        }
+        if let Some(spilled) = self.tier.get(id) {
+            return spilled.state();
+        }
+        self.obituaries.state(id).unwrap_or(ObjectState::Absent)
+    }
+
+    pub(crate) fn states(&self, ids: &[ObjectId]) -> Result<Reply, Failure> {
+        if ids.len() > REQUEST_IDS_MAX {
+            return Err(too_many_ids(ids.len()));
+        }
+        Ok(Reply::States(ids.iter().map(|id| self.state(id)).collect()))
+    }
+
+    pub(crate) fn touch(&mut self, ids: &[ObjectId]) -> Result<Reply, Failure> {
+        if ids.len() > REQUEST_IDS_MAX {
+            return Err(too_many_ids(ids.len()));
+        }
+        for id in ids {
+            if let Some(entry) = self.find(id)
+                && self.records.get(entry.record).is(LISTED)
+            {
+                self.records.touch(entry.record);
+            }
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn stat(&self, id: &ObjectId) -> Option<ObjectInfo> {
+        if let Some(entry) = self.find(id) {
+            let pins = self.pins_of(&[entry.serial]);
+            return Some(self.info(&entry, pins.first().copied().unwrap_or(0)));
+        }
+        if let Some(creating) = self.creatings.get(id) {
+            return Some(self.creating_info(id, creating));
+        }
+        if let Some(spilled) = self.tier.get(id) {
+            return Some(self.spilled_info(id, spilled));
+        }
+        let state = self.obituaries.state(id)?;
+        Some(ObjectInfo { state, ..self.blank_info(id) })
+    }
+
+    pub(crate) fn list(&self, filter: &Filter, cursor: u64, limit: u32) -> Result<Reply, Failure> {
+        let limit = (limit as usize).clamp(1, LIST_PAGE_MAX);
+        let mut page = Page { filter, limit, infos: Vec::new(), scanned: 0 };
+        let mut cursor = cursor;
+        loop {
+            let next = match cursor & !(CREATING - 1) {
+                0 => self.list_memory(&mut page, cursor).or(Some(CREATING)),
+                CREATING => self.list_creating(&mut page, cursor - CREATING).or(Some(SPILLED)),
+                SPILLED => self.list_spilled(&mut page, cursor - SPILLED),
+                _ => return Err(Failure::of(Code::BadRequest).with_detail("not a cursor")),
+            };
+            match next {
+                Some(next) if !page.is_full() => cursor = next,
+                next => return Ok(Reply::Page(page.infos, next)),
+            }
+        }
+    }
+
+    /// Lists objects in memory from a cursor; returns where to go on, `None` at the end.
+    fn list_memory(&self, page: &mut Page<'_>, mut cursor: u64) -> Option<u64> {
+        let mut entries = Vec::new();
+        let mut next = None;
+        while let Some((entry, behind)) = self.directory.next(cursor) {
+            if page.scanned >= SCAN_MAX || page.infos.len() + entries.len() >= page.limit {
+                next = Some(cursor);
+                break;
+            }
+            page.scanned += 1;
+            cursor = behind;
+            let name = self.rare_of(entry.record).and_then(|rare| rare.attributes.name.as_ref());
+            if matches(page.filter, name) {
+                entries.push(entry);
+            }
+        }
+        let serials: Vec<u64> = entries.iter().map(|entry| entry.serial).collect();
+        let pins = self.pins_of(&serials);
+        page.infos.extend(entries.iter().zip(pins).map(|(entry, pins)| self.info(entry, pins)));
+        next
+    }
+
+    fn list_creating(&self, page: &mut Page<'_>, serial: u64) -> Option<u64> {
+        for (id, creating) in self.creatings.from(serial) {
+            if page.is_full() {
+                return Some(CREATING | creating.serial);
+            }
+            page.add(None, || self.creating_info(id, creating));
+        }
+        None
+    }
+
+    fn list_spilled(&self, page: &mut Page<'_>, serial: u64) -> Option<u64> {
+        for (id, spilled) in self.tier.from(serial) {
+            if page.is_full() {
+                return Some(SPILLED | spilled.serial);
+            }
+            let name = spilled.rare.attributes.name.as_ref();
+            page.add(name, || self.spilled_info(id, spilled));
+        }
+        None
+    }
+
+    fn info(&self, entry: &Entry, pins: u32) -> ObjectInfo {
+        let record = self.records.get(entry.record);
+        let rare = self.rare_of(entry.record);
+        let strict = self.memory.extent(&entry.range).is_some_and(|extent| extent.strict);
+        ObjectInfo {
+            state: ObjectState::Sealed,
+            sizes: entry.sizes,
+            traits: entry.traits,
+            name: rare.and_then(|it| it.attributes.name.clone()),
+            created_ms: entry.created_ms,
+            construct_ms: rare.map_or(0, |it| it.construct_ms),
+            expires_ms: rare.and_then(|it| it.expires_ms),
+            creator_pid: self.pid_of(record.owner),
+            pins,
+            holders: rare.map_or(0, |it| it.holders),
+            level: if strict { Level::Strict } else { self.config.level },
+            ..self.blank_info(&entry.id)
+        }
+    }
+
+    fn creating_info(&self, id: &ObjectId, creating: &Creating) -> ObjectInfo {
+        ObjectInfo {
+            state: ObjectState::Creating,
+            sizes: creating.sizes,
+            traits: creating.traits,
+            created_ms: creating.since_ms,
+            creator_pid: self.pid_of(creating.owner),
+            level: if creating.strict { Level::Strict } else { self.config.level },
+            ..self.blank_info(id)
+        }
+    }
+
+    fn spilled_info(&self, id: &ObjectId, spilled: &Spilled) -> ObjectInfo {
+        ObjectInfo {
+            state: spilled.state(),
+            sizes: spilled.sizes,
+            traits: spilled.traits,
+            name: spilled.rare.attributes.name.clone(),
+            created_ms: spilled.created_ms,
+            construct_ms: spilled.rare.construct_ms,
+            expires_ms: spilled.rare.expires_ms,
+            creator_pid: self.pid_of(spilled.owner),
+            holders: spilled.rare.holders,
+            ..self.blank_info(id)
+        }
+    }
+
+    fn blank_info(&self, id: &ObjectId) -> ObjectInfo {
+        ObjectInfo {
+            id: *id,
+            state: ObjectState::Absent,
+            sizes: plasmon_proto::object::Sizes::default(),
+            traits: plasmon_proto::object::Traits::default(),
+            name: None,
+            created_ms: 0,
+            construct_ms: 0,
+            expires_ms: None,
+            creator_pid: 0,
+            pins: 0,
+            holders: 0,
+            level: self.config.level,
+        }
+    }
+
+    fn pid_of(&self, session: u32) -> u32 {
+        self.clients.of_session(session).map_or(0, |(_, client)| client.peer.pid)
+    }
+}
+
+/// A page of a listing while it fills.
+struct Page<'a> {
+    filter: &'a Filter,
+    limit: usize,
+    infos: Vec<ObjectInfo>,
+    scanned: usize,
+}
+
+impl Page<'_> {
+    fn is_full(&self) -> bool {
+        self.infos.len() >= self.limit || self.scanned >= SCAN_MAX
+    }
+
+    fn add(&mut self, name: Option<&plasmon_proto::Name>, info: impl FnOnce() -> ObjectInfo) {
+        self.scanned += 1;
+        if matches(self.filter, name) {
+            self.infos.push(info());
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! What a restarted daemon does with what its predecessor left, and what clients say who come back.
+//!
+//! The index, the ledgers and the extents outlive a daemon. The store learns every object that was
+//! sealed, deletes again what was being deleted, and finds the gaps between. A gap may be leased to a
+//! writer that is still at work. Such an extent is *quarantined*: its gaps stay in doubt until the
+//! daemon knows that the writer is gone, or until its client is there again. Then all gaps count as
+//! leased to that client, because records that it submitted while there was no daemon may be about
+//! any of them, until it says what it really holds.
+
+use std::collections::BTreeMap;
+
+use plasmon_proto::message::{self, ExtentId, Range};
+use plasmon_proto::{ObjectId, ObjectState};
+
+use crate::clients::NOBODY;
+use crate::creating::{Stage, Wanted};
+use crate::effect::Effect;
+use crate::event::{ClientNo, Recovered, RecoveredExtent};
+use crate::memory::Domain;
+use crate::ports::{Directory, Entry};
+use crate::rare::Rare;
+use crate::records::{CACHE, HIDDEN, RARE, RECOVERED};
+use crate::spill::Spilled;
+use crate::store::Store;
+
+/// Record numbers beyond the number of objects that are still believed.
+const RECORDS_SPARE: u32 = 1 << 20;
+
+impl<D: Directory> Store<D> {
+    /// Takes over extents and objects of an earlier daemon, once, before the first event. The
+    /// directory holds the objects already. Returns how many objects could not be kept because their
+    /// entries contradict each other; they are corrupt.
+    pub fn recover(
+        &mut self,
+        now_ms: u64,
+        extents: &[RecoveredExtent],
+        mut objects: Vec<Recovered>,
+        effects: &mut Vec<Effect>,
+    ) -> usize {
+        std::mem::swap(&mut self.out, effects);
+        self.now_ms = now_ms;
+        let extents: Vec<_> =
+            extents.iter().filter(|extent| self.memory.adopt(extent)).copied().collect();
+        let newest = objects.iter().map(|object| object.serial).max().unwrap_or(0);
+        self.next_serial = self.next_serial.max(newest.saturating_add(1));
+        objects.sort_by_key(|object| object.serial);
+        let (present, spilled): (Vec<_>, Vec<_>) =
+            objects.into_iter().partition(|object| object.range.is_some());
+        let (present, broken) = self.part_sound(present);
+        let ranges = present.iter().filter_map(|object| object.range);
+        let gaps = gaps(&extents, ranges);
+        for object in &broken {
+            self.discard(object);
+        }
+        let composites = self.adopt_objects(present);
+        self.adopt_spilled(spilled);
+        for members in composites {
+            self.hold_members(&members);
+        }
+        self.adopt_gaps(&extents, gaps);
+        std::mem::swap(&mut self.out, effects);
+        broken.len()
+    }
+
+    /// Parts objects that can be where they say from those that cannot.
+    fn part_sound(&self, objects: Vec<Recovered>) -> (Vec<Recovered>, Vec<Recovered>) {
+        let mut taken: BTreeMap<(ExtentId, u64), u64> = BTreeMap::new();
+        objects.into_iter().partition(|object| {
+            let Some(range) = object.range else { return false };
+            if !self.memory.could_hold(&range, &object.sizes) {
+                return false;
+            }
+            let end = range.offset + range.bytes;
+            let before = taken.range(..(range.extent, end)).next_back();
+            let overlaps =
+                before.is_some_and(|(at, before)| at.0 == range.extent && *before > range.offset);
+            if !overlaps {
+                taken.insert((range.extent, range.offset), end);
+            }
+            !overlaps
+        })
+    }
+
+    fn discard(&mut self, object: &Recovered) {
+        if !object.hidden {
+            self.directory.hide(&[object.slot]);
+            self.obituaries.add(object.id, ObjectState::Corrupt);
+        }
+        self.directory.remove(object.slot);
+    }
+
+    /// Gives every object in memory its record. Returns the members of the composites.
+    fn adopt_objects(&mut self, objects: Vec<Recovered>) -> Vec<Vec<ObjectId>> {
+        let limit = RECORDS_SPARE.saturating_add(objects.len() as u32).saturating_mul(2);
+        let mut homeless = Vec::new();
+        let mut adopted = Vec::new();
+        for object in objects {
+            let flags = RECOVERED | if object.hidden { HIDDEN } else { 0 };
+            if self.records.claim(object.record, limit, flags) {
+                self.records.get_mut(object.record).slot = object.slot;
+                adopted.push((object.record, object));
+            } else {
+                homeless.push(object);
+            }
+        }
+        self.records.relink_free();
+        // All of them leave before the first comes back: growing names entries by their records.
+        for object in &homeless {
+            if !object.hidden {
+                self.directory.hide(&[object.slot]);
+            }
+            self.directory.remove(object.slot);
+        }
+        for object in homeless {
+            adopted.push((self.rehouse(&object), object));
+        }
+        adopted.sort_by_key(|(_, object)| object.serial);
+        let mut composites = Vec::new();
+        for (record, object) in adopted {
+            self.adopt_object(record, &object);
+            if !object.attributes.members.is_empty() {
+                composites.push(object.attributes.members);
+            }
+        }
+        composites
+    }
+
+    /// Inserts an entry anew whose record number cannot be kept.
+    fn rehouse(&mut self, object: &Recovered) -> u32 {
+        let Recovered { id, serial, sizes, traits, created_ms, hidden, .. } = *object;
+        let range = object.range.expect("objects in memory have a range");
+        let record = self.records.allocate(NOBODY, RECOVERED);
+        let entry = Entry { serial, id, range, sizes, traits, created_ms, record };
+        let records = &mut self.records;
+        let slot = self.directory.insert(&entry, &mut |moved, slot| {
+            records.get_mut(moved).slot = slot;
+        });
+        if hidden {
+            self.directory.hide(&[slot]);
+            self.records.get_mut(record).flags |= HIDDEN;
+        }
+        self.records.get_mut(record).slot = slot;
+        record
+    }
+
+    fn adopt_object(&mut self, record: u32, object: &Recovered) {
+        let Some(range) = object.range else { return };
+        self.memory.adopt_object(&range, &object.sizes);
+        if object.traits.policy == plasmon_proto::Policy::Cache {
+            self.records.get_mut(record).flags |= CACHE;
+        }
+        if !object.attributes.is_empty() {
+            let rare = recovered_rare(object);
+            if let Some(expires_ms) = rare.expires_ms.filter(|_| !object.hidden) {
+                self.expiries.insert((expires_ms, object.id, object.serial));
+            }
+            self.records.get_mut(record).flags |= RARE;
+            self.rare.insert(record, Box::new(rare));
+        }
+        if object.hidden {
+            self.lingering.adopt(object.serial, record, self.now_ms);
+        } else {
+            self.totals.visible += 1;
+            self.records.touch(record);
+        }
+    }
+
+    /// Objects of the spill tier. One that is also in memory was on its way there or back.
+    fn adopt_spilled(&mut self, objects: Vec<Recovered>) {
+        // The newest incarnation counts; they come in the order of their serials.
+        for object in objects.into_iter().rev() {
+            if self.find(&object.id).is_some() || self.tier.get(&object.id).is_some() {
+                self.out.push(Effect::Unspill(object.id, object.serial));
+                continue;
+            }
+            let rare = recovered_rare(&object);
+            if let Some(expires_ms) = rare.expires_ms {
+                self.expiries.insert((expires_ms, object.id, object.serial));
+            }
+            let members = rare.attributes.members.clone();
+            let spilled = Spilled {
+                serial: object.serial,
+                sizes: object.sizes,
+                traits: object.traits,
+                rare,
+                created_ms: object.created_ms,
+                owner: NOBODY,
+                corrupt: false,
+                restoring: false,
+            };
+            self.tier.insert(object.id, spilled);
+            self.hold_members(&members);
+        }
+    }
+
+    fn adopt_gaps(&mut self, extents: &[RecoveredExtent], gaps: Vec<Range>) {
+        let quarantined = |id: ExtentId| extents.iter().any(|it| it.extent == id && it.quarantined);
+        for gap in gaps {
+            if self.memory.is_exact_extent(gap.extent) {
+                continue;
+            }
+            if quarantined(gap.extent) {
+                self.memory.adopt_in_doubt(&gap);
+                self.in_doubt.entry(gap.extent).or_default().push(gap);
+            } else {
+                self.memory.open_in_doubt(gap, &mut self.out);
+            }
+        }
+        for extent in extents {
+            if !extent.quarantined {
+                self.memory.open_extent(extent.extent, &mut self.out);
+            }
+        }
+    }
+
+    /// The writer of a quarantined extent is dead.
+    pub fn writer_gone(&mut self, extent: ExtentId, effects: &mut Vec<Effect>) {
+        std::mem::swap(&mut self.out, effects);
+        for gap in self.in_doubt.remove(&extent).unwrap_or_default() {
+            self.memory.release_in_doubt(gap, &mut self.out);
+        }
+        if self.memory.is_closed(extent) {
+            self.no_writer(extent);
+            self.memory.open_extent(extent, &mut self.out);
+        }
+        std::mem::swap(&mut self.out, effects);
+    }
+
+    /// The writer of a quarantined extent is this client, which is connected (again). Everything free
+    /// in the extent counts as leased to it, until it resumes and says what it really holds, or goes.
+    pub fn writer_back(&mut self, extent: ExtentId, client: ClientNo) {
+        let Some(found) = self.clients.get_mut(client) else { return };
+        let Some(gaps) = self.in_doubt.remove(&extent) else { return };
+        self.memory.set_domain(extent, Domain::Client(found.session));
+        found.leases_unsure = true;
+        for gap in gaps {
+            found.leases.add(gap);
+            found.owned_bytes = found.owned_bytes.saturating_add(gap.bytes);
+        }
+    }
+
+    /// Whether the client is the extent's writer.
+    pub(crate) fn is_writer(&self, client: ClientNo, range: &Range) -> bool {
+        let own = self.clients.get(client).map(|found| Domain::Client(found.session));
+        own.is_some() && self.memory.extent(range).map(|extent| extent.domain) == own
+    }
+
+    /// A client says what it held before its connection broke. What does not fit is dropped: its
+    /// puts and seals there will be refused.
+    pub(crate) fn resume(
+        &mut self,
+        client: ClientNo,
+        leases: &[Range],
+        creating: Vec<message::Creating>,
+    ) {
+        let Some(found) = self.clients.get_mut(client) else { return };
+        let session = found.session;
+        for object in creating {
+            self.resume_creating(client, session, object);
+        }
+        let Some(found) = self.clients.get_mut(client) else { return };
+        let unsure = std::mem::take(&mut found.leases_unsure);
+        let mut rest = std::mem::take(&mut found.leases);
+        let mut kept = Vec::new();
+        for lease in leases {
+            let held = rest.carve_within(*lease);
+            if held.is_empty() && self.memory.lease_again(Domain::Client(session), *lease) {
+                self.clients.own(session, lease.bytes);
+                kept.push(*lease);
+            }
+            kept.extend(held);
+        }
+        for range in rest.take() {
+            self.clients.disown(session, range.bytes);
+            if unsure {
+                self.memory.release_in_doubt(range, &mut self.out);
+            } else {
+                self.memory.release(range, range.bytes, &mut self.out);
+            }
+        }
+        for range in kept {
+            self.out.push(Effect::Writer(range.extent, Some(client)));
+            if let Some(found) = self.clients.get_mut(client) {
+                found.leases.add(range);
+            }
+        }
+    }
+
+    fn resume_creating(&mut self, client: ClientNo, session: u32, object: message::Creating) {
+        let message::Creating { id, sizes, traits, range, strict } = object;
+        let fits = sizes.footprint() == Some(range.bytes);
+        if !fits || !self.is_free(&id) {
+            return;
+        }
+        let Some(found) = self.clients.get_mut(client) else { return };
+        let leased = found.leases.carve(range).is_ok();
+        let taken = leased || self.memory.lease_again(Domain::Client(session), range);
+        if !taken {
+            return;
+        }
+        if leased {
+            self.clients.disown(session, range.bytes);
+        }
+        if strict {
+            self.memory.set_strict(range.extent);
+        }
+        let wanted = Wanted { id, sizes, traits, strict };
+        if self.begin(client, &wanted, Stage::Writing(range), range.bytes).is_err() {
+            self.memory.release(range, range.bytes, &mut self.out);
+            return;
+        }
+        self.out.push(Effect::Writer(range.extent, Some(client)));
+    }
+}
+
+fn recovered_rare(object: &Recovered) -> Rare {
+    let expires_ms =
+        object.attributes.ttl_ms.map(|ttl_ms| object.created_ms.saturating_add(ttl_ms));
+    Rare { attributes: object.attributes.clone(), expires_ms, ..Rare::default() }
+}
+
+/// What of the extents is in none of the ranges, which do not overlap.
+fn gaps(extents: &[RecoveredExtent], ranges: impl Iterator<Item = Range>) -> Vec<Range> {
+    let mut by_extent: BTreeMap<ExtentId, Vec<Range>> = BTreeMap::new();
+    for range in ranges {
+        by_extent.entry(range.extent).or_default().push(range);
+    }
+    let mut gaps = Vec::new();
+    for extent in extents {
+        let mut ranges = by_extent.remove(&extent.extent).unwrap_or_default();
+        ranges.sort_by_key(|range| range.offset);
+        let mut at = 0;
+        let end = Range { extent: extent.extent, offset: extent.bytes, bytes: 0 };
+        for range in ranges.into_iter().chain([end]) {
+            if range.offset > at {
+                gaps.push(Range { extent: extent.extent, offset: at, bytes: range.offset - at });
+            }
+            at = range.offset + range.bytes;
+        }
+    }
+    gaps
+}

@@ -1,0 +1,330 @@
+//! The spill tier: objects with policy keep that gave their memory up and come back when somebody
+//! wants to read them.
+//!
+//! ```text
+//!     sealed --(Spill)--> being written --(Spilled)--> hidden, unpinned --> spilled
+//!        ^                     | refused, or pinned meanwhile                  |
+//!        +---------------------+                                               |
+//!        +------------------(Restored)-- being read <--(Restore)-- placed <----+
+//! ```
+//!
+//! While it is written an object stays visible and readable; the store pins it. What comes back is a
+//! new incarnation: a serial names bytes at one place.
+
+use std::collections::BTreeMap;
+
+use plasmon_proto::message::Range;
+use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::{ObjectId, ObjectState};
+
+use crate::effect::{Effect, SpillOrder};
+use crate::event::Ticket;
+use crate::jobs::{Exact, Job, Purpose};
+use crate::leasing::Size;
+use crate::memory::{Placed, exact_charge};
+use crate::objects::{Birth, News};
+use crate::ports::{Directory, Entry};
+use crate::rare::Rare;
+use crate::records::{HIDDEN, List, SPILLING};
+use crate::store::Store;
+
+/// Candidates that are looked for in the ledgers at a time.
+const BATCH: usize = 64;
+
+/// One object in the tier.
+#[derive(Clone, Debug)]
+pub(crate) struct Spilled {
+    pub(crate) serial: u64,
+    pub(crate) sizes: Sizes,
+    pub(crate) traits: Traits,
+    pub(crate) rare: Rare,
+    pub(crate) created_ms: u64,
+    /// The session of its creator.
+    pub(crate) owner: u32,
+    /// It could not be read back.
+    pub(crate) corrupt: bool,
+    /// It is on its way back.
+    pub(crate) restoring: bool,
+}
+
+impl Spilled {
+    pub(crate) fn state(&self) -> ObjectState {
+        if self.corrupt { ObjectState::Corrupt } else { ObjectState::Spilled }
+    }
+}
+
+/// An object that the daemon is writing to the tier.
+#[derive(Clone, Copy, Debug)]
+struct Writing {
+    record: u32,
+    id: ObjectId,
+    serial: u64,
+    bytes: u64,
+    charge: u64,
+}
+
+/// A place that the daemon is reading an object into.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    id: ObjectId,
+    serial: u64,
+    range: Range,
+    charge: u64,
+}
+
+/// All objects in the tier.
+#[derive(Debug, Default)]
+pub(crate) struct SpillTier {
+    by_id: BTreeMap<ObjectId, Spilled>,
+    by_serial: BTreeMap<u64, ObjectId>,
+    bytes: u64,
+    writing: BTreeMap<Ticket, Writing>,
+    reading: BTreeMap<Ticket, Reading>,
+}
+
+impl SpillTier {
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Bytes of all objects in the tier.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn get(&self, id: &ObjectId) -> Option<&Spilled> {
+        if self.by_id.is_empty() { None } else { self.by_id.get(id) }
+    }
+
+    pub(crate) fn get_mut(&mut self, id: &ObjectId) -> Option<&mut Spilled> {
+        self.by_id.get_mut(id)
+    }
+
+    pub(crate) fn insert(&mut self, id: ObjectId, spilled: Spilled) {
+        self.bytes = self.bytes.saturating_add(stored_bytes(&spilled.sizes));
+        self.by_serial.insert(spilled.serial, id);
+        self.by_id.insert(id, spilled);
+    }
+
+    fn remove(&mut self, id: &ObjectId) -> Option<Spilled> {
+        let spilled = self.by_id.remove(id)?;
+        self.by_serial.remove(&spilled.serial);
+        self.bytes = self.bytes.saturating_sub(stored_bytes(&spilled.sizes));
+        Some(spilled)
+    }
+
+    /// Those from a serial on, in the order of their serials.
+    pub(crate) fn from(&self, serial: u64) -> impl Iterator<Item = (&ObjectId, &Spilled)> {
+        self.by_serial.range(serial..).filter_map(|(_, id)| Some((id, self.by_id.get(id)?)))
+    }
+
+    /// Bytes in the tier once everything is written.
+    fn bytes_coming(&self) -> u64 {
+        self.writing.values().fold(self.bytes, |sum, it| sum.saturating_add(it.bytes))
+    }
+
+    /// What will be free once everything is written.
+    fn charge_coming(&self) -> u64 {
+        self.writing.values().map(|writing| writing.charge).sum()
+    }
+
+    /// Places that are being read into, with their charges.
+    #[cfg(test)]
+    pub(crate) fn reading(&self) -> impl Iterator<Item = (Range, u64)> {
+        self.reading.values().map(|reading| (reading.range, reading.charge))
+    }
+}
+
+fn stored_bytes(sizes: &Sizes) -> u64 {
+    sizes.total().unwrap_or(u64::MAX)
+}
+
+impl<D: Directory> Store<D> {
+    /// Has objects written to the tier, the least recently used first, until `shortage` bytes of
+    /// memory will come free. False when none is and none will be.
+    pub(crate) fn spill_for(&mut self, shortage: u64) -> bool {
+        let Some(bytes_max) = self.config.spill_bytes_max else { return false };
+        let mut left = self.records.count(List::Keep);
+        while self.tier.charge_coming() < shortage && left > 0 {
+            let batch: Vec<Entry> = self
+                .records
+                .oldest(List::Keep)
+                .take(left.min(BATCH))
+                .map(|record| self.entry(record))
+                .collect();
+            left -= batch.len();
+            let serials: Vec<u64> = batch.iter().map(|entry| entry.serial).collect();
+            let pins = self.pins_of(&serials);
+            for (entry, pins) in batch.iter().zip(pins) {
+                let fits = self.tier.bytes_coming().saturating_add(stored_bytes(&entry.sizes));
+                let busy = self.records.get(entry.record).is(SPILLING);
+                if self.tier.charge_coming() >= shortage {
+                    break;
+                }
+                if pins > 0 || busy || fits > bytes_max {
+                    self.records.touch(entry.record);
+                } else {
+                    self.start_spill(entry);
+                }
+            }
+        }
+        !self.tier.writing.is_empty()
+    }
+
+    fn start_spill(&mut self, entry: &Entry) {
+        let ticket = self.ticket();
+        let Entry { id, serial, range, sizes, traits, created_ms, record } = *entry;
+        self.records.unlist(record);
+        self.records.get_mut(record).flags |= SPILLING;
+        let charge = self.memory.charge(&range, &sizes);
+        let bytes = stored_bytes(&sizes);
+        self.tier.writing.insert(ticket, Writing { record, id, serial, bytes, charge });
+        let attributes =
+            self.rare_of(record).map(|rare| rare.attributes.clone()).unwrap_or_default();
+        let order = SpillOrder { id, serial, range, sizes, traits, attributes, created_ms };
+        self.out.push(Effect::Spill(ticket, order));
+    }
+
+    pub(crate) fn spilled(&mut self, ticket: Ticket, done: bool) {
+        let Some(Writing { record, id, serial, .. }) = self.tier.writing.remove(&ticket) else {
+            return;
+        };
+        // The record is still this object's: what is being written is never freed.
+        self.records.get_mut(record).flags &= !SPILLING;
+        let deleted = self.records.get(record).is(HIDDEN);
+        let stays = !deleted && !(done && self.give_memory_up(record));
+        if done && (deleted || stays) {
+            self.out.push(Effect::Unspill(id, serial));
+        }
+        if deleted {
+            self.collect_lingering();
+        } else if stays && self.holders(record) == 0 {
+            self.records.touch(record);
+        }
+        if !done {
+            self.jobs.spill_failed();
+        }
+        self.feed_starving();
+    }
+
+    /// An object was written: it gives its memory up unless somebody uses it.
+    fn give_memory_up(&mut self, record: u32) -> bool {
+        if self.holders(record) > 0 {
+            return false;
+        }
+        let entry = self.entry(record);
+        self.hide(&[entry]);
+        let (free, pinned) = self.part_by_pins(vec![entry]);
+        for entry in &pinned {
+            self.show(entry);
+        }
+        if free.is_empty() {
+            return false;
+        }
+        let owner = self.records.get(record).owner;
+        let rare = self.free(&entry);
+        if let Some(expires_ms) = rare.expires_ms {
+            self.expiries.insert((expires_ms, entry.id, entry.serial));
+        }
+        let Entry { id, serial, sizes, traits, created_ms, .. } = entry;
+        let name = rare.attributes.name.clone();
+        let spilled = Spilled {
+            serial,
+            sizes,
+            traits,
+            rare,
+            created_ms,
+            owner,
+            corrupt: false,
+            restoring: false,
+        };
+        self.tier.insert(id, spilled);
+        self.totals.spilled += 1;
+        self.tell(News { id, state: ObjectState::Spilled, sizes, name: name.as_ref() });
+        true
+    }
+
+    /// Brings an object back, unless it is on its way already.
+    pub(crate) fn start_restore(&mut self, id: &ObjectId) {
+        let Some(spilled) = self.tier.get_mut(id) else { return };
+        if spilled.corrupt || spilled.restoring {
+            return;
+        }
+        spilled.restoring = true;
+        let (serial, sizes) = (spilled.serial, spilled.sizes);
+        let purpose = Purpose::Restore { id: *id, serial };
+        let Some(footprint) = sizes.footprint() else { return self.restore_failed(id, serial) };
+        let exact = self.memory.is_exact(footprint);
+        let exact = exact.then(|| Exact { charge: exact_charge(&sizes), strict: false });
+        self.start(Job::new(purpose, Size::exactly(footprint), exact));
+    }
+
+    /// Memory was found for an object that comes back.
+    pub(crate) fn restore_into(&mut self, id: ObjectId, serial: u64, placed: &Placed) {
+        let ticket = self.ticket();
+        let Placed { range, charge, .. } = *placed;
+        self.tier.reading.insert(ticket, Reading { id, serial, range, charge });
+        self.out.push(Effect::Restore(ticket, id, serial, range));
+    }
+
+    /// There is no memory for an object that should come back.
+    pub(crate) fn restore_failed(&mut self, id: &ObjectId, serial: u64) {
+        let Some(spilled) = self.tier.get_mut(id).filter(|it| it.serial == serial) else { return };
+        spilled.restoring = false;
+        for waiter in self.waits.give_up(id) {
+            self.answer_waiter(waiter);
+        }
+    }
+
+    pub(crate) fn restored(&mut self, ticket: Ticket, done: bool) {
+        let Some(Reading { id, serial, range, charge }) = self.tier.reading.remove(&ticket) else {
+            return;
+        };
+        let wanted = self.tier.get(&id).is_some_and(|spilled| spilled.serial == serial);
+        if !(wanted && done) {
+            self.memory.release(range, charge, &mut self.out);
+        }
+        if !wanted {
+            self.out.push(Effect::Unspill(id, serial));
+        } else if done {
+            self.bring_back(id, range, charge);
+        } else if let Some(spilled) = self.tier.get_mut(&id) {
+            (spilled.corrupt, spilled.restoring) = (true, false);
+            self.tell_waiters(&id, ObjectState::Corrupt);
+        }
+        self.feed_starving();
+    }
+
+    fn bring_back(&mut self, id: ObjectId, range: Range, charge: u64) {
+        let Some(spilled) = self.tier.remove(&id) else { return };
+        if let Some(expires_ms) = spilled.rare.expires_ms {
+            self.expiries.remove(&(expires_ms, id, spilled.serial));
+        }
+        let serial = self.serial();
+        let Spilled { sizes, traits, rare, created_ms, owner, .. } = spilled;
+        self.clients.own(owner, charge);
+        self.publish(Birth { id, serial, range, sizes, traits, created_ms, owner, rare });
+        self.totals.restored += 1;
+        self.out.push(Effect::Unspill(id, spilled.serial));
+        self.tell_waiters(&id, ObjectState::Sealed);
+    }
+
+    /// A spilled object ends.
+    pub(crate) fn drop_spilled(&mut self, id: &ObjectId, state: ObjectState) {
+        let Some(spilled) = self.tier.remove(id) else { return };
+        if let Some(expires_ms) = spilled.rare.expires_ms {
+            self.expiries.remove(&(expires_ms, *id, spilled.serial));
+        }
+        // While it is being read, the tier keeps it until that is answered.
+        let busy = self.tier.reading.values().any(|it| it.serial == spilled.serial);
+        if !busy {
+            self.out.push(Effect::Unspill(*id, spilled.serial));
+        }
+        self.totals.deleted += 1;
+        self.obituaries.add(*id, state);
+        let attributes = spilled.rare.attributes;
+        let name = attributes.name.as_ref();
+        self.tell(News { id: *id, state, sizes: spilled.sizes, name });
+        self.unheld.extend(attributes.members);
+    }
+}

@@ -1,0 +1,161 @@
+//! Requests that wait for objects.
+//!
+//! A waiter knows for each of its ids whether that is *decided*; when enough are, the store answers
+//! it and forgets it. Two kinds of requests wait: `Wait`, which is decided by an object that can be
+//! read or has ended, and `Get`, which waits only for spilled objects to come back.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use plasmon_proto::{ObjectId, ObjectState};
+
+use crate::event::ClientNo;
+
+/// Names a waiter.
+pub(crate) type WaiterNo = u64;
+
+/// Which request waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// A `Wait`; `beyond_end` goes on when an object ended.
+    Wait {
+        /// As in the request.
+        beyond_end: bool,
+    },
+    /// A `Get`.
+    Get,
+}
+
+impl Question {
+    /// Whether an object in this state needs no more waiting for.
+    pub(crate) fn is_decided_by(self, state: ObjectState) -> bool {
+        match (self, state) {
+            (_, ObjectState::Sealed | ObjectState::Corrupt) => true,
+            (_, ObjectState::Spilled) => false,
+            (Self::Get, _) => true,
+            (Self::Wait { .. }, ObjectState::Absent | ObjectState::Creating) => false,
+            (Self::Wait { beyond_end }, _) => !beyond_end,
+        }
+    }
+}
+
+/// One waiting request.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) client: ClientNo,
+    pub(crate) request: u64,
+    pub(crate) question: Question,
+    pub(crate) ids: Vec<ObjectId>,
+    pub(crate) decided: Vec<bool>,
+    /// How many ids must be decided.
+    pub(crate) count: usize,
+    pub(crate) deadline_ms: Option<u64>,
+}
+
+impl Waiter {
+    /// Whether it can be answered.
+    pub(crate) fn is_done(&self) -> bool {
+        self.decided.iter().filter(|decided| **decided).count() >= self.count
+    }
+}
+
+/// All waiting requests. The hash map is never iterated.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    by_no: BTreeMap<WaiterNo, Waiting>,
+    by_id: HashMap<ObjectId, Vec<(WaiterNo, u32)>>,
+    deadlines: BTreeSet<(u64, WaiterNo)>,
+    next: WaiterNo,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    waiter: Waiter,
+    /// How many decisions are missing.
+    missing: usize,
+}
+
+impl Waits {
+    pub(crate) fn len(&self) -> usize {
+        self.by_no.len()
+    }
+
+    /// Whether nobody waits for anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_no.is_empty()
+    }
+
+    /// Adds a waiter that is not done.
+    pub(crate) fn add(&mut self, waiter: Waiter) -> WaiterNo {
+        let no = self.next;
+        self.next += 1;
+        for (index, id) in waiter.ids.iter().enumerate() {
+            self.by_id.entry(*id).or_default().push((no, index as u32));
+        }
+        if let Some(deadline_ms) = waiter.deadline_ms {
+            self.deadlines.insert((deadline_ms, no));
+        }
+        let decided = waiter.decided.iter().filter(|decided| **decided).count();
+        let missing = waiter.count.saturating_sub(decided);
+        self.by_no.insert(no, Waiting { waiter, missing });
+        no
+    }
+
+    pub(crate) fn remove(&mut self, no: WaiterNo) -> Option<Waiter> {
+        let Waiting { waiter, .. } = self.by_no.remove(&no)?;
+        if let Some(deadline_ms) = waiter.deadline_ms {
+            self.deadlines.remove(&(deadline_ms, no));
+        }
+        for id in &waiter.ids {
+            if let Some(waiting) = self.by_id.get_mut(id) {
+                waiting.retain(|(other, _)| *other != no);
+                if waiting.is_empty() {
+                    self.by_id.remove(id);
+                }
+            }
+        }
+        Some(waiter)
+    }
+
+    /// An object entered a state. Returns the waiters that are done now.
+    pub(crate) fn note(&mut self, id: &ObjectId, state: ObjectState) -> Vec<WaiterNo> {
+        self.decide(id, |question| question.is_decided_by(state))
+    }
+
+    /// An object will not come back for lack of memory: nobody waits for it any more.
+    pub(crate) fn give_up(&mut self, id: &ObjectId) -> Vec<WaiterNo> {
+        self.decide(id, |_| true)
+    }
+
+    fn decide(&mut self, id: &ObjectId, is_decided: impl Fn(Question) -> bool) -> Vec<WaiterNo> {
+        let mut done = Vec::new();
+        let Some(waiting) = self.by_id.get(id) else { return done };
+        for (no, index) in waiting {
+            let Some(found) = self.by_no.get_mut(no) else { continue };
+            let now = is_decided(found.waiter.question);
+            let decided = &mut found.waiter.decided[*index as usize];
+            match (*decided, now) {
+                // An id may stand in a request twice, so a waiter can be done already.
+                (false, true) if found.missing > 0 => {
+                    found.missing -= 1;
+                    if found.missing == 0 {
+                        done.push(*no);
+                    }
+                }
+                (true, false) => found.missing += 1,
+                _ => {}
+            }
+            *decided = now;
+        }
+        done
+    }
+
+    /// When the next wait times out.
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        self.deadlines.first().map(|(deadline_ms, _)| *deadline_ms)
+    }
+
+    /// A waiter whose time has passed.
+    pub(crate) fn overdue(&self, now_ms: u64) -> Option<WaiterNo> {
+        self.deadlines.first().filter(|(at, _)| *at <= now_ms).map(|(_, no)| *no)
+    }
+}
