@@ -1,6 +1,7 @@
 """The benchmarks of the whole project: one harness, one suite per part, rivals kept apart.
 
-``python -m bench <suite>`` runs ``bench/suites/<suite>.py`` and writes ``bench/results/<suite>.json``.
+``python -m bench <suite>`` runs ``bench/suites/<suite>.py`` and writes
+``bench/results/<suite>.json``.
 
 * :mod:`bench.case` says what is measured, :mod:`bench.run` measures it.
 * :mod:`bench.worker` runs every side (ours, a rival, the machine's limit) in processes of its own.

@@ -100,6 +100,59 @@ class Target:
         return f"{self.sense} {self.limit:g}"
 
 
+def at_most(limit: float) -> Target:
+    """A target that smaller values hit."""
+    return Target("<=", limit)
+
+
+def at_least(limit: float) -> Target:
+    """A target that greater values hit."""
+    return Target(">=", limit)
+
+
+@dataclass(frozen=True)
+class Median:
+    """The median of one entry."""
+
+    case: str
+    label: str
+    pinning: Pinning = FREE
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What the results know the entry by."""
+        return self.case, self.label, self.pinning.name
+
+    def __call__(self, results: Results) -> float:
+        return results.median(*self.key)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One entry over another of the same case and pinning, round by round."""
+
+    case: str
+    top: str
+    bottom: str
+    pinning: Pinning = FREE
+
+    def __call__(self, results: Results) -> float:
+        return results.ratio(self.case, self.top, self.bottom, self.pinning.name)
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """The bytes that one entry moves per nanosecond, which is GB/s."""
+
+    case: str
+    label: str
+    object_bytes: int
+    pinning: Pinning = FREE
+
+    def __call__(self, results: Results) -> float:
+        return self.object_bytes / results.median(self.case, self.label, self.pinning.name)
+
+
 @dataclass(frozen=True)
 class Figure:
     """A number that the suite promises to report."""
@@ -109,6 +162,11 @@ class Figure:
     unit: str
     compute: Callable[[Results], float]
     target: Target | None = None
+
+    @property
+    def row(self) -> tuple[str, str, str] | None:
+        """The entry whose median this is, if it is one: its row shows the target as well."""
+        return self.compute.key if isinstance(self.compute, Median) else None
 
 
 @dataclass(frozen=True)

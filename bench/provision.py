@@ -17,7 +17,7 @@ PACKAGE_SOURCES = ("crates", "python")
 INSTALL_TIMEOUT_S = 1800.0
 
 
-class Missing(Exception):
+class MissingError(Exception):
     """A side cannot be measured; the text says why and goes into the report."""
 
 
@@ -34,10 +34,10 @@ def _run(command: list[str], what: str, environment: dict[str, str] | None = Non
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Missing(f"{what} failed: {error}") from error
+        raise MissingError(f"{what} failed: {error}") from error
     if done.returncode != 0:
         lines = (done.stderr or done.stdout).strip().splitlines()
-        raise Missing(f"{what} failed: {lines[-1] if lines else done.returncode}")
+        raise MissingError(f"{what} failed: {lines[-1] if lines else done.returncode}")
 
 
 def _digest(paths: Iterable[Path]) -> str:
@@ -85,12 +85,20 @@ def our_package() -> Path:
     return _environment("plasmon", _digest(_sources()), install)
 
 
+def _target() -> Path:
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+
+
 def our_binaries(package: str = "plasmon-bench") -> Path:
     """Our Rust worker, with the daemon built beside it."""
     cargo = shutil.which("cargo")
     if cargo is None:
-        raise Missing("cargo is not installed")
+        raise MissingError("cargo is not installed")
     build = [cargo, "build", "--release", "--quiet", "-p", package, "-p", "plasmon-daemon"]
     _run(build, "release build of our binaries")
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return target / "release" / package
+    return _target() / package
+
+
+def our_daemon() -> Path:
+    """Where the daemon is that our Rust worker starts."""
+    return _target() / "plasmond"

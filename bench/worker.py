@@ -20,14 +20,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.provision import ROOT, Missing
+from bench.provision import ROOT, MissingError
 
 MARK = "PLASMON_BENCH_MARK"
 CALL_TIMEOUT_S = 300.0
 END_TIMEOUT_S = 5.0
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """The side has nothing that answers this request; the text says why."""
 
 
@@ -36,7 +36,7 @@ class Worker:
 
     def __init__(
         self, command: list[str], directory: Path, environment: Mapping[str, str] | None = None
-    ):
+    ) -> None:
         self.mark = uuid.uuid4().hex
         self.directory = directory
         self._log = (directory / "worker.log").open("ab")
@@ -58,16 +58,16 @@ class Worker:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
         except OSError as error:
-            raise Missing(self._obituary()) from error
+            raise MissingError(self._obituary()) from error
 
     def receive(self, timeout_s: float = CALL_TIMEOUT_S) -> dict[str, Any]:
         """Waits for the answer to the oldest unanswered request."""
         line = self._line(timeout_s)
         answer: dict[str, Any] = json.loads(line)
         if "unsupported" in answer:
-            raise Unsupported(answer["unsupported"])
+            raise UnsupportedError(answer["unsupported"])
         if "error" in answer:
-            raise Missing(answer["error"])
+            raise MissingError(answer["error"])
         return answer
 
     def call(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,10 +83,10 @@ class Worker:
             selector.register(descriptor, selectors.EVENT_READ)
             while b"\n" not in self._tail:
                 if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise Missing(f"no answer within {timeout_s:g} s")
+                    raise MissingError(f"no answer within {timeout_s:g} s")
                 piece = os.read(descriptor, 1 << 20)
                 if not piece:
-                    raise Missing(self._obituary())
+                    raise MissingError(self._obituary())
                 self._tail += piece
         line, _, self._tail = self._tail.partition(b"\n")
         return line
@@ -141,7 +141,9 @@ class Worker:
             time.sleep(0.02)
         signal_all(self.marked(), signal.SIGKILL)
         self.process.wait()
-        self._log.close()
+        for stream in (self.process.stdout, self._log):
+            if stream is not None:
+                stream.close()
 
 
 def read_bytes(path: str) -> bytes:

@@ -1,0 +1,1 @@
+"""Our own Python client, measured like a rival."""

@@ -20,7 +20,7 @@ from typing import Any
 Answer = dict[str, Any]
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """The side has nothing like it."""
 
 
@@ -42,10 +42,10 @@ def _answer(side: object, request: dict[str, Any]) -> Answer:
     operation = getattr(side, f"op_{name}", None)
     try:
         if operation is None:
-            raise Unsupported(f"has no {name}")
+            raise UnsupportedError(f"has no {name}")
         answer: Answer = operation(**request)
         return answer
-    except Unsupported as error:
+    except UnsupportedError as error:
         return {"unsupported": str(error)}
     except Exception as error:
         traceback.print_exc()
@@ -127,6 +127,6 @@ def payload(size: int, source: str | None = None) -> memoryview:
         os.close(descriptor)
 
 
-def shared_id(series: str, turn: int) -> bytes:
+def shared_id(series: int, turn: int) -> bytes:
     """The id, 20 bytes, that the two clients of one series use for one turn."""
     return hashlib.sha1(f"{series}/{turn}".encode(), usedforsecurity=False).digest()

@@ -1,2 +1,35 @@
-//! Placeholder.
-fn main() {}
+//! The workers of the benchmark harness (`bench/worker.py`) in Rust: our client, and the machine's
+//! limits beside it.
+//!
+//! ```text
+//! plasmon-bench store                 our client: answers one JSON request per line
+//! plasmon-bench limits                what the machine does without any store, likewise
+//! plasmon-bench peer <kind> <cpu>     the other end of a round trip; started by `limits`
+//! ```
+//!
+//! Every answer to a measurement holds samples: nanoseconds per operation, each the mean of one
+//! batch. Deliberately absent: statistics, targets, tables. Those belong to the harness.
+
+mod limits;
+mod protocol;
+mod source;
+mod store;
+mod timing;
+
+use anyhow::{Result, bail};
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["store"] => {
+            let mut side = store::Side::default();
+            let outcome = protocol::serve(|request| side.run(request));
+            side.stop();
+            outcome
+        }
+        ["limits"] => protocol::serve(limits::run),
+        ["peer", kind, cpu] => limits::peer(kind, cpu.parse()?),
+        _ => bail!("usage: plasmon-bench store|limits, and then one JSON request per line"),
+    }
+}

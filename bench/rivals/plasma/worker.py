@@ -15,7 +15,7 @@ from pyarrow import plasma
 
 from bench.rivals.protocol import (
     Answer,
-    Unsupported,
+    UnsupportedError,
     awaited,
     payload,
     rate,
@@ -69,18 +69,24 @@ class Plasma:
         return identity
 
     def op_put(
-        self, bytes: int, count: int, batch: int = 1, variant: str = "", source: str | None = None
+        self,
+        object_bytes: int,
+        count: int,
+        batch: int = 1,
+        way: str = "",
+        source: str | None = None,
+        cold: bool = False,
     ) -> Answer:
-        data = payload(bytes, source)
+        data = payload(object_bytes, source)
         made: list[Any] = []
-        if variant == "create_and_seal":
+        if way == "create_and_seal":
             small = data.tobytes()
 
             def put() -> None:
                 identity = plasma.ObjectID.from_random()
                 self.client.create_and_seal(identity, small)
                 made.append(identity)
-        elif variant == "put_raw_buffer":
+        elif way == "put_raw_buffer":
 
             def put() -> None:
                 made.append(self.client.put_raw_buffer(data))
@@ -93,10 +99,10 @@ class Plasma:
             self.client.delete(made)
             made.clear()
 
-        return timed(put, count, batch, clear)
+        return timed(put, count, batch, clear, warmup=0 if cold else 1)
 
-    def op_put_numpy(self, bytes: int, count: int, batch: int = 1) -> Answer:
-        array = np.ones(bytes // 8)
+    def op_put_numpy(self, object_bytes: int, count: int, batch: int = 1) -> Answer:
+        array = np.ones(object_bytes // 8)
         made: list[Any] = []
 
         def clear() -> None:
@@ -105,38 +111,38 @@ class Plasma:
 
         return timed(lambda: made.append(self.client.put(array)), count, batch, clear)
 
-    def op_get_numpy(self, bytes: int, count: int, batch: int = 1) -> Answer:
-        identity = self.client.put(np.ones(bytes // 8))
+    def op_get_numpy(self, object_bytes: int, count: int, batch: int = 1) -> Answer:
+        identity = self.client.put(np.ones(object_bytes // 8))
         answer = timed(lambda: self.client.get(identity), count, batch)
         self.client.delete([identity])
         return answer
 
-    def op_get(self, bytes: int, count: int, batch: int = 1) -> Answer:
-        identity = self._create_seal(payload(bytes))
+    def op_get(self, object_bytes: int, count: int, batch: int = 1) -> Answer:
+        identity = self._create_seal(payload(object_bytes))
         answer = timed(lambda: self.client.get_buffers([identity]), count, batch)
         self.client.delete([identity])
         return answer
 
-    def op_get_rate(self, bytes: int, seconds: float) -> Answer:
-        identity = self._create_seal(payload(bytes))
+    def op_get_rate(self, object_bytes: int, seconds: float) -> Answer:
+        identity = self._create_seal(payload(object_bytes))
         answer = rate(lambda: self.client.get_buffers([identity]), seconds)
         self.client.delete([identity])
         return answer
 
-    def op_get_many(self, bytes: int, objects: int, count: int) -> Answer:
-        data = payload(bytes)
+    def op_get_many(self, object_bytes: int, objects: int, count: int) -> Answer:
+        data = payload(object_bytes)
         ids = [self._create_seal(data) for _ in range(objects)]
         answer = timed(lambda: self.client.get_buffers(ids), count)
         self.client.delete(ids)
         return answer
 
-    def op_delete(self, bytes: int, count: int, batch: int) -> Answer:
-        data = payload(bytes)
+    def op_delete(self, object_bytes: int, count: int, batch: int) -> Answer:
+        data = payload(object_bytes)
         made = [self._create_seal(data) for _ in range(batch * (count + 1))]
         return timed(lambda: self.client.delete([made.pop()]), count, batch)
 
-    def op_fill(self, bytes: int, objects: int) -> Answer:
-        data = payload(bytes).tobytes()
+    def op_fill(self, object_bytes: int, objects: int) -> Answer:
+        data = payload(object_bytes).tobytes()
         begin = time.perf_counter_ns()
         for _ in range(objects):
             identity = plasma.ObjectID.from_random()
@@ -151,10 +157,10 @@ class Plasma:
 
     def op_list(self, count: int) -> Answer:
         if not self.filled:
-            raise Unsupported("list of an empty store")
-        return timed(lambda: self.client.list(), count)
+            raise UnsupportedError("list of an empty store")
+        return timed(self.client.list, count)
 
-    def op_wake_seal(self, series: str, count: int, gap_us: float) -> Answer:
+    def op_wake_seal(self, series: int, count: int, gap_us: float) -> Answer:
         ids = [plasma.ObjectID(shared_id(series, turn)) for turn in range(count)]
         for identity in ids:
             self.client.create(identity, 64)
@@ -162,7 +168,7 @@ class Plasma:
         self.client.delete(ids)
         return answer
 
-    def op_wake_wait(self, series: str, count: int) -> Answer:
+    def op_wake_wait(self, series: int, count: int) -> Answer:
         ids = [plasma.ObjectID(shared_id(series, turn)) for turn in range(count)]
         return awaited(lambda turn: self.client.get_buffers([ids[turn]], timeout_ms=-1), count)
 

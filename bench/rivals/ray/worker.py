@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bench.rivals.protocol import Answer, Unsupported, payload, rate, serve, timed
+from bench.rivals.protocol import Answer, UnsupportedError, payload, rate, serve, timed
 
 # Ray frees an object some time after its last reference has gone.
-FREE_PAUSE_S = 0.05
+FREE_PAUSE_S = 0.5
 FREE_PAUSE_BYTES_MIN = 16 << 20
 
 
@@ -30,7 +30,7 @@ class Ray:
             RAY_USAGE_STATS_ENABLED="0",
             RAY_DISABLE_IMPORT_WARNING="1",
         )
-        import ray
+        import ray  # type: ignore[import-not-found]
 
         self.ray = ray
         begin = time.perf_counter_ns()
@@ -63,45 +63,54 @@ class Ray:
         return {}
 
     def op_put(
-        self, bytes: int, count: int, batch: int = 1, variant: str = "", source: str | None = None
+        self,
+        object_bytes: int,
+        count: int,
+        batch: int = 1,
+        way: str = "",
+        source: str | None = None,
+        cold: bool = False,
     ) -> Answer:
-        array = np.frombuffer(payload(bytes, source), np.uint8)
+        array = np.frombuffer(payload(object_bytes, source), np.uint8)
         made: list[Any] = []
 
         def clear() -> None:
             made.clear()
-            if bytes >= FREE_PAUSE_BYTES_MIN:
+            if object_bytes >= FREE_PAUSE_BYTES_MIN:
                 time.sleep(FREE_PAUSE_S)
 
-        return timed(lambda: made.append(self.ray.put(array)), count, batch, clear)
+        def put() -> None:
+            made.append(self.ray.put(array))
 
-    def op_put_numpy(self, bytes: int, count: int, batch: int = 1) -> Answer:
-        array = np.ones(bytes // 8)
+        return timed(put, count, batch, clear, warmup=0 if cold else 1)
+
+    def op_put_numpy(self, object_bytes: int, count: int, batch: int = 1) -> Answer:
+        array = np.ones(object_bytes // 8)
         made: list[Any] = []
         return timed(lambda: made.append(self.ray.put(array)), count, batch, made.clear)
 
-    def op_get_numpy(self, bytes: int, count: int, batch: int = 1) -> Answer:
-        reference = self.ray.put(np.ones(bytes // 8))
+    def op_get_numpy(self, object_bytes: int, count: int, batch: int = 1) -> Answer:
+        reference = self.ray.put(np.ones(object_bytes // 8))
         return timed(lambda: self.ray.get(reference), count, batch)
 
-    def op_get(self, bytes: int, count: int, batch: int = 1) -> Answer:
-        reference = self.ray.put(np.frombuffer(payload(bytes), np.uint8))
+    def op_get(self, object_bytes: int, count: int, batch: int = 1) -> Answer:
+        reference = self.ray.put(np.frombuffer(payload(object_bytes), np.uint8))
         return timed(lambda: self.ray.get(reference), count, batch)
 
-    def op_get_rate(self, bytes: int, seconds: float) -> Answer:
-        reference = self.ray.put(np.frombuffer(payload(bytes), np.uint8))
+    def op_get_rate(self, object_bytes: int, seconds: float) -> Answer:
+        reference = self.ray.put(np.frombuffer(payload(object_bytes), np.uint8))
         return rate(lambda: self.ray.get(reference), seconds)
 
-    def op_get_many(self, bytes: int, objects: int, count: int) -> Answer:
-        array = np.frombuffer(payload(bytes), np.uint8)
+    def op_get_many(self, object_bytes: int, objects: int, count: int) -> Answer:
+        array = np.frombuffer(payload(object_bytes), np.uint8)
         references = [self.ray.put(array) for _ in range(objects)]
         return timed(lambda: self.ray.get(references), count)
 
-    def op_delete(self, bytes: int, count: int, batch: int) -> Answer:
-        raise Unsupported("deletes when the last reference goes, asynchronously")
+    def op_delete(self, object_bytes: int, count: int, batch: int) -> Answer:
+        raise UnsupportedError("deletes when the last reference goes, asynchronously")
 
-    def op_fill(self, bytes: int, objects: int) -> Answer:
-        array = np.frombuffer(payload(bytes), np.uint8)
+    def op_fill(self, object_bytes: int, objects: int) -> Answer:
+        array = np.frombuffer(payload(object_bytes), np.uint8)
         begin = time.perf_counter_ns()
         self.filled += [self.ray.put(array) for _ in range(objects)]
         return {"per_s": objects * 1e9 / (time.perf_counter_ns() - begin)}
@@ -111,7 +120,7 @@ class Ray:
         return {}
 
     def op_list(self, count: int) -> Answer:
-        raise Unsupported("lists at most 10,000 objects, through its state service")
+        raise UnsupportedError("lists at most 10,000 objects, through its state service")
 
     def op_wake_task(self, count: int, gap_us: float) -> Answer:
         """The nearest thing to waiting for a seal: waiting for the result of an actor's method."""

@@ -1,0 +1,1 @@
+"""multiprocessing.shared_memory."""

@@ -6,7 +6,7 @@ import platform
 import time
 from multiprocessing.shared_memory import SharedMemory
 
-from bench.rivals.protocol import Answer, Unsupported, payload, rate, serve, timed
+from bench.rivals.protocol import Answer, UnsupportedError, payload, rate, serve, timed
 
 
 class Segments:
@@ -23,13 +23,20 @@ class Segments:
 
     def _make(self, data: memoryview) -> SharedMemory:
         segment = SharedMemory(create=True, size=len(data))
+        assert segment.buf is not None, "an open segment has a buffer"
         segment.buf[: len(data)] = data
         return segment
 
     def op_put(
-        self, bytes: int, count: int, batch: int = 1, variant: str = "", source: str | None = None
+        self,
+        object_bytes: int,
+        count: int,
+        batch: int = 1,
+        way: str = "",
+        source: str | None = None,
+        cold: bool = False,
     ) -> Answer:
-        data = payload(bytes, source)
+        data = payload(object_bytes, source)
         made: list[SharedMemory] = []
 
         def clear() -> None:
@@ -42,31 +49,31 @@ class Segments:
             segment.close()
             made.append(segment)
 
-        return timed(put, count, batch, clear)
+        return timed(put, count, batch, clear, warmup=0 if cold else 1)
 
-    def op_get(self, bytes: int, count: int, batch: int = 1) -> Answer:
-        segment = self._make(payload(bytes))
+    def op_get(self, object_bytes: int, count: int, batch: int = 1) -> Answer:
+        segment = self._make(payload(object_bytes))
         answer = timed(lambda: SharedMemory(segment.name).close(), count, batch)
         segment.close()
         segment.unlink()
         return answer
 
-    def op_get_rate(self, bytes: int, seconds: float) -> Answer:
-        segment = self._make(payload(bytes))
+    def op_get_rate(self, object_bytes: int, seconds: float) -> Answer:
+        segment = self._make(payload(object_bytes))
         answer = rate(lambda: SharedMemory(segment.name).close(), seconds)
         segment.close()
         segment.unlink()
         return answer
 
-    def op_delete(self, bytes: int, count: int, batch: int) -> Answer:
-        data = payload(bytes)
+    def op_delete(self, object_bytes: int, count: int, batch: int) -> Answer:
+        data = payload(object_bytes)
         made = [self._make(data) for _ in range(batch * (count + 1))]
         for segment in made:
             segment.close()
         return timed(lambda: made.pop().unlink(), count, batch)
 
-    def op_fill(self, bytes: int, objects: int) -> Answer:
-        data = payload(bytes)
+    def op_fill(self, object_bytes: int, objects: int) -> Answer:
+        data = payload(object_bytes)
         begin = time.perf_counter_ns()
         for _ in range(objects):
             segment = self._make(data)
@@ -80,8 +87,8 @@ class Segments:
         self.filled.clear()
         return {}
 
-    def op_wake_wait(self, series: str, count: int) -> Answer:
-        raise Unsupported("has no seal to wait for")
+    def op_wake_wait(self, series: int, count: int) -> Answer:
+        raise UnsupportedError("has no seal to wait for")
 
 
 if __name__ == "__main__":

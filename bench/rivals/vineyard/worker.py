@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import vineyard
+import vineyard  # type: ignore[import-not-found]
 
 from bench.rivals.protocol import Answer, awaited, payload, rate, serve, spaced, timed
 
@@ -69,15 +69,21 @@ class Vineyard:
         return builder.seal(self.client).id
 
     def op_put(
-        self, bytes: int, count: int, batch: int = 1, variant: str = "", source: str | None = None
+        self,
+        object_bytes: int,
+        count: int,
+        batch: int = 1,
+        way: str = "",
+        source: str | None = None,
+        cold: bool = False,
     ) -> Answer:
-        data = payload(bytes, source)
+        data = payload(object_bytes, source)
         made: list[Any] = []
-        if variant == "copy":
+        if way == "copy":
             array = np.frombuffer(data, np.uint8)
 
             def put() -> None:
-                builder = self.client.create_blob(bytes)
+                builder = self.client.create_blob(object_bytes)
                 builder.copy(0, array)
                 made.append(builder.seal(self.client).id)
         else:
@@ -85,14 +91,14 @@ class Vineyard:
             def put() -> None:
                 made.append(self._blob(data))
 
-        return timed(put, count, batch, lambda: self._delete(made))
+        return timed(put, count, batch, lambda: self._delete(made), warmup=0 if cold else 1)
 
     def _delete(self, ids: list[Any]) -> None:
         self.client.delete(ids)
         ids.clear()
 
-    def op_put_numpy(self, bytes: int, count: int, batch: int = 1) -> Answer:
-        array = np.ones(bytes // 8)
+    def op_put_numpy(self, object_bytes: int, count: int, batch: int = 1) -> Answer:
+        array = np.ones(object_bytes // 8)
         made: list[Any] = []
 
         def put() -> None:
@@ -100,38 +106,38 @@ class Vineyard:
 
         return timed(put, count, batch, lambda: self._delete(made))
 
-    def op_get_numpy(self, bytes: int, count: int, batch: int = 1) -> Answer:
-        identity = self.client.put(np.ones(bytes // 8))
+    def op_get_numpy(self, object_bytes: int, count: int, batch: int = 1) -> Answer:
+        identity = self.client.put(np.ones(object_bytes // 8))
         answer = timed(lambda: self.client.get(identity), count, batch)
         self.client.delete(identity)
         return answer
 
-    def op_get(self, bytes: int, count: int, batch: int = 1) -> Answer:
-        identity = self._blob(payload(bytes))
+    def op_get(self, object_bytes: int, count: int, batch: int = 1) -> Answer:
+        identity = self._blob(payload(object_bytes))
         answer = timed(lambda: self.client.get_blob(identity), count, batch)
         self.client.delete(identity)
         return answer
 
-    def op_get_rate(self, bytes: int, seconds: float) -> Answer:
-        identity = self._blob(payload(bytes))
+    def op_get_rate(self, object_bytes: int, seconds: float) -> Answer:
+        identity = self._blob(payload(object_bytes))
         answer = rate(lambda: self.client.get_blob(identity), seconds)
         self.client.delete(identity)
         return answer
 
-    def op_get_many(self, bytes: int, objects: int, count: int) -> Answer:
-        data = payload(bytes)
+    def op_get_many(self, object_bytes: int, objects: int, count: int) -> Answer:
+        data = payload(object_bytes)
         ids = [self._blob(data) for _ in range(objects)]
         answer = timed(lambda: self.client.get_blobs(ids), count)
         self._delete(ids)
         return answer
 
-    def op_delete(self, bytes: int, count: int, batch: int) -> Answer:
-        data = payload(bytes)
+    def op_delete(self, object_bytes: int, count: int, batch: int) -> Answer:
+        data = payload(object_bytes)
         made = [self._blob(data) for _ in range(batch * (count + 1))]
         return timed(lambda: self.client.delete(made.pop()), count, batch)
 
-    def op_fill(self, bytes: int, objects: int) -> Answer:
-        data = payload(bytes)
+    def op_fill(self, object_bytes: int, objects: int) -> Answer:
+        data = payload(object_bytes)
         begin = time.perf_counter_ns()
         self.filled += [self._blob(data) for _ in range(objects)]
         return {"per_s": objects * 1e9 / (time.perf_counter_ns() - begin)}
@@ -140,7 +146,7 @@ class Vineyard:
         self._delete(self.filled)
         return {}
 
-    def op_wake_seal(self, series: str, count: int, gap_us: float) -> Answer:
+    def op_wake_seal(self, series: int, count: int, gap_us: float) -> Answer:
         made = [self.client.put(turn) for turn in range(count)]
         # Only a persistent object may have a name, and a name is all that can be waited for.
         for identity in made:
@@ -151,7 +157,7 @@ class Vineyard:
 
         return spaced(name, count, gap_us)
 
-    def op_wake_wait(self, series: str, count: int) -> Answer:
+    def op_wake_wait(self, series: int, count: int) -> Answer:
         return awaited(lambda turn: self.client.get_name(f"{series}/{turn}", True), count)
 
 

@@ -1,0 +1,86 @@
+"""``python -m bench <suite>``: measures, prints the table, writes the results."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import importlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from bench import machine, report
+from bench.case import Suite
+from bench.provision import ROOT
+from bench.run import Context, run
+
+
+def main() -> int:
+    """Runs a suite; the exit code is 0 unless the harness itself failed."""
+    arguments = _arguments()
+    suite: Suite = importlib.import_module(f"bench.suites.{arguments.suite}").SUITE
+    signal.signal(signal.SIGTERM, _exit)
+
+    def chosen(name: str) -> bool:
+        return any(fnmatch.fnmatch(name, pattern) for pattern in arguments.only or ["*"])
+
+    facts: dict[str, Any] = {**machine.facts(), "load_before": machine.load_average()}
+    begin = time.monotonic()
+    scratch = Path(tempfile.mkdtemp(prefix="plasmon-bench-"))
+    context = Context(suite.sides, scratch, arguments.quick)
+    try:
+        results = run(suite, context, chosen)
+    finally:
+        context.end()
+        shutil.rmtree(scratch, ignore_errors=True)
+    facts |= {
+        "load_after": machine.load_average(),
+        "seconds": time.monotonic() - begin,
+        "quick": arguments.quick,
+    }
+    content = report.document(suite, results, facts)
+    print(report.table(content))
+    if not arguments.only:
+        _write(suite, content, arguments.quick)
+    return 0
+
+
+def _write(suite: Suite, content: dict[str, Any], quick: bool) -> None:
+    path = ROOT / "bench" / "results" / f"{suite.name}{'-quick' if quick else ''}.json"
+    report.write(path, content)
+    print(f"\nwritten to {os.path.relpath(path)}")
+    if suite.page is not None and not quick:
+        page = ROOT / suite.page
+        page.write_text(report.insert(page.read_text(), report.pages(content)))
+
+
+def _exit(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    known = sorted(
+        path.stem for path in (ROOT / "bench" / "suites").glob("*.py") if path.stem[0] != "_"
+    )
+    parser.add_argument("suite", choices=known, help="what to measure")
+    parser.add_argument(
+        "--quick", action="store_true", help="few rounds, to see that everything works"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="PATTERN",
+        help="measure only the cases whose names match; writes no file; may be repeated",
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

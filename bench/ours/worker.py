@@ -1,0 +1,160 @@
+"""Our Python client."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import plasmon
+
+from bench.rivals.protocol import Answer, awaited, payload, rate, serve, shared_id, spaced, timed
+
+CONNECT_TIMEOUT_S = 10.0
+
+
+class Plasmon:
+    """One client of a store."""
+
+    def __init__(self) -> None:
+        self.store: Any = None
+        self.filled: list[Any] = []
+
+    def op_start(
+        self, directory: str, capacity_bytes: int, settings: dict[str, str] | None = None
+    ) -> Answer:
+        address = f"{directory}/plasmon.sock"
+        given = {"capacity_bytes": str(capacity_bytes), **(settings or {})}
+        begin = time.perf_counter_ns()
+        self.store = plasmon.connect(address, start=True, settings=given)
+        taken = time.perf_counter_ns() - begin
+        return {
+            "address": address,
+            "start_ns": taken,
+            "versions": {"plasmon": plasmon.__version__, "numpy": np.__version__},
+        }
+
+    def op_connect(self, address: str) -> Answer:
+        self.store = plasmon.connect(address, start=False)
+        return {}
+
+    def op_stop(self) -> Answer:
+        if self.store is not None:
+            self.store.close()
+        return {}
+
+    def _delete(self, ids: list[Any]) -> None:
+        self.store.delete(ids)
+        ids.clear()
+
+    def op_put(
+        self,
+        object_bytes: int,
+        count: int,
+        batch: int = 1,
+        way: str = "",
+        source: str | None = None,
+        cold: bool = False,
+    ) -> Answer:
+        data = payload(object_bytes, source)
+        made: list[Any] = []
+        store = self.store
+        if way == "in_place":
+
+            def put() -> None:
+                writer = store.create(object_bytes)
+                writer.write(data)
+                made.append(writer.seal())
+        elif way == "user_id":
+
+            def put() -> None:
+                made.append(store.put(data, id=plasmon.ObjectId.random()))
+        else:
+
+            def put() -> None:
+                made.append(store.put(data))
+
+        return timed(put, count, batch, lambda: self._delete(made), warmup=0 if cold else 1)
+
+    def op_put_numpy(self, object_bytes: int, count: int, batch: int = 1) -> Answer:
+        array = np.ones(object_bytes // 8)
+        made: list[Any] = []
+
+        def put() -> None:
+            made.append(self.store.put(array))
+
+        return timed(put, count, batch, lambda: self._delete(made))
+
+    def op_get_numpy(self, object_bytes: int, count: int, batch: int = 1) -> Answer:
+        identity = self.store.put(np.ones(object_bytes // 8))
+        answer = timed(lambda: self.store.get(identity), count, batch)
+        self.store.delete([identity])
+        return answer
+
+    def op_get(self, object_bytes: int, count: int, batch: int = 1) -> Answer:
+        identity = self._hot(object_bytes)
+        get = self.store.get_buffer
+        answer = timed(lambda: get(identity), count, batch)
+        self.store.delete([identity])
+        return answer
+
+    def _hot(self, object_bytes: int) -> Any:
+        identity = self.store.put(payload(object_bytes))
+        self.store.flush()
+        return identity
+
+    def op_get_rate(self, object_bytes: int, seconds: float) -> Answer:
+        identity = self._hot(object_bytes)
+        get = self.store.get_buffer
+        answer = rate(lambda: get(identity), seconds, batch=1024)
+        self.store.delete([identity])
+        return answer
+
+    def _make(self, object_bytes: int, objects: int) -> list[Any]:
+        data = payload(object_bytes)
+        put = self.store.put
+        made = [put(data) for _ in range(objects)]
+        self.store.flush()
+        return made
+
+    def op_get_many(self, object_bytes: int, objects: int, count: int) -> Answer:
+        ids = self._make(object_bytes, objects)
+        answer = timed(lambda: self.store.get_buffers(ids), count)
+        self._delete(ids)
+        return answer
+
+    def op_delete(self, object_bytes: int, count: int, batch: int) -> Answer:
+        made = self._make(object_bytes, batch * (count + 1))
+        return timed(lambda: self.store.delete(made.pop()), count, batch)
+
+    def op_insert_rate(self, object_bytes: int, objects: int) -> Answer:
+        self._delete(self._make(object_bytes, objects))
+        begin = time.perf_counter_ns()
+        made = self._make(object_bytes, objects)
+        taken = time.perf_counter_ns() - begin
+        self._delete(made)
+        return {"per_s": objects * 1e9 / taken}
+
+    def op_fill(self, object_bytes: int, objects: int) -> Answer:
+        self.filled += self._make(object_bytes, objects)
+        return {}
+
+    def op_clear(self) -> Answer:
+        self._delete(self.filled)
+        return {}
+
+    def op_list(self, count: int) -> Answer:
+        return timed(self.store.list, count)
+
+    def op_wake_seal(self, series: int, count: int, gap_us: float) -> Answer:
+        ids = [plasmon.ObjectId(shared_id(series, turn)) for turn in range(count)]
+        writers = [self.store.create(64, id=identity) for identity in ids]
+        return spaced(lambda turn: writers[turn].seal(), count, gap_us)
+
+    def op_wake_wait(self, series: int, count: int) -> Answer:
+        ids = [plasmon.ObjectId(shared_id(series, turn)) for turn in range(count)]
+        return awaited(lambda turn: self.store.get_buffer(ids[turn]), count)
+
+
+if __name__ == "__main__":
+    serve(Plasmon())

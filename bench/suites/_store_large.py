@@ -1,0 +1,178 @@
+"""Cases of large objects, and of a store as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench import footprint
+from bench.case import FREE, Case, Entry, Measure
+from bench.run import ask_fresh
+from bench.suites._store_sides import (
+    GIB,
+    LIMITS,
+    OWN_LARGE,
+    PLASMA,
+    PLASMA_RAW,
+    PLASMA_SEAL,
+    PYTHON,
+    RAY,
+    RAY_PUT,
+    RUST,
+    SEGMENT,
+    SEGMENTS,
+    VINEYARD,
+    VINEYARD_COPY,
+    VINEYARD_SEAL,
+    entry,
+    put,
+)
+
+
+def _copy(variant: str, work: str, threads: int | str, way: str, fresh: bool = False) -> Entry:
+    return entry(
+        LIMITS,
+        "copy",
+        work,
+        variant,
+        object_bytes=GIB,
+        count=1,
+        threads=threads,
+        way=way,
+        fresh=fresh,
+        source="$source",
+    )
+
+
+def _put_gib(side: str, work: str, variant: str = "", way: str = "", **more: Any) -> Entry:
+    return put(side, work, GIB, 1, variant, way, source="$source", **more)
+
+
+def _first_gib(side: str, work: str, variant: str = "", way: str = "") -> Entry:
+    more: dict[str, Any] = {"way": way} if way else {}
+    return entry(
+        side,
+        "put",
+        f"{work}; the first put into a new store",
+        variant,
+        ask_fresh,
+        object_bytes=GIB,
+        count=1,
+        cold=True,
+        source="$source",
+        **more,
+    )
+
+
+LARGE = (
+    Case(
+        "put_1gib_one_thread",
+        "make an object of 1 GiB in recycled memory with one copying thread",
+        (
+            _copy("memcpy", "memcpy into warm shared memory", 1, "plain"),
+            _copy("streaming", "AVX2 stores past the caches into warm memory", 1, "streaming"),
+            _put_gib(RUST, OWN_LARGE, threads=1),
+            _put_gib(PLASMA, PLASMA_SEAL),
+            _put_gib(VINEYARD, VINEYARD_SEAL),
+        ),
+        (FREE,),
+    ),
+    Case(
+        "put_1gib",
+        "the same with as many threads as each side takes",
+        (
+            _copy(
+                "memcpy", "memcpy into warm shared memory, a thread per core", "$threads", "plain"
+            ),
+            _copy("streaming", "AVX2 streaming, a thread per core", "$threads", "streaming"),
+            _put_gib(RUST, OWN_LARGE),
+            _put_gib(PYTHON, OWN_LARGE),
+            _put_gib(PLASMA, PLASMA_RAW, "raw", "put_raw_buffer"),
+            _put_gib(VINEYARD, VINEYARD_COPY, "copy", "copy"),
+            _put_gib(RAY, RAY_PUT),
+        ),
+        (FREE,),
+    ),
+    Case(
+        "put_1gib_fresh",
+        "the first object of 1 GiB in a new store",
+        (
+            _copy("first touch", "memcpy into untouched shared memory", 1, "plain", True),
+            _copy("first touch, all", "the same, a thread per core", "$threads", "plain", True),
+            _copy("pwrite", "pwrite into an untouched memfd", 1, "write", True),
+            _copy("pwrite, all", "the same, a thread per core", "$threads", "write", True),
+            _first_gib(RUST, OWN_LARGE),
+            _first_gib(PYTHON, OWN_LARGE),
+            _first_gib(PLASMA, PLASMA_RAW, "raw", "put_raw_buffer"),
+            _first_gib(VINEYARD, VINEYARD_COPY, "copy", "copy"),
+            _first_gib(RAY, RAY_PUT),
+            _first_gib(SEGMENTS, SEGMENT),
+        ),
+        (FREE,),
+        rounds=3,
+        quick_rounds=1,
+        heat="cold",
+    ),
+)
+
+
+def _overhead(side: str, variant: str, objects: int) -> Entry:
+    work = f"growth of all its processes over {objects:,} objects of 100 B, less their bytes"
+    return entry(
+        side,
+        "fill",
+        work,
+        variant,
+        footprint.overhead_bytes,
+        object_bytes=100,
+        objects=objects,
+    )
+
+
+def _whole(measure: Measure, work: str, *sides: str) -> tuple[Entry, ...]:
+    return tuple(entry(side, "start", work, measure=measure) for side in sides)
+
+
+STORES = (
+    Case(
+        "overhead",
+        "memory beside the bytes of a small object",
+        (
+            _overhead(RUST, "100k", 100_000),
+            _overhead(RUST, "1M", 1_000_000),
+            _overhead(PLASMA, "100k", 100_000),
+            _overhead(VINEYARD, "20k", 20_000),
+            _overhead(RAY, "5k", 5_000),
+        ),
+        rounds=2,
+        quick_rounds=1,
+        unit="B",
+    ),
+    Case(
+        "start",
+        "from starting a store to the first connection",
+        (
+            *_whole(footprint.start_ms, "daemon and keeper", RUST),
+            *_whole(footprint.start_ms, "its client retries every 100 ms", PLASMA),
+            *_whole(footprint.start_ms, "metadata in the daemon", VINEYARD),
+            *_whole(footprint.start_ms, "ray.init without a dashboard", RAY),
+        ),
+        rounds=5,
+        quick_rounds=1,
+        unit="ms",
+        heat="cold",
+    ),
+    Case(
+        "idle",
+        "resident memory of a store with one client and no object",
+        _whole(
+            footprint.idle_mb,
+            "resident set of its processes, the client excluded",
+            *(RUST, PLASMA, VINEYARD, RAY),
+        ),
+        rounds=2,
+        quick_rounds=1,
+        unit="MB",
+    ),
+)
+
+CASES = (*LARGE, *STORES)
