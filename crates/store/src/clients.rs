@@ -6,11 +6,16 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::message::{Access, Filter};
 
 use crate::event::{ClientNo, Peer};
+use crate::leasing::Answer;
 use crate::memory::Leases;
 use crate::waits::WaiterNo;
 
 /// The session of objects that belong to nobody.
 pub(crate) const NOBODY: u32 = 0;
+
+/// Leases that a client may have asked for on the socket and not been given yet: about one for each
+/// of its threads that write at once.
+const SOCKET_LEASES_PENDING_MAX: usize = 64;
 
 /// One connected client.
 #[derive(Debug)]
@@ -25,8 +30,10 @@ pub(crate) struct Client {
     /// Whether the leases may contain memory that was never reserved: after a restart of the daemon,
     /// until the client says what it really holds.
     pub(crate) leases_unsure: bool,
-    /// Whether it was promised an answer about a lease.
-    pub(crate) lease_pending: bool,
+    /// Whether it was promised a lease through its ring.
+    pub(crate) ring_lease_pending: bool,
+    /// How many leases it was promised on the socket.
+    pub(crate) socket_leases_pending: usize,
     pub(crate) creating: BTreeSet<ObjectId>,
     /// Its waiting requests.
     pub(crate) waits: BTreeMap<u64, WaiterNo>,
@@ -41,6 +48,23 @@ impl Client {
     /// Whether it may change anything.
     pub(crate) fn may_write(&self) -> bool {
         self.peer.access == Access::ReadWrite
+    }
+
+    /// Whether it may ask for a lease in this way now.
+    pub(crate) fn may_ask(&self, answer: Answer) -> bool {
+        match answer {
+            Answer::Ring(_) => !self.ring_lease_pending,
+            Answer::Socket(_) => self.socket_leases_pending < SOCKET_LEASES_PENDING_MAX,
+        }
+    }
+
+    /// It asked for a lease, or was answered.
+    pub(crate) fn note_lease(&mut self, answer: Answer, pending: bool) {
+        match (answer, pending) {
+            (Answer::Ring(_), _) => self.ring_lease_pending = pending,
+            (Answer::Socket(_), true) => self.socket_leases_pending += 1,
+            (Answer::Socket(_), false) => self.socket_leases_pending -= 1,
+        }
     }
 
     /// How many bytes more it may own.
@@ -77,7 +101,8 @@ impl Clients {
             quota_bytes,
             leases: Leases::default(),
             leases_unsure: false,
-            lease_pending: false,
+            ring_lease_pending: false,
+            socket_leases_pending: 0,
             creating: BTreeSet::new(),
             waits: BTreeMap::new(),
             pins: BTreeMap::new(),

@@ -244,7 +244,7 @@ impl<D: Directory> Store<D> {
         match job.purpose {
             Purpose::Lease { session, answer, held_bytes, .. } => {
                 let Some((client, found)) = self.clients.of_session_mut(session) else { return };
-                found.lease_pending = false;
+                found.note_lease(answer, false);
                 found.owned_bytes = found.owned_bytes.saturating_sub(held_bytes);
                 self.answer_lease_failure(client, answer, failure);
             }

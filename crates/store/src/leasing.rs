@@ -42,7 +42,7 @@ pub(crate) enum Answer {
 
 impl<D: Directory> Store<D> {
     pub(crate) fn lease(&mut self, client: ClientNo, answer: Answer, size: Size) {
-        match self.check_lease(client, size) {
+        match self.check_lease(client, answer, size) {
             Ok((session, size)) => {
                 // The best that it may get counts as owned until it is known what it gets.
                 self.clients.own(session, size.bytes_wanted);
@@ -54,7 +54,12 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    fn check_lease(&mut self, client: ClientNo, size: Size) -> Result<(u32, Size), Failure> {
+    fn check_lease(
+        &mut self,
+        client: ClientNo,
+        answer: Answer,
+        size: Size,
+    ) -> Result<(u32, Size), Failure> {
         let capacity = self.memory.capacity_bytes();
         let found = self.clients.get_mut(client).ok_or(Failure::of(Code::BadRequest))?;
         if self.config.level == Level::Strict {
@@ -64,8 +69,8 @@ impl<D: Directory> Store<D> {
         if size.bytes_min > capacity {
             return Err(Failure::of(Code::TooLarge).with_amounts(size.bytes_min, capacity));
         }
-        if found.lease_pending {
-            let detail = "a lease of this client is still on its way";
+        if !found.may_ask(answer) {
+            let detail = "earlier leases of this client are still on their way";
             return Err(Failure::of(Code::LimitReached).with_detail(detail));
         }
         let bytes_min = aligned(size.bytes_min.max(OBJECT_ALIGN));
@@ -75,7 +80,7 @@ impl<D: Directory> Store<D> {
         }
         let most = LEASE_BYTES_MAX.min(capacity / LEASES_PER_CAPACITY).min(left);
         let wanted = size.bytes_wanted.min(most) / OBJECT_ALIGN * OBJECT_ALIGN;
-        found.lease_pending = true;
+        found.note_lease(answer, true);
         Ok((found.session, Size { bytes_min, bytes_wanted: wanted.max(bytes_min) }))
     }
 
@@ -88,7 +93,7 @@ impl<D: Directory> Store<D> {
         placed: &Placed,
     ) {
         let Some(found) = self.clients.get_mut(client) else { return };
-        found.lease_pending = false;
+        found.note_lease(answer, false);
         found.owned_bytes = found.owned_bytes.saturating_sub(held_bytes) + placed.range.bytes;
         found.leases.add(placed.range);
         self.out.push(Effect::Writer(placed.range.extent, Some(client)));

@@ -214,8 +214,9 @@ impl<D: Directory> Store<D> {
     }
 
     /// The writer of a quarantined extent is dead.
-    pub fn writer_gone(&mut self, extent: ExtentId, effects: &mut Vec<Effect>) {
+    pub fn writer_gone(&mut self, now_ms: u64, extent: ExtentId, effects: &mut Vec<Effect>) {
         std::mem::swap(&mut self.out, effects);
+        self.now_ms = now_ms.max(self.now_ms);
         for gap in self.in_doubt.remove(&extent).unwrap_or_default() {
             self.memory.release_in_doubt(gap, &mut self.out);
         }
