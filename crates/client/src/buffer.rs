@@ -1,71 +1,221 @@
 //! Pinned objects: bytes that stay where they are for as long as somebody looks at them.
+//!
+//! A [`Pinned`] borrows the store and is the cheapest way to read; a [`Buffer`] owns what it needs
+//! and can be kept anywhere. Neither releases anything in a process that was forked from the one
+//! that made it: the pin belongs to the parent.
 
-use std::marker::PhantomData;
+use std::fmt;
+use std::mem;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use plasmon_proto::ObjectId;
+use plasmon_proto::message::Request;
 use plasmon_proto::object::Policy;
+use plasmon_shm::counted::CountedView;
+use plasmon_shm::fork;
+use plasmon_shm::reader::{OwnedView, Reader, View};
 
-/// An object pinned for as long as the store is borrowed: the cheapest way to read.
-#[derive(Debug)]
+use crate::process::Process;
+use crate::store::Store;
+
+/// An object pinned for as long as the store is borrowed.
 pub struct Pinned<'a> {
-    store: PhantomData<&'a ()>,
+    /// `None` only while it is dropped.
+    view: Option<View<'a>>,
+    fork: u64,
 }
 
-/// An object pinned by a handle of its own. Clones share one pin, and the last one releases it.
-#[derive(Clone, Debug)]
-pub struct Buffer {}
+impl<'a> Pinned<'a> {
+    #[inline]
+    pub(crate) fn new(view: View<'a>, fork: u64) -> Self {
+        Self { view: Some(view), fork }
+    }
 
-macro_rules! reading {
-    () => {
-        /// The object's data.
-        pub fn data(&self) -> &[u8] {
-            &[]
+    #[inline]
+    fn view(&self) -> &View<'a> {
+        match &self.view {
+            Some(view) => view,
+            None => unreachable!("the view is taken only by drop"),
         }
-        /// The object's metadata.
-        pub fn metadata(&self) -> &[u8] {
-            &[]
-        }
-        /// The object's id.
-        pub fn id(&self) -> ObjectId {
-            ObjectId::new([0; 20])
-        }
-        /// What kind of value the bytes hold.
-        pub fn tag(&self) -> u8 {
-            0
-        }
-        /// The number of this incarnation of the object, never used again.
-        pub fn serial(&self) -> u64 {
-            0
-        }
-        /// When it was created, in milliseconds since 1970.
-        pub fn created_ms(&self) -> u64 {
-            0
-        }
-        /// What the store may do with it when memory is short.
-        pub fn policy(&self) -> Policy {
-            Policy::Keep
-        }
-    };
-}
+    }
 
-impl Pinned<'_> {
-    reading!();
-}
+    /// The object's data.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        self.view().data()
+    }
 
-impl Buffer {
-    reading!();
+    /// The object's metadata.
+    #[inline]
+    pub fn metadata(&self) -> &[u8] {
+        self.view().metadata()
+    }
+
+    /// The object's id.
+    pub fn id(&self) -> ObjectId {
+        self.view().image().id
+    }
+
+    /// What kind of value the bytes hold: see [`crate::tag`].
+    pub fn tag(&self) -> u8 {
+        self.view().image().tag
+    }
+
+    /// The number of this incarnation of the object, never used again.
+    pub fn serial(&self) -> u64 {
+        self.view().image().serial
+    }
+
+    /// When it was created, in milliseconds since 1970.
+    pub fn created_ms(&self) -> u64 {
+        self.view().image().created_ms
+    }
+
+    /// What the store may do with it when memory is short.
+    pub fn policy(&self) -> Policy {
+        policy(self.view().image().cache)
+    }
 }
 
 impl Deref for Pinned<'_> {
     type Target = [u8];
+
+    #[inline]
     fn deref(&self) -> &[u8] {
         self.data()
     }
 }
 
+impl fmt::Debug for Pinned<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(f, "Pinned", self.id(), self.data(), self.metadata())
+    }
+}
+
+impl Drop for Pinned<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.fork != fork::generation() {
+            mem::forget(self.view.take());
+        }
+    }
+}
+
+/// An object pinned by a handle of its own. Clones share one pin, and the last one releases it.
+///
+/// It keeps its connection, so that a store that ends with its last client outlives its buffers.
+#[derive(Clone)]
+pub struct Buffer(Arc<Held>);
+
+struct Held {
+    /// `None` only while it is dropped.
+    body: Option<Body>,
+    fork: u64,
+    store: Store,
+}
+
+enum Body {
+    /// Pinned in the ledger.
+    Ledger(OwnedView<Arc<Reader>>),
+    /// Pinned by the daemon's own count.
+    Counted(CountedView<CountedPin>),
+}
+
+/// A pin that the daemon counts. Dropped, it tells the daemon.
+#[derive(Debug)]
+pub(crate) struct CountedPin {
+    pub(crate) process: Arc<Process>,
+    pub(crate) session: u64,
+    pub(crate) serial: u64,
+    pub(crate) id: ObjectId,
+}
+
+impl Drop for CountedPin {
+    fn drop(&mut self) {
+        // A later connection has later pins; those of this one ended with it.
+        if self.process.is_ours() && self.process.session().number == self.session {
+            let serials = vec![self.serial];
+            self.process.calls().send_unawaited(&Request::Release { serials });
+        }
+    }
+}
+
+impl Buffer {
+    pub(crate) fn in_ledger(view: OwnedView<Arc<Reader>>, fork: u64, store: Store) -> Self {
+        Self(Arc::new(Held { body: Some(Body::Ledger(view)), fork, store }))
+    }
+
+    pub(crate) fn counted(view: CountedView<CountedPin>, fork: u64, store: Store) -> Self {
+        Self(Arc::new(Held { body: Some(Body::Counted(view)), fork, store }))
+    }
+
+    #[inline]
+    fn body(&self) -> &Body {
+        match &self.0.body {
+            Some(body) => body,
+            None => unreachable!("the body is taken only by drop"),
+        }
+    }
+
+    /// The object's data.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        match self.body() {
+            Body::Ledger(view) => view.data(),
+            Body::Counted(view) => view.data(),
+        }
+    }
+
+    /// The object's metadata.
+    pub fn metadata(&self) -> &[u8] {
+        match self.body() {
+            Body::Ledger(view) => view.metadata(),
+            Body::Counted(view) => view.metadata(),
+        }
+    }
+
+    /// The object's id.
+    pub fn id(&self) -> ObjectId {
+        match self.body() {
+            Body::Ledger(view) => view.image().id,
+            Body::Counted(view) => view.guard().id,
+        }
+    }
+
+    /// What kind of value the bytes hold: see [`crate::tag`].
+    pub fn tag(&self) -> u8 {
+        match self.body() {
+            Body::Ledger(view) => view.image().tag,
+            Body::Counted(view) => view.location().traits.tag,
+        }
+    }
+
+    /// The number of this incarnation of the object, never used again.
+    pub fn serial(&self) -> u64 {
+        match self.body() {
+            Body::Ledger(view) => view.image().serial,
+            Body::Counted(view) => view.location().serial,
+        }
+    }
+
+    /// What the store may do with it when memory is short.
+    pub fn policy(&self) -> Policy {
+        match self.body() {
+            Body::Ledger(view) => policy(view.image().cache),
+            Body::Counted(view) => view.location().traits.policy,
+        }
+    }
+
+    /// The store that the object is in.
+    pub fn store(&self) -> &Store {
+        &self.0.store
+    }
+}
+
 impl Deref for Buffer {
     type Target = [u8];
+
     fn deref(&self) -> &[u8] {
         self.data()
     }
@@ -75,4 +225,36 @@ impl AsRef<[u8]> for Buffer {
     fn as_ref(&self) -> &[u8] {
         self.data()
     }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(f, "Buffer", self.id(), self.data(), self.metadata())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.fork != fork::generation() {
+            mem::forget(self.body.take());
+        }
+    }
+}
+
+fn policy(cache: bool) -> Policy {
+    if cache { Policy::Cache } else { Policy::Keep }
+}
+
+fn describe(
+    f: &mut fmt::Formatter<'_>,
+    what: &str,
+    id: ObjectId,
+    data: &[u8],
+    metadata: &[u8],
+) -> fmt::Result {
+    f.debug_struct(what)
+        .field("id", &id)
+        .field("data_bytes", &data.len())
+        .field("metadata_bytes", &metadata.len())
+        .finish()
 }

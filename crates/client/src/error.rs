@@ -63,6 +63,13 @@ impl Error {
         Self::new(Code::VersionMismatch, doing).with_detail("the daemon's answer has another form")
     }
 
+    /// An object whose creation the present daemon has never heard of.
+    pub(crate) fn forgotten(doing: &'static str, id: ObjectId) -> Self {
+        Self::new(Code::Disconnected, doing).with_id(id).with_detail(
+            "the daemon was started anew before the object was sealed, so its bytes are lost",
+        )
+    }
+
     /// A frame that this side could not make or read.
     pub(crate) fn of_frame(doing: &'static str, bad: &BadFrame) -> Self {
         let code = match bad {

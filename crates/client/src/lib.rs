@@ -15,17 +15,31 @@
 
 #![forbid(unsafe_code)]
 
+mod asking;
 mod buffer;
+mod calls;
+mod chain;
 mod error;
+mod handshake;
+mod leases;
+mod listing;
 mod options;
+mod payload;
 mod pending;
+mod process;
+mod putting;
+mod reading;
+mod session;
 mod start;
 mod store;
 mod subscription;
+mod waiting;
 mod writer;
+mod writing;
 
 pub use buffer::{Buffer, Pinned};
 pub use error::{Error, Result};
+pub use listing::Listing;
 pub use options::{ConnectOptions, PutOptions, StartOptions};
 pub use pending::PendingWait;
 pub use start::{StartedDaemon, default_socket, start};

@@ -1,28 +1,73 @@
 //! A wait that somebody else's event loop watches.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
+use plasmon_proto::message::Reply;
 use plasmon_proto::object::ObjectState;
+use plasmon_shm::eventfd::Doorbell;
 
-use crate::error::Result;
+use crate::calls::cancel_of;
+use crate::error::{Error, Result};
+use crate::process::Process;
+use crate::store::Store;
+
+pub(crate) const WAITING: &str = "waiting for objects";
 
 /// A wait in progress. Dropped, it is cancelled.
 #[derive(Debug)]
 pub struct PendingWait {
-    fd: OwnedFd,
+    /// Keeps the connection, and with it the wait, alive.
+    _store: Store,
+    process: Arc<Process>,
+    signal: Arc<Doorbell>,
+    number: u64,
+    taken: bool,
 }
 
 impl PendingWait {
-    /// An eventfd that is readable as soon as the answer is there; it stays readable.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    pub(crate) fn new(
+        store: Store,
+        process: Arc<Process>,
+        signal: Arc<Doorbell>,
+        number: u64,
+    ) -> Self {
+        Self { _store: store, process, signal, number, taken: false }
     }
 
-    /// The answer: one state for each id, once; `None` while the wait goes on.
+    /// An eventfd that is readable as soon as the answer is there; it stays readable.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.signal.as_fd()
+    }
+
+    /// The answer: one state for each id, once; `None` while the wait goes on and after the answer
+    /// was taken.
     pub fn poll(&mut self) -> Option<Result<Vec<ObjectState>>> {
-        None
+        if self.taken {
+            return None;
+        }
+        let answer = self.process.calls().take(self.number)?;
+        self.taken = true;
+        Some(answer.and_then(|answer| match answer.reply {
+            Reply::States(states) => Ok(states),
+            Reply::Failed(failure) => Err(Error::of_failure(WAITING, failure)),
+            _ => Err(Error::unexpected(WAITING)),
+        }))
     }
 
     /// Ends the wait early; it is answered with the states of that moment.
-    pub fn cancel(&self) {}
+    pub fn cancel(&self) {
+        if !self.taken {
+            self.process.calls().send_unawaited(&cancel_of(self.number));
+        }
+    }
+}
+
+impl Drop for PendingWait {
+    fn drop(&mut self) {
+        if !self.taken && self.process.is_ours() {
+            self.cancel();
+            self.process.calls().forget(self.number);
+        }
+    }
 }

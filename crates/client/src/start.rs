@@ -1,16 +1,44 @@
-//! Finding and starting the daemon.
+//! Finding, starting and meeting the daemon.
+//!
+//! ```text
+//! connect_or_start: connect ── nobody listens ──► spawn plasmond ──► connect until it answers
+//!                      ▲                               │
+//!                      └── it found another daemon ◄───┘   (two starters raced: use the winner)
+//! ```
 
-use std::path::PathBuf;
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use plasmon_proto::Code;
+use plasmon_shm::socket::Connection;
 
 use crate::error::{Error, Result};
-use crate::options::StartOptions;
+use crate::options::{ConnectOptions, StartOptions};
+use crate::store::Store;
+
+const STARTING: &str = "starting a store";
+const FINDING: &str = "finding the socket of this user's store";
+
+/// How often to look whether the daemon has started. A start takes a few milliseconds.
+const POLL: Duration = Duration::from_micros(500);
+
+/// The exit code of a daemon that found another one on its socket.
+const EXIT_ALREADY_RUNNING: i32 = 3;
+
+/// How much of a failed daemon's log an error quotes.
+const LOG_TAIL_BYTES: u64 = 2048;
 
 /// A daemon that was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartedDaemon {
-    /// The process that was started.
+    /// The daemon's process.
     pub pid: u32,
     /// The socket that it serves.
     pub socket: PathBuf,
@@ -18,14 +46,174 @@ pub struct StartedDaemon {
 
 /// Starts a store and returns when it answers. With a store already running on the socket:
 /// [`Code::AlreadyRunning`].
+///
+/// The socket is the setting `socket`, else [`default_socket`]. The daemon goes on by itself, with
+/// its log in a file beside the socket.
 pub fn start(options: &StartOptions) -> Result<StartedDaemon> {
-    let _ = options;
-    Err(Error::new(Code::Unsupported, "starting"))
+    let socket = match options.settings.iter().rfind(|(key, _)| key == "socket") {
+        Some((_, path)) => PathBuf::from(path),
+        None => default_socket()?,
+    };
+    if Connection::connect(&socket).is_ok() {
+        return Err(already_running(&socket));
+    }
+    let program = find_daemon(options)?;
+    if let Some(directory) = socket.parent() {
+        make_private(directory)?;
+    }
+    let log_path = socket.with_extension("log");
+    let mut log = open_log(&log_path)?;
+    let log_start = log.seek(SeekFrom::End(0)).map_err(|e| Error::io(STARTING, e))?;
+    let arguments = arguments(&socket, &log_path, options);
+    let mut child = spawn(&program, &arguments, &log)?;
+    match await_detached(&mut child, options.timeout)? {
+        Some(status) if status.success() => Ok(StartedDaemon { pid: pid_of(&socket)?, socket }),
+        Some(status) if status.code() == Some(EXIT_ALREADY_RUNNING) => {
+            Err(already_running(&socket))
+        }
+        Some(status) => Err(Error::new(Code::Io, STARTING).with_detail(format!(
+            "{} ended with {status}: {}",
+            program.display(),
+            tail(&mut log, log_start)
+        ))),
+        None => {
+            // It may be stuck, and nobody else knows it: leave nothing behind.
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(Error::new(Code::TimedOut, STARTING).with_detail(format!(
+                "{} did not listen on {} within {:?}",
+                program.display(),
+                socket.display(),
+                options.timeout
+            )))
+        }
+    }
 }
 
 /// The socket of this user's store: `$PLASMON_SOCKET`, else `plasmon/store.sock` in
 /// `$XDG_RUNTIME_DIR`, else `plasmon-<uid>/store.sock` in the temporary directory, which must then
 /// belong to this user alone.
 pub fn default_socket() -> Result<PathBuf> {
-    Err(Error::new(Code::Unsupported, "finding the socket"))
+    let set = |key: &str| env::var_os(key).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(socket) = set("PLASMON_SOCKET") {
+        return Ok(socket);
+    }
+    if let Some(runtime) = set("XDG_RUNTIME_DIR") {
+        return Ok(runtime.join("plasmon").join("store.sock"));
+    }
+    let uid = rustix::process::getuid().as_raw();
+    let directory = env::temp_dir().join(format!("plasmon-{uid}"));
+    check_private(&directory, uid)?;
+    Ok(directory.join("store.sock"))
+}
+
+/// Refuses a directory that somebody else made or can write to: the socket in it could be a trap.
+fn check_private(directory: &Path, uid: u32) -> Result<()> {
+    let found = match fs::symlink_metadata(directory) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io(FINDING, error)),
+    };
+    if found.is_dir() && found.uid() == uid && found.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    Err(Error::new(Code::NotPermitted, FINDING).with_detail(format!(
+        "{} must be a directory of user {uid} with mode 0700; remove it or set PLASMON_SOCKET",
+        directory.display()
+    )))
+}
+
+/// Makes the socket's directory, open to this user alone, unless it is there.
+fn make_private(directory: &Path) -> Result<()> {
+    if directory.as_os_str().is_empty() || directory.is_dir() {
+        return Ok(());
+    }
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| {
+        Error::io(STARTING, error).with_detail(format!("making {}", directory.display()))
+    })
+}
+
+/// Where the daemon's program is.
+fn find_daemon(options: &StartOptions) -> Result<PathBuf> {
+    if let Some(program) = &options.daemon {
+        return Ok(program.clone());
+    }
+    if let Some(program) = env::var_os("PLASMON_DAEMON").filter(|value| !value.is_empty()) {
+        return Ok(PathBuf::from(program));
+    }
+    let beside = env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_path_buf));
+    let in_path = env::var_os("PATH");
+    let directories = in_path.iter().flat_map(env::split_paths);
+    beside
+        .into_iter()
+        .chain(directories)
+        .map(|d| d.join("plasmond"))
+        .find(|p| p.is_file())
+        .ok_or_else(|| {
+            Error::new(Code::Unsupported, STARTING).with_detail(
+                "there is no plasmond beside this program or in PATH; set PLASMON_DAEMON",
+            )
+        })
+}
+
+fn open_log(path: &Path) -> Result<File> {
+    let opened = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(path);
+    opened.map_err(|error| {
+        Error::io(STARTING, error).with_detail(format!("opening {}", path.display()))
+    })
+}
+
+fn arguments(socket: &Path, log: &Path, options: &StartOptions) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = vec!["--daemonize".into()];
+    arguments.extend(["--log-file".into(), log.into(), "--socket".into(), socket.into()]);
+    for (key, value) in options.settings.iter().filter(|(key, _)| key != "socket") {
+        arguments.push(format!("--{}={value}", key.replace('_', "-")).into());
+    }
+    arguments
+}
+
+fn spawn(program: &Path, arguments: &[OsString], log: &File) -> Result<Child> {
+    let log = log.try_clone().map_err(|error| Error::io(STARTING, error))?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    command.spawn().map_err(|error| {
+        Error::io(STARTING, error).with_detail(format!("running {}", program.display()))
+    })
+}
+
+/// Waits until the started program has left the daemon behind; `None` when the time has passed.
+fn await_detached(child: &mut Child, timeout: Duration) -> Result<Option<ExitStatus>> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        let status = child.try_wait().map_err(|error| Error::io(STARTING, error))?;
+        if status.is_some() || Instant::now() >= deadline {
+            return Ok(status);
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// The daemon's own number, which only it knows: what was spawned has ended already.
+fn pid_of(socket: &Path) -> Result<u32> {
+    let (socket, name) = (Some(socket.to_owned()), "plasmon start".to_owned());
+    let options = ConnectOptions { socket, name, channel: false, ..ConnectOptions::default() };
+    Ok(Store::connect(&options)?.status()?.pid)
+}
+
+fn already_running(socket: &Path) -> Error {
+    let detail = format!("a daemon listens on {}", socket.display());
+    Error::new(Code::AlreadyRunning, STARTING).with_detail(detail)
+}
+
+/// The end of what was logged behind `start`, for the error that quotes it.
+fn tail(log: &mut File, start: u64) -> String {
+    let length = log.metadata().map_or(start, |metadata| metadata.len());
+    let from = start.max(length.saturating_sub(LOG_TAIL_BYTES));
+    let mut bytes = Vec::new();
+    // A log that cannot be read leaves the quotation empty; the exit status is told all the same.
+    if log.seek(SeekFrom::Start(from)).is_ok() {
+        let _ = log.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).trim().to_owned()
 }

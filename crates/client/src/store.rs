@@ -1,122 +1,254 @@
 //! The store as a caller sees it.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use plasmon_proto::message::{Access, ClientInfo, Filter, Status};
+use plasmon_proto::limits::REQUEST_IDS_MAX;
+use plasmon_proto::message::{Access, ClientInfo, Filter, Request, Status};
 use plasmon_proto::object::{Level, ObjectInfo, ObjectState};
+use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, Name, ObjectId};
+use plasmon_shm::eventfd::Doorbell;
 
 use crate::buffer::{Buffer, Pinned};
+use crate::chain::Chain;
 use crate::error::{Error, Result};
+use crate::listing::Listing;
 use crate::options::{ConnectOptions, PutOptions, StartOptions};
-use crate::pending::PendingWait;
+use crate::pending::{PendingWait, WAITING};
+use crate::process::{Process, random_bytes};
+use crate::start::{default_socket, start};
 use crate::subscription::Subscription;
+use crate::waiting::{Until, wait_request};
 use crate::writer::Writer;
 
 pub use plasmon_proto::message::PROTOCOL_VERSION;
 
+/// Digests that are remembered.
+const DIGESTS_MAX: usize = 4096;
+
 /// A connection to a store, shared by all threads of a process; clones are the same connection.
 #[derive(Clone, Debug)]
-pub struct Store(Arc<()>);
+pub struct Store(Arc<Handle>);
 
+#[derive(Debug)]
+struct Handle {
+    socket: PathBuf,
+    options: ConnectOptions,
+    /// One for this process, behind those of the processes that it was forked from.
+    processes: Chain<Arc<Process>>,
+    /// By serial, so that a digest is never that of another incarnation.
+    digests: Mutex<HashMap<u64, [u8; 32]>>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.processes.newest().close();
+    }
+}
+
+/// Connecting.
 impl Store {
     /// Connects to a running store.
     pub fn connect(options: &ConnectOptions) -> Result<Self> {
-        let _ = (options,);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+        Self::connect_within(options, options.connect_timeout)
     }
 
     /// Connects to the running store of this user, or starts one that ends with its last client.
-    pub fn connect_or_start(options: &ConnectOptions, start: &StartOptions) -> Result<Self> {
-        let _ = (options, start);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+    ///
+    /// Several processes may do this at once: one of their daemons wins, and all use that one.
+    pub fn connect_or_start(
+        options: &ConnectOptions,
+        start_options: &StartOptions,
+    ) -> Result<Self> {
+        match Self::connect_within(options, Duration::ZERO) {
+            Err(error) if error.code() == Code::Disconnected => {}
+            outcome => return outcome,
+        }
+        let socket = match &options.socket {
+            Some(socket) => socket.clone(),
+            None => default_socket()?,
+        };
+        let mut embedded = start_options.clone();
+        let mut set = |key: &str, value: String| embedded.settings.push((key.to_owned(), value));
+        set("socket", socket.display().to_string());
+        if !start_options.settings.iter().any(|(key, _)| key == "end_with_last_client") {
+            set("end_with_last_client", "true".to_owned());
+        }
+        match start(&embedded) {
+            Ok(_) => {}
+            Err(error) if error.code() == Code::AlreadyRunning => {}
+            Err(error) => return Err(error),
+        }
+        Self::connect_within(options, start_options.timeout)
+    }
+
+    fn connect_within(options: &ConnectOptions, timeout: Duration) -> Result<Self> {
+        let socket = match &options.socket {
+            Some(socket) => socket.clone(),
+            None => default_socket()?,
+        };
+        let process = Arc::new(Process::connect(&socket, options, timeout)?);
+        Ok(Self(Arc::new(Handle {
+            socket,
+            options: options.clone(),
+            processes: Chain::new(process),
+            digests: Mutex::default(),
+        })))
+    }
+
+    /// The connection of this process. A forked child makes its own at first use.
+    #[inline]
+    pub(crate) fn here(&self) -> Result<&Arc<Process>> {
+        let process = self.0.processes.newest();
+        if process.is_ours() { Ok(process) } else { self.connect_child(process) }
+    }
+
+    #[cold]
+    fn connect_child(&self, parents: &Arc<Process>) -> Result<&Arc<Process>> {
+        let Handle { socket, options, processes, .. } = &*self.0;
+        let process = Process::connect(socket, options, options.reconnect_timeout)?;
+        Ok(processes.append_after(parents, Arc::new(process)))
     }
 
     /// The socket of the store.
     pub fn socket(&self) -> &Path {
-        Path::new("")
+        &self.0.socket
     }
 
     /// How many bytes of objects the store holds.
     pub fn capacity_bytes(&self) -> u64 {
-        0
+        self.0.processes.newest().session().welcome.capacity_bytes
     }
 
     /// How sealed objects are protected.
     pub fn level(&self) -> Level {
-        Level::Shared
+        self.0.processes.newest().session().welcome.level
     }
 
     /// What this client may do.
     pub fn access(&self) -> Access {
-        Access::ReadOnly
+        self.0.processes.newest().session().welcome.access
     }
 
-    /// How often the store's daemon was started, as of the present connection.
-    pub fn epoch(&self) -> u64 {
-        0
+    /// Ends the connection now: leases go back, waits end, later calls fail. Buffers stay readable.
+    pub fn disconnect(&self) {
+        self.0.processes.newest().close();
     }
+}
 
+/// Writing.
+impl Store {
     /// A new id that nobody else makes.
     pub fn new_id(&self) -> ObjectId {
-        ObjectId::new([0; 20])
+        match self.here() {
+            Ok(process) => process.new_id(),
+            // A forked child that cannot connect must not count on where its parent does.
+            Err(_) => ObjectId::new(random_bytes()),
+        }
     }
 
-    /// Copies `data` into a new object. Without an id or a name of the caller's it returns as soon as
-    /// the object is on its way and cannot clash; with one it returns when the store has accepted it.
+    /// Copies `data` into a new object.
+    ///
+    /// Without an id or a name of the caller's it returns as soon as the object is on its way, and
+    /// should the store refuse it after all, [`Self::flush`] and the next call that writes report
+    /// that. With one it returns when the store has accepted the object.
+    #[inline]
     pub fn put(&self, data: &[u8], options: &PutOptions) -> Result<ObjectId> {
-        let _ = (data, options);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+        self.put_parts(&[data], options)
     }
 
     /// Like [`Self::put`], with the data gathered from several parts: one copy, no intermediate.
     pub fn put_parts(&self, data: &[&[u8]], options: &PutOptions) -> Result<ObjectId> {
-        let _ = (data, options);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+        self.here()?.put(data, options)
     }
 
-    /// Many puts with one acknowledgement for those that need it. `options` give what they share; its
-    /// id and name must be absent.
+    /// Many puts with one acknowledgement for those that need it. `options` give what they share;
+    /// its id and name must be absent.
+    ///
+    /// The first refusal ends it with an error that names the object; those before it are put.
     pub fn put_many(
         &self,
         objects: &[(Option<ObjectId>, &[u8])],
         options: &PutOptions,
     ) -> Result<Vec<ObjectId>> {
-        let _ = (objects, options);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+        self.here()?.put_many(objects, options)
     }
 
     /// Reserves an object for writing in place. The metadata is `options.metadata`, and may be
     /// overwritten with the same length.
     pub fn create(&self, data_bytes: u64, options: &PutOptions) -> Result<Writer> {
-        let _ = (data_bytes, options);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+        self.here()?.create(self, data_bytes, options)
     }
 
     /// Returns when everything submitted so far is applied; reports what was refused meanwhile.
     pub fn flush(&self) -> Result<()> {
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+        self.here()?.flush()
     }
 
-    /// The object, if it is sealed and in memory and this client has met its memory before or can map
-    /// it at once. The hot path: no system call, no allocation, no reference count.
+    /// Deletes objects; one code for each, `None` for success. What somebody reads disappears from
+    /// sight now and from memory with its last pin.
+    pub fn delete(&self, ids: &[ObjectId]) -> Result<Vec<Option<Code>>> {
+        self.here()?.delete(ids)
+    }
+
+    /// Deletes an object without waiting for the answer; a refusal is reported by a later call.
+    pub fn delete_soon(&self, id: &ObjectId) -> Result<()> {
+        const DELETING: &str = "deleting object";
+        let process = self.here()?;
+        let session = process.session();
+        if session.channel().is_none() {
+            return match process.delete(&[*id])?.first() {
+                Some(Some(code)) => Err(Error::new(*code, DELETING).with_id(*id)),
+                _ => Ok(()),
+            };
+        }
+        session.drain();
+        let mut writing = session.writing();
+        writing.take_refusals(DELETING)?;
+        process.submit(session, writing, &[Submission::Delete { id: *id }], false).map(drop)
+    }
+
+    /// Evicts objects with policy cache until so many bytes are free; bytes and objects evicted.
+    pub fn evict(&self, bytes: u64) -> Result<(u64, u64)> {
+        self.here()?.evict(bytes)
+    }
+
+    /// Limits the bytes that this client may own; 0 for no limit.
+    pub fn set_quota(&self, bytes: u64) -> Result<()> {
+        self.here()?.command("setting the quota", Request::Quota { bytes })
+    }
+}
+
+/// Reading.
+impl Store {
+    /// The object, if it is sealed and in memory. The hot path: no system call, no allocation, no
+    /// reference count, except when this process meets an extent or a new index for the first time.
+    ///
+    /// `None` also when this client has no channel, holds too many pins, or the daemon is away and
+    /// would have to be asked: then [`Self::get`] says more.
+    #[inline]
     pub fn get_now<'a>(&'a self, id: &ObjectId) -> Option<Pinned<'a>> {
-        let _ = (id,);
-        None
+        let process = self.here().ok()?;
+        let session = process.session();
+        let channel = session.channel()?;
+        let view = process.pin(session, channel, id).ok()??;
+        Some(Pinned::new(view, process.fork()))
     }
 
     /// The object, waiting for it to be sealed; no timeout waits for ever, zero does not wait.
     pub fn get(&self, id: &ObjectId, timeout: Option<Duration>) -> Result<Buffer> {
-        let _ = (id, timeout);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+        self.get_one(id, timeout)
     }
 
     /// The object of this name.
     pub fn get_named(&self, name: &Name, timeout: Option<Duration>) -> Result<Buffer> {
-        let _ = (name, timeout);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+        self.get(&name.id(), timeout).map_err(|error| {
+            let detail = format!("its name is \"{name}\"");
+            if error.detail().is_empty() { error.with_detail(detail) } else { error }
+        })
     }
 
     /// Many objects with one timeout for all of them; each has a result of its own.
@@ -125,32 +257,33 @@ impl Store {
         ids: &[ObjectId],
         timeout: Option<Duration>,
     ) -> Result<Vec<Result<Buffer>>> {
-        let _ = (ids, timeout);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+        self.get_all(ids, timeout)
     }
 
     /// Whether the object is sealed, in memory or spilled.
     pub fn contains(&self, id: &ObjectId) -> Result<bool> {
-        let _ = (id,);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+        let process = self.here()?;
+        let listed = process.session().channel().and_then(|it| it.reader.contains(id));
+        if listed == Some(true) {
+            return Ok(true);
+        }
+        Ok(process.states(&[*id])?.iter().any(|state| state.is_readable()))
     }
 
     /// Where objects are in their lives.
     pub fn states(&self, ids: &[ObjectId]) -> Result<Vec<ObjectState>> {
-        let _ = (ids,);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+        self.here()?.states(ids)
     }
 
-    /// Waits until `count` of the objects (0: all) are readable or their fate is known; the states at
-    /// the end of the wait, also when the time has passed.
+    /// Waits until `count` of the objects (0: all) are readable or their fate is known; the states
+    /// at the end of the wait, also when the time has passed.
     pub fn wait(
         &self,
         ids: &[ObjectId],
         count: usize,
         timeout: Option<Duration>,
     ) -> Result<Vec<ObjectState>> {
-        let _ = (ids, count, timeout);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+        self.here()?.wait(ids, count, Until::timeout(timeout), false)
     }
 
     /// Like [`Self::wait`], but goes on waiting for objects that were deleted or evicted or whose
@@ -161,93 +294,105 @@ impl Store {
         count: usize,
         timeout: Option<Duration>,
     ) -> Result<Vec<ObjectState>> {
-        let _ = (ids, count, timeout);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+        self.here()?.wait(ids, count, Until::timeout(timeout), true)
     }
 
-    /// Starts a wait and returns at once; an event loop watches its descriptor.
+    /// Starts a wait for at most [`REQUEST_IDS_MAX`] objects and returns at once; an event loop
+    /// watches its descriptor.
     pub fn start_wait(
         &self,
         ids: &[ObjectId],
         count: usize,
         timeout: Option<Duration>,
     ) -> Result<PendingWait> {
-        let _ = (ids, count, timeout);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
-    }
-
-    /// Deletes objects; one code for each, `None` for success. What somebody reads disappears from
-    /// sight now and from memory with its last pin.
-    pub fn delete(&self, ids: &[ObjectId]) -> Result<Vec<Option<Code>>> {
-        let _ = (ids,);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
-    }
-
-    /// Deletes an object without waiting for the answer; a refusal is reported by a later call.
-    pub fn delete_soon(&self, id: &ObjectId) -> Result<()> {
-        let _ = (id,);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
-    }
-
-    /// Evicts objects with policy cache until so many bytes are free; bytes and objects evicted.
-    pub fn evict(&self, bytes: u64) -> Result<(u64, u64)> {
-        let _ = (bytes,);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
-    }
-
-    /// Marks objects as recently used.
-    pub fn touch(&self, ids: &[ObjectId]) -> Result<()> {
-        let _ = (ids,);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
-    }
-
-    /// A description of an object, `None` when nothing is known under the id.
-    pub fn stat(&self, id: &ObjectId) -> Result<Option<ObjectInfo>> {
-        let _ = (id,);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
-    }
-
-    /// Descriptions of the objects that the filter lets through.
-    pub fn list(&self, filter: &Filter) -> Result<Vec<ObjectInfo>> {
-        let _ = (filter,);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
-    }
-
-    /// The figures of the store.
-    pub fn status(&self) -> Result<Status> {
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
-    }
-
-    /// The connected clients.
-    pub fn clients(&self) -> Result<Vec<ClientInfo>> {
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
-    }
-
-    /// Notifications about the objects that the filter lets through.
-    pub fn subscribe(&self, filter: &Filter) -> Result<Subscription> {
-        let _ = (filter,);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+        if ids.len() > REQUEST_IDS_MAX {
+            return Err(Error::new(Code::LimitReached, WAITING)
+                .with_amounts(ids.len() as u64, REQUEST_IDS_MAX as u64)
+                .with_detail("objects of one wait"));
+        }
+        if count > ids.len() {
+            return Err(
+                Error::new(Code::BadRequest, WAITING).with_amounts(count as u64, ids.len() as u64)
+            );
+        }
+        let process = self.here()?;
+        let signal = Arc::new(Doorbell::new().map_err(|error| Error::io(WAITING, error))?);
+        let request = wait_request(ids, count, Until::timeout(timeout), false);
+        let number = process.ask_later(request, Arc::clone(&signal))?;
+        Ok(PendingWait::new(self.clone(), Arc::clone(process), signal, number))
     }
 
     /// BLAKE3 of the object's data and metadata, computed once for each incarnation.
     pub fn digest(&self, id: &ObjectId) -> Result<[u8; 32]> {
-        let _ = (id,);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+        let buffer = self.get(id, Some(Duration::ZERO))?;
+        let digests = || self.0.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = digests().get(&buffer.serial()).copied();
+        if let Some(digest) = known {
+            return Ok(digest);
+        }
+        let mut hasher = blake3::Hasher::new();
+        // The length of the data first, so that bytes moved between the two parts change the digest.
+        hasher.update(&(buffer.data().len() as u64).to_le_bytes());
+        hasher.update(buffer.data()).update(buffer.metadata());
+        let digest = *hasher.finalize().as_bytes();
+        let mut digests = digests();
+        if digests.len() >= DIGESTS_MAX {
+            digests.clear();
+        }
+        digests.insert(buffer.serial(), digest);
+        Ok(digest)
     }
 
-    /// Limits the bytes that this client may own; 0 for no limit.
-    pub fn set_quota(&self, bytes: u64) -> Result<()> {
-        let _ = (bytes,);
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
+    /// Marks objects as recently used.
+    pub fn touch(&self, ids: &[ObjectId]) -> Result<()> {
+        self.here()?.touch(ids)
+    }
+}
+
+/// Looking around.
+impl Store {
+    /// A description of an object, `None` when nothing is known under the id.
+    pub fn stat(&self, id: &ObjectId) -> Result<Option<ObjectInfo>> {
+        self.here()?.stat(id)
+    }
+
+    /// Descriptions of the objects that the filter lets through.
+    pub fn list(&self, filter: &Filter) -> Result<Vec<ObjectInfo>> {
+        self.listing(filter).collect()
+    }
+
+    /// The same, page by page.
+    pub fn listing(&self, filter: &Filter) -> Listing {
+        Listing::new(self.clone(), filter.clone())
+    }
+
+    pub(crate) fn page(
+        &self,
+        filter: &Filter,
+        cursor: u64,
+    ) -> Result<(Vec<ObjectInfo>, Option<u64>)> {
+        self.here()?.page(filter, cursor)
+    }
+
+    /// The figures of the store.
+    pub fn status(&self) -> Result<Status> {
+        self.here()?.status()
+    }
+
+    /// The connected clients.
+    pub fn clients(&self) -> Result<Vec<ClientInfo>> {
+        self.here()?.clients()
+    }
+
+    /// Notifications about the objects that the filter lets through.
+    pub fn subscribe(&self, filter: &Filter) -> Result<Subscription> {
+        let options = &self.0.options;
+        let name = options.name.clone();
+        Subscription::open(self.0.socket.clone(), name, filter.clone(), options.reconnect_timeout)
     }
 
     /// Stops the daemon; for the owner of the store.
     pub fn shutdown(&self) -> Result<()> {
-        Err(Error::new(Code::Unsupported, "coming in minutes"))
-    }
-
-    /// Ends the connection now: leases go back, waits end, later calls fail. Buffers stay readable.
-    pub fn disconnect(&self) {
-        let _ = &self.0;
+        self.here()?.shutdown()
     }
 }

@@ -1,11 +1,26 @@
 //! Notifications about the lives of objects, on a connection of their own.
+//!
+//! The daemon queues notices for each subscriber and says at which point it had to drop some. When
+//! the daemon itself goes away, the subscription connects to the next one and says that an unknown
+//! number was lost.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use plasmon_proto::message::Notice;
+use plasmon_proto::Code;
+use plasmon_proto::frame::{self, FromDaemon};
+use plasmon_proto::message::{Filter, Notice, Push, Reply, Request};
+use plasmon_shm::socket::Connection;
 
-use crate::error::Result;
+use crate::calls::readable_until;
+use crate::error::{Error, Result};
+use crate::handshake::{Caller, Failed, connect_within};
+
+const SUBSCRIBING: &str = "subscribing to notifications";
+const SUBSCRIBE_NUMBER: u64 = 1;
 
 /// What a subscriber is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,19 +35,132 @@ pub enum Notification {
 /// A subscription: notices in the order in which things happened, and never a silent gap.
 #[derive(Debug)]
 pub struct Subscription {
-    fd: OwnedFd,
+    connection: Connection,
+    queue: VecDeque<Notification>,
+    socket: PathBuf,
+    name: String,
+    filter: Filter,
+    reconnect_timeout: Duration,
 }
 
 impl Subscription {
+    /// Connects and subscribes; what happens after this returns is told.
+    pub(crate) fn open(
+        socket: PathBuf,
+        name: String,
+        filter: Filter,
+        reconnect_timeout: Duration,
+    ) -> Result<Self> {
+        let mut queue = VecDeque::new();
+        let connection = subscribe(&socket, &name, &filter, Duration::ZERO, &mut queue)
+            .map_err(Failed::into_error)?;
+        Ok(Self { connection, queue, socket, name, filter, reconnect_timeout })
+    }
+
     /// The next notification, `None` when the time given has passed; no timeout waits for ever.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Notification>> {
-        let _ = timeout;
-        Ok(None)
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            if let Some(notification) = self.queue.pop_front() {
+                return Ok(Some(notification));
+            }
+            if let Some(deadline) = deadline
+                && !readable_until(&self.connection, deadline)
+            {
+                if Instant::now() >= deadline {
+                    return Ok(None);
+                }
+                continue;
+            }
+            match receive(&self.connection, deadline.is_none()) {
+                Ok(FromDaemon::Push(push)) => take_push(push, &mut self.queue),
+                Ok(FromDaemon::Reply(_, Reply::Failed(failure))) => {
+                    return Err(Error::of_failure(SUBSCRIBING, failure));
+                }
+                Ok(FromDaemon::Reply(..)) => {}
+                Err(Unread::Nothing) => {}
+                Err(Unread::Broken) => self.reconnect()?,
+            }
+        }
     }
 
     /// A descriptor that is readable when there is something to take off the socket. Call
-    /// [`Self::next`] with a timeout of zero until it gives `None` before waiting on it again.
+    /// [`Self::next`] with a timeout of zero until it gives `None` before waiting on it again; take
+    /// the descriptor anew after each such round, because a lost connection is replaced.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.connection.as_fd()
     }
+
+    fn reconnect(&mut self) -> Result<()> {
+        let Self { socket, name, filter, .. } = &*self;
+        let mut queue = VecDeque::from([Notification::Lost(u64::MAX)]);
+        let connection = subscribe(socket, name, filter, self.reconnect_timeout, &mut queue)
+            .map_err(Failed::into_error)?;
+        self.connection = connection;
+        self.queue = queue;
+        Ok(())
+    }
+}
+
+fn subscribe(
+    socket: &std::path::Path,
+    name: &str,
+    filter: &Filter,
+    timeout: Duration,
+    queue: &mut VecDeque<Notification>,
+) -> Result<Connection, Failed> {
+    let caller = Caller { socket, name, channel: false };
+    let welcomed = connect_within(caller, timeout, &mut || None, &|| true)?;
+    let connection = welcomed.connection;
+    let request = Request::Subscribe { filter: filter.clone() };
+    let frame = frame::encode_request(SUBSCRIBE_NUMBER, &request)
+        .map_err(|bad| Failed::ForGood(Error::of_frame(SUBSCRIBING, &bad)))?;
+    connection.send(&frame, &[]).map_err(|error| Failed::Nobody(Error::io(SUBSCRIBING, error)))?;
+    loop {
+        match receive(&connection, true) {
+            Ok(FromDaemon::Reply(SUBSCRIBE_NUMBER, Reply::Done)) => return Ok(connection),
+            Ok(FromDaemon::Reply(_, Reply::Failed(failure))) => {
+                return Err(Failed::ForGood(Error::of_failure(SUBSCRIBING, failure)));
+            }
+            Ok(FromDaemon::Reply(..)) => {
+                return Err(Failed::ForGood(Error::unexpected(SUBSCRIBING)));
+            }
+            Ok(FromDaemon::Push(push)) => take_push(push, queue),
+            Err(Unread::Nothing) => {}
+            Err(Unread::Broken) => {
+                let error = Error::new(Code::Disconnected, SUBSCRIBING);
+                return Err(Failed::Nobody(error));
+            }
+        }
+    }
+}
+
+fn take_push(push: Push, queue: &mut VecDeque<Notification>) {
+    match push {
+        Push::Notices(notices) => queue.extend(notices.into_iter().map(Notification::Notice)),
+        Push::NoticesLost(count) => queue.push_back(Notification::Lost(count)),
+    }
+}
+
+enum Unread {
+    Nothing,
+    Broken,
+}
+
+fn receive(connection: &Connection, block: bool) -> Result<FromDaemon, Unread> {
+    let mut bytes = Vec::new();
+    let received = match connection.recv(&mut bytes, block) {
+        Ok(received) if received.bytes > 0 => received,
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) =>
+        {
+            return Err(Unread::Nothing);
+        }
+        Ok(_) | Err(_) => return Err(Unread::Broken),
+    };
+    debug_assert_eq!(received.bytes, bytes.len(), "a message is received whole");
+    frame::decode_from_daemon(&bytes).map_err(|bad| {
+        tracing::warn!(%bad, "the daemon sent what is no frame");
+        Unread::Broken
+    })
 }

@@ -1,52 +1,175 @@
 //! An object under construction.
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
-use plasmon_proto::{Code, ObjectId};
+use plasmon_proto::ObjectId;
+use plasmon_proto::ring::Submission;
+use plasmon_shm::writer::Span;
 
 use crate::error::{Error, Result};
+use crate::process::Process;
+use crate::session::Session;
+use crate::store::Store;
+use crate::writing::Placed;
+
+const SEALING: &str = "sealing object";
+const ABORTING: &str = "aborting object";
+
+/// How the object gets sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Carved from a lease, announced, sealed through the ring; `awaited` if the caller chose the
+    /// id and is to hear the verdict.
+    Carved { awaited: bool },
+    /// Created and sealed through the socket.
+    Created,
+}
 
 /// An object under construction: write its bytes, then seal it. Dropped unsealed, it is aborted.
-#[derive(Debug)]
-pub struct Writer {}
+///
+/// It reads and writes as the object's data; the metadata lies behind and is filled already.
+pub struct Writer {
+    store: Store,
+    process: Arc<Process>,
+    session: Arc<Session>,
+    placed: Placed,
+    origin: Origin,
+    /// `None` once it is sealed or aborted.
+    span: Option<Span>,
+}
 
 impl Writer {
+    pub(crate) fn new(
+        store: Store,
+        process: Arc<Process>,
+        session: Arc<Session>,
+        placed: Placed,
+        origin: Origin,
+        span: Span,
+    ) -> Self {
+        Self { store, process, session, placed, origin, span: Some(span) }
+    }
+
     /// The id that the object will have.
     pub fn id(&self) -> ObjectId {
-        ObjectId::new([0; 20])
+        self.placed.id
     }
 
     /// Where the data goes, for callers that fill it through a pointer. It stays valid until the
     /// writer is sealed, aborted or dropped.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
-        std::ptr::null_mut()
+        self.span.as_mut().map_or(std::ptr::null_mut(), Span::as_mut_ptr)
     }
 
-    /// Writes the metadata, whose length was fixed by [`crate::PutOptions::metadata`].
+    /// The metadata, whose length was fixed by [`crate::PutOptions::metadata`].
     pub fn metadata_mut(&mut self) -> &mut [u8] {
-        &mut []
+        let (data, metadata) = self.lengths();
+        match &mut self.span {
+            Some(span) => &mut span[data..data + metadata],
+            None => &mut [],
+        }
     }
 
     /// Makes the object immutable and visible to everybody.
-    pub fn seal(self) -> Result<ObjectId> {
-        Err(Error::new(Code::Unsupported, "sealing"))
+    pub fn seal(mut self) -> Result<ObjectId> {
+        self.process.check_ours(SEALING, self.placed.id)?;
+        // From here on there is no way to write these bytes; at level strict, no mapping either.
+        drop(self.span.take());
+        let Self { process, session, placed, .. } = &self;
+        match self.origin {
+            Origin::Created => process.seal(session, SEALING, placed.id)?,
+            Origin::Carved { awaited } => {
+                if !process.is_current(session) {
+                    return Err(Error::forgotten(SEALING, placed.id));
+                }
+                let mut writing = session.writing();
+                writing.leases.closed(&placed.range);
+                let position = process.submit_put(session, writing, placed, awaited)?;
+                if awaited {
+                    process.acknowledge(session, SEALING, position, placed.id)?;
+                }
+            }
+        }
+        Ok(self.placed.id)
     }
 
     /// Gives the object up; its memory is free again.
-    pub fn abort(self) -> Result<()> {
-        Err(Error::new(Code::Unsupported, "aborting"))
+    pub fn abort(mut self) -> Result<()> {
+        self.process.check_ours(ABORTING, self.placed.id)?;
+        self.give_up()
+    }
+
+    /// The store that the object goes to.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn give_up(&mut self) -> Result<()> {
+        let Some(span) = self.span.take() else {
+            return Ok(());
+        };
+        drop(span);
+        let Self { process, session, placed, .. } = &*self;
+        if !process.is_current(session) {
+            // The daemon that knew of it is gone, and the object with it.
+            return Ok(());
+        }
+        if self.origin == Origin::Created {
+            process.abandon(session, placed.id);
+            return Ok(());
+        }
+        let mut writing = session.writing();
+        writing.leases.closed(&placed.range);
+        let abort = Submission::Abort { id: placed.id };
+        let records = [abort, Submission::LeaseReturn(placed.range)];
+        process.submit(session, writing, &records, false).map(drop)
+    }
+
+    fn lengths(&self) -> (usize, usize) {
+        // Both fit the address space: the object is mapped.
+        (self.placed.sizes.data as usize, self.placed.sizes.metadata as usize)
     }
 }
 
 impl Deref for Writer {
     type Target = [u8];
+
     fn deref(&self) -> &[u8] {
-        &[]
+        let (data, _) = self.lengths();
+        self.span.as_ref().map_or(&[], |span| &span[..data])
     }
 }
 
 impl DerefMut for Writer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut []
+        let (data, _) = self.lengths();
+        match &mut self.span {
+            Some(span) => &mut span[..data],
+            None => &mut [],
+        }
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("id", &self.placed.id)
+            .field("sizes", &self.placed.sizes)
+            .field("origin", &self.origin)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.span.is_some()
+            && self.process.is_ours()
+            && let Err(error) = self.give_up()
+        {
+            // Only a daemon that is gone refuses this, and it has forgotten the object.
+            tracing::debug!(%error, "an unsealed object was not aborted");
+        }
     }
 }

@@ -1,0 +1,447 @@
+//! Requests on the socket and their answers, for any number of threads.
+//!
+//! Whoever waits for an answer reads the socket when nobody else does, and hands what belongs to
+//! others over to them. So no thread of the library's own is needed, a blocked wait blocks nobody,
+//! and a lone caller pays no hand-over.
+//!
+//! ```text
+//! begin ─► unanswered ──(a frame arrives)──► answered ─► taken
+//!              │  ▲
+//!   link broken│  │ relink: asked again on the new connection
+//!              ▼  │
+//!            waiting for the mender ──(it gave up)──► failed ─► taken
+//! ```
+//!
+//! Reconnecting itself is done by [`crate::process::Process`]; here is only who does it: the first
+//! that asks.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use plasmon_proto::frame::{self, FromDaemon};
+use plasmon_proto::message::{Reply, Request};
+use plasmon_proto::{Code, ObjectId};
+use plasmon_shm::eventfd::Doorbell;
+use plasmon_shm::socket::Connection;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::error::{Error, Result};
+
+/// What the daemon answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) reply: Reply,
+    pub(crate) fds: Vec<OwnedFd>,
+    /// The connection broke in between and the request was sent a second time: what it asks for
+    /// may have happened the first time.
+    pub(crate) again: bool,
+}
+
+/// How one look for an answer ended.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// The request at this position of the ones asked for was answered.
+    Answered(usize, Result<Answer>),
+    /// The connection with this number is broken: mend it, then look again.
+    Broken(u64),
+    /// The time has passed.
+    TimedOut,
+}
+
+/// Who mends a broken connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Mending {
+    /// The caller; it must end with [`Calls::relink`] or [`Calls::give_up`].
+    Mine,
+    /// Somebody else did already.
+    Done,
+}
+
+#[derive(Debug)]
+struct Slot {
+    request: Request,
+    answer: Option<Result<Answer>>,
+    again: bool,
+    signal: Option<Arc<Doorbell>>,
+    /// When a wait ends, so that a wait that is asked again asks only for what is left.
+    deadline: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    link: Option<Arc<Connection>>,
+    link_number: u64,
+    next_number: u64,
+    reading: bool,
+    mending: bool,
+    closed: bool,
+    sleepers: u32,
+    slots: HashMap<u64, Slot>,
+}
+
+/// The requests of one process on one connection.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Calls {
+    /// On a connection that has been welcomed.
+    pub(crate) fn new(link: Connection) -> Self {
+        let state = State { link: Some(Arc::new(link)), next_number: 1, ..State::default() };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Sends a request; its answer is collected with [`Self::step`].
+    pub(crate) fn begin(
+        &self,
+        doing: &'static str,
+        request: Request,
+        signal: Option<Arc<Doorbell>>,
+    ) -> Result<u64> {
+        let deadline = match &request {
+            Request::Wait { timeout_ms: Some(ms), .. } => {
+                Instant::now().checked_add(Duration::from_millis(*ms))
+            }
+            _ => None,
+        };
+        let mut state = self.lock();
+        if state.closed {
+            return Err(closed(doing));
+        }
+        let number = state.next_number;
+        let frame =
+            frame::encode_request(number, &request).map_err(|bad| Error::of_frame(doing, &bad))?;
+        state.next_number += 1;
+        let slot = Slot { request, answer: None, again: false, signal, deadline };
+        state.slots.insert(number, slot);
+        let link = state.link.clone();
+        let background = state.slots.values().any(|slot| slot.signal.is_some());
+        if background && state.sleepers > 0 {
+            self.changed.notify_all();
+        }
+        drop(state);
+        // Without a link the request goes out when there is one again.
+        if let Some(link) = link
+            && let Err(error) = link.send(&frame, &[])
+            && !is_break(&error)
+        {
+            self.forget(number);
+            return Err(Error::io(doing, error));
+        }
+        Ok(number)
+    }
+
+    /// Sends a request whose answer nobody awaits. A broken connection swallows it.
+    pub(crate) fn send_unawaited(&self, request: &Request) {
+        let mut state = self.lock();
+        let number = state.next_number;
+        state.next_number += 1;
+        let link = state.link.clone();
+        drop(state);
+        if let (Some(link), Ok(frame)) = (link, frame::encode_request(number, request)) {
+            // What is lost here is lost with the connection, and with it what it was about.
+            let _ = link.send(&frame, &[]);
+        }
+    }
+
+    /// Looks for the answer to one of the requests until the deadline.
+    pub(crate) fn step(&self, numbers: &[u64], deadline: Option<Instant>) -> Step {
+        let mut state = self.lock();
+        loop {
+            if let Some((position, answer)) = state.take(numbers) {
+                return Step::Answered(position, answer);
+            }
+            if state.closed {
+                return Step::Answered(0, Err(closed("waiting for the daemon")));
+            }
+            if state.link.is_none() && !state.mending {
+                return Step::Broken(state.link_number);
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Step::TimedOut;
+            }
+            state = self.read_or_sleep(state, deadline);
+        }
+    }
+
+    /// What a background thread does for requests that nobody waits for: reads as long as there are
+    /// any. Gives the number of a connection to mend, `None` when everything is over.
+    pub(crate) fn serve(&self) -> Option<u64> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            let wanted = |slot: &Slot| slot.signal.is_some() && slot.answer.is_none();
+            if !state.slots.values().any(wanted) {
+                state = self.sleep(state, None);
+            } else if state.link.is_none() && !state.mending {
+                return Some(state.link_number);
+            } else {
+                state = self.read_or_sleep(state, None);
+            }
+        }
+    }
+
+    /// The answer, if it is there.
+    pub(crate) fn take(&self, number: u64) -> Option<Result<Answer>> {
+        self.lock().take(&[number]).map(|(_, answer)| answer)
+    }
+
+    /// Nobody wants the answer any more.
+    pub(crate) fn forget(&self, number: u64) {
+        self.lock().slots.remove(&number);
+    }
+
+    /// Whether the caller is to mend the connection with this number. Waits while another does.
+    pub(crate) fn claim_mending(&self, link_number: u64) -> Mending {
+        let mut state = self.lock();
+        while state.mending && state.link_number == link_number && !state.closed {
+            state = self.sleep(state, None);
+        }
+        if state.link_number != link_number || state.closed {
+            return Mending::Done;
+        }
+        state.mending = true;
+        state.link = None;
+        Mending::Mine
+    }
+
+    /// Goes on with a new connection: everything unanswered is asked again.
+    pub(crate) fn relink(&self, link: Connection) {
+        let link = Arc::new(link);
+        let mut state = self.lock();
+        state.mending = false;
+        state.link_number += 1;
+        if !state.closed {
+            state.link = Some(Arc::clone(&link));
+        }
+        let mut frames = Vec::new();
+        for (number, slot) in state.slots.iter_mut().filter(|(_, slot)| slot.answer.is_none()) {
+            slot.again = true;
+            slot.shorten();
+            match frame::encode_request(*number, &slot.request) {
+                Ok(frame) => frames.push((*number, frame)),
+                Err(bad) => slot.answer = Some(Err(Error::of_frame("asking again", &bad))),
+            }
+        }
+        frames.sort_unstable_by_key(|(number, _)| *number);
+        self.changed.notify_all();
+        drop(state);
+        for (_, frame) in frames {
+            if link.send(&frame, &[]).is_err() {
+                // Whoever reads next finds the new connection broken as well.
+                break;
+            }
+        }
+    }
+
+    /// The connection could not be mended: everything unanswered fails. A later request tries again.
+    pub(crate) fn give_up(&self, why: &dyn Fn() -> Error) {
+        let mut state = self.lock();
+        state.mending = false;
+        state.link_number += 1;
+        state.link = None;
+        let mut signals = Vec::new();
+        for slot in state.slots.values_mut().filter(|slot| slot.answer.is_none()) {
+            slot.answer = Some(Err(why()));
+            signals.extend(slot.signal.clone());
+        }
+        self.changed.notify_all();
+        drop(state);
+        signals.iter().for_each(|signal| ring(signal));
+    }
+
+    /// Ends everything. The socket is closed when its last reader noticed.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let link = state.link.take();
+        let signals: Vec<_> = state.slots.values().filter_map(|slot| slot.signal.clone()).collect();
+        self.changed.notify_all();
+        drop(state);
+        if let Some(link) = link {
+            // Wakes a thread that is reading; an error means that the connection has ended already.
+            let _ = rustix::net::shutdown(link.as_fd(), rustix::net::Shutdown::Both);
+        }
+        signals.iter().for_each(|signal| ring(signal));
+    }
+
+    fn read_or_sleep<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        deadline: Option<Instant>,
+    ) -> MutexGuard<'a, State> {
+        let Some(link) = state.link.clone().filter(|_| !state.reading) else {
+            return self.sleep(state, deadline);
+        };
+        state.reading = true;
+        let link_number = state.link_number;
+        drop(state);
+        let read = read(&link, deadline);
+        let mut state = self.lock();
+        state.reading = false;
+        let signal = match read {
+            Read::Nothing => None,
+            Read::Frame { number, reply, fds } => state.deliver(number, reply, fds),
+            Read::Broken => {
+                if state.link_number == link_number {
+                    state.link = None;
+                }
+                None
+            }
+        };
+        if state.sleepers > 0 {
+            self.changed.notify_all();
+        }
+        if let Some(signal) = signal {
+            drop(state);
+            ring(&signal);
+            state = self.lock();
+        }
+        state
+    }
+
+    fn sleep<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        deadline: Option<Instant>,
+    ) -> MutexGuard<'a, State> {
+        state.sleepers += 1;
+        let mut state = match deadline {
+            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        state.sleepers -= 1;
+        state
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that panics runs under this lock, and its state is whole at every step.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn take(&mut self, numbers: &[u64]) -> Option<(usize, Result<Answer>)> {
+        let answered = |number: &u64| self.slots.get(number).is_some_and(|s| s.answer.is_some());
+        let position = numbers.iter().position(answered)?;
+        let slot = self.slots.remove(&numbers[position])?;
+        Some((position, slot.answer?))
+    }
+
+    fn deliver(
+        &mut self,
+        number: u64,
+        reply: Result<Reply>,
+        fds: Vec<OwnedFd>,
+    ) -> Option<Arc<Doorbell>> {
+        // An answer that nobody waits for any more: its descriptors close here.
+        let slot = self.slots.get_mut(&number)?;
+        slot.answer = Some(reply.map(|reply| Answer { reply, fds, again: slot.again }));
+        slot.signal.clone()
+    }
+}
+
+impl Slot {
+    fn shorten(&mut self) {
+        if let (Request::Wait { timeout_ms: Some(ms), .. }, Some(deadline)) =
+            (&mut self.request, self.deadline)
+        {
+            let left = deadline.saturating_duration_since(Instant::now());
+            *ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        }
+    }
+}
+
+enum Read {
+    Frame { number: u64, reply: Result<Reply>, fds: Vec<OwnedFd> },
+    Nothing,
+    Broken,
+}
+
+fn read(link: &Connection, deadline: Option<Instant>) -> Read {
+    const DOING: &str = "reading the daemon's answer";
+    if let Some(deadline) = deadline
+        && !readable_until(link, deadline)
+    {
+        return Read::Nothing;
+    }
+    let mut bytes = Vec::new();
+    let received = match link.recv(&mut bytes, deadline.is_none()) {
+        Ok(received) => received,
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) =>
+        {
+            return Read::Nothing;
+        }
+        Err(error) => {
+            tracing::debug!(%error, "the connection to the daemon broke");
+            return Read::Broken;
+        }
+    };
+    if received.bytes == 0 {
+        return Read::Broken;
+    }
+    match frame::decode_from_daemon(&bytes) {
+        Ok(FromDaemon::Reply(number, _)) if received.truncated => {
+            let error = Error::new(Code::OutOfDescriptors, DOING);
+            Read::Frame { number, reply: Err(error), fds: Vec::new() }
+        }
+        Ok(FromDaemon::Reply(number, reply)) => {
+            Read::Frame { number, reply: Ok(reply), fds: received.fds }
+        }
+        // Only a subscription's own connection is pushed to.
+        Ok(FromDaemon::Push(_)) => Read::Nothing,
+        Err(bad) => {
+            tracing::warn!(%bad, "the daemon sent what is no frame");
+            Read::Broken
+        }
+    }
+}
+
+/// Whether the connection became readable before the deadline.
+pub(crate) fn readable_until(link: &Connection, deadline: Instant) -> bool {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let timeout = Timespec::try_from(left).ok();
+    let mut fds = [PollFd::new(link, PollFlags::IN)];
+    // Interrupted: the caller looks at its deadline and comes again.
+    poll(&mut fds, timeout.as_ref()).is_ok_and(|count| count > 0)
+}
+
+/// Tells an event loop that its answer is there.
+fn ring(signal: &Doorbell) {
+    if let Err(error) = signal.ring() {
+        // An eventfd of our own cannot be full or closed; if it ever is, the waiter's timeout helps.
+        tracing::warn!(%error, "a waiter could not be told of its answer");
+    }
+}
+
+fn is_break(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::NotConnected
+    )
+}
+
+fn closed(doing: &'static str) -> Error {
+    Error::new(Code::Disconnected, doing).with_detail("this client disconnected itself")
+}
+
+/// Ends a wait of this process early: names the request for [`Request::Cancel`].
+pub(crate) fn cancel_of(number: u64) -> Request {
+    Request::Cancel { request: number }
+}
+
+/// What a failed request was about, for errors that name their object.
+pub(crate) fn naming(error: Error, id: ObjectId) -> Error {
+    if error.id().is_some() { error } else { error.with_id(id) }
+}

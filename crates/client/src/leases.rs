@@ -1,0 +1,289 @@
+//! The memory that this client may write: leased ranges and their mappings.
+//!
+//! ```text
+//!  daemon grants a range ──► waiting ──(mapped, faulted in)──► current ──(carved from the front)──► objects
+//!                               ▲                                 │
+//!     LeaseWanted, sent while the current one still has room ─────┘      its tail ──► LeaseReturn
+//! ```
+//!
+//! Everything here is accounting under the session's lock; whoever calls makes the system calls
+//! that [`Step`] names, without the lock, and comes back.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plasmon_proto::limits::{
+    ARENA_EXTENT_BYTES, LARGE_OBJECT_BYTES, LEASE_BYTES_MAX, OBJECT_ALIGN,
+};
+use plasmon_proto::message::{ExtentId, Range};
+use plasmon_shm::writer::{Span, WriteExtent};
+
+/// What a client starts with: little, because most clients write little.
+const LEASE_BYTES_FIRST: u64 = 256 << 10;
+
+/// The share of the capacity that one client may have leased and not used.
+const LEASE_SHARE: u64 = 64;
+
+/// A lease used up faster than this makes the next one twice as large.
+const BUSY: Duration = Duration::from_millis(250);
+
+/// A lease that lasted longer than this makes the next one as small as the first.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// How much of a lease is faulted in at once: long enough to be cheaper than single faults, short
+/// enough that no put waits for long.
+const FAULT_BYTES: u64 = 1 << 20;
+
+/// Writable mappings that are kept for extents that will be written again.
+const MAPS_MAX: usize = 128;
+
+/// What must happen before an object can be carved.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Nothing: the current lease has room, and its memory is there.
+    Ready,
+    /// Map the extent of this granted range, then [`Leases::install`] it.
+    Map(Range),
+    /// Fault this part of the current lease in, then tell [`Leases::faulted`].
+    Fault(ExtentId, Arc<WriteExtent>, u64, u64),
+    /// Ask the daemon for a range.
+    Ask { bytes_min: u64, bytes_wanted: u64 },
+}
+
+/// A writable mapping and which of its parts are known to be faulted in here.
+#[derive(Debug)]
+struct Mapped {
+    map: Arc<WriteExtent>,
+    faulted: Vec<bool>,
+    used: u64,
+}
+
+/// The lease that objects are carved from.
+#[derive(Debug)]
+struct Current {
+    extent: ExtentId,
+    span: Span,
+    /// Up to where in the extent the memory is known to be faulted in.
+    ready_end: u64,
+}
+
+impl Current {
+    fn range(&self) -> Option<Range> {
+        let Self { extent, span, .. } = self;
+        let range = Range { extent: *extent, offset: span.offset(), bytes: span.len() as u64 };
+        (range.bytes > 0).then_some(range)
+    }
+}
+
+/// The leases of one session.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    current: Option<Current>,
+    waiting: VecDeque<Range>,
+    maps: HashMap<ExtentId, Mapped>,
+    /// Ranges carved and not yet submitted: a resumed connection must know them.
+    open: Vec<Range>,
+    asked: bool,
+    bytes_next: u64,
+    bytes_max: u64,
+    installed: Option<Instant>,
+    uses: u64,
+}
+
+/// The least footprint of an object that is not carved from a lease in a store of this capacity.
+/// The daemon gives those an extent of their own, or a lease would be too large a share.
+pub(crate) fn large_bytes(capacity_bytes: u64) -> u64 {
+    let arena = (capacity_bytes / 16).clamp(1 << 20, ARENA_EXTENT_BYTES);
+    LARGE_OBJECT_BYTES.min(arena / 4).min(capacity_bytes / LEASE_SHARE + 1)
+}
+
+impl Leases {
+    pub(crate) fn new(capacity_bytes: u64) -> Self {
+        let share = capacity_bytes / LEASE_SHARE / OBJECT_ALIGN * OBJECT_ALIGN;
+        let bytes_max = share.clamp(OBJECT_ALIGN, LEASE_BYTES_MAX);
+        Self {
+            current: None,
+            waiting: VecDeque::new(),
+            maps: HashMap::new(),
+            open: Vec::new(),
+            asked: false,
+            bytes_next: LEASE_BYTES_FIRST.min(bytes_max),
+            bytes_max,
+            installed: None,
+            uses: 0,
+        }
+    }
+
+    /// What is missing for an object of this footprint.
+    #[inline]
+    pub(crate) fn step(&mut self, footprint: u64) -> Step {
+        match &self.current {
+            Some(current) if current.span.len() as u64 >= footprint => {
+                let ready = current.span.offset() + footprint <= current.ready_end;
+                if ready { Step::Ready } else { self.next_fault(footprint) }
+            }
+            _ => self.next_lease(footprint),
+        }
+    }
+
+    /// The first part below the end of the next object that is not faulted in.
+    #[cold]
+    fn next_fault(&mut self, footprint: u64) -> Step {
+        let Some(current) = &mut self.current else {
+            return Step::Ready;
+        };
+        let start = current.span.offset();
+        let lease_end = start + current.span.len() as u64;
+        let Some(mapped) = self.maps.get(&current.extent) else {
+            // The mapping was dropped from the cache and lives on in the lease: fault as it comes.
+            current.ready_end = lease_end;
+            return Step::Ready;
+        };
+        for part in start / FAULT_BYTES..(start + footprint).div_ceil(FAULT_BYTES) {
+            let end = ((part + 1) * FAULT_BYTES).min(lease_end);
+            if !mapped.faulted[part as usize] {
+                let from = (part * FAULT_BYTES).max(start / PAGE_BYTES * PAGE_BYTES);
+                return Step::Fault(current.extent, Arc::clone(&mapped.map), from, end - from);
+            }
+            current.ready_end = end;
+        }
+        Step::Ready
+    }
+
+    #[cold]
+    fn next_lease(&mut self, footprint: u64) -> Step {
+        let fitting = self.waiting.iter().position(|range| range.bytes >= footprint);
+        if let Some(range) = fitting.and_then(|index| self.waiting.remove(index)) {
+            return Step::Map(range);
+        }
+        let bytes_wanted = self.bytes_next.max(footprint);
+        Step::Ask { bytes_min: footprint, bytes_wanted }
+    }
+
+    /// The current lease. Call it only after [`Step::Ready`].
+    #[inline]
+    pub(crate) fn front(&mut self) -> Option<(ExtentId, &mut Span)> {
+        self.current.as_mut().map(|current| (current.extent, &mut current.span))
+    }
+
+    /// Whether to ask for the lease behind the current one now, and for how much.
+    #[inline]
+    pub(crate) fn ask_ahead(&mut self, footprint: u64) -> Option<(u64, u64)> {
+        let left = self.current.as_ref().map_or(0, |current| current.span.len() as u64);
+        if self.asked || left > self.bytes_next / 2 || !self.waiting.is_empty() {
+            return None;
+        }
+        self.asked = true;
+        Some((footprint.max(LEASE_BYTES_FIRST.min(self.bytes_max)), self.bytes_next.max(footprint)))
+    }
+
+    /// The daemon granted a range, asked for or not.
+    pub(crate) fn granted(&mut self, range: Range) {
+        self.asked = false;
+        self.waiting.push_back(range);
+    }
+
+    /// The daemon has no range now; the next put asks on the socket and hears why.
+    pub(crate) fn refused(&mut self) {
+        self.asked = false;
+    }
+
+    /// The mapping of an extent, if it is kept.
+    pub(crate) fn map(&mut self, extent: ExtentId) -> Option<Arc<WriteExtent>> {
+        self.uses += 1;
+        let uses = self.uses;
+        self.maps.get_mut(&extent).map(|mapped| {
+            mapped.used = uses;
+            Arc::clone(&mapped.map)
+        })
+    }
+
+    /// Keeps a mapping; the one that was not used for longest makes room. Gives back what is to be
+    /// unmapped without the lock.
+    #[must_use]
+    pub(crate) fn keep(
+        &mut self,
+        extent: ExtentId,
+        map: Arc<WriteExtent>,
+    ) -> Option<Arc<WriteExtent>> {
+        self.uses += 1;
+        let parts = map.bytes().div_ceil(FAULT_BYTES) as usize;
+        let mapped = Mapped { map, faulted: vec![false; parts], used: self.uses };
+        if let Some(before) = self.maps.insert(extent, mapped) {
+            return Some(before.map);
+        }
+        if self.maps.len() <= MAPS_MAX {
+            return None;
+        }
+        let in_use = self.current.as_ref().map(|current| current.extent);
+        let candidates = self.maps.iter().filter(|(extent, _)| Some(**extent) != in_use);
+        let oldest = candidates.min_by_key(|(_, mapped)| mapped.used).map(|(extent, _)| *extent)?;
+        self.maps.remove(&oldest).map(|mapped| mapped.map)
+    }
+
+    /// An extent is gone. Gives back its mapping, to be unmapped without the lock.
+    #[must_use]
+    pub(crate) fn forget(&mut self, extent: ExtentId) -> Option<Arc<WriteExtent>> {
+        self.maps.remove(&extent).map(|mapped| mapped.map)
+    }
+
+    /// A part of the extent is faulted in.
+    pub(crate) fn faulted(&mut self, extent: ExtentId, offset: u64) {
+        if let Some(mapped) = self.maps.get_mut(&extent) {
+            mapped.faulted[(offset / FAULT_BYTES) as usize] = true;
+        }
+    }
+
+    /// Whether the current lease has room for an object of this footprint.
+    pub(crate) fn has_room(&self, footprint: u64) -> bool {
+        self.current.as_ref().is_some_and(|current| current.span.len() as u64 >= footprint)
+    }
+
+    /// Makes a lease the current one. Gives back the tail of the one before, to be returned.
+    pub(crate) fn install(&mut self, extent: ExtentId, span: Span, now: Instant) -> Option<Range> {
+        if let Some(before) = self.installed.replace(now) {
+            let lasted = now.saturating_duration_since(before);
+            if lasted < BUSY {
+                self.bytes_next = (self.bytes_next * 2).min(self.bytes_max);
+            } else if lasted > QUIET {
+                self.bytes_next = LEASE_BYTES_FIRST.min(self.bytes_max);
+            }
+        }
+        let current = Current { extent, ready_end: span.offset(), span };
+        self.current.replace(current)?.range()
+    }
+
+    /// A range was carved and will be submitted later.
+    pub(crate) fn opened(&mut self, range: Range) {
+        self.open.push(range);
+    }
+
+    /// It was submitted or given up.
+    pub(crate) fn closed(&mut self, range: &Range) {
+        if let Some(index) = self.open.iter().position(|open| open == range) {
+            self.open.swap_remove(index);
+        }
+    }
+
+    /// Everything that is leased and not submitted.
+    pub(crate) fn ranges(&self) -> Vec<Range> {
+        let current = self.current.as_ref().and_then(Current::range);
+        current
+            .into_iter()
+            .chain(self.waiting.iter().copied())
+            .chain(self.open.iter().copied())
+            .collect()
+    }
+
+    /// Gives up what is leased and not carved, to be returned.
+    pub(crate) fn give_up(&mut self) -> Vec<Range> {
+        let current = self.current.take().as_ref().and_then(Current::range);
+        self.installed = None;
+        self.bytes_next = LEASE_BYTES_FIRST.min(self.bytes_max);
+        current.into_iter().chain(self.waiting.drain(..)).collect()
+    }
+}
+
+/// What faulting rounds to.
+const PAGE_BYTES: u64 = 4096;

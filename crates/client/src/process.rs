@@ -1,0 +1,292 @@
+//! The connection of one process: its requests, its sessions, and how it comes back.
+//!
+//! A forked child inherits its parent's memory but must not use its parent's connection, so every
+//! process has a [`Process`] of its own, made at first use. Its sessions follow one another when the
+//! daemon comes back without what it knew.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use plasmon_proto::message::{Reply, Request};
+use plasmon_proto::{Code, ObjectId};
+use plasmon_shm::eventfd::Doorbell;
+use plasmon_shm::fork;
+use plasmon_shm::socket::Connection;
+
+use crate::calls::{Answer, Calls, Mending, Step};
+use crate::chain::Chain;
+use crate::error::{Error, Result};
+use crate::handshake::{Caller, Failed, connect_within};
+use crate::options::ConnectOptions;
+use crate::session::Session;
+
+const RECONNECTING: &str = "reconnecting to the store";
+
+/// The longest that a thread sleeps on the ring before it makes sure that the daemon still lives.
+const ALIVE: Duration = Duration::from_millis(100);
+
+/// Threads beyond this add nothing to a copy on machines of today.
+const COPY_THREADS_MAX: usize = 6;
+
+/// The connection of one process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    /// The fork generation that this belongs to.
+    fork: u64,
+    socket: PathBuf,
+    options: ConnectOptions,
+    calls: Calls,
+    sessions: Chain<Arc<Session>>,
+    /// Whether the last connection was a good one: only then is it worth waiting for another.
+    patient: AtomicBool,
+    closing: AtomicBool,
+    serving: AtomicBool,
+    copy_threads: usize,
+    id_random: [u8; 12],
+    id_count: AtomicU64,
+}
+
+impl Process {
+    /// Connects.
+    pub(crate) fn connect(
+        socket: &Path,
+        options: &ConnectOptions,
+        timeout: Duration,
+    ) -> Result<Self> {
+        const CONNECTING: &str = "connecting to the store";
+        let fork = fork::watch().map_err(|error| Error::io(CONNECTING, error))?;
+        let caller = Caller { socket, name: &options.name, channel: options.channel };
+        let welcomed =
+            connect_within(caller, timeout, &mut || None, &|| true).map_err(Failed::into_error)?;
+        let session = Session::new(welcomed.welcome, welcomed.fds)?;
+        Ok(Self {
+            fork,
+            socket: socket.to_owned(),
+            options: options.clone(),
+            calls: Calls::new(welcomed.connection),
+            sessions: Chain::new(Arc::new(session)),
+            patient: AtomicBool::new(true),
+            closing: AtomicBool::new(false),
+            serving: AtomicBool::new(false),
+            copy_threads: options.copy_threads.unwrap_or_else(default_copy_threads).max(1),
+            id_random: random_bytes(),
+            id_count: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether this process made it, and not one that it was forked from.
+    #[inline]
+    pub(crate) fn is_ours(&self) -> bool {
+        self.fork == fork::generation()
+    }
+
+    /// An error in a process that was forked from the one that made this.
+    pub(crate) fn check_ours(&self, doing: &'static str, id: ObjectId) -> Result<()> {
+        if self.is_ours() { Ok(()) } else { Err(Error::new(Code::Forked, doing).with_id(id)) }
+    }
+
+    /// The fork generation of the process that made it.
+    pub(crate) fn fork(&self) -> u64 {
+        self.fork
+    }
+
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// How many threads copy a large object.
+    pub(crate) fn copy_threads(&self) -> usize {
+        self.copy_threads
+    }
+
+    /// The newest session.
+    #[inline]
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        self.sessions.newest()
+    }
+
+    /// An id that nobody else makes: 12 random bytes of this connection and a count.
+    pub(crate) fn new_id(&self) -> ObjectId {
+        let mut bytes = [0; 20];
+        bytes[..12].copy_from_slice(&self.id_random);
+        let count = self.id_count.fetch_add(1, Ordering::Relaxed);
+        bytes[12..].copy_from_slice(&count.to_le_bytes());
+        ObjectId::new(bytes)
+    }
+
+    /// Asks and waits for the answer, however often the connection breaks in between. A failure
+    /// that the daemon reports is an error.
+    pub(crate) fn ask(&self, doing: &'static str, request: Request) -> Result<Answer> {
+        let number = self.calls.begin(doing, request, None)?;
+        let (_, answer) = self.collect(&[number], None)?;
+        match answer.reply {
+            Reply::Failed(failure) => Err(Error::of_failure(doing, failure)),
+            _ => Ok(answer),
+        }
+    }
+
+    /// Waits for the answer to one of several requests; all are forgotten when this fails.
+    pub(crate) fn collect(
+        &self,
+        numbers: &[u64],
+        deadline: Option<Instant>,
+    ) -> Result<(usize, Answer)> {
+        let forget = |error| {
+            numbers.iter().for_each(|number| self.calls.forget(*number));
+            error
+        };
+        loop {
+            match self.calls.step(numbers, deadline) {
+                Step::Answered(position, answer) => {
+                    return answer.map(|answer| (position, answer)).map_err(forget);
+                }
+                Step::Broken(link) => self.mend(link),
+                Step::TimedOut => {
+                    return Err(forget(Error::new(Code::TimedOut, "waiting for the daemon")));
+                }
+            }
+        }
+    }
+
+    /// Like [`Self::ask`], but gives a failure as it is, and whether the request was sent again.
+    pub(crate) fn ask_again(&self, doing: &'static str, request: Request) -> Result<(Reply, bool)> {
+        let number = self.calls.begin(doing, request, None)?;
+        let (_, answer) = self.collect(&[number], None)?;
+        Ok((answer.reply, answer.again))
+    }
+
+    /// Asks without waiting; the signal rings when the answer is there.
+    pub(crate) fn ask_later(
+        self: &Arc<Self>,
+        request: Request,
+        signal: Arc<Doorbell>,
+    ) -> Result<u64> {
+        self.serve_in_background()?;
+        self.calls.begin("waiting for objects", request, Some(signal))
+    }
+
+    /// Makes sure that somebody reads the socket when no caller does.
+    fn serve_in_background(self: &Arc<Self>) -> Result<()> {
+        if self.serving.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let process: Weak<Self> = Arc::downgrade(self);
+        let serve = move || {
+            // Held while serving; the store's last handle closes the calls, which ends the loop.
+            if let Some(process) = process.upgrade() {
+                while let Some(link) = process.calls.serve() {
+                    process.mend(link);
+                }
+            }
+        };
+        let spawned = thread::Builder::new().name("plasmon-waits".to_owned()).spawn(serve);
+        spawned.map(drop).map_err(|error| {
+            self.serving.store(false, Ordering::Release);
+            Error::io("starting a thread for waits", error)
+        })
+    }
+
+    /// Sleeps until the daemon has applied the submission at this position, and makes sure that
+    /// there is a daemon. An error means that the submission is lost.
+    pub(crate) fn await_applied(&self, session: &Session, position: u64) -> Result<()> {
+        const APPLYING: &str = "waiting for the daemon to apply a submission";
+        let Some(channel) = session.channel() else {
+            return Ok(());
+        };
+        let channel = channel.reader.channel();
+        loop {
+            let deadline = Some(Instant::now() + ALIVE);
+            match channel.wait_applied(position, deadline) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) => return Err(Error::io(APPLYING, error)),
+            }
+            if !self.is_current(session) {
+                return Err(Error::new(Code::Disconnected, APPLYING).with_detail(
+                    "the daemon was started anew and knows nothing of what was submitted before",
+                ));
+            }
+            // Answered only by a daemon that lives, and only behind everything submitted before.
+            self.ask(APPLYING, Request::Sync)?;
+        }
+    }
+
+    /// Mends the connection with this number, or waits while another thread does.
+    fn mend(&self, link: u64) {
+        if self.calls.claim_mending(link) == Mending::Done {
+            return;
+        }
+        match self.reconnect() {
+            Ok(connection) => {
+                self.patient.store(true, Ordering::Relaxed);
+                self.calls.relink(connection);
+            }
+            Err(error) => {
+                // Whoever asks later tries once, so that a store that comes back is found.
+                self.patient.store(false, Ordering::Relaxed);
+                tracing::warn!(%error, "the daemon did not come back");
+                self.calls.give_up(&|| {
+                    Error::new(error.code(), RECONNECTING).with_detail(error.detail())
+                });
+            }
+        }
+    }
+
+    fn reconnect(&self) -> Result<Connection> {
+        let patient = self.patient.load(Ordering::Relaxed);
+        let timeout = if patient { self.options.reconnect_timeout } else { Duration::ZERO };
+        let Self { socket, options, .. } = self;
+        let caller = Caller { socket, name: &options.name, channel: options.channel };
+        let session = Arc::clone(self.session());
+        let wanted = || !self.closing.load(Ordering::Relaxed) && self.is_ours();
+        let welcomed = connect_within(caller, timeout, &mut || session.resume(), &wanted)
+            .map_err(Failed::into_error)?;
+        if welcomed.welcome.resumed {
+            // The same memory under the same daemon's roof: what came along is what we have.
+            tracing::info!(epoch = welcomed.welcome.epoch, "resumed with the daemon");
+            return Ok(welcomed.connection);
+        }
+        let fresh = Session::new(welcomed.welcome, welcomed.fds)?;
+        let lost = session.unapplied();
+        if lost > 0 {
+            fresh.writing().lose(lost);
+        }
+        tracing::warn!(lost, "connected anew: the daemon knows nothing of this client");
+        self.sessions.append_after(&session, Arc::new(fresh));
+        Ok(welcomed.connection)
+    }
+
+    /// Ends the connection.
+    pub(crate) fn close(&self) {
+        if !self.is_ours() || self.closing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        // The daemon takes back what is leased to a client that left; this spares the time until
+        // it notices, and tells a reader of its log that the client left in good order.
+        self.session().return_leases();
+        self.calls.close();
+    }
+}
+
+/// Bytes that nobody else has.
+pub(crate) fn random_bytes<const BYTES: usize>() -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    // So few bytes come at once and whole, once the machine has booted.
+    assert!(filled == Ok(BYTES), "the kernel gives random bytes: {filled:?}");
+    bytes
+}
+
+/// The number of cores that this process may use, but no more than memory can feed.
+fn default_copy_threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from).min(COPY_THREADS_MAX)
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,224 @@
+//! From a caller's options to an object on its way.
+
+use std::sync::Arc;
+
+use plasmon_proto::message::{Range, Request};
+use plasmon_proto::object::Level;
+use plasmon_proto::ring::Submission;
+use plasmon_proto::{Code, ObjectId};
+
+use crate::error::{Error, Result};
+use crate::options::PutOptions;
+use crate::payload::{Payload, Plan};
+use crate::process::Process;
+use crate::session::Session;
+use crate::store::Store;
+use crate::writer::{Origin, Writer};
+use crate::writing::Placed;
+
+const PUTTING: &str = "putting object";
+const CREATING: &str = "creating object";
+const FLUSHING: &str = "waiting until everything submitted is applied";
+
+impl Process {
+    pub(crate) fn put(&self, data: &[&[u8]], options: &PutOptions) -> Result<ObjectId> {
+        let bytes = data.iter().map(|part| part.len() as u64).sum();
+        let plan = Plan::new(PUTTING, bytes, options)?;
+        let payload = Payload { data, metadata: &options.metadata, attributes: &plan.attributes };
+        let id = plan.chosen.unwrap_or_else(|| self.new_id());
+        let session = Arc::clone(self.session());
+        match self.put_once(&session, id, &plan, payload, options.strict) {
+            // The daemon lost everything, but the bytes are still here: give them to the new one.
+            Err(error) if error.code() == Code::Disconnected && !self.is_current(&session) => {
+                let session = Arc::clone(self.session());
+                self.put_once(&session, id, &plan, payload, options.strict)?;
+            }
+            outcome => outcome?,
+        }
+        Ok(id)
+    }
+
+    fn put_once(
+        &self,
+        session: &Session,
+        id: ObjectId,
+        plan: &Plan,
+        payload: Payload<'_>,
+        strict: bool,
+    ) -> Result<()> {
+        if !self.is_carved(session, plan, strict) {
+            return self.put_created(session, id, plan, payload, strict);
+        }
+        let awaited = plan.chosen.is_some();
+        let position = self.put_carved(session, id, plan, payload, awaited)?;
+        if awaited { self.acknowledge(session, PUTTING, position, id) } else { Ok(()) }
+    }
+
+    fn put_created(
+        &self,
+        session: &Session,
+        id: ObjectId,
+        plan: &Plan,
+        payload: Payload<'_>,
+        strict: bool,
+    ) -> Result<()> {
+        session.drain();
+        session.writing().take_refusals(PUTTING)?;
+        let strict = strict || session.welcome.level == Level::Strict;
+        let mut created = self.create_large(session, PUTTING, id, plan, strict)?;
+        if let Err(error) = self.write_created(&mut created, payload) {
+            self.abandon(session, id);
+            return Err(error.with_id(id));
+        }
+        // The way to write the bytes goes before they are sealed; at level strict it must.
+        drop(created);
+        self.seal(session, PUTTING, id)
+    }
+
+    pub(crate) fn put_many(
+        &self,
+        objects: &[(Option<ObjectId>, &[u8])],
+        options: &PutOptions,
+    ) -> Result<Vec<ObjectId>> {
+        if options.id.is_some() || options.name.is_some() {
+            let detail = "many objects cannot share one id or name";
+            return Err(Error::new(Code::BadRequest, PUTTING).with_detail(detail));
+        }
+        let session = Arc::clone(self.session());
+        let mut ids = Vec::with_capacity(objects.len());
+        let mut awaited = Vec::new();
+        let mut outcome = Ok(());
+        for (chosen, data) in objects {
+            let put = self.put_one_of_many(&session, *chosen, data, options);
+            match put {
+                Ok((id, position)) => {
+                    ids.push(id);
+                    awaited.extend(position.map(|position| (position, id)));
+                }
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            }
+        }
+        // Every verdict is taken, also behind an error: one that nobody takes would stay for ever.
+        for (position, id) in awaited {
+            let verdict = self.acknowledge(&session, PUTTING, position, id);
+            outcome = outcome.and(verdict);
+        }
+        outcome.map(|()| ids)
+    }
+
+    fn put_one_of_many(
+        &self,
+        session: &Session,
+        chosen: Option<ObjectId>,
+        data: &[u8],
+        options: &PutOptions,
+    ) -> Result<(ObjectId, Option<u64>)> {
+        let plan = Plan::new(PUTTING, data.len() as u64, options)?;
+        let parts = [data];
+        let payload =
+            Payload { data: &parts, metadata: &options.metadata, attributes: &plan.attributes };
+        let id = chosen.unwrap_or_else(|| self.new_id());
+        if !self.is_carved(session, &plan, options.strict) {
+            self.put_created(session, id, &plan, payload, options.strict)?;
+            return Ok((id, None));
+        }
+        let position = self.put_carved(session, id, &plan, payload, chosen.is_some())?;
+        Ok((id, chosen.map(|_| position)))
+    }
+
+    pub(crate) fn create(
+        self: &Arc<Self>,
+        store: &Store,
+        data_bytes: u64,
+        options: &PutOptions,
+    ) -> Result<Writer> {
+        let plan = Plan::new(CREATING, data_bytes, options)?;
+        let session = Arc::clone(self.session());
+        session.drain();
+        session.writing().take_refusals(CREATING)?;
+        let id = plan.chosen.unwrap_or_else(|| self.new_id());
+        if self.is_carved(&session, &plan, options.strict) {
+            self.create_carved(store, session, id, &plan, options)
+        } else {
+            self.create_for_writing(store, session, id, &plan, options)
+        }
+    }
+
+    fn create_carved(
+        self: &Arc<Self>,
+        store: &Store,
+        session: Arc<Session>,
+        id: ObjectId,
+        plan: &Plan,
+        options: &PutOptions,
+    ) -> Result<Writer> {
+        let awaited = plan.chosen.is_some();
+        let mut writing = self.reserve(&session, plan.footprint)?;
+        let carved = writing.leases.front().and_then(|(extent, span)| {
+            let offset = span.offset();
+            let range = Range { extent, offset, bytes: plan.footprint };
+            span.take(plan.footprint as usize).map(|span| (range, span))
+        });
+        let Some((range, mut span)) = carved else {
+            return Err(Error::unexpected(CREATING));
+        };
+        writing.leases.opened(range);
+        let announce = Submission::Announce { id };
+        let submitted = self.submit(&session, writing, &[announce], awaited);
+        let announced = submitted.and_then(|position| {
+            if awaited { self.acknowledge(&session, CREATING, position, id) } else { Ok(()) }
+        });
+        if let Err(error) = announced {
+            let mut writing = session.writing();
+            writing.leases.closed(&range);
+            if self.is_current(&session) {
+                // The error is on its way already; a range that cannot be returned stays leased.
+                let _ = self.submit(&session, writing, &[Submission::LeaseReturn(range)], false);
+            }
+            return Err(error);
+        }
+        let tail = plan.sizes.data as usize;
+        span.fill(tail, &[&options.metadata, &plan.attributes], 1);
+        let placed = Placed { id, range, sizes: plan.sizes, traits: plan.traits };
+        let origin = Origin::Carved { awaited };
+        Ok(Writer::new(store.clone(), Arc::clone(self), session, placed, origin, span))
+    }
+
+    fn create_for_writing(
+        self: &Arc<Self>,
+        store: &Store,
+        session: Arc<Session>,
+        id: ObjectId,
+        plan: &Plan,
+        options: &PutOptions,
+    ) -> Result<Writer> {
+        let strict = options.strict || session.welcome.level == Level::Strict;
+        let mut created = self.create_large(&session, CREATING, id, plan, strict)?;
+        let tail = plan.sizes.data as usize;
+        created.span.fill(tail, &[&options.metadata, &plan.attributes], 1);
+        let placed = Placed { id, range: created.range, sizes: plan.sizes, traits: plan.traits };
+        let span = created.span;
+        Ok(Writer::new(store.clone(), Arc::clone(self), session, placed, Origin::Created, span))
+    }
+
+    pub(crate) fn flush(&self) -> Result<()> {
+        let session = Arc::clone(self.session());
+        match session.channel() {
+            Some(channel) => {
+                let last = channel.reader.channel().tail().wrapping_sub(1);
+                match self.await_applied(&session, last) {
+                    // What was lost with the old session is told by the new one, below.
+                    Err(_) if !self.is_current(&session) => {}
+                    outcome => outcome?,
+                }
+            }
+            None => self.command(FLUSHING, Request::Sync)?,
+        }
+        let session = self.session();
+        session.drain();
+        session.writing().take_refusals(FLUSHING)
+    }
+}

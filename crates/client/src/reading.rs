@@ -1,0 +1,348 @@
+//! Finding objects: in the shared index, and when they are not there, by waiting for them.
+//!
+//! ```text
+//! index: found ─► pinned                        no system call
+//!        missing ─► spin a little ─► Wait over the socket ─► index again
+//! ```
+//!
+//! A miss in the index is never final: the daemon applies every ring before it answers, so what one
+//! process put before it told another is found.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use plasmon_proto::message::{ExtentId, Location, Reply, Request};
+use plasmon_proto::object::ObjectState;
+use plasmon_proto::{Code, ObjectId};
+use plasmon_shm::counted::CountedView;
+use plasmon_shm::ledger::TooManyPins;
+use plasmon_shm::map::{Populate, ReadMap};
+use plasmon_shm::memfd::Memfd;
+use plasmon_shm::reader::{Found, Held, View};
+
+use crate::buffer::{Buffer, CountedPin};
+use crate::error::{Error, Result};
+use crate::process::Process;
+use crate::session::{Channel, Memory, Session, SocketMemory};
+use crate::store::Store;
+use crate::waiting::Until;
+
+const GETTING: &str = "getting object";
+const MAPPING: &str = "mapping an object's memory";
+
+/// Extents up to this size are mapped with all their pages; larger ones page by page, because a
+/// reader may want little of them.
+const POPULATE_BYTES_MAX: u64 = 4 << 20;
+
+/// For how long a get looks at the index before it asks the daemon to be woken.
+const SPIN: Duration = Duration::from_micros(10);
+
+/// For how long bringing an object back from a file may take, whatever the caller's timeout: that
+/// one is about the object becoming readable, and it is.
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(60);
+
+impl Process {
+    /// Finds and pins an object in the shared index.
+    #[inline]
+    pub(crate) fn pin<'a>(
+        &self,
+        session: &'a Session,
+        channel: &'a Channel,
+        id: &ObjectId,
+    ) -> Result<Option<View<'a>>> {
+        session.drain();
+        match channel.reader.get(id) {
+            Ok(Found::Object(view)) => {
+                channel.reader.touch(view.image());
+                Ok(Some(view))
+            }
+            Ok(Found::Missing) => Ok(None),
+            other => self.pin_slowly(channel, id, other),
+        }
+    }
+
+    #[cold]
+    fn pin_slowly<'a>(
+        &self,
+        channel: &'a Channel,
+        id: &ObjectId,
+        mut found: Result<Found<'a>, TooManyPins>,
+    ) -> Result<Option<View<'a>>> {
+        loop {
+            match found {
+                Ok(Found::Object(view)) => return Ok(Some(view)),
+                Ok(Found::Missing) => return Ok(None),
+                Ok(Found::TableChanged) => self.switch_index(channel)?,
+                Ok(Found::Unmapped(held)) => {
+                    if let Some(view) = self.map_held(channel, held)? {
+                        return Ok(Some(view));
+                    }
+                }
+                Err(TooManyPins { held }) => {
+                    return Err(Error::new(Code::TooManyPins, GETTING)
+                        .with_id(*id)
+                        .with_amounts(held as u64 + 1, held as u64));
+                }
+            }
+            found = channel.reader.get(id);
+        }
+    }
+
+    fn switch_index(&self, channel: &Channel) -> Result<()> {
+        const DOING: &str = "fetching the index";
+        let mut answer = self.ask(DOING, Request::Index)?;
+        let (Reply::Index(table), Some(fd)) = (&answer.reply, answer.fds.pop()) else {
+            return Err(Error::unexpected(DOING));
+        };
+        // Threads may fetch the same table twice; an older one must not follow a newer one.
+        if table.number <= channel.reader.index().number() {
+            return Ok(());
+        }
+        let switched = channel.reader.index().switch(fd, table.number, table.slots);
+        switched.map_err(|error| Error::io(DOING, error))
+    }
+
+    /// Maps the extent of a pinned object. `None` when the daemon does not know the extent, which a
+    /// pin excludes unless the daemon was started anew.
+    fn map_held<'a>(&self, channel: &'a Channel, held: Held<'a>) -> Result<Option<View<'a>>> {
+        let extent = held.image().extent;
+        let Some(map) = self.fetch_extent(extent)? else {
+            return Ok(None);
+        };
+        channel.reader.map_extent(extent, map);
+        Ok(held.view().ok())
+    }
+
+    fn fetch_extent(&self, extent: ExtentId) -> Result<Option<ReadMap>> {
+        let request = Request::Extents { extents: vec![extent], write: false };
+        let mut answer = self.ask(MAPPING, request)?;
+        match (&answer.reply, answer.fds.pop()) {
+            (Reply::Extents(sizes), Some(fd)) if matches!(sizes[..], [Some(_)]) => {
+                map_extent(fd).map(Some)
+            }
+            (Reply::Extents(sizes), None) if matches!(sizes[..], [None]) => Ok(None),
+            _ => Err(Error::unexpected(MAPPING)),
+        }
+    }
+
+    /// Asks the daemon to pin objects for a client without a channel.
+    fn locate(self: &Arc<Self>, ids: &[ObjectId]) -> Result<Vec<Result<Pinning, ObjectState>>> {
+        let session = self.session().number;
+        let answer = self.ask(GETTING, Request::Get { ids: ids.to_vec() })?;
+        let Reply::Located(located) = answer.reply else {
+            return Err(Error::unexpected(GETTING));
+        };
+        let mut pinnings = Vec::with_capacity(located.len());
+        for (id, located) in ids.iter().zip(located) {
+            // From here on the guard ends the pin, whatever goes wrong.
+            let pinning = located.map(|location| {
+                let (process, serial) = (Arc::clone(self), location.serial);
+                let guard = CountedPin { process, session, serial, id: *id };
+                Pinning { location, guard }
+            });
+            pinnings.push(pinning);
+        }
+        Ok(pinnings)
+    }
+
+    fn map_counted(&self, memory: &SocketMemory, extent: ExtentId) -> Result<Option<Arc<ReadMap>>> {
+        let known =
+            memory.maps.lock().unwrap_or_else(PoisonError::into_inner).get(&extent).cloned();
+        if known.is_some() {
+            return Ok(known);
+        }
+        let Some(map) = self.fetch_extent(extent)? else {
+            return Ok(None);
+        };
+        let map = Arc::new(map);
+        let mut maps = memory.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody tells this client which extents are gone: those that nobody reads go now.
+        maps.retain(|_, map| Arc::strong_count(map) > 1);
+        maps.insert(extent, Arc::clone(&map));
+        Ok(Some(map))
+    }
+}
+
+/// An object that the daemon pinned for this client.
+#[derive(Debug)]
+struct Pinning {
+    location: Location,
+    guard: CountedPin,
+}
+
+fn map_extent(fd: OwnedFd) -> Result<ReadMap> {
+    let failed = |error| Error::io(MAPPING, error);
+    let memfd = Memfd::adopt(fd).map_err(failed)?;
+    let populate = if memfd.bytes() <= POPULATE_BYTES_MAX { Populate::Yes } else { Populate::No };
+    ReadMap::new(&memfd, memfd.bytes(), populate).map_err(failed)
+}
+
+impl Store {
+    /// The object, if it can be had now without waiting.
+    fn try_get(&self, id: &ObjectId) -> Result<Option<Buffer>> {
+        let process = self.here()?;
+        let session = process.session();
+        let Some(channel) = session.channel() else {
+            return Ok(self.try_get_counted(&[*id])?.pop().and_then(Result::ok));
+        };
+        let Some(view) = process.pin(session, channel, id)? else {
+            return Ok(None);
+        };
+        let view = view.into_owned(Arc::clone(&channel.reader));
+        Ok(Some(Buffer::in_ledger(view, process.fork(), self.clone())))
+    }
+
+    fn try_get_counted(&self, ids: &[ObjectId]) -> Result<Vec<Result<Buffer, ObjectState>>> {
+        let process = self.here()?;
+        let session = Arc::clone(process.session());
+        let Memory::Socket(memory) = &session.memory else {
+            return Err(Error::unexpected(GETTING));
+        };
+        let mut buffers = Vec::with_capacity(ids.len());
+        for chunk in ids.chunks(plasmon_proto::limits::REQUEST_IDS_MAX) {
+            for pinning in process.locate(chunk)? {
+                let Pinning { location, guard } = match pinning {
+                    Ok(pinning) => pinning,
+                    Err(state) => {
+                        buffers.push(Err(state));
+                        continue;
+                    }
+                };
+                let map = process.map_counted(memory, location.range.extent)?;
+                let view = map.and_then(|map| CountedView::new(map, location, guard));
+                let view = view.ok_or_else(|| Error::unexpected(MAPPING))?;
+                buffers.push(Ok(Buffer::counted(view, process.fork(), self.clone())));
+            }
+        }
+        Ok(buffers)
+    }
+
+    /// Looks for a moment, because whoever makes the object may be about to seal it.
+    fn spin_for(&self, id: &ObjectId, timeout: Option<Duration>) -> Result<Option<Buffer>> {
+        let process = self.here()?;
+        let session = process.session();
+        let Some(channel) = session.channel().filter(|_| timeout != Some(Duration::ZERO)) else {
+            return Ok(None);
+        };
+        let until = Instant::now() + timeout.unwrap_or(SPIN).min(SPIN);
+        while Instant::now() < until {
+            if channel.reader.contains(id) != Some(false) {
+                return self.try_get(id);
+            }
+            std::hint::spin_loop();
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn get_one(&self, id: &ObjectId, timeout: Option<Duration>) -> Result<Buffer> {
+        if let Some(buffer) = self.try_get(id)? {
+            return Ok(buffer);
+        }
+        self.check_refused(id)?;
+        if let Some(buffer) = self.spin_for(id, timeout)? {
+            return Ok(buffer);
+        }
+        let mut until = Until::timeout(timeout);
+        loop {
+            let states = self.here()?.wait(&[*id], 1, until, false)?;
+            let state = states.first().copied().unwrap_or(ObjectState::Absent);
+            if state.is_readable()
+                && let Some(buffer) = self.try_get(id)?
+            {
+                return Ok(buffer);
+            }
+            until = self.go_on(id, state, until, timeout)?;
+        }
+    }
+
+    /// After a wait that did not end in a buffer: whether to wait again, and until when.
+    fn go_on(
+        &self,
+        id: &ObjectId,
+        state: ObjectState,
+        until: Until,
+        timeout: Option<Duration>,
+    ) -> Result<Until> {
+        match state {
+            // Evicted or deleted between the answer and the look: the next answer tells.
+            ObjectState::Sealed => Ok(until),
+            ObjectState::Spilled if timeout == Some(Duration::ZERO) && until.is_past() => {
+                Ok(Until::timeout(Some(RESTORE_TIMEOUT)))
+            }
+            ObjectState::Spilled if until.is_past() => Err(late(*id, state)),
+            ObjectState::Spilled => Err(Error::new(Code::StoreFull, GETTING)
+                .with_id(*id)
+                .with_detail("there is no memory to bring the object back from its file")),
+            ObjectState::Absent | ObjectState::Creating if timeout == Some(Duration::ZERO) => {
+                Err(Error::of_state(GETTING, *id, state))
+            }
+            ObjectState::Absent | ObjectState::Creating if until.is_past() => Err(late(*id, state)),
+            ObjectState::Absent | ObjectState::Creating => Ok(until),
+            ended => Err(Error::of_state(GETTING, *id, ended)),
+        }
+    }
+
+    /// An object that the daemon refused behind its putter's back will not come.
+    fn check_refused(&self, id: &ObjectId) -> Result<()> {
+        match self.here()?.session().writing().refusal_of(id) {
+            Some(code) => Err(Error::new(code, "putting object").with_id(*id)),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn get_all(
+        &self,
+        ids: &[ObjectId],
+        timeout: Option<Duration>,
+    ) -> Result<Vec<Result<Buffer>>> {
+        let mut buffers = self.try_get_all(ids)?;
+        let missing = |buffers: &[Option<Buffer>]| -> Vec<usize> {
+            (0..ids.len()).filter(|index| buffers[*index].is_none()).collect()
+        };
+        let first = missing(&buffers);
+        if first.is_empty() {
+            return Ok(buffers.into_iter().flatten().map(Ok).collect());
+        }
+        let until = Until::timeout(timeout);
+        let wanted: Vec<ObjectId> = first.iter().map(|index| ids[*index]).collect();
+        let states = self.here()?.wait(&wanted, 0, until, false)?;
+        // What is readable now is taken together, the rest one by one: each has its own reason.
+        let readable: Vec<usize> = (0..wanted.len())
+            .filter(|index| states.get(*index).is_some_and(|state| state.is_readable()))
+            .collect();
+        let readable_ids: Vec<ObjectId> = readable.iter().map(|index| wanted[*index]).collect();
+        for (index, buffer) in readable.iter().zip(self.try_get_all(&readable_ids)?) {
+            buffers[first[*index]] = buffer;
+        }
+        let rest = if timeout.is_none() { None } else { Some(until.left()) };
+        let late = rest == Some(Duration::ZERO) && timeout != Some(Duration::ZERO);
+        let complete = |(index, buffer): (usize, Option<Buffer>)| match buffer {
+            Some(buffer) => Ok(buffer),
+            None => self.get_one(&ids[index], rest).map_err(|error| match error.code() {
+                // The time was used up together; alone it would read as if there had been none.
+                Code::Absent | Code::NotSealed if late => {
+                    Error::new(Code::TimedOut, GETTING).with_id(ids[index])
+                }
+                _ => error,
+            }),
+        };
+        Ok(buffers.into_iter().enumerate().map(complete).collect())
+    }
+
+    fn try_get_all(&self, ids: &[ObjectId]) -> Result<Vec<Option<Buffer>>> {
+        if self.here()?.session().channel().is_some() {
+            return ids.iter().map(|id| self.try_get(id)).collect();
+        }
+        Ok(self.try_get_counted(ids)?.into_iter().map(Result::ok).collect())
+    }
+}
+
+fn late(id: ObjectId, state: ObjectState) -> Error {
+    let detail = match state {
+        ObjectState::Creating => "the object is being created",
+        ObjectState::Spilled => "the object is being brought back from its file",
+        _ => "nobody has created the object",
+    };
+    Error::new(Code::TimedOut, GETTING).with_id(id).with_detail(detail)
+}

@@ -1,0 +1,321 @@
+//! What one welcome gave: the shared memory of one process and one channel.
+//!
+//! A session lives until nobody borrows anything from it, which may be longer than its connection:
+//! buffers keep reading while the daemon is down, after a disconnect, and in a forked child.
+//!
+//! ```text
+//! welcomed ──(daemon restarted, kept our channel)──► the same session, another connection
+//!     └──────(fork, or the daemon lost everything)──► ended: a new session takes its place
+//! ```
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use plasmon_proto::message::{Creating, ExtentId, Resume, Welcome};
+use plasmon_proto::ring::{Completion, Record, Submission};
+use plasmon_proto::{Code, ObjectId};
+use plasmon_shm::channel::{ChannelClient, Submitted};
+use plasmon_shm::control::ControlReader;
+use plasmon_shm::eventfd::Doorbell;
+use plasmon_shm::index::IndexReader;
+use plasmon_shm::map::ReadMap;
+use plasmon_shm::reader::Reader;
+use plasmon_shm::writer::WriteExtent;
+
+use crate::error::{Error, Result};
+use crate::leases::Leases;
+
+const CONNECTING: &str = "connecting to the store";
+
+/// Refusals that are kept for a caller that never asks. Beyond it only their number is known.
+const REFUSALS_MAX: usize = 1024;
+
+/// A submission that the daemon refused after its caller had been told that it was on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) code: Code,
+    pub(crate) id: ObjectId,
+}
+
+/// What the threads of a process share about writing.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    pub(crate) leases: Leases,
+    /// Positions whose callers wait for the verdict.
+    awaited: HashSet<u64>,
+    verdicts: HashMap<u64, Code>,
+    refusals: Vec<Refusal>,
+    refusals_dropped: u64,
+    completions_lost: u64,
+    /// Large objects under construction.
+    creating: HashMap<ObjectId, Creating>,
+}
+
+/// The shared memory of one welcome.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// Unique in this process: what threads remember their view of the index by.
+    pub(crate) number: u64,
+    pub(crate) welcome: Welcome,
+    pub(crate) memory: Memory,
+    writing: Mutex<Writing>,
+}
+
+/// How the session reads and pins.
+#[derive(Debug)]
+pub(crate) enum Memory {
+    /// In the shared index, with a ledger and rings of its own.
+    Channel(Channel),
+    /// By asking the daemon, which counts the pins.
+    Socket(SocketMemory),
+}
+
+/// The shared memory of a client with a channel.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    pub(crate) reader: Arc<Reader>,
+    doorbell: Doorbell,
+}
+
+/// What a client without a channel has mapped.
+#[derive(Debug, Default)]
+pub(crate) struct SocketMemory {
+    pub(crate) maps: Mutex<HashMap<ExtentId, Arc<ReadMap>>>,
+}
+
+/// Mappings that were found to be gone, to be dropped without the lock they were found under.
+pub(crate) type Dropped = Vec<Arc<WriteExtent>>;
+
+impl Session {
+    /// Maps what came with a welcome.
+    pub(crate) fn new(welcome: Welcome, fds: Vec<OwnedFd>) -> Result<Self> {
+        static SESSIONS: AtomicU64 = AtomicU64::new(1);
+        let wanted = if welcome.channel { 4 } else { 2 };
+        if fds.len() != wanted {
+            return Err(Error::unexpected(CONNECTING));
+        }
+        let failed = |error: io::Error| Error::io(CONNECTING, error);
+        let mut fds = fds.into_iter();
+        let mut next = || fds.next().ok_or_else(|| Error::unexpected(CONNECTING));
+        let control = ControlReader::new(next()?).map_err(failed)?;
+        let index = IndexReader::new(next()?, welcome.index.number, welcome.index.slots);
+        let index = index.map_err(failed)?;
+        let memory = if welcome.channel {
+            let channel = ChannelClient::new(next()?).map_err(failed)?;
+            let doorbell = Doorbell::adopt(next()?);
+            let reader = Arc::new(Reader::new(control, index, channel).map_err(failed)?);
+            Memory::Channel(Channel { reader, doorbell })
+        } else {
+            Memory::Socket(SocketMemory::default())
+        };
+        let writing = Mutex::new(Writing::new(Leases::new(welcome.capacity_bytes)));
+        let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { number, welcome, memory, writing })
+    }
+
+    /// The shared memory, if this client has a channel.
+    #[inline]
+    pub(crate) fn channel(&self) -> Option<&Channel> {
+        match &self.memory {
+            Memory::Channel(channel) => Some(channel),
+            Memory::Socket(_) => None,
+        }
+    }
+
+    pub(crate) fn writing(&self) -> MutexGuard<'_, Writing> {
+        // Accounting that is whole at every step; a panic in between would be a fault of ours.
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what the daemon completed, if there is anything. Cheap when there is not.
+    #[inline]
+    pub(crate) fn drain(&self) {
+        if let Some(channel) = self.channel()
+            && channel.reader.channel().has_completions()
+        {
+            self.drain_now(channel);
+        }
+    }
+
+    #[cold]
+    fn drain_now(&self, channel: &Channel) {
+        let mut writing = self.writing();
+        let dropped = writing.drain(&channel.reader);
+        drop(writing);
+        drop(dropped);
+    }
+
+    /// Keeps a writable mapping for the next time.
+    pub(crate) fn keep_map(&self, extent: ExtentId, map: &Arc<WriteExtent>) {
+        let mut writing = self.writing();
+        let displaced = writing.leases.keep(extent, Arc::clone(map));
+        drop(writing);
+        drop(displaced);
+    }
+
+    /// Gives every lease back that is not being written; whether there were any.
+    pub(crate) fn return_leases(&self) -> bool {
+        let Some(channel) = self.channel() else {
+            return false;
+        };
+        let ranges = self.writing().leases.give_up();
+        for range in &ranges {
+            // A full ring keeps the range leased until this client disconnects.
+            let submitted = channel.submit(&[Submission::LeaseReturn(*range).encode()]);
+            if submitted.must_ring {
+                channel.ring();
+            }
+        }
+        !ranges.is_empty()
+    }
+
+    /// What a new connection must know about this session.
+    pub(crate) fn resume(&self) -> Option<Resume> {
+        let channel = self.channel()?;
+        let mut writing = self.writing();
+        let dropped = writing.drain(&channel.reader);
+        // Whatever was asked for is forgotten with the old connection; what still comes is welcome.
+        writing.leases.refused();
+        let leases = writing.leases.ranges();
+        let creating = writing.creating.values().cloned().collect();
+        drop(writing);
+        drop(dropped);
+        Some(Resume { token: self.welcome.token, leases, creating })
+    }
+
+    /// Submissions that the daemon has not applied yet.
+    pub(crate) fn unapplied(&self) -> u64 {
+        self.channel().map_or(0, |channel| {
+            let channel = channel.reader.channel();
+            channel.tail().wrapping_sub(channel.head())
+        })
+    }
+}
+
+impl Channel {
+    /// Puts as many of the records into the ring as there is room for.
+    #[inline]
+    pub(crate) fn submit(&self, records: &[Record]) -> Submitted {
+        self.reader.channel().submit_many(records, self.reader.control())
+    }
+
+    /// Wakes the daemon.
+    pub(crate) fn ring(&self) {
+        if let Err(error) = self.doorbell.ring() {
+            // The daemon looks at its rings before it answers anything, so this is a delay at worst.
+            tracing::warn!(%error, "the daemon's doorbell does not ring");
+        }
+    }
+}
+
+impl Writing {
+    fn new(leases: Leases) -> Self {
+        Self {
+            leases,
+            awaited: HashSet::new(),
+            verdicts: HashMap::new(),
+            refusals: Vec::new(),
+            refusals_dropped: 0,
+            completions_lost: 0,
+            creating: HashMap::new(),
+        }
+    }
+
+    /// Takes the completions out of the ring. The caller drops what comes back without the lock.
+    #[must_use]
+    pub(crate) fn drain(&mut self, reader: &Reader) -> Dropped {
+        let mut dropped = Dropped::new();
+        while let Some(completion) = reader.next_completion() {
+            match completion {
+                Completion::Lease { range, .. } => self.leases.granted(range),
+                Completion::Refused { position, code, id } => self.refused(position, code, id),
+                Completion::ExtentGone(extent) => dropped.extend(self.leases.forget(extent)),
+            }
+        }
+        let lost = reader.channel().completions_lost();
+        if lost != self.completions_lost {
+            tracing::warn!(count = lost - self.completions_lost, "completions were lost");
+            self.refusals_dropped += lost - self.completions_lost;
+            self.completions_lost = lost;
+            self.leases.refused();
+        }
+        dropped
+    }
+
+    fn refused(&mut self, position: u64, code: Code, id: ObjectId) {
+        if id == ObjectId::new([0; 20]) {
+            // Only a lease is asked for without an id; the next put asks again and hears why.
+            self.leases.refused();
+        } else if self.awaited.contains(&position) {
+            self.verdicts.insert(position, code);
+        } else {
+            self.refuse(Refusal { code, id });
+        }
+    }
+
+    /// Keeps a refusal until somebody asks.
+    pub(crate) fn refuse(&mut self, refusal: Refusal) {
+        if self.refusals.len() < REFUSALS_MAX {
+            self.refusals.push(refusal);
+        } else {
+            self.refusals_dropped += 1;
+        }
+    }
+
+    /// Submissions whose fate nobody will ever tell.
+    pub(crate) fn lose(&mut self, count: u64) {
+        self.refusals_dropped += count;
+    }
+
+    /// Somebody will ask for the verdict on this position.
+    pub(crate) fn await_verdict(&mut self, position: u64) {
+        self.awaited.insert(position);
+    }
+
+    /// The verdict on a position that was applied; `None` is good news.
+    pub(crate) fn take_verdict(&mut self, position: u64) -> Option<Code> {
+        self.awaited.remove(&position);
+        self.verdicts.remove(&position)
+    }
+
+    /// The refusal of this object, if it was refused behind its caller's back.
+    pub(crate) fn refusal_of(&self, id: &ObjectId) -> Option<Code> {
+        self.refusals.iter().rev().find(|refusal| refusal.id == *id).map(|refusal| refusal.code)
+    }
+
+    /// The error that tells everything refused so far, once.
+    #[inline]
+    pub(crate) fn take_refusals(&mut self, doing: &'static str) -> Result<()> {
+        if self.refusals.is_empty() && self.refusals_dropped == 0 {
+            return Ok(());
+        }
+        Err(self.refusals_error(doing))
+    }
+
+    #[cold]
+    fn refusals_error(&mut self, doing: &'static str) -> Error {
+        let refusals = std::mem::take(&mut self.refusals);
+        let unknown = std::mem::take(&mut self.refusals_dropped);
+        let count = refusals.len() as u64 + unknown;
+        let Some(first) = refusals.first() else {
+            return Error::new(Code::LimitReached, doing).with_amounts(0, unknown).with_detail(
+                format!("the fate of {unknown} earlier submissions is not known: more was refused or lost than this client kept"),
+            );
+        };
+        let error = Error::new(first.code, doing).with_id(first.id);
+        error.with_detail(format!("{count} earlier submissions were refused, this one first"))
+    }
+
+    /// A large object is under construction, or no longer.
+    pub(crate) fn set_creating(&mut self, creating: Creating) {
+        self.creating.insert(creating.id, creating);
+    }
+
+    /// The object was sealed or given up.
+    pub(crate) fn clear_creating(&mut self, id: &ObjectId) {
+        self.creating.remove(id);
+    }
+}

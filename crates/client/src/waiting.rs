@@ -1,0 +1,171 @@
+//! Waiting for objects, also for more of them than one request can name.
+
+use std::time::{Duration, Instant};
+
+use plasmon_proto::limits::REQUEST_IDS_MAX;
+use plasmon_proto::message::{Reply, Request};
+use plasmon_proto::object::ObjectState;
+use plasmon_proto::{Code, ObjectId};
+
+use crate::calls::cancel_of;
+use crate::error::{Error, Result};
+use crate::pending::WAITING;
+use crate::process::Process;
+
+/// How much later than asked for a daemon may answer a wait before its client stops waiting. It
+/// answers in time unless it is stopped or the machine is overloaded.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The end of a wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Until(Option<Instant>);
+
+impl Until {
+    pub(crate) fn timeout(timeout: Option<Duration>) -> Self {
+        // A time beyond what the clock can count is for ever.
+        Self(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
+    }
+
+    pub(crate) fn is_past(self) -> bool {
+        self.0.is_some_and(|end| Instant::now() >= end)
+    }
+
+    pub(crate) fn left(self) -> Duration {
+        self.0.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
+    }
+
+    /// What is left, rounded up so that a wait does not end before its time.
+    pub(crate) fn left_ms(self) -> Option<u64> {
+        self.0
+            .map(|_| u64::try_from(self.left().as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
+    }
+
+    fn with_grace(self) -> Option<Instant> {
+        self.0.and_then(|end| end.max(Instant::now()).checked_add(GRACE))
+    }
+}
+
+impl Process {
+    /// The states of the objects when `count` of them (0: all) are decided, or the time has passed.
+    pub(crate) fn wait(
+        &self,
+        ids: &[ObjectId],
+        count: usize,
+        until: Until,
+        beyond_end: bool,
+    ) -> Result<Vec<ObjectState>> {
+        if count > ids.len() {
+            let detail = "more objects are to be ready than are waited for";
+            return Err(Error::new(Code::BadRequest, WAITING)
+                .with_amounts(count as u64, ids.len() as u64)
+                .with_detail(detail));
+        }
+        if ids.is_empty() || self.all_listed(ids) {
+            return Ok(vec![ObjectState::Sealed; ids.len()]);
+        }
+        if ids.len() <= REQUEST_IDS_MAX {
+            return self.wait_once(ids, count, until, beyond_end);
+        }
+        if count == 0 || count == ids.len() {
+            let chunks = ids.chunks(REQUEST_IDS_MAX);
+            let states = chunks.map(|chunk| self.wait_once(chunk, 0, until, beyond_end));
+            return Ok(states.collect::<Result<Vec<_>>>()?.concat());
+        }
+        self.wait_for_some(ids, count, until, beyond_end)
+    }
+
+    /// Whether the index lists every one of them: then there is nothing to ask.
+    fn all_listed(&self, ids: &[ObjectId]) -> bool {
+        let session = self.session();
+        session
+            .channel()
+            .is_some_and(|channel| ids.iter().all(|id| channel.reader.contains(id) == Some(true)))
+    }
+
+    fn wait_once(
+        &self,
+        ids: &[ObjectId],
+        count: usize,
+        until: Until,
+        beyond_end: bool,
+    ) -> Result<Vec<ObjectState>> {
+        let number = self.begin_wait(ids, count, until, beyond_end)?;
+        let answer = self.collect(&[number], until.with_grace());
+        match answer.map_err(|error| self.cancelling(number, error))?.1.reply {
+            Reply::States(states) if states.len() == ids.len() => Ok(states),
+            Reply::Failed(failure) => Err(Error::of_failure(WAITING, failure)),
+            _ => Err(Error::unexpected(WAITING)),
+        }
+    }
+
+    fn begin_wait(
+        &self,
+        ids: &[ObjectId],
+        count: usize,
+        until: Until,
+        beyond_end: bool,
+    ) -> Result<u64> {
+        let request = wait_request(ids, count, until, beyond_end);
+        self.calls().begin(WAITING, request, None)
+    }
+
+    /// A wait that this side gave up is no longer of interest to the daemon either.
+    fn cancelling(&self, number: u64, error: Error) -> Error {
+        if error.code() == Code::TimedOut {
+            self.calls().send_unawaited(&cancel_of(number));
+        }
+        error
+    }
+
+    /// Some of more objects than one request can name: asks where all of them are, then waits until
+    /// anything changes among those that are undecided, and asks again.
+    fn wait_for_some(
+        &self,
+        ids: &[ObjectId],
+        count: usize,
+        until: Until,
+        beyond_end: bool,
+    ) -> Result<Vec<ObjectState>> {
+        loop {
+            let states = self.states(ids)?;
+            let decided = |state: &ObjectState| is_decided(*state, beyond_end);
+            let ready = states.iter().filter(|state| decided(state)).count();
+            if ready >= count || until.is_past() {
+                return Ok(states);
+            }
+            let undecided: Vec<ObjectId> =
+                ids.iter().zip(&states).filter(|(_, s)| !decided(s)).map(|(id, _)| *id).collect();
+            let numbers = undecided
+                .chunks(REQUEST_IDS_MAX)
+                .map(|chunk| self.begin_wait(chunk, 1, until, beyond_end))
+                .collect::<Result<Vec<_>>>()?;
+            let answer = self.collect(&numbers, until.with_grace());
+            for number in &numbers {
+                self.calls().forget(*number);
+                self.calls().send_unawaited(&cancel_of(*number));
+            }
+            answer?;
+        }
+    }
+}
+
+/// The request for a wait.
+pub(crate) fn wait_request(
+    ids: &[ObjectId],
+    count: usize,
+    until: Until,
+    beyond_end: bool,
+) -> Request {
+    // The count is at most the number of ids, which fits a request.
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    Request::Wait { ids: ids.to_vec(), count, timeout_ms: until.left_ms(), beyond_end }
+}
+
+/// Whether a wait for an object in this state is over; the daemon decides alike.
+fn is_decided(state: ObjectState, beyond_end: bool) -> bool {
+    match state {
+        ObjectState::Sealed | ObjectState::Corrupt => true,
+        ObjectState::Absent | ObjectState::Creating | ObjectState::Spilled => false,
+        ObjectState::Evicted | ObjectState::Deleted | ObjectState::CreatorDied => !beyond_end,
+    }
+}

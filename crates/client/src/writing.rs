@@ -1,0 +1,428 @@
+//! Making objects: carved from a lease and announced through the ring, or created by name.
+//!
+//! ```text
+//! small:  lock ─ reserve ─ (copy) ─ Put record ─ unlock            no system call, no answer
+//! medium: lock ─ reserve ─ unlock ─ copy ─ lock ─ Put ─ unlock     others write meanwhile
+//! large:  Create ─► memory of its own ─ copy ─► Seal               two round trips
+//! ```
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, MutexGuard};
+use std::time::Instant;
+
+use plasmon_proto::limits::SUBMISSIONS;
+use plasmon_proto::message::{Creating, ExtentId, Granted, Range, Reply, Request};
+use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::ring::Submission;
+use plasmon_proto::{Code, ObjectId};
+use plasmon_shm::map::Populate;
+use plasmon_shm::writer::{Span, WriteExtent};
+
+use crate::error::{Error, Result};
+use crate::leases::{Step, large_bytes};
+use crate::payload::{Payload, Plan};
+use crate::process::Process;
+use crate::session::{Session, Writing};
+
+const MAPPING: &str = "mapping memory to write to";
+
+/// Up to here a copy is so short that giving the lock away for it costs more.
+const COPY_LOCKED_BYTES: u64 = 4 << 10;
+
+/// From here on a copy is worth more than one thread.
+const COPY_PARALLEL_BYTES: usize = 8 << 20;
+
+/// How many submissions are waited for when the ring is full: half of it, so that writer and daemon
+/// do not hand single records to each other.
+const RING_HALF: u64 = SUBMISSIONS as u64 / 2;
+
+/// Records that are submitted together at most.
+const SUBMITTED_MAX: usize = 2;
+
+/// One object and where its bytes go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed {
+    pub(crate) id: ObjectId,
+    pub(crate) range: Range,
+    pub(crate) sizes: Sizes,
+    pub(crate) traits: Traits,
+}
+
+impl Placed {
+    fn put(&self) -> Submission {
+        let Range { extent, offset, .. } = self.range;
+        Submission::Put { id: self.id, extent, offset, sizes: self.sizes, traits: self.traits }
+    }
+}
+
+/// The memory of an object that the daemon created.
+#[derive(Debug)]
+pub(crate) struct Created {
+    pub(crate) span: Span,
+    pub(crate) range: Range,
+    /// Whether its pages are known to be in memory already.
+    pub(crate) warm: bool,
+}
+
+impl Process {
+    /// Whether an object is carved from a lease, or created through the socket.
+    #[inline]
+    pub(crate) fn is_carved(&self, session: &Session, plan: &Plan, strict: bool) -> bool {
+        let strict = strict || session.welcome.level == plasmon_proto::object::Level::Strict;
+        session.channel().is_some()
+            && !strict
+            && plan.footprint < large_bytes(session.welcome.capacity_bytes)
+    }
+
+    /// Copies an object into leased memory and submits it; the position of its record.
+    pub(crate) fn put_carved(
+        &self,
+        session: &Session,
+        id: ObjectId,
+        plan: &Plan,
+        payload: Payload<'_>,
+        awaited: bool,
+    ) -> Result<u64> {
+        let mut writing = self.reserve(session, plan.footprint)?;
+        writing.take_refusals("putting object")?;
+        let Some((extent, span)) = writing.leases.front() else {
+            return Err(Error::unexpected("putting an object"));
+        };
+        let range = Range { extent, offset: span.offset(), bytes: plan.footprint };
+        let placed = Placed { id, range, sizes: plan.sizes, traits: plan.traits };
+        if plan.footprint <= COPY_LOCKED_BYTES {
+            payload.pieces().for_each(|(at, piece)| span.fill(at, &[piece], 1));
+            span.skip(plan.footprint as usize);
+        } else {
+            let part = span.take(plan.footprint as usize);
+            writing.leases.opened(range);
+            drop(writing);
+            // There were so many bytes under the lock that was held until now.
+            if let Some(mut part) = part {
+                self.fill(&mut part, payload);
+            }
+            writing = session.writing();
+            writing.leases.closed(&range);
+        }
+        self.submit_put(session, writing, &placed, awaited)
+    }
+
+    /// Submits an object whose bytes are complete, and asks for the next lease in good time.
+    pub(crate) fn submit_put<'a>(
+        &self,
+        session: &'a Session,
+        mut writing: MutexGuard<'a, Writing>,
+        placed: &Placed,
+        awaited: bool,
+    ) -> Result<u64> {
+        let put = placed.put();
+        match writing.leases.ask_ahead(placed.range.bytes) {
+            None => self.submit(session, writing, &[put], awaited),
+            Some((bytes_min, bytes_wanted)) => {
+                let wanted = Submission::LeaseWanted { bytes_min, bytes_wanted };
+                self.submit(session, writing, &[put, wanted], awaited)
+            }
+        }
+    }
+
+    /// Puts records into the ring, waiting for room if need be; the position of the first. The lock
+    /// is given up before any system call.
+    pub(crate) fn submit<'a>(
+        &self,
+        session: &'a Session,
+        mut writing: MutexGuard<'a, Writing>,
+        submissions: &[Submission],
+        awaited: bool,
+    ) -> Result<u64> {
+        const SUBMITTING: &str = "submitting to the daemon";
+        let Some(channel) = session.channel() else {
+            return Err(Error::new(Code::Unsupported, SUBMITTING));
+        };
+        let mut records = [[0; 8]; SUBMITTED_MAX];
+        for (record, submission) in records.iter_mut().zip(submissions) {
+            *record = submission.encode();
+        }
+        let mut rest = &records[..submissions.len()];
+        let mut first = None;
+        loop {
+            let submitted = channel.submit(rest);
+            if submitted.count > 0 && first.is_none() {
+                first = Some(submitted.position);
+                if awaited {
+                    // Under the same lock as the submission: nobody else can have drained the
+                    // completions in between and taken the verdict for a stray refusal.
+                    writing.await_verdict(submitted.position);
+                }
+            }
+            drop(writing);
+            if submitted.must_ring {
+                channel.ring();
+            }
+            rest = &rest[submitted.count..];
+            if let (Some(first), []) = (first, rest) {
+                return Ok(first);
+            }
+            let oldest = channel.reader.channel().tail().wrapping_sub(RING_HALF);
+            self.await_applied(session, oldest)?;
+            writing = session.writing();
+        }
+    }
+
+    /// Waits for the verdict on an awaited submission.
+    pub(crate) fn acknowledge(
+        &self,
+        session: &Session,
+        doing: &'static str,
+        position: u64,
+        id: ObjectId,
+    ) -> Result<()> {
+        let applied = self.await_applied(session, position);
+        session.drain();
+        let verdict = session.writing().take_verdict(position);
+        applied?;
+        match verdict {
+            None => Ok(()),
+            Some(code) => Err(Error::new(code, doing).with_id(id)),
+        }
+    }
+
+    /// Leased memory for an object, faulted in, with the lock that it is to be carved under.
+    pub(crate) fn reserve<'a>(
+        &self,
+        session: &'a Session,
+        footprint: u64,
+    ) -> Result<MutexGuard<'a, Writing>> {
+        session.drain();
+        loop {
+            let mut writing = session.writing();
+            match writing.leases.step(footprint) {
+                Step::Ready => return Ok(writing),
+                Step::Fault(extent, map, offset, bytes) => {
+                    drop(writing);
+                    map.map().populate(offset, bytes).map_err(|error| Error::io(MAPPING, error))?;
+                    session.writing().leases.faulted(extent, offset);
+                }
+                Step::Map(range) => {
+                    drop(writing);
+                    let map = self.write_map(session, range.extent)?;
+                    self.install(session, map, range, footprint)?;
+                }
+                Step::Ask { bytes_min, bytes_wanted } => {
+                    drop(writing);
+                    let (map, range) = self.ask_lease(session, bytes_min, bytes_wanted)?;
+                    self.install(session, map, range, footprint)?;
+                }
+            }
+        }
+    }
+
+    /// Makes a mapped range the current lease, unless another thread was faster.
+    fn install(
+        &self,
+        session: &Session,
+        map: Arc<WriteExtent>,
+        range: Range,
+        footprint: u64,
+    ) -> Result<()> {
+        let span =
+            map.lease(range.offset, range.bytes).ok_or_else(|| Error::unexpected(MAPPING))?;
+        let mut writing = session.writing();
+        if writing.leases.has_room(footprint) {
+            writing.leases.granted(range);
+            return Ok(());
+        }
+        if let Some(tail) = writing.leases.install(range.extent, span, Instant::now()) {
+            self.submit(session, writing, &[Submission::LeaseReturn(tail)], false)?;
+        }
+        Ok(())
+    }
+
+    fn ask_lease(
+        &self,
+        session: &Session,
+        bytes_min: u64,
+        bytes_wanted: u64,
+    ) -> Result<(Arc<WriteExtent>, Range)> {
+        const LEASING: &str = "reserving memory for objects";
+        let request = Request::Lease { bytes_min, bytes_wanted };
+        let mut answer = self.ask_with_room(session, LEASING, request)?;
+        let (Reply::Lease(granted), Some(fd)) = (&answer.reply, answer.fds.pop()) else {
+            return Err(Error::unexpected(LEASING));
+        };
+        let range = granted.range;
+        let kept = session.writing().leases.map(range.extent);
+        let map = match kept {
+            Some(map) => map,
+            None => self.map_and_keep(session, range.extent, fd)?,
+        };
+        Ok((map, range))
+    }
+
+    /// Asks for memory. If there is none, this client's own unused leases go back first.
+    fn ask_with_room(
+        &self,
+        session: &Session,
+        doing: &'static str,
+        request: Request,
+    ) -> Result<crate::calls::Answer> {
+        match self.ask(doing, request.clone()) {
+            Err(error) if error.code() == Code::StoreFull && session.return_leases() => {
+                self.ask(doing, request)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The writable mapping of an extent that this client writes.
+    fn write_map(&self, session: &Session, extent: ExtentId) -> Result<Arc<WriteExtent>> {
+        if let Some(map) = session.writing().leases.map(extent) {
+            return Ok(map);
+        }
+        let request = Request::Extents { extents: vec![extent], write: true };
+        let mut answer = self.ask(MAPPING, request)?;
+        match (&answer.reply, answer.fds.pop()) {
+            (Reply::Extents(sizes), Some(fd)) if matches!(sizes[..], [Some(_)]) => {
+                self.map_and_keep(session, extent, fd)
+            }
+            _ => Err(Error::unexpected(MAPPING)),
+        }
+    }
+
+    fn map_and_keep(
+        &self,
+        session: &Session,
+        extent: ExtentId,
+        fd: OwnedFd,
+    ) -> Result<Arc<WriteExtent>> {
+        let map = WriteExtent::new(fd, Populate::No).map_err(|error| Error::io(MAPPING, error))?;
+        let map = Arc::new(map);
+        session.keep_map(extent, &map);
+        Ok(map)
+    }
+
+    /// Has the daemon reserve an id and memory of its own for it.
+    pub(crate) fn create_large(
+        &self,
+        session: &Session,
+        doing: &'static str,
+        id: ObjectId,
+        plan: &Plan,
+        strict: bool,
+    ) -> Result<Created> {
+        let (sizes, traits) = (plan.sizes, plan.traits);
+        let request = Request::Create { id, sizes, traits, strict };
+        let mut answer = self
+            .ask_with_room(session, doing, request)
+            .map_err(|error| crate::calls::naming(error, id))?;
+        let (Reply::Created(granted), Some(fd)) = (&answer.reply, answer.fds.pop()) else {
+            return Err(Error::unexpected(doing));
+        };
+        let granted = *granted;
+        let range = granted.range;
+        session.writing().set_creating(Creating { id, sizes, traits, range, strict });
+        let span = self.map_created(session, &granted, fd, strict);
+        match span {
+            Ok(span) => Ok(Created { span, range, warm: granted.warm }),
+            Err(error) => {
+                self.abandon(session, id);
+                Err(crate::calls::naming(error, id))
+            }
+        }
+    }
+
+    /// A strict object's mapping must be gone when it is sealed, so it is not kept.
+    fn map_created(
+        &self,
+        session: &Session,
+        granted: &Granted,
+        fd: OwnedFd,
+        strict: bool,
+    ) -> Result<Span> {
+        let range = granted.range;
+        let kept = if strict { None } else { session.writing().leases.map(range.extent) };
+        let map = match kept {
+            Some(map) => map,
+            None => {
+                // Pages that are there are mapped at once; those that are not are better written
+                // through the descriptor, or faulted in by whoever fills them in place.
+                let exact = range.bytes == granted.extent_bytes;
+                let populate = if granted.warm && exact { Populate::Yes } else { Populate::No };
+                let map = WriteExtent::new(fd, populate);
+                let map = Arc::new(map.map_err(|error| Error::io(MAPPING, error))?);
+                if !strict {
+                    session.keep_map(range.extent, &map);
+                }
+                map
+            }
+        };
+        map.lease(range.offset, range.bytes).ok_or_else(|| Error::unexpected(MAPPING))
+    }
+
+    /// Copies a whole object into memory that the daemon created for it.
+    pub(crate) fn write_created(&self, created: &mut Created, payload: Payload<'_>) -> Result<()> {
+        if !created.warm {
+            // Nobody has touched these pages: writing through the descriptor spares the faults.
+            match self.fill_untouched(&mut created.span, payload) {
+                Ok(()) => return Ok(()),
+                // The memory is closed to new writers already; the mapping was made before.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                Err(error) => return Err(Error::io("writing an object", error)),
+            }
+        }
+        self.fill(&mut created.span, payload);
+        Ok(())
+    }
+
+    /// Seals a created object.
+    pub(crate) fn seal(&self, session: &Session, doing: &'static str, id: ObjectId) -> Result<()> {
+        if !self.is_current(session) {
+            return Err(Error::forgotten(doing, id));
+        }
+        let sealed = self.ask_again(doing, Request::Seal { id });
+        session.writing().clear_creating(&id);
+        match sealed {
+            Ok((Reply::Done, _)) => Ok(()),
+            // Asked twice because the connection broke: the first time did it.
+            Ok((Reply::Failed(failure), true)) if failure.code == Code::AlreadySealed => Ok(()),
+            Ok((Reply::Failed(failure), _)) => {
+                let error = if self.is_current(session) {
+                    Error::of_failure(doing, failure)
+                } else {
+                    Error::forgotten(doing, id)
+                };
+                Err(crate::calls::naming(error, id))
+            }
+            Ok(_) => Err(Error::unexpected(doing)),
+            Err(error) => Err(crate::calls::naming(error, id)),
+        }
+    }
+
+    /// Gives a created object up without waiting for the answer.
+    pub(crate) fn abandon(&self, session: &Session, id: ObjectId) {
+        session.writing().clear_creating(&id);
+        if self.is_ours() && self.is_current(session) {
+            self.calls().send_unawaited(&Request::Abort { id });
+        }
+    }
+
+    /// Copies the pieces of an object to where they belong.
+    pub(crate) fn fill(&self, span: &mut Span, payload: Payload<'_>) {
+        let threads = if span.len() < COPY_PARALLEL_BYTES { 1 } else { self.copy_threads() };
+        if threads == 1 {
+            payload.pieces().for_each(|(at, piece)| span.fill(at, &[piece], 1));
+        } else {
+            let pieces: Vec<_> = payload.pieces().map(|(_, piece)| piece).collect();
+            span.fill(0, &pieces, threads);
+        }
+    }
+
+    fn fill_untouched(&self, span: &mut Span, payload: Payload<'_>) -> io::Result<()> {
+        let pieces: Vec<_> = payload.pieces().map(|(_, piece)| piece).collect();
+        span.write(0, &pieces, self.copy_threads())
+    }
+
+    pub(crate) fn is_current(&self, session: &Session) -> bool {
+        std::ptr::eq(&raw const **self.session(), session)
+    }
+}
