@@ -412,7 +412,7 @@ fn shared_id(series: u64, turn: usize) -> ObjectId {
     ObjectId::new(bytes)
 }
 
-/// Visits all of `0..length` again and again, each time in the same order, which no prefetcher knows.
+/// Visits all of `0..length` again and again, in one order that no prefetcher knows.
 #[derive(Debug)]
 struct Walk {
     length: usize,

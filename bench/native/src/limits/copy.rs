@@ -1,4 +1,4 @@
-//! Copying: into warm memory and into memory that nobody has touched, with one thread and with many.
+//! Copying: into warm memory and into untouched memory, with one thread and with many.
 
 use std::thread;
 use std::time::Instant;
