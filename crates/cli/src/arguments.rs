@@ -1,0 +1,184 @@
+//! The command line as data.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// Shares Arrow data between processes: immutable objects in shared memory, read in place.
+#[derive(Debug, Parser)]
+#[command(name = "plasmon", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong command line, 3 no store, \
+    4 object not there, 5 store full.")]
+pub(crate) struct Arguments {
+    /// The store's socket (default: this user's store).
+    #[arg(long, short, global = true, env = "PLASMON_SOCKET", value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Print JSON: one document, or one line per event.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start this user's store; it goes on until `plasmon stop`.
+    Start(Start),
+    /// Stop the store. Objects in it are gone afterwards.
+    Stop,
+    /// Show the store's figures.
+    Status,
+    /// List the objects.
+    #[command(alias = "list")]
+    Ls(List),
+    /// Describe one object.
+    Stat {
+        /// A name (`text` or `namespace:text`) or an id (40 hexadecimal digits).
+        object: String,
+    },
+    /// Put files into the store: Parquet, CSV and Arrow files as tables, npy as arrays, others as
+    /// bytes.
+    Put(Put),
+    /// Write an object to a file or to the standard output.
+    Get(Get),
+    /// Delete objects.
+    #[command(alias = "delete")]
+    Rm {
+        /// Names or ids.
+        #[arg(required = true)]
+        objects: Vec<String>,
+    },
+    /// Follow what happens to objects, a line each.
+    Watch {
+        /// Only objects named in this namespace.
+        #[arg(long)]
+        namespace: Option<String>,
+        /// Only objects whose name starts so.
+        #[arg(long)]
+        prefix: Option<String>,
+        /// End after this many lines.
+        #[arg(long, value_name = "N")]
+        count: Option<u64>,
+    },
+    /// Show memory, objects and clients, live.
+    Top {
+        /// Seconds between two pictures.
+        #[arg(long, default_value_t = 1.0)]
+        interval: f64,
+        /// End after this many pictures; 0 goes on until interrupted.
+        #[arg(long, default_value_t = 0)]
+        count: u64,
+    },
+    /// Check this machine and the store, and say what to change.
+    Doctor,
+    /// Run the demonstration on a made file, or on yours with --input.
+    #[command(disable_help_flag = true)]
+    RunDemo {
+        /// Arguments of the demonstration; `--help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Print the completions of a shell.
+    Completions {
+        /// Which shell.
+        shell: Shell,
+    },
+}
+
+/// Arguments of `start`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Start {
+    /// How many bytes of objects the store holds, such as 4g (default: half of the memory).
+    #[arg(long, short, value_name = "BYTES")]
+    pub(crate) capacity: Option<String>,
+    /// Where objects go that do not fit the memory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) spill_dir: Option<PathBuf>,
+    /// Another setting of the daemon, as key=value; see `plasmond --help`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
+}
+
+/// Arguments of `ls`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct List {
+    /// Only objects named in this namespace.
+    #[arg(long)]
+    pub(crate) namespace: Option<String>,
+    /// Only objects whose name starts so.
+    pub(crate) prefix: Option<String>,
+    /// In which order.
+    #[arg(long, value_enum, default_value_t = Order::Created)]
+    pub(crate) sort: Order,
+}
+
+/// The orders of a listing.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Order {
+    /// The oldest first.
+    Created,
+    /// The largest first.
+    Size,
+    /// By name.
+    Name,
+}
+
+/// Arguments of `put`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Put {
+    /// The files.
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The name of the object (default: the file's name without its ending).
+    #[arg(long, short)]
+    pub(crate) name: Option<String>,
+    /// The namespace of the name.
+    #[arg(long, default_value = "")]
+    pub(crate) namespace: String,
+    /// What the file is (default: by its ending).
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+    /// Let the store drop the object when memory is short.
+    #[arg(long)]
+    pub(crate) cache: bool,
+    /// Seconds after which the object deletes itself.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) ttl: Option<f64>,
+    /// Delete an object of the same name first.
+    #[arg(long)]
+    pub(crate) replace: bool,
+}
+
+/// Arguments of `get`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Get {
+    /// A name (`text` or `namespace:text`) or an id.
+    pub(crate) object: String,
+    /// The file to write (default: the standard output).
+    #[arg(long, short)]
+    pub(crate) output: Option<PathBuf>,
+    /// What to write (default: by the file's ending, else the object's bytes).
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+    /// Seconds to wait for the object (default: do not wait).
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    pub(crate) timeout: f64,
+}
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A Parquet file.
+    Parquet,
+    /// A CSV file with a header line.
+    Csv,
+    /// An Arrow file or stream.
+    Arrow,
+    /// A NumPy array.
+    Npy,
+    /// Bytes as they are.
+    Raw,
+}

@@ -1,0 +1,181 @@
+//! `plasmon doctor`: checks the machine and the store, and says what to change.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use plasmon_client::{ConnectOptions, Error, PutOptions, Store};
+use plasmon_proto::Code;
+use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::arguments::Arguments;
+use crate::output::{Output, bytes};
+
+/// Fewer descriptors than this and a client with many large objects may run out.
+const DESCRIPTORS_WANTED: u64 = 4096;
+
+/// The first kernel with every call that the store needs (`MADV_POPULATE_WRITE`).
+const KERNEL_WANTED: (u32, u32) = (5, 14);
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Good,
+    Note,
+    Bad,
+}
+
+#[derive(Serialize)]
+struct Check {
+    what: &'static str,
+    verdict: Verdict,
+    found: String,
+    advice: String,
+}
+
+fn check(what: &'static str, verdict: Verdict, found: impl Into<String>) -> Check {
+    Check { what, verdict, found: found.into(), advice: String::new() }
+}
+
+impl Check {
+    fn advise(mut self, advice: &str) -> Self {
+        if self.verdict != Verdict::Good {
+            advice.clone_into(&mut self.advice);
+        }
+        self
+    }
+}
+
+/// Runs every check; the command fails when one is bad.
+pub(super) fn doctor(arguments: &Arguments, output: &Output) -> Result<()> {
+    let mut checks = vec![kernel(), descriptors(), memory(), huge_pages()];
+    checks.extend(store(&super::options(arguments)));
+    let bad = checks.iter().filter(|check| check.verdict == Verdict::Bad).count();
+    output.value(&json!({ "checks": checks, "bad": bad }), || {
+        let lines: Vec<String> = checks.iter().map(line).collect();
+        lines.join("\n")
+    })?;
+    if bad > 0 {
+        anyhow::bail!("{bad} of {} checks are bad", checks.len());
+    }
+    Ok(())
+}
+
+fn line(check: &Check) -> String {
+    let mark = match check.verdict {
+        Verdict::Good => "good",
+        Verdict::Note => "note",
+        Verdict::Bad => "BAD ",
+    };
+    let advice =
+        if check.advice.is_empty() { String::new() } else { format!("\n     -> {}", check.advice) };
+    format!("{mark} {:<18} {}{advice}", check.what, check.found)
+}
+
+fn kernel() -> Check {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().ok());
+    let version = numbers.next().flatten().zip(numbers.next().flatten());
+    let verdict = match version {
+        Some(version) if version >= KERNEL_WANTED => Verdict::Good,
+        _ => Verdict::Bad,
+    };
+    let (major, minor) = KERNEL_WANTED;
+    check("kernel", verdict, release).advise(&format!("Linux {major}.{minor} or later is needed"))
+}
+
+fn descriptors() -> Check {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let verdict = if limit < DESCRIPTORS_WANTED { Verdict::Note } else { Verdict::Good };
+    check("open files", verdict, format!("at most {limit}"))
+        .advise("raise it with `ulimit -n` where many large objects are used at once")
+}
+
+fn memory() -> Check {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let field = |key: &str| {
+        let line = text.lines().find(|line| line.starts_with(key))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+    };
+    match (field("MemAvailable:"), field("MemTotal:")) {
+        (Some(available), Some(total)) => {
+            let verdict = if available * 4 < total { Verdict::Note } else { Verdict::Good };
+            let found = format!("{} of {} available", bytes(available << 10), bytes(total << 10));
+            check("memory", verdict, found)
+                .advise("start the store with a --capacity below what is available")
+        }
+        _ => check("memory", Verdict::Note, "unknown"),
+    }
+}
+
+fn huge_pages() -> Check {
+    let path = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let chosen = text.split(['[', ']']).nth(1).unwrap_or("unknown").to_owned();
+    let verdict =
+        if chosen == "never" || chosen == "unknown" { Verdict::Note } else { Verdict::Good };
+    check("huge pages", verdict, format!("shmem_enabled is {chosen}")).advise(
+        "first writes into fresh memory are faster with `advise`; the setting collapse=true helps too",
+    )
+}
+
+fn store(options: &ConnectOptions) -> Vec<Check> {
+    let store = match Store::connect(options) {
+        Ok(store) => store,
+        Err(error) if error.code() == Code::Disconnected => {
+            return vec![
+                check("store", Verdict::Note, "none is running")
+                    .advise("`plasmon start` starts one"),
+            ];
+        }
+        Err(error) => return vec![check("store", Verdict::Bad, error.to_string())],
+    };
+    let reached = check("store", Verdict::Good, format!("reached at {}", store.socket().display()));
+    let mut checks = vec![reached];
+    match used(&store) {
+        Ok(found) => checks.extend(found),
+        Err(error) => checks.push(check("store", Verdict::Bad, error.to_string())),
+    }
+    checks
+}
+
+/// Uses the store once, and times it.
+fn used(store: &Store) -> std::result::Result<Vec<Check>, Error> {
+    let start = Instant::now();
+    let status = store.status()?;
+    let asked = start.elapsed();
+    let version = env!("CARGO_PKG_VERSION");
+    let same = if status.version == version { Verdict::Good } else { Verdict::Note };
+    let room = status.capacity_bytes.saturating_sub(status.used_bytes);
+    let full = if room * 10 < status.capacity_bytes { Verdict::Note } else { Verdict::Good };
+    let mut checks = vec![
+        check("version", same, format!("{} (this command: {version})", status.version))
+            .advise("install the same version on both sides"),
+        check("room", full, format!("{} of {} free", bytes(room), bytes(status.capacity_bytes)))
+            .advise("delete objects, or start the store with more capacity or a spill directory"),
+        check("question", Verdict::Good, format!("answered in {:.0} us", micros(asked))),
+    ];
+    if store.access() == plasmon_client::Access::ReadOnly {
+        checks.push(check("access", Verdict::Note, "read-only"));
+        return Ok(checks);
+    }
+    let id = store.put(b"doctor", &PutOptions::default())?;
+    let start = Instant::now();
+    let buffer = store.get(&id, Some(Duration::from_secs(5)))?;
+    let got = start.elapsed();
+    let right = if buffer.data() == b"doctor" { Verdict::Good } else { Verdict::Bad };
+    drop(buffer);
+    store.delete(&[id])?;
+    checks.push(check(
+        "put and get",
+        right,
+        format!("worked; the first get took {:.1} us", micros(got)),
+    ));
+    Ok(checks)
+}
+
+fn micros(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
+}

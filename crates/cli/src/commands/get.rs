@@ -1,0 +1,66 @@
+//! `plasmon get`: an object becomes a file.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use plasmon_client::{Buffer, Store};
+use serde_json::json;
+
+use crate::arguments::{Format, Get};
+use crate::formats;
+use crate::output::{Output, bytes};
+use crate::target;
+
+/// Writes the object where the arguments say. A file appears whole or not at all.
+pub(super) fn get(store: &Store, get: &Get, output: &Output) -> Result<()> {
+    let id = target::object(&get.object)?;
+    let timeout = target::seconds("--timeout", get.timeout)?;
+    let buffer = store.get(&id, Some(timeout))?;
+    let by_ending = get.output.as_deref().map_or(Format::Raw, formats::of_path);
+    let format = get.format.unwrap_or(by_ending);
+    let Some(path) = &get.output else {
+        let out = io::stdout();
+        if format != Format::Csv && out.is_terminal() {
+            bail!("the object's bytes are not for a terminal: give --output or a pipe");
+        }
+        let mut out = BufWriter::new(out);
+        write(format, &buffer, &mut out)?;
+        return Ok(());
+    };
+    replace(path, |file| write(format, &buffer, file))?;
+    let document =
+        json!({ "id": id.to_string(), "output": path, "data_bytes": buffer.data().len() });
+    output.value(&document, || {
+        format!(
+            "{}: {} written to {}",
+            get.object,
+            bytes(buffer.data().len() as u64),
+            path.display()
+        )
+    })
+}
+
+fn write(format: Format, buffer: &Buffer, out: &mut (dyn Write + Send)) -> Result<()> {
+    formats::save(format, buffer.tag(), buffer.data(), buffer.metadata(), out)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes beside the file and renames.
+fn replace(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
+    let mut scratch = path.as_os_str().to_owned();
+    scratch.push(format!(".{}.part", std::process::id()));
+    let scratch = Path::new(&scratch);
+    let made = File::create(scratch).with_context(|| format!("cannot write {}", path.display()));
+    let result = made.and_then(|file| {
+        fill(&mut BufWriter::with_capacity(1 << 20, file))?;
+        fs::rename(scratch, path).with_context(|| format!("cannot write {}", path.display()))
+    });
+    if result.is_err() {
+        // The first error is the one to tell; a leftover that cannot be removed changes nothing.
+        let _ = fs::remove_file(scratch);
+    }
+    result
+}

@@ -1,0 +1,175 @@
+//! `plasmon status`, `ls` and `stat`.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+use plasmon_client::Store;
+use plasmon_proto::message::{Filter, Status};
+use plasmon_proto::object::ObjectInfo;
+use plasmon_proto::{Code, Policy};
+use serde_json::{Value, json};
+
+use crate::arguments::{List, Order};
+use crate::formats;
+use crate::output::{Output, bytes, duration, table};
+use crate::target;
+
+/// The filter of a namespace and a prefix.
+pub(super) fn filter(namespace: Option<&str>, prefix: Option<&str>) -> Filter {
+    Filter { namespace: namespace.map(str::to_owned), prefix: prefix.map(str::to_owned) }
+}
+
+/// Prints the store's figures.
+pub(super) fn status(store: &Store, output: &Output) -> Result<()> {
+    let status = store.status()?;
+    let socket = store.socket().display().to_string();
+    let mut document = serde_json::to_value(&status)?;
+    document["socket"] = Value::from(socket.clone());
+    output.value(&document, || status_text(&status, &socket))
+}
+
+fn status_text(status: &Status, socket: &str) -> String {
+    let share = 100.0 * status.used_bytes as f64 / status.capacity_bytes.max(1) as f64;
+    let rows = [
+        ("socket", socket.to_owned()),
+        ("version", format!("{}, up {}", status.version, duration(status.uptime_ms))),
+        (
+            "process",
+            format!("{} (keeper {}), epoch {}", status.pid, status.keeper_pid, status.epoch),
+        ),
+        ("protection", status.level.clone()),
+        (
+            "memory",
+            format!(
+                "{} of {} used ({share:.1} %), {} leased, {} free and warm",
+                bytes(status.used_bytes),
+                bytes(status.capacity_bytes),
+                bytes(status.leased_bytes),
+                bytes(status.warm_bytes)
+            ),
+        ),
+        (
+            "objects",
+            format!(
+                "{} sealed, {} being created, {} lingering, {} spilled ({})",
+                status.objects,
+                status.creating,
+                status.lingering,
+                status.spilled,
+                bytes(status.spilled_bytes)
+            ),
+        ),
+        (
+            "since start",
+            format!(
+                "{} sealed, {} deleted, {} evicted, {} spilled, {} restored",
+                status.sealed_total,
+                status.deleted_total,
+                status.evicted_total,
+                status.spilled_total,
+                status.restored_total
+            ),
+        ),
+        (
+            "clients",
+            format!(
+                "{} connected, {} waiting requests, {} expelled",
+                status.clients, status.waits, status.expelled_total
+            ),
+        ),
+        ("index", format!("{} slots, {} extents", status.index_slots, status.extents)),
+    ];
+    let lines: Vec<String> = rows.iter().map(|(key, value)| format!("{key:<12} {value}")).collect();
+    lines.join("\n")
+}
+
+/// Prints the objects.
+pub(super) fn list(store: &Store, list: &List, output: &Output) -> Result<()> {
+    let mut objects = store.list(&filter(list.namespace.as_deref(), list.prefix.as_deref()))?;
+    match list.sort {
+        Order::Created => objects.sort_by_key(|object| (object.created_ms, object.id)),
+        Order::Size => objects.sort_by_key(|object| std::cmp::Reverse(object.sizes.data)),
+        Order::Name => objects.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id))),
+    }
+    let documents: Vec<Value> = objects.iter().map(document).collect();
+    output.value(&documents, || {
+        let rows: Vec<Vec<String>> = objects.iter().map(row).collect();
+        let head = ["NAME", "STATE", "KIND", "SIZE", "PINS", "AGE", "POLICY", "ID"];
+        table(&head, &rows, &[3, 4, 5])
+    })
+}
+
+fn row(object: &ObjectInfo) -> Vec<String> {
+    vec![
+        object.name.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
+        object.state.key().to_owned(),
+        formats::kind(object.traits.tag).to_owned(),
+        bytes(object.sizes.data + object.sizes.metadata),
+        object.pins.to_string(),
+        duration(now_ms().saturating_sub(object.created_ms)),
+        policy(object.traits.policy).to_owned(),
+        object.id.to_string(),
+    ]
+}
+
+fn policy(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Keep => "keep",
+        Policy::Cache => "cache",
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// An object's description as JSON.
+pub(super) fn document(object: &ObjectInfo) -> Value {
+    json!({
+        "id": object.id.to_string(),
+        "name": object.name.as_ref().map(|name| &name.text),
+        "namespace": object.name.as_ref().map(|name| &name.namespace),
+        "state": object.state.key(),
+        "kind": formats::kind(object.traits.tag),
+        "data_bytes": object.sizes.data,
+        "metadata_bytes": object.sizes.metadata,
+        "policy": policy(object.traits.policy),
+        "owned": object.traits.owned,
+        "created_ms": object.created_ms,
+        "construct_ms": object.construct_ms,
+        "expires_ms": object.expires_ms,
+        "creator_pid": object.creator_pid,
+        "pins": object.pins,
+        "holders": object.holders,
+        "level": object.level.key(),
+    })
+}
+
+/// Describes one object.
+pub(super) fn stat(store: &Store, text: &str, output: &Output) -> Result<()> {
+    let id = target::object(text)?;
+    let Some(object) = store.stat(&id)? else {
+        return Err(plasmon_client::Error::new(Code::Absent, "describing the object")
+            .with_id(id)
+            .into());
+    };
+    output.value(&document(&object), || {
+        let rows = [
+            ("id", object.id.to_string()),
+            ("name", object.name.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string)),
+            ("state", object.state.key().to_owned()),
+            ("kind", formats::kind(object.traits.tag).to_owned()),
+            ("data", format!("{} ({} bytes)", bytes(object.sizes.data), object.sizes.data)),
+            ("metadata", format!("{} bytes", object.sizes.metadata)),
+            ("policy", policy(object.traits.policy).to_owned()),
+            ("protection", object.level.key().to_owned()),
+            ("age", duration(now_ms().saturating_sub(object.created_ms))),
+            ("creator", format!("process {}", object.creator_pid)),
+            ("in use by", format!("{} pins, {} composites", object.pins, object.holders)),
+        ];
+        let lines: Vec<String> =
+            rows.iter().map(|(key, value)| format!("{key:<11} {value}")).collect();
+        lines.join("\n")
+    })
+}

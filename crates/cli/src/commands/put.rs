@@ -1,0 +1,63 @@
+//! `plasmon put`: files become objects.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use plasmon_client::{PutOptions, Store};
+use plasmon_proto::{Name, Policy};
+use serde_json::json;
+
+use crate::arguments::Put;
+use crate::formats;
+use crate::output::{Output, bytes};
+use crate::{progress, target};
+
+/// Puts every file; the first failure ends the command and names its file.
+pub(super) fn put(store: &Store, put: &Put, output: &Output) -> Result<()> {
+    if put.name.is_some() && put.files.len() > 1 {
+        bail!("--name names one object, but {} files were given", put.files.len());
+    }
+    for file in &put.files {
+        one(store, put, file, output).with_context(|| format!("putting {}", file.display()))?;
+    }
+    Ok(())
+}
+
+fn one(store: &Store, put: &Put, path: &Path, output: &Output) -> Result<()> {
+    let start = Instant::now();
+    let format = put.format.unwrap_or_else(|| formats::of_path(path));
+    let text = match &put.name {
+        Some(name) => name.clone(),
+        None => path
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .context("the file's name is no text: give one with --name")?
+            .to_owned(),
+    };
+    let name = Name::new(put.namespace.clone(), text)?;
+    let loaded = formats::load(path, format)?;
+    if put.replace {
+        store.delete(&[name.id()])?;
+    }
+    let options = PutOptions {
+        name: Some(name.clone()),
+        metadata: loaded.metadata.clone(),
+        tag: loaded.tag,
+        policy: if put.cache { Policy::Cache } else { Policy::Keep },
+        ttl: put.ttl.map(|ttl| target::seconds("--ttl", ttl)).transpose()?,
+        ..PutOptions::default()
+    };
+    let data_bytes = loaded.data_bytes;
+    let mut writer = store.create(data_bytes, &options)?;
+    let bar = progress::bytes(data_bytes, &name.to_string(), output.is_json());
+    loaded.write(&mut writer, &|done| bar.inc(done))?;
+    bar.finish_and_clear();
+    let id = writer.seal()?;
+    let seconds = start.elapsed().as_secs_f64();
+    let document = json!({
+        "name": name.text, "namespace": name.namespace, "id": id.to_string(),
+        "data_bytes": data_bytes, "seconds": seconds,
+    });
+    output.value(&document, || format!("{name}: {} in {seconds:.2} s, {id}", bytes(data_bytes)))
+}

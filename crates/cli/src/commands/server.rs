@@ -1,0 +1,73 @@
+//! `plasmon start` and `plasmon stop`.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use plasmon_client::{StartOptions, Store};
+use rustix::process::{Pid, test_kill_process};
+use serde_json::json;
+
+use crate::arguments::{Arguments, Start};
+use crate::output::{Output, bytes};
+
+/// How long a daemon may take until it accepts connections, and to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Starts a daemon that outlives this command.
+pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Result<()> {
+    let mut settings = Vec::new();
+    if let Some(socket) = &arguments.socket {
+        settings.push(("socket".to_owned(), socket.display().to_string()));
+    }
+    if let Some(capacity) = &start.capacity {
+        settings.push(("capacity_bytes".to_owned(), capacity.clone()));
+    }
+    if let Some(directory) = &start.spill_dir {
+        settings.push(("spill_dir".to_owned(), directory.display().to_string()));
+    }
+    for setting in &start.settings {
+        let (key, value) = setting
+            .split_once('=')
+            .with_context(|| format!("--set takes key=value, found \"{setting}\""))?;
+        settings.push((key.trim().to_owned(), value.trim().to_owned()));
+    }
+    let options = StartOptions { settings, timeout: PATIENCE, ..StartOptions::default() };
+    let started = plasmon_client::start(&options)?;
+    let mut connect = super::options(arguments);
+    connect.socket = Some(started.socket.clone());
+    let status = Store::connect(&connect)?.status()?;
+    let document = json!({
+        "socket": started.socket, "pid": status.pid, "keeper_pid": status.keeper_pid,
+        "capacity_bytes": status.capacity_bytes, "level": status.level,
+    });
+    output.value(&document, || {
+        format!(
+            "store started: {}, {} of capacity, process {}",
+            started.socket.display(),
+            bytes(status.capacity_bytes),
+            status.pid
+        )
+    })
+}
+
+/// Stops the daemon and waits until it is gone.
+pub(super) fn stop(store: &Store, output: &Output) -> Result<()> {
+    let status = store.status()?;
+    let processes = [status.pid, status.keeper_pid];
+    store.shutdown()?;
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while processes.iter().any(|&pid| lives(pid)) {
+        if std::time::Instant::now() > deadline {
+            anyhow::bail!("process {} was told to stop but is still there", status.pid);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    output.value(&json!({ "stopped": status.pid }), || {
+        format!("store stopped: {} objects, {}", status.objects, bytes(status.used_bytes))
+    })
+}
+
+fn lives(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid).is_ok())
+}

@@ -1,0 +1,146 @@
+//! What the command prints: tables for people, JSON for programs.
+
+use std::io::{self, IsTerminal, Write};
+
+use anyhow::Result;
+use serde::Serialize;
+
+/// Where and how to print.
+#[derive(Debug)]
+pub(crate) struct Output {
+    json: bool,
+}
+
+impl Output {
+    /// Prints JSON or text.
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Whether a program reads.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Whether a person watches.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.json && io::stdout().is_terminal()
+    }
+
+    /// Prints a value as JSON, or else the text.
+    pub(crate) fn value(
+        &self,
+        value: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<()> {
+        let line = if self.json { serde_json::to_string(value)? } else { text() };
+        self.line(&line)
+    }
+
+    /// Prints one line.
+    pub(crate) fn line(&self, line: &str) -> Result<()> {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{line}")?;
+        out.flush()?;
+        Ok(())
+    }
+
+    /// Tells what went wrong on the standard error, whole chain and advice.
+    pub(crate) fn error(&self, error: &anyhow::Error) {
+        let mut err = io::stderr().lock();
+        let written = if self.json {
+            let code = error
+                .chain()
+                .find_map(|cause| cause.downcast_ref::<plasmon_client::Error>())
+                .map(|error| error.code().key());
+            let document = serde_json::json!({ "error": format!("{error:#}"), "code": code });
+            writeln!(err, "{document}")
+        } else {
+            writeln!(err, "plasmon: {error:#}")
+        };
+        // Nothing is left to tell it to when the standard error is closed.
+        drop(written);
+    }
+}
+
+/// Rows as an aligned table; the columns named in `right` are aligned to the right.
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
+    let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded: Vec<String> = cells
+            .zip(&widths)
+            .enumerate()
+            .map(|(at, (cell, &width))| {
+                if right.contains(&at) {
+                    format!("{cell:>width$}")
+                } else {
+                    format!("{cell:<width$}")
+                }
+            })
+            .collect();
+        padded.join("  ").trim_end().to_owned()
+    };
+    let mut lines = vec![line(&mut head.iter().copied())];
+    lines.extend(rows.iter().map(|row| line(&mut row.iter().map(String::as_str))));
+    lines.join("\n")
+}
+
+/// A number of bytes for a person, such as `1.5 GiB`.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if count < 1024 {
+        return format!("{count} B");
+    }
+    let mut value = count as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A number of milliseconds for a person, such as `2 h 5 min`.
+pub(crate) fn duration(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        0 => format!("{ms} ms"),
+        1..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86400, seconds / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_read_well() {
+        for (count, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1 << 20, "1.0 MiB"),
+            (3 << 29, "1.5 GiB"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
+        assert!(bytes(u64::MAX).ends_with("PiB"));
+        assert_eq!(duration(999), "999 ms");
+        assert_eq!(duration(3_660_000), "1 h 1 min");
+    }
+
+    #[test]
+    fn tables_align() {
+        let rows =
+            vec![vec!["a".to_owned(), "10".to_owned()], vec!["bcd".to_owned(), "9".to_owned()]];
+        assert_eq!(table(&["name", "n"], &rows, &[1]), "name   n\na     10\nbcd    9");
+    }
+}

@@ -1,0 +1,150 @@
+//! The `plasmon` command against a real daemon, as a person or a script would use it.
+
+#![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The daemon of this build; cargo builds it once, as these tests may run alone.
+fn daemon() -> &'static Path {
+    static DAEMON: OnceLock<PathBuf> = OnceLock::new();
+    DAEMON.get_or_init(|| {
+        let built =
+            Command::new(env!("CARGO")).args(["build", "-q", "-p", "plasmon-daemon"]).status();
+        assert!(built.unwrap().success(), "the daemon does not build");
+        let here = Path::new(env!("CARGO_BIN_EXE_plasmon")).parent().unwrap();
+        let debug = here.parent().unwrap().join("debug/plasmond");
+        if here.join("plasmond").exists() { here.join("plasmond") } else { debug }
+    })
+}
+
+/// A store of its own, stopped at the end of the test.
+struct Fixture {
+    directory: TempDir,
+}
+
+impl Fixture {
+    fn started() -> Self {
+        let fixture = Self { directory: tempfile::tempdir().unwrap() };
+        let out = fixture.run(&["start", "--capacity", "64m"]);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        fixture
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.directory.path().join(file)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plasmon"));
+        command.args(arguments).current_dir(self.directory.path());
+        command.env("PLASMON_SOCKET", self.path("s.sock")).env("PLASMON_DAEMON", daemon());
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn good(&self, arguments: &[&str]) -> String {
+        let out = self.run(arguments);
+        assert!(out.status.success(), "{arguments:?}: {}", text(&out.stderr));
+        text(&out.stdout)
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.good(&[arguments, &["--json"]].concat())).unwrap()
+    }
+
+    fn fails(&self, exit_code: i32, arguments: &[&str]) -> String {
+        let out = self.run(arguments);
+        assert_eq!(out.status.code(), Some(exit_code), "{arguments:?}: {}", text(&out.stderr));
+        text(&out.stderr)
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        self.run(&["stop"]);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_table_goes_in_and_comes_out() {
+    let fixture = Fixture::started();
+    std::fs::write(fixture.path("t.csv"), "x,s\n1,a\n2,b\n").unwrap();
+    let put = fixture.json(&["put", "t.csv", "--name", "t", "--namespace", "n"]);
+    assert_eq!(put["name"], "t");
+    let listed = fixture.json(&["ls"]);
+    assert_eq!((&listed[0]["kind"], &listed[0]["namespace"]), (&"table".into(), &"n".into()));
+    assert_eq!(listed[0]["id"], put["id"]);
+    assert_eq!(fixture.good(&["get", "n:t", "--format", "csv"]), "x,s\n1,a\n2,b\n");
+    for file in ["t.parquet", "t.arrow"] {
+        fixture.good(&["get", "n:t", "-o", file]);
+        fixture.good(&["put", file, "--name", file]);
+        assert_eq!(fixture.good(&["get", file, "--format", "csv"]), "x,s\n1,a\n2,b\n");
+    }
+    let stat = fixture.json(&["stat", "n:t"]);
+    assert_eq!((&stat["state"], &stat["pins"]), (&"sealed".into(), &0.into()));
+    assert!(fixture.good(&["ls", "t."]).lines().count() == 3, "a head and two objects");
+    fixture.good(&["rm", "n:t"]);
+    fixture.fails(4, &["get", "n:t"]);
+    fixture.fails(4, &["stat", "never-there"]);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_exit_code() {
+    let fixture = Fixture::started();
+    std::fs::write(fixture.path("b"), vec![1; 1000]).unwrap();
+    fixture.good(&["put", "b"]);
+    assert!(fixture.fails(1, &["put", "b"]).contains("exists"));
+    fixture.good(&["put", "b", "--replace"]);
+    assert!(fixture.fails(1, &["put", "missing.csv"]).contains("missing.csv"));
+    assert!(fixture.fails(1, &["get", "b", "--format", "parquet"]).contains("raw"));
+    fixture.fails(2, &["put"]);
+    fixture.fails(2, &["frobnicate"]);
+    std::fs::File::create(fixture.path("big")).unwrap().set_len(65 << 20).unwrap();
+    fixture.fails(5, &["put", "big"]);
+    let error: Value = serde_json::from_str(&fixture.fails(4, &["--json", "get", "gone"])).unwrap();
+    assert!(error["code"].is_string());
+    let out = fixture.command(&["status"]).env("PLASMON_SOCKET", fixture.path("none")).output();
+    assert_eq!(out.unwrap().status.code(), Some(3));
+    fixture.fails(1, &["start"]);
+}
+
+#[test]
+fn the_store_is_described_and_watched() {
+    let fixture = Fixture::started();
+    let mut watch = fixture.command(&["watch", "--count", "2", "--json"]);
+    let watch = watch.stdout(Stdio::piped()).spawn().unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let subscribed = |clients: &Value| {
+        clients.as_array().is_some_and(|all| all.iter().any(|client| client["subscribed"] == true))
+    };
+    while !subscribed(&fixture.json(&["top", "--count", "1"])["clients"]) {
+        assert!(std::time::Instant::now() < deadline, "the watcher never subscribed");
+    }
+    std::fs::write(fixture.path("w"), b"watched").unwrap();
+    fixture.good(&["put", "w"]);
+    fixture.good(&["rm", "w"]);
+    let seen = text(&watch.wait_with_output().unwrap().stdout);
+    let states: Vec<Value> = seen.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&states[0]["state"], &states[1]["state"]), (&"sealed".into(), &"deleted".into()));
+    let status = fixture.json(&["status"]);
+    assert_eq!(status["capacity_bytes"], 64 << 20);
+    assert!(fixture.good(&["status"]).contains("64.0 MiB"));
+    assert!(fixture.json(&["doctor"])["checks"].as_array().unwrap().len() > 5);
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(fixture.good(&["completions", shell]).contains("plasmon"));
+    }
+    assert!(fixture.good(&["--help"]).contains("Exit codes"));
+}
