@@ -396,6 +396,11 @@ fn read(link: &Connection, deadline: Option<Instant>) -> Read {
             let error = Error::new(Code::OutOfDescriptors, DOING);
             Read::Frame { number, reply: Err(error), fds: Vec::new() }
         }
+        Ok(FromDaemon::Reply(0, Reply::Failed(failure))) => {
+            // Not an answer: the daemon says why it is about to close the connection.
+            tracing::warn!(code = failure.code.key(), detail = failure.detail, "the daemon parts");
+            Read::Nothing
+        }
         Ok(FromDaemon::Reply(number, reply)) => {
             Read::Frame { number, reply: Ok(reply), fds: received.fds }
         }

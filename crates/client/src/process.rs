@@ -5,11 +5,12 @@
 //! daemon comes back without what it knew.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use plasmon_proto::limits::CLIENT_NAME_BYTES_MAX;
 use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::eventfd::Doorbell;
@@ -31,6 +32,11 @@ const ALIVE: Duration = Duration::from_millis(100);
 /// Threads beyond this add nothing to a copy on machines of today.
 const COPY_THREADS_MAX: usize = 6;
 
+/// Connections that broke one after the other without any answer: after so many the session is not
+/// resumed any more, and after so many nothing is tried any more.
+const RESUMES_MAX: u32 = 3;
+const FRUITLESS_MAX: u32 = 6;
+
 /// The connection of one process.
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -42,6 +48,8 @@ pub(crate) struct Process {
     sessions: Chain<Arc<Session>>,
     /// Whether the last connection was a good one: only then is it worth waiting for another.
     patient: AtomicBool,
+    /// Connections since the last answer.
+    fruitless: AtomicU32,
     closing: AtomicBool,
     serving: AtomicBool,
     copy_threads: usize,
@@ -58,6 +66,10 @@ impl Process {
     ) -> Result<Self> {
         const CONNECTING: &str = "connecting to the store";
         let fork = fork::watch().map_err(|error| Error::io(CONNECTING, error))?;
+        let mut options = options.clone();
+        if options.name.is_empty() {
+            options.name = program_name();
+        }
         let caller = Caller { socket, name: &options.name, channel: options.channel };
         let welcomed =
             connect_within(caller, timeout, &mut || None, &|| true).map_err(Failed::into_error)?;
@@ -65,13 +77,14 @@ impl Process {
         Ok(Self {
             fork,
             socket: socket.to_owned(),
-            options: options.clone(),
+            copy_threads: options.copy_threads.unwrap_or_else(default_copy_threads).max(1),
+            options,
             calls: Calls::new(welcomed.connection),
             sessions: Chain::new(Arc::new(session)),
             patient: AtomicBool::new(true),
+            fruitless: AtomicU32::new(0),
             closing: AtomicBool::new(false),
             serving: AtomicBool::new(false),
-            copy_threads: options.copy_threads.unwrap_or_else(default_copy_threads).max(1),
             id_random: random_bytes(),
             id_count: AtomicU64::new(0),
         })
@@ -141,6 +154,9 @@ impl Process {
         loop {
             match self.calls.step(numbers, deadline) {
                 Step::Answered(position, answer) => {
+                    if answer.is_ok() {
+                        self.fruitless.store(0, Ordering::Relaxed);
+                    }
                     return answer.map(|answer| (position, answer)).map_err(forget);
                 }
                 Step::Broken(link) => self.mend(link),
@@ -227,6 +243,7 @@ impl Process {
             Err(error) => {
                 // Whoever asks later tries once, so that a store that comes back is found.
                 self.patient.store(false, Ordering::Relaxed);
+                self.fruitless.store(0, Ordering::Relaxed);
                 tracing::warn!(%error, "the daemon did not come back");
                 self.calls.give_up(&|| {
                     Error::new(error.code(), RECONNECTING).with_detail(error.detail())
@@ -242,10 +259,17 @@ impl Process {
         let caller = Caller { socket, name: &options.name, channel: options.channel };
         let session = Arc::clone(self.session());
         let wanted = || !self.closing.load(Ordering::Relaxed) && self.is_ours();
-        let welcomed = connect_within(caller, timeout, &mut || session.resume(), &wanted)
+        let fruitless = self.fruitless.fetch_add(1, Ordering::Relaxed);
+        if fruitless >= FRUITLESS_MAX {
+            return Err(Error::new(Code::Disconnected, RECONNECTING)
+                .with_detail("the daemon ends every connection of this client"));
+        }
+        // A session that the daemon ends again and again is better left behind.
+        let resume = || if fruitless < RESUMES_MAX { session.resume() } else { None };
+        let welcomed = connect_within(caller, timeout, &mut { resume }, &wanted)
             .map_err(Failed::into_error)?;
         if welcomed.welcome.resumed {
-            // The same memory under the same daemon's roof: what came along is what we have.
+            session.resumed(welcomed.fds)?;
             tracing::info!(epoch = welcomed.welcome.epoch, "resumed with the daemon");
             return Ok(welcomed.connection);
         }
@@ -269,6 +293,16 @@ impl Process {
         self.session().return_leases();
         self.calls.close();
     }
+}
+
+/// What a client is called that did not choose a name.
+fn program_name() -> String {
+    let program = std::env::current_exe().ok();
+    let name = program.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
+    let mut name = name.map_or_else(String::new, |name| name.into_owned());
+    let end = (0..=CLIENT_NAME_BYTES_MAX.min(name.len())).rfind(|end| name.is_char_boundary(*end));
+    name.truncate(end.unwrap_or(0));
+    name
 }
 
 /// Bytes that nobody else has.

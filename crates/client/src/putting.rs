@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::options::PutOptions;
 use crate::payload::{Payload, Plan};
 use crate::process::Process;
-use crate::session::Session;
+use crate::session::{Session, Verdict};
 use crate::store::Store;
 use crate::writer::{Origin, Writer};
 use crate::writing::Placed;
@@ -50,7 +50,7 @@ impl Process {
             return self.put_created(session, id, plan, payload, strict);
         }
         let awaited = plan.chosen.is_some();
-        let position = self.put_carved(session, id, plan, payload, awaited)?;
+        let position = self.put_carved(session, id, plan, payload, Verdict::awaited_if(awaited))?;
         if awaited { self.acknowledge(session, PUTTING, position, id) } else { Ok(()) }
     }
 
@@ -125,7 +125,8 @@ impl Process {
             self.put_created(session, id, &plan, payload, options.strict)?;
             return Ok((id, None));
         }
-        let position = self.put_carved(session, id, &plan, payload, chosen.is_some())?;
+        let verdict = Verdict::awaited_if(chosen.is_some());
+        let position = self.put_carved(session, id, &plan, payload, verdict)?;
         Ok((id, chosen.map(|_| position)))
     }
 
@@ -166,17 +167,24 @@ impl Process {
             return Err(Error::unexpected(CREATING));
         };
         writing.leases.opened(range);
+        writing.announce(id);
         let announce = Submission::Announce { id };
-        let submitted = self.submit(&session, writing, &[announce], awaited);
+        let submitted = self.submit(&session, writing, &[announce], Verdict::awaited_if(awaited));
         let announced = submitted.and_then(|position| {
             if awaited { self.acknowledge(&session, CREATING, position, id) } else { Ok(()) }
         });
         if let Err(error) = announced {
             let mut writing = session.writing();
             writing.leases.closed(&range);
+            writing.clear_announced(&id);
             if self.is_current(&session) {
                 // The error is on its way already; a range that cannot be returned stays leased.
-                let _ = self.submit(&session, writing, &[Submission::LeaseReturn(range)], false);
+                let _ = self.submit(
+                    &session,
+                    writing,
+                    &[Submission::LeaseReturn(range)],
+                    Verdict::Kept,
+                );
             }
             return Err(error);
         }

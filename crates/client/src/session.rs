@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use plasmon_proto::message::{Creating, ExtentId, Resume, Welcome};
+use plasmon_proto::message::{Creating, ExtentId, Range, Resume, Welcome};
 use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::channel::{ChannelClient, Submitted};
@@ -33,11 +33,32 @@ const CONNECTING: &str = "connecting to the store";
 /// Refusals that are kept for a caller that never asks. Beyond it only their number is known.
 const REFUSALS_MAX: usize = 1024;
 
+/// Positions that are muted before those that were applied are looked for.
+const MUTED_MAX: usize = 64;
+
 /// A submission that the daemon refused after its caller had been told that it was on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) code: Code,
     pub(crate) id: ObjectId,
+}
+
+/// Who wants to know whether a submission was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Whoever submits the next thing, or flushes.
+    Kept,
+    /// The caller, who waits for it.
+    Awaited,
+    /// Nobody.
+    Muted,
+}
+
+impl Verdict {
+    /// For an object whose id the caller chose, or did not.
+    pub(crate) fn awaited_if(chosen: bool) -> Self {
+        if chosen { Self::Awaited } else { Self::Kept }
+    }
 }
 
 /// What the threads of a process share about writing.
@@ -50,8 +71,12 @@ pub(crate) struct Writing {
     refusals: Vec<Refusal>,
     refusals_dropped: u64,
     completions_lost: u64,
+    /// Positions whose refusal is of no interest.
+    muted: HashSet<u64>,
     /// Large objects under construction.
     creating: HashMap<ObjectId, Creating>,
+    /// Small objects under construction.
+    announced: HashSet<ObjectId>,
 }
 
 /// The shared memory of one welcome.
@@ -77,7 +102,8 @@ pub(crate) enum Memory {
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) reader: Arc<Reader>,
-    doorbell: Doorbell,
+    /// The daemon's; every daemon gives one of its own.
+    doorbell: Mutex<Arc<Doorbell>>,
 }
 
 /// What a client without a channel has mapped.
@@ -105,7 +131,7 @@ impl Session {
         let index = index.map_err(failed)?;
         let memory = if welcome.channel {
             let channel = ChannelClient::new(next()?).map_err(failed)?;
-            let doorbell = Doorbell::adopt(next()?);
+            let doorbell = Mutex::new(Arc::new(Doorbell::adopt(next()?)));
             let reader = Arc::new(Reader::new(control, index, channel).map_err(failed)?);
             Memory::Channel(Channel { reader, doorbell })
         } else {
@@ -179,11 +205,44 @@ impl Session {
         let dropped = writing.drain(&channel.reader);
         // Whatever was asked for is forgotten with the old connection; what still comes is welcome.
         writing.leases.refused();
-        let leases = writing.leases.ranges();
+        let mut leases = writing.leases.ranges();
+        // What is in the ring was written into leases that are nobody else's yet.
+        leases.extend(channel.reader.channel().unapplied().iter().filter_map(put_range));
         let creating = writing.creating.values().cloned().collect();
         drop(writing);
         drop(dropped);
-        Some(Resume { token: self.welcome.token, leases, creating })
+        Some(Resume { token: self.welcome.token, leases: joined(leases), creating })
+    }
+
+    /// Goes on with a daemon that knows this session: `fds` came with its welcome.
+    pub(crate) fn resumed(&self, mut fds: Vec<OwnedFd>) -> Result<()> {
+        let (Some(channel), Some(doorbell)) = (self.channel(), fds.pop()) else {
+            return Err(Error::unexpected(CONNECTING));
+        };
+        let doorbell = Arc::new(Doorbell::adopt(doorbell));
+        *channel.doorbell.lock().unwrap_or_else(PoisonError::into_inner) = doorbell;
+        let announced: Vec<ObjectId> = self.writing().announced.iter().copied().collect();
+        for id in announced {
+            // A daemon that was restarted has forgotten what had no memory of its own.
+            self.submit_muted(channel, Submission::Announce { id });
+        }
+        // Records may have come into the ring while nobody could be woken.
+        channel.ring();
+        Ok(())
+    }
+
+    /// Submits a record whose refusal is of no interest, if there is room.
+    fn submit_muted(&self, channel: &Channel, submission: Submission) {
+        let mut writing = self.writing();
+        let submitted = channel.submit(&[submission.encode()]);
+        if submitted.count > 0 {
+            let head = channel.reader.channel().head();
+            writing.mute(submitted.position, head);
+        }
+        drop(writing);
+        if submitted.must_ring {
+            channel.ring();
+        }
     }
 
     /// Submissions that the daemon has not applied yet.
@@ -204,7 +263,8 @@ impl Channel {
 
     /// Wakes the daemon.
     pub(crate) fn ring(&self) {
-        if let Err(error) = self.doorbell.ring() {
+        let doorbell = Arc::clone(&self.doorbell.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Err(error) = doorbell.ring() {
             // The daemon looks at its rings before it answers anything, so this is a delay at worst.
             tracing::warn!(%error, "the daemon's doorbell does not ring");
         }
@@ -220,7 +280,9 @@ impl Writing {
             refusals: Vec::new(),
             refusals_dropped: 0,
             completions_lost: 0,
+            muted: HashSet::new(),
             creating: HashMap::new(),
+            announced: HashSet::new(),
         }
     }
 
@@ -249,6 +311,8 @@ impl Writing {
         if id == ObjectId::new([0; 20]) {
             // Only a lease is asked for without an id; the next put asks again and hears why.
             self.leases.refused();
+        } else if self.muted.remove(&position) {
+            // Aborting what the daemon has forgotten, or announcing what it still knows.
         } else if self.awaited.contains(&position) {
             self.verdicts.insert(position, code);
         } else {
@@ -273,6 +337,16 @@ impl Writing {
     /// Somebody will ask for the verdict on this position.
     pub(crate) fn await_verdict(&mut self, position: u64) {
         self.awaited.insert(position);
+    }
+
+    /// Nobody wants to know whether the record at this position was refused; the daemon has applied
+    /// everything before `head`.
+    pub(crate) fn mute(&mut self, position: u64, head: u64) {
+        if self.muted.len() >= MUTED_MAX {
+            // What was applied was refused by now or never will be: its refusal came before.
+            self.muted.retain(|position| head.wrapping_sub(*position) > 1 << 63);
+        }
+        self.muted.insert(position);
     }
 
     /// The verdict on a position that was applied; `None` is good news.
@@ -314,8 +388,59 @@ impl Writing {
         self.creating.insert(creating.id, creating);
     }
 
+    /// A small object is under construction.
+    pub(crate) fn announce(&mut self, id: ObjectId) {
+        self.announced.insert(id);
+    }
+
+    /// It was submitted or given up.
+    pub(crate) fn clear_announced(&mut self, id: &ObjectId) {
+        self.announced.remove(id);
+    }
+
     /// The object was sealed or given up.
     pub(crate) fn clear_creating(&mut self, id: &ObjectId) {
         self.creating.remove(id);
+    }
+}
+
+/// The memory of an object that was submitted.
+fn put_range(record: &Record) -> Option<Range> {
+    match Submission::decode(record) {
+        Ok(Submission::Put { extent, offset, sizes, .. }) => {
+            Some(Range { extent, offset, bytes: sizes.footprint()? })
+        }
+        _ => None,
+    }
+}
+
+/// The same bytes in as few ranges as possible, so that they fit a message.
+fn joined(mut ranges: Vec<Range>) -> Vec<Range> {
+    ranges.sort_unstable();
+    let mut joined: Vec<Range> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last)
+                if last.extent == range.extent && last.offset + last.bytes == range.offset =>
+            {
+                last.bytes += range.bytes;
+            }
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adjacent_ranges_become_one() {
+        let range = |extent, offset, bytes| Range { extent: ExtentId(extent), offset, bytes };
+        let ranges = vec![range(2, 64, 64), range(1, 128, 64), range(1, 0, 128), range(1, 256, 64)];
+        let expected = [range(1, 0, 192), range(1, 256, 64), range(2, 64, 64)];
+        assert_eq!(joined(ranges), expected);
+        assert!(joined(Vec::new()).is_empty());
     }
 }

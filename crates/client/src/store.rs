@@ -19,6 +19,7 @@ use crate::listing::Listing;
 use crate::options::{ConnectOptions, PutOptions, StartOptions};
 use crate::pending::{PendingWait, WAITING};
 use crate::process::{Process, random_bytes};
+use crate::session::Verdict;
 use crate::start::{default_socket, start};
 use crate::subscription::Subscription;
 use crate::waiting::{Until, wait_request};
@@ -208,7 +209,7 @@ impl Store {
         session.drain();
         let mut writing = session.writing();
         writing.take_refusals(DELETING)?;
-        process.submit(session, writing, &[Submission::Delete { id: *id }], false).map(drop)
+        process.submit(session, writing, &[Submission::Delete { id: *id }], Verdict::Kept).map(drop)
     }
 
     /// Evicts objects with policy cache until so many bytes are free; bytes and objects evicted.

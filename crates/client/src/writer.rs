@@ -10,7 +10,7 @@ use plasmon_shm::writer::Span;
 
 use crate::error::{Error, Result};
 use crate::process::Process;
-use crate::session::Session;
+use crate::session::{Session, Verdict};
 use crate::store::Store;
 use crate::writing::Placed;
 
@@ -86,7 +86,9 @@ impl Writer {
                 }
                 let mut writing = session.writing();
                 writing.leases.closed(&placed.range);
-                let position = process.submit_put(session, writing, placed, awaited)?;
+                writing.clear_announced(&placed.id);
+                let position =
+                    process.submit_put(session, writing, placed, Verdict::awaited_if(awaited))?;
                 if awaited {
                     process.acknowledge(session, SEALING, position, placed.id)?;
                 }
@@ -122,9 +124,10 @@ impl Writer {
         }
         let mut writing = session.writing();
         writing.leases.closed(&placed.range);
+        writing.clear_announced(&placed.id);
         let abort = Submission::Abort { id: placed.id };
         let records = [abort, Submission::LeaseReturn(placed.range)];
-        process.submit(session, writing, &records, false).map(drop)
+        process.submit(session, writing, &records, Verdict::Muted).map(drop)
     }
 
     fn lengths(&self) -> (usize, usize) {

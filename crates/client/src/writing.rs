@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::leases::{Step, large_bytes};
 use crate::payload::{Payload, Plan};
 use crate::process::Process;
-use crate::session::{Session, Writing};
+use crate::session::{Session, Verdict, Writing};
 
 const MAPPING: &str = "mapping memory to write to";
 
@@ -82,7 +82,7 @@ impl Process {
         id: ObjectId,
         plan: &Plan,
         payload: Payload<'_>,
-        awaited: bool,
+        verdict: Verdict,
     ) -> Result<u64> {
         let mut writing = self.reserve(session, plan.footprint)?;
         writing.take_refusals("putting object")?;
@@ -105,7 +105,7 @@ impl Process {
             writing = session.writing();
             writing.leases.closed(&range);
         }
-        self.submit_put(session, writing, &placed, awaited)
+        self.submit_put(session, writing, &placed, verdict)
     }
 
     /// Submits an object whose bytes are complete, and asks for the next lease in good time.
@@ -114,14 +114,14 @@ impl Process {
         session: &'a Session,
         mut writing: MutexGuard<'a, Writing>,
         placed: &Placed,
-        awaited: bool,
+        verdict: Verdict,
     ) -> Result<u64> {
         let put = placed.put();
         match writing.leases.ask_ahead(placed.range.bytes) {
-            None => self.submit(session, writing, &[put], awaited),
+            None => self.submit(session, writing, &[put], verdict),
             Some((bytes_min, bytes_wanted)) => {
                 let wanted = Submission::LeaseWanted { bytes_min, bytes_wanted };
-                self.submit(session, writing, &[put, wanted], awaited)
+                self.submit(session, writing, &[put, wanted], verdict)
             }
         }
     }
@@ -133,7 +133,7 @@ impl Process {
         session: &'a Session,
         mut writing: MutexGuard<'a, Writing>,
         submissions: &[Submission],
-        awaited: bool,
+        verdict: Verdict,
     ) -> Result<u64> {
         const SUBMITTING: &str = "submitting to the daemon";
         let Some(channel) = session.channel() else {
@@ -149,10 +149,14 @@ impl Process {
             let submitted = channel.submit(rest);
             if submitted.count > 0 && first.is_none() {
                 first = Some(submitted.position);
-                if awaited {
-                    // Under the same lock as the submission: nobody else can have drained the
-                    // completions in between and taken the verdict for a stray refusal.
-                    writing.await_verdict(submitted.position);
+                // Under the same lock as the submission: nobody else can have drained the completions
+                // in between and taken the verdict for a stray refusal.
+                match verdict {
+                    Verdict::Kept => {}
+                    Verdict::Awaited => writing.await_verdict(submitted.position),
+                    Verdict::Muted => {
+                        writing.mute(submitted.position, channel.reader.channel().head());
+                    }
                 }
             }
             drop(writing);
@@ -233,7 +237,7 @@ impl Process {
             return Ok(());
         }
         if let Some(tail) = writing.leases.install(range.extent, span, Instant::now()) {
-            self.submit(session, writing, &[Submission::LeaseReturn(tail)], false)?;
+            self.submit(session, writing, &[Submission::LeaseReturn(tail)], Verdict::Kept)?;
         }
         Ok(())
     }

@@ -91,6 +91,18 @@ impl Producer {
         self.tail = self.tail.wrapping_add(1);
     }
 
+    /// The published records that the consumer has not given back yet, the oldest first.
+    pub(crate) fn pending<'a>(&self, ring: &Ring<'a>) -> impl Iterator<Item = Record> + use<'a> {
+        // Pairs with the release in `Consumer::advance`. A head out of range leaves nothing.
+        let head = ring.head.load(Ordering::Acquire);
+        let count = Some(self.tail.wrapping_sub(head)).filter(|count| *count <= ring.capacity());
+        let ring = *ring;
+        (0..count.unwrap_or(0)).map(move |index| {
+            let words = ring.record(head.wrapping_add(index));
+            std::array::from_fn(|word| words[word].load(Ordering::Relaxed))
+        })
+    }
+
     /// Publishes every record pushed so far.
     pub(crate) fn publish(&self, ring: &Ring<'_>) {
         // Pairs with the acquire in `Consumer::available`.
@@ -186,6 +198,24 @@ mod tests {
             assert_eq!(producer.room(&ring), Ok(0));
             consumer.advance(&ring);
         }
+    }
+
+    #[test]
+    fn what_is_pending_is_told_without_taking_it() {
+        let memory = Memory::new(4);
+        let ring = memory.ring();
+        let (mut producer, mut consumer) = (Producer::new(0), Consumer::new(0));
+        for value in 0..3 {
+            assert_ne!(producer.room(&ring), Ok(0));
+            producer.push(&ring, &[value; 8]);
+        }
+        producer.publish(&ring);
+        consumer.pop(&ring);
+        assert_eq!(producer.pending(&ring).count(), 3, "the first is not given back yet");
+        consumer.advance(&ring);
+        assert_eq!(producer.pending(&ring).collect::<Vec<_>>(), [[1; 8], [2; 8]]);
+        memory.head.store(77, Ordering::Relaxed);
+        assert_eq!(producer.pending(&ring).count(), 0, "a head out of range tells nothing");
     }
 
     #[test]

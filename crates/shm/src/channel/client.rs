@@ -99,6 +99,12 @@ impl ChannelClient {
         Submitted { position, count, must_ring }
     }
 
+    /// The submissions that are not applied yet, the oldest first: what a client tells a restarted
+    /// daemon about. While a daemon is at work they may be applied at any moment.
+    pub fn unapplied(&self) -> Vec<Record> {
+        lock(&self.submissions).pending(&self.layout.submissions()).collect()
+    }
+
     /// The position of the next submission: everything submitted lies before it.
     pub fn tail(&self) -> u64 {
         lock(&self.submissions).tail()
