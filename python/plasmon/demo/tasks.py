@@ -61,7 +61,8 @@ def plan(schema: pa.Schema) -> list[Task]:
     value = next(
         (name for name in numbers if types.is_decimal(schema.field(name).type)), numbers[0]
     )
-    other = next((name for name in reversed(numbers) if name != value), value)
+    floats = [name for name in numbers if types.is_floating(schema.field(name).type)]
+    other = next((name for name in floats + numbers if name != value), value)
     last = Task("monthly", times[0], value) if times else Task("group", keys[-1], other)
     return [
         Task("group", keys[0], value),
@@ -123,13 +124,16 @@ def _monthly(time: pa.ChunkedArray, value: pa.ChunkedArray, task: Task) -> pa.Ta
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    month = pc.strftime(pc.floor_temporal(time, unit="month"), format="%Y-%m")
+    month = pc.floor_temporal(time, unit="month")
     grouped = (
         pa.table({"month": month, "value": value})
         .group_by("month", use_threads=False)
         .aggregate([("value", "count"), ("value", "sum")])
+        .sort_by("month")
+        .combine_chunks()
     )
-    return grouped.sort_by("month").combine_chunks()
+    text = pc.strftime(grouped["month"], format="%Y-%m")
+    return grouped.set_column(grouped.schema.get_field_index("month"), "month", text)
 
 
 def lines(answer: pa.Table, limit: int = 5) -> list[str]:
