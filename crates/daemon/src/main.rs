@@ -1,2 +1,7 @@
-//! Placeholder.
-fn main() {}
+//! The program `plasmond`; see the library of this crate.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    plasmon_daemon::run(std::env::args_os().collect())
+}

@@ -1,0 +1,230 @@
+//! Carrying out what the store asks for.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use plasmon_media::{Described, Incarnation};
+use plasmon_proto::message::{ExtentId, Granted, Range, Reply};
+use plasmon_proto::ring::Completion;
+use plasmon_shm::Memfd;
+use plasmon_store::effect::SpillOrder;
+use plasmon_store::{ClientNo, Effect, Event, Ticket};
+use rustix::io::Errno;
+
+use super::Core;
+use crate::keeper::wire::Label;
+use crate::outbox::Passed;
+use crate::workers::{Done, FileJob, MemoryJob};
+
+impl Core {
+    pub(super) fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Reply(client, number, reply) => {
+                let reply = self.completed(reply);
+                self.reply(client, number, &reply, Vec::new());
+            }
+            Effect::Lease(client, number, granted) => {
+                self.grant(client, number, &Reply::Lease(granted), &granted);
+            }
+            Effect::Created(client, number, granted) => {
+                self.grant(client, number, &Reply::Created(granted), &granted);
+            }
+            Effect::Complete(client, completion) => {
+                self.shared().sessions.complete(client, &completion);
+            }
+            Effect::Notify(client, notice) => {
+                if let Some(peer) = self.peers.get_mut(client) {
+                    peer.outbox.notify(notice);
+                    self.unsent.insert(client);
+                }
+            }
+            Effect::Reserve { ticket, new_extent_bytes, range } => {
+                self.reserve(ticket, new_extent_bytes, range);
+            }
+            Effect::Writer(extent, client) => self.set_writer(extent, client),
+            Effect::Punch(range) => self.punch(range),
+            Effect::Drop(extent) => self.drop_extent(extent),
+            Effect::Protect(extent) => self.protect(extent),
+            Effect::Harden(ticket, extent) => self.harden(ticket, extent),
+            Effect::Spill(ticket, order) => self.spill(ticket, order),
+            Effect::Restore(ticket, id, serial, range) => {
+                self.restore(ticket, Incarnation { id, serial }, range);
+            }
+            Effect::Unspill(id, serial) => {
+                if let Err(error) = self.workers.files(FileJob::Remove(Incarnation { id, serial }))
+                {
+                    tracing::warn!(%id, %error, "a spilled object cannot be removed");
+                }
+            }
+            // The store has counted it.
+            Effect::Expel(client, why) => {
+                self.expel(client, 0, why);
+                self.expelled_total -= 1;
+            }
+        }
+    }
+
+    /// Adds what only the daemon knows.
+    fn completed(&self, reply: Reply) -> Reply {
+        let Reply::Status(mut status) = reply else { return reply };
+        let shared = self.store.directory();
+        env!("CARGO_PKG_VERSION").clone_into(&mut status.version);
+        status.pid = std::process::id();
+        status.keeper_pid = shared.keeper.pid();
+        status.epoch = shared.control.epoch();
+        status.uptime_ms = self.clock.uptime_ms();
+        status.capacity_bytes = self.config.capacity_bytes;
+        status.clients = self.peers.ready().count() as u64;
+        status.expelled_total += self.expelled_total;
+        Reply::Status(status)
+    }
+
+    /// Answers with memory and the descriptor to write to it.
+    fn grant(&mut self, client: ClientNo, number: u64, reply: &Reply, granted: &Granted) {
+        match self.extents.get(granted.range.extent) {
+            Some(memfd) => {
+                let fds = vec![Passed::Extent(Arc::clone(memfd))];
+                self.reply(client, number, reply, fds);
+            }
+            None => tracing::error!(?granted, "memory was granted in an extent that is not there"),
+        }
+    }
+
+    fn reserve(&mut self, ticket: Ticket, new_extent_bytes: Option<u64>, range: Range) {
+        let job = match (new_extent_bytes, self.extents.get(range.extent)) {
+            (Some(extent_bytes), _) => Some(MemoryJob::Make { ticket, extent_bytes, range }),
+            (None, Some(memfd)) => {
+                Some(MemoryJob::Reserve { ticket, memfd: Arc::clone(memfd), range })
+            }
+            (None, None) => None,
+        };
+        let accepted = job.is_some_and(|job| self.give_memory_job(job));
+        if !accepted {
+            self.feed(Event::Reserved(ticket, false));
+        }
+    }
+
+    fn give_memory_job(&mut self, job: MemoryJob) -> bool {
+        let given = self.workers.memory(job);
+        if let Err(error) = &given {
+            tracing::error!(%error, "the memory worker takes no job");
+        }
+        given.is_ok()
+    }
+
+    fn set_writer(&mut self, extent: ExtentId, client: Option<ClientNo>) {
+        let shared = self.shared();
+        let session = client.and_then(|client| shared.sessions.of_client(client));
+        let token = session.and_then(|no| shared.sessions.get(no)).map_or(0, |found| found.token);
+        shared.control.set_writer(extent, token);
+    }
+
+    fn punch(&mut self, range: Range) {
+        if let Some(memfd) = self.extents.get(range.extent) {
+            let memfd = Arc::clone(memfd);
+            self.give_memory_job(MemoryJob::Punch { memfd, range });
+        }
+    }
+
+    fn drop_extent(&mut self, extent: ExtentId) {
+        // One that was refused before it was made.
+        let Some(memfd) = self.extents.remove(extent) else { return };
+        let shared = self.shared();
+        shared.control.forget_extent(extent);
+        shared.keeper.forget(&Label::Extent(extent));
+        shared.sessions.complete_all(&Completion::ExtentGone(extent));
+        self.give_memory_job(MemoryJob::Close(memfd));
+    }
+
+    fn protect(&mut self, extent: ExtentId) {
+        if let Some(memfd) = self.extents.get(extent)
+            && let Err(error) = memfd.seal_future_write()
+        {
+            tracing::error!(?extent, %error, "an extent cannot be protected against new writers");
+        }
+    }
+
+    /// Makes the kernel refuse every write. It does so only once nobody has the memory mapped.
+    fn harden(&mut self, ticket: Ticket, extent: ExtentId) {
+        let sealed = match self.extents.get(extent).map(|memfd| memfd.seal_write()) {
+            Some(Ok(())) => true,
+            Some(Err(error)) => {
+                if Errno::from_io_error(&error) != Some(Errno::BUSY) {
+                    tracing::error!(?extent, %error, "an extent cannot be sealed");
+                }
+                false
+            }
+            None => false,
+        };
+        self.feed(Event::Hardened(ticket, sealed));
+    }
+
+    fn spill(&mut self, ticket: Ticket, order: SpillOrder) {
+        let Some(memfd) = self.extents.get(order.range.extent) else {
+            return self.feed(Event::Spilled(ticket, false));
+        };
+        let job = FileJob::Spill {
+            ticket,
+            memfd: Arc::clone(memfd),
+            offset: order.range.offset,
+            object: Box::new(Described {
+                id: order.id,
+                serial: order.serial,
+                sizes: order.sizes,
+                traits: order.traits,
+                attributes: order.attributes,
+                created_ms: order.created_ms,
+            }),
+        };
+        if let Err(error) = self.workers.files(job) {
+            tracing::warn!(%error, "nothing can be spilled");
+            self.feed(Event::Spilled(ticket, false));
+        }
+    }
+
+    fn restore(&mut self, ticket: Ticket, which: Incarnation, range: Range) {
+        let job = self.extents.get(range.extent).map(|memfd| FileJob::Restore {
+            ticket,
+            memfd: Arc::clone(memfd),
+            range,
+            which,
+        });
+        if !job.is_some_and(|job| self.workers.files(job).is_ok()) {
+            tracing::error!(id = %which.id, "a spilled object cannot be read back");
+            self.feed(Event::Restored(ticket, false));
+        }
+    }
+
+    /// Tells the store what the workers finished.
+    pub(super) fn collect_work(&mut self) {
+        for done in self.workers.finished() {
+            match done {
+                Done::Reserved { ticket, extent, made } => {
+                    let is_there = match made {
+                        Ok(Some(memfd)) => {
+                            self.take_in(extent, memfd);
+                            true
+                        }
+                        Ok(None) => true,
+                        Err(error) => {
+                            tracing::warn!(?extent, %error, "the machine has no memory for it");
+                            false
+                        }
+                    };
+                    self.feed(Event::Reserved(ticket, is_there));
+                }
+                Done::Spilled(ticket, done) => self.feed(Event::Spilled(ticket, done)),
+                Done::Restored(ticket, done) => self.feed(Event::Restored(ticket, done)),
+            }
+        }
+        self.announce();
+    }
+
+    /// A new extent: the keeper has it before anybody is promised a byte of it.
+    fn take_in(&mut self, extent: ExtentId, memfd: Memfd) {
+        let shared = self.store.directory_mut();
+        shared.keeper.hold(&Label::Extent(extent), &[memfd.as_fd()]);
+        shared.control.set_writer(extent, 0);
+        self.extents.insert(extent, memfd);
+    }
+}

@@ -1,0 +1,333 @@
+//! How a connection becomes a client.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use plasmon_proto::Code;
+use plasmon_proto::limits::{CLIENT_NAME_BYTES_MAX, CLIENTS_MAX};
+use plasmon_proto::message::{
+    Access, Failure, Hello, IndexTable, PROTOCOL_VERSION, Reply, Welcome,
+};
+use plasmon_shm::{ChannelDaemon, Connection, Doorbell};
+use plasmon_store::event::Peer as StorePeer;
+use plasmon_store::{ClientNo, Event};
+
+use super::{Core, encode};
+use crate::directory::Shared;
+use crate::door::Knock;
+use crate::outbox::{Outbox, Passed};
+use crate::peers::{Peer, Stage};
+use crate::poll::{Interest, Source};
+use crate::sessions::{Session, SessionNo};
+
+/// How long a connection may take to say hello.
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
+
+/// Connections accepted before others are looked at again.
+const ACCEPTED_AT_ONCE: usize = 64;
+
+/// The request number of an answer to a connection that has not asked anything yet.
+const UNASKED: u64 = 0;
+
+/// The session that a hello leads to.
+struct Entrance {
+    session: SessionNo,
+    resumed: bool,
+    fds: Vec<Passed>,
+    doorbell: Option<Doorbell>,
+}
+
+impl Core {
+    pub(super) fn accept(&mut self) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            match self.door.answer() {
+                Knock::Welcome(connection) => self.greet(connection),
+                Knock::NoRoom(connection) => {
+                    tell_off(&connection, &out_of_descriptors());
+                    drop(connection);
+                    self.door.restock();
+                }
+                Knock::Nobody => return,
+                Knock::Trouble(error) => {
+                    tracing::warn!(%error, "no connection can be accepted for a moment");
+                    self.poll.remove(&self.door);
+                    self.door.pause();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Lets a connection in until it says hello.
+    fn greet(&mut self, connection: Connection) {
+        if self.peers.len() >= CLIENTS_MAX {
+            let failure = Failure::of(Code::LimitReached)
+                .with_amounts(CLIENTS_MAX as u64 + 1, CLIENTS_MAX as u64)
+                .with_detail("the store has as many clients as it takes");
+            tell_off(&connection, &failure);
+            return;
+        }
+        let prepared = connection.set_nonblocking(true).and_then(|()| connection.peer());
+        let credentials = match prepared {
+            Ok(credentials) => credentials,
+            Err(error) => {
+                tracing::info!(%error, "a connection was gone at once");
+                return;
+            }
+        };
+        let client = self.peers.insert(Peer {
+            connection,
+            credentials,
+            stage: Stage::Greeting(Instant::now() + HELLO_WITHIN),
+            name: String::new(),
+            access: Access::ReadOnly,
+            outbox: Outbox::default(),
+            interest: Interest { readable: true, writable: false },
+        });
+        let watched = self
+            .peers
+            .get(client)
+            .map(|peer| self.poll.add(&peer.connection, Source::Peer(client.0)));
+        if let Some(Err(error)) = watched {
+            tracing::warn!(%error, "a connection cannot be watched");
+            self.peers.remove(client);
+        }
+        self.lonely_until = None;
+    }
+
+    /// Parts from connections that have not said hello in time.
+    pub(super) fn refuse_the_silent(&mut self, now: Instant) {
+        if self.peers.next_deadline().is_none_or(|at| at > now) {
+            return;
+        }
+        let late = |peer: &Peer| matches!(peer.stage, Stage::Greeting(until) if until <= now);
+        let silent: Vec<ClientNo> =
+            self.peers.iter().filter(|(_, peer)| late(peer)).map(|(client, _)| client).collect();
+        for client in silent {
+            let failure = Failure::of(Code::TimedOut).with_detail("no hello came");
+            self.dismiss(client, UNASKED, failure);
+        }
+    }
+
+    /// Answers the first message of a client.
+    pub(super) fn hello(&mut self, client: ClientNo, number: u64, hello: Hello) {
+        if let Err(failure) = self.welcome(client, number, hello) {
+            self.dismiss(client, number, failure);
+        }
+    }
+
+    fn welcome(&mut self, client: ClientNo, number: u64, hello: Hello) -> Result<(), Failure> {
+        let access = self.admit(client, &hello)?;
+        let Hello { name, channel, resume, .. } = hello;
+        let (token, leases, creating) = match resume {
+            Some(resume) => (Some(resume.token), resume.leases, resume.creating),
+            None => (None, Vec::new(), Vec::new()),
+        };
+        let entrance = self.enter(client, access, channel, token)?;
+        let expected = self.take_expected_seat(client, entrance.session);
+        let client = expected.unwrap_or(client);
+        let Some(peer) = self.peers.get_mut(client) else { return Ok(()) };
+        peer.stage = Stage::Ready;
+        peer.access = access;
+        peer.name.clone_from(&name);
+        let (pid, uid) = (peer.credentials.pid, peer.credentials.uid);
+        let welcome = self.welcome_of(client, &entrance, access);
+        self.shared().sessions.connect(entrance.session, client, entrance.doorbell);
+        self.reply(client, number, &Reply::Welcome(welcome), entrance.fds);
+        if expected.is_none() {
+            self.feed(Event::Connect(client, StorePeer { pid, uid, name, access, channel }));
+        }
+        if entrance.resumed {
+            // The ring first: what it holds was put into leases that the client still had then.
+            self.drain_ring(entrance.session, client);
+            self.feed(Event::Resume(client, leases, creating));
+        }
+        Ok(())
+    }
+
+    /// Moves a client that was expected back to the number by which the store knows it.
+    fn take_expected_seat(&mut self, client: ClientNo, session: SessionNo) -> Option<ClientNo> {
+        let expected = self.shared().sessions.get(session)?.client?;
+        if !self.peers.move_to_expected(client, expected) {
+            return None;
+        }
+        let peer = self.peers.get(expected)?;
+        let source = Source::Peer(expected.0);
+        if let Err(error) = self.poll.change(&peer.connection, source, peer.interest) {
+            // Its messages would be taken for another client's, which finds nothing to read.
+            tracing::error!(%error, "a client that came back cannot be watched");
+        }
+        Some(expected)
+    }
+
+    /// What this user may do here, if anything.
+    fn admit(&self, client: ClientNo, hello: &Hello) -> Result<Access, Failure> {
+        let uid = self.peers.get(client).map_or(u32::MAX, |peer| peer.credentials.uid);
+        let Some(access) = self.config.access_of(uid, self.owner_uid) else {
+            let detail = format!("user {uid} is not admitted to this store");
+            return Err(Failure::of(Code::NotPermitted).with_detail(detail));
+        };
+        if hello.version != PROTOCOL_VERSION {
+            return Err(Failure::of(Code::VersionMismatch)
+                .with_amounts(PROTOCOL_VERSION.into(), hello.version.into())
+                .with_detail(format!(
+                    "the store speaks version {PROTOCOL_VERSION}, the client {}",
+                    hello.version
+                )));
+        }
+        if hello.name.len() > CLIENT_NAME_BYTES_MAX {
+            return Err(Failure::of(Code::LimitReached)
+                .with_amounts(hello.name.len() as u64, CLIENT_NAME_BYTES_MAX as u64)
+                .with_detail("the client's name is too long"));
+        }
+        Ok(access)
+    }
+
+    /// Finds or makes the session of a client, with the descriptors that it is sent. Nothing has
+    /// changed when it fails.
+    fn enter(
+        &mut self,
+        client: ClientNo,
+        access: Access,
+        channel: bool,
+        token: Option<u64>,
+    ) -> Result<Entrance, Failure> {
+        let earlier = token.and_then(|token| self.resumable(client, channel, token));
+        let doorbell = if channel { Some(Doorbell::new().map_err(io_failure)?) } else { None };
+        let shared = self.store.directory();
+        let mut fds = vec![
+            shared.control.memfd().read_only().map_err(io_failure)?,
+            shared.index.table.memfd().read_only().map_err(io_failure)?,
+        ];
+        let session = match earlier {
+            Some(session) => session,
+            None => {
+                let made = self.new_session(client, access, channel)?;
+                self.shared().sessions.insert(made)
+            }
+        };
+        let descriptors = self.channel_descriptors(session, doorbell.as_ref(), &mut fds);
+        let watched = descriptors.and_then(|()| match &doorbell {
+            Some(bell) => self.poll.add(bell, Source::Doorbell(session.0)),
+            None => Ok(()),
+        });
+        if let Err(error) = watched {
+            if earlier.is_none() {
+                self.forget_session(session);
+            }
+            return Err(io_failure(error));
+        }
+        let fds = fds.into_iter().map(Passed::Made).collect();
+        Ok(Entrance { session, resumed: earlier.is_some(), fds, doorbell })
+    }
+
+    /// The session that a client may take up again. Only the very process that it belongs to may.
+    fn resumable(&mut self, client: ClientNo, channel: bool, token: u64) -> Option<SessionNo> {
+        let found = self.peers.get(client)?.credentials;
+        let no = self.shared().sessions.of_token(token)?;
+        let session = self.shared().sessions.get(no)?;
+        let same = (session.pid, session.uid) == (found.pid, found.uid);
+        if !same || session.channel.is_some() != channel {
+            return None;
+        }
+        // Its old connection may not have been noticed as closed yet.
+        if let Some(old) = session.client.filter(|old| self.peers.get(*old).is_some()) {
+            self.part(old);
+        }
+        self.shared().sessions.get(no).map(|_| no)
+    }
+
+    fn new_session(
+        &mut self,
+        client: ClientNo,
+        access: Access,
+        channel: bool,
+    ) -> Result<Session, Failure> {
+        let Some(peer) = self.peers.get(client) else {
+            return Err(Failure::of(Code::Disconnected));
+        };
+        let process = peer.connection.process().map_err(io_failure)?;
+        let process = process.as_fd().try_clone_to_owned().map_err(io_failure)?;
+        let channel =
+            if channel { Some(ChannelDaemon::create().map_err(io_failure)?) } else { None };
+        let token = self.new_token()?;
+        let (pid, uid) = (peer.credentials.pid, peer.credentials.uid);
+        Ok(Session { token, pid, uid, access, process, channel, doorbell: None, client: None })
+    }
+
+    /// A token that cannot be guessed and is not in use.
+    fn new_token(&self) -> Result<u64, Failure> {
+        loop {
+            let token = crate::random_word().map_err(io_failure)?;
+            if token != 0 && self.store.directory().sessions.of_token(token).is_none() {
+                return Ok(token);
+            }
+        }
+    }
+
+    /// The descriptors of a client's channel; a session that is new is watched and held from here on.
+    fn channel_descriptors(
+        &mut self,
+        no: SessionNo,
+        doorbell: Option<&Doorbell>,
+        fds: &mut Vec<OwnedFd>,
+    ) -> io::Result<()> {
+        let Shared { sessions, keeper, .. } = self.store.directory_mut();
+        let session = sessions.get(no).ok_or(io::ErrorKind::NotFound)?;
+        if let (Some(channel), Some(doorbell)) = (&session.channel, doorbell) {
+            fds.push(channel.memfd().duplicate()?);
+            fds.push(doorbell.duplicate()?);
+        }
+        // A session that is resumed is watched and held already.
+        match self.poll.add(&session.process, Source::Process(no.0)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => {
+                keeper.hold(&session.label(), &session.held());
+                Ok(())
+            }
+        }
+    }
+
+    fn welcome_of(&self, client: ClientNo, entrance: &Entrance, access: Access) -> Welcome {
+        let shared = self.store.directory();
+        let session = shared.sessions.get(entrance.session);
+        Welcome {
+            client: client.0,
+            token: session.map_or(0, |session| session.token),
+            epoch: shared.control.epoch(),
+            resumed: entrance.resumed,
+            channel: session.is_some_and(|session| session.channel.is_some()),
+            access,
+            level: self.config.level,
+            capacity_bytes: self.config.capacity_bytes,
+            index: IndexTable {
+                number: shared.index.table.number(),
+                slots: shared.index.table.slots() as u64,
+            },
+        }
+    }
+}
+
+/// Tells a connection that is no client yet why it is closed.
+fn tell_off(connection: &Connection, failure: &Failure) {
+    if let Ok(bytes) = encode(UNASKED, &Reply::Failed(failure.clone())) {
+        // It is closed in any case; if it does not hear why, it sees that.
+        let _ = connection.try_send(&bytes, &[]);
+    }
+}
+
+fn out_of_descriptors() -> Failure {
+    Failure::of(Code::OutOfDescriptors).with_detail("the daemon has no free file descriptors")
+}
+
+/// What a failed system call means to the client that caused it.
+pub(super) fn io_failure(error: io::Error) -> Failure {
+    use rustix::io::Errno;
+
+    match Errno::from_io_error(&error) {
+        Some(Errno::MFILE | Errno::NFILE) => out_of_descriptors(),
+        _ => Failure::of(Code::Io).with_detail(error.to_string()),
+    }
+}

@@ -1,0 +1,114 @@
+//! Looking after the keeper, and after extents whose writer may come back.
+
+use std::os::fd::AsFd;
+use std::process::Stdio;
+
+use plasmon_proto::message::ExtentId;
+use plasmon_store::event::Peer;
+use plasmon_store::{Effect, Event};
+
+use super::Core;
+use crate::keeper::link::KeeperLink;
+use crate::keeper::wire::Label;
+use crate::poll::Source;
+use crate::recovery;
+use crate::sessions::SessionNo;
+
+impl Core {
+    pub(super) fn watch_keeper(&mut self) -> std::io::Result<()> {
+        match self.store.directory().keeper.watched() {
+            Some(fd) => self.poll.add(fd, Source::Keeper),
+            None => Ok(()),
+        }
+    }
+
+    /// The keeper says nothing by itself, so if its socket is readable, it is gone.
+    pub(super) fn keeper_parted(&mut self) {
+        tracing::warn!(pid = self.store.directory().keeper.pid(), "the keeper is gone");
+        self.shared().keeper.vacate();
+    }
+
+    /// Starts another keeper and hands everything over.
+    pub(super) fn replace_keeper(&mut self) {
+        let filled = KeeperLink::start(&self.flags, Stdio::inherit()).and_then(|link| {
+            self.hand_over(&link)?;
+            self.poll.add(&link, Source::Keeper)?;
+            Ok(link)
+        });
+        match filled {
+            Ok(link) => {
+                tracing::info!(pid = link.pid(), "another keeper holds the store");
+                self.shared().keeper.fill(link);
+            }
+            Err(error) => {
+                tracing::error!(%error, "no keeper: the store ends if this daemon dies");
+                self.shared().keeper.abandon();
+            }
+        }
+    }
+
+    fn hand_over(&self, link: &KeeperLink) -> std::io::Result<()> {
+        let shared = self.store.directory();
+        recovery::hold_door(link, self.door.listener())?;
+        let control = &shared.control;
+        link.hold(&Label::Control { store: self.store_token }, &[control.memfd().as_fd()])?;
+        let table = &shared.index.table;
+        link.hold(&Label::Index { number: table.number() }, &[table.memfd().as_fd()])?;
+        for (extent, memfd) in self.extents.iter() {
+            link.hold(&Label::Extent(extent), &[memfd.as_fd()])?;
+        }
+        for (_, session) in shared.sessions.iter() {
+            link.hold(&session.label(), &session.held())?;
+        }
+        link.serving()
+    }
+
+    /// The extents whose registered writer has this token.
+    fn extents_of(&self, token: u64) -> Vec<ExtentId> {
+        let control = &self.store.directory().control;
+        let extents = self.extents.iter().map(|(extent, _)| extent);
+        extents.filter(|extent| control.writer(*extent) == Some(token)).collect()
+    }
+
+    /// Goes on where the daemon before this one stopped: applies what clients submitted while there
+    /// was none, and expects back those that still live.
+    pub(crate) fn take_over(&mut self, effects: Vec<Effect>) {
+        effects.into_iter().for_each(|effect| self.carry_out(effect));
+        for no in self.shared().sessions.numbers() {
+            self.expect_back(no);
+        }
+        self.announce();
+    }
+
+    fn expect_back(&mut self, no: SessionNo) {
+        let client = self.peers.expect();
+        let Some(session) = self.shared().sessions.get(no) else { return };
+        let peer = Peer {
+            pid: session.pid,
+            uid: session.uid,
+            name: String::new(),
+            access: session.access,
+            channel: session.channel.is_some(),
+        };
+        let (token, is_dead) = (session.token, session.is_dead());
+        self.shared().sessions.connect(no, client, None);
+        self.feed(Event::Connect(client, peer));
+        for extent in self.extents_of(token) {
+            self.store.writer_back(extent, client);
+        }
+        self.drain_ring(no, client);
+        if is_dead {
+            self.part(client);
+        }
+    }
+
+    /// A writer will not come back: what it had may be given to others.
+    pub(super) fn end_of_writer(&mut self, token: u64) {
+        for extent in self.extents_of(token) {
+            self.shared().control.set_writer(extent, 0);
+            let mut effects = Vec::new();
+            self.store.writer_gone(self.clock.now_ms(), extent, &mut effects);
+            effects.into_iter().for_each(|effect| self.carry_out(effect));
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The core of the daemon: one thread, one loop, one store.
+//!
+//! ```text
+//!  epoll ──► accept, greet          (greeting)      ┐
+//!        ──► requests of clients    (requests)      ├─► Event ──► Store ──► Effect ──► (effects)
+//!        ──► rings                  (submissions)   │                                     │
+//!        ──► workers' results       (effects)       ┘          replies, descriptors, jobs ┘
+//!        ──► processes that ended   (partings)
+//!        ──► keeper gone            (keeping)
+//! ```
+//!
+//! Every ring is drained before any socket message is answered, so that "absent" told over the socket
+//! is final. Whatever a client does wrong ends that client and nobody else.
+
+mod effects;
+mod greeting;
+mod keeping;
+mod partings;
+mod requests;
+mod submissions;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use plasmon_proto::message::Reply;
+use plasmon_proto::ring::Record;
+use plasmon_shm::Listener;
+use plasmon_store::{ClientNo, Effect, Event, Store};
+
+use crate::clock::Clock;
+use crate::directory::Shared;
+use crate::door::Door;
+use crate::extents::Extents;
+use crate::outbox::{Outgoing, Passed, Sent};
+use crate::peers::Peers;
+use crate::poll::{Interest, Poll, Ready, Source};
+use crate::sessions::SessionNo;
+use crate::settings::Config;
+use crate::workers::Workers;
+
+/// How often reads are reported to the eviction clock while there is other work, in milliseconds.
+const TOUCHES_EVERY_MS: u64 = 100;
+
+/// What the loop starts with.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    /// The checked settings.
+    pub config: Config,
+    /// The settings as flags, for the keeper.
+    pub flags: Vec<String>,
+    /// What spill files and the keeper know this store by.
+    pub store_token: u64,
+    /// The listening socket.
+    pub listener: Listener,
+    /// The workers.
+    pub workers: Workers,
+    /// The store over everything shared.
+    pub store: Store<Shared>,
+    /// The extents.
+    pub extents: Extents,
+    /// Readable when the process is asked to end.
+    pub signals: UnixStream,
+    /// The clock.
+    pub clock: Clock,
+}
+
+/// The running daemon.
+#[derive(Debug)]
+pub(crate) struct Core {
+    config: Config,
+    flags: Vec<String>,
+    store_token: u64,
+    owner_uid: u32,
+    clock: Clock,
+    poll: Poll,
+    door: Door,
+    signals: UnixStream,
+    workers: Workers,
+    store: Store<Shared>,
+    extents: Extents,
+    peers: Peers,
+    effects: Vec<Effect>,
+    events: VecDeque<Event>,
+    is_feeding: bool,
+    /// Clients that have something to be sent.
+    unsent: BTreeSet<ClientNo>,
+    records: Vec<(u64, Record)>,
+    ring_work: Vec<(SessionNo, ClientNo)>,
+    touched: Vec<u32>,
+    touched_ms: u64,
+    message: Vec<u8>,
+    expelled_total: u64,
+    /// When a ring last held something.
+    worked: Option<Instant>,
+    /// Until when a daemon without clients waits for one.
+    lonely_until: Option<Instant>,
+    is_stopping: bool,
+}
+
+impl Core {
+    /// A daemon that is ready to run.
+    pub(crate) fn new(parts: Parts) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let Parts { config, flags, store_token, listener, workers, store, extents, .. } = parts;
+        let Parts { signals, clock, .. } = parts;
+        let door = Door::open(listener)?;
+        poll.add(&door, Source::Listener)?;
+        poll.add(&workers, Source::Workers)?;
+        poll.add(&signals, Source::Signals)?;
+        let mut core = Self {
+            config,
+            flags,
+            store_token,
+            owner_uid: rustix::process::geteuid().as_raw(),
+            clock,
+            poll,
+            door,
+            signals,
+            workers,
+            store,
+            extents,
+            peers: Peers::default(),
+            effects: Vec::new(),
+            events: VecDeque::new(),
+            is_feeding: false,
+            unsent: BTreeSet::new(),
+            records: Vec::new(),
+            ring_work: Vec::new(),
+            touched: Vec::new(),
+            touched_ms: 0,
+            message: Vec::new(),
+            expelled_total: 0,
+            worked: None,
+            lonely_until: None,
+            is_stopping: false,
+        };
+        core.watch_keeper()?;
+        core.watch_processes()?;
+        Ok(core)
+    }
+
+    /// Serves until the process is asked to end.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        self.shared().keeper.serving();
+        self.workers.warm_up()?;
+        self.wait_for_company();
+        let mut ready = Vec::new();
+        while !self.is_stopping {
+            self.turn(&mut ready)?;
+        }
+        self.end();
+        Ok(())
+    }
+
+    /// Waits for something to happen and does all of it.
+    fn turn(&mut self, ready: &mut Vec<Ready>) -> io::Result<()> {
+        let spin = Duration::from_micros(u64::from(self.config.spin_us));
+        let polls = self.worked.is_some_and(|worked| worked.elapsed() < spin);
+        if polls {
+            // On one core the client that we wait for needs it; on several this costs next to nothing.
+            std::thread::yield_now();
+            self.poll.wait(Some(Duration::ZERO), ready)?;
+        } else {
+            self.worked = None;
+            self.shared().control.set_sleeping(true);
+            // From here on clients ring; what they submitted before is found now.
+            let busy = self.shared().sessions.with_work().next().is_some();
+            let timeout = if busy { Some(Duration::ZERO) } else { self.timeout() };
+            self.poll.wait(timeout, ready)?;
+            self.shared().control.set_sleeping(false);
+        }
+        self.drain_rings();
+        for event in ready.drain(..) {
+            self.attend(event);
+        }
+        self.keep_time();
+        self.flush_all();
+        Ok(())
+    }
+
+    fn attend(&mut self, ready: Ready) {
+        match ready.source {
+            Source::Listener => self.accept(),
+            Source::Workers => self.collect_work(),
+            Source::Signals => self.heed_signal(),
+            Source::Keeper => self.keeper_parted(),
+            Source::Peer(number) => {
+                let client = ClientNo(number);
+                if ready.writable {
+                    self.unsent.insert(client);
+                }
+                if ready.readable {
+                    self.read_requests(client);
+                }
+            }
+            Source::Doorbell(number) => self.answer_doorbell(SessionNo(number)),
+            Source::Process(number) => self.process_ended(SessionNo(number)),
+        }
+    }
+
+    fn heed_signal(&mut self) {
+        // Its one byte stands for any number of signals; all of them mean the same.
+        if let Err(error) = (&self.signals).read(&mut [0]) {
+            tracing::warn!(%error, "the pipe of signals cannot be read");
+        }
+        tracing::info!("asked to stop");
+        self.is_stopping = true;
+    }
+
+    /// What is due by the clock.
+    fn keep_time(&mut self) {
+        let now_ms = self.clock.now_ms();
+        if self.store.next_deadline().is_some_and(|at_ms| at_ms <= now_ms) {
+            self.feed(Event::Tick);
+        }
+        if now_ms >= self.touched_ms + TOUCHES_EVERY_MS {
+            self.collect_touches();
+        }
+        let now = Instant::now();
+        self.refuse_the_silent(now);
+        if self.door.reopens(now)
+            && let Err(error) = self.poll.add(&self.door, Source::Listener)
+        {
+            tracing::error!(%error, "the listener cannot be watched");
+            self.door.pause();
+        }
+        if self.shared().keeper.is_vacant() {
+            self.replace_keeper();
+        }
+        if self.lonely_until.is_some_and(|until| until <= now) {
+            tracing::info!("the last client has gone");
+            self.is_stopping = true;
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let left = |at: Instant| at.saturating_duration_since(now);
+        let store = self.store.next_deadline().map(|at_ms| self.clock.until(at_ms));
+        let greeting = self.peers.next_deadline().map(left);
+        let door = self.door.paused_until().map(left);
+        let lonely = self.lonely_until.map(left);
+        [store, greeting, door, lonely].into_iter().flatten().min()
+    }
+
+    /// Gives the store an event and carries out what it asks for. Events that come up on the way
+    /// follow in order.
+    fn feed(&mut self, event: Event) {
+        self.events.push_back(event);
+        if self.is_feeding {
+            return;
+        }
+        self.is_feeding = true;
+        while let Some(event) = self.events.pop_front() {
+            let mut effects = std::mem::take(&mut self.effects);
+            self.store.step(self.clock.now_ms(), event, &mut effects);
+            effects.drain(..).for_each(|effect| self.carry_out(effect));
+            self.effects = effects;
+        }
+        self.is_feeding = false;
+    }
+
+    fn shared(&mut self) -> &mut Shared {
+        self.store.directory_mut()
+    }
+
+    /// Queues a reply for a client that is still there.
+    fn reply(&mut self, client: ClientNo, number: u64, reply: &Reply, fds: Vec<Passed>) {
+        let Some(peer) = self.peers.get_mut(client) else { return };
+        match encode(number, reply) {
+            Ok(bytes) => peer.outbox.push(Outgoing { bytes, fds }),
+            Err(error) => {
+                tracing::error!(%error, "a reply cannot be encoded");
+                return;
+            }
+        }
+        self.unsent.insert(client);
+    }
+
+    fn flush_all(&mut self) {
+        while let Some(client) = self.unsent.pop_first() {
+            self.flush(client);
+        }
+    }
+
+    fn flush(&mut self, client: ClientNo) {
+        let Some(peer) = self.peers.get_mut(client) else { return };
+        let connection = &peer.connection;
+        let sent = peer.outbox.flush(|bytes, fds| connection.try_send(bytes, fds));
+        match sent {
+            Ok(sent) => {
+                let interest =
+                    Interest { readable: !peer.outbox.is_full(), writable: sent == Sent::Blocked };
+                self.set_interest(client, interest);
+            }
+            Err(error) => {
+                tracing::debug!(?client, %error, "a client does not hear us any more");
+                self.part(client);
+            }
+        }
+    }
+
+    fn set_interest(&mut self, client: ClientNo, interest: Interest) {
+        let Some(peer) = self.peers.get_mut(client) else { return };
+        if peer.interest == interest {
+            return;
+        }
+        peer.interest = interest;
+        if let Err(error) = self.poll.change(&peer.connection, Source::Peer(client.0), interest) {
+            tracing::warn!(?client, %error, "a client cannot be watched");
+            self.part(client);
+        }
+    }
+
+    /// The store is over: nothing of it stays behind.
+    fn end(mut self) {
+        self.flush_all();
+        if let Err(error) = std::fs::remove_file(&self.config.socket)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "the socket cannot be removed");
+        }
+        self.workers.end();
+        self.store.directory_mut().keeper.farewell();
+    }
+}
+
+/// The frame of a reply; one that is too long becomes a failure that says so.
+fn encode(number: u64, reply: &Reply) -> Result<Vec<u8>, plasmon_proto::frame::BadFrame> {
+    use plasmon_proto::frame::{BadFrame, encode_reply};
+    use plasmon_proto::limits::FRAME_BYTES_MAX;
+    use plasmon_proto::{Code, message::Failure};
+
+    match encode_reply(number, reply) {
+        Err(BadFrame::Long { found }) => {
+            let failure = Failure::of(Code::LimitReached)
+                .with_amounts(found as u64, FRAME_BYTES_MAX as u64)
+                .with_detail("the answer is longer than a message may be: ask for less");
+            encode_reply(number, &Reply::Failed(failure))
+        }
+        other => other,
+    }
+}

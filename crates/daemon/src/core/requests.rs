@@ -1,0 +1,251 @@
+//! What clients ask over the socket: the daemon's own questions are answered here, the others go to
+//! the store.
+
+use std::io;
+
+use plasmon_proto::frame;
+use plasmon_proto::limits::{FRAME_FDS_MAX, LIST_PAGE_MAX, NAME_BYTES_MAX, REQUEST_IDS_MAX};
+use plasmon_proto::message::{Access, ClientInfo, ExtentId, Failure, IndexTable, Reply, Request};
+use plasmon_proto::{Code, ObjectId};
+use plasmon_store::{ClientNo, Event};
+
+use super::Core;
+use super::greeting::io_failure;
+use crate::outbox::Passed;
+use crate::peers::Stage;
+use crate::poll::Interest;
+
+/// Messages read from one client before the others have their turn.
+const REQUESTS_AT_ONCE: usize = 16;
+
+/// Clients in one page of a listing; each takes at most some 150 bytes.
+const CLIENTS_PAGE_MAX: usize = 256;
+
+impl Core {
+    /// Reads and answers what a client sent.
+    pub(super) fn read_requests(&mut self, client: ClientNo) {
+        for _ in 0..REQUESTS_AT_ONCE {
+            let Some(peer) = self.peers.get(client) else { return };
+            if peer.outbox.is_full() {
+                // It should read some answers first. Its questions wait in the socket.
+                let interest = Interest { readable: false, ..peer.interest };
+                self.set_interest(client, interest);
+                self.unsent.insert(client);
+                return;
+            }
+            let received = match peer.connection.recv(&mut self.message, false) {
+                Ok(received) => received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    tracing::debug!(?client, %error, "a connection broke");
+                    return self.part(client);
+                }
+            };
+            if !received.fds.is_empty() {
+                return self.expel(client, 0, "it sent descriptors, which nobody asked for");
+            }
+            if received.truncated {
+                return self.expel(client, 0, "it sent a message that is longer than a frame");
+            }
+            if received.bytes == 0 {
+                return self.part(client);
+            }
+            match frame::decode_request(&self.message) {
+                Ok((number, request)) => self.request(client, number, request),
+                Err(error) => return self.expel(client, 0, &error.to_string()),
+            }
+        }
+    }
+
+    fn request(&mut self, client: ClientNo, number: u64, request: Request) {
+        // What anybody submitted before this question was asked counts for its answer.
+        self.drain_rings();
+        let Some(peer) = self.peers.get(client) else { return };
+        match (peer.stage, request) {
+            (Stage::Greeting(_), Request::Hello(hello)) => self.hello(client, number, hello),
+            (Stage::Greeting(_), _) => self.expel(client, number, "its first message is no hello"),
+            (Stage::Ready, Request::Hello(_)) => self.expel(client, number, "it said hello twice"),
+            (Stage::Ready, request) => self.ask(client, number, request),
+        }
+        self.announce();
+    }
+
+    fn ask(&mut self, client: ClientNo, number: u64, request: Request) {
+        if let Err(failure) = check(&request) {
+            return self.fail(client, number, failure);
+        }
+        match request {
+            Request::Index => self.send_index(client, number),
+            Request::Extents { extents, write } => {
+                self.send_extents(client, number, &extents, write);
+            }
+            Request::Clients { skip } => {
+                let page = Reply::Clients(self.clients_page(skip as usize));
+                self.reply(client, number, &page, Vec::new());
+            }
+            // The rings were drained just now.
+            Request::Sync => self.reply(client, number, &Reply::Done, Vec::new()),
+            Request::Shutdown => self.shut_down(client, number),
+            Request::Seal { id } => self.seal(client, number, id),
+            request => {
+                if wants_memory(&request) {
+                    self.collect_touches();
+                }
+                if request == Request::Unsubscribe
+                    && let Some(peer) = self.peers.get_mut(client)
+                {
+                    peer.outbox.forget_notices();
+                }
+                self.feed(Event::Request(client, number, request));
+            }
+        }
+    }
+
+    pub(super) fn fail(&mut self, client: ClientNo, number: u64, failure: Failure) {
+        self.reply(client, number, &Reply::Failed(failure), Vec::new());
+    }
+
+    fn send_index(&mut self, client: ClientNo, number: u64) {
+        let table = &self.store.directory().index.table;
+        let reply = IndexTable { number: table.number(), slots: table.slots() as u64 };
+        match table.memfd().read_only() {
+            Ok(fd) => self.reply(client, number, &Reply::Index(reply), vec![Passed::Made(fd)]),
+            Err(error) => self.fail(client, number, io_failure(error)),
+        }
+    }
+
+    fn send_extents(&mut self, client: ClientNo, number: u64, extents: &[ExtentId], write: bool) {
+        if write && let Err(failure) = self.may_write(client, extents) {
+            return self.fail(client, number, failure);
+        }
+        let (mut sizes, mut fds) = (Vec::new(), Vec::new());
+        for extent in extents {
+            match self.extents.descriptor(*extent, write) {
+                Ok(Some((bytes, fd))) => {
+                    sizes.push(Some(bytes));
+                    fds.push(Passed::Made(fd));
+                }
+                Ok(None) => sizes.push(None),
+                Err(error) => return self.fail(client, number, io_failure(error)),
+            }
+        }
+        self.reply(client, number, &Reply::Extents(sizes), fds);
+    }
+
+    /// Only an extent's present writer gets it for writing.
+    fn may_write(&self, client: ClientNo, extents: &[ExtentId]) -> Result<(), Failure> {
+        if self.peers.get(client).is_none_or(|peer| peer.access == Access::ReadOnly) {
+            return Err(Failure::of(Code::NotPermitted));
+        }
+        let shared = self.store.directory();
+        let session = shared.sessions.of_client(client).and_then(|no| shared.sessions.get(no));
+        let token = session.map_or(0, |session| session.token);
+        let foreign = extents.iter().find(|extent| {
+            self.extents.get(**extent).is_some()
+                && (token == 0 || shared.control.writer(**extent) != Some(token))
+        });
+        match foreign {
+            None => Ok(()),
+            Some(extent) => Err(Failure::of(Code::NotOwner)
+                .with_detail(format!("extent {:#x} is written by somebody else", extent.0))),
+        }
+    }
+
+    fn clients_page(&self, skip: usize) -> Vec<ClientInfo> {
+        let shared = self.store.directory();
+        let page = self.peers.ready().skip(skip).take(CLIENTS_PAGE_MAX);
+        page.map(|(client, peer)| {
+            let session = shared.sessions.of_client(client).and_then(|no| shared.sessions.get(no));
+            let channel = session.and_then(|session| session.channel.as_ref());
+            let mut info = ClientInfo {
+                client: client.0,
+                name: peer.name.clone(),
+                pid: peer.credentials.pid,
+                uid: peer.credentials.uid,
+                access: peer.access,
+                pins: channel.map_or(0, |channel| channel.pins().count() as u32),
+                owned_bytes: 0,
+                quota_bytes: 0,
+                subscribed: false,
+            };
+            self.store.client_into(client, &mut info);
+            info
+        })
+        .collect()
+    }
+
+    fn shut_down(&mut self, client: ClientNo, number: u64) {
+        let is_owner =
+            self.peers.get(client).is_some_and(|peer| peer.credentials.uid == self.owner_uid);
+        if !is_owner {
+            return self.fail(client, number, Failure::of(Code::NotPermitted));
+        }
+        tracing::info!(?client, "a client ends the store");
+        self.reply(client, number, &Reply::Done, Vec::new());
+        self.is_stopping = true;
+    }
+
+    /// Seals an object that was created over the socket; its attributes lie in memory by now.
+    fn seal(&mut self, client: ClientNo, number: u64, id: ObjectId) {
+        if !self.store.directory().index.has_room() {
+            let failure = Failure::of(Code::LimitReached)
+                .with_id(id)
+                .with_detail("there is no memory for a larger index");
+            return self.fail(client, number, failure);
+        }
+        let attributes = match self.store.creating(client, &id) {
+            Some((range, sizes)) => self.extents.attributes(range.extent, range.offset, &sizes),
+            None => None,
+        };
+        self.feed(Event::Seal(client, number, id, attributes));
+    }
+}
+
+/// Whether the store may have to evict something for it.
+fn wants_memory(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Lease { .. }
+            | Request::Create { .. }
+            | Request::Evict { .. }
+            | Request::Get { .. }
+    )
+}
+
+/// Whether a request keeps the limits that the size of a frame alone does not enforce.
+fn check(request: &Request) -> Result<(), Failure> {
+    let at_most = |what: &str, count: usize, limit: usize| {
+        if count <= limit {
+            return Ok(());
+        }
+        Err(Failure::of(Code::LimitReached)
+            .with_amounts(count as u64, limit as u64)
+            .with_detail(format!("{count} {what} in one request; the limit is {limit}")))
+    };
+    let ids = |ids: &[ObjectId]| at_most("ids", ids.len(), REQUEST_IDS_MAX);
+    match request {
+        Request::Extents { extents, .. } => at_most("extents", extents.len(), FRAME_FDS_MAX),
+        Request::Release { serials } => at_most("serials", serials.len(), REQUEST_IDS_MAX),
+        Request::Delete { ids: all }
+        | Request::Get { ids: all }
+        | Request::Wait { ids: all, .. }
+        | Request::States { ids: all }
+        | Request::Touch { ids: all } => ids(all),
+        Request::List { filter, limit, .. } => {
+            at_most("objects", *limit as usize, LIST_PAGE_MAX)?;
+            check_filter(filter)
+        }
+        Request::Subscribe { filter } => check_filter(filter),
+        _ => Ok(()),
+    }
+}
+
+fn check_filter(filter: &plasmon_proto::message::Filter) -> Result<(), Failure> {
+    let texts = [&filter.namespace, &filter.prefix];
+    match texts.into_iter().flatten().find(|text| text.len() > NAME_BYTES_MAX) {
+        None => Ok(()),
+        Some(text) => Err(Failure::of(Code::LimitReached)
+            .with_amounts(text.len() as u64, NAME_BYTES_MAX as u64)
+            .with_detail("a filter longer than any name finds nothing")),
+    }
+}

@@ -1,0 +1,132 @@
+//! What clients submit through their rings, and what they read lately.
+
+use std::time::Instant;
+
+use plasmon_proto::id::OBJECT_ID_BYTES;
+use plasmon_proto::limits::SUBMISSIONS;
+use plasmon_proto::ring::{Completion, Submission};
+use plasmon_proto::{Code, ObjectId};
+use plasmon_store::{ClientNo, Event};
+
+use super::Core;
+use crate::sessions::SessionNo;
+
+impl Core {
+    /// Applies everything that is in the rings now.
+    pub(super) fn drain_rings(&mut self) {
+        let mut work = std::mem::take(&mut self.ring_work);
+        work.extend(self.store.directory().sessions.with_work());
+        if !work.is_empty() {
+            self.worked = Some(Instant::now());
+        }
+        for (session, client) in work.drain(..) {
+            self.drain_ring(session, client);
+        }
+        self.ring_work = work;
+        self.announce();
+    }
+
+    /// Applies what is in one ring now: at most as many records as it has, so that a client that
+    /// never stops writing does not keep the others waiting.
+    pub(super) fn drain_ring(&mut self, session: SessionNo, client: ClientNo) {
+        let mut records = std::mem::take(&mut self.records);
+        records.clear();
+        let drained = self.shared().sessions.drain(session, SUBMISSIONS, &mut records);
+        for (position, record) in &records {
+            match Submission::decode(record) {
+                Ok(submission) => self.submit(client, *position, submission),
+                Err(error) => {
+                    self.abandon_ring(client, &error.to_string());
+                    break;
+                }
+            }
+            if !self.peers.is_known(client) {
+                // It was expelled for what it submitted; the rest means nothing.
+                break;
+            }
+        }
+        self.records = records;
+        match drained {
+            Err(error) => self.abandon_ring(client, &error.to_string()),
+            Ok(0) => {}
+            Ok(_) => {
+                // Refusals are in the completion ring by now, so who sees the head sees them.
+                if let Err(error) = self.shared().sessions.advance(session) {
+                    tracing::warn!(?client, %error, "a client cannot be woken");
+                }
+            }
+        }
+    }
+
+    fn submit(&mut self, client: ClientNo, position: u64, submission: Submission) {
+        let attributes = match &submission {
+            Submission::Put { id, .. } if !self.store.directory().index.has_room() => {
+                let refused = Completion::Refused { position, code: Code::LimitReached, id: *id };
+                self.shared().sessions.complete(client, &refused);
+                return;
+            }
+            Submission::Put { extent, offset, sizes, .. } => {
+                self.extents.attributes(*extent, *offset, sizes)
+            }
+            Submission::LeaseWanted { .. } if self.peers.is_expected(client) => {
+                // It is about to say what it holds, and would not know of this lease.
+                let id = ObjectId::new([0; OBJECT_ID_BYTES]);
+                let refused = Completion::Refused { position, code: Code::Cancelled, id };
+                self.shared().sessions.complete(client, &refused);
+                return;
+            }
+            Submission::LeaseWanted { .. } => {
+                // It may have to make room, and should know what is in use.
+                self.collect_touches();
+                None
+            }
+            _ => None,
+        };
+        self.feed(Event::Submit(client, position, submission, attributes));
+    }
+
+    /// Ends a client whose ring cannot be understood. The ring is not looked at again.
+    fn abandon_ring(&mut self, client: ClientNo, why: &str) {
+        // The session forgets the client first, or parting would drain the ring once more.
+        if let Some((session, doorbell)) = self.shared().sessions.disconnect(client) {
+            if let Some(doorbell) = doorbell {
+                self.poll.remove(&doorbell);
+            }
+            self.expel(client, 0, why);
+            self.outlive(session);
+        }
+    }
+
+    pub(super) fn answer_doorbell(&mut self, session: SessionNo) {
+        let bell = self.shared().sessions.get(session).and_then(|found| found.doorbell.as_ref());
+        if let Some(Err(error)) = bell.map(plasmon_shm::Doorbell::answer) {
+            // A doorbell that the client broke would ring for ever.
+            let client = self.shared().sessions.get(session).and_then(|found| found.client);
+            if let Some(client) = client {
+                self.expel(client, 0, &format!("its doorbell is broken: {error}"));
+            }
+            return;
+        }
+        self.drain_rings();
+    }
+
+    /// Wakes everybody who waits for an object to appear in the index.
+    pub(super) fn announce(&mut self) {
+        if !std::mem::take(&mut self.shared().published) {
+            return;
+        }
+        if let Err(error) = self.shared().control.publish_seal() {
+            tracing::warn!(%error, "waiting clients cannot be woken");
+        }
+    }
+
+    /// Tells the store what clients read lately.
+    pub(super) fn collect_touches(&mut self) {
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.clear();
+        self.shared().sessions.touches(&mut touched);
+        self.touched_ms = self.clock.now_ms();
+        touched.drain(..).for_each(|record| self.feed(Event::Touched(record)));
+        self.touched = touched;
+    }
+}

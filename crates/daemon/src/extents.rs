@@ -1,0 +1,135 @@
+//! The extents that exist, by number: the one place that holds their descriptors.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use plasmon_proto::Attributes;
+use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::object::Sizes;
+use plasmon_shm::Memfd;
+
+/// The extents of a store.
+#[derive(Debug, Default)]
+pub(crate) struct Extents {
+    by_id: HashMap<ExtentId, Arc<Memfd>>,
+}
+
+impl Extents {
+    /// Takes an extent in.
+    pub(crate) fn insert(&mut self, extent: ExtentId, memfd: Memfd) -> Arc<Memfd> {
+        let memfd = Arc::new(memfd);
+        self.by_id.insert(extent, Arc::clone(&memfd));
+        memfd
+    }
+
+    /// Lets an extent go.
+    pub(crate) fn remove(&mut self, extent: ExtentId) -> Option<Arc<Memfd>> {
+        self.by_id.remove(&extent)
+    }
+
+    /// An extent.
+    pub(crate) fn get(&self, extent: ExtentId) -> Option<&Arc<Memfd>> {
+        self.by_id.get(&extent)
+    }
+
+    /// All extents.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ExtentId, &Arc<Memfd>)> {
+        self.by_id.iter().map(|(extent, memfd)| (*extent, memfd))
+    }
+
+    /// A descriptor of an extent for one client, with the extent's size; `None` when it is gone.
+    pub(crate) fn descriptor(
+        &self,
+        extent: ExtentId,
+        write: bool,
+    ) -> io::Result<Option<(u64, OwnedFd)>> {
+        let Some(memfd) = self.get(extent) else {
+            return Ok(None);
+        };
+        let fd = if write { memfd.duplicate()? } else { memfd.read_only()? };
+        Ok(Some((memfd.bytes(), fd)))
+    }
+
+    /// Reads an object's attributes out of its extent. The bytes are a client's: they are copied out
+    /// first and may be anything. `None` when they are not there or are no attributes.
+    pub(crate) fn attributes(
+        &self,
+        extent: ExtentId,
+        offset: u64,
+        sizes: &Sizes,
+    ) -> Option<Attributes> {
+        let total = sizes.total()?;
+        let end = offset.checked_add(total)?;
+        let memfd = self.get(extent)?;
+        if end > memfd.bytes() {
+            return None;
+        }
+        let mut bytes = vec![0; usize::try_from(sizes.attributes).ok()?];
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = end - sizes.attributes + done as u64;
+            match rustix::io::pread(&**memfd, &mut bytes[done..], at) {
+                Ok(0) | Err(_) => return None,
+                Ok(count) => done += count,
+            }
+        }
+        Attributes::decode(&bytes).ok()
+    }
+
+    /// Whether a range lies within its extent.
+    pub(crate) fn contains(&self, range: &Range) -> bool {
+        let end = range.offset.checked_add(range.bytes);
+        self.get(range.extent).is_some_and(|memfd| end.is_some_and(|end| end <= memfd.bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plasmon_proto::Name;
+
+    fn extents() -> (Extents, ExtentId) {
+        let mut extents = Extents::default();
+        let id = ExtentId::new(3, 1);
+        extents.insert(id, Memfd::create("plasmon-test", 8192).unwrap());
+        (extents, id)
+    }
+
+    #[test]
+    fn attributes_are_read_from_behind_data_and_metadata() {
+        let (extents, id) = extents();
+        let attributes = Attributes { name: Name::new("a", "b").ok(), ..Attributes::default() };
+        let bytes = attributes.encode();
+        let sizes = Sizes { data: 100, metadata: 20, attributes: bytes.len() as u64 };
+        rustix::io::pwrite(&**extents.get(id).unwrap(), &bytes, 64 + 120).unwrap();
+        assert_eq!(extents.attributes(id, 64, &sizes), Some(attributes));
+        assert_eq!(extents.attributes(id, 0, &sizes), None, "zeroes are no attributes");
+        assert_eq!(extents.attributes(ExtentId::new(3, 2), 64, &sizes), None, "another generation");
+        for offset in [8192, 8192 - 64, u64::MAX, u64::MAX - 64] {
+            assert_eq!(extents.attributes(id, offset, &sizes), None, "{offset}");
+        }
+        let none = Sizes { data: 100, ..Sizes::default() };
+        assert_eq!(extents.attributes(id, 0, &none), Some(Attributes::default()));
+    }
+
+    #[test]
+    fn readers_cannot_write_and_a_missing_extent_is_none() {
+        let (extents, id) = extents();
+        let (bytes, reader) = extents.descriptor(id, false).unwrap().unwrap();
+        assert_eq!(bytes, 8192);
+        assert!(rustix::io::pwrite(&reader, b"x", 0).is_err());
+        let (_, writer) = extents.descriptor(id, true).unwrap().unwrap();
+        assert!(rustix::io::pwrite(&writer, b"x", 0).is_ok());
+        assert!(extents.descriptor(ExtentId::new(4, 0), false).unwrap().is_none());
+    }
+
+    #[test]
+    fn ranges_at_and_past_the_end() {
+        let (extents, id) = extents();
+        let within = |offset, bytes| extents.contains(&Range { extent: id, offset, bytes });
+        assert!(within(0, 8192) && within(8192, 0));
+        assert!(!within(0, 8193) && !within(8192, 1) && !within(u64::MAX, 64));
+    }
+}

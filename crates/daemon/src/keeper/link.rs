@@ -1,0 +1,133 @@
+//! The daemon's end of the keeper.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use plasmon_shm::socket::Connection;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::wire::{self, FromKeeper, Label, ToKeeper};
+use super::{KEEPER_ARGUMENT, THIS_PROGRAM};
+
+/// How long the daemon waits for a keeper that does not read. It is replaced afterwards: a promise
+/// that an object outlives the daemon must not hang on a stopped process.
+const SEND_WITHIN: Duration = Duration::from_secs(1);
+
+/// A keeper and the socket to it.
+#[derive(Debug)]
+pub(crate) struct KeeperLink {
+    socket: Connection,
+    pid: u32,
+    child: Option<Child>,
+}
+
+/// What a keeper held.
+pub(crate) type Held = Vec<(Label, Vec<OwnedFd>)>;
+
+impl KeeperLink {
+    /// Starts a keeper, which starts later daemons with these flags and this standard error.
+    pub(crate) fn start(flags: &[String], errors: Stdio) -> io::Result<Self> {
+        let (ours, theirs) = Connection::pair()?;
+        let child = Command::new(THIS_PROGRAM)
+            .arg0("plasmon-keeper")
+            .arg(KEEPER_ARGUMENT)
+            .args(flags)
+            .stdin(Stdio::from(theirs.duplicate()?))
+            .stdout(Stdio::null())
+            .stderr(errors)
+            .process_group(0)
+            .spawn()?;
+        // While this end were open here, the end of the other process would go unnoticed.
+        drop(theirs);
+        let link = Self { socket: prepared(ours)?, pid: child.id(), child: Some(child) };
+        link.say(&ToKeeper::Watch { pid: std::process::id() }, &[])?;
+        Ok(link)
+    }
+
+    /// Takes over everything from the keeper at the other end of `socket`.
+    pub(crate) fn adopt(socket: OwnedFd) -> io::Result<(Self, Held)> {
+        let socket = Connection::adopt(socket);
+        let mut held = Vec::new();
+        loop {
+            let message = wire::receive::<FromKeeper>(&socket)?;
+            let (message, fds) = message.ok_or(io::ErrorKind::UnexpectedEof)?;
+            match message {
+                FromKeeper::Held(label) => held.push((label, fds)),
+                FromKeeper::Complete { keeper_pid } => {
+                    let link = Self { socket: prepared(socket)?, pid: keeper_pid, child: None };
+                    return Ok((link, held));
+                }
+            }
+        }
+    }
+
+    /// The keeper's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Hands descriptors over. When this returns, they outlive the daemon.
+    pub(crate) fn hold(&self, label: &Label, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.say(&ToKeeper::Hold(label.clone()), fds)
+    }
+
+    /// Has descriptors closed.
+    pub(crate) fn forget(&self, label: &Label) -> io::Result<()> {
+        self.say(&ToKeeper::Forget(label.clone()), &[])
+    }
+
+    /// Tells that the daemon accepts connections.
+    pub(crate) fn serving(&self) -> io::Result<()> {
+        self.say(&ToKeeper::Serving, &[])
+    }
+
+    /// Ends the keeper: the store is over.
+    pub(crate) fn farewell(mut self) {
+        // If it does not hear this, it hears the end of file and finds this process gone in order.
+        let _ = self.say(&ToKeeper::Farewell, &[]);
+        if let Some(child) = &mut self.child {
+            let _ = child.wait();
+        }
+    }
+
+    /// Does away with a keeper that is gone or does not answer.
+    pub(crate) fn dismiss(mut self) {
+        match &mut self.child {
+            Some(child) => {
+                // Both fail only for a process that ended and was collected already.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            None => {
+                let parent =
+                    rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32);
+                // The keeper is the parent of a daemon that it started; any other process with its
+                // number is a stranger.
+                if parent == Some(self.pid)
+                    && let Some(pid) = Pid::from_raw(self.pid as i32)
+                {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
+        }
+    }
+
+    fn say(&self, message: &ToKeeper, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        wire::send(&self.socket, message, fds)
+    }
+}
+
+impl AsFd for KeeperLink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn prepared(socket: Connection) -> io::Result<Connection> {
+    set_socket_timeout(&socket, Timeout::Send, Some(SEND_WITHIN))?;
+    Ok(socket)
+}

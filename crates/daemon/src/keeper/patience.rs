@@ -1,0 +1,114 @@
+//! When a keeper starts the next daemon, and when it gives up: a pure decision.
+//!
+//! A daemon that dies before it serves will die again, so a few such deaths in a row are the end. One
+//! that served and was killed is started again at once; only a long row of short lives, which no
+//! person and no test makes by hand, is slowed down and ended.
+
+use std::time::Duration;
+
+/// Deaths in a row before serving, after which the keeper gives up.
+pub(crate) const FAILED_STARTS_MAX: u32 = 5;
+/// The wait after the first failed start; it doubles with each.
+pub(crate) const FAILED_START_WAIT: Duration = Duration::from_millis(20);
+/// A daemon that served for less than this had a short life.
+pub(crate) const SHORT_LIFE: Duration = Duration::from_millis(1000);
+/// Short lives in a row that cost no wait.
+pub(crate) const SHORT_LIVES_FREE: u32 = 16;
+/// The wait after each further one.
+pub(crate) const SHORT_LIFE_WAIT: Duration = Duration::from_millis(50);
+/// Short lives in a row after which the keeper gives up.
+pub(crate) const SHORT_LIVES_MAX: u32 = 10_000;
+
+/// How one daemon ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Death {
+    /// Before it accepted connections.
+    Starting,
+    /// After it had done so for this long.
+    Serving(Duration),
+}
+
+/// What to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// Start another one after this time.
+    Restart(Duration),
+    /// Let the store go.
+    GiveUp,
+}
+
+/// The deaths seen so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Patience {
+    failed_starts: u32,
+    short_lives: u32,
+}
+
+impl Patience {
+    /// Decides about one more death.
+    pub(crate) fn after(&mut self, death: Death) -> Decision {
+        match death {
+            Death::Starting => {
+                self.failed_starts += 1;
+                if self.failed_starts >= FAILED_STARTS_MAX {
+                    return Decision::GiveUp;
+                }
+                Decision::Restart(FAILED_START_WAIT * (1 << (self.failed_starts - 1)))
+            }
+            Death::Serving(life) if life < SHORT_LIFE => {
+                self.failed_starts = 0;
+                self.short_lives += 1;
+                match self.short_lives {
+                    count if count >= SHORT_LIVES_MAX => Decision::GiveUp,
+                    count if count > SHORT_LIVES_FREE => Decision::Restart(SHORT_LIFE_WAIT),
+                    _ => Decision::Restart(Duration::ZERO),
+                }
+            }
+            Death::Serving(_) => {
+                *self = Self::default();
+                Decision::Restart(Duration::ZERO)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_starts_wait_longer_and_end() {
+        let mut patience = Patience::default();
+        for wait_ms in [20, 40, 80, 160] {
+            let wait = Duration::from_millis(wait_ms);
+            assert_eq!(patience.after(Death::Starting), Decision::Restart(wait));
+        }
+        assert_eq!(patience.after(Death::Starting), Decision::GiveUp);
+    }
+
+    #[test]
+    fn a_served_life_forgives_failed_starts_and_a_long_one_everything() {
+        let mut patience = Patience::default();
+        for _ in 1..FAILED_STARTS_MAX {
+            patience.after(Death::Starting);
+        }
+        let short = Death::Serving(Duration::from_millis(1));
+        assert_eq!(patience.after(short), Decision::Restart(Duration::ZERO));
+        for _ in 1..SHORT_LIVES_FREE {
+            assert_eq!(patience.after(short), Decision::Restart(Duration::ZERO));
+        }
+        assert_eq!(patience.after(short), Decision::Restart(SHORT_LIFE_WAIT));
+        assert_eq!(patience.after(Death::Serving(SHORT_LIFE)), Decision::Restart(Duration::ZERO));
+        assert_eq!(patience.after(short), Decision::Restart(Duration::ZERO));
+    }
+
+    #[test]
+    fn endless_short_lives_end() {
+        let mut patience = Patience::default();
+        let short = Death::Serving(Duration::ZERO);
+        for _ in 1..SHORT_LIVES_MAX {
+            assert_ne!(patience.after(short), Decision::GiveUp);
+        }
+        assert_eq!(patience.after(short), Decision::GiveUp);
+    }
+}

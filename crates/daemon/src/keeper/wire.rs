@@ -1,0 +1,99 @@
+//! What daemon and keeper say to each other over their socket pair.
+//!
+//! One message is one SEQPACKET packet in postcard encoding; the descriptors of a label travel beside
+//! it. Both ends are the same program, so there is no version.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use plasmon_proto::limits::FRAME_BYTES_MAX;
+use plasmon_proto::message::ExtentId;
+use plasmon_shm::socket::Connection;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// What descriptors are for, so that a new daemon knows what to do with them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Label {
+    /// The listening socket and the locked file beside it.
+    Listener,
+    /// The control page, of the store with this token.
+    Control {
+        /// The store's token.
+        store: u64,
+    },
+    /// The index table with this number.
+    Index {
+        /// The number.
+        number: u64,
+    },
+    /// An extent.
+    Extent(ExtentId),
+    /// The descriptor of a client's process, and its channel if it has one.
+    Session {
+        /// What the client resumes with.
+        token: u64,
+        /// Its process.
+        pid: u32,
+        /// Its user.
+        uid: u32,
+        /// Whether it may change anything.
+        writes: bool,
+    },
+}
+
+/// What a daemon tells its keeper.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ToKeeper {
+    /// This is the process to watch.
+    Watch {
+        /// The daemon.
+        pid: u32,
+    },
+    /// Hold these descriptors.
+    Hold(Label),
+    /// Close them.
+    Forget(Label),
+    /// The daemon accepts connections.
+    Serving,
+    /// The store ends: let everything go.
+    Farewell,
+}
+
+/// What a keeper tells a daemon that it started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum FromKeeper {
+    /// These descriptors were held for you.
+    Held(Label),
+    /// That was all.
+    Complete {
+        /// The keeper's process.
+        keeper_pid: u32,
+    },
+}
+
+/// Sends one message.
+pub(crate) fn send(
+    link: &Connection,
+    message: &impl Serialize,
+    fds: &[BorrowedFd<'_>],
+) -> std::io::Result<()> {
+    let bytes = postcard::to_allocvec(message).map_err(std::io::Error::other)?;
+    link.send(&bytes, fds)
+}
+
+/// Waits for one message; `None` when the other side is gone.
+pub(crate) fn receive<M: DeserializeOwned>(
+    link: &Connection,
+) -> std::io::Result<Option<(M, Vec<OwnedFd>)>> {
+    let mut bytes = Vec::with_capacity(FRAME_BYTES_MAX.min(512));
+    let received = link.recv(&mut bytes, true)?;
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    if received.truncated {
+        let text = "a message between daemon and keeper was cut off: too few free descriptors";
+        return Err(std::io::Error::other(text));
+    }
+    let message = postcard::from_bytes(&bytes[..received.bytes]).map_err(std::io::Error::other)?;
+    Ok(Some((message, received.fds)))
+}

@@ -1,0 +1,41 @@
+//! `plasmond`: the process that owns a node's store, and the keeper that outlives it.
+//!
+//! ```text
+//! settings ──► startup ──► core (one thread around plasmon_store::Store)
+//!                 │          ├── sessions, peers, outbox     clients and what waits for them
+//!                 │          ├── directory, extents          what is shared with them
+//!                 │          └── workers                     memory and files, in the background
+//!                 └── keeper, recovery                       kill -9 loses nothing that was sealed
+//! ```
+//!
+//! Everything here is the edge: sockets, clocks, descriptors, threads. What the store decides is
+//! decided in `plasmon_store`.
+
+#![forbid(unsafe_code)]
+
+mod clock;
+mod core;
+mod directory;
+mod door;
+mod extents;
+mod keeper;
+mod outbox;
+pub mod paths;
+mod peers;
+mod poll;
+mod program;
+mod recovery;
+mod sessions;
+pub mod settings;
+mod startup;
+mod workers;
+
+pub use program::run;
+
+/// A random number.
+fn random_word() -> std::io::Result<u64> {
+    let mut bytes = [0; 8];
+    let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    assert_eq!(count, bytes.len(), "the kernel gives up to 256 bytes whole");
+    Ok(u64::from_le_bytes(bytes))
+}

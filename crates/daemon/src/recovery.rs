@@ -1,0 +1,194 @@
+//! Taking a store over from a keeper.
+//!
+//! ```text
+//! keeper ── labelled descriptors ──► Inventory ──► control: next epoch
+//!                                               ├► index: the table that control names, writable again
+//!                                               ├► extents, sessions with their channels
+//!                                               └► spill files of this store
+//!                                    slots + attributes ──► Recovered ──► Store::recover
+//!                                    rings of every session, drained before anybody is answered
+//! ```
+//!
+//! Nothing that was sealed is lost: what the index shows is there, and what was in a ring and not yet
+//! applied is applied now, also for clients that died in the meantime.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use plasmon_media::Described;
+use plasmon_proto::message::{Access, ExtentId};
+use plasmon_shm::{ChannelDaemon, ControlDaemon, IndexWriter, Listener, Memfd, State};
+use plasmon_store::event::{Recovered, RecoveredExtent};
+
+use crate::directory::{Index, Shared, entry_of};
+use crate::extents::Extents;
+use crate::keeper::link::{Held, KeeperLink};
+use crate::keeper::seat::KeeperSeat;
+use crate::keeper::wire::Label;
+use crate::sessions::{LINGERING_MAX, Session, Sessions};
+
+/// Why a store cannot be taken over.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BadInventory {
+    /// The keeper did not have something that every store has.
+    #[error("the keeper holds no {0}")]
+    Missing(&'static str),
+    /// Something that it had cannot be used.
+    #[error("{what}: {source}")]
+    Unusable {
+        /// What.
+        what: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What a keeper held, sorted.
+#[derive(Debug)]
+pub(crate) struct Inventory {
+    /// The listening socket with its lock.
+    pub listener: Listener,
+    /// The store's token.
+    pub store_token: u64,
+    /// Everything shared.
+    pub shared: Shared,
+    /// The extents.
+    pub extents: Extents,
+}
+
+#[derive(Default)]
+struct Piles {
+    listener: Option<Listener>,
+    control: Option<(u64, OwnedFd)>,
+    tables: HashMap<u64, OwnedFd>,
+    extents: Extents,
+    sessions: Vec<Session>,
+}
+
+/// Hands the listening socket and its lock over.
+pub(crate) fn hold_door(link: &KeeperLink, listener: &Listener) -> io::Result<()> {
+    let (socket, lock) = listener.duplicate()?;
+    let fds: Vec<_> =
+        std::iter::once(socket.as_fd()).chain(lock.as_ref().map(AsFd::as_fd)).collect();
+    link.hold(&Label::Listener, &fds)
+}
+
+impl Inventory {
+    /// Sorts what the keeper held and takes it into use.
+    pub(crate) fn sort(link: KeeperLink, held: Held) -> Result<Self, BadInventory> {
+        let mut piles = Piles::default();
+        for (label, fds) in held {
+            let what = format!("{label:?}");
+            piles.put(label, fds).map_err(|source| BadInventory::Unusable { what, source })?;
+        }
+        let mut keeper = KeeperSeat::taken(link);
+        let unusable = |what: &str| {
+            let what = what.to_owned();
+            move |source| BadInventory::Unusable { what, source }
+        };
+        let listener = piles.listener.ok_or(BadInventory::Missing("listening socket"))?;
+        let (store_token, control) = piles.control.ok_or(BadInventory::Missing("control page"))?;
+        let control =
+            Memfd::adopt(control).and_then(ControlDaemon::adopt).map_err(unusable("control"))?;
+        let number = control.table();
+        let table = piles.tables.remove(&number).ok_or(BadInventory::Missing("index table"))?;
+        let table = Memfd::adopt(table)
+            .and_then(|memfd| IndexWriter::adopt(memfd, number))
+            .map_err(unusable("index table"))?;
+        // Tables that the daemon before was about to give up, or had not announced yet.
+        piles.tables.keys().for_each(|number| keeper.forget(&Label::Index { number: *number }));
+        let mut sessions = Sessions::new(LINGERING_MAX);
+        for session in piles.sessions {
+            sessions.insert(session);
+        }
+        let index = Index::new(table);
+        let shared = Shared { index, control, sessions, keeper, published: false };
+        Ok(Self { listener, store_token, shared, extents: piles.extents })
+    }
+}
+
+impl Piles {
+    fn put(&mut self, label: Label, fds: Vec<OwnedFd>) -> io::Result<()> {
+        let mut fds = fds.into_iter();
+        let first = fds.next().ok_or(io::ErrorKind::UnexpectedEof)?;
+        match label {
+            Label::Listener => self.listener = Some(Listener::adopt(first, fds.next())),
+            Label::Control { store } => self.control = Some((store, first)),
+            Label::Index { number } => drop(self.tables.insert(number, first)),
+            Label::Extent(extent) => drop(self.extents.insert(extent, Memfd::adopt(first)?)),
+            Label::Session { token, pid, uid, writes } => {
+                let channel = fds.next().map(Memfd::adopt).transpose()?;
+                let channel = channel.map(ChannelDaemon::adopt).transpose()?;
+                self.sessions.push(Session {
+                    token,
+                    pid,
+                    uid,
+                    access: if writes { Access::ReadWrite } else { Access::ReadOnly },
+                    process: first,
+                    channel,
+                    doorbell: None,
+                    client: None,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The extents as the store is told of them.
+pub(crate) fn recovered_extents(shared: &Shared, extents: &Extents) -> Vec<RecoveredExtent> {
+    let told = |(extent, memfd): (ExtentId, &std::sync::Arc<Memfd>)| RecoveredExtent {
+        extent,
+        bytes: memfd.bytes(),
+        quarantined: shared
+            .control
+            .writer(extent)
+            .is_some_and(|token| shared.sessions.of_token(token).is_some()),
+        strict: memfd.is_write_sealed().unwrap_or(false),
+    };
+    let mut told: Vec<_> = extents.iter().map(told).collect();
+    told.sort_by_key(|extent| extent.extent);
+    told
+}
+
+/// The objects that the index lists and those in the spill tier, as the store is told of them.
+pub(crate) fn recovered_objects(
+    shared: &Shared,
+    extents: &Extents,
+    spilled: Vec<Described>,
+) -> Vec<Recovered> {
+    let slots = shared.index.table.iter_from(0);
+    let listed = slots.filter_map(|(slot, state, image)| {
+        let entry = entry_of(&image).filter(|entry| extents.contains(&entry.range))?;
+        let attributes = extents.attributes(entry.range.extent, entry.range.offset, &entry.sizes);
+        if attributes.is_none() {
+            tracing::warn!(id = %entry.id, "an object's attributes cannot be read any more");
+        }
+        Some(Recovered {
+            id: entry.id,
+            serial: entry.serial,
+            range: Some(entry.range),
+            sizes: entry.sizes,
+            traits: entry.traits,
+            attributes: attributes.unwrap_or_default(),
+            created_ms: entry.created_ms,
+            slot: u64::from(slot),
+            record: image.record,
+            hidden: state == State::Hidden,
+        })
+    });
+    let in_files = spilled.into_iter().map(|object| Recovered {
+        id: object.id,
+        serial: object.serial,
+        range: None,
+        sizes: object.sizes,
+        traits: object.traits,
+        attributes: object.attributes,
+        created_ms: object.created_ms,
+        slot: 0,
+        record: 0,
+        hidden: false,
+    });
+    listed.chain(in_files).collect()
+}

@@ -1,0 +1,314 @@
+//! The sessions: what the daemon keeps of a client beyond its connection.
+//!
+//! ```text
+//!            hello                    end of file                 process ends
+//! (nothing) ───────► connected ──────────────────► lingering ──────────────────► (nothing)
+//!                        ▲          resume              │
+//!                        └──────────────────────────────┘
+//! ```
+//!
+//! A session is a token, the descriptor of the client's process, and for most clients a channel. As
+//! long as the process lives, what its ledger pins is not used again, connected or not. A session is
+//! also what the keeper holds of a client, so it outlives the daemon.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use plasmon_proto::limits::CLIENTS_MAX;
+use plasmon_proto::message::Access;
+use plasmon_proto::ring::{Completion, Record};
+use plasmon_shm::{ChannelDaemon, Doorbell, Hostile};
+use plasmon_store::event::ClientNo;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::keeper::wire::Label;
+
+/// Sessions without a connection that are kept. A process that connects and disconnects for ever
+/// would otherwise leave one behind each time; the oldest that pin nothing go first.
+pub(crate) const LINGERING_MAX: usize = CLIENTS_MAX;
+
+/// The number of a session: small, and used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SessionNo(pub u32);
+
+/// One session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// What its client resumes with. Also how the control page names a writer.
+    pub token: u64,
+    /// Its process.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// What it may do.
+    pub access: Access,
+    /// Its process, for certain.
+    pub process: OwnedFd,
+    /// Its rings and its ledger.
+    pub channel: Option<ChannelDaemon>,
+    /// What its client rings when the daemon sleeps; only while connected.
+    pub doorbell: Option<Doorbell>,
+    /// The client while it is connected.
+    pub client: Option<ClientNo>,
+}
+
+impl Session {
+    /// How the keeper calls it.
+    pub(crate) fn label(&self) -> Label {
+        let Self { token, pid, uid, access, .. } = *self;
+        Label::Session { token, pid, uid, writes: access == Access::ReadWrite }
+    }
+
+    /// What the keeper holds of it: the process, then the channel if there is one.
+    pub(crate) fn held(&self) -> Vec<BorrowedFd<'_>> {
+        let channel = self.channel.as_ref().map(|channel| channel.memfd().as_fd());
+        std::iter::once(self.process.as_fd()).chain(channel).collect()
+    }
+
+    /// Whether the process has ended.
+    pub(crate) fn is_dead(&self) -> bool {
+        let mut fds = [PollFd::new(&self.process, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        matches!(poll(&mut fds, Some(&now)), Ok(count) if count > 0)
+    }
+
+    fn pins_anything(&self) -> bool {
+        self.channel.as_ref().is_some_and(|channel| channel.pins().next().is_some())
+    }
+}
+
+/// All sessions.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    slots: Vec<Option<Session>>,
+    free: Vec<u32>,
+    by_token: HashMap<u64, SessionNo>,
+    by_client: BTreeMap<ClientNo, SessionNo>,
+    /// Sessions without a connection, the oldest first.
+    lingering: BTreeMap<u64, SessionNo>,
+    lingering_since: HashMap<SessionNo, u64>,
+    lingering_max: usize,
+    clock: u64,
+}
+
+impl Sessions {
+    /// No sessions yet, of which at most so many will be kept without a connection.
+    pub(crate) fn new(lingering_max: usize) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_token: HashMap::new(),
+            by_client: BTreeMap::new(),
+            lingering: BTreeMap::new(),
+            lingering_since: HashMap::new(),
+            lingering_max,
+            clock: 0,
+        }
+    }
+
+    /// Takes a session in, lingering until [`Self::connect`].
+    pub(crate) fn insert(&mut self, session: Session) -> SessionNo {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as u32
+        });
+        let no = SessionNo(number);
+        self.by_token.insert(session.token, no);
+        self.slots[number as usize] = Some(session);
+        self.linger(no);
+        no
+    }
+
+    /// The client of a session is connected under this number.
+    pub(crate) fn connect(&mut self, no: SessionNo, client: ClientNo, doorbell: Option<Doorbell>) {
+        self.stop_lingering(no);
+        self.by_client.insert(client, no);
+        if let Some(session) = self.get_mut(no) {
+            session.client = Some(client);
+            session.doorbell = doorbell;
+        }
+    }
+
+    /// The client is not connected any more. Returns its doorbell, which nobody hears now.
+    pub(crate) fn disconnect(&mut self, client: ClientNo) -> Option<(SessionNo, Option<Doorbell>)> {
+        let no = self.by_client.remove(&client)?;
+        let session = self.get_mut(no)?;
+        session.client = None;
+        let doorbell = session.doorbell.take();
+        self.linger(no);
+        Some((no, doorbell))
+    }
+
+    /// Forgets a session that is not connected.
+    pub(crate) fn remove(&mut self, no: SessionNo) -> Option<Session> {
+        let session = self.slots.get_mut(no.0 as usize)?.take()?;
+        self.stop_lingering(no);
+        self.by_token.remove(&session.token);
+        self.free.push(no.0);
+        Some(session)
+    }
+
+    /// A session.
+    pub(crate) fn get(&self, no: SessionNo) -> Option<&Session> {
+        self.slots.get(no.0 as usize)?.as_ref()
+    }
+
+    /// A session.
+    pub(crate) fn get_mut(&mut self, no: SessionNo) -> Option<&mut Session> {
+        self.slots.get_mut(no.0 as usize)?.as_mut()
+    }
+
+    /// The session with this token.
+    pub(crate) fn of_token(&self, token: u64) -> Option<SessionNo> {
+        self.by_token.get(&token).copied()
+    }
+
+    /// The session of a connected client.
+    pub(crate) fn of_client(&self, client: ClientNo) -> Option<SessionNo> {
+        self.by_client.get(&client).copied()
+    }
+
+    /// The numbers of all sessions.
+    pub(crate) fn numbers(&self) -> Vec<SessionNo> {
+        self.iter().map(|(no, _)| no).collect()
+    }
+
+    /// All sessions.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionNo, &Session)> {
+        let numbered = self.slots.iter().enumerate();
+        numbered.filter_map(|(number, slot)| Some((SessionNo(number as u32), slot.as_ref()?)))
+    }
+
+    /// Sessions without a connection that are too many: the oldest that pin nothing.
+    pub(crate) fn surplus(&self) -> Option<SessionNo> {
+        if self.lingering.len() <= self.lingering_max {
+            return None;
+        }
+        let idle = |no: &&SessionNo| self.get(**no).is_some_and(|found| !found.pins_anything());
+        self.lingering.values().find(idle).copied()
+    }
+
+    /// Connected sessions whose rings hold something, or are broken.
+    pub(crate) fn with_work(&self) -> impl Iterator<Item = (SessionNo, ClientNo)> {
+        let connected = self.by_client.iter().map(|(client, no)| (*no, *client));
+        connected.filter(|(no, _)| {
+            let channel = self.get(*no).and_then(|session| session.channel.as_ref());
+            channel.is_some_and(|channel| channel.pending() != Ok(0))
+        })
+    }
+
+    /// Copies what is in one ring out.
+    pub(crate) fn drain(
+        &mut self,
+        no: SessionNo,
+        max: usize,
+        into: &mut Vec<(u64, Record)>,
+    ) -> Result<usize, Hostile> {
+        match self.get_mut(no).and_then(|session| session.channel.as_mut()) {
+            Some(channel) => channel.drain(max, into),
+            None => Ok(0),
+        }
+    }
+
+    /// Says that everything drained from a ring is applied.
+    pub(crate) fn advance(&self, no: SessionNo) -> io::Result<()> {
+        match self.get(no).and_then(|session| session.channel.as_ref()) {
+            Some(channel) => channel.advance(),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells a client something through its ring. A client without one hears nothing.
+    pub(crate) fn complete(&mut self, client: ClientNo, completion: &Completion) {
+        let channel = self.of_client(client).and_then(|no| self.get_mut(no)?.channel.as_mut());
+        if channel.is_some_and(|channel| !channel.complete(completion)) {
+            tracing::debug!(?client, "a client does not read its completions");
+        }
+    }
+
+    /// Tells every client with a channel something, also those that are not connected now.
+    pub(crate) fn complete_all(&mut self, completion: &Completion) {
+        let sessions = self.slots.iter_mut().flatten();
+        for channel in sessions.filter_map(|session| session.channel.as_mut()) {
+            // What it misses it can see in the count of lost completions.
+            channel.complete(completion);
+        }
+    }
+
+    /// What clients lately read.
+    pub(crate) fn touches(&mut self, into: &mut Vec<u32>) {
+        let sessions = self.slots.iter_mut().flatten();
+        sessions.filter_map(|found| found.channel.as_mut()).for_each(|c| c.touches(into));
+    }
+
+    /// How often each of `serials`, which are sorted, is pinned.
+    pub(crate) fn pins(&self, serials: &[u64]) -> Vec<u32> {
+        let mut counts = vec![0; serials.len()];
+        let sessions = self.slots.iter().flatten();
+        for channel in sessions.filter_map(|session| session.channel.as_ref()) {
+            channel.scan_pins(serials, &mut counts);
+        }
+        counts
+    }
+
+    fn linger(&mut self, no: SessionNo) {
+        self.clock += 1;
+        self.lingering.insert(self.clock, no);
+        self.lingering_since.insert(no, self.clock);
+    }
+
+    fn stop_lingering(&mut self, no: SessionNo) {
+        if let Some(since) = self.lingering_since.remove(&no) {
+            self.lingering.remove(&since);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plasmon_shm::pidfd::ProcessFd;
+
+    fn session(token: u64) -> Session {
+        let process = ProcessFd::open(std::process::id()).unwrap();
+        Session {
+            token,
+            pid: std::process::id(),
+            uid: 0,
+            access: Access::ReadWrite,
+            process: process.as_fd().try_clone_to_owned().unwrap(),
+            channel: Some(ChannelDaemon::create().unwrap()),
+            doorbell: None,
+            client: None,
+        }
+    }
+
+    #[test]
+    fn a_session_is_found_by_token_and_by_client() {
+        let mut sessions = Sessions::new(LINGERING_MAX);
+        let one = sessions.insert(session(10));
+        let two = sessions.insert(session(20));
+        sessions.connect(one, ClientNo(7), None);
+        assert_eq!(sessions.of_token(20), Some(two));
+        assert_eq!(sessions.of_client(ClientNo(7)), Some(one));
+        assert!(!sessions.get(one).unwrap().is_dead());
+        assert_eq!(sessions.disconnect(ClientNo(7)).unwrap().0, one);
+        assert!(sessions.disconnect(ClientNo(7)).is_none());
+        sessions.remove(one).unwrap();
+        assert_eq!((sessions.of_token(10), sessions.of_client(ClientNo(7))), (None, None));
+        assert_eq!(sessions.insert(session(30)), one, "the number is used again");
+    }
+
+    #[test]
+    fn too_many_lingering_sessions_are_surplus_from_the_oldest_on() {
+        let mut sessions = Sessions::new(2);
+        let first = sessions.insert(session(1));
+        let second = sessions.insert(session(2));
+        sessions.connect(first, ClientNo(1), None);
+        sessions.insert(session(3));
+        assert_eq!(sessions.surplus(), None);
+        sessions.disconnect(ClientNo(1));
+        assert_eq!(sessions.surplus(), Some(second), "the first lingers for a shorter time");
+    }
+}

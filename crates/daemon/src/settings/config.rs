@@ -1,0 +1,189 @@
+//! The settings as the daemon uses them: checked, with types, with nothing left to default.
+
+use std::path::{Path, PathBuf};
+
+use plasmon_proto::message::Access;
+use plasmon_proto::object::Level;
+use plasmon_proto::settings::Settings;
+
+use super::BadStart;
+use crate::paths;
+
+/// Bytes in a page.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// The longest time that a daemon may poll its rings: beyond a millisecond it is a busy loop.
+pub const SPIN_US_MAX: u32 = 1000;
+
+/// Where and how much may be spilled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spill {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The most bytes, `None` for as many as the file system takes.
+    pub bytes_max: Option<u64>,
+}
+
+/// A user besides the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// The user.
+    pub uid: u32,
+    /// What the user may do.
+    pub access: Access,
+}
+
+/// What the daemon runs with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The socket.
+    pub socket: PathBuf,
+    /// Its mode.
+    pub socket_mode: u32,
+    /// Bytes of objects.
+    pub capacity_bytes: u64,
+    /// The spill tier, where there is one.
+    pub spill: Option<Spill>,
+    /// Who may connect besides the owner.
+    pub admitted: Vec<Admission>,
+    /// How sealed objects are protected.
+    pub level: Level,
+    /// Whether the daemon ends after its last client.
+    pub end_with_last_client: bool,
+    /// How long it waits for a client then, in milliseconds.
+    pub linger_ms: u64,
+    /// Whether there is a keeper.
+    pub keeper: bool,
+    /// Free memory that stays warm at most.
+    pub warm_bytes_max: u64,
+    /// Memory that is made ready ahead.
+    pub prefault_bytes: u64,
+    /// Whether that memory is collapsed into huge pages.
+    pub collapse: bool,
+    /// The most bytes of one client, `None` for no limit.
+    pub client_quota_bytes: Option<u64>,
+    /// How long rings are polled after work, in microseconds.
+    pub spin_us: u32,
+    /// What is logged.
+    pub log: tracing::level_filters::LevelFilter,
+}
+
+impl Config {
+    /// Checks the settings and fills in what depends on the machine.
+    pub fn new(settings: &Settings) -> Result<Self, BadStart> {
+        let capacity_bytes = capacity(settings.capacity_bytes.0)?;
+        let admitted = admitted(&settings.admit)?;
+        let socket = match settings.socket.as_str() {
+            "" => paths::default_socket(),
+            text => PathBuf::from(text),
+        };
+        Ok(Self {
+            socket: socket_path(&socket)?,
+            socket_mode: mode(&settings.socket_mode)?,
+            capacity_bytes,
+            spill: spill(settings)?,
+            level: level(&settings.level, &admitted)?,
+            admitted,
+            end_with_last_client: settings.end_with_last_client,
+            linger_ms: u64::from(settings.linger_ms),
+            keeper: settings.keeper,
+            warm_bytes_max: match settings.warm_bytes_max.0 {
+                0 => capacity_bytes / 8,
+                bytes => bytes.min(capacity_bytes),
+            },
+            prefault_bytes: settings.prefault_bytes.0.min(capacity_bytes),
+            collapse: settings.collapse,
+            client_quota_bytes: Some(settings.client_quota_bytes.0).filter(|bytes| *bytes > 0),
+            spin_us: settings.spin_us.min(SPIN_US_MAX),
+            log: settings.log.parse().map_err(|_| BadStart::Value {
+                key: "log",
+                what: format!("\"{}\" is none of error, warn, info, debug, trace", settings.log),
+            })?,
+        })
+    }
+
+    /// What a user may do here, `None` for nothing at all.
+    pub fn access_of(&self, uid: u32, owner_uid: u32) -> Option<Access> {
+        if uid == owner_uid {
+            return Some(Access::ReadWrite);
+        }
+        self.admitted.iter().find(|admission| admission.uid == uid).map(|found| found.access)
+    }
+}
+
+fn capacity(bytes: u64) -> Result<u64, BadStart> {
+    let bytes = match bytes {
+        0 => rustix::system::sysinfo().totalram as u64 / 2,
+        bytes => bytes,
+    };
+    bytes.checked_next_multiple_of(PAGE_BYTES).ok_or_else(|| BadStart::Value {
+        key: "capacity_bytes",
+        what: format!("{bytes} bytes are more than any machine has"),
+    })
+}
+
+fn socket_path(path: &Path) -> Result<PathBuf, BadStart> {
+    let absolute = std::path::absolute(path)
+        .map_err(|error| BadStart::Value { key: "socket", what: error.to_string() })?;
+    let bytes = absolute.as_os_str().len();
+    if bytes > paths::SOCKET_PATH_BYTES_MAX {
+        return Err(BadStart::Value {
+            key: "socket",
+            what: format!(
+                "{} has {bytes} bytes; the kernel takes at most {}",
+                absolute.display(),
+                paths::SOCKET_PATH_BYTES_MAX
+            ),
+        });
+    }
+    Ok(absolute)
+}
+
+fn mode(text: &str) -> Result<u32, BadStart> {
+    u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777).ok_or_else(|| {
+        let what = format!("\"{text}\" is no mode in octal, such as 0600");
+        BadStart::Value { key: "socket_mode", what }
+    })
+}
+
+fn spill(settings: &Settings) -> Result<Option<Spill>, BadStart> {
+    if settings.spill_dir.is_empty() {
+        return Ok(None);
+    }
+    let folder = std::path::absolute(&settings.spill_dir)
+        .map_err(|error| BadStart::Value { key: "spill_dir", what: error.to_string() })?;
+    let bytes_max = Some(settings.spill_bytes_max.0).filter(|bytes| *bytes > 0);
+    Ok(Some(Spill { folder, bytes_max }))
+}
+
+fn admitted(texts: &[String]) -> Result<Vec<Admission>, BadStart> {
+    let one = |text: &String| {
+        let (uid, access) = text.split_once(':')?;
+        let access = match access {
+            "rw" => Access::ReadWrite,
+            "ro" => Access::ReadOnly,
+            _ => return None,
+        };
+        Some(Admission { uid: uid.parse().ok()?, access })
+    };
+    let wrong = |text: &String| BadStart::Value {
+        key: "admit",
+        what: format!("\"{text}\" is neither uid:rw nor uid:ro"),
+    };
+    texts.iter().map(|text| one(text).ok_or_else(|| wrong(text))).collect()
+}
+
+fn level(text: &str, admitted: &[Admission]) -> Result<Level, BadStart> {
+    let least = if admitted.is_empty() { Level::Shared } else { Level::Leased };
+    let asked = match text {
+        "" => least,
+        "shared" => Level::Shared,
+        "leased" => Level::Leased,
+        "strict" => Level::Strict,
+        other => {
+            let what = format!("\"{other}\" is none of shared, leased, strict");
+            return Err(BadStart::Value { key: "level", what });
+        }
+    };
+    Ok(if asked == Level::Shared { least } else { asked })
+}

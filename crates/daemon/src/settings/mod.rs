@@ -1,0 +1,146 @@
+//! Where the daemon's settings come from: defaults, then a file, the environment, the flags.
+//!
+//! ```text
+//! proto::settings::SETTINGS ──► flags, variables and keys of the file are made from the one table
+//! defaults < --config FILE < PLASMON_* < --flags ──► Settings ──► Config (checked, with units and types)
+//! ```
+//!
+//! The effective texts are kept: the keeper starts the next daemon with exactly these, whatever
+//! happened to the file or the environment in between.
+
+pub mod config;
+pub mod flags;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use plasmon_proto::settings::{BadSetting, SETTINGS, Settings};
+
+pub use config::{Config, Spill};
+pub use flags::{Invocation, Role};
+
+/// Why the daemon cannot start with what it was given.
+#[derive(Debug, thiserror::Error)]
+pub enum BadStart {
+    /// A setting does not exist or cannot take its value.
+    #[error("{origin}: {source}")]
+    Setting {
+        /// Where the setting was given.
+        origin: String,
+        /// What is wrong.
+        source: BadSetting,
+    },
+    /// The file of settings cannot be read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The file of settings is no TOML.
+    #[error("{}: {source}", path.display())]
+    Toml {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: Box<toml::de::Error>,
+    },
+    /// A value is well-formed but makes no sense.
+    #[error("{key}: {what}")]
+    Value {
+        /// The setting.
+        key: &'static str,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+/// Settings with the texts that they came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    /// The texts of those that somebody set.
+    pub texts: BTreeMap<&'static str, String>,
+}
+
+impl Loaded {
+    fn new() -> Self {
+        Self { settings: Settings::default(), texts: BTreeMap::new() }
+    }
+
+    fn set(&mut self, key: &str, value: &str, origin: &str) -> Result<(), BadStart> {
+        let wrong = |source| BadStart::Setting { origin: origin.to_owned(), source };
+        self.settings.set(key, value).map_err(wrong)?;
+        if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) {
+            self.texts.insert(setting.key, value.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The settings as flags, in the order of the reference page.
+    pub fn as_flags(&self) -> Vec<String> {
+        let flag = |(key, value): (&&str, &String)| format!("--{}={value}", flag_of(key));
+        self.texts.iter().map(flag).collect()
+    }
+}
+
+/// The flag of a key, without the dashes before it.
+pub fn flag_of(key: &str) -> String {
+    key.replace('_', "-")
+}
+
+/// The environment variable of a key.
+pub fn variable_of(key: &str) -> String {
+    format!("PLASMON_{}", key.to_ascii_uppercase())
+}
+
+/// Puts the sources together; later ones win. `variable` looks an environment variable up.
+pub fn load(
+    file: Option<&Path>,
+    variable: impl Fn(&str) -> Option<String>,
+    flags: &[(&'static str, String)],
+) -> Result<Loaded, BadStart> {
+    let mut loaded = Loaded::new();
+    if let Some(path) = file {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| BadStart::File { path: path.to_owned(), source })?;
+        load_toml(&mut loaded, path, &text)?;
+    }
+    for setting in SETTINGS {
+        let name = variable_of(setting.key);
+        // An empty variable is how a shell says "not set".
+        if let Some(value) = variable(&name).filter(|value| !value.is_empty()) {
+            loaded.set(setting.key, &value, &format!("environment variable {name}"))?;
+        }
+    }
+    for (key, value) in flags {
+        loaded.set(key, value, &format!("flag --{}", flag_of(key)))?;
+    }
+    Ok(loaded)
+}
+
+fn load_toml(loaded: &mut Loaded, path: &Path, text: &str) -> Result<(), BadStart> {
+    let table: toml::Table = text.parse().map_err(|source: toml::de::Error| BadStart::Toml {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })?;
+    let origin = path.display().to_string();
+    for (key, value) in &table {
+        loaded.set(key, &text_of(value), &origin)?;
+    }
+    Ok(())
+}
+
+/// A TOML value as it would be written in a flag.
+fn text_of(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Array(items) => items.iter().map(text_of).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! From settings to a running daemon: a new store, or one that is taken over.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+
+use plasmon_media::{Described, FileTier, Medium, TierConfig};
+use plasmon_proto::limits::ARENA_EXTENT_BYTES;
+use plasmon_shm::socket::BindError;
+use plasmon_shm::{ControlDaemon, IndexWriter, Listener};
+use plasmon_store::Store;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::clock::Clock;
+use crate::core::{Core, Parts};
+use crate::directory::{Index, SLOTS_FIRST, Shared};
+use crate::extents::Extents;
+use crate::keeper::link::KeeperLink;
+use crate::keeper::seat::KeeperSeat;
+use crate::keeper::wire::Label;
+use crate::paths;
+use crate::recovery::{self, BadInventory, Inventory};
+use crate::sessions::{LINGERING_MAX, Sessions};
+use crate::settings::{BadStart, Config};
+use crate::workers::{Ahead, Workers};
+
+/// Serials that one daemon may give out. There are 2^62 in all, so a store can be restarted four
+/// million times, and each of its daemons can seal a million objects a second for twelve days.
+const SERIALS_PER_EPOCH: u64 = 1 << 40;
+
+/// The number of a new store's first table; 0 is what the control page says before there is one.
+const TABLE_FIRST: u64 = 1;
+
+/// Why a daemon did not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    /// Another daemon serves the socket.
+    #[error("{0}; use that store, stop it, or give another --socket")]
+    AlreadyRunning(BindError),
+    /// The settings are wrong.
+    #[error(transparent)]
+    Settings(#[from] BadStart),
+    /// There can be no socket.
+    #[error(transparent)]
+    Socket(BindError),
+    /// The store cannot be taken over.
+    #[error("the store cannot be taken over: {0}")]
+    Inventory(#[from] BadInventory),
+    /// The spill folder cannot be used.
+    #[error("the spill tier cannot be used: {0}")]
+    Spill(#[from] plasmon_media::Error),
+    /// The system refused something.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+fn system(doing: &'static str) -> impl FnOnce(io::Error) -> StartError {
+    move |source| StartError::System { doing, source }
+}
+
+/// A daemon with a new, empty store. The keeper gets the given standard error.
+pub(crate) fn fresh(
+    config: Config,
+    flags: Vec<String>,
+    keeper_errors: Stdio,
+) -> Result<Core, StartError> {
+    let clock = Clock::start();
+    raise_descriptor_limit();
+    let signals = watch_signals().map_err(system("watching for signals"))?;
+    paths::prepare(&config.socket).map_err(system("making the socket's folder"))?;
+    let listener =
+        Listener::bind(&config.socket, config.socket_mode).map_err(|error| match error {
+            BindError::AlreadyRunning { .. } => StartError::AlreadyRunning(error),
+            other => StartError::Socket(other),
+        })?;
+    let store_token = crate::random_word().map_err(system("drawing a random number"))?;
+    let medium = open_tier(&config, store_token)?;
+    let mut shared = new_shared().map_err(system("making the index"))?;
+    if config.keeper {
+        let link =
+            KeeperLink::start(&flags, keeper_errors).map_err(system("starting the keeper"))?;
+        recovery::hold_door(&link, &listener).map_err(system("talking to the keeper"))?;
+        shared.keeper = KeeperSeat::taken(link);
+        let Shared { keeper, control, index, .. } = &mut shared;
+        keeper.hold(&Label::Control { store: store_token }, &[control.memfd().as_fd()]);
+        let table = Label::Index { number: index.table.number() };
+        keeper.hold(&table, &[index.table.memfd().as_fd()]);
+    }
+    let workers = workers(&config, medium)?;
+    let store = Store::new(store_config(&config, &shared.control), shared);
+    let extents = Extents::default();
+    let parts =
+        Parts { config, flags, store_token, listener, workers, store, extents, signals, clock };
+    Core::new(parts).map_err(system("starting to serve"))
+}
+
+/// A daemon with the store of one that died. The keeper is at the other end of standard input.
+pub(crate) fn adopting(config: Config, flags: Vec<String>) -> Result<Core, StartError> {
+    let clock = Clock::start();
+    raise_descriptor_limit();
+    let signals = watch_signals().map_err(system("watching for signals"))?;
+    let link = io::stdin().as_fd().try_clone_to_owned().map_err(system("finding the keeper"))?;
+    let (link, held) = KeeperLink::adopt(link).map_err(system("talking to the keeper"))?;
+    let Inventory { listener, store_token, shared, extents } = Inventory::sort(link, held)?;
+    let mut medium = open_tier(&config, store_token)?;
+    let spilled: Vec<Described> = match &mut medium {
+        Some(tier) => tier.scan()?,
+        None => Vec::new(),
+    };
+    let objects = recovery::recovered_objects(&shared, &extents, spilled);
+    let ranges = recovery::recovered_extents(&shared, &extents);
+    tracing::info!(
+        objects = objects.len(),
+        extents = ranges.len(),
+        epoch = shared.control.epoch(),
+        "taking the store over"
+    );
+    let workers = workers(&config, medium)?;
+    let mut store = Store::new(store_config(&config, &shared.control), shared);
+    let mut effects = Vec::new();
+    let lost = store.recover(clock.now_ms(), &ranges, objects, &mut effects);
+    if lost > 0 {
+        tracing::error!(lost, "objects whose entries contradict each other are given up");
+    }
+    let parts =
+        Parts { config, flags, store_token, listener, workers, store, extents, signals, clock };
+    let mut core = Core::new(parts).map_err(system("starting to serve"))?;
+    core.take_over(effects);
+    Ok(core)
+}
+
+fn new_shared() -> io::Result<Shared> {
+    let control = ControlDaemon::create()?;
+    let table = IndexWriter::create(TABLE_FIRST, SLOTS_FIRST)?;
+    control.set_table(TABLE_FIRST);
+    Ok(Shared {
+        index: Index::new(table),
+        control,
+        sessions: Sessions::new(LINGERING_MAX),
+        keeper: KeeperSeat::unwanted(),
+        published: false,
+    })
+}
+
+fn store_config(config: &Config, control: &ControlDaemon) -> plasmon_store::Config {
+    plasmon_store::Config {
+        capacity_bytes: config.capacity_bytes,
+        level: config.level,
+        warm_bytes_max: config.warm_bytes_max,
+        spill_bytes_max: config.spill.as_ref().map(|spill| spill.bytes_max.unwrap_or(u64::MAX)),
+        client_quota_bytes: config.client_quota_bytes.unwrap_or(0),
+        first_serial: control.take_serials(SERIALS_PER_EPOCH),
+        epoch: control.epoch(),
+    }
+}
+
+fn open_tier(config: &Config, store: u64) -> Result<Option<Box<dyn Medium>>, StartError> {
+    let Some(spill) = &config.spill else { return Ok(None) };
+    let tier = TierConfig { folder: spill.folder.clone(), store, bytes_max: spill.bytes_max };
+    Ok(Some(Box::new(FileTier::open(&tier)?)))
+}
+
+fn workers(config: &Config, medium: Option<Box<dyn Medium>>) -> Result<Workers, StartError> {
+    // As large as the store makes the extents that small objects are carved from.
+    let extent_bytes = (config.capacity_bytes / 16)
+        .clamp(1 << 20, ARENA_EXTENT_BYTES)
+        .next_multiple_of(crate::settings::config::PAGE_BYTES);
+    let ahead = Ahead {
+        extents: (config.prefault_bytes / extent_bytes) as usize,
+        extent_bytes,
+        collapse: config.collapse,
+    };
+    Workers::new(ahead, medium).map_err(system("preparing the workers"))
+}
+
+/// As many descriptors as this process may have: every extent and every client needs some.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::info!(%error, "the limit of open files stays as it is");
+    }
+}
+
+/// A socket that becomes readable when the process is asked to end.
+fn watch_signals() -> io::Result<UnixStream> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+    let (signals, pipe) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, pipe.try_clone()?)?;
+    }
+    Ok(signals)
+}

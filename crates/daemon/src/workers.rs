@@ -1,0 +1,176 @@
+//! The threads that do what may take long, so that the core never waits for memory or disks.
+//!
+//! ```text
+//! core ── Job ──► memory worker   make, reserve, punch, close extents; keep a few ready ahead
+//!      ── Job ──► file worker     spill, restore, forget
+//!      ◄─ Done ── either, with a doorbell
+//! ```
+//!
+//! Each worker takes its jobs in order, so giving memory back and reserving it again cannot overtake
+//! each other. A worker is started with its first job: a store that never spills has no file thread.
+
+pub(crate) mod files;
+pub(crate) mod memory;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use plasmon_media::Medium;
+use plasmon_proto::message::ExtentId;
+use plasmon_shm::{Doorbell, Memfd};
+use plasmon_store::event::Ticket;
+
+pub(crate) use files::FileJob;
+pub(crate) use memory::{Ahead, MemoryJob};
+
+/// Bytes of a worker's stack: neither recurses.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// Something that a worker has finished.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// Memory for a ticket, with the extent if it is new.
+    Reserved {
+        /// The ticket.
+        ticket: Ticket,
+        /// Which extent.
+        extent: ExtentId,
+        /// Its memfd if it was made for this, or why there is none.
+        made: io::Result<Option<Memfd>>,
+    },
+    /// An object was written to the spill tier, or not.
+    Spilled(Ticket, bool),
+    /// An object was read back, or not.
+    Restored(Ticket, bool),
+}
+
+/// Both workers.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    bell: Arc<Doorbell>,
+    done_sender: Sender<Done>,
+    done: Receiver<Done>,
+    memory: Option<Sender<MemoryJob>>,
+    files: Option<Sender<FileJob>>,
+    medium: Option<MediumSlot>,
+    ahead: Ahead,
+}
+
+/// A tier on its way to the file worker.
+struct MediumSlot(Box<dyn Medium>);
+
+impl std::fmt::Debug for MediumSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a spill tier of {} bytes", self.0.used_bytes())
+    }
+}
+
+impl Workers {
+    /// Workers that have nothing to do yet.
+    pub(crate) fn new(ahead: Ahead, medium: Option<Box<dyn Medium>>) -> io::Result<Self> {
+        let (done_sender, done) = channel();
+        Ok(Self {
+            bell: Arc::new(Doorbell::new()?),
+            done_sender,
+            done,
+            memory: None,
+            files: None,
+            medium: medium.map(MediumSlot),
+            ahead,
+        })
+    }
+
+    /// Gives the memory worker a job.
+    pub(crate) fn memory(&mut self, job: MemoryJob) -> io::Result<()> {
+        let sender = match &self.memory {
+            Some(sender) => sender,
+            None => {
+                let (sender, jobs) = channel();
+                let (report, ahead) = (self.report(), self.ahead);
+                spawn("plasmon-memory", move || memory::work(&jobs, &report, ahead))?;
+                self.memory.insert(sender)
+            }
+        };
+        sender.send(job).map_err(|_| io::Error::other("the memory worker is gone"))
+    }
+
+    /// Gives the file worker a job.
+    pub(crate) fn files(&mut self, job: FileJob) -> io::Result<()> {
+        let sender = match &self.files {
+            Some(sender) => sender,
+            None => {
+                let Some(MediumSlot(medium)) = self.medium.take() else {
+                    return Err(io::Error::other("there is no spill tier"));
+                };
+                let (sender, jobs) = channel();
+                let report = self.report();
+                spawn("plasmon-files", move || files::work(&jobs, &report, medium))?;
+                self.files.insert(sender)
+            }
+        };
+        sender.send(job).map_err(|_| io::Error::other("the file worker is gone"))
+    }
+
+    /// Starts to make memory ready if that is wanted. Called once the store serves.
+    pub(crate) fn warm_up(&mut self) -> io::Result<()> {
+        if self.ahead.extents == 0 { Ok(()) } else { self.memory(MemoryJob::WarmUp) }
+    }
+
+    /// What was finished since the last call.
+    pub(crate) fn finished(&self) -> Vec<Done> {
+        if let Err(error) = self.bell.answer() {
+            tracing::warn!(%error, "the workers' doorbell cannot be answered");
+        }
+        self.done.try_iter().collect()
+    }
+
+    /// Ends the workers and removes every file of the spill tier: the store is over.
+    pub(crate) fn end(mut self) {
+        if let Some(MediumSlot(mut medium)) = self.medium.take() {
+            files::clear(&mut *medium);
+            return;
+        }
+        let (sender, cleared) = channel();
+        if self.files.is_some() && self.files(FileJob::Clear(sender)).is_ok() {
+            // The worker answers, or it is gone and the channel says so.
+            let _ = cleared.recv();
+        }
+    }
+
+    fn report(&self) -> Report {
+        Report { bell: Arc::clone(&self.bell), sender: self.done_sender.clone() }
+    }
+}
+
+impl AsFd for Workers {
+    /// Becomes readable when something is finished.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+/// How a worker tells what it finished.
+#[derive(Debug)]
+pub(crate) struct Report {
+    bell: Arc<Doorbell>,
+    sender: Sender<Done>,
+}
+
+impl Report {
+    fn tell(&self, done: Done) {
+        // Nobody listens any more when the daemon ends.
+        if self.sender.send(done).is_ok()
+            && let Err(error) = self.bell.ring()
+        {
+            tracing::warn!(%error, "the workers' doorbell cannot be rung");
+        }
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    // The threads end with their channels; nobody waits for them.
+    thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(work).map(drop)
+}

@@ -1,0 +1,126 @@
+//! The memory worker: makes extents and allocates their pages before anybody is promised them.
+//!
+//! Allocating here is what turns a full machine into an error at `create` instead of a signal at the
+//! first write, and what spares the first writer most of the cost of new pages. A few extents can be
+//! kept ready ahead of their writers (`prefault_bytes`), on request in huge pages (`collapse`).
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use plasmon_proto::message::Range;
+use plasmon_shm::{Memfd, Populate, WriteMap};
+use plasmon_store::event::Ticket;
+
+use super::{Done, Report};
+
+/// How an extent is called in `/proc/PID/maps`.
+const EXTENT_NAME: &str = "plasmon-extent";
+
+/// What the memory worker can do.
+#[derive(Debug)]
+pub(crate) enum MemoryJob {
+    /// Make a new extent and allocate a range of it.
+    Make {
+        /// Names the work.
+        ticket: Ticket,
+        /// The size of the extent.
+        extent_bytes: u64,
+        /// The extent's number and the range.
+        range: Range,
+    },
+    /// Allocate a range of an extent that exists.
+    Reserve {
+        /// Names the work.
+        ticket: Ticket,
+        /// The extent.
+        memfd: Arc<Memfd>,
+        /// The range.
+        range: Range,
+    },
+    /// Give the pages of a range back.
+    Punch {
+        /// The extent.
+        memfd: Arc<Memfd>,
+        /// The range.
+        range: Range,
+    },
+    /// Close an extent here: freeing a gigabyte takes a tenth of a second.
+    Close(Arc<Memfd>),
+    /// Make extents ready ahead.
+    WarmUp,
+}
+
+/// Which extents are kept ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ahead {
+    /// How many.
+    pub extents: usize,
+    /// How large each is.
+    pub extent_bytes: u64,
+    /// Whether they are collapsed into huge pages.
+    pub collapse: bool,
+}
+
+/// The worker's life: it ends when nobody can give it jobs any more.
+pub(super) fn work(jobs: &Receiver<MemoryJob>, report: &Report, ahead: Ahead) {
+    let mut ready = Vec::new();
+    while let Ok(job) = jobs.recv() {
+        match job {
+            MemoryJob::Make { ticket, extent_bytes, range } => {
+                let fits = extent_bytes == ahead.extent_bytes;
+                let made = match if fits { ready.pop() } else { None } {
+                    Some(memfd) => Ok(memfd),
+                    None => make(extent_bytes, range),
+                };
+                report.tell(Done::Reserved { ticket, extent: range.extent, made: made.map(Some) });
+                refill(&mut ready, ahead);
+            }
+            MemoryJob::Reserve { ticket, memfd, range } => {
+                let made = memfd.reserve(range.offset, range.bytes).map(|()| None);
+                report.tell(Done::Reserved { ticket, extent: range.extent, made });
+            }
+            MemoryJob::Punch { memfd, range } => {
+                // At level leased the kernel refuses; the memory then stays warm until the extent goes.
+                if let Err(error) = memfd.punch(range.offset, range.bytes) {
+                    tracing::debug!(?range, %error, "memory cannot be given back");
+                }
+            }
+            MemoryJob::Close(memfd) => drop(memfd),
+            MemoryJob::WarmUp => refill(&mut ready, ahead),
+        }
+    }
+}
+
+fn make(extent_bytes: u64, range: Range) -> io::Result<Memfd> {
+    let memfd = Memfd::create(EXTENT_NAME, extent_bytes)?;
+    memfd.reserve(range.offset, range.bytes)?;
+    Ok(memfd)
+}
+
+/// Makes extents ready until there are enough. A machine without memory to spare is no error here.
+fn refill(ready: &mut Vec<Memfd>, ahead: Ahead) {
+    while ready.len() < ahead.extents {
+        match make_ready(ahead) {
+            Ok(memfd) => ready.push(memfd),
+            Err(error) => {
+                tracing::info!(%error, "no extent could be made ready ahead");
+                return;
+            }
+        }
+    }
+}
+
+fn make_ready(ahead: Ahead) -> io::Result<Memfd> {
+    let memfd = Memfd::create(EXTENT_NAME, ahead.extent_bytes)?;
+    memfd.reserve(0, ahead.extent_bytes)?;
+    if ahead.collapse {
+        let map = WriteMap::new(&memfd, ahead.extent_bytes, Populate::No)?;
+        let collapsed =
+            map.populate(0, ahead.extent_bytes).and_then(|()| map.collapse(0, ahead.extent_bytes));
+        if let Err(error) = collapsed {
+            tracing::info!(%error, "memory stays in small pages");
+        }
+    }
+    Ok(memfd)
+}
