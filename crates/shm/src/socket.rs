@@ -2,6 +2,7 @@
 //!
 //! SEQPACKET: a message arrives whole or is told to be truncated, and an empty read is the end.
 
+use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -24,6 +25,12 @@ const BACKLOG: i32 = 1024;
 
 /// Room for the descriptors of one message.
 const ANCILLARY_BYTES: usize = rustix::cmsg_space!(ScmRights(FRAME_FDS_MAX));
+
+thread_local! {
+    /// Where messages arrive before they are copied to their receiver: most are some dozen bytes, and
+    /// zeroing room for the longest one each time would cost more than the system call.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Who is at the other end, as the kernel saw it when it connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,28 +115,33 @@ impl Connection {
     /// Receives one message into `into`, whose content is replaced. With `block` false and nothing
     /// there, the error's kind is `WouldBlock`.
     pub fn recv(&self, into: &mut Vec<u8>, block: bool) -> io::Result<Received> {
-        into.resize(FRAME_BYTES_MAX, 0);
+        into.clear();
+        SCRATCH.with_borrow_mut(|scratch| {
+            scratch.resize(FRAME_BYTES_MAX, 0);
+            self.recv_through(scratch, into, block)
+        })
+    }
+
+    fn recv_through(
+        &self,
+        scratch: &mut [u8],
+        into: &mut Vec<u8>,
+        block: bool,
+    ) -> io::Result<Received> {
         let wait = if block { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
         let flags = wait | RecvFlags::CMSG_CLOEXEC;
         let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let message = rustix::io::retry_on_intr(|| {
-            let parts = &mut [IoSliceMut::new(into)];
+            let parts = &mut [IoSliceMut::new(scratch)];
             rustix::net::recvmsg(&self.0, parts, &mut ancillary, flags)
         });
         let message = match message {
             // The peer went away without reading everything: for us the same as its end.
-            Err(Errno::CONNRESET) => {
-                into.clear();
-                return Ok(Received::default());
-            }
-            Err(other) => {
-                into.clear();
-                return Err(other.into());
-            }
-            Ok(message) => message,
+            Err(Errno::CONNRESET) => return Ok(Received::default()),
+            other => other?,
         };
-        into.truncate(message.bytes);
+        into.extend_from_slice(&scratch[..message.bytes.min(FRAME_BYTES_MAX)]);
         let mut fds = Vec::new();
         for part in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = part {

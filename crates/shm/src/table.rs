@@ -52,8 +52,9 @@ pub(crate) fn get(
         let slot = &slots[at];
         let entry = ledger.claim(head.serial())?;
         let image = slot.fields(head, &key);
-        // The fields above belong to `head` if the head below is the same. Pairs with the release
-        // fence in `Slot::publish`.
+        // The fields above belong to `head` if the head below is the same: the pin alone sees to
+        // that, and the fence makes it plain. It pairs with the release fence in `Slot::publish` and
+        // costs nothing on x86-64.
         fence(Ordering::Acquire);
         // The pin is published; the daemon either saw it or we see here what the daemon did. In an
         // old table, which never changes again, only the table's number can say so.
@@ -69,6 +70,20 @@ pub(crate) fn get(
     }
 }
 
+/// Whether an object is live, without pinning it.
+pub(crate) fn contains(slots: &[Slot], id: &ObjectId) -> bool {
+    let key = Key::of(id);
+    while let Some((at, head)) = find_live(slots, &key) {
+        // The id belongs to `head` if the head below is the same, and not to an object that is just
+        // being written to the slot. Pairs with the release fence in `Slot::publish`.
+        fence(Ordering::Acquire);
+        if slots[at].head_again() == head {
+            return true;
+        }
+    }
+    false
+}
+
 #[cold]
 fn missing(number: u64, current: &AtomicU64) -> Lookup {
     if current.load(Ordering::Acquire) == number { Lookup::Missing } else { Lookup::TableChanged }
@@ -76,10 +91,9 @@ fn missing(number: u64, current: &AtomicU64) -> Lookup {
 
 /// Makes table `number` the current one. It is complete, and the one before it is never written again.
 pub(crate) fn announce(current: &AtomicU64, number: u64) {
+    // Ordered before the daemon's next look at the ledgers by the fence in `hide`: a reader who still
+    // believes in the old table has published its pin by then.
     current.store(number, Ordering::SeqCst);
-    // Pairs with the claim of a ledger entry: a reader who still believes in the old table has
-    // published its pin before any later scan.
-    fence(Ordering::SeqCst);
 }
 
 /// How many slots a table uses for what.

@@ -21,7 +21,7 @@ use crate::control::ControlReader;
 use crate::ledger::{Ledger, TooManyPins};
 use crate::map::{Region, Shared};
 use crate::memfd::Memfd;
-use crate::slot::{Key, SLOT_BYTES, Slot};
+use crate::slot::{SLOT_BYTES, Slot};
 use crate::table;
 
 /// How many times its first table fits a range: four growths by half.
@@ -118,7 +118,7 @@ impl IndexReader {
     /// another table.
     pub(crate) fn contains(&self, id: &ObjectId, control: &ControlReader) -> Option<bool> {
         let table = self.table();
-        let found = table::find_live(table.slots(), &Key::of(id)).is_some();
+        let found = table::contains(table.slots(), id);
         (control.table() == table.number).then_some(found)
     }
 
