@@ -37,6 +37,8 @@ INPUT_TIMEOUT_S = 20
 MEMORY_MAX_MB = 2048
 #: How long beyond its time a target may take to stop.
 GRACE_S = 60
+#: How much of the output of a target that failed is shown.
+LOG_LINES = 40
 
 
 @dataclass
@@ -137,7 +139,10 @@ def report(outcomes: list[Outcome]) -> bool:
     bad = [outcome for outcome in outcomes if outcome.failed or outcome.findings]
     for outcome in bad:
         print(f"\n{outcome.target} failed; the end of its output:")
-        print("\n".join(outcome.log.splitlines()[-40:]))
+        lines = outcome.log.splitlines()
+        panic = [at for at, line in enumerate(lines) if " panicked at " in line]
+        start = panic[0] if panic else max(0, len(lines) - LOG_LINES)
+        print("\n".join(lines[start : start + LOG_LINES]))
         for path in outcome.findings:
             binary = outcome.binary.relative_to(ROOT)
             print(f"again: {binary} {path.relative_to(ROOT)}")

@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod directory;
+pub mod world;
+
 use std::os::fd::BorrowedFd;
 
 /// Bytes that decide what a target does.

@@ -1,0 +1,530 @@
+//! A store with a few clients, driven by fuzzed bytes: what they do, and what is true afterwards.
+
+use std::collections::BTreeMap;
+
+use plasmon_proto::limits::LARGE_OBJECT_BYTES;
+use plasmon_proto::message::{Access, ExtentId, Filter, Range, Reply, Request, Status};
+use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::ring::{Completion, Submission};
+use plasmon_proto::{Attributes, Name, ObjectId, Policy};
+use plasmon_store::event::Peer;
+use plasmon_store::ports::Directory as _;
+use plasmon_store::{ClientNo, Config, Effect, Event, Store, Ticket};
+
+use crate::Input;
+use crate::directory::{Double, overlap};
+
+const CLIENTS: u32 = 4;
+const IDS: usize = 12;
+const CAPACITY_BYTES: u64 = 48 << 20;
+const PAGE_BYTES: u64 = 4096;
+
+/// What the daemon still owes the store an answer for.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    Reserve(Ticket, Range, Option<u64>),
+    Harden(Ticket),
+    Spill(Ticket),
+    Restore(Ticket, Range),
+}
+
+impl Work {
+    /// The extent that memory is reserved in, `None` for other work.
+    fn extent(&self) -> Option<ExtentId> {
+        match self {
+            Self::Reserve(_, range, _) => Some(range.extent),
+            Self::Harden(_) | Self::Spill(_) | Self::Restore(..) => None,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Client {
+    /// Memory leased to it, without what it put there.
+    leases: Vec<Range>,
+    /// Memory of objects that it creates by the socket.
+    creations: BTreeMap<ObjectId, Range>,
+    /// Requests that are not answered yet, with the object that they are about.
+    requests: BTreeMap<u64, Option<ObjectId>>,
+    pins: Vec<u64>,
+    serials: Vec<u64>,
+    position: u64,
+}
+
+/// The store and everything around it.
+#[derive(Debug)]
+pub struct World {
+    store: Store<Double>,
+    clients: BTreeMap<u32, Client>,
+    extents: BTreeMap<ExtentId, u64>,
+    work: Vec<Work>,
+    now_ms: u64,
+    number: u64,
+    effects: Vec<Effect>,
+    /// Whether to print what happens: with FUZZ_TRACE in the environment.
+    traced: bool,
+}
+
+impl World {
+    /// A fresh store.
+    pub fn new(input: &mut Input<'_>) -> Self {
+        let spill_bytes_max = (input.byte() % 2 == 0).then_some(64 << 20);
+        let client_quota_bytes = [0, 0, 0, 24 << 20][input.below(4)];
+        let config = Config { spill_bytes_max, client_quota_bytes, ..Config::new(CAPACITY_BYTES) };
+        Self {
+            store: Store::new(config, Double::default()),
+            clients: BTreeMap::new(),
+            extents: BTreeMap::new(),
+            work: Vec::new(),
+            now_ms: 1,
+            number: 0,
+            effects: Vec::new(),
+            traced: std::env::var_os("FUZZ_TRACE").is_some(),
+        }
+    }
+
+    /// Does the next thing that the bytes ask for, and checks what is true always.
+    pub fn step(&mut self, input: &mut Input<'_>) {
+        let client = input.below(CLIENTS as usize) as u32;
+        match input.below(16) {
+            0 => self.connect(client, input),
+            1 => self.disconnect(client),
+            2 | 3 => self.put(client, input),
+            4 => self.submit(client, input),
+            5..=7 => self.ask(client, input),
+            8 => self.create(client, input),
+            9 | 10 => self.work(input),
+            11 => self.pin(client, input),
+            12 => self.unpin(client, input),
+            13 => self.tick(input.word() % 100_000),
+            14 => self.apply(Event::Touched(input.byte().into())),
+            _ => self.seal(client, input),
+        }
+        self.check();
+    }
+
+    /// Everybody goes, everything is deleted: nothing may be left.
+    pub fn end(mut self) {
+        for client in 0..CLIENTS {
+            self.disconnect(client);
+        }
+        self.finish_work();
+        self.apply(Event::Connect(ClientNo(CLIENTS), peer(CLIENTS, Access::ReadWrite, true)));
+        self.clients.insert(CLIENTS, Client::default());
+        self.request(CLIENTS, Request::Delete { ids: (0..IDS).map(id).collect() });
+        self.finish_work();
+        self.request(CLIENTS, Request::Delete { ids: (0..IDS).map(id).collect() });
+        // Members that lost their holder, objects whose last pin went, times to live.
+        for _ in 0..4 {
+            self.tick(1 << 40);
+            self.finish_work();
+        }
+        let status = self.status();
+        assert_eq!((status.objects, status.creating, status.lingering), (0, 0, 0), "{status:?}");
+        assert_eq!((status.used_bytes, status.leased_bytes, status.waits), (0, 0, 0), "{status:?}");
+        assert_eq!(self.store.directory().entries().count(), 0);
+        assert!(self.clients[&CLIENTS].requests.is_empty(), "every request is answered");
+    }
+
+    fn connect(&mut self, client: u32, input: &mut Input<'_>) {
+        if !self.clients.contains_key(&client) {
+            let access = if input.below(8) == 0 { Access::ReadOnly } else { Access::ReadWrite };
+            let peer = peer(client, access, input.below(4) != 0);
+            self.apply(Event::Connect(ClientNo(client), peer));
+            self.clients.insert(client, Client::default());
+        }
+    }
+
+    fn disconnect(&mut self, client: u32) {
+        if let Some(going) = self.clients.get_mut(&client) {
+            // Its requests stay: a wait for its own object may be answered as it goes.
+            let pins = std::mem::take(&mut going.pins);
+            going.leases.clear();
+            going.creations.clear();
+            pins.iter().for_each(|serial| self.drop_pin(*serial));
+            self.apply(Event::Disconnect(ClientNo(client)));
+            self.clients.remove(&client);
+        }
+    }
+
+    /// A put into memory of the client's own, sometimes beside it.
+    fn put(&mut self, client: u32, input: &mut Input<'_>) {
+        let Some(from) = self.clients.get(&client) else { return };
+        let own = match from.leases.len() {
+            0 => Range { extent: ExtentId(input.byte().into()), offset: input.word(), bytes: 0 },
+            count => from.leases[input.below(count.min(256))],
+        };
+        let shift = [0, 0, 0, 64, 1, 1 << 20][input.below(6)];
+        let (sizes, attributes) = parts(input, own.bytes);
+        let put = Submission::Put {
+            id: id(input.below(IDS)),
+            extent: own.extent,
+            offset: own.offset.wrapping_add(shift),
+            sizes,
+            traits: traits(input),
+        };
+        // What does not survive the ring never reaches the store.
+        let Ok(put) = Submission::decode(&put.encode()) else { return };
+        self.send(client, put, attributes);
+        if let Submission::Put { extent, offset, sizes, .. } = put {
+            // Refused or not, the client gave this memory away with the put.
+            let bytes = sizes.footprint().expect("what was decoded has sizes");
+            self.carve(client, &Range { extent, offset, bytes });
+        }
+    }
+
+    fn submit(&mut self, client: u32, input: &mut Input<'_>) {
+        let Some(from) = self.clients.get(&client) else { return };
+        let object = id(input.below(IDS));
+        let submission = match input.below(6) {
+            0 => Submission::Announce { id: object },
+            1 => Submission::Abort { id: object },
+            2 | 3 => Submission::Delete { id: object },
+            4 => Submission::LeaseWanted { bytes_min: input.word(), bytes_wanted: input.word() },
+            _ => {
+                let own = from.leases.get(input.below(4)).copied();
+                let any = Range {
+                    extent: ExtentId(input.byte().into()),
+                    offset: input.word(),
+                    bytes: input.word(),
+                };
+                Submission::LeaseReturn(own.unwrap_or(any))
+            }
+        };
+        if !self.send(client, submission, None) {
+            return;
+        }
+        match submission {
+            Submission::LeaseReturn(range) => self.carve(client, &range),
+            // A creator that deletes what it has not sealed yet aborts it.
+            Submission::Abort { id } | Submission::Delete { id } => self.end_creation(client, &id),
+            _ => {}
+        }
+    }
+
+    /// Sends a record; whether it was not refused at once.
+    fn send(&mut self, client: u32, record: Submission, attributes: Option<Attributes>) -> bool {
+        let Some(from) = self.clients.get_mut(&client) else { return false };
+        from.position += 1;
+        let position = from.position;
+        self.run(Event::Submit(ClientNo(client), position, record, attributes));
+        let refused = self.effects.iter().any(|effect| {
+            let Effect::Complete(to, Completion::Refused { position: at, .. }) = effect else {
+                return false;
+            };
+            (to.0, *at) == (client, position)
+        });
+        self.carry_out();
+        !refused
+    }
+
+    fn ask(&mut self, client: u32, input: &mut Input<'_>) {
+        let ids: Vec<ObjectId> = (0..input.below(4)).map(|_| id(input.below(IDS))).collect();
+        let serials = self.clients.get(&client).map(|it| it.serials.clone()).unwrap_or_default();
+        let request = match input.below(14) {
+            0 | 1 => Request::Lease { bytes_min: input.word(), bytes_wanted: input.word() },
+            2 => Request::Abort { id: id(input.below(IDS)) },
+            3 => Request::Delete { ids },
+            4 => Request::Get { ids },
+            5 => Request::Release { serials },
+            6 => {
+                let timeout_ms = [None, Some(0), Some(1000)][input.below(3)];
+                let (count, beyond_end) = (u32::from(input.byte() % 4), input.byte() % 2 == 0);
+                Request::Wait { ids, count, timeout_ms, beyond_end }
+            }
+            7 => Request::Cancel { request: self.number.wrapping_sub(input.byte().into()) },
+            8 => Request::Evict { bytes: input.word() },
+            9 => Request::Touch { ids },
+            10 => Request::Subscribe { filter: Filter::default() },
+            11 => Request::Quota { bytes: input.word() },
+            12 => {
+                let (cursor, limit) = (input.word(), input.byte().into());
+                Request::List { filter: Filter::default(), cursor, limit }
+            }
+            _ => Request::States { ids },
+        };
+        if let Some(client) = self.clients.get_mut(&client) {
+            match &request {
+                Request::Release { .. } => client.serials.clear(),
+                Request::Delete { ids } => client.creations.retain(|id, _| !ids.contains(id)),
+                _ => {}
+            }
+        }
+        self.request(client, request);
+    }
+
+    fn create(&mut self, client: u32, input: &mut Input<'_>) {
+        let id = id(input.below(IDS));
+        let (sizes, _) = parts(input, LARGE_OBJECT_BYTES + 2 * PAGE_BYTES);
+        let strict = input.below(4) == 0;
+        self.request(client, Request::Create { id, sizes, traits: traits(input), strict });
+    }
+
+    fn seal(&mut self, client: u32, input: &mut Input<'_>) {
+        let id = id(input.below(IDS));
+        let (_, attributes) = parts(input, 0);
+        if self.clients.contains_key(&client) {
+            self.number += 1;
+            let number = self.number;
+            self.outstanding(client, number, Some(id));
+            self.apply(Event::Seal(ClientNo(client), number, id, attributes));
+        }
+    }
+
+    fn request(&mut self, client: u32, request: Request) {
+        if self.clients.contains_key(&client) {
+            self.number += 1;
+            let number = self.number;
+            let about = match &request {
+                Request::Create { id, .. } | Request::Abort { id } => Some(*id),
+                _ => None,
+            };
+            self.outstanding(client, number, about);
+            self.apply(Event::Request(ClientNo(client), number, request));
+        }
+    }
+
+    fn outstanding(&mut self, client: u32, number: u64, about: Option<ObjectId>) {
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.requests.insert(number, about);
+        }
+    }
+
+    fn end_creation(&mut self, client: u32, id: &ObjectId) {
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.creations.remove(id);
+        }
+    }
+
+    fn pin(&mut self, client: u32, input: &mut Input<'_>) {
+        let found = self.store.directory().find(&id(input.below(IDS)));
+        if let (Some((_, entry)), Some(client)) = (found, self.clients.get_mut(&client)) {
+            client.pins.push(entry.serial);
+            *self.store.directory_mut().pinned.entry(entry.serial).or_default() += 1;
+        }
+    }
+
+    fn unpin(&mut self, client: u32, input: &mut Input<'_>) {
+        let Some(client) = self.clients.get_mut(&client) else { return };
+        if !client.pins.is_empty() {
+            let at = input.below(client.pins.len().min(256));
+            let serial = client.pins.swap_remove(at);
+            self.drop_pin(serial);
+        }
+    }
+
+    fn drop_pin(&mut self, serial: u64) {
+        let pinned = &mut self.store.directory_mut().pinned;
+        let count = pinned.get_mut(&serial).expect("a pin is dropped once");
+        *count -= 1;
+    }
+
+    fn tick(&mut self, ms: u64) {
+        self.now_ms += ms;
+        self.apply(Event::Tick);
+    }
+
+    /// The daemon did, or could not do, one of the things that it was asked for.
+    fn work(&mut self, input: &mut Input<'_>) {
+        if !self.work.is_empty() {
+            let chosen = input.below(self.work.len().min(256));
+            // Work on one extent is done in the order in which it was asked for.
+            let first =
+                self.work.iter().position(|work| work.extent() == self.work[chosen].extent());
+            let work = self.work.remove(first.unwrap_or(chosen));
+            self.done(work, input.below(8) != 0);
+        }
+    }
+
+    fn finish_work(&mut self) {
+        while !self.work.is_empty() {
+            let work = self.work.remove(0);
+            self.done(work, true);
+        }
+    }
+
+    fn done(&mut self, work: Work, done: bool) {
+        let event = match work {
+            Work::Reserve(ticket, range, new_extent_bytes) => {
+                if let (Some(bytes), true) = (new_extent_bytes, done) {
+                    assert!(range.offset.saturating_add(range.bytes) <= bytes);
+                    let before = self.extents.insert(range.extent, bytes);
+                    assert_eq!(before, None, "a new extent has a new number");
+                }
+                // An extent that could not be made has no memory to reserve either.
+                Event::Reserved(ticket, done && self.extents.contains_key(&range.extent))
+            }
+            Work::Harden(ticket) => Event::Hardened(ticket, done),
+            Work::Spill(ticket) => Event::Spilled(ticket, done),
+            Work::Restore(ticket, range) => {
+                self.store.directory().assert_free(&range);
+                Event::Restored(ticket, done)
+            }
+        };
+        self.apply(event);
+    }
+
+    fn apply(&mut self, event: Event) {
+        self.run(event);
+        self.carry_out();
+    }
+
+    fn run(&mut self, event: Event) {
+        if self.traced {
+            eprintln!("{:?}", &event);
+        }
+        self.store.step(self.now_ms, event, &mut self.effects);
+        if self.traced {
+            self.effects.iter().for_each(|effect| eprintln!("    {effect:?}"));
+        }
+    }
+
+    fn carry_out(&mut self) {
+        for effect in std::mem::take(&mut self.effects) {
+            match effect {
+                Effect::Reply(client, request, reply) => {
+                    let about = self.answered(client, request, &reply);
+                    if let (Some(id), Reply::Done) = (about, &reply) {
+                        // An abort or a seal.
+                        self.end_creation(client.0, &id);
+                    }
+                }
+                Effect::Lease(client, request, granted) => {
+                    self.answered(client, request, &Reply::Done);
+                    self.grant(client, None, granted.range);
+                }
+                Effect::Created(client, request, granted) => {
+                    let about = self.answered(client, request, &Reply::Done);
+                    assert!(about.is_some(), "only a create is answered so");
+                    self.grant(client, about, granted.range);
+                }
+                Effect::Complete(client, Completion::Lease { range, .. }) => {
+                    self.grant(client, None, range);
+                }
+                Effect::Reserve { ticket, new_extent_bytes, range } => {
+                    assert!(range.bytes > 0 && range.bytes.is_multiple_of(PAGE_BYTES));
+                    self.work.push(Work::Reserve(ticket, range, new_extent_bytes));
+                }
+                Effect::Harden(ticket, _) => self.work.push(Work::Harden(ticket)),
+                Effect::Spill(ticket, _) => self.work.push(Work::Spill(ticket)),
+                Effect::Restore(ticket, _, _, range) => {
+                    self.work.push(Work::Restore(ticket, range));
+                }
+                Effect::Punch(range) => self.store.directory().assert_free(&range),
+                Effect::Drop(extent) => self.dropped(extent),
+                Effect::Expel(client, _) => self.disconnect(client.0),
+                Effect::Complete(..)
+                | Effect::Notify(..)
+                | Effect::Writer(..)
+                | Effect::Protect(_)
+                | Effect::Unspill(..) => {}
+            }
+        }
+    }
+
+    /// The object that the request was about.
+    fn answered(&mut self, client: ClientNo, request: u64, reply: &Reply) -> Option<ObjectId> {
+        let client = self.clients.get_mut(&client.0).expect("only who is there is answered");
+        let about = client.requests.remove(&request);
+        let about = about.unwrap_or_else(|| panic!("{request} is answered twice: {reply:?}"));
+        if let Reply::Located(locations) = reply {
+            client.serials.extend(locations.iter().flatten().map(|location| location.serial));
+        }
+        about
+    }
+
+    /// A client may write there from now on: nobody else does, and no object lies there.
+    fn grant(&mut self, client: ClientNo, object: Option<ObjectId>, range: Range) {
+        self.store.directory().assert_free(&range);
+        for other in self.clients.values() {
+            let mut taken = other.leases.iter().chain(other.creations.values());
+            assert!(taken.all(|taken| !overlap(taken, &range)), "{range:?} is written to");
+        }
+        let bytes = self.extents.get(&range.extent).expect("memory lies in an extent");
+        assert!(range.offset + range.bytes <= *bytes);
+        let client = self.clients.get_mut(&client.0).expect("only who is there is granted memory");
+        match object {
+            Some(id) => assert_eq!(client.creations.insert(id, range), None),
+            None => client.leases.push(range),
+        }
+    }
+
+    /// The client gave this part of its memory away.
+    fn carve(&mut self, client: u32, range: &Range) {
+        let Some(client) = self.clients.get_mut(&client) else { return };
+        let (begin, end) = (range.offset, range.offset.saturating_add(range.bytes));
+        let mut left = Vec::new();
+        for own in client.leases.drain(..) {
+            if !overlap(&own, range) {
+                left.push(own);
+                continue;
+            }
+            let own_end = own.offset + own.bytes;
+            if own.offset < begin {
+                left.push(Range { bytes: begin - own.offset, ..own });
+            }
+            if end < own_end {
+                left.push(Range { offset: end, bytes: own_end - end, ..own });
+            }
+        }
+        client.leases = left;
+    }
+
+    fn dropped(&mut self, extent: ExtentId) {
+        if let Some(bytes) = self.extents.remove(&extent) {
+            self.store.directory().assert_free(&Range { extent, offset: 0, bytes });
+        }
+    }
+
+    fn status(&self) -> Status {
+        let mut status = Status::default();
+        self.store.status_into(&mut status);
+        status
+    }
+
+    fn check(&self) {
+        let status = self.status();
+        assert!(status.used_bytes + status.leased_bytes <= CAPACITY_BYTES, "{status:?}");
+        assert_eq!(status.clients, self.clients.len() as u64);
+        let visible = self.store.directory().entries().filter(|(_, visible)| *visible).count();
+        assert!(visible as u64 <= status.objects + status.spilled, "{visible}: {status:?}");
+    }
+}
+
+fn id(number: usize) -> ObjectId {
+    ObjectId::new([number as u8 + 1; 20])
+}
+
+fn peer(client: u32, access: Access, channel: bool) -> Peer {
+    Peer { pid: client + 1, uid: 0, name: String::new(), access, channel }
+}
+
+fn traits(input: &mut Input<'_>) -> Traits {
+    let bits = input.byte();
+    let policy = if bits & 1 == 0 { Policy::Keep } else { Policy::Cache };
+    Traits { policy, tag: 0, owned: bits & 6 == 6 }
+}
+
+/// Sizes that mostly fit `bytes`, and attributes that mostly have the size they should.
+fn parts(input: &mut Input<'_>, bytes: u64) -> (Sizes, Option<Attributes>) {
+    let attributes = match input.below(8) {
+        0 => Attributes { ttl_ms: Some(input.word()), ..Attributes::default() },
+        1 => {
+            let members = (0..input.below(4)).map(|_| id(input.below(IDS))).collect();
+            Attributes { members, ..Attributes::default() }
+        }
+        2 => Attributes { name: Name::new("ns", "name").ok(), ..Attributes::default() },
+        _ => Attributes::default(),
+    };
+    let data = match input.below(4) {
+        0 => input.word(),
+        1 => bytes,
+        _ => input.word() % (bytes / 2).max(1),
+    };
+    let sizes = Sizes {
+        data,
+        metadata: u64::from(input.byte() / 8),
+        attributes: attributes.encode().len() as u64,
+    };
+    (sizes, (input.below(16) != 0).then_some(attributes))
+}
