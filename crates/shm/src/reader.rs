@@ -272,3 +272,6 @@ unsafe fn bytes_of<'a>(start: *const u8, offset: u64, bytes: u64) -> &'a [u8] {
     // SAFETY: the caller's promise.
     unsafe { slice::from_raw_parts(start.add(offset as usize), bytes as usize) }
 }
+
+#[cfg(test)]
+mod tests;

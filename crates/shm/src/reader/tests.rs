@@ -1,0 +1,183 @@
+//! Objects from lease to view: everything that a client does in place.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use plasmon_proto::ObjectId;
+use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::ring::Completion;
+
+use super::*;
+use crate::channel::ChannelDaemon;
+use crate::control::ControlDaemon;
+use crate::index::IndexWriter;
+use crate::map::Populate;
+use crate::memfd::Memfd;
+use crate::writer::WriteExtent;
+
+const EXTENT: ExtentId = ExtentId::new(3, 9);
+
+fn id(number: u8) -> ObjectId {
+    ObjectId::new([number; 20])
+}
+
+struct Node {
+    index: IndexWriter,
+    channel: ChannelDaemon,
+    extent: Arc<WriteExtent>,
+    reader: Arc<Reader>,
+}
+
+impl Node {
+    fn new() -> Self {
+        let control = ControlDaemon::create().unwrap();
+        let index = IndexWriter::create(1, 64).unwrap();
+        control.set_table(1);
+        let channel = ChannelDaemon::create().unwrap();
+        let memfd = Memfd::create("plasmon-test", 8192).unwrap();
+        let reader = Reader::new(
+            ControlReader::new(control.memfd().read_only().unwrap()).unwrap(),
+            IndexReader::new(index.memfd().read_only().unwrap(), 1, 64).unwrap(),
+            ChannelClient::new(channel.memfd().duplicate().unwrap()).unwrap(),
+        );
+        let extent = WriteExtent::new(memfd.into_fd(), Populate::Yes).unwrap();
+        Self { index, channel, extent: Arc::new(extent), reader: Arc::new(reader.unwrap()) }
+    }
+
+    /// Publishes an object of these parts at `offset`.
+    fn publish(&mut self, number: u8, offset: u64, data: &[u8], metadata: &[u8]) {
+        let mut span = self.extent.lease(offset, (data.len() + metadata.len()) as u64).unwrap();
+        span.fill(0, &[data, metadata], 1);
+        self.index.insert(&SlotImage {
+            serial: u64::from(number),
+            id: id(number),
+            extent: EXTENT,
+            offset,
+            data: data.len() as u64,
+            metadata: metadata.len() as u64,
+            attributes: 0,
+            created_ms: 0,
+            record: u32::from(number),
+            tag: 7,
+            cache: false,
+            owned: false,
+        });
+    }
+
+    fn map_extent(&self) {
+        let map = ReadMap::new(self.extent.memfd(), 8192, Populate::No).unwrap();
+        self.reader.map_extent(EXTENT, map);
+    }
+
+    fn pins(&self) -> usize {
+        self.channel.pins().count()
+    }
+}
+
+#[test]
+fn an_object_is_read_where_it_was_written() {
+    let mut node = Node::new();
+    node.publish(1, 64, b"data", b"metadata");
+    node.publish(2, 128, b"", b"");
+    let reader = node.reader.clone();
+    let Found::Unmapped(held) = reader.get(&id(1)).unwrap() else { panic!("not mapped yet") };
+    assert_eq!((held.image().extent, node.pins()), (EXTENT, 1), "it is pinned all the same");
+    let held = held.view().expect_err("still not mapped");
+    node.map_extent();
+    let view = held.view().expect("now it is");
+    assert_eq!((view.data(), view.metadata()), (&b"data"[..], &b"metadata"[..]));
+    assert_eq!((view.image().tag, node.pins()), (7, 1));
+    drop(view);
+    assert_eq!(node.pins(), 0);
+    let Found::Object(empty) = reader.get(&id(2)).unwrap() else { panic!("it is there") };
+    assert!(empty.data().is_empty() && empty.metadata().is_empty());
+    assert!(matches!(reader.get(&id(3)).unwrap(), Found::Missing));
+    assert_eq!(reader.contains(&id(1)), Some(true));
+    assert_eq!(reader.contains(&id(3)), Some(false));
+}
+
+#[test]
+fn an_owned_view_outlives_the_borrow_and_releases_from_any_thread() {
+    let mut node = Node::new();
+    node.publish(1, 0, b"data", b"");
+    node.map_extent();
+    let Found::Object(view) = node.reader.get(&id(1)).unwrap() else { panic!("it is there") };
+    let owned = view.into_owned(node.reader.clone());
+    assert_eq!(node.pins(), 1);
+    std::thread::spawn(move || assert_eq!(owned.data(), b"data")).join().unwrap();
+    assert_eq!(node.pins(), 0);
+}
+
+#[test]
+fn a_hold_that_is_given_up_releases_its_pin() {
+    let mut node = Node::new();
+    node.publish(1, 0, b"data", b"");
+    assert!(matches!(node.reader.get(&id(1)).unwrap(), Found::Unmapped(_)));
+    assert_eq!(node.pins(), 0);
+}
+
+#[test]
+fn an_extent_that_is_gone_is_unmapped() {
+    let mut node = Node::new();
+    node.map_extent();
+    assert!(node.reader.has_extent(EXTENT));
+    let lease =
+        Completion::Lease { position: 1, range: Range { extent: EXTENT, offset: 0, bytes: 64 } };
+    assert!(node.channel.complete(&lease));
+    assert!(node.channel.complete(&Completion::ExtentGone(EXTENT)));
+    assert_eq!(node.reader.next_completion(), Some(lease));
+    assert!(node.reader.has_extent(EXTENT));
+    assert_eq!(node.reader.next_completion(), Some(Completion::ExtentGone(EXTENT)));
+    assert_eq!((node.reader.has_extent(EXTENT), node.reader.extents()), (false, 0));
+    assert_eq!(node.reader.next_completion(), None);
+}
+
+#[test]
+#[should_panic(expected = "the view's own reader")]
+fn a_view_does_not_go_to_another_reader() {
+    let mut node = Node::new();
+    node.publish(1, 0, b"data", b"");
+    node.map_extent();
+    let other = Node::new();
+    if let Found::Object(view) = node.reader.get(&id(1)).unwrap() {
+        view.into_owned(other.reader.clone());
+    }
+}
+
+#[test]
+fn spans_are_cut_filled_and_kept_within_their_extent() {
+    let node = Node::new();
+    assert!(node.extent.lease(8192, 1).is_none());
+    assert!(node.extent.lease(u64::MAX, 2).is_none());
+    let mut lease = node.extent.lease(4096, 4096).unwrap();
+    let mut first = lease.take(100).unwrap();
+    assert_eq!((first.offset(), first.len(), lease.offset(), lease.len()), (4096, 100, 4196, 3996));
+    assert!(lease.take(3997).is_none());
+    first.fill(10, &[b"abc", b"", b"de"], 4);
+    assert_eq!(&first[9..16], b"\0abcde\0");
+    first.write(20, &[b"xyz"], 1).unwrap();
+    assert_eq!(&first[20..23], b"xyz");
+    assert!(first.write(98, &[b"xyz"], 1).is_err());
+    first[0] = 5;
+    let map = ReadMap::new(node.extent.memfd().as_fd(), 8192, Populate::No).unwrap();
+    let mut read = [0; 16];
+    assert!(map.copy_out(4096, &mut read));
+    assert_eq!(read[..], first[..16]);
+}
+
+#[test]
+#[should_panic(expected = "fit a span")]
+fn a_span_is_not_filled_beyond_its_end() {
+    let node = Node::new();
+    node.extent.lease(0, 64).unwrap().fill(60, &[b"12345"], 1);
+}
+
+#[test]
+fn a_strict_object_cannot_be_changed_even_by_its_writer() {
+    let memfd = Memfd::create("plasmon-test", 4096).unwrap();
+    let extent = WriteExtent::new(memfd.duplicate().unwrap(), Populate::No).unwrap();
+    assert!(extent.memfd().seal_write().is_err(), "the mapping is still there");
+    let memfd = extent.into_memfd();
+    memfd.seal_write().unwrap();
+    assert!(WriteExtent::new(memfd.into_fd(), Populate::No).is_err());
+}
