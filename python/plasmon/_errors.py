@@ -44,6 +44,7 @@ class PlasmonError(Exception):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        cls.__module__ = "plasmon"
         key = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         if key in _CODES and _CODES[key][0] not in _BY_NUMBER:
             cls.key = key
@@ -70,6 +71,9 @@ class PlasmonError(Exception):
 
     def __reduce__(self) -> tuple[type[PlasmonError], tuple[object, ...]]:
         return type(self), (self.args[0], self.object_id, self.wanted, self.found, self.errno)
+
+
+PlasmonError.__module__ = "plasmon"
 
 
 class NotFound(PlasmonError, KeyError):

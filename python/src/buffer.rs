@@ -156,12 +156,6 @@ impl Buffer {
         self.with(|buffer| if buffer.policy() == Policy::Keep { "keep" } else { "cache" })
     }
 
-    /// When the object was created, in seconds since 1970.
-    #[getter]
-    fn created(&self) -> PyResult<f64> {
-        self.with(|buffer| buffer.created_ms() as f64 / 1000.0)
-    }
-
     /// The number of this incarnation of the object, never used again in this store.
     #[getter]
     fn serial(&self) -> PyResult<u64> {

@@ -193,12 +193,6 @@ impl Store {
         self.client.access() == Access::ReadWrite
     }
 
-    /// How often the store's daemon was started, as of the present connection.
-    #[getter]
-    fn epoch(&self) -> u64 {
-        self.client.epoch()
-    }
-
     /// A new id that nobody else makes.
     fn new_id(&self) -> Id {
         Id::new(self.client.new_id())
