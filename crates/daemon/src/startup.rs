@@ -106,6 +106,9 @@ pub(crate) fn adopting(config: Config, flags: Vec<String>) -> Result<Core, Start
     raise_descriptor_limit();
     let signals = watch_signals().map_err(system("watching for signals"))?;
     let link = io::stdin().as_fd().try_clone_to_owned().map_err(system("finding the keeper"))?;
+    // A second descriptor of the link would keep it registered when it is closed: once that keeper
+    // is gone, every later one would be taken for gone as well.
+    release_stdin().map_err(system("closing the standard input"))?;
     let (link, held) = KeeperLink::adopt(link).map_err(system("talking to the keeper"))?;
     let Inventory { listener, store_token, shared, extents } = Inventory::sort(link, held)?;
     let mut medium = open_tier(&config, store_token)?;
@@ -177,6 +180,12 @@ fn workers(config: &Config, medium: Option<Box<dyn Medium>>) -> Result<Workers, 
         collapse: config.collapse,
     };
     Workers::new(ahead, medium).map_err(system("preparing the workers"))
+}
+
+/// Puts nothing in the place of the standard input.
+fn release_stdin() -> io::Result<()> {
+    let nothing = std::fs::File::open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdin(&nothing)?)
 }
 
 /// As many descriptors as this process may have: every extent and every client needs some.
