@@ -38,8 +38,10 @@ impl Process {
             let again = answer.again;
             match answer.reply {
                 Reply::Outcomes(answered) if answered.len() == chunk.len() => {
-                    // Asked twice, an object that is deleted was probably deleted by us.
-                    let ours = |code: &Code| !(again && *code == Code::Deleted);
+                    // Asked twice, an object that is gone was probably deleted by us.
+                    let ours = |code: &Code| {
+                        !(again && matches!(code, Code::Deleted | Code::Absent))
+                    };
                     outcomes.extend(answered.into_iter().map(|code| code.filter(ours)));
                 }
                 _ => return Err(Error::unexpected(DOING)),

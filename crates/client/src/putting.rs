@@ -158,6 +158,7 @@ impl Process {
     ) -> Result<Writer> {
         let awaited = plan.chosen.is_some();
         let mut writing = self.reserve(&session, plan.footprint)?;
+        writing.check_unannounced(CREATING, &id)?;
         let carved = writing.leases.front().and_then(|(extent, span)| {
             let offset = span.offset();
             let range = Range { extent, offset, bytes: plan.footprint };

@@ -393,6 +393,15 @@ impl Writing {
         self.announced.insert(id);
     }
 
+    /// An error if this client is writing an object of this id itself. The daemon cannot tell its put
+    /// from the end of that writing.
+    pub(crate) fn check_unannounced(&self, doing: &'static str, id: &ObjectId) -> Result<()> {
+        if self.announced.contains(id) {
+            return Err(Error::new(Code::Exists, doing).with_id(*id));
+        }
+        Ok(())
+    }
+
     /// It was submitted or given up.
     pub(crate) fn clear_announced(&mut self, id: &ObjectId) {
         self.announced.remove(id);

@@ -25,6 +25,7 @@ use crate::payload::{Payload, Plan};
 use crate::process::Process;
 use crate::session::{Session, Verdict, Writing};
 
+const PUTTING: &str = "putting object";
 const MAPPING: &str = "mapping memory to write to";
 
 /// Up to here a copy is so short that giving the lock away for it costs more.
@@ -85,9 +86,12 @@ impl Process {
         verdict: Verdict,
     ) -> Result<u64> {
         let mut writing = self.reserve(session, plan.footprint)?;
-        writing.take_refusals("putting object")?;
+        writing.take_refusals(PUTTING)?;
+        if verdict == Verdict::Awaited {
+            writing.check_unannounced(PUTTING, &id)?;
+        }
         let Some((extent, span)) = writing.leases.front() else {
-            return Err(Error::unexpected("putting an object"));
+            return Err(Error::unexpected(PUTTING));
         };
         let range = Range { extent, offset: span.offset(), bytes: plan.footprint };
         let placed = Placed { id, range, sizes: plan.sizes, traits: plan.traits };

@@ -1,0 +1,305 @@
+//! Objects from put to get: sizes at every edge, ids, names, metadata, composites, time to live.
+
+mod support;
+
+use std::time::Duration;
+
+use plasmon_client::{Code, Filter, Name, ObjectState, Policy, PutOptions, Writer, tag};
+use support::{TestStore, id, pattern};
+
+const MIB: u64 = 1 << 20;
+const NOW: Option<Duration> = Some(Duration::ZERO);
+
+fn with_id(number: u64) -> PutOptions {
+    PutOptions { id: Some(id(number)), ..PutOptions::default() }
+}
+
+#[test]
+fn what_is_put_is_got_at_every_size() {
+    let node = TestStore::new(256 * MIB);
+    let (writer, reader) = (node.connect(), node.connect());
+    let large = 4 * MIB as usize;
+    let sizes = [0, 1, 63, 64, 65, 4095, 4096, 4097, 100_000, large - 1, large, large + 1, 40 << 20];
+    for (seed, bytes) in sizes.into_iter().enumerate() {
+        let data = pattern(seed as u64, bytes);
+        let id = writer.put(&data, &PutOptions::default()).unwrap();
+        for store in [&writer, &reader] {
+            let buffer = store.get(&id, NOW).unwrap();
+            assert!(buffer.data() == data, "{bytes} bytes");
+            assert_eq!((buffer.metadata(), buffer.id()), (&b""[..], id));
+            assert_eq!(buffer.data().as_ptr().addr() % 64, 0, "objects are aligned");
+            let pinned = store.get_now(&id).expect("it was just got");
+            assert!(pinned.data() == data && pinned.serial() == buffer.serial());
+        }
+    }
+}
+
+#[test]
+fn an_object_of_exactly_the_capacity_fits_and_no_larger_one() {
+    let capacity = 16 * MIB;
+    let node = TestStore::new(capacity);
+    let store = node.connect();
+    for round in 0..3 {
+        let data = pattern(round, capacity as usize);
+        let id = store.put(&data, &with_id(round)).unwrap();
+        assert!(store.get(&id, NOW).unwrap().data() == data);
+        assert_eq!(store.delete(&[id]).unwrap(), [None]);
+        let larger = vec![0; capacity as usize + 1];
+        let error = store.put(&larger, &with_id(100)).unwrap_err();
+        assert_eq!(error.code(), Code::TooLarge, "{error}");
+        assert_eq!(store.states(&[support::id(100)]).unwrap(), [ObjectState::Absent]);
+    }
+    for bytes in [1 << 46, (1 << 46) + 1, 1 << 63, u64::MAX] {
+        let error = store.create(bytes, &with_id(7)).unwrap_err();
+        assert_eq!(error.code(), Code::TooLarge, "{error}");
+        assert_eq!(error.id(), Some(id(7)));
+    }
+}
+
+#[test]
+fn metadata_tag_and_policy_come_back() {
+    let node = TestStore::new(64 * MIB);
+    let store = node.connect();
+    for bytes in [10, 6 << 20] {
+        let data = pattern(1, bytes);
+        let options = PutOptions {
+            metadata: b"what it is".to_vec(),
+            tag: tag::NDARRAY,
+            policy: Policy::Cache,
+            ..PutOptions::default()
+        };
+        let id = store.put_parts(&[&data[..3], b"", &data[3..]], &options).unwrap();
+        let buffer = store.get(&id, NOW).unwrap();
+        assert!(buffer.data() == data);
+        assert_eq!(buffer.metadata(), b"what it is");
+        assert_eq!((buffer.tag(), buffer.policy()), (tag::NDARRAY, Policy::Cache));
+        let info = store.stat(&id).unwrap().expect("it is there");
+        assert_eq!((info.state, info.sizes.data), (ObjectState::Sealed, bytes as u64));
+        assert_eq!((info.sizes.metadata, info.traits.tag), (10, tag::NDARRAY));
+    }
+}
+
+#[test]
+fn an_id_is_given_once() {
+    let node = TestStore::new(64 * MIB);
+    let (one, other) = (node.connect(), node.connect());
+    for bytes in [100, 5 << 20] {
+        let number = bytes as u64;
+        one.put(&vec![1; bytes], &with_id(number)).unwrap();
+        for store in [&one, &other] {
+            let error = store.put(&vec![2; bytes], &with_id(number)).unwrap_err();
+            assert_eq!((error.code(), error.id()), (Code::Exists, Some(id(number))), "{error}");
+            let error = store.create(bytes as u64, &with_id(number)).unwrap_err();
+            assert_eq!((error.code(), error.id()), (Code::Exists, Some(id(number))), "{error}");
+        }
+        assert!(other.get(&id(number), NOW).unwrap().iter().all(|byte| *byte == 1));
+    }
+    one.flush().unwrap();
+    other.flush().unwrap();
+}
+
+#[test]
+fn the_second_of_two_creators_is_told_at_once() {
+    let node = TestStore::new(64 * MIB);
+    let (one, other) = (node.connect(), node.connect());
+    for bytes in [100, 5 * MIB] {
+        let first = one.create(bytes, &with_id(bytes)).unwrap();
+        for store in [&one, &other] {
+            assert_eq!(store.create(bytes, &with_id(bytes)).unwrap_err().code(), Code::Exists);
+            assert_eq!(store.put(b"x", &with_id(bytes)).unwrap_err().code(), Code::Exists);
+        }
+        assert_eq!(other.states(&[id(bytes)]).unwrap(), [ObjectState::Creating]);
+        first.abort().unwrap();
+        one.flush().unwrap();
+        assert_eq!(other.states(&[id(bytes)]).unwrap(), [ObjectState::Absent]);
+        let second = other.create(bytes, &with_id(bytes)).unwrap();
+        second.seal().unwrap();
+        assert!(one.contains(&id(bytes)).unwrap());
+    }
+}
+
+#[test]
+fn writing_in_place_and_sealing() {
+    let node = TestStore::new(64 * MIB);
+    let (writer, reader) = (node.connect(), node.connect());
+    for (strict, bytes) in [(false, 1000), (false, 5 << 20), (true, 1000), (true, 5 << 20)] {
+        let data = pattern(3, bytes);
+        let options = PutOptions { metadata: b"12345".to_vec(), strict, ..PutOptions::default() };
+        let mut object: Writer = writer.create(bytes as u64, &options).unwrap();
+        assert_eq!(object.len(), bytes);
+        object.copy_from_slice(&data);
+        object.metadata_mut().copy_from_slice(b"54321");
+        assert_eq!(reader.get(&object.id(), NOW).unwrap_err().code(), Code::NotSealed);
+        assert!(reader.get_now(&object.id()).is_none());
+        let id = object.seal().unwrap();
+        let buffer = reader.get(&id, NOW).unwrap();
+        assert!(buffer.data() == data);
+        assert_eq!(buffer.metadata(), b"54321");
+    }
+}
+
+#[test]
+fn a_writer_that_is_dropped_leaves_nothing() {
+    let node = TestStore::new(16 * MIB);
+    let store = node.connect();
+    for round in 0..20 {
+        for bytes in [1000, 10 * MIB] {
+            let mut object = store.create(bytes, &with_id(round)).unwrap();
+            object.fill(1);
+            drop(object);
+        }
+    }
+    store.flush().unwrap();
+    assert_eq!(store.states(&[id(0)]).unwrap(), [ObjectState::Absent]);
+    let status = store.status().unwrap();
+    assert_eq!((status.objects, status.creating, status.used_bytes), (0, 0, 0));
+}
+
+#[test]
+fn deleting_hides_at_once_and_readers_keep_what_they_hold() {
+    let node = TestStore::new(256 * MIB);
+    let store = node.connect();
+    for bytes in [100, 5 << 20] {
+        let data = pattern(9, bytes);
+        let object = store.put(&data, &PutOptions::default()).unwrap();
+        let held = store.get(&object, NOW).unwrap();
+        assert_eq!(store.delete(&[object, id(404)]).unwrap(), [None, Some(Code::Absent)]);
+        assert!(store.get_now(&object).is_none());
+        assert_eq!(store.get(&object, NOW).unwrap_err().code(), Code::Deleted);
+        assert_eq!(store.delete(&[object]).unwrap(), [Some(Code::Absent)]);
+        for round in 0..20 {
+            store.put(&pattern(round, bytes), &PutOptions::default()).unwrap();
+        }
+        assert!(held.data() == data, "its memory was given to somebody else");
+    }
+}
+
+#[test]
+fn deleting_soon_reports_what_was_refused_later() {
+    let node = TestStore::new(64 * MIB);
+    let store = node.connect();
+    let object = store.put(b"x", &PutOptions::default()).unwrap();
+    store.delete_soon(&object).unwrap();
+    store.flush().unwrap();
+    assert!(!store.contains(&object).unwrap());
+    store.delete_soon(&id(404)).unwrap();
+    let error = store.flush().unwrap_err();
+    assert_eq!((error.code(), error.id()), (Code::Absent, Some(id(404))), "{error}");
+    store.flush().unwrap();
+}
+
+#[test]
+fn names_are_ids() {
+    let node = TestStore::new(64 * MIB);
+    let (one, other) = (node.connect(), node.connect());
+    let name = Name::new("market", "prices/2026").unwrap();
+    let options = PutOptions { name: Some(name.clone()), ..PutOptions::default() };
+    let object = one.put(b"1.5", &options).unwrap();
+    assert_eq!(object, name.id());
+    assert_eq!(&*other.get_named(&name, NOW).unwrap(), b"1.5");
+    assert_eq!(one.put(b"2", &options).unwrap_err().code(), Code::Exists);
+    assert_eq!(other.stat(&object).unwrap().unwrap().name, Some(name));
+    other.put(b"unnamed", &PutOptions::default()).unwrap();
+    other.flush().unwrap();
+    let in_namespace = |namespace: &str, prefix: &str| {
+        let filter = Filter {
+            namespace: Some(namespace.to_owned()),
+            prefix: Some(prefix.to_owned()),
+        };
+        one.list(&filter).unwrap().len()
+    };
+    assert_eq!((in_namespace("market", "prices/"), in_namespace("market", "x")), (1, 0));
+    assert_eq!(one.list(&Filter::default()).unwrap().len(), 2);
+}
+
+#[test]
+fn a_composite_holds_its_members() {
+    let node = TestStore::new(64 * MIB);
+    let store = node.connect();
+    let owned = PutOptions { owned: true, ..PutOptions::default() };
+    let member = store.put(b"owned", &owned).unwrap();
+    let free = store.put(b"free", &PutOptions::default()).unwrap();
+    let options = PutOptions { members: vec![member, free], ..with_id(1) };
+    let whole = store.put(b"the whole", &options).unwrap();
+    assert_eq!(store.delete(&[member, free]).unwrap(), [Some(Code::InUse); 2]);
+    assert_eq!(store.delete(&[whole]).unwrap(), [None]);
+    assert!(store.get_now(&free).is_some(), "what is not owned stays");
+    assert_eq!(store.get(&member, NOW).unwrap_err().code(), Code::Deleted);
+    let missing = PutOptions { members: vec![id(404)], ..with_id(2) };
+    assert_eq!(store.put(b"x", &missing).unwrap_err().code(), Code::Absent);
+}
+
+#[test]
+fn an_object_ends_with_its_time_to_live() {
+    let node = TestStore::new(64 * MIB);
+    let store = node.connect();
+    let options = PutOptions { ttl: Some(Duration::from_millis(30)), ..with_id(5) };
+    store.put(b"short", &options).unwrap();
+    let states = store.wait_beyond_end(&[id(6)], 1, Some(Duration::from_millis(60))).unwrap();
+    assert_eq!(states, [ObjectState::Absent]);
+    support::until("it has expired", || {
+        store.states(&[id(5)]).unwrap() == [ObjectState::Deleted]
+    });
+    assert!(store.get_now(&id(5)).is_none());
+}
+
+#[test]
+fn digests_cover_data_and_metadata() {
+    let node = TestStore::new(64 * MIB);
+    let store = node.connect();
+    let put = |data: &[u8], metadata: &[u8]| {
+        let options = PutOptions { metadata: metadata.to_vec(), ..PutOptions::default() };
+        store.put(data, &options).unwrap()
+    };
+    let digest = |object| store.digest(&object).unwrap();
+    let (a, b) = (put(b"ab", b"c"), put(b"ab", b"c"));
+    assert_eq!(digest(a), digest(b));
+    assert_eq!(digest(a), digest(a));
+    assert_ne!(digest(a), digest(put(b"a", b"bc")));
+    assert_ne!(digest(a), digest(put(b"ab", b"d")));
+    assert_eq!(store.digest(&id(404)).unwrap_err().code(), Code::Absent);
+}
+
+#[test]
+fn many_puts_share_one_acknowledgement() {
+    let node = TestStore::new(64 * MIB);
+    let store = node.connect();
+    let data: Vec<Vec<u8>> = (0..10_000).map(|seed| pattern(seed, 50)).collect();
+    let objects: Vec<_> = data.iter().map(|data| (None, &data[..])).collect();
+    let ids = store.put_many(&objects, &PutOptions::default()).unwrap();
+    for (id, data) in ids.iter().zip(&data) {
+        assert_eq!(store.get(id, NOW).unwrap().data(), data);
+    }
+    let chosen: Vec<_> = (0..100).map(|n| (Some(id(n)), &data[n as usize][..])).collect();
+    store.put_many(&chosen, &PutOptions::default()).unwrap();
+    let again = [(Some(id(500)), &b"new"[..]), (Some(id(7)), b"old"), (Some(id(501)), b"new")];
+    let error = store.put_many(&again, &PutOptions::default()).unwrap_err();
+    assert_eq!((error.code(), error.id()), (Code::Exists, Some(id(7))));
+    assert!(store.contains(&id(500)).unwrap());
+}
+
+#[test]
+fn a_hundred_thousand_objects() {
+    const COUNT: u64 = 100_000;
+    let node = TestStore::new(256 * MIB);
+    let (writer, reader) = (node.connect(), node.connect());
+    let ids: Vec<_> = (0..COUNT)
+        .map(|n| writer.put(&n.to_le_bytes(), &PutOptions::default()).unwrap())
+        .collect();
+    writer.flush().unwrap();
+    for (n, id) in ids.iter().enumerate() {
+        let pinned = reader.get_now(id).unwrap_or_else(|| panic!("object {n} is missing"));
+        assert_eq!(pinned.data(), (n as u64).to_le_bytes());
+    }
+    assert_eq!(reader.status().unwrap().objects, COUNT);
+    let listed = reader.list(&Filter::default()).unwrap();
+    assert_eq!(listed.len() as u64, COUNT);
+    let all = reader.get_many(&ids, NOW).unwrap();
+    assert!(all.iter().all(Result::is_ok));
+    drop(all);
+    assert!(writer.delete(&ids).unwrap().iter().all(Option::is_none));
+    support::until("the memory is free", || {
+        let status = reader.status().unwrap();
+        status.objects == 0 && status.lingering == 0 && status.used_bytes == 0
+    });
+}

@@ -1,0 +1,255 @@
+//! A real daemon for each test, in a directory of its own, and child processes to be killed.
+
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its own part of this")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use plasmon_client::{ConnectOptions, ObjectId, StartOptions, Status, Store};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The longest that anything in a test may take; far more than it does on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The program `plasmond`, built once from this very workspace.
+pub fn plasmond() -> PathBuf {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM
+        .get_or_init(|| {
+            if let Some(given) = std::env::var_os("PLASMON_DAEMON") {
+                return PathBuf::from(given);
+            }
+            // A test program lies in `<target>/<profile>/deps`.
+            let test = std::env::current_exe().unwrap();
+            let profile = test.parent().and_then(Path::parent).unwrap().to_owned();
+            let mut build = Command::new(env!("CARGO"));
+            build.args(["build", "--quiet", "--package", "plasmon-daemon", "--bin", "plasmond"]);
+            if profile.ends_with("release") {
+                build.arg("--release");
+            }
+            build.current_dir(env!("CARGO_MANIFEST_DIR"));
+            build.env("CARGO_TARGET_DIR", profile.parent().unwrap());
+            assert!(build.status().unwrap().success(), "plasmond does not build");
+            profile.join("plasmond")
+        })
+        .clone()
+}
+
+/// A store that ends with the test.
+pub struct TestStore {
+    directory: tempfile::TempDir,
+    settings: Vec<(String, String)>,
+}
+
+impl TestStore {
+    /// With a capacity of so many bytes.
+    pub fn new(capacity_bytes: u64) -> Self {
+        Self::with(capacity_bytes, &[])
+    }
+
+    /// With more settings.
+    pub fn with(capacity_bytes: u64, settings: &[(&str, &str)]) -> Self {
+        let directory = tempfile::Builder::new().prefix("plasmon-test-").tempdir().unwrap();
+        let mut all = vec![
+            ("socket".to_owned(), socket_in(&directory).display().to_string()),
+            ("capacity_bytes".to_owned(), capacity_bytes.to_string()),
+        ];
+        all.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+        let store = Self { directory, settings: all };
+        store.start();
+        store
+    }
+
+    fn start(&self) {
+        let options = StartOptions {
+            daemon: Some(plasmond()),
+            settings: self.settings.clone(),
+            timeout: PATIENCE,
+        };
+        let started = plasmon_client::start(&options).unwrap();
+        assert_eq!(started.socket, self.socket());
+    }
+
+    /// A directory for this test alone.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        socket_in(&self.directory)
+    }
+
+    pub fn options(&self) -> ConnectOptions {
+        ConnectOptions {
+            socket: Some(self.socket()),
+            name: "test".to_owned(),
+            connect_timeout: PATIENCE,
+            reconnect_timeout: PATIENCE,
+            ..ConnectOptions::default()
+        }
+    }
+
+    pub fn connect(&self) -> Store {
+        Store::connect(&self.options()).unwrap()
+    }
+
+    /// A client without ring and ledger.
+    pub fn connect_by_socket(&self) -> Store {
+        Store::connect(&ConnectOptions { channel: false, ..self.options() }).unwrap()
+    }
+
+    /// Kills the daemon as the machine would when it is out of memory. Its keeper starts another.
+    pub fn kill_daemon(&self, status: &Status) {
+        kill(status.pid);
+    }
+}
+
+impl Drop for TestStore {
+    fn drop(&mut self) {
+        let options = ConnectOptions { channel: false, ..self.options() };
+        let Ok(store) = Store::connect(&ConnectOptions {
+            connect_timeout: Duration::from_secs(5),
+            ..options
+        }) else {
+            return;
+        };
+        // A test that stopped its store itself has nothing left to stop.
+        let _ = store.shutdown();
+        if std::thread::panicking()
+            && let Ok(log) = std::fs::read_to_string(self.socket().with_extension("log"))
+        {
+            eprintln!("--- the daemon's log\n{log}---");
+        }
+    }
+}
+
+fn socket_in(directory: &tempfile::TempDir) -> PathBuf {
+    directory.path().join("store.sock")
+}
+
+/// `kill -9`.
+pub fn kill(pid: u32) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+}
+
+/// Waits until something is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited too long until {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Bytes that differ from place to place and from seed to seed.
+pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut data = Vec::with_capacity(bytes + 8);
+    while data.len() < bytes {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        data.extend_from_slice(&state.to_le_bytes());
+    }
+    data.truncate(bytes);
+    data
+}
+
+/// An id made of one number.
+pub fn id(number: u64) -> ObjectId {
+    let mut bytes = [0x1d; 20];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    ObjectId::new(bytes)
+}
+
+/// Another process that does what its test program's `child` does for an errand.
+pub struct ChildProcess {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    input: ChildStdin,
+}
+
+const ERRAND: &str = "PLASMON_TEST_ERRAND";
+const SOCKET: &str = "PLASMON_TEST_SOCKET";
+
+/// In a child: what it is to do, and with which store.
+pub fn errand() -> Option<(String, ConnectOptions)> {
+    let errand = std::env::var(ERRAND).ok()?;
+    let socket = PathBuf::from(std::env::var_os(SOCKET)?);
+    let options = ConnectOptions {
+        socket: Some(socket),
+        name: "child".to_owned(),
+        connect_timeout: PATIENCE,
+        reconnect_timeout: PATIENCE,
+        ..ConnectOptions::default()
+    };
+    Some((errand, options))
+}
+
+/// In a child: says something to the test.
+pub fn say(word: &str) {
+    // The test harness writes to the same output without ending its line.
+    println!("\nSAY {word}");
+}
+
+/// In a child: waits until the test says something, or for ever if it is to be killed.
+pub fn hear() -> String {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    line.trim().to_owned()
+}
+
+impl ChildProcess {
+    /// Starts the test `child` of this test program with an errand.
+    pub fn start(store: &TestStore, errand: &str) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child", "--nocapture", "--test-threads", "1"])
+            .env(ERRAND, errand)
+            .env(SOCKET, store.socket())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let input = child.stdin.take().unwrap();
+        Self { child, output, input }
+    }
+
+    /// The next thing that it says.
+    pub fn heard(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            let read = self.output.read_line(&mut line).unwrap();
+            assert!(read > 0, "the child ended without a word: {:?}", self.child.wait());
+            if let Some(word) = line.trim().strip_prefix("SAY ") {
+                return word.to_owned();
+            }
+        }
+    }
+
+    pub fn tell(&mut self, word: &str) {
+        writeln!(self.input, "{word}").unwrap();
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits until it ends well.
+    pub fn finish(mut self) {
+        drop(self.input);
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        assert!(self.child.wait().unwrap().success(), "the child failed: {rest}");
+    }
+}
