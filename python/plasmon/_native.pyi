@@ -186,6 +186,7 @@ class Store:
         members: Iterable[ObjectId | str] | None = None,
         owned: bool = False,
         strict: bool = False,
+        tag: int = 0,
     ) -> ObjectId: ...
     def create_object(
         self,
@@ -200,6 +201,7 @@ class Store:
         members: Iterable[ObjectId | str] | None = None,
         owned: bool = False,
         strict: bool = False,
+        tag: int = 0,
     ) -> Writer: ...
     def get(
         self,

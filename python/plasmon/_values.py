@@ -192,6 +192,26 @@ def _encode_series(value: Any, sink: _Put) -> ObjectId:
     return sink.arrow(_table_of_frame(frame), _native.TABLE_PANDAS_SERIES, text=text)
 
 
+def _holds_objects(dtype: Any) -> bool:
+    """Whether a polars type holds Python objects, which polars would export as bare addresses."""
+    import polars as pl
+
+    if dtype == pl.Object:
+        return True
+    if dtype == pl.Struct:
+        return any(_holds_objects(field.dtype) for field in dtype.fields)
+    inner = getattr(dtype, "inner", None)
+    return inner is not None and _holds_objects(inner)
+
+
+def _encode_polars(value: Any, sink: _Put) -> ObjectId:
+    frame = hasattr(value, "columns")
+    if any(_holds_objects(dtype) for dtype in (value.dtypes if frame else [value.dtype])):
+        raise TypeError(f"cannot put a {_name(value)} with Python objects in it. {_LATER}.")
+    kind = _native.TABLE_POLARS_FRAME if frame else _native.TABLE_POLARS_SERIES
+    return sink.arrow(value, kind, column=not frame)
+
+
 _ENCODERS: dict[tuple[str, str], Callable[[Any, _Put], ObjectId]] = {
     ("numpy", "ndarray"): _encode_numpy,
     ("numpy", "generic"): _encode_numpy_scalar,
@@ -203,8 +223,8 @@ _ENCODERS: dict[tuple[str, str], Callable[[Any, _Put], ObjectId]] = {
     ("pyarrow", "Tensor"): _encode_arrow_tensor,
     ("pandas", "DataFrame"): _encode_frame,
     ("pandas", "Series"): _encode_series,
-    ("polars", "DataFrame"): _arrow(_native.TABLE_POLARS_FRAME),
-    ("polars", "Series"): _arrow(_native.TABLE_POLARS_SERIES, column=True),
+    ("polars", "DataFrame"): _encode_polars,
+    ("polars", "Series"): _encode_polars,
 }
 
 
@@ -374,11 +394,53 @@ def _as_pandas(buffer: Buffer, kind: int, text: str) -> Any:
         import pyarrow as pa
 
         found = pa.Table.from_batches([found])
-    frame = found.to_pandas(split_blocks=True)
+    frame = _frame_of_table(found)
     if kind != _native.TABLE_PANDAS_SERIES:
         return frame
     series = frame.iloc[:, 0]
     return series.rename(None) if text == "unnamed" else series
+
+
+def _frame_of_table(table: Any) -> Any:
+    """A pandas frame on the table's memory.
+
+    pandas cannot read its own names of some Arrow types (``list<item: int64>[pyarrow]``), so columns
+    of those go around it.
+    """
+    known = (table.schema.metadata or {}).get(b"pandas")
+    described = json.loads(known) if known else {"columns": []}
+    around: dict[int, Any] = {}
+    for column in described["columns"]:
+        at = table.schema.get_field_index(column.get("field_name") or "")
+        if at >= 0 and str(column.get("numpy_type")).endswith("[pyarrow]") and _is_unknown(column):
+            around[at] = table.column(at)
+            column["numpy_type"] = "object"
+            table = table.set_column(at, table.schema.names[at], _nulls(table.num_rows))
+    if not around:
+        return table.to_pandas(split_blocks=True)
+    import pandas as pd
+
+    metadata = {**table.schema.metadata, b"pandas": json.dumps(described)}
+    frame = table.replace_schema_metadata(metadata).to_pandas(split_blocks=True)
+    for at, column in around.items():
+        frame.isetitem(at, pd.arrays.ArrowExtensionArray(column))
+    return frame
+
+
+def _is_unknown(column: dict[str, Any]) -> bool:
+    import pandas as pd
+
+    try:
+        pd.api.types.pandas_dtype(column["numpy_type"])
+    except (TypeError, NotImplementedError):
+        return True
+    return False
+
+
+def _nulls(count: int) -> Any:
+    import pyarrow as pa
+
+    return pa.nulls(count)
 
 
 def _as_polars(buffer: Buffer, kind: int, _text: str) -> Any:

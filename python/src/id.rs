@@ -99,8 +99,9 @@ impl Id {
         // all of them take part.
         let (words, rest) = self.0.as_bytes().as_chunks::<8>();
         let tail = rest.iter().fold(0u64, |word, byte| (word << 8) | u64::from(*byte));
-        words.iter().fold(tail, |hash, word| {
-            (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+        let words = words.iter().map(|word| u64::from_le_bytes(*word)).chain([tail]);
+        words.fold(0, |hash: u64, word| {
+            (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
         })
     }
 

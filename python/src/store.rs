@@ -198,19 +198,34 @@ impl Store {
         Id::new(self.client.new_id())
     }
 
+    /// Copies a value into a new object and returns its id.
+    ///
+    /// bytes, NumPy arrays, pyarrow, pandas and polars data, and anything with the buffer protocol or
+    /// the Arrow PyCapsule interface; what it was comes back from get(). One copy.
+    ///
+    /// `id` or `name` (a text, in `namespace`) choose the id; without either it is new and the call
+    /// does not wait for the store to accept the object: a refusal is raised by flush() or by a get
+    /// of the id. `metadata` is bytes of your own. `policy` is "keep" (never dropped silently) or
+    /// "cache" (evicted when memory is short). `ttl` is for how many seconds the object lives.
+    /// `members` are objects that live at least as long as this one; with `owned` the object goes
+    /// with the last one that it is a member of. `strict` asks the kernel to refuse every later
+    /// write. `tag` says what bytes hold, for bytes only (docs/formats/values.md).
+    ///
+    /// Raises Exists, StoreFull, QuotaExceeded, TooLarge, and TypeError for other values.
     #[pyo3(
         signature = (value, **options),
         text_signature = "($self, value, *, id=None, name=None, namespace='', metadata=b'', \
-                          policy='keep', ttl=None, members=None, owned=False, strict=False)"
+                          policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0)"
     )]
     fn put(&self, value: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Id> {
         put::put(&self.client, value, put_options(options)?)
     }
 
+    /// Reserves an object of so many bytes for writing in place: a Writer. Takes the options of put().
     #[pyo3(
         signature = (nbytes, **options),
         text_signature = "($self, nbytes, *, id=None, name=None, namespace='', metadata=b'', \
-                          policy='keep', ttl=None, members=None, owned=False, strict=False)"
+                          policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0)"
     )]
     fn create_object(
         &self,
@@ -223,6 +238,14 @@ impl Store {
         Ok(Writer::new(self.client.clone(), writer))
     }
 
+    /// The value of an object, or a list with the values of many, in one call.
+    ///
+    /// Waits for objects that are not sealed yet: for ever, or for `timeout` seconds; 0 does not
+    /// wait. Arrays, tables and frames lie on the object's memory, read-only, and keep it pinned;
+    /// bytes are copied (get_buffer() reads them in place). `as_` asks for another form: "arrow",
+    /// "pandas", "polars", "numpy", "bytes" or "memoryview".
+    ///
+    /// Raises Absent, NotSealed (with timeout 0), TimedOut, Deleted, Evicted, CreatorDied, Corrupt.
     #[pyo3(signature = (ids, *, namespace = "", timeout = None, as_ = None))]
     fn get<'py>(
         &self,
@@ -242,6 +265,7 @@ impl Store {
         Ok(PyList::new(py, values?)?.into_any())
     }
 
+    /// The object itself, pinned and read in place, whatever it holds. Waits like get().
     #[pyo3(signature = (id, *, namespace = "", timeout = None))]
     fn get_buffer(
         &self,
@@ -253,6 +277,9 @@ impl Store {
         Ok(self.wrap(self.one(py, &id, timeout)?))
     }
 
+    /// Many objects with one timeout for all of them.
+    ///
+    /// With errors="return" an object that cannot be had has its exception in its place.
     #[pyo3(signature = (ids, *, namespace = "", timeout = None, errors = "raise"))]
     fn get_buffers<'py>(
         &self,
@@ -280,18 +307,26 @@ impl Store {
         PyList::new(py, values?)
     }
 
+    /// Whether the object is sealed, in memory or spilled to a file.
     #[pyo3(signature = (id, *, namespace = ""))]
     fn contains(&self, id: &Bound<'_, PyAny>, namespace: &str) -> PyResult<bool> {
         let (py, id) = (id.py(), one_id(id, namespace)?);
         py.detach(|| self.client.contains(&id)).or_raise(py)
     }
 
+    /// Where objects are in their lives: "absent", "creating", "sealed", "spilled", "evicted",
+    /// "deleted", "creator_died" or "corrupt", one for each id.
     #[pyo3(signature = (ids, *, namespace = ""))]
     fn states(&self, ids: &Bound<'_, PyAny>, namespace: &str) -> PyResult<Vec<&'static str>> {
         let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
         py.detach(|| self.client.states(&ids)).or_raise(py).map(keys)
     }
 
+    /// Waits until `count` of the objects (None: all) are readable or their fate is known, for
+    /// `timeout` seconds at most; their states then, also when the time has passed.
+    ///
+    /// With `beyond_end` it goes on waiting for objects that were deleted or evicted or whose creator
+    /// died, because somebody may create them again.
     #[pyo3(signature = (ids, count = None, timeout = None, *, namespace = "", beyond_end = false))]
     fn wait(
         &self,
@@ -322,6 +357,7 @@ impl Store {
         .map(keys)
     }
 
+    /// Starts a wait whose descriptor an event loop can watch; see wait_async().
     #[pyo3(signature = (ids, count = None, timeout = None, *, namespace = ""))]
     fn start_wait(
         &self,
@@ -336,6 +372,7 @@ impl Store {
         started.or_raise(py).map(PendingWait::new)
     }
 
+    /// Deletes objects; for each None, or the exception that says why not. See delete().
     #[pyo3(signature = (ids, *, namespace = ""))]
     fn delete_many<'py>(
         &self,
@@ -352,17 +389,21 @@ impl Store {
         outcomes.collect()
     }
 
+    /// Evicts objects with policy "cache", least recently used first, until so many bytes are free
+    /// or none is left; how many bytes and objects that were.
     #[pyo3(signature = (nbytes))]
     fn evict(&self, py: Python<'_>, nbytes: u64) -> PyResult<(u64, u64)> {
         py.detach(|| self.client.evict(nbytes)).or_raise(py)
     }
 
+    /// Marks objects as recently used.
     #[pyo3(signature = (ids, *, namespace = ""))]
     fn touch(&self, ids: &Bound<'_, PyAny>, namespace: &str) -> PyResult<()> {
         let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
         py.detach(|| self.client.touch(&ids)).or_raise(py)
     }
 
+    /// What stat() makes an ObjectInfo of.
     #[pyo3(signature = (id, *, namespace = ""))]
     fn stat_fields<'py>(
         &self,
@@ -374,6 +415,7 @@ impl Store {
         found.map(|info| describe::object(py, info)).transpose()
     }
 
+    /// What list() makes ObjectInfos of.
     #[pyo3(signature = (namespace = None, prefix = None))]
     fn list_fields<'py>(
         &self,
@@ -386,16 +428,19 @@ impl Store {
         found.into_iter().map(|info| describe::object(py, info)).collect()
     }
 
+    /// What status() makes a Status of.
     fn status_fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let status = py.detach(|| self.client.status()).or_raise(py)?;
         describe::plain(py, &status)
     }
 
+    /// What clients() makes ClientInfos of.
     fn clients_fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let clients = py.detach(|| self.client.clients()).or_raise(py)?;
         describe::plain(py, &clients)
     }
 
+    /// BLAKE3 of the object's data and metadata, 32 bytes, computed once by the store.
     #[pyo3(signature = (id, *, namespace = ""))]
     fn digest<'py>(
         &self,
@@ -407,19 +452,23 @@ impl Store {
         Ok(PyBytes::new(py, &digest))
     }
 
+    /// Limits the bytes that this client may own; 0 for no limit.
     #[pyo3(signature = (nbytes))]
     fn set_quota(&self, py: Python<'_>, nbytes: u64) -> PyResult<()> {
         py.detach(|| self.client.set_quota(nbytes)).or_raise(py)
     }
 
+    /// Returns when everything put so far is accepted; raises what was refused meanwhile.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.client.flush()).or_raise(py)
     }
 
+    /// Stops the daemon and drops every object; for the owner of the store.
     fn shutdown(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.client.shutdown()).or_raise(py)
     }
 
+    /// Ends the connection now. Later calls raise Disconnected; buffers stay readable.
     fn disconnect(&self, py: Python<'_>) {
         py.detach(|| self.client.disconnect());
     }

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import gc
+import io
+import signal
+import weakref
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import plasmon
+
+from .conftest import DEADLINE_S, child
+
+
+def pins(store, id):
+    return store.stat(id).pins
+
+
+def test_a_buffer_is_read_in_place(store, other):
+    data = bytes(range(256))
+    id = store.put(data)
+    mine, again = other.get_buffer(id), other.get_buffer(id)
+    assert mine.address == again.address
+    assert mine.address % 64 == 0
+    assert len(mine) == mine.nbytes == 256
+    assert bytes(mine) == data
+    assert mine.id == id
+    assert mine.policy == "keep"
+    assert mine.tag == 0
+    assert mine.header is None
+    assert mine.serial == again.serial
+    assert id.hex() in repr(mine)
+
+
+def test_the_buffer_protocol_is_read_only(store):
+    buffer = store.get_buffer(store.put(b"abc"))
+    view = memoryview(buffer)
+    assert view.readonly
+    assert (view.format, view.shape, view.itemsize) == ("B", (3,), 1)
+    with pytest.raises(TypeError):
+        view[0] = 1
+    with pytest.raises(TypeError, match="read-write"):
+        io.BytesIO(b"xyz").readinto(buffer)
+    assert b"abc" == view
+    assert bytes(buffer.data[1:]) == b"bc"
+
+
+def test_an_empty_object(store):
+    buffer = store.get_buffer(store.put(b""))
+    assert len(buffer) == 0
+    assert bytes(buffer) == b""
+    assert bytes(buffer.metadata) == b""
+    assert bool(buffer)
+    assert len(np.frombuffer(buffer.data, np.uint8)) == 0 if len(buffer) else True
+    assert pa.array(buffer).to_pylist() == []
+
+
+def test_release_unpins_at_once(store, other):
+    id = store.put(b"x" * 100)
+    store.flush()
+    buffer = other.get_buffer(id)
+    assert pins(store, id) == 1
+    buffer.release()
+    assert pins(store, id) == 0
+    assert buffer.released
+    buffer.release()
+    for use in (lambda: bytes(buffer), lambda: buffer.id, lambda: len(buffer), lambda: buffer.data):
+        with pytest.raises((ValueError, BufferError)):
+            use()
+    assert "released" in repr(buffer)
+
+
+def test_release_while_somebody_looks_is_refused(store):
+    id = store.put(b"x" * 100)
+    lookers = {
+        "memoryview": lambda buffer: memoryview(buffer),
+        "metadata": lambda buffer: buffer.metadata,
+        "numpy": lambda buffer: np.frombuffer(buffer, np.uint8),
+        "numpy by from_dlpack": lambda buffer: np.from_dlpack(buffer),
+        "arrow buffer": lambda buffer: pa.py_buffer(buffer),
+        "arrow array": lambda buffer: pa.array(buffer),
+    }
+    for name, look in lookers.items():
+        buffer = store.get_buffer(id)
+        looking = look(buffer)
+        with pytest.raises(BufferError):
+            buffer.release()
+        assert pins(store, id) == 1, name
+        del looking
+        gc.collect()
+        buffer.release()
+        assert pins(store, id) == 0, name
+
+
+def test_whatever_refers_to_a_buffer_keeps_it_pinned(store):
+    id = store.put(np.arange(100.0))
+    keepers = {
+        "array": lambda: store.get(id),
+        "view of an array": lambda: store.get(id)[10:20],
+        "reshaped": lambda: store.get(id).reshape(10, 10).T,
+        "memoryview": lambda: store.get_buffer(id).data[8:16],
+        "arrow": lambda: pa.py_buffer(store.get_buffer(id)).slice(8, 8),
+        "array interface": lambda: np.asarray(_Interface(store.get_buffer(id))),
+    }
+    for name, make in keepers.items():
+        kept = make()
+        gc.collect()
+        assert pins(store, id) == 1, name
+        del kept
+        gc.collect()
+        assert pins(store, id) == 0, name
+
+
+class _Interface:
+    """Offers nothing but the array interface."""
+
+    def __init__(self, buffer):
+        self.buffer = buffer
+        self.__array_interface__ = buffer.__array_interface__
+
+
+def test_a_buffer_lent_to_an_array_is_not_released_by_hand(store):
+    buffer = store.get_buffer(store.put(b"x" * 64))
+    assert buffer.__array_interface__["data"] == (buffer.address, True)
+    with pytest.raises(BufferError):
+        buffer.release()
+
+
+def test_a_context_releases(store):
+    id = store.put(b"abc")
+    with store.get_buffer(id) as buffer:
+        assert pins(store, id) == 1
+    assert pins(store, id) == 0
+    with pytest.raises(ValueError, match="released"), buffer:
+        pass
+
+
+def test_a_collected_buffer_is_released(store):
+    id = store.put(b"abc")
+    buffer = store.get_buffer(id)
+    gone = weakref.ref(buffer)
+    del buffer
+    gc.collect()
+    assert gone() is None
+    assert pins(store, id) == 0
+
+
+def test_dlpack_by_element_type(store):
+    for array in (np.arange(6, dtype="i4").reshape(2, 3), np.asfortranarray(np.eye(3)), np.array(7.5)):
+        buffer = store.get_buffer(store.put(array))
+        back = np.from_dlpack(buffer)
+        assert back.dtype == array.dtype
+        assert np.array_equal(back, array)
+        assert not back.flags.writeable
+        assert back.ctypes.data == buffer.address
+    raw = store.get_buffer(store.put(b"\1\2"))
+    assert np.from_dlpack(raw).tolist() == [1, 2]
+    assert raw.__dlpack_device__() == (1, 0)
+
+
+def test_dlpack_for_those_who_cannot_be_told_or_want_it_elsewhere(store):
+    buffer = store.get_buffer(store.put(b"abc"))
+    for options in (
+        {},
+        {"max_version": (0, 8)},
+        {"max_version": (1, 0), "copy": True},
+        {"max_version": (1, 0), "dl_device": (2, 0)},
+    ):
+        with pytest.raises(BufferError):
+            buffer.__dlpack__(**options)
+    with pytest.raises(ValueError, match="stream"):
+        buffer.__dlpack__(stream=1, max_version=(1, 0))
+    times = store.get_buffer(store.put(np.zeros(2, "M8[s]")))
+    with pytest.raises(BufferError, match="M8"):
+        times.__dlpack__(max_version=(1, 0))
+
+
+def test_a_capsule_that_nobody_takes_is_freed(store):
+    id = store.put(b"abc")
+    buffer = store.get_buffer(id)
+    capsules = [buffer.__dlpack__(max_version=(1, 0)), buffer.__arrow_c_array__()]
+    del buffer
+    gc.collect()
+    assert pins(store, id) == 1
+    del capsules
+    gc.collect()
+    assert pins(store, id) == 0
+
+
+def test_arrow_offers_fit_what_the_object_holds(store):
+    raw = store.get_buffer(store.put(b"abc"))
+    table = store.get_buffer(store.put(pa.table({"x": [1]})))
+    assert hasattr(raw, "__arrow_c_array__")
+    assert not hasattr(raw, "__arrow_c_stream__")
+    assert hasattr(table, "__arrow_c_stream__")
+    assert not hasattr(table, "__arrow_c_array__")
+    assert pa.array(raw).to_pylist() == [97, 98, 99]
+    assert pa.table(table).to_pylist() == [{"x": 1}]
+    with pytest.raises(AttributeError, match="colour"):
+        _ = raw.colour
+
+
+def test_a_reader_that_writes_dies_and_the_object_does_not_change(store):
+    id = store.put(b"immutable" * 1000)
+    store.flush()
+    died = child(
+        """
+        import ctypes, sys, plasmon
+        store = plasmon.connect(sys.argv[1])
+        buffer = store.get_buffer(plasmon.ObjectId.from_hex(sys.argv[2]))
+        print("reading", buffer.data[0], flush=True)
+        ctypes.memset(buffer.address, 0, 1)
+        print("written", flush=True)
+        """,
+        str(store.socket),
+        id.hex(),
+    )
+    assert died.returncode == -signal.SIGSEGV, died.stderr
+    assert died.stdout.split() == ["reading", str(ord("i"))]
+    assert store.get(id, timeout=DEADLINE_S) == b"immutable" * 1000
+
+
+def test_many_pins(store):
+    id = store.put(b"x")
+    store.flush()
+    held = [store.get_buffer(id) for _ in range(20_000)]
+    assert pins(store, id) == 20_000
+    del held
+    gc.collect()
+    assert pins(store, id) == 0
+
+
+def test_a_broken_array_is_corrupt(store):
+    from plasmon import _native
+    from plasmon._native import TAG_NDARRAY, TAG_PYTHON
+
+    good = store.get_buffer(store.put(np.arange(4.0)))
+    assert good.header == (_native.ARRAY_NUMPY, "C", [4], "<f8")
+    assert good.tag == TAG_NDARRAY
+    assert TAG_PYTHON != TAG_NDARRAY
+    assert bytes(good.stored_metadata).startswith(b"PLV1")
+    assert isinstance(good, plasmon.Buffer)
