@@ -1,0 +1,157 @@
+//! A store with little memory: what is refused, evicted, spilled, limited.
+
+mod support;
+
+use std::time::Duration;
+
+use plasmon_client::{Code, ObjectState, Policy, PutOptions};
+use support::{TestStore, id, pattern};
+
+const MIB: u64 = 1 << 20;
+const NOW: Option<Duration> = Some(Duration::ZERO);
+
+fn with_id(number: u64) -> PutOptions {
+    PutOptions { id: Some(id(number)), ..PutOptions::default() }
+}
+
+#[test]
+fn a_full_store_refuses_and_keeps_what_it_has() {
+    let node = TestStore::new(16 * MIB);
+    let store = node.connect();
+    for bytes in [10_000u64, MIB] {
+        let mut kept = Vec::new();
+        let error = loop {
+            let n = kept.len() as u64;
+            match store.put(&pattern(n, bytes as usize), &with_id(bytes + n)) {
+                Ok(object) => kept.push(object),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.code(), Code::StoreFull, "{error}");
+        assert!(kept.len() as u64 * bytes > 12 * MIB, "it was full after {} objects", kept.len());
+        assert_eq!(store.get(&id(bytes + kept.len() as u64), NOW).unwrap_err().code(), Code::Absent);
+        for (n, object) in kept.iter().enumerate() {
+            let buffer = store.get(object, NOW).unwrap();
+            assert!(buffer.data() == pattern(n as u64, bytes as usize), "object {n} changed");
+        }
+        assert!(store.delete(&kept).unwrap().iter().all(Option::is_none));
+        support::until("the memory is free", || store.status().unwrap().used_bytes == 0);
+    }
+}
+
+#[test]
+fn a_refused_put_that_nobody_waited_for_is_told_later() {
+    let node = TestStore::new(16 * MIB);
+    let (store, other) = (node.connect(), node.connect());
+    let data = vec![7; 1000];
+    let object = store.new_id();
+    store.put(&data, &PutOptions::default()).unwrap();
+    let missing = PutOptions { members: vec![object], ..PutOptions::default() };
+    let refused = store.put(&data, &missing).unwrap();
+    other.status().unwrap();
+    support::until("the refusal is there", || store.get(&refused, NOW).is_err());
+    let error = store.get(&refused, NOW).unwrap_err();
+    assert_eq!((error.code(), error.id()), (Code::Absent, Some(refused)), "{error}");
+    let error = store.flush().unwrap_err();
+    assert_eq!((error.code(), error.id()), (Code::Absent, Some(refused)), "{error}");
+    store.flush().unwrap();
+    store.put(&data, &missing).unwrap();
+    support::until("the next put tells", || store.put(&data, &PutOptions::default()).is_err());
+    store.put(&data, &PutOptions::default()).unwrap();
+}
+
+#[test]
+fn what_is_pinned_is_never_evicted_silently() {
+    let node = TestStore::new(16 * MIB);
+    let store = node.connect();
+    let cache = |number| PutOptions { policy: Policy::Cache, ..with_id(number) };
+    for n in 0..12 {
+        store.put(&pattern(n, MIB as usize), &cache(n)).unwrap();
+    }
+    let held: Vec<_> = (0..12).map(|n| store.get(&id(n), NOW).unwrap()).collect();
+    let error = store.put(&vec![0; 8 * MIB as usize], &with_id(100)).unwrap_err();
+    assert_eq!(error.code(), Code::StoreFull, "{error}");
+    for (n, buffer) in held.iter().enumerate() {
+        assert!(buffer.data() == pattern(n as u64, MIB as usize));
+    }
+    drop(held);
+    store.put(&vec![0; 8 * MIB as usize], &with_id(100)).unwrap();
+    let states = store.states(&(0..12).map(id).collect::<Vec<_>>()).unwrap();
+    let evicted = states.iter().filter(|state| **state == ObjectState::Evicted).count();
+    assert!(evicted >= 4 && evicted < 12, "{states:?}");
+    let first = states.iter().position(|state| *state == ObjectState::Evicted).unwrap();
+    assert_eq!(store.get(&id(first as u64), NOW).unwrap_err().code(), Code::Evicted);
+}
+
+#[test]
+fn eviction_on_request_takes_the_least_recently_used() {
+    let node = TestStore::new(64 * MIB);
+    let store = node.connect();
+    for n in 0..10 {
+        let options = PutOptions { policy: Policy::Cache, ..with_id(n) };
+        store.put(&pattern(n, 100_000), &options).unwrap();
+    }
+    store.touch(&[id(0), id(1)]).unwrap();
+    let (bytes, objects) = store.evict(200_000).unwrap();
+    assert_eq!((bytes, objects), (200_000, 2));
+    let states = store.states(&[id(0), id(1), id(2), id(3), id(4)]).unwrap();
+    let (sealed, evicted) = (ObjectState::Sealed, ObjectState::Evicted);
+    assert_eq!(states, [sealed, sealed, evicted, evicted, sealed]);
+    assert_eq!(store.evict(u64::MAX).unwrap().1, 8);
+}
+
+#[test]
+fn objects_spill_to_files_and_come_back() {
+    let spill = tempfile::tempdir().unwrap();
+    let directory = spill.path().display().to_string();
+    let node = TestStore::with(16 * MIB, &[("spill_dir", &directory)]);
+    let bytes = 3 * MIB as usize;
+    for store in [node.connect(), node.connect_by_socket()] {
+        let ids: Vec<_> = (0..12)
+            .map(|n| {
+                let options = PutOptions { metadata: vec![n as u8; 9], ..PutOptions::default() };
+                store.put(&pattern(n, bytes), &options).unwrap()
+            })
+            .collect();
+        assert!(store.status().unwrap().spilled > 0);
+        assert!(store.contains(&ids[0]).unwrap());
+        for (n, id) in ids.iter().enumerate() {
+            for timeout in [NOW, None] {
+                let buffer = store.get(id, timeout).unwrap();
+                assert!(buffer.data() == pattern(n as u64, bytes), "object {n}");
+                assert_eq!(buffer.metadata(), [n as u8; 9]);
+            }
+        }
+        assert!(store.delete(&ids).unwrap().iter().all(Option::is_none));
+    }
+}
+
+#[test]
+fn a_quota_limits_one_client_only() {
+    let node = TestStore::new(64 * MIB);
+    let (limited, free) = (node.connect(), node.connect());
+    limited.set_quota(3 * MIB).unwrap();
+    for n in 0..2 {
+        limited.put(&pattern(n, MIB as usize), &with_id(n)).unwrap();
+    }
+    let error = limited.put(&vec![0; 2 * MIB as usize], &with_id(2)).unwrap_err();
+    assert_eq!(error.code(), Code::QuotaExceeded, "{error}");
+    free.put(&vec![0; 10 * MIB as usize], &with_id(3)).unwrap();
+    limited.delete(&[id(0)]).unwrap();
+    support::until("the quota has room", || {
+        limited.put(&vec![0; MIB as usize], &with_id(4)).is_ok()
+    });
+}
+
+#[test]
+fn a_store_of_ten_thousand_bytes_is_a_store() {
+    let node = TestStore::new(10_000);
+    let store = node.connect();
+    let object = store.put(&pattern(1, 10_000), &PutOptions::default()).unwrap();
+    assert!(store.get(&object, NOW).unwrap().data() == pattern(1, 10_000));
+    assert_eq!(store.put(b"more", &with_id(1)).unwrap_err().code(), Code::StoreFull);
+    store.delete(&[object]).unwrap();
+    for n in 0..20 {
+        store.put(b"small", &with_id(n)).unwrap();
+    }
+}
