@@ -38,6 +38,8 @@ pub(crate) struct Answer {
     /// The connection broke in between and the request was sent a second time: what it asks for
     /// may have happened the first time.
     pub(crate) again: bool,
+    /// The number of the connection that it came on.
+    pub(crate) link: u64,
 }
 
 /// How one look for an answer ended.
@@ -288,7 +290,11 @@ impl Calls {
         state.reading = false;
         let signal = match read {
             Read::Nothing => None,
-            Read::Frame { number, reply, fds } => state.deliver(number, reply, fds),
+            Read::Frame { number, reply, fds } => {
+                let answer =
+                    reply.map(|reply| Answer { reply, fds, again: false, link: link_number });
+                state.deliver(number, answer)
+            }
             Read::Broken => {
                 if state.link_number == link_number {
                     state.link = None;
@@ -338,15 +344,10 @@ impl State {
         Some((position, slot.answer?))
     }
 
-    fn deliver(
-        &mut self,
-        number: u64,
-        reply: Result<Reply>,
-        fds: Vec<OwnedFd>,
-    ) -> Option<Arc<Doorbell>> {
+    fn deliver(&mut self, number: u64, answer: Result<Answer>) -> Option<Arc<Doorbell>> {
         // An answer that nobody waits for any more: its descriptors close here.
         let slot = self.slots.get_mut(&number)?;
-        slot.answer = Some(reply.map(|reply| Answer { reply, fds, again: slot.again }));
+        slot.answer = Some(answer.map(|answer| Answer { again: slot.again, ..answer }));
         slot.signal.clone()
     }
 }

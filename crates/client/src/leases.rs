@@ -81,6 +81,8 @@ impl Current {
 pub(crate) struct Leases {
     current: Option<Current>,
     waiting: VecDeque<Range>,
+    /// Granted ranges on their way from `waiting` or an answer to `current`, while somebody maps them.
+    mapping: Vec<Range>,
     maps: HashMap<ExtentId, Mapped>,
     /// Ranges carved and not yet submitted: a resumed connection must know them.
     open: Vec<Range>,
@@ -105,6 +107,7 @@ impl Leases {
         Self {
             current: None,
             waiting: VecDeque::new(),
+            mapping: Vec::new(),
             maps: HashMap::new(),
             open: Vec::new(),
             asked: false,
@@ -155,6 +158,7 @@ impl Leases {
     fn next_lease(&mut self, footprint: u64) -> Step {
         let fitting = self.waiting.iter().position(|range| range.bytes >= footprint);
         if let Some(range) = fitting.and_then(|index| self.waiting.remove(index)) {
+            self.mapping.push(range);
             return Step::Map(range);
         }
         let bytes_wanted = self.bytes_next.max(footprint);
@@ -182,6 +186,18 @@ impl Leases {
     pub(crate) fn granted(&mut self, range: Range) {
         self.asked = false;
         self.waiting.push_back(range);
+    }
+
+    /// The daemon granted a range that is going to be mapped at once.
+    pub(crate) fn begin_mapping(&mut self, range: Range) {
+        self.mapping.push(range);
+    }
+
+    /// The range is mapped, or could not be.
+    pub(crate) fn end_mapping(&mut self, range: &Range) {
+        if let Some(index) = self.mapping.iter().position(|mapping| mapping == range) {
+            self.mapping.swap_remove(index);
+        }
     }
 
     /// The daemon has no range now; the next put asks on the socket and hears why.
@@ -272,6 +288,7 @@ impl Leases {
         current
             .into_iter()
             .chain(self.waiting.iter().copied())
+            .chain(self.mapping.iter().copied())
             .chain(self.open.iter().copied())
             .collect()
     }

@@ -235,7 +235,7 @@ impl Process {
         if self.calls.claim_mending(link) == Mending::Done {
             return;
         }
-        match self.reconnect() {
+        match self.reconnect(link) {
             Ok(connection) => {
                 self.patient.store(true, Ordering::Relaxed);
                 self.calls.relink(connection);
@@ -252,7 +252,8 @@ impl Process {
         }
     }
 
-    fn reconnect(&self) -> Result<Connection> {
+    /// Connects anew in place of the connection with this number.
+    fn reconnect(&self, link: u64) -> Result<Connection> {
         let patient = self.patient.load(Ordering::Relaxed);
         let timeout = if patient { self.options.reconnect_timeout } else { Duration::ZERO };
         let Self { socket, options, .. } = self;
@@ -265,7 +266,7 @@ impl Process {
                 .with_detail("the daemon ends every connection of this client"));
         }
         // A session that the daemon ends again and again is better left behind.
-        let resume = || if fruitless < RESUMES_MAX { session.resume() } else { None };
+        let resume = || if fruitless < RESUMES_MAX { session.resume(link + 1) } else { None };
         let welcomed = connect_within(caller, timeout, &mut { resume }, &wanted)
             .map_err(Failed::into_error)?;
         if welcomed.welcome.resumed {

@@ -77,6 +77,8 @@ pub(crate) struct Writing {
     creating: HashMap<ObjectId, Creating>,
     /// Small objects under construction.
     announced: HashSet<ObjectId>,
+    /// The connection whose daemon was told last what this session holds.
+    link: u64,
 }
 
 /// The shared memory of one welcome.
@@ -198,11 +200,13 @@ impl Session {
         !ranges.is_empty()
     }
 
-    /// What a new connection must know about this session.
-    pub(crate) fn resume(&self) -> Option<Resume> {
+    /// What the new connection with this number must know about this session. Memory that was
+    /// granted on an earlier one and is not known here by now goes back to the daemon.
+    pub(crate) fn resume(&self, link: u64) -> Option<Resume> {
         let channel = self.channel()?;
         let mut writing = self.writing();
         let dropped = writing.drain(&channel.reader);
+        writing.link = link;
         // Whatever was asked for is forgotten with the old connection; what still comes is welcome.
         writing.leases.refused();
         let mut leases = writing.leases.ranges();
@@ -283,6 +287,7 @@ impl Writing {
             muted: HashSet::new(),
             creating: HashMap::new(),
             announced: HashSet::new(),
+            link: 0,
         }
     }
 
@@ -383,6 +388,12 @@ impl Writing {
         error.with_detail(format!("{count} earlier submissions were refused, this one first"))
     }
 
+    /// Whether memory granted on this connection was given up since, because the daemon was told what
+    /// this session holds before the grant was known here.
+    pub(crate) fn is_void(&self, link: u64) -> bool {
+        link < self.link
+    }
+
     /// A large object is under construction, or no longer.
     pub(crate) fn set_creating(&mut self, creating: Creating) {
         self.creating.insert(creating.id, creating);
@@ -414,7 +425,7 @@ impl Writing {
 }
 
 /// The memory of an object that was submitted.
-fn put_range(record: &Record) -> Option<Range> {
+pub(crate) fn put_range(record: &Record) -> Option<Range> {
     match Submission::decode(record) {
         Ok(Submission::Put { extent, offset, sizes, .. }) => {
             Some(Range { extent, offset, bytes: sizes.footprint()? })

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::leases::{Step, large_bytes};
 use crate::payload::{Payload, Plan};
 use crate::process::Process;
-use crate::session::{Session, Verdict, Writing};
+use crate::session::{Session, Verdict, Writing, put_range};
 
 const PUTTING: &str = "putting object";
 const MAPPING: &str = "mapping memory to write to";
@@ -163,17 +163,26 @@ impl Process {
                     }
                 }
             }
+            rest = &rest[submitted.count..];
+            // Until it is in the ring, the memory of a put is known only here.
+            let unsubmitted: Option<Range> = rest.iter().find_map(put_range);
+            if let Some(range) = unsubmitted {
+                writing.leases.opened(range);
+            }
             drop(writing);
             if submitted.must_ring {
                 channel.ring();
             }
-            rest = &rest[submitted.count..];
             if let (Some(first), []) = (first, rest) {
                 return Ok(first);
             }
             let oldest = channel.reader.channel().tail().wrapping_sub(RING_HALF);
-            self.await_applied(session, oldest)?;
+            let applied = self.await_applied(session, oldest);
             writing = session.writing();
+            if let Some(range) = unsubmitted {
+                writing.leases.closed(&range);
+            }
+            applied?;
         }
     }
 
@@ -213,13 +222,14 @@ impl Process {
                 }
                 Step::Map(range) => {
                     drop(writing);
-                    let map = self.write_map(session, range.extent)?;
+                    let map = self.write_map(session, range.extent);
                     self.install(session, map, range, footprint)?;
                 }
                 Step::Ask { bytes_min, bytes_wanted } => {
                     drop(writing);
-                    let (map, range) = self.ask_lease(session, bytes_min, bytes_wanted)?;
-                    self.install(session, map, range, footprint)?;
+                    if let Some((map, range)) = self.ask_lease(session, bytes_min, bytes_wanted)? {
+                        self.install(session, map, range, footprint)?;
+                    }
                 }
             }
         }
@@ -229,13 +239,15 @@ impl Process {
     fn install(
         &self,
         session: &Session,
-        map: Arc<WriteExtent>,
+        map: Result<Arc<WriteExtent>>,
         range: Range,
         footprint: u64,
     ) -> Result<()> {
-        let span =
-            map.lease(range.offset, range.bytes).ok_or_else(|| Error::unexpected(MAPPING))?;
+        let lease = |map: Arc<WriteExtent>| map.lease(range.offset, range.bytes);
+        let span = map.and_then(|map| lease(map).ok_or_else(|| Error::unexpected(MAPPING)));
         let mut writing = session.writing();
+        writing.leases.end_mapping(&range);
+        let span = span?;
         if writing.leases.has_room(footprint) {
             writing.leases.granted(range);
             return Ok(());
@@ -246,12 +258,14 @@ impl Process {
         Ok(())
     }
 
+    /// A range that the daemon grants, and its mapping; `None` when the daemon has taken it back
+    /// before it was known here, because the connection broke meanwhile.
     fn ask_lease(
         &self,
         session: &Session,
         bytes_min: u64,
         bytes_wanted: u64,
-    ) -> Result<(Arc<WriteExtent>, Range)> {
+    ) -> Result<Option<(Result<Arc<WriteExtent>>, Range)>> {
         const LEASING: &str = "reserving memory for objects";
         let request = Request::Lease { bytes_min, bytes_wanted };
         let mut answer = self.ask_with_room(session, LEASING, request)?;
@@ -259,12 +273,24 @@ impl Process {
             return Err(Error::unexpected(LEASING));
         };
         let range = granted.range;
-        let kept = session.writing().leases.map(range.extent);
+        let mut writing = session.writing();
+        if writing.is_void(answer.link) {
+            return Ok(None);
+        }
+        if !self.is_current(session) {
+            drop(writing);
+            // It was granted to the session that took this one's place.
+            self.session().writing().leases.granted(range);
+            return Err(Error::new(Code::Disconnected, LEASING));
+        }
+        writing.leases.begin_mapping(range);
+        let kept = writing.leases.map(range.extent);
+        drop(writing);
         let map = match kept {
-            Some(map) => map,
-            None => self.map_and_keep(session, range.extent, fd)?,
+            Some(map) => Ok(map),
+            None => self.map_and_keep(session, range.extent, fd),
         };
-        Ok((map, range))
+        Ok(Some((map, range)))
     }
 
     /// Asks for memory. If there is none, this client's own unused leases go back first.
@@ -320,15 +346,22 @@ impl Process {
     ) -> Result<Created> {
         let (sizes, traits) = (plan.sizes, plan.traits);
         let request = Request::Create { id, sizes, traits, strict };
-        let mut answer = self
-            .ask_with_room(session, doing, request)
-            .map_err(|error| crate::calls::naming(error, id))?;
-        let (Reply::Created(granted), Some(fd)) = (&answer.reply, answer.fds.pop()) else {
-            return Err(Error::unexpected(doing));
+        let (granted, fd) = loop {
+            let mut answer = self
+                .ask_with_room(session, doing, request.clone())
+                .map_err(|error| crate::calls::naming(error, id))?;
+            let (Reply::Created(granted), Some(fd)) = (&answer.reply, answer.fds.pop()) else {
+                return Err(Error::unexpected(doing));
+            };
+            let mut writing = session.writing();
+            // A creation that the daemon was not told of when the connection was resumed has ended.
+            if !writing.is_void(answer.link) {
+                let range = granted.range;
+                writing.set_creating(Creating { id, sizes, traits, range, strict });
+                break (*granted, fd);
+            }
         };
-        let granted = *granted;
         let range = granted.range;
-        session.writing().set_creating(Creating { id, sizes, traits, range, strict });
         let span = self.map_created(session, &granted, fd, strict);
         match span {
             Ok(span) => Ok(Created { span, range, warm: granted.warm }),
