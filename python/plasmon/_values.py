@@ -404,8 +404,8 @@ def _as_pandas(buffer: Buffer, kind: int, text: str) -> Any:
 def _frame_of_table(table: Any) -> Any:
     """A pandas frame on the table's memory.
 
-    pandas cannot read its own names of some Arrow types (``list<item: int64>[pyarrow]``), so columns
-    of those go around it.
+    pandas cannot read its own names of some Arrow types (``list<item: int64>[pyarrow]``), so
+    columns of those go around it.
     """
     known = (table.schema.metadata or {}).get(b"pandas")
     described = json.loads(known) if known else {"columns": []}

@@ -12,7 +12,7 @@
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use plasmon_client::{Code, Error, ObjectId};
+use plasmon_client::{Code, Error, Mapping, ObjectId};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -43,12 +43,34 @@ struct Inner {
 enum State {
     Open(plasmon_client::Writer),
     /// Given up, but somebody could still write into its memory.
+    #[expect(dead_code, reason = "held until it is dropped, which aborts")]
     Doomed(plasmon_client::Writer),
-    /// Sealed; the pin keeps the memory from being used again while views are alive.
-    Sealed(Option<plasmon_client::Buffer>),
-    Aborted,
+    /// Sealed, and while views are alive, kept as it was.
+    Sealed(Option<Kept>),
+    /// Given up; views of what could not be sealed keep its mapping.
+    Aborted(Option<Mapping>),
     /// A seal or an abort is under way on some thread.
     Ending,
+}
+
+/// What keeps the memory of a sealed object while views of it are alive: the pin keeps it from being
+/// used again, the mapping from being unmapped.
+#[derive(Debug)]
+struct Kept {
+    _pin: plasmon_client::Buffer,
+    _mapping: Option<Mapping>,
+}
+
+impl Inner {
+    /// Takes out what only views needed, to be dropped without the lock.
+    fn forget(&mut self) -> Option<State> {
+        match &mut self.state {
+            State::Doomed(_) => Some(std::mem::replace(&mut self.state, State::Aborted(None))),
+            State::Sealed(kept) => Some(State::Sealed(kept.take())),
+            State::Aborted(mapping) => Some(State::Aborted(mapping.take())),
+            State::Open(_) | State::Ending => None,
+        }
+    }
 }
 
 impl Writer {
@@ -108,7 +130,7 @@ impl Writer {
         match self.lock().state {
             State::Open(_) => "open",
             State::Sealed(_) => "sealed",
-            State::Doomed(_) | State::Aborted | State::Ending => "aborted",
+            State::Doomed(_) | State::Aborted(_) | State::Ending => "aborted",
         }
     }
 
@@ -151,16 +173,26 @@ impl Writer {
                 }
             }
         };
+        let mapping = if views == 0 { None } else { writer.mapping() };
         let outcome = py.detach(|| {
-            let outcome = writer.seal();
-            let pin = (views != 0).then(|| self.store.get(&self.id, None)).transpose();
-            outcome.and_then(|id| Ok((id, pin?)))
+            let id = writer.seal()?;
+            let pin = (views != 0).then(|| self.store.get(&id, None)).transpose()?;
+            Ok((id, pin))
         });
         let (state, outcome) = match outcome {
-            Ok((id, pin)) => (State::Sealed(pin), Ok(Id::new(id))),
-            Err(error) => (State::Aborted, Err(error)),
+            Ok((id, pin)) => {
+                let kept = pin.map(|pin| Kept { _pin: pin, _mapping: mapping });
+                (State::Sealed(kept), Ok(Id::new(id)))
+            }
+            Err(error) => (State::Aborted(mapping), Err(error)),
         };
-        self.lock().state = state;
+        let gone = {
+            let mut inner = self.lock();
+            inner.state = state;
+            // The last view may have gone while the seal was under way.
+            if inner.views == 0 { inner.forget() } else { None }
+        };
+        py.detach(|| drop(gone));
         outcome.or_raise(py)
     }
 
@@ -168,14 +200,14 @@ impl Writer {
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         let writer = {
             let mut inner = self.lock();
-            match std::mem::replace(&mut inner.state, State::Aborted) {
+            match std::mem::replace(&mut inner.state, State::Aborted(None)) {
                 State::Open(writer) if inner.views != 0 => {
                     inner.state = State::Doomed(writer);
                     return Ok(());
                 }
                 State::Open(writer) => writer,
-                State::Sealed(pin) => {
-                    inner.state = State::Sealed(pin);
+                State::Sealed(kept) => {
+                    inner.state = State::Sealed(kept);
                     return Err(self.ended(py, "aborting object", &inner.state));
                 }
                 other => {
@@ -256,19 +288,9 @@ impl Writer {
             if inner.views != 0 {
                 return;
             }
-            match std::mem::replace(&mut inner.state, State::Aborted) {
-                State::Doomed(writer) => (Some(writer), None),
-                State::Sealed(pin) => {
-                    inner.state = State::Sealed(None);
-                    (None, pin)
-                }
-                other => {
-                    inner.state = other;
-                    (None, None)
-                }
-            }
+            inner.forget()
         };
-        // Dropping the writer aborts; an answer would interest nobody.
+        // Dropping a writer aborts; an answer would interest nobody.
         py.detach(|| drop(last));
     }
 }

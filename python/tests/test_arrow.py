@@ -78,8 +78,10 @@ def columns():
         "list_view": pa.array(lists, pa.list_view(pa.int64())),
         "fixed_list": pa.array([[1, 2], None] * 50, pa.list_(pa.int32(), 2)),
         "struct": pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": "y"}, {}, {"a": 4}] * 20),
-        "map": pa.array([[("k", 1)], None, [], [("l", 2), ("m", None)], []] * 20,
-                        pa.map_(pa.string(), pa.int64())),
+        "map": pa.array(
+            [[("k", 1)], None, [], [("l", 2), ("m", None)], []] * 20,
+            pa.map_(pa.string(), pa.int64()),
+        ),
         "dictionary": pa.array(strings).dictionary_encode(),
         "nested_dictionary": pa.ListArray.from_arrays(
             list(range(0, 202, 2)), pa.array(["p", "q"] * 100).dictionary_encode()
@@ -106,7 +108,9 @@ def test_arrays_of_every_type(store, other, name):
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-@pytest.mark.parametrize(("offset", "length"), [(0, 0), (1, 98), (8, 50), (64, 36), (13, 1), (99, 1)])
+@pytest.mark.parametrize(
+    ("offset", "length"), [(0, 0), (1, 98), (8, 50), (64, 36), (13, 1), (99, 1)]
+)
 def test_slices_are_written_without_the_rest(store, name, offset, length):
     part = COLUMNS[name].slice(offset, length)
     id = store.put(part)
@@ -119,7 +123,12 @@ def test_slices_are_written_without_the_rest(store, name, offset, length):
 
 def test_a_slice_of_something_large_is_small(store):
     big = pa.array(["a text that is longer than twelve bytes " + str(n) for n in range(50_000)])
-    for array in (big, big.cast(pa.string_view()), pa.array(range(100_000)), big.cast("large_utf8")):
+    for array in (
+        big,
+        big.cast(pa.string_view()),
+        pa.array(range(100_000)),
+        big.cast("large_utf8"),
+    ):
         id = store.put(array.slice(1000, 10))
         assert store.get(id).to_pylist() == array.slice(1000, 10).to_pylist()
         assert len(store.get_buffer(id)) < 8192
@@ -144,7 +153,9 @@ def test_chunks_stay(store):
     assert back.equals(chunked)
     table = pa.table({"a": chunked, "b": pa.chunked_array([["x"], ["y", "z", None]])})
     assert store.get(store.put(table)).equals(table)
-    assert store.get(store.put(pa.chunked_array([], pa.utf8()))).equals(pa.chunked_array([], pa.utf8()))
+    assert store.get(store.put(pa.chunked_array([], pa.utf8()))).equals(
+        pa.chunked_array([], pa.utf8())
+    )
 
 
 def test_dictionaries_that_differ_from_chunk_to_chunk(store):
@@ -166,7 +177,11 @@ def test_batches(store):
 
 
 def test_tables_without_rows_or_columns(store):
-    for table in (pa.table({"x": pa.array([], pa.int64())}), pa.table({}), pa.schema([]).empty_table()):
+    for table in (
+        pa.table({"x": pa.array([], pa.int64())}),
+        pa.table({}),
+        pa.schema([]).empty_table(),
+    ):
         back = store.get(store.put(table))
         assert back.schema == table.schema
         assert back.num_rows == table.num_rows
@@ -189,7 +204,9 @@ def test_buffers_and_tensors(store):
 
 def test_extension_types_come_back(store):
     fields = [pa.field("id", pa.uuid(), metadata={"about": "ids"}), pa.field("j", pa.json_())]
-    table = pa.table([pa.array([b"0" * 16], pa.uuid()), pa.array(["{}"], pa.json_())], pa.schema(fields))
+    table = pa.table(
+        [pa.array([b"0" * 16], pa.uuid()), pa.array(["{}"], pa.json_())], pa.schema(fields)
+    )
     back = store.get(store.put(table))
     assert back.schema.equals(table.schema, check_metadata=True)
     assert back.equals(table)
@@ -303,7 +320,10 @@ def test_untrusted_streams_are_checked(own):
     offsets = b"".join(n.to_bytes(4, "little") for n in (0, 10, 21))
     assert good.count(offsets) == 1
     beyond = b"".join(n.to_bytes(4, "little") for n in (0, 10, 1 << 30))
-    for bad in (good.replace(offsets, beyond), good.replace(b"second", b"\xff\xfe\xfd\xfc\xfb\xfa")):
+    for bad in (
+        good.replace(offsets, beyond),
+        good.replace(b"second", b"\xff\xfe\xfd\xfc\xfb\xfa"),
+    ):
         id = store.put(bad, tag=_native.TAG_ARROW_STREAM)
         for wanted in ("arrow", "polars"):
             with pytest.raises(plasmon.Corrupt):

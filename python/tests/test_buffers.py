@@ -43,7 +43,7 @@ def test_the_buffer_protocol_is_read_only(store):
         view[0] = 1
     with pytest.raises(TypeError, match="read-write"):
         io.BytesIO(b"xyz").readinto(buffer)
-    assert b"abc" == view
+    assert view == b"abc"
     assert bytes(buffer.data[1:]) == b"bc"
 
 
@@ -148,7 +148,11 @@ def test_a_collected_buffer_is_released(store):
 
 
 def test_dlpack_by_element_type(store):
-    for array in (np.arange(6, dtype="i4").reshape(2, 3), np.asfortranarray(np.eye(3)), np.array(7.5)):
+    for array in (
+        np.arange(6, dtype="i4").reshape(2, 3),
+        np.asfortranarray(np.eye(3)),
+        np.array(7.5),
+    ):
         buffer = store.get_buffer(store.put(array))
         back = np.from_dlpack(buffer)
         assert back.dtype == array.dtype

@@ -26,7 +26,9 @@ PANDAS = {
     "nullable": pd.DataFrame(
         {"i": pd.array([1, None, 3], "Int64"), "b": pd.array([True, None, False], "boolean")}
     ),
-    "arrow": pd.DataFrame({"l": pd.Series([[1], None, [2, 3]], dtype=pd.ArrowDtype(pa.list_(pa.int64())))}),
+    "arrow": pd.DataFrame(
+        {"l": pd.Series([[1], None, [2, 3]], dtype=pd.ArrowDtype(pa.list_(pa.int64())))}
+    ),
     "times": pd.DataFrame(
         {
             "t": pd.to_datetime(["2026-01-01", None, "2026-03-01"]),
@@ -111,9 +113,15 @@ def test_pandas_read_by_others(store):
 
 
 POLARS = {
-    "numbers": pl.DataFrame({"i": [1, None, 3], "f": [1.5, None, float("nan")], "b": [True, None, False]}),
-    "small": pl.DataFrame({"a": pl.Series([1, 2], dtype=pl.Int8), "b": pl.Series([1, 2], dtype=pl.UInt16)}),
-    "texts": pl.DataFrame({"s": ["a", None, "a text that is longer than twelve bytes"], "e": ["", "é", None]}),
+    "numbers": pl.DataFrame(
+        {"i": [1, None, 3], "f": [1.5, None, float("nan")], "b": [True, None, False]}
+    ),
+    "small": pl.DataFrame(
+        {"a": pl.Series([1, 2], dtype=pl.Int8), "b": pl.Series([1, 2], dtype=pl.UInt16)}
+    ),
+    "texts": pl.DataFrame(
+        {"s": ["a", None, "a text that is longer than twelve bytes"], "e": ["", "é", None]}
+    ),
     "binary": pl.DataFrame({"b": [b"x", None, b"y" * 100]}),
     "times": pl.DataFrame(
         {
@@ -128,8 +136,12 @@ POLARS = {
     "structures": pl.DataFrame({"s": [{"a": 1, "b": "x"}, {"a": None, "b": "y"}]}),
     "categories": pl.DataFrame({"c": pl.Series(["a", "b", None, "a"], dtype=pl.Categorical)}),
     "enumerations": pl.DataFrame({"e": pl.Series(["p", None, "q"], dtype=pl.Enum(["q", "p"]))}),
-    "decimals": pl.DataFrame({"d": pl.Series(["1.50", None], dtype=pl.String).cast(pl.Decimal(10, 2))}),
-    "no rows": pl.DataFrame({"x": pl.Series([], dtype=pl.Float64), "s": pl.Series([], dtype=pl.String)}),
+    "decimals": pl.DataFrame(
+        {"d": pl.Series(["1.50", None], dtype=pl.String).cast(pl.Decimal(10, 2))}
+    ),
+    "no rows": pl.DataFrame(
+        {"x": pl.Series([], dtype=pl.Float64), "s": pl.Series([], dtype=pl.String)}
+    ),
     "no columns": pl.DataFrame(),
     "nothing": pl.DataFrame({"n": [None, None]}),
 }
@@ -145,7 +157,9 @@ def test_polars_frames_come_back(store, other, name):
 
 
 def test_polars_columns_are_read_in_place(store, other):
-    frame = pl.DataFrame({"i": range(1000), "s": ["a text longer than twelve " + str(n) for n in range(1000)]})
+    frame = pl.DataFrame(
+        {"i": range(1000), "s": ["a text longer than twelve " + str(n) for n in range(1000)]}
+    )
     id = store.put(frame)
     back = other.get(id)
     for column in (back["i"], back["s"]):
@@ -154,7 +168,9 @@ def test_polars_columns_are_read_in_place(store, other):
 
 
 def test_polars_slices_and_chunks(store):
-    frame = pl.concat([pl.DataFrame({"x": [n], "s": [str(n) * 20]}) for n in range(5)], rechunk=False)
+    frame = pl.concat(
+        [pl.DataFrame({"x": [n], "s": [str(n) * 20]}) for n in range(5)], rechunk=False
+    )
     assert frame.n_chunks() == 5
     assert store.get(store.put(frame)).equals(frame)
     assert store.get(store.put(frame[1:3])).equals(frame[1:3])
@@ -199,7 +215,10 @@ def test_polars_without_pyarrow(store):
         str(store.socket),
         id.hex(),
     )
-    assert found.stdout.splitlines() == [str({"x": [1, 2], "s": ["a", None], "y": [2, 4]}), "True"], found.stderr
+    assert found.stdout.splitlines() == [
+        str({"x": [1, 2], "s": ["a", None], "y": [2, 4]}),
+        "True",
+    ], found.stderr
 
 
 def test_python_objects_in_frames_are_refused(store):

@@ -45,7 +45,9 @@ def test_ids_are_values():
 
 
 def test_ids_that_count_in_either_end_hash_apart():
-    counted = [ObjectId(n.to_bytes(20, order)) for n in range(1, 500) for order in ("big", "little")]
+    counted = [
+        ObjectId(n.to_bytes(20, order)) for n in range(1, 500) for order in ("big", "little")
+    ]
     assert len({hash(id) for id in set(counted)}) == len(set(counted))
 
 

@@ -21,7 +21,9 @@ def test_bytes_come_back(store, other, data):
     assert other.get(id, timeout=DEADLINE_S) == data
 
 
-@pytest.mark.parametrize("size", [_native.LIMITS["LARGE_OBJECT_BYTES"] + step for step in (-1, 0, 1)])
+@pytest.mark.parametrize(
+    "size", [_native.LIMITS["LARGE_OBJECT_BYTES"] + step for step in (-1, 0, 1)]
+)
 def test_small_and_large_objects_meet_without_a_seam(store, other, size):
     data = bytes(range(251)) * (size // 251 + 1)
     id = store.put(data[:size])

@@ -45,7 +45,7 @@ pub use pending::PendingWait;
 pub use start::{StartedDaemon, default_socket, start};
 pub use store::{PROTOCOL_VERSION, Store};
 pub use subscription::{Notification, Subscription};
-pub use writer::Writer;
+pub use writer::{Mapping, Writer};
 
 pub use plasmon_proto::message::{Access, ClientInfo, Filter, Notice, Status};
 pub use plasmon_proto::object::{Level, ObjectInfo, ObjectState, Policy, Sizes, tag};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use plasmon_proto::ObjectId;
 use plasmon_proto::ring::Submission;
-use plasmon_shm::writer::Span;
+use plasmon_shm::writer::{Span, WriteExtent};
 
 use crate::error::{Error, Result};
 use crate::process::Process;
@@ -16,6 +16,12 @@ use crate::writing::Placed;
 
 const SEALING: &str = "sealing object";
 const ABORTING: &str = "aborting object";
+
+/// Keeps the writable mapping of an object: see [`Writer::mapping`].
+#[derive(Clone, Debug)]
+pub struct Mapping {
+    _extent: Arc<WriteExtent>,
+}
 
 /// How the object gets sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +67,12 @@ impl Writer {
     /// writer is sealed, aborted or dropped.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.span.as_mut().map_or(std::ptr::null_mut(), Span::as_mut_ptr)
+    }
+
+    /// Keeps the memory mapped as it is, also after the object was sealed: for callers that have lent
+    /// it out and cannot take it back. Whoever writes through it then changes what others read.
+    pub fn mapping(&self) -> Option<Mapping> {
+        self.span.as_ref().map(|span| Mapping { _extent: Arc::clone(span.extent()) })
     }
 
     /// The metadata, whose length was fixed by [`crate::PutOptions::metadata`].
