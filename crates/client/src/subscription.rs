@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plasmon_proto::Code;
@@ -52,8 +52,7 @@ impl Subscription {
         reconnect_timeout: Duration,
     ) -> Result<Self> {
         let mut queue = VecDeque::new();
-        let connection = subscribe(&socket, &name, &filter, Duration::ZERO, &mut queue)
-            .map_err(Failed::into_error)?;
+        let connection = subscribe(&socket, &name, &filter, reconnect_timeout, &mut queue)?;
         Ok(Self { connection, queue, socket, name, filter, reconnect_timeout })
     }
 
@@ -94,22 +93,38 @@ impl Subscription {
     fn reconnect(&mut self) -> Result<()> {
         let Self { socket, name, filter, .. } = &*self;
         let mut queue = VecDeque::from([Notification::Lost(u64::MAX)]);
-        let connection = subscribe(socket, name, filter, self.reconnect_timeout, &mut queue)
-            .map_err(Failed::into_error)?;
+        let connection = subscribe(socket, name, filter, self.reconnect_timeout, &mut queue)?;
         self.connection = connection;
         self.queue = queue;
         Ok(())
     }
 }
 
+/// Connects and subscribes, however many daemons go away in between.
 fn subscribe(
-    socket: &std::path::Path,
+    socket: &Path,
     name: &str,
     filter: &Filter,
     timeout: Duration,
     queue: &mut VecDeque<Notification>,
-) -> Result<Connection, Failed> {
+) -> Result<Connection> {
     let caller = Caller { socket, name, channel: false };
+    let deadline = Instant::now().checked_add(timeout);
+    loop {
+        let left = deadline.map_or(timeout, |at| at.saturating_duration_since(Instant::now()));
+        match subscribe_once(caller, filter, left, queue) {
+            Err(Failed::Nobody(_)) if deadline.is_none_or(|at| Instant::now() < at) => {}
+            outcome => return outcome.map_err(Failed::into_error),
+        }
+    }
+}
+
+fn subscribe_once(
+    caller: Caller<'_>,
+    filter: &Filter,
+    timeout: Duration,
+    queue: &mut VecDeque<Notification>,
+) -> Result<Connection, Failed> {
     let welcomed = connect_within(caller, timeout, &mut || None, &|| true)?;
     let connection = welcomed.connection;
     let request = Request::Subscribe { filter: filter.clone() };
