@@ -19,6 +19,12 @@ const MUST_BE_THERE: Duration = Duration::from_secs(10);
 /// Ids in one delete.
 const DELETE_IDS_MAX: usize = 512;
 
+/// Objects from here on have an extent of their own.
+const LARGE_OBJECT_BYTES: u64 = 16 << 20;
+
+/// What extents are made of.
+const PAGE_BYTES: u64 = 4096;
+
 /// Memfds beside extents and channels: the control page, the index table, and one more table while
 /// the old one is still held.
 const MEMFDS_FIXED: usize = 3;
@@ -97,7 +103,7 @@ fn check_memory(node: &Node, tally: &mut Tally) -> Result<()> {
     };
     let listed = node.store.list(&Filter::default())?;
     let in_memory = listed.iter().filter(|info| info.state == plasmon_client::ObjectState::Sealed);
-    let needed: u64 = in_memory.filter_map(|info| info.sizes.footprint()).sum();
+    let needed: u64 = in_memory.filter_map(|info| info.sizes.footprint()).map(charge).sum();
     let status = if status.spilled > 0 { node.store.status()? } else { status };
     if status.used_bytes != needed {
         let found = status.used_bytes;
@@ -111,6 +117,11 @@ fn check_memory(node: &Node, tally: &mut Tally) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What an object of this footprint costs: a large one has an extent of whole pages to itself.
+fn charge(footprint: u64) -> u64 {
+    if footprint < LARGE_OBJECT_BYTES { footprint } else { footprint.next_multiple_of(PAGE_BYTES) }
 }
 
 /// Deletes what nobody vouches for and half of the rest.
