@@ -79,7 +79,8 @@ def _job(path: Path, with_pickle: bool) -> tuple[list[workers.Outcome], report.F
     import plasmon
 
     start = time.perf_counter()
-    table = pq.read_table(path)
+    # Whole columns, because pickle would send the buffers of each slice again and again.
+    table = pq.read_table(path).combine_chunks()
     read_s = time.perf_counter() - start
     tasks = plan(table.schema)
     if table.num_rows == 0:
