@@ -69,7 +69,11 @@ impl Door {
         }
         match self.listener.accept() {
             Ok(connection) => Knock::NoRoom(connection),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Knock::Nobody,
+            // The kernel looks for a descriptor before it looks for a connection.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.restock();
+                Knock::Nobody
+            }
             Err(error) => Knock::Trouble(error),
         }
     }

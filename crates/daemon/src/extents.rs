@@ -9,11 +9,14 @@ use plasmon_proto::Attributes;
 use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Sizes;
 use plasmon_shm::Memfd;
+use plasmon_store::Ticket;
 
 /// The extents of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Extents {
     by_id: HashMap<ExtentId, Arc<Memfd>>,
+    /// Extents that a worker is making, with the ranges of them that are wanted besides.
+    making: HashMap<ExtentId, Vec<(Ticket, Range)>>,
 }
 
 impl Extents {
@@ -22,6 +25,22 @@ impl Extents {
         let memfd = Arc::new(memfd);
         self.by_id.insert(extent, Arc::clone(&memfd));
         memfd
+    }
+
+    /// An extent is being made.
+    pub(crate) fn begin_making(&mut self, extent: ExtentId) {
+        self.making.insert(extent, Vec::new());
+    }
+
+    /// Keeps a range for later if its extent is still being made; whether it is.
+    pub(crate) fn await_making(&mut self, ticket: Ticket, range: Range) -> bool {
+        let waiting = self.making.get_mut(&range.extent);
+        waiting.map(|waiting| waiting.push((ticket, range))).is_some()
+    }
+
+    /// An extent was made, or could not be. Gives back what waited for it.
+    pub(crate) fn end_making(&mut self, extent: ExtentId) -> Vec<(Ticket, Range)> {
+        self.making.remove(&extent).unwrap_or_default()
     }
 
     /// Lets an extent go.
@@ -123,6 +142,20 @@ mod tests {
         let (_, writer) = extents.descriptor(id, true).unwrap().unwrap();
         assert!(rustix::io::pwrite(&writer, b"x", 0).is_ok());
         assert!(extents.descriptor(ExtentId::new(4, 0), false).unwrap().is_none());
+    }
+
+    #[test]
+    fn ranges_wait_for_an_extent_that_is_being_made() {
+        // Two clients can be promised memory in one new extent before it is there. The second was
+        // told that the machine is full.
+        let (mut extents, _) = extents();
+        let range = Range { extent: ExtentId::new(9, 0), offset: 4096, bytes: 4096 };
+        assert!(!extents.await_making(Ticket(1), range));
+        extents.begin_making(range.extent);
+        assert!(extents.await_making(Ticket(2), range));
+        assert_eq!(extents.end_making(range.extent), [(Ticket(2), range)]);
+        assert!(!extents.await_making(Ticket(3), range));
+        assert_eq!(extents.end_making(range.extent), []);
     }
 
     #[test]

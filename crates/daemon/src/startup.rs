@@ -157,6 +157,7 @@ fn store_config(config: &Config, control: &ControlDaemon) -> plasmon_store::Conf
         level: config.level,
         warm_bytes_max: config.warm_bytes_max,
         spill_bytes_max: config.spill.as_ref().map(|spill| spill.bytes_max.unwrap_or(u64::MAX)),
+        spill_cache: config.spill_cache,
         client_quota_bytes: config.client_quota_bytes.unwrap_or(0),
         first_serial: control.take_serials(SERIALS_PER_EPOCH),
         epoch: control.epoch(),

@@ -91,8 +91,14 @@ impl Core {
     }
 
     fn reserve(&mut self, ticket: Ticket, new_extent_bytes: Option<u64>, range: Range) {
+        if new_extent_bytes.is_none() && self.extents.await_making(ticket, range) {
+            return;
+        }
         let job = match (new_extent_bytes, self.extents.get(range.extent)) {
-            (Some(extent_bytes), _) => Some(MemoryJob::Make { ticket, extent_bytes, range }),
+            (Some(extent_bytes), _) => {
+                self.extents.begin_making(range.extent);
+                Some(MemoryJob::Make { ticket, extent_bytes, range })
+            }
             (None, Some(memfd)) => {
                 Some(MemoryJob::Reserve { ticket, memfd: Arc::clone(memfd), range })
             }
@@ -100,7 +106,15 @@ impl Core {
         };
         let accepted = job.is_some_and(|job| self.give_memory_job(job));
         if !accepted {
-            self.feed(Event::Reserved(ticket, false));
+            self.reserved(ticket, range.extent, false);
+        }
+    }
+
+    fn reserved(&mut self, ticket: Ticket, extent: ExtentId, is_there: bool) {
+        let waiting = self.extents.end_making(extent);
+        self.feed(Event::Reserved(ticket, is_there));
+        for (ticket, range) in waiting {
+            self.reserve(ticket, None, range);
         }
     }
 
@@ -211,7 +225,7 @@ impl Core {
                             false
                         }
                     };
-                    self.feed(Event::Reserved(ticket, is_there));
+                    self.reserved(ticket, extent, is_there);
                 }
                 Done::Spilled(ticket, done) => self.feed(Event::Spilled(ticket, done)),
                 Done::Restored(ticket, done) => self.feed(Event::Restored(ticket, done)),

@@ -13,6 +13,7 @@ use plasmon_shm::{ChannelDaemon, Connection, Doorbell};
 use plasmon_store::event::Peer as StorePeer;
 use plasmon_store::{ClientNo, Event};
 
+use super::submissions::range_is_aligned;
 use super::{Core, encode};
 use crate::directory::Shared;
 use crate::door::Knock;
@@ -120,10 +121,12 @@ impl Core {
     fn welcome(&mut self, client: ClientNo, number: u64, hello: Hello) -> Result<(), Failure> {
         let access = self.admit(client, &hello)?;
         let Hello { name, channel, resume, .. } = hello;
-        let (token, leases, creating) = match resume {
+        let (token, mut leases, mut creating) = match resume {
             Some(resume) => (Some(resume.token), resume.leases, resume.creating),
             None => (None, Vec::new(), Vec::new()),
         };
+        leases.retain(range_is_aligned);
+        creating.retain(|object| range_is_aligned(&object.range));
         let entrance = self.enter(client, access, channel, token)?;
         let expected = self.take_expected_seat(client, entrance.session);
         let client = expected.unwrap_or(client);

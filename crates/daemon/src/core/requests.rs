@@ -227,6 +227,7 @@ fn check(request: &Request) -> Result<(), Failure> {
         Request::Extents { extents, .. } => at_most("extents", extents.len(), FRAME_FDS_MAX),
         Request::Release { serials } => at_most("serials", serials.len(), REQUEST_IDS_MAX),
         Request::Delete { ids: all }
+        | Request::DeleteUnused { ids: all }
         | Request::Get { ids: all }
         | Request::Wait { ids: all, .. }
         | Request::States { ids: all }

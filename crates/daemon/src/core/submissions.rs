@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use plasmon_proto::id::OBJECT_ID_BYTES;
-use plasmon_proto::limits::SUBMISSIONS;
+use plasmon_proto::limits::{OBJECT_ALIGN, SUBMISSIONS};
+use plasmon_proto::message::Range;
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_store::{ClientNo, Event};
@@ -34,7 +35,13 @@ impl Core {
         let drained = self.shared().sessions.drain(session, SUBMISSIONS, &mut records);
         for (position, record) in &records {
             match Submission::decode(record) {
-                Ok(submission) => self.submit(client, *position, submission),
+                Ok(submission) if is_aligned(&submission) => {
+                    self.submit(client, *position, submission);
+                }
+                Ok(_) => {
+                    self.abandon_ring(client, "a ring record whose range starts between two units");
+                    break;
+                }
                 Err(error) => {
                     self.abandon_ring(client, &error.to_string());
                     break;
@@ -129,4 +136,21 @@ impl Core {
         touched.drain(..).for_each(|record| self.feed(Event::Touched(record)));
         self.touched = touched;
     }
+}
+
+/// Whether the ranges of a record are made of whole units, as every range is that the store gave out.
+fn is_aligned(submission: &Submission) -> bool {
+    match submission {
+        Submission::Put { offset, .. } => offset.is_multiple_of(OBJECT_ALIGN),
+        Submission::LeaseReturn(range) => range_is_aligned(range),
+        Submission::Announce { .. }
+        | Submission::Abort { .. }
+        | Submission::Delete { .. }
+        | Submission::LeaseWanted { .. } => true,
+    }
+}
+
+/// Whether a range is made of whole units.
+pub(super) fn range_is_aligned(range: &Range) -> bool {
+    range.offset.is_multiple_of(OBJECT_ALIGN) && range.bytes.is_multiple_of(OBJECT_ALIGN)
 }

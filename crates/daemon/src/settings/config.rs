@@ -12,6 +12,9 @@ use crate::paths;
 /// Bytes in a page.
 pub const PAGE_BYTES: u64 = 4096;
 
+/// More than any machine has, and little enough to count with.
+pub const CAPACITY_BYTES_MAX: u64 = 1 << 56;
+
 /// The longest time that a daemon may poll its rings: beyond a millisecond it is a busy loop.
 pub const SPIN_US_MAX: u32 = 1000;
 
@@ -44,6 +47,8 @@ pub struct Config {
     pub capacity_bytes: u64,
     /// The spill tier, where there is one.
     pub spill: Option<Spill>,
+    /// Whether objects that may be evicted are spilled instead.
+    pub spill_cache: bool,
     /// Who may connect besides the owner.
     pub admitted: Vec<Admission>,
     /// How sealed objects are protected.
@@ -82,6 +87,7 @@ impl Config {
             socket_mode: mode(&settings.socket_mode)?,
             capacity_bytes,
             spill: spill(settings)?,
+            spill_cache: settings.spill_cache,
             level: level(&settings.level, &admitted)?,
             admitted,
             end_with_last_client: settings.end_with_last_client,
@@ -116,10 +122,11 @@ fn capacity(bytes: u64) -> Result<u64, BadStart> {
         0 => rustix::system::sysinfo().totalram as u64 / 2,
         bytes => bytes,
     };
-    bytes.checked_next_multiple_of(PAGE_BYTES).ok_or_else(|| BadStart::Value {
-        key: "capacity_bytes",
-        what: format!("{bytes} bytes are more than any machine has"),
-    })
+    if bytes <= CAPACITY_BYTES_MAX {
+        return Ok(bytes);
+    }
+    let what = format!("{bytes} bytes are more than any machine has");
+    Err(BadStart::Value { key: "capacity_bytes", what })
 }
 
 fn socket_path(path: &Path) -> Result<PathBuf, BadStart> {

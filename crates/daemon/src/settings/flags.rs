@@ -67,6 +67,7 @@ pub fn command() -> Command {
     let path = value_parser!(PathBuf);
     Command::new("plasmond")
         .version(env!("CARGO_PKG_VERSION"))
+        .args_override_self(true)
         .about("Serves a Plasmon store to the processes of this machine.")
         .after_help(
             "Later sources win: defaults, the file of --config, PLASMON_* variables, flags.\n\

@@ -32,9 +32,16 @@ fn later_sources_win() {
         "PLASMON_LOG" => Some(String::new()),
         _ => None,
     };
-    let given = flags(&["--linger-ms", "3", "--collapse", "--end-with-last-client", "false"])
-        .unwrap()
-        .settings;
+    let given = flags(&[
+        "--linger-ms",
+        "9",
+        "--linger-ms=3",
+        "--collapse",
+        "--end-with-last-client",
+        "false",
+    ])
+    .unwrap()
+    .settings;
     let loaded = load(Some(file.path()), environment, &given).unwrap();
     assert_eq!(loaded.settings.capacity_bytes, Bytes(1 << 20));
     assert_eq!((loaded.settings.spin_us, loaded.settings.linger_ms), (2, 3));
@@ -102,7 +109,7 @@ fn settings_become_a_checked_configuration() {
     });
     assert_eq!(raised.unwrap().level, Level::Leased, "another user raises the level");
     assert_eq!(config(|s| s.level = "strict".to_owned()).unwrap().level, Level::Strict);
-    assert_eq!(config(|s| s.capacity_bytes = Bytes(10_000)).unwrap().capacity_bytes, 12_288);
+    assert_eq!(config(|s| s.capacity_bytes = Bytes(10_000)).unwrap().capacity_bytes, 10_000);
     assert_eq!(config(|s| s.spin_us = u32::MAX).unwrap().spin_us, SPIN_US_MAX);
 }
 

@@ -1,0 +1,171 @@
+//! How a connection becomes a client, and who does not become one.
+
+mod desk;
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use desk::*;
+use plasmon_proto::limits::CLIENT_NAME_BYTES_MAX;
+use plasmon_proto::message::*;
+use plasmon_proto::object::{Level, Sizes, Traits};
+use plasmon_proto::ring::Submission;
+use plasmon_proto::{Code, ObjectState};
+
+const NOBODY: u32 = 65534;
+
+fn hello(version: u32, name: &str) -> Request {
+    let name = name.to_owned();
+    Request::Hello(Hello { version, name, channel: false, resume: None })
+}
+
+#[test]
+fn a_welcome_says_what_the_store_is() {
+    let desk = start(&["--capacity-bytes", "10000"]);
+    let client = desk.client();
+    let welcome = &client.shared().welcome;
+    assert_eq!(welcome.capacity_bytes, 10_000);
+    assert_eq!((welcome.level, welcome.access), (Level::Shared, Access::ReadWrite));
+    assert!(welcome.channel && !welcome.resumed && welcome.token != 0);
+    assert_eq!((welcome.epoch, client.shared().control.epoch()), (1, 1));
+    assert!(client.shared().channel.is_some() && client.shared().doorbell.is_some());
+    let mut plain = desk.connect();
+    plain.hello(false, None);
+    assert!(!plain.shared().welcome.channel && plain.shared().channel.is_none());
+    assert_eq!(plain.status().clients, 2);
+    drop((client, plain));
+    desk.stop();
+}
+
+#[test]
+fn wrong_hellos_are_refused_under_their_number_and_the_connection_ends() {
+    let desk = start(&[]);
+    let long = "n".repeat(CLIENT_NAME_BYTES_MAX + 1);
+    for (request, code) in [
+        (hello(PROTOCOL_VERSION + 1, "x"), Code::VersionMismatch),
+        (hello(0, "x"), Code::VersionMismatch),
+        (hello(PROTOCOL_VERSION, &long), Code::LimitReached),
+        (Request::Status, Code::BadRequest),
+    ] {
+        let mut client = desk.connect();
+        assert_eq!(client.refused(&request), code, "{request:?}");
+        assert!(client.is_closed());
+    }
+    let mut client = desk.connect();
+    client.call(&hello(PROTOCOL_VERSION, &long[1..]));
+    assert_eq!(client.refused(&hello(PROTOCOL_VERSION, "again")), Code::BadRequest);
+    assert!(client.is_closed());
+    assert_eq!(desk.status().expelled_total, 2, "no hello, two hellos");
+    desk.stop();
+}
+
+#[test]
+fn a_token_of_another_process_or_of_nobody_resumes_nothing() {
+    let desk = start(&[]);
+    let mut client = desk.connect();
+    let resume = Resume { token: 4711, leases: Vec::new(), creating: Vec::new() };
+    client.hello(true, Some(resume));
+    assert!(!client.shared().welcome.resumed);
+    assert_ne!(client.token(), 4711);
+    desk.stop();
+}
+
+/// Runs a test of this very program as another user, against the daemon of `desk`.
+fn as_nobody(desk: &Desk, test: &str) {
+    let folder = desk.folder.path();
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = folder.join("client");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    let status = Command::new(copy)
+        .args(["--exact", test, "--ignored"])
+        .env("PLASMON_TEST_SOCKET", desk.socket())
+        .current_dir("/")
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .status();
+    assert!(status.unwrap().success(), "{test} as another user");
+}
+
+fn foreign_client() -> Client {
+    Client::connect(Path::new(&std::env::var_os("PLASMON_TEST_SOCKET").unwrap()))
+}
+
+#[test]
+fn another_user_is_refused_by_mode_and_then_by_name() {
+    if !is_root() {
+        eprintln!("skipped: only root can become another user");
+        return;
+    }
+    let desk = start(&[]);
+    as_nobody(&desk, "foreign_knocks_in_vain");
+    desk.stop();
+    let desk = start(&["--socket-mode", "0666"]);
+    as_nobody(&desk, "foreign_is_not_permitted");
+    desk.stop();
+}
+
+#[test]
+#[ignore = "a part of another test, run as another user"]
+fn foreign_knocks_in_vain() {
+    let socket = std::env::var_os("PLASMON_TEST_SOCKET").unwrap();
+    let error = plasmon_shm::Connection::connect(Path::new(&socket)).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+}
+
+#[test]
+#[ignore = "a part of another test, run as another user"]
+fn foreign_is_not_permitted() {
+    let mut client = foreign_client();
+    assert_eq!(client.refused(&hello(PROTOCOL_VERSION, "x")), Code::NotPermitted);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn an_admitted_user_reads_and_cannot_write() {
+    if !is_root() {
+        eprintln!("skipped: only root can become another user");
+        return;
+    }
+    let admit = format!("{NOBODY}:ro");
+    let desk = start(&["--socket-mode", "0666", "--admit", &admit]);
+    let mut owner = desk.client();
+    assert_eq!(owner.shared().welcome.level, Level::Leased);
+    owner.put(id(1), b"for everybody");
+    as_nobody(&desk, "foreign_only_reads");
+    assert_eq!(owner.read(&id(1)).unwrap(), b"for everybody");
+    assert_eq!(owner.states(&[id(1), id(2)]), [ObjectState::Sealed, ObjectState::Absent]);
+    drop(owner);
+    desk.stop();
+}
+
+#[test]
+#[ignore = "a part of another test, run as another user"]
+fn foreign_only_reads() {
+    let mut client = foreign_client();
+    client.hello(true, None);
+    assert_eq!(client.shared().welcome.access, Access::ReadOnly);
+    assert_eq!(client.read(&id(1)).unwrap(), b"for everybody");
+    let image = client.find(&id(1)).unwrap();
+
+    // Neither by the descriptor that it was given, nor by opening that anew.
+    let fd = client.extent(image.extent, false);
+    assert!(rustix::io::pwrite(&fd, b"x", image.offset).is_err());
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd));
+    assert!(std::fs::OpenOptions::new().write(true).open(path).is_err());
+
+    let sizes = Sizes { data: 1, ..Sizes::default() };
+    for request in [
+        Request::Extents { extents: vec![image.extent], write: true },
+        Request::Lease { bytes_min: 64, bytes_wanted: 64 },
+        Request::Create { id: id(2), sizes, traits: Traits::default(), strict: false },
+        Request::Delete { ids: vec![id(1)] },
+        Request::Evict { bytes: 1 },
+        Request::Shutdown,
+    ] {
+        assert_eq!(client.refused(&request), Code::NotPermitted, "{request:?}");
+    }
+    let position = client.submit(&Submission::Delete { id: id(1) });
+    assert_eq!(client.outcome(position), Some(Code::NotPermitted));
+}
