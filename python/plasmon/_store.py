@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
 from plasmon import _native
-from plasmon._errors import Absent, NotFound, PlasmonError, TimedOut
+from plasmon._errors import Absent, Cancelled, NotFound, PlasmonError, TimedOut
 from plasmon._info import (
     ClientInfo,
     Lost,
@@ -66,10 +66,14 @@ class Subscription(_native.Subscription):
         return self
 
     def __next__(self) -> Notice | Lost:
-        while not self._closed:
-            found = self.next()
-            if found is not None:
-                return found
+        try:
+            while not self._closed:
+                found = self.next()
+                if found is not None:
+                    return found
+        except Cancelled:
+            if not self._closed:
+                raise
         raise StopIteration
 
     def __aiter__(self) -> AsyncIterator[Notice | Lost]:
