@@ -25,6 +25,7 @@ mod describe;
 mod dlpack;
 mod error;
 mod id;
+mod lending;
 mod numpy;
 mod pending;
 mod process;
@@ -43,6 +44,8 @@ mod _native {
     use crate::buffer::{Buffer, Part};
     #[pymodule_export]
     use crate::id::Id;
+    #[pymodule_export]
+    use crate::lending::Lending;
     #[pymodule_export]
     use crate::pending::PendingWait;
     #[pymodule_export]

@@ -138,6 +138,7 @@ fn connect_options(
         match key.cast::<PyString>()?.to_str()? {
             "socket" => connect.socket = value.extract::<Option<PathBuf>>()?,
             "name" => connect.name = value.extract()?,
+            "exact" => connect.exact = value.extract()?,
             "channel" => connect.channel = value.extract()?,
             "connect_timeout" => connect.connect_timeout = duration(&value)?,
             "reconnect_timeout" => connect.reconnect_timeout = duration(&value)?,
@@ -391,6 +392,13 @@ impl Store {
 
     /// Evicts objects with policy "cache", least recently used first, until so many bytes are free
     /// or none is left; how many bytes and objects that were.
+    #[pyo3(signature = (ids, *, namespace = ""))]
+    fn delete_unused(&self, ids: &Bound<'_, PyAny>, namespace: &str) -> PyResult<usize> {
+        let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
+        let outcomes = py.detach(|| self.client.delete_unused(&ids)).or_raise(py)?;
+        Ok(outcomes.iter().filter(|outcome| outcome.is_none()).count())
+    }
+
     #[pyo3(signature = (nbytes))]
     fn evict(&self, py: Python<'_>, nbytes: u64) -> PyResult<(u64, u64)> {
         py.detach(|| self.client.evict(nbytes)).or_raise(py)
@@ -459,6 +467,11 @@ impl Store {
     }
 
     /// Returns when everything put so far is accepted; raises what was refused meanwhile.
+    #[pyo3(signature = (nbytes))]
+    fn set_share(&self, py: Python<'_>, nbytes: u64) -> PyResult<()> {
+        py.detach(|| self.client.set_share(nbytes)).or_raise(py)
+    }
+
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.client.flush()).or_raise(py)
     }

@@ -39,10 +39,24 @@ impl Process {
             match answer.reply {
                 Reply::Outcomes(answered) if answered.len() == chunk.len() => {
                     // Asked twice, an object that is gone was probably deleted by us.
-                    let ours = |code: &Code| {
-                        !(again && matches!(code, Code::Deleted | Code::Absent))
-                    };
+                    let ours =
+                        |code: &Code| !(again && matches!(code, Code::Deleted | Code::Absent));
                     outcomes.extend(answered.into_iter().map(|code| code.filter(ours)));
+                }
+                _ => return Err(Error::unexpected(DOING)),
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Deletes objects as soon as nobody reads them.
+    pub(crate) fn delete_unused(&self, ids: &[ObjectId]) -> Result<Vec<Option<Code>>> {
+        const DOING: &str = "deleting objects that nobody reads";
+        let mut outcomes = Vec::with_capacity(ids.len());
+        for chunk in ids.chunks(REQUEST_IDS_MAX) {
+            match self.ask(DOING, Request::DeleteUnused { ids: chunk.to_vec() })?.reply {
+                Reply::Outcomes(answered) if answered.len() == chunk.len() => {
+                    outcomes.extend(answered);
                 }
                 _ => return Err(Error::unexpected(DOING)),
             }

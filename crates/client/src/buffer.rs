@@ -112,6 +112,8 @@ struct Held {
     /// `None` only while it is dropped.
     body: Option<Body>,
     fork: u64,
+    /// Whether the release counts as use.
+    touches: bool,
     store: Store,
 }
 
@@ -142,12 +144,19 @@ impl Drop for CountedPin {
 }
 
 impl Buffer {
-    pub(crate) fn in_ledger(view: OwnedView<Arc<Reader>>, fork: u64, store: Store) -> Self {
-        Self(Arc::new(Held { body: Some(Body::Ledger(view)), fork, store }))
+    pub(crate) fn in_ledger(
+        view: OwnedView<Arc<Reader>>,
+        process: &Process,
+        store: Store,
+    ) -> Self {
+        let (fork, touches) = (process.fork(), process.is_exact());
+        Self(Arc::new(Held { body: Some(Body::Ledger(view)), fork, touches, store }))
     }
 
-    pub(crate) fn counted(view: CountedView<CountedPin>, fork: u64, store: Store) -> Self {
-        Self(Arc::new(Held { body: Some(Body::Counted(view)), fork, store }))
+    pub(crate) fn counted(view: CountedView<CountedPin>, process: &Process, store: Store) -> Self {
+        let body = Some(Body::Counted(view));
+        // The daemon notices these releases by itself.
+        Self(Arc::new(Held { body, fork: process.fork(), touches: false, store }))
     }
 
     #[inline]
@@ -237,6 +246,8 @@ impl Drop for Held {
     fn drop(&mut self) {
         if self.fork != fork::generation() {
             mem::forget(self.body.take());
+        } else if let Some(Body::Ledger(view)) = self.body.as_ref().filter(|_| self.touches) {
+            view.reader().touch(view.image());
         }
     }
 }

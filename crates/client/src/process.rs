@@ -110,6 +110,11 @@ impl Process {
         &self.calls
     }
 
+    /// Whether every object is placed by the daemon and a release counts as use.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.options.exact
+    }
+
     /// How many threads copy a large object.
     pub(crate) fn copy_threads(&self) -> usize {
         self.copy_threads

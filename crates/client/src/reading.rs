@@ -190,7 +190,7 @@ impl Store {
             return Ok(None);
         };
         let view = view.into_owned(Arc::clone(&channel.reader));
-        Ok(Some(Buffer::in_ledger(view, process.fork(), self.clone())))
+        Ok(Some(Buffer::in_ledger(view, process, self.clone())))
     }
 
     fn try_get_counted(&self, ids: &[ObjectId]) -> Result<Vec<Result<Buffer, ObjectState>>> {
@@ -212,7 +212,7 @@ impl Store {
                 let map = process.map_counted(memory, location.range.extent)?;
                 let view = map.and_then(|map| CountedView::new(map, location, guard));
                 let view = view.ok_or_else(|| Error::unexpected(MAPPING))?;
-                buffers.push(Ok(Buffer::counted(view, process.fork(), self.clone())));
+                buffers.push(Ok(Buffer::counted(view, process, self.clone())));
             }
         }
         Ok(buffers)

@@ -195,6 +195,12 @@ impl Store {
         self.here()?.delete(ids)
     }
 
+    /// Deletes objects as soon as nobody reads them, and leaves them as they are until then; one code
+    /// for each, `None` for those that are gone or will go. What is being created stays.
+    pub fn delete_unused(&self, ids: &[ObjectId]) -> Result<Vec<Option<Code>>> {
+        self.here()?.delete_unused(ids)
+    }
+
     /// Deletes an object without waiting for the answer; a refusal is reported by a later call.
     pub fn delete_soon(&self, id: &ObjectId) -> Result<()> {
         const DELETING: &str = "deleting object";
@@ -220,6 +226,13 @@ impl Store {
     /// Limits the bytes that this client may own; 0 for no limit.
     pub fn set_quota(&self, bytes: u64) -> Result<()> {
         self.here()?.command("setting the quota", Request::Quota { bytes })
+    }
+
+    /// Gives this client a share of the memory, once: its objects with policy cache take at most so
+    /// many bytes, and make room for its own new objects and for nobody else's until it disconnects.
+    /// For connections that are exact; leases are not held to it.
+    pub fn set_share(&self, bytes: u64) -> Result<()> {
+        self.here()?.command("setting the share", Request::Share { bytes })
     }
 }
 

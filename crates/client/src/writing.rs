@@ -73,6 +73,7 @@ impl Process {
         let strict = strict || session.welcome.level == plasmon_proto::object::Level::Strict;
         session.channel().is_some()
             && !strict
+            && !self.is_exact()
             && plan.footprint < large_bytes(session.welcome.capacity_bytes)
     }
 

@@ -226,6 +226,20 @@ pub enum Request {
     Sync,
     /// Stops the daemon; for the owner of the store. Answer: [`Reply::Done`].
     Shutdown,
+    /// Deletes objects as soon as nobody reads them; until then they stay as they are, for everybody.
+    /// What is being created stays. Answer: [`Reply::Outcomes`].
+    DeleteUnused {
+        /// Which.
+        ids: Vec<ObjectId>,
+    },
+    /// Gives this client a share of the memory, once: at most so many bytes of its objects with
+    /// policy cache, which make room for its own new objects and for nobody else's until it
+    /// disconnects. Answer: [`Reply::Done`], or a failure with [`Code::StoreFull`] if too little
+    /// would be left for everybody.
+    Share {
+        /// How many bytes.
+        bytes: u64,
+    },
 }
 
 /// Which objects a listing or a subscription is about; an empty filter means all.

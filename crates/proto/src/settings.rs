@@ -177,6 +177,8 @@ settings! {
     spill_dir: String = "";
     /// How many bytes may be spilled. 0: as many as the file system takes.
     spill_bytes_max: Bytes = "0";
+    /// Whether objects that may be evicted are spilled instead, where there is a `spill_dir`.
+    spill_cache: bool = "false";
     /// Users besides the owner that may connect, as `uid:rw` or `uid:ro`. With any, the level is at
     /// least `leased`.
     admit: Vec<String> = "";

@@ -26,6 +26,8 @@ pub(crate) struct Client {
     /// Charges of the objects that it created, of those that it is creating, and of its leases.
     pub(crate) owned_bytes: u64,
     pub(crate) quota_bytes: u64,
+    /// Its share of the memory, see [`crate::shares`].
+    pub(crate) share_bytes: Option<u64>,
     pub(crate) leases: Leases,
     /// Whether the leases may contain memory that was never reserved: after a restart of the daemon,
     /// until the client says what it really holds.
@@ -82,6 +84,8 @@ pub(crate) struct Clients {
     by_no: BTreeMap<ClientNo, Client>,
     by_session: BTreeMap<u32, ClientNo>,
     subscribers: BTreeSet<ClientNo>,
+    /// Clients with a share.
+    sharers: usize,
     sessions: u32,
 }
 
@@ -99,6 +103,7 @@ impl Clients {
             peer,
             owned_bytes: 0,
             quota_bytes,
+            share_bytes: None,
             leases: Leases::default(),
             leases_unsure: false,
             ring_lease_pending: false,
@@ -117,6 +122,7 @@ impl Clients {
         let client = self.by_no.remove(&no)?;
         self.by_session.remove(&client.session);
         self.subscribers.remove(&no);
+        self.sharers -= usize::from(client.share_bytes.is_some());
         Some(client)
     }
 
@@ -143,6 +149,21 @@ impl Clients {
     /// Bytes in the leases of all clients.
     pub(crate) fn leased_bytes(&self) -> u64 {
         self.by_no.values().map(|client| client.leases.bytes()).sum()
+    }
+
+    /// One more client was given a share.
+    pub(crate) fn share(&mut self) {
+        self.sharers += 1;
+    }
+
+    /// Whether anybody has a share.
+    pub(crate) fn has_shares(&self) -> bool {
+        self.sharers > 0
+    }
+
+    /// The sum of all shares.
+    pub(crate) fn shares_bytes(&self) -> u64 {
+        self.by_no.values().filter_map(|client| client.share_bytes).sum()
     }
 
     /// The session owns this much more.

@@ -13,6 +13,8 @@ pub struct Config {
     pub warm_bytes_max: u64,
     /// How many bytes may be in the spill tier, `None` when there is no tier.
     pub spill_bytes_max: Option<u64>,
+    /// Whether objects with policy cache are spilled instead of evicted, where there is a tier.
+    pub spill_cache: bool,
     /// The most bytes that one client may own unless it sets its own quota, 0 for no limit.
     pub client_quota_bytes: u64,
     /// The serial of the first object; greater than every serial that was ever given.
@@ -31,6 +33,7 @@ impl Config {
             level: Level::Shared,
             warm_bytes_max: capacity_bytes / 8,
             spill_bytes_max: None,
+            spill_cache: false,
             client_quota_bytes: 0,
             first_serial: 1,
             epoch: 1,

@@ -239,6 +239,7 @@ impl<D: Directory> Store<D> {
         if charge > left {
             return Err(Failure::of(Code::QuotaExceeded).with_amounts(charge, left));
         }
+        self.keep_to_share(client, charge)?;
         let wanted = Wanted { strict, ..wanted.clone() };
         self.begin(client, &wanted, Stage::Placing, charge).map_err(Failure::of)?;
         let creating = self.creatings.get(&wanted.id).expect("it was just begun");

@@ -19,7 +19,7 @@ use plasmon_proto::{Code, ObjectId};
 
 use crate::effect::Effect;
 use crate::event::{ClientNo, Ticket};
-use crate::evict::Measure;
+use crate::evict::{Measure, Whose};
 use crate::leasing::{Answer, Size};
 use crate::memory::{Ask, Domain, Placed, aligned};
 use crate::ports::Directory;
@@ -79,10 +79,10 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// How many requests are parked.
+    /// Every request that is parked.
     #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.reserving.len() + self.starving.len()
+    pub(crate) fn parked(&self) -> impl Iterator<Item = &Job> {
+        self.reserving.values().map(|(job, _)| job).chain(&self.starving)
     }
 
     /// The places that are being reserved.
@@ -117,7 +117,7 @@ impl<D: Directory> Store<D> {
             }
             // Room for all that is wanted, so that small objects do not starve one by one.
             let shortage = self.memory.shortage(job.charge().max(job.size.bytes_wanted));
-            if self.collect_lingering() || self.evict(shortage, Measure::Charge).objects > 0 {
+            if self.collect_lingering() || self.evict(shortage, Measure::Charge, Whose::Anybodys).objects > 0 {
                 continue;
             }
             if job.spill_failures < SPILL_FAILURES_MAX && self.spill_for(shortage) {
@@ -210,7 +210,7 @@ impl<D: Directory> Store<D> {
             return self.job_failed(&job, failure.with_detail(detail));
         }
         if job.refusals == REFUSALS_MAX {
-            self.evict(job.charge(), Measure::Charge);
+            self.evict(job.charge(), Measure::Charge, Whose::Anybodys);
         }
         self.memory.give_back(u64::MAX, &mut self.out);
         self.run(job);

@@ -20,7 +20,7 @@
 //!
 //! Where to look: [`store`](Store) takes the events apart; `creating`, `puts` and `deletes` are the
 //! life of an object; `memory` knows extents, holes and leases, and `jobs` brings requests for memory
-//! through shortage; `evict` and `spill` make room; `waits` and `queries` answer readers; `composite`
+//! through shortage; `evict`, `spill` and `shares` make room; `waits` and `queries` answer readers; `composite`
 //! keeps members alive; `recovery` takes over what an earlier daemon left.
 
 #![forbid(unsafe_code)]
@@ -45,11 +45,13 @@ mod queries;
 mod rare;
 mod records;
 mod recovery;
+mod shares;
 mod spill;
 mod store;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
+mod unused;
 mod waiting;
 mod waits;
 

@@ -37,7 +37,7 @@ impl<D: Directory> Store<D> {
     /// Makes an object visible. Its memory is charged already, its members are checked.
     pub(crate) fn publish(&mut self, birth: Birth) {
         let Birth { id, serial, range, sizes, traits, created_ms, owner, rare } = birth;
-        let mut flags = if traits.policy == Policy::Cache { CACHE } else { 0 };
+        let mut flags = if self.is_evictable(traits.policy) { CACHE } else { 0 };
         if rare != Rare::default() {
             flags |= RARE;
         }
@@ -61,6 +61,11 @@ impl<D: Directory> Store<D> {
         if self.rare_of(record).is_none_or(|it| it.holders == 0) {
             self.records.touch(record);
         }
+    }
+
+    /// Whether memory is made by dropping such objects.
+    pub(crate) fn is_evictable(&self, policy: Policy) -> bool {
+        policy == Policy::Cache && !self.spills_cache()
     }
 
     /// A new object was published: its members are held, and the world is told.

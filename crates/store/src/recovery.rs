@@ -146,7 +146,7 @@ impl<D: Directory> Store<D> {
     fn adopt_object(&mut self, record: u32, object: &Recovered) {
         let Some(range) = object.range else { return };
         self.memory.adopt_object(&range, &object.sizes);
-        if object.traits.policy == plasmon_proto::Policy::Cache {
+        if self.is_evictable(object.traits.policy) {
             self.records.get_mut(record).flags |= CACHE;
         }
         if !object.attributes.is_empty() {

@@ -15,10 +15,11 @@ use std::collections::BTreeMap;
 
 use plasmon_proto::message::Range;
 use plasmon_proto::object::{Sizes, Traits};
-use plasmon_proto::{ObjectId, ObjectState};
+use plasmon_proto::{ObjectId, ObjectState, Policy};
 
 use crate::effect::{Effect, SpillOrder};
 use crate::event::Ticket;
+use crate::evict::Evicted;
 use crate::jobs::{Exact, Job, Purpose};
 use crate::leasing::Size;
 use crate::memory::{Placed, exact_charge};
@@ -169,6 +170,42 @@ impl<D: Directory> Store<D> {
             }
         }
         !self.tier.writing.is_empty()
+    }
+
+    /// Whether objects that could be evicted are spilled instead.
+    pub(crate) fn spills_cache(&self) -> bool {
+        self.config.spill_cache && self.config.spill_bytes_max.is_some()
+    }
+
+    /// Has objects with policy cache written to the tier, the least recently used first, until so
+    /// many bytes of content are on their way. Each is tried once.
+    pub(crate) fn spill_on_request(&mut self, bytes: u64) -> Evicted {
+        let mut evicted = Evicted::default();
+        let bytes_max = self.config.spill_bytes_max.unwrap_or(0);
+        let candidates: Vec<Entry> = self
+            .records
+            .oldest(List::Keep)
+            .map(|record| self.entry(record))
+            .filter(|entry| entry.traits.policy == Policy::Cache)
+            .collect();
+        for batch in candidates.chunks(BATCH) {
+            let serials: Vec<u64> = batch.iter().map(|entry| entry.serial).collect();
+            for (entry, pins) in batch.iter().zip(self.pins_of(&serials)) {
+                if evicted.bytes >= bytes {
+                    return evicted;
+                }
+                let fits = self.tier.bytes_coming().saturating_add(stored_bytes(&entry.sizes));
+                if pins > 0 || self.records.get(entry.record).is(SPILLING) || fits > bytes_max {
+                    self.records.touch(entry.record);
+                    continue;
+                }
+                let content = entry.sizes.data.saturating_add(entry.sizes.metadata);
+                evicted.bytes = evicted.bytes.saturating_add(content);
+                evicted.objects += 1;
+                self.start_spill(entry);
+            }
+        }
+        evicted
     }
 
     fn start_spill(&mut self, entry: &Entry) {

@@ -19,6 +19,7 @@ use crate::ports::Directory;
 use crate::rare::Rare;
 use crate::records::{LISTED, Records};
 use crate::spill::SpillTier;
+use crate::unused::Doomed;
 use crate::waits::Waits;
 
 /// The object that a refusal without an object names.
@@ -39,6 +40,7 @@ pub struct Store<D> {
     pub(crate) clients: Clients,
     pub(crate) creatings: Creatings,
     pub(crate) lingering: Lingering,
+    pub(crate) doomed: Doomed,
     /// Objects with a time to live: when, which, which incarnation.
     pub(crate) expiries: BTreeSet<(u64, ObjectId, u64)>,
     pub(crate) obituaries: Obituaries,
@@ -86,6 +88,7 @@ impl<D: Directory> Store<D> {
             clients: Clients::default(),
             creatings: Creatings::default(),
             lingering: Lingering::default(),
+            doomed: Doomed::default(),
             expiries: BTreeSet::new(),
             obituaries: Obituaries::default(),
             waits: Waits::default(),
@@ -147,6 +150,9 @@ impl<D: Directory> Store<D> {
             self.answer_waiter(waiter);
         }
         self.expire();
+        if self.doomed.is_due(self.now_ms) {
+            self.bury_unused();
+        }
         if self.lingering.is_due(self.now_ms) {
             self.collect_lingering();
         }
@@ -155,7 +161,8 @@ impl<D: Directory> Store<D> {
     /// When the store wants a [`Event::Tick`] at the latest, on the clock of [`Self::step`].
     pub fn next_deadline(&self) -> Option<u64> {
         let expiry = self.expiries.first().map(|(at_ms, ..)| *at_ms);
-        [self.waits.next_deadline(), expiry, self.lingering.due_ms()].into_iter().flatten().min()
+        let dues = [self.lingering.due_ms(), self.doomed.due_ms()];
+        [self.waits.next_deadline(), expiry].into_iter().chain(dues).flatten().min()
     }
 
     fn submit(
@@ -211,12 +218,15 @@ impl<D: Directory> Store<D> {
                 | Request::Seal { .. }
                 | Request::Abort { .. }
                 | Request::Delete { .. }
+                | Request::DeleteUnused { .. }
                 | Request::Evict { .. }
                 | Request::Quota { .. }
+                | Request::Share { .. }
         );
         if !self.admits(client, request, writes) {
             return;
         }
+        self.bury_unused();
         let reply = match body {
             Request::Lease { bytes_min, bytes_wanted } => {
                 let size = crate::leasing::Size { bytes_min, bytes_wanted };
@@ -240,8 +250,10 @@ impl<D: Directory> Store<D> {
                 .map(|()| Reply::Done)
                 .map_err(|code| Failure::of(code).with_id(id)),
             Request::Delete { ids } => self.delete(client, &ids),
+            Request::DeleteUnused { ids } => self.delete_unused(&ids),
             Request::Evict { bytes } => Ok(self.evict_on_request(bytes)),
             Request::Quota { bytes } => Ok(self.set_quota(client, bytes)),
+            Request::Share { bytes } => self.set_share(client, bytes),
             other => self.question(client, other),
         };
         self.reply(client, request, reply.unwrap_or_else(Reply::Failed));

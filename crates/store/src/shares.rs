@@ -1,0 +1,60 @@
+//! Shares: memory that one client's objects have for themselves.
+//!
+//! An object with policy cache of a client with a share is evicted for new objects of that client
+//! only. At the limit of its share the client's own oldest objects make room; what is pinned does not
+//! count against it. A share is a limit and a protection, not a reservation: what its client does not
+//! use, others may. It ends with the client, whose objects are everybody's from then on.
+//!
+//! Only objects that the store places (`Create`) are held to the limit.
+
+use plasmon_proto::Code;
+use plasmon_proto::message::{Failure, Reply};
+
+use crate::evict::{Measure, Whose};
+use crate::event::ClientNo;
+use crate::memory::pages;
+use crate::ports::Directory;
+use crate::store::Store;
+
+/// All shares together take at most so many tenths of the capacity.
+const SHARED_TENTHS_MAX: u64 = 7;
+
+impl<D: Directory> Store<D> {
+    pub(crate) fn set_share(&mut self, client: ClientNo, bytes: u64) -> Result<Reply, Failure> {
+        let capacity = self.config.capacity_bytes;
+        let most = (capacity / 10).saturating_mul(SHARED_TENTHS_MAX);
+        let left = most.saturating_sub(self.clients.shares_bytes());
+        let Some(found) = self.clients.get_mut(client) else {
+            return Err(Failure::of(Code::BadRequest));
+        };
+        if found.share_bytes.is_some() {
+            let detail = "the client has a share already, and it cannot be changed";
+            return Err(Failure::of(Code::StoreFull).with_detail(detail));
+        }
+        if bytes > left {
+            let detail = "the share would leave too little memory for everybody";
+            return Err(Failure::of(Code::StoreFull).with_amounts(bytes, left).with_detail(detail));
+        }
+        found.share_bytes = Some(bytes);
+        self.clients.share();
+        Ok(Reply::Done)
+    }
+
+    /// Makes room in a client's share for an object of this charge.
+    pub(crate) fn keep_to_share(&mut self, client: ClientNo, charge: u64) -> Result<(), Failure> {
+        let Some(found) = self.clients.get(client) else { return Ok(()) };
+        let Some(share) = found.share_bytes else { return Ok(()) };
+        let (session, owned) = (found.session, found.owned_bytes);
+        // Objects are charged in whole pages, or nearly: the share must not be smaller for that.
+        let limit = pages(share);
+        if charge > limit {
+            return Err(Failure::of(Code::QuotaExceeded).with_amounts(charge, limit));
+        }
+        let excess = owned.saturating_add(charge).saturating_sub(limit);
+        if excess > 0 {
+            self.evict(excess, Measure::Charge, Whose::Session(session));
+            self.collect_fresh();
+        }
+        Ok(())
+    }
+}
