@@ -34,7 +34,7 @@ def test_the_demonstration_agrees_with_pickle_and_holds_one_copy(tmp_path, capsy
     assert main(["--rows", "200000", "--data-dir", str(tmp_path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["one_copy"] is True
-    assert [way["way"] for way in document["ways"]][0] == "plasmon"
+    assert document["ways"][0]["way"] == "plasmon"
     answers = [way["answers"] for way in document["ways"]]
     assert len(answers) == 3
     assert answers[0][1] == answers[1][1]
