@@ -1,11 +1,12 @@
 //! The read path, measured: get and release of 1, 1000, 100,000 and 1,000,000 objects.
 //!
 //! ```text
-//! cargo run --release -p plasmon-shm --example read_path
+//! cargo run --release -p plasmon-shm --example read_path [-- --huge]
 //! ```
 //!
+//! With `--huge` the index is backed by huge pages first, as a daemon does in the background.
+//!
 //! Daemon and client live in one process here; the client sees exactly what it would see in its own.
-//! Each figure is the best of several rounds, so that a noisy machine shows what the code costs.
 #![cfg_attr(loom, allow(unused, reason = "the mapped parts are absent from a model"))]
 
 #[cfg(loom)]
@@ -23,7 +24,11 @@ use plasmon_shm::{
 };
 
 #[cfg(not(loom))]
-const ROUNDS: usize = 5;
+const SLICES: usize = 1000;
+#[cfg(not(loom))]
+const GETS: usize = 4096;
+#[cfg(not(loom))]
+const BATCH: u64 = 64;
 
 #[cfg(not(loom))]
 fn id(number: u64) -> ObjectId {
@@ -36,14 +41,21 @@ fn id(number: u64) -> ObjectId {
 
 /// A store with `objects` objects of 64 bytes, as a client has it mapped.
 #[cfg(not(loom))]
-fn store(objects: u64) -> io::Result<(Reader, f64)> {
+fn store(objects: u64) -> io::Result<(Reader, Slices)> {
     let control = ControlDaemon::create()?;
     let mut index = IndexWriter::create(1, objects as usize * 2)?;
     control.set_table(1);
     let channel = ChannelDaemon::create()?;
     let extent = Memfd::create("payload", objects * 64)?;
-    let started = Instant::now();
+    let mut inserts = Slices::default();
     for number in 0..objects {
+        if number % GETS as u64 == 0 {
+            inserts.cut();
+        }
+        // As a daemon does with a batch from a ring.
+        if number % BATCH == 0 {
+            (number..number + BATCH).for_each(|number| index.prefetch(&id(number)));
+        }
         index.insert(&SlotImage {
             serial: number + 1,
             id: id(number),
@@ -59,7 +71,10 @@ fn store(objects: u64) -> io::Result<(Reader, f64)> {
             owned: false,
         });
     }
-    let insert_ns = started.elapsed().as_nanos() as f64 / objects as f64;
+    inserts.cut();
+    if std::env::args().any(|argument| argument == "--huge") {
+        index.memfd().collapse()?;
+    }
     let slots = index.slots() as u64;
     let reader = Reader::new(
         ControlReader::new(control.memfd().read_only()?)?,
@@ -68,42 +83,69 @@ fn store(objects: u64) -> io::Result<(Reader, f64)> {
     )?;
     let map = ReadMap::new(extent.read_only()?, objects * 64, Populate::Yes)?;
     reader.map_extent(ExtentId::new(0, 1), map);
-    Ok((reader, insert_ns))
+    Ok((reader, inserts))
 }
 
-/// Nanoseconds for one get and release, the best of some rounds.
+/// Times of slices of some thousand operations, which are short enough that most of them are not
+/// interrupted on a busy machine.
 #[cfg(not(loom))]
-fn measure(reader: &Reader, ids: &[ObjectId]) -> (f64, usize) {
-    let mut best = f64::MAX;
-    let mut found = 0;
-    let repeats = (2_000_000 / ids.len()).max(1);
-    for _ in 0..ROUNDS {
-        let started = Instant::now();
-        found = 0;
-        for _ in 0..repeats {
-            for id in ids {
-                if let Ok(Found::Object(view)) = reader.get(id) {
-                    found += usize::from(std::hint::black_box(view.data()).len() == 64);
-                }
+#[derive(Default)]
+struct Slices {
+    started: Option<Instant>,
+    nanoseconds: Vec<f64>,
+}
+
+#[cfg(not(loom))]
+impl Slices {
+    /// Ends a slice, if one has begun, and begins the next.
+    fn cut(&mut self) {
+        let now = Instant::now();
+        if let Some(started) = self.started.replace(now) {
+            self.nanoseconds.push((now - started).as_nanos() as f64 / GETS as f64);
+        }
+    }
+
+    /// The median and the best, for one operation.
+    fn figures(mut self) -> (f64, f64) {
+        self.nanoseconds.sort_by(f64::total_cmp);
+        (self.nanoseconds[self.nanoseconds.len() / 2], self.nanoseconds[0])
+    }
+}
+
+/// Gets and releases, over and over.
+#[cfg(not(loom))]
+fn measure(reader: &Reader, ids: &[ObjectId]) -> Slices {
+    let mut gets = Slices::default();
+    let mut left = ids.iter().cycle();
+    gets.cut();
+    for _ in 0..SLICES {
+        let mut found = 0;
+        for id in left.by_ref().take(GETS) {
+            if let Ok(Found::Object(view)) = reader.get(id) {
+                found += usize::from(std::hint::black_box(view.data()).len() == 64);
             }
         }
-        let gets = (repeats * ids.len()) as f64;
-        best = best.min(started.elapsed().as_nanos() as f64 / gets);
+        gets.cut();
+        assert_eq!(found, GETS, "every object is found");
     }
-    (best, found / repeats)
+    gets
 }
 
 #[cfg(not(loom))]
 #[expect(clippy::print_stdout, reason = "figures are what this example is for")]
 fn main() -> io::Result<()> {
-    println!("{:>10} {:>18} {:>14}", "objects", "get + release, ns", "insert, ns");
+    println!("{:>10} {:>26} {:>20}", "objects", "get + release (best), ns", "insert (best), ns");
     for objects in [1, 1000, 100_000, 1_000_000u64] {
-        let (reader, insert_ns) = store(objects)?;
+        let (reader, inserts) = store(objects)?;
         // In an order that has nothing to do with the order in the table.
         let ids: Vec<_> = (0..objects).map(|number| id(number * 7919 % objects)).collect();
-        let (nanoseconds, found) = measure(&reader, &ids);
-        println!("{objects:>10} {nanoseconds:>18.1} {insert_ns:>14.1}");
-        assert_eq!(found, ids.len(), "every object is found");
+        let (get, get_best) = measure(&reader, &ids).figures();
+        print!("{objects:>10} {get:>18.1} ({get_best:>5.1})");
+        if objects > GETS as u64 {
+            let (insert, insert_best) = inserts.figures();
+            print!(" {insert:>12.1} ({insert_best:>5.1})");
+        }
+        println!();
         assert_eq!(reader.channel().ledger().pins(), 0, "every pin is released");
     }
     Ok(())

@@ -20,7 +20,7 @@ use crate::bell;
 use crate::index::Lookup;
 use crate::ledger::{Ledger, LedgerLocal, LedgerScan};
 use crate::ring::{Consumer, Producer, RECORD_WORDS, Ring};
-use crate::slot::{Slot, SlotImage, State};
+use crate::slot::{Head, Slot, SlotImage, State};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::table::{self, TableWriter};
 
@@ -212,6 +212,7 @@ fn loom_an_object_is_not_reported_before_it_is_published() {
         let (other, slots_of_reader) = (shared.clone(), slots.clone());
         let reader = thread::spawn(move || {
             if table::contains(&slots_of_reader, &id(2)) {
+                assert_eq!(slots_of_reader[0].head(), Head::new(2, State::Live));
                 assert_eq!(other.2.load(Ordering::Relaxed), 2, "what came before is visible");
             }
         });

@@ -17,6 +17,9 @@ use crate::slot::Slot;
 /// `MADV_COLLAPSE`, which the libraries do not name yet.
 const MADV_COLLAPSE: libc::c_int = 25;
 
+/// What a mapping must be aligned to for huge pages.
+pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
+
 /// Whether to map the pages at once instead of at first touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Populate {
@@ -65,18 +68,48 @@ impl Mapping {
             Populate::No => MapFlags::SHARED,
             Populate::Yes => MapFlags::SHARED | MapFlags::POPULATE,
         };
+        let mut mapping = Self::anonymous(bytes, ProtFlags::empty())?;
+        mapping.replace(bytes, prot, flags, fd)?;
+        Ok(mapping)
+    }
+
+    /// A range that reads as zeroes, as far as `prot` lets anybody read it. A long one starts where a
+    /// huge page can, without which the kernel would never map one.
+    fn anonymous(bytes: usize, prot: ProtFlags) -> io::Result<Self> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let align = HUGE_PAGE_BYTES as usize;
+        let slack = if bytes < align { 0 } else { align };
+        let length = bytes.checked_add(slack).ok_or(io::ErrorKind::InvalidInput)?;
         // SAFETY: the kernel chooses an unused range, so nothing that exists is replaced.
-        let base = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, prot, flags, fd, 0) }?;
-        let base = NonNull::new(base.cast()).expect("the kernel never maps at address 0 unasked");
+        let base = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), length, prot, flags) }?;
+        let base = base.cast::<u8>();
+        let head = if slack == 0 { 0 } else { base.align_offset(align) };
+        let start = base.wrapping_add(head);
+        let rest = (head + bytes).next_multiple_of(rustix::param::page_size());
+        for (from, until) in [(0, head), (rest, length)] {
+            if from < until {
+                // SAFETY: the slack before and behind, which nobody knows about yet.
+                unsafe { rustix::mm::munmap(base.wrapping_add(from).cast(), until - from) }?;
+            }
+        }
+        let base = NonNull::new(start).expect("the kernel never maps at address 0 unasked");
         Ok(Self { base, bytes })
     }
 
-    fn anonymous(bytes: usize, prot: ProtFlags) -> io::Result<Self> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: the kernel chooses an unused range, so nothing that exists is replaced.
-        let base = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, prot, flags) }?;
-        let base = NonNull::new(base.cast()).expect("the kernel never maps at address 0 unasked");
-        Ok(Self { base, bytes })
+    /// Puts the first `bytes` bytes of a file in the place of what the range maps now. For other
+    /// threads it happens in one step: they see what was there before or the file.
+    fn replace(
+        &mut self,
+        bytes: usize,
+        prot: ProtFlags,
+        flags: MapFlags,
+        fd: impl AsFd,
+    ) -> io::Result<()> {
+        let base = self.range(0, bytes as u64)?;
+        // SAFETY: the replaced range belongs to this mapping. Who reads there meanwhile reads atomics
+        // that may change at any time, and memfds cannot shrink, so it stays readable.
+        unsafe { rustix::mm::mmap(base.cast(), bytes, prot, flags | MapFlags::FIXED, fd, 0) }?;
+        Ok(())
     }
 
     /// `count` values at `offset`. Always inlined, so that constant arguments cost no check.
@@ -95,6 +128,13 @@ impl Mapping {
         // SAFETY: the range lies within this mapping, and the advices used here (populating) change
         // no content.
         Ok(unsafe { rustix::mm::madvise(base.cast(), bytes as usize, advice) }?)
+    }
+
+    fn collapse(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        let base = self.range(offset, bytes)?;
+        // SAFETY: the range lies within this mapping; collapsing moves pages but changes no content.
+        let failed = unsafe { libc::madvise(base.cast(), bytes as usize, MADV_COLLAPSE) } != 0;
+        if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     fn range(&self, offset: u64, bytes: u64) -> io::Result<*mut u8> {
@@ -144,6 +184,11 @@ impl ReadMap {
         // SAFETY: the range was checked, stays mapped while `self` is borrowed.
         unsafe { copy_shared(base, into) };
         true
+    }
+
+    /// Asks the kernel to back a range with huge pages now; see [`WriteMap::collapse`].
+    pub fn collapse(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.0.collapse(offset, bytes)
     }
 
     /// Words in memory that another process writes. Callers only load.
@@ -228,10 +273,7 @@ impl WriteMap {
     /// Asks the kernel to back a range with huge pages now. Slow (up to seconds for a GiB), and
     /// refused on kernels that do not know it.
     pub fn collapse(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        let base = self.0.range(offset, bytes)?;
-        // SAFETY: the range lies within this mapping; collapsing moves pages but changes no content.
-        let failed = unsafe { libc::madvise(base.cast(), bytes as usize, MADV_COLLAPSE) } != 0;
-        if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+        self.0.collapse(offset, bytes)
     }
 
     /// Copies bytes out that another process may be changing; see [`ReadMap::copy_out`].
@@ -270,23 +312,18 @@ impl Region {
         self.0.bytes as u64
     }
 
-    /// Replaces the first `bytes` bytes by those of a file, with their pages present. For other
-    /// threads it happens in one step: they see what was there before or the file.
+    /// Replaces the first `bytes` bytes by those of a file, with their pages present; see
+    /// [`Mapping::replace`].
     pub(crate) fn map_over(&mut self, fd: impl AsFd, bytes: u64) -> io::Result<()> {
-        let base = self.0.range(0, bytes)?;
-        let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::POPULATE;
-        let bytes = bytes as usize;
-        // SAFETY: the replaced range belongs to this region; who reads there reads atomics that may
-        // change at any time, and a read-only mapping of a memfd that cannot shrink stays readable.
-        unsafe { rustix::mm::mmap(base.cast(), bytes, ProtFlags::READ, flags, fd, 0) }?;
-        Ok(())
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        self.0.replace(bytes as usize, ProtFlags::READ, flags, fd)
     }
 
     /// Replaces everything by zeroes and so gives the memory back.
     pub(crate) fn empty(&mut self) -> io::Result<()> {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         let base = self.0.base.as_ptr().cast();
-        // SAFETY: as in `map_over`.
+        // SAFETY: as in `Mapping::replace`.
         unsafe { rustix::mm::mmap_anonymous(base, self.0.bytes, ProtFlags::READ, flags) }?;
         Ok(())
     }
@@ -325,6 +362,17 @@ mod tests {
         assert!(map.populate(0, 4097).is_err());
         assert!(WriteMap::new(&memfd, 4097, Populate::No).is_err());
         assert!(ReadMap::new(&memfd, 0, Populate::No).is_err());
+    }
+
+    #[test]
+    fn long_mappings_start_where_huge_pages_can() {
+        for bytes in [HUGE_PAGE_BYTES, (5 << 20) + 1] {
+            let memfd = Memfd::create("plasmon-test", bytes).unwrap();
+            let map = WriteMap::new(&memfd, bytes, Populate::No).unwrap();
+            assert!(map.base().addr().is_multiple_of(HUGE_PAGE_BYTES as usize));
+            assert_eq!(map.bytes(), bytes);
+            assert!(map.copy_out(bytes - 8, &mut [0; 8]));
+        }
     }
 
     #[test]

@@ -9,6 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 
+use crate::map::{HUGE_PAGE_BYTES, Populate, ReadMap};
+
 /// A memfd of fixed size.
 #[derive(Debug)]
 pub struct Memfd {
@@ -62,6 +64,17 @@ impl Memfd {
         Ok(rustix::fs::fallocate(&self.fd, flags, offset, bytes)?)
     }
 
+    /// Asks the kernel to back the whole memfd with huge pages: larger ones are then read with fewer
+    /// misses of the address cache, by everybody who has them mapped. Slow (up to seconds for a GiB):
+    /// for a background thread. Nothing is done for a memfd shorter than one huge page.
+    pub fn collapse(&self) -> io::Result<()> {
+        let bytes = self.bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        if bytes == 0 {
+            return Ok(());
+        }
+        ReadMap::new(self, bytes, Populate::Yes)?.collapse(0, bytes)
+    }
+
     /// Bytes that are physically there, in memory or swap.
     pub fn resident_bytes(&self) -> io::Result<u64> {
         let blocks = rustix::fs::fstat(&self.fd)?.st_blocks;
@@ -112,7 +125,7 @@ impl AsFd for Memfd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map::{Populate, ReadMap, WriteMap};
+    use crate::map::WriteMap;
 
     fn memfd() -> Memfd {
         Memfd::create("plasmon-test", 8192).unwrap()

@@ -89,6 +89,13 @@ impl Reader {
         }
     }
 
+    /// Starts to load what [`Self::get`] of this object will want. Called for many ids first, it lets
+    /// all of them wait for memory once.
+    #[inline]
+    pub fn prefetch(&self, id: &ObjectId) {
+        self.index.prefetch(id);
+    }
+
     /// Whether the index lists the object now, without pinning it; `None` when the daemon moved to
     /// another index table.
     pub fn contains(&self, id: &ObjectId) -> Option<bool> {

@@ -123,6 +123,11 @@ impl IndexReader {
     }
 
     #[inline]
+    pub(crate) fn prefetch(&self, id: &ObjectId) {
+        table::prefetch(self.table().slots(), id);
+    }
+
+    #[inline]
     fn table(&self) -> &Table {
         // SAFETY: `new` published a table before anybody could call this, and the boxes that the
         // pointer ever pointed to are kept as long as `self`.
