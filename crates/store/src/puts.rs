@@ -51,7 +51,7 @@ impl<D: Directory> Store<D> {
             self.return_lease(client, range)?;
             return Err(Code::Exists);
         }
-        let announced = match self.announced_by(client, &put.id, range) {
+        let announced = match self.announced_by(client, &put, range) {
             Ok(announced) => announced,
             Err(code) => {
                 self.return_lease(client, range)?;
@@ -100,22 +100,25 @@ impl<D: Directory> Store<D> {
     fn announced_by(
         &self,
         client: ClientNo,
-        id: &ObjectId,
+        put: &Put,
         range: Range,
     ) -> Result<Announced, Code> {
         if !self.creatings.is_empty()
-            && let Some(creating) = self.creatings.get(id)
+            && let Some(creating) = self.creatings.get(&put.id)
         {
             return match creating.stage {
                 _ if creating.client != client => Err(Code::Exists),
                 Stage::Announced => Ok(Announced::Bare),
-                Stage::Writing(known) if known == range => {
+                // A strict object is published only by its seal.
+                Stage::Writing(known)
+                    if known == range && creating.sizes == put.sizes && !creating.strict =>
+                {
                     Ok(Announced::WithMemory(creating.owner))
                 }
                 _ => Err(Code::Exists),
             };
         }
-        if self.tier.get(id).is_some() { Err(Code::Exists) } else { Ok(Announced::No) }
+        if self.tier.get(&put.id).is_some() { Err(Code::Exists) } else { Ok(Announced::No) }
     }
 
     /// Takes an object's memory out of the client's leases. Returns the client's session.

@@ -24,8 +24,6 @@ mod holes;
 mod leases;
 mod placing;
 mod recovering;
-#[cfg(test)]
-mod tests;
 
 use plasmon_proto::limits::{ARENA_EXTENT_BYTES, LARGE_OBJECT_BYTES, OBJECT_ALIGN};
 use plasmon_proto::message::Range;

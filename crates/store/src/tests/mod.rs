@@ -1,1 +1,18 @@
+//! Tests of the store through its events and effects.
 
+mod checks;
+mod composites;
+mod directory;
+mod eviction;
+mod lives;
+mod memory;
+mod model;
+mod quotas;
+mod readers;
+mod recovering;
+mod spilling;
+mod waits;
+mod world;
+
+use directory::TestDirectory;
+use world::{Put, World, id, sizes};

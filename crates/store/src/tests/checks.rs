@@ -1,0 +1,182 @@
+//! What must hold after every step, however it came about.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plasmon_proto::ObjectId;
+use plasmon_proto::message::{ExtentId, Range};
+
+use super::TestDirectory;
+use crate::Store;
+use crate::jobs::Purpose;
+use crate::memory::{Kind, PAGE_BYTES, pages};
+use crate::records::{HIDDEN, LISTED, List, SPILLING};
+
+impl Store<TestDirectory> {
+    /// Checks everything that must always hold.
+    pub(crate) fn check(&self) {
+        self.check_memory();
+        self.check_records();
+        self.check_owners();
+        self.check_holders();
+        let waits: usize = self.clients.iter().map(|(_, client)| client.waits.len()).sum();
+        assert_eq!(waits, self.waits.len(), "every waiter belongs to a client");
+        assert!(self.unheld.is_empty(), "no member is forgotten");
+    }
+
+    /// Every range in use with its charge.
+    fn ranges(&self) -> Vec<(Range, u64)> {
+        let objects = self
+            .directory
+            .entries()
+            .map(|(_, entry, _)| (entry.range, self.memory.charge(&entry.range, &entry.sizes)));
+        let creating = self.creatings.from(0).filter_map(|(id, creating)| {
+            Some((self.creating(creating.client, id)?.0, creating.charge))
+        });
+        let leases = self.clients.iter().flat_map(|(_, client)| client.leases.ranges());
+        let in_doubt = self.in_doubt.values().flatten().copied();
+        let whole = |range: Range| (range, range.bytes);
+        let reserving = self.jobs.reserving().map(|(_, placed)| {
+            (placed.reservation.map_or(placed.range, |it| it.range), placed.charge)
+        });
+        objects
+            .chain(creating)
+            .chain(leases.map(whole))
+            .chain(in_doubt.map(whole))
+            .chain(reserving)
+            .chain(self.tier.reading())
+            .collect()
+    }
+
+    fn check_memory(&self) {
+        let ranges = self.ranges();
+        let charged: u64 = ranges.iter().map(|(_, charge)| charge).sum();
+        assert_eq!(charged, self.memory.charged_bytes(), "bytes in use are charged, no others");
+        let mut by_extent: BTreeMap<ExtentId, Vec<Range>> = BTreeMap::new();
+        for (range, _) in &ranges {
+            by_extent.entry(range.extent).or_default().push(*range);
+        }
+        let (mut warm, mut resident) = (0, 0);
+        for extent in self.memory.iter() {
+            let mut parts = by_extent.remove(&extent.id).unwrap_or_default();
+            if extent.kind == Kind::Exact {
+                assert!(parts.len() <= 1, "an exact extent has one object");
+                assert_eq!(parts.is_empty(), extent.is_empty());
+                warm += if parts.is_empty() { extent.bytes } else { 0 };
+                resident += extent.bytes;
+                continue;
+            }
+            for (offset, bytes, is_warm) in extent.holes() {
+                parts.push(Range { extent: extent.id, offset, bytes });
+                let start = offset.next_multiple_of(PAGE_BYTES);
+                let end = (offset + bytes) / PAGE_BYTES * PAGE_BYTES;
+                if is_warm {
+                    warm += end.saturating_sub(start);
+                } else {
+                    resident = u64::wrapping_sub(resident, bytes);
+                    assert_eq!((offset % PAGE_BYTES, bytes % PAGE_BYTES), (0, 0), "whole pages");
+                }
+            }
+            resident = resident.wrapping_add(extent.bytes);
+            parts.sort_by_key(|range| range.offset);
+            let mut at = 0;
+            for part in parts {
+                assert_eq!(part.offset, at, "neither overlaps nor leaks in {:?}", extent.id);
+                at += part.bytes;
+            }
+            assert_eq!(at, extent.bytes, "the whole extent is accounted for");
+        }
+        assert!(by_extent.is_empty(), "ranges lie in extents that exist");
+        assert_eq!(warm, self.memory.warm_bytes());
+        assert_eq!(resident, self.memory.resident_bytes());
+    }
+
+    /// What holds unless an earlier daemon left more.
+    pub(crate) fn check_capacity(&self) {
+        let capacity = pages(self.config.capacity_bytes);
+        assert!(self.memory.charged_bytes() <= capacity, "used bytes exceed the capacity");
+        let slop = pages((capacity / 8).max(1 << 20));
+        assert!(self.memory.resident_bytes() <= capacity + slop, "too many pages");
+        if let Some(bytes_max) = self.config.spill_bytes_max {
+            assert!(self.tier.bytes() <= bytes_max, "the tier holds too much");
+        }
+    }
+
+    fn check_records(&self) {
+        let mut records = BTreeSet::new();
+        let mut visible = 0;
+        let mut hidden = 0;
+        for (slot, entry, is_visible) in self.directory.entries() {
+            assert!(records.insert(entry.record), "a record has one object");
+            let record = self.records.used(entry.record).expect("an object has a record");
+            assert_eq!(record.slot, slot);
+            assert_eq!(record.is(HIDDEN), !is_visible);
+            let may_be_listed = is_visible && self.holders(entry.record) == 0;
+            assert!(may_be_listed || !record.is(LISTED), "{:?}", entry.id);
+            assert!(!may_be_listed || record.is(LISTED) || record.is(SPILLING), "{:?}", entry.id);
+            *(if is_visible { &mut visible } else { &mut hidden }) += 1;
+            if is_visible {
+                assert!(self.creatings.get(&entry.id).is_none());
+                assert!(self.tier.get(&entry.id).is_none());
+            }
+        }
+        assert_eq!(visible, self.totals.visible);
+        assert_eq!(hidden, self.lingering.len() as u64);
+        for list in [List::Cache, List::Keep] {
+            assert_eq!(self.records.oldest(list).count(), self.records.count(list));
+            assert!(self.records.oldest(list).all(|record| records.contains(&record)));
+        }
+        assert!(self.rare.keys().all(|record| records.contains(record)));
+    }
+
+    fn check_owners(&self) {
+        let mut owned: BTreeMap<u32, u64> = BTreeMap::new();
+        for (_, entry, _) in self.directory.entries() {
+            let owner = self.records.get(entry.record).owner;
+            *owned.entry(owner).or_default() += self.memory.charge(&entry.range, &entry.sizes);
+        }
+        for (_, creating) in self.creatings.from(0) {
+            *owned.entry(creating.owner).or_default() += creating.charge;
+        }
+        for job in self.jobs.parked() {
+            if let Purpose::Lease { session, held_bytes, .. } = job.purpose {
+                *owned.entry(session).or_default() += held_bytes;
+            }
+        }
+        for (no, client) in self.clients.iter() {
+            let objects = owned.get(&client.session).copied().unwrap_or(0);
+            assert_eq!(client.owned_bytes, objects + client.leases.bytes(), "{no:?}");
+            let creating = client.creating.iter();
+            assert!(creating.clone().all(|id| self.creatings.get(id).is_some()));
+            let pins: u32 = client.pins.values().sum();
+            assert_eq!(client.pins_count, pins as usize);
+        }
+        let mut pins: BTreeMap<u64, u32> = BTreeMap::new();
+        for (_, client) in self.clients.iter() {
+            for (serial, count) in &client.pins {
+                *pins.entry(*serial).or_default() += count;
+            }
+        }
+        assert_eq!(pins, self.pins);
+        let serials: BTreeSet<u64> =
+            self.directory.entries().map(|(_, entry, _)| entry.serial).collect();
+        assert!(pins.keys().all(|serial| serials.contains(serial)), "what is pinned is there");
+        assert!(self.directory.pins.keys().all(|serial| serials.contains(serial)));
+    }
+
+    fn check_holders(&self) {
+        let mut held: BTreeMap<ObjectId, u32> = BTreeMap::new();
+        let in_memory = self.rare.values().map(|rare| &rare.attributes.members);
+        let spilled = self.tier.from(0).map(|(_, spilled)| &spilled.rare.attributes.members);
+        for id in in_memory.chain(spilled).flatten() {
+            *held.entry(*id).or_default() += 1;
+        }
+        for (_, entry, visible) in self.directory.entries() {
+            let expected = held.get(&entry.id).copied().unwrap_or(0);
+            assert!(!visible || self.holders(entry.record) == expected, "{:?}", entry.id);
+        }
+        for (id, spilled) in self.tier.from(0) {
+            assert_eq!(spilled.rare.holders, held.get(id).copied().unwrap_or(0), "{id:?}");
+        }
+        assert!(held.keys().all(|id| self.state(id).is_readable()), "members live");
+    }
+}

@@ -1,0 +1,126 @@
+//! A directory in ordinary maps, with pins that tests set, and an index that grows by moving every
+//! slot. It refuses what the real one must never see.
+
+use std::collections::BTreeMap;
+
+use plasmon_proto::ObjectId;
+
+use crate::ports::{Directory, Entry, SlotNo};
+
+#[derive(Debug, Default)]
+pub(crate) struct TestDirectory {
+    slots: BTreeMap<SlotNo, (Entry, bool)>,
+    visible: BTreeMap<ObjectId, SlotNo>,
+    pub(crate) pins: BTreeMap<u64, u32>,
+    next_slot: SlotNo,
+    /// The index grows when it has this many entries.
+    room: usize,
+}
+
+impl TestDirectory {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (SlotNo, &Entry, bool)> {
+        self.slots.iter().map(|(slot, (entry, visible))| (*slot, entry, *visible))
+    }
+
+    /// Pins a visible object like a client's ledger.
+    pub(crate) fn pin(&mut self, id: &ObjectId) -> u64 {
+        let serial = self.slots[&self.visible[id]].0.serial;
+        *self.pins.entry(serial).or_default() += 1;
+        serial
+    }
+
+    pub(crate) fn unpin(&mut self, serial: u64) {
+        let pins = self.pins.get_mut(&serial).expect("it was pinned");
+        *pins -= 1;
+        if *pins == 0 {
+            self.pins.remove(&serial);
+        }
+    }
+
+    /// Puts an entry in as an earlier daemon left it.
+    pub(crate) fn leave(&mut self, entry: Entry, visible: bool) -> SlotNo {
+        let slot = self.next_slot;
+        self.next_slot += 1;
+        self.slots.insert(slot, (entry, visible));
+        if visible {
+            self.visible.insert(entry.id, slot);
+        }
+        slot
+    }
+
+    /// Overwrites an entry as a broken daemon might have.
+    pub(crate) fn replace(&mut self, slot: SlotNo, entry: Entry) {
+        self.slots.get_mut(&slot).expect("a slot in use").0 = entry;
+    }
+
+    fn grow(&mut self, moved: &mut dyn FnMut(u32, SlotNo)) {
+        self.room = self.room * 2 + 4;
+        // Far away from all old slots, in another order.
+        let first = self.next_slot + 1000;
+        let count = self.slots.len() as u64;
+        self.next_slot = first + count;
+        let old = std::mem::take(&mut self.slots);
+        for (at, (_, (entry, visible))) in (0..count).zip(old) {
+            let slot = first + (count - 1 - at);
+            moved(entry.record, slot);
+            if visible {
+                self.visible.insert(entry.id, slot);
+            }
+            self.slots.insert(slot, (entry, visible));
+        }
+    }
+}
+
+impl Directory for TestDirectory {
+    fn find(&self, id: &ObjectId) -> Option<(SlotNo, Entry)> {
+        let slot = *self.visible.get(id)?;
+        Some((slot, self.slots[&slot].0))
+    }
+
+    fn entry(&self, slot: SlotNo) -> Entry {
+        self.slots[&slot].0
+    }
+
+    fn insert(&mut self, entry: &Entry, moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo {
+        assert!(!self.visible.contains_key(&entry.id), "two visible objects of one id");
+        if self.slots.len() >= self.room {
+            self.grow(moved);
+        }
+        self.leave(*entry, true)
+    }
+
+    fn hide(&mut self, slots: &[SlotNo]) {
+        for slot in slots {
+            let (entry, visible) = self.slots.get_mut(slot).expect("a slot in use");
+            assert!(*visible, "only visible entries are hidden");
+            *visible = false;
+            self.visible.remove(&entry.id);
+        }
+    }
+
+    fn show(&mut self, slot: SlotNo) {
+        let (entry, visible) = self.slots.get_mut(&slot).expect("a slot in use");
+        assert!(!*visible, "only hidden entries are shown");
+        *visible = true;
+        assert!(self.visible.insert(entry.id, slot).is_none(), "the id was given away meanwhile");
+    }
+
+    fn remove(&mut self, slot: SlotNo) {
+        let (entry, visible) = self.slots.remove(&slot).expect("a slot in use");
+        assert!(!visible, "only hidden entries are removed");
+        assert!(!self.pins.contains_key(&entry.serial), "a pinned object was freed");
+    }
+
+    fn pins(&self, serials: &[u64]) -> Vec<u32> {
+        serials.iter().map(|serial| self.pins.get(serial).copied().unwrap_or(0)).collect()
+    }
+
+    fn next(&self, cursor: u64) -> Option<(Entry, u64)> {
+        let mut behind = self.slots.range(cursor..).filter(|(_, (_, visible))| *visible);
+        behind.next().map(|(slot, (entry, _))| (*entry, slot + 1))
+    }
+
+    fn slots(&self) -> u64 {
+        self.slots.len() as u64
+    }
+}

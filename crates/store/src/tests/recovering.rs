@@ -1,0 +1,357 @@
+//! Taking over what an earlier daemon left.
+
+use plasmon_proto::message::{Creating, ExtentId, Range, Reply, Request};
+use plasmon_proto::object::{Level, Traits};
+use plasmon_proto::ring::Submission;
+use plasmon_proto::{Attributes, Code, ObjectState, Policy};
+
+use super::{Put, TestDirectory, World, id, sizes};
+use crate::event::{ClientNo, Event, Recovered, RecoveredExtent};
+use crate::ports::Entry;
+use crate::{Config, Effect, Store};
+
+const MIB: u64 = 1 << 20;
+const ARENA: ExtentId = ExtentId(7);
+const OTHER: ExtentId = ExtentId::new(9, 3);
+
+use ObjectState::{Absent, Corrupt, CreatorDied, Deleted, Sealed, Spilled};
+
+/// What an earlier daemon left.
+#[derive(Default)]
+struct Left {
+    directory: TestDirectory,
+    objects: Vec<Recovered>,
+    extents: Vec<RecoveredExtent>,
+}
+
+impl Left {
+    fn extent(mut self, extent: ExtentId, bytes: u64, quarantined: bool) -> Self {
+        self.extents.push(RecoveredExtent { extent, bytes, quarantined, strict: false });
+        self
+    }
+
+    fn object(self, number: u64, extent: ExtentId, offset: u64) -> Self {
+        self.full_object(number, extent, offset, Attributes::default(), false)
+    }
+
+    fn full_object(
+        mut self,
+        number: u64,
+        extent: ExtentId,
+        offset: u64,
+        attributes: Attributes,
+        hidden: bool,
+    ) -> Self {
+        let mut sizes = sizes(1000);
+        sizes.attributes = attributes.encode().len() as u64;
+        let range = Range { extent, offset, bytes: sizes.footprint().unwrap() };
+        let traits = Traits { policy: Policy::Cache, ..Traits::default() };
+        let (serial, record) = (100 + number, 5 * number as u32);
+        let (id, created_ms) = (id(number), 900_000);
+        let entry = Entry { serial, id, range, sizes, traits, created_ms, record };
+        let slot = self.directory.leave(entry, !hidden);
+        let range = Some(range);
+        self.objects.push(Recovered {
+            id,
+            serial,
+            range,
+            sizes,
+            traits,
+            attributes,
+            created_ms,
+            hidden,
+            slot,
+            record,
+        });
+        self
+    }
+
+    fn spilled(mut self, number: u64, serial: u64) -> Self {
+        self.objects.push(Recovered {
+            id: id(number),
+            serial,
+            range: None,
+            sizes: sizes(1000),
+            traits: Traits::default(),
+            attributes: Attributes::default(),
+            created_ms: 900_000,
+            hidden: false,
+            slot: 0,
+            record: 0,
+        });
+        self
+    }
+
+    fn recover(self, config: Config) -> (World, usize) {
+        let config = Config { epoch: 2, spill_bytes_max: Some(u64::MAX), ..config };
+        let mut store = Store::new(config, self.directory);
+        let mut effects = Vec::new();
+        let tier = self.objects.iter().filter(|object| object.range.is_none());
+        let tier = tier.map(|object| (object.serial, object.id)).collect();
+        let broken = store.recover(1_000_000, &self.extents, self.objects, &mut effects);
+        store.check();
+        let mut world = World::over(store);
+        world.extents = self.extents.iter().map(|it| (it.extent, it.bytes)).collect();
+        for effect in &effects {
+            if let Effect::Drop(extent) = effect {
+                world.extents.remove(extent);
+            }
+        }
+        world.tier = tier;
+        world.effects = effects;
+        (world, broken)
+    }
+}
+
+#[test]
+fn sealed_objects_are_there_and_the_gaps_between_them_are_free() {
+    let left = Left::default()
+        .extent(ARENA, MIB, false)
+        .extent(OTHER, 4096, false)
+        .object(1, ARENA, 0)
+        .object(2, ARENA, 8192);
+    let (mut world, broken) = left.recover(Config::new(16 * MIB));
+    assert_eq!(broken, 0);
+    assert_eq!(world.states(&[1, 2]), [Sealed; 2]);
+    let status = world.status();
+    assert_eq!((status.objects, status.used_bytes, status.extents), (2, 2048, 1));
+    assert!(world.effects.contains(&Effect::Drop(OTHER)), "an empty extent is of no use");
+    let client = world.connect(1);
+    let lease = world.lease(client, 4096).unwrap();
+    assert_eq!(lease.range.extent, ARENA);
+    assert!(!lease.warm, "its pages are reserved again");
+    assert_eq!(world.delete(client, 1), None);
+    // Serials go on behind those of the earlier daemon.
+    world.put(client, Put::new(3, 10)).unwrap();
+    assert_eq!(world.store.find(&id(3)).unwrap().serial, 103);
+}
+
+#[test]
+fn hidden_objects_wait_for_their_readers() {
+    let mut left = Left::default().extent(ARENA, MIB, false).object(1, ARENA, 0);
+    left = left.full_object(2, ARENA, 1024, Attributes::default(), true);
+    left.directory.pins.insert(102, 1);
+    let (mut world, _) = left.recover(Config::new(16 * MIB));
+    assert_eq!(world.states(&[1, 2]), [Sealed, Absent]);
+    assert_eq!(world.status().lingering, 1);
+    world.pass(0);
+    assert_eq!(world.status().lingering, 1);
+    world.unpin(102);
+    world.pass(20);
+    assert_eq!((world.status().lingering, world.status().used_bytes), (0, 1024));
+}
+
+#[test]
+fn entries_that_contradict_each_other_are_corrupt_and_the_rest_lives() {
+    let left = Left::default()
+        .extent(ARENA, MIB, false)
+        .object(1, ARENA, 0)
+        .object(2, ARENA, 960)
+        .object(3, ARENA, MIB - 512)
+        .object(4, OTHER, 0)
+        .object(5, ARENA, 32 + 2048)
+        .object(6, ARENA, 2048);
+    let (mut world, broken) = left.recover(Config::new(16 * MIB));
+    assert_eq!(broken, 4);
+    assert_eq!(
+        world.states(&[1, 2, 3, 4, 5, 6]),
+        [Sealed, Corrupt, Corrupt, Corrupt, Corrupt, Sealed]
+    );
+    let client = world.connect(1);
+    assert!(world.put(client, Put::new(2, 10)).is_ok());
+}
+
+#[test]
+fn record_numbers_that_cannot_be_are_given_anew() {
+    let mut left = Left::default().extent(ARENA, MIB, false);
+    for number in 1..20 {
+        left = left.object(number, ARENA, number * 1024);
+    }
+    for (at, record) in [(3, 5), (4, u32::MAX), (5, 5), (6, 1 << 31)] {
+        let slot = left.objects[at].slot;
+        left.objects[at].record = record;
+        let entry = Entry { record, ..*left.directory.entries().nth(at).unwrap().1 };
+        left.directory.replace(slot, entry);
+    }
+    let (mut world, broken) = left.recover(Config::new(16 * MIB));
+    assert_eq!(broken, 0);
+    let client = world.connect(1);
+    for number in 1..20 {
+        assert_eq!(world.state(number), Sealed);
+        assert_eq!(world.delete(client, number), None);
+    }
+    assert_eq!(world.status().used_bytes, 0);
+}
+
+#[test]
+fn composites_names_and_times_are_known_again() {
+    let members = Attributes { members: vec![id(1), id(5)], ..Attributes::default() };
+    let ttl = Attributes { ttl_ms: Some(200_000), ..Attributes::default() };
+    let left = Left::default()
+        .extent(ARENA, MIB, false)
+        .object(1, ARENA, 0)
+        .full_object(2, ARENA, 2048, members, false)
+        .full_object(3, ARENA, 4096, ttl, false)
+        .spilled(5, 50);
+    let (mut world, _) = left.recover(Config::new(16 * MIB));
+    let client = world.connect(1);
+    assert_eq!(world.delete(client, 1), Some(Code::InUse));
+    assert_eq!(world.delete(client, 5), Some(Code::InUse));
+    assert_eq!(world.store.next_deadline(), Some(1_100_000));
+    assert_eq!(world.delete(client, 2), None);
+    assert_eq!(world.delete(client, 1), None);
+    world.pass(100_000);
+    assert_eq!(world.states(&[1, 2, 3, 5]), [Deleted, Deleted, Deleted, Spilled]);
+}
+
+#[test]
+fn of_two_copies_the_newest_and_the_one_in_memory_count() {
+    let left = Left::default()
+        .extent(ARENA, MIB, false)
+        .object(1, ARENA, 0)
+        .spilled(1, 30)
+        .spilled(2, 40)
+        .spilled(2, 41);
+    let (mut world, _) = left.recover(Config::new(16 * MIB));
+    assert!(world.effects.contains(&Effect::Unspill(id(1), 30)));
+    assert!(world.effects.contains(&Effect::Unspill(id(2), 40)));
+    let client = world.connect(1);
+    let ids = vec![id(2)];
+    let wait = Request::Wait { ids, count: 0, timeout_ms: None, beyond_end: false };
+    assert_eq!(world.ask(client, wait), Reply::States(vec![Sealed]));
+}
+
+#[test]
+fn an_extent_whose_writer_may_come_back_is_left_alone_until_it_is_gone() {
+    let left = Left::default().extent(ARENA, MIB, true).object(1, ARENA, 0);
+    let (mut world, _) = left.recover(Config::new(16 * MIB));
+    let client = world.connect(1);
+    let lease = world.lease(client, 4096).unwrap();
+    assert_ne!(lease.range.extent, ARENA);
+    assert_eq!(world.delete(client, 1), None);
+    assert!(!world.effects.contains(&Effect::Drop(ARENA)));
+    let mut effects = Vec::new();
+    world.store.writer_gone(world.now_ms, ARENA, &mut effects);
+    world.store.check();
+    assert!(effects.contains(&Effect::Drop(ARENA)), "nothing is left in it");
+    world.store.writer_gone(world.now_ms, ARENA, &mut effects);
+    world.store.writer_gone(world.now_ms, OTHER, &mut effects);
+}
+
+/// A client pushes records while there is no daemon. The new one applies them before the client has
+/// said anything, and they may be about any free part of the client's extents.
+#[test]
+fn records_pushed_while_there_was_no_daemon_are_applied() {
+    let left = Left::default().extent(ARENA, MIB, true).object(1, ARENA, 0);
+    let (mut world, _) = left.recover(Config::new(16 * MIB));
+    let (client, other) = (world.connect(1), world.connect(2));
+    world.store.writer_back(ARENA, client);
+    let at = |offset| Range { extent: ARENA, offset, bytes: 0 };
+    // This one was applied already by the daemon that died.
+    assert_eq!(world.submit(client, Submission::Announce { id: id(1) }), Ok(()));
+    assert_eq!(world.put_at(client, Put::new(1, 1000), at(0)), Ok(()));
+    assert_eq!(world.put_at(client, Put::new(2, 1000), at(8192)), Ok(()));
+    assert_eq!(world.put_at(client, Put::new(3, 1000), at(64)), Err(Code::BadRequest));
+    assert_eq!(world.put_at(other, Put::new(3, 1000), at(16_384)), Err(Code::BadRequest));
+    assert_eq!(world.submit(other, Submission::Announce { id: id(1) }), Err(Code::Exists));
+    assert_eq!(world.states(&[1, 2]), [Sealed; 2]);
+    world.disconnect(client);
+    assert_eq!(world.status().leased_bytes, 0);
+    assert!(world.lease(other, 64).unwrap().range.extent == ARENA, "the rest is open");
+}
+
+#[test]
+fn a_client_that_resumes_keeps_what_it_names_and_no_more() {
+    let left = Left::default().extent(ARENA, MIB, true).object(1, ARENA, 0);
+    let (mut world, _) = left.recover(Config::new(16 * MIB));
+    let client = world.connect(1);
+    world.store.writer_back(ARENA, client);
+    let lease = Range { extent: ARENA, offset: 65_536, bytes: 8192 };
+    let creating = |number, offset, bytes| Creating {
+        id: id(number),
+        sizes: sizes(bytes),
+        traits: Traits::default(),
+        range: Range { extent: ARENA, offset, bytes },
+        strict: false,
+    };
+    let objects = vec![
+        creating(2, 32_768, 4096),
+        creating(3, 36_864, 4096),
+        creating(1, 40_960, 4096),
+        creating(4, 0, 4096),
+        creating(5, u64::MAX - 63, 64),
+    ];
+    let overlong = Range { extent: ARENA, offset: 131_072, bytes: u64::MAX - 131_071 };
+    world.event(Event::Resume(client, vec![lease, overlong], objects));
+    let creating = ObjectState::Creating;
+    assert_eq!(world.states(&[1, 2, 3, 4, 5]), [Sealed, creating, creating, Absent, Absent]);
+    let status = world.status();
+    assert_eq!(status.leased_bytes, 8192 + (MIB - 131_072));
+    assert_eq!(status.used_bytes, 1024 + 8192);
+    // One of them is sealed, the other comes through the ring.
+    assert_eq!(world.seal(client, &Put::new(2, 4096)), Ok(()));
+    let at = Range { extent: ARENA, offset: 36_864, bytes: 4096 };
+    assert_eq!(world.put_at(client, Put::new(3, 4096), at), Ok(()));
+    assert_eq!(world.put_at(client, Put::new(6, 64), lease), Ok(()));
+    let given_up = Range { extent: ARENA, offset: 16_384, bytes: 64 };
+    assert_eq!(world.put_at(client, Put::new(7, 64), given_up), Err(Code::BadRequest));
+}
+
+#[test]
+fn a_client_that_resumes_with_a_living_daemon_gets_what_nobody_took() {
+    let mut world = World::with_capacity(16 * MIB);
+    let client = world.connect(1);
+    let lease = world.lease(client, 8192).unwrap().range;
+    world.disconnect(client);
+    let client = world.connect(1);
+    world.event(Event::Resume(client, vec![lease], vec![]));
+    assert_eq!(world.put_at(client, Put::new(1, 64), lease), Ok(()));
+    let rest = Range { offset: lease.offset + 64, bytes: 8192 - 64, ..lease };
+    world.disconnect(client);
+    let other = world.connect(2);
+    world.lease(other, 4096).unwrap();
+    let client = world.connect(1);
+    world.event(Event::Resume(client, vec![rest], vec![]));
+    assert_eq!(world.put_at(client, Put::new(2, 64), rest), Err(Code::BadRequest));
+    assert_eq!(world.store.owned_bytes(client), 0);
+}
+
+#[test]
+fn a_creator_that_died_with_the_daemon_is_told_to_waiters() {
+    let left = Left::default().extent(ARENA, MIB, true);
+    let (mut world, _) = left.recover(Config::new(16 * MIB));
+    let (client, other) = (world.connect(1), world.connect(2));
+    world.store.writer_back(ARENA, client);
+    assert_eq!(world.submit(client, Submission::Announce { id: id(1) }), Ok(()));
+    let ids = vec![id(1)];
+    let wait = Request::Wait { ids, count: 0, timeout_ms: None, beyond_end: false };
+    let waiting = world.send(other, wait);
+    world.disconnect(client);
+    assert_eq!(world.answer_to(other, waiting), Some(Reply::States(vec![CreatorDied])));
+}
+
+#[test]
+fn at_level_leased_the_gaps_of_the_dead_are_never_used() {
+    let left = Left::default().extent(ARENA, MIB, false).object(1, ARENA, 0);
+    let config = Config { level: Level::Leased, ..Config::new(16 * MIB) };
+    let (mut world, _) = left.recover(config);
+    assert!(!world.effects.iter().any(|effect| matches!(effect, Effect::Punch(_))));
+    let client = world.connect(1);
+    let lease = world.lease(client, 64).unwrap();
+    assert_ne!(lease.range.extent, ARENA);
+    assert_eq!(world.delete(client, 1), None);
+    assert!(world.effects.contains(&Effect::Drop(ARENA)));
+}
+
+#[test]
+fn extents_that_cannot_be_are_not_taken_over() {
+    let left = Left::default()
+        .extent(ARENA, MIB, true)
+        .extent(ARENA, MIB, true)
+        .extent(ExtentId::new(ARENA.index() as u32, 5), MIB, true)
+        .extent(ExtentId(8), 0, true)
+        .extent(ExtentId(9), 100, true);
+    let (world, _) = left.recover(Config::new(16 * MIB));
+    assert_eq!(world.status().extents, 1);
+    assert_eq!(world.store.owned_bytes(ClientNo(1)), 0);
+}

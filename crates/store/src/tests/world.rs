@@ -1,0 +1,373 @@
+//! A store with a daemon that does what it is told, for stories in tests.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use plasmon_proto::message::{
+    Access, ExtentId, Failure, Granted, Notice, Range, Reply, Request, Status,
+};
+use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::ring::{Completion, Submission};
+use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};
+
+use super::TestDirectory;
+use crate::event::{ClientNo, Event, Peer, Ticket};
+use crate::{Config, Effect, Store};
+
+/// An id that is told by its number.
+pub(crate) fn id(number: u64) -> ObjectId {
+    let mut bytes = [0; 20];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    ObjectId::new(bytes)
+}
+
+/// Sizes of an object that is all data.
+pub(crate) fn sizes(data: u64) -> Sizes {
+    Sizes { data, ..Sizes::default() }
+}
+
+/// A put in the making.
+#[derive(Clone, Debug)]
+pub(crate) struct Put {
+    pub(crate) id: ObjectId,
+    pub(crate) sizes: Sizes,
+    pub(crate) traits: Traits,
+    pub(crate) attributes: Attributes,
+}
+
+impl Put {
+    pub(crate) fn new(number: u64, data: u64) -> Self {
+        let attributes = Attributes::default();
+        Self { id: id(number), sizes: sizes(data), traits: Traits::default(), attributes }
+    }
+
+    pub(crate) fn cache(mut self) -> Self {
+        self.traits.policy = Policy::Cache;
+        self
+    }
+
+    pub(crate) fn owned(mut self) -> Self {
+        self.traits.owned = true;
+        self
+    }
+
+    pub(crate) fn with(mut self, attributes: Attributes) -> Self {
+        self.sizes.attributes = attributes.encode().len() as u64;
+        self.attributes = attributes;
+        self
+    }
+
+    pub(crate) fn of(self, members: &[u64]) -> Self {
+        let members = members.iter().map(|number| id(*number)).collect();
+        self.with(Attributes { members, ..Attributes::default() })
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) store: Store<TestDirectory>,
+    pub(crate) now_ms: u64,
+    /// What the machine and the tier do; `None` leaves a request for the test to answer.
+    pub(crate) reserve: Option<bool>,
+    pub(crate) spill: Option<bool>,
+    pub(crate) restore: Option<bool>,
+    pub(crate) harden: Option<bool>,
+    /// Requests of the store that wait for the test.
+    pub(crate) open: VecDeque<(Ticket, Effect)>,
+    pub(crate) extents: BTreeMap<ExtentId, u64>,
+    /// Objects in the tier, by serial.
+    pub(crate) tier: BTreeMap<u64, ObjectId>,
+    pub(crate) effects: Vec<Effect>,
+    events: u64,
+    next_request: u64,
+    next_position: u64,
+}
+
+impl World {
+    pub(crate) fn new(config: Config) -> Self {
+        Self::over(Store::new(config, TestDirectory::default()))
+    }
+
+    pub(crate) fn with_capacity(bytes: u64) -> Self {
+        Self::new(Config::new(bytes))
+    }
+
+    pub(crate) fn over(store: Store<TestDirectory>) -> Self {
+        Self {
+            store,
+            now_ms: 1_000_000,
+            reserve: Some(true),
+            spill: Some(true),
+            restore: Some(true),
+            harden: Some(true),
+            open: VecDeque::new(),
+            extents: BTreeMap::new(),
+            tier: BTreeMap::new(),
+            effects: Vec::new(),
+            events: 0,
+            next_request: 0,
+            next_position: 0,
+        }
+    }
+
+    /// Applies an event and does what the store asks for, until it asks nothing more.
+    pub(crate) fn event(&mut self, event: Event) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let from = self.effects.len();
+            self.store.step(self.now_ms, event, &mut self.effects);
+            for effect in self.effects[from..].to_vec() {
+                events.extend(self.carry_out(effect));
+            }
+        }
+        // Checking looks at everything, so a large store is checked now and then.
+        self.events += 1;
+        if self.store.totals.visible < 500 || self.events.is_multiple_of(1000) {
+            self.store.check();
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Option<Event> {
+        match &effect {
+            Effect::Reserve { ticket, new_extent_bytes, range } => {
+                if let Some(bytes) = new_extent_bytes
+                    && self.reserve != Some(false)
+                {
+                    assert!(self.extents.insert(range.extent, *bytes).is_none());
+                }
+                self.answer(self.reserve, *ticket, &effect, Event::Reserved)
+            }
+            Effect::Spill(ticket, order) => {
+                if self.spill == Some(true) {
+                    self.tier.insert(order.serial, order.id);
+                }
+                self.answer(self.spill, *ticket, &effect, Event::Spilled)
+            }
+            Effect::Restore(ticket, _, serial, _) => {
+                assert!(self.tier.contains_key(serial), "only what is in the tier comes back");
+                self.answer(self.restore, *ticket, &effect, Event::Restored)
+            }
+            Effect::Unspill(_, serial) => {
+                self.tier.remove(serial);
+                None
+            }
+            Effect::Harden(ticket, _) => {
+                self.answer(self.harden, *ticket, &effect, Event::Hardened)
+            }
+            Effect::Drop(extent) => {
+                self.extents.remove(extent);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn answer(
+        &mut self,
+        done: Option<bool>,
+        ticket: Ticket,
+        effect: &Effect,
+        event: impl Fn(Ticket, bool) -> Event,
+    ) -> Option<Event> {
+        match done {
+            Some(done) => Some(event(ticket, done)),
+            None => {
+                self.open.push_back((ticket, effect.clone()));
+                None
+            }
+        }
+    }
+
+    /// Answers the oldest request of the store that waits.
+    pub(crate) fn settle(&mut self, done: bool) {
+        let (ticket, effect) = self.open.pop_front().expect("the store asked for something");
+        let event = match effect {
+            Effect::Reserve { .. } => Event::Reserved(ticket, done),
+            Effect::Spill(_, order) => {
+                if done {
+                    self.tier.insert(order.serial, order.id);
+                }
+                Event::Spilled(ticket, done)
+            }
+            Effect::Restore(..) => Event::Restored(ticket, done),
+            Effect::Harden(..) => Event::Hardened(ticket, done),
+            other => panic!("{other:?} is not answered"),
+        };
+        self.event(event);
+    }
+
+    pub(crate) fn connect(&mut self, number: u32) -> ClientNo {
+        self.connect_as(number, Access::ReadWrite)
+    }
+
+    pub(crate) fn connect_as(&mut self, number: u32, access: Access) -> ClientNo {
+        let name = format!("client {number}");
+        let peer = Peer { pid: 100 + number, uid: 1, name, access, channel: true };
+        self.event(Event::Connect(ClientNo(number), peer));
+        ClientNo(number)
+    }
+
+    pub(crate) fn disconnect(&mut self, client: ClientNo) {
+        self.event(Event::Disconnect(client));
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&mut self, ms: u64) {
+        self.now_ms += ms;
+        self.event(Event::Tick);
+    }
+
+    /// Sends a request without expecting the answer now; returns its number.
+    pub(crate) fn send(&mut self, client: ClientNo, request: Request) -> u64 {
+        self.next_request += 1;
+        self.event(Event::Request(client, self.next_request, request));
+        self.next_request
+    }
+
+    /// The answer to a request, if there is one by now.
+    pub(crate) fn answer_to(&self, client: ClientNo, number: u64) -> Option<Reply> {
+        self.effects.iter().find_map(|effect| match effect {
+            Effect::Reply(to, at, reply) if (*to, *at) == (client, number) => Some(reply.clone()),
+            Effect::Lease(to, at, granted) if (*to, *at) == (client, number) => {
+                Some(Reply::Lease(*granted))
+            }
+            Effect::Created(to, at, granted) if (*to, *at) == (client, number) => {
+                Some(Reply::Created(*granted))
+            }
+            _ => None,
+        })
+    }
+
+    /// Asks and is answered at once.
+    pub(crate) fn ask(&mut self, client: ClientNo, request: Request) -> Reply {
+        let number = self.send(client, request);
+        self.answer_to(client, number).expect("an answer at once")
+    }
+
+    pub(crate) fn ask_for_failure(&mut self, client: ClientNo, request: Request) -> Failure {
+        match self.ask(client, request) {
+            Reply::Failed(failure) => failure,
+            other => panic!("{other:?} is no failure"),
+        }
+    }
+
+    /// Submits a record and says how it was refused.
+    pub(crate) fn submit(&mut self, client: ClientNo, submission: Submission) -> Result<(), Code> {
+        self.submit_with(client, submission, Some(Attributes::default()))
+    }
+
+    pub(crate) fn submit_with(
+        &mut self,
+        client: ClientNo,
+        submission: Submission,
+        attributes: Option<Attributes>,
+    ) -> Result<(), Code> {
+        self.next_position += 1;
+        let at = self.next_position;
+        self.event(Event::Submit(client, at, submission, attributes));
+        let refused = self.effects.iter().find_map(|effect| match effect {
+            Effect::Complete(to, Completion::Refused { position, code, .. })
+                if (*to, *position) == (client, at) =>
+            {
+                Some(*code)
+            }
+            _ => None,
+        });
+        refused.map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn lease(&mut self, client: ClientNo, bytes: u64) -> Result<Granted, Failure> {
+        match self.ask(client, Request::Lease { bytes_min: bytes, bytes_wanted: bytes }) {
+            Reply::Lease(granted) => Ok(granted),
+            Reply::Failed(failure) => Err(failure),
+            other => panic!("{other:?} is no answer to a lease"),
+        }
+    }
+
+    /// Leases exactly what the object needs and puts it there.
+    pub(crate) fn put(&mut self, client: ClientNo, put: Put) -> Result<Range, Code> {
+        let footprint = put.sizes.footprint().expect("sizes within their limits");
+        let granted = self.lease(client, footprint).map_err(|failure| failure.code)?;
+        self.put_at(client, put, granted.range)?;
+        Ok(Range { bytes: footprint, ..granted.range })
+    }
+
+    pub(crate) fn put_at(&mut self, client: ClientNo, put: Put, at: Range) -> Result<(), Code> {
+        let Put { id, sizes, traits, attributes } = put;
+        let submission =
+            Submission::Put { id, extent: at.extent, offset: at.offset, sizes, traits };
+        self.submit_with(client, submission, Some(attributes))
+    }
+
+    pub(crate) fn create(&mut self, client: ClientNo, put: &Put) -> Result<Granted, Failure> {
+        let Put { id, sizes, traits, .. } = *put;
+        match self.ask(client, Request::Create { id, sizes, traits, strict: false }) {
+            Reply::Created(granted) => Ok(granted),
+            Reply::Failed(failure) => Err(failure),
+            other => panic!("{other:?} is no answer to a create"),
+        }
+    }
+
+    pub(crate) fn seal(&mut self, client: ClientNo, put: &Put) -> Result<(), Code> {
+        self.next_request += 1;
+        let number = self.next_request;
+        self.event(Event::Seal(client, number, put.id, Some(put.attributes.clone())));
+        match self.answer_to(client, number) {
+            Some(Reply::Done) => Ok(()),
+            Some(Reply::Failed(failure)) => Err(failure.code),
+            other => panic!("{other:?} is no answer to a seal"),
+        }
+    }
+
+    pub(crate) fn create_and_seal(&mut self, client: ClientNo, put: &Put) -> Result<(), Code> {
+        self.create(client, put).map_err(|failure| failure.code)?;
+        self.seal(client, put)
+    }
+
+    pub(crate) fn delete(&mut self, client: ClientNo, number: u64) -> Option<Code> {
+        match self.ask(client, Request::Delete { ids: vec![id(number)] }) {
+            Reply::Outcomes(outcomes) => outcomes[0],
+            other => panic!("{other:?} is no answer to a delete"),
+        }
+    }
+
+    pub(crate) fn evict(&mut self, client: ClientNo, bytes: u64) -> (u64, u64) {
+        match self.ask(client, Request::Evict { bytes }) {
+            Reply::Evicted { bytes, objects } => (bytes, objects),
+            other => panic!("{other:?} is no answer to an evict"),
+        }
+    }
+
+    pub(crate) fn state(&self, number: u64) -> ObjectState {
+        self.store.state(&id(number))
+    }
+
+    pub(crate) fn states(&self, numbers: &[u64]) -> Vec<ObjectState> {
+        numbers.iter().map(|number| self.state(*number)).collect()
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let mut status = Status::default();
+        self.store.status_into(&mut status);
+        status
+    }
+
+    /// Notices that the client was sent, as numbers of ids and states.
+    pub(crate) fn notices(&self, client: ClientNo) -> Vec<(ObjectId, ObjectState)> {
+        self.notices_in_full(client).into_iter().map(|notice| (notice.id, notice.state)).collect()
+    }
+
+    pub(crate) fn notices_in_full(&self, client: ClientNo) -> Vec<Notice> {
+        let own = |effect: &Effect| match effect {
+            Effect::Notify(to, notice) if *to == client => Some(*notice),
+            _ => None,
+        };
+        self.effects.iter().filter_map(own).collect()
+    }
+
+    pub(crate) fn pin(&mut self, number: u64) -> u64 {
+        self.store.directory_mut().pin(&id(number))
+    }
+
+    pub(crate) fn unpin(&mut self, serial: u64) {
+        self.store.directory_mut().unpin(serial);
+    }
+}
