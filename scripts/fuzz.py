@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -100,17 +101,20 @@ def fuzz(binary: Path, seconds: int, seed: int) -> Outcome:
         str(corpus),
         *map(str, kept),
     ]
-    try:
-        done = subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=seconds + GRACE_S,
-            check=False,
-        )
-        output, failed = done.stdout, done.returncode != 0
-    except subprocess.TimeoutExpired as error:
-        output, failed = (error.stdout or b"") + b"\nfuzz: it did not stop in time\n", True
+    # A target that ends does not clean up after itself.
+    with tempfile.TemporaryDirectory(prefix="plasmon-fuzz-") as temporary:
+        try:
+            done = subprocess.run(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=dict(os.environ, TMPDIR=temporary),
+                timeout=seconds + GRACE_S,
+                check=False,
+            )
+            output, failed = done.stdout, done.returncode != 0
+        except subprocess.TimeoutExpired as error:
+            output, failed = (error.stdout or b"") + b"\nfuzz: it did not stop in time\n", True
     log = output.decode(errors="replace")
     return Outcome(
         target=name,

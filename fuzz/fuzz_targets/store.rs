@@ -1,5 +1,5 @@
-//! The store: whatever a few clients do in whatever order, memory is given to one of them at a time,
-//! nothing pinned is freed, every request is answered once, and in the end nothing is left.
+//! The store: whatever a few clients do in whatever order, memory is given to one of them at a
+//! time, nothing pinned is freed, every request is answered once, and in the end nothing is left.
 
 #![no_main]
 

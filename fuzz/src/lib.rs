@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod directory;
+pub mod requests;
 pub mod world;
 
 use std::os::fd::BorrowedFd;

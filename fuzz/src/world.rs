@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 
 use plasmon_proto::limits::LARGE_OBJECT_BYTES;
-use plasmon_proto::message::{Access, ExtentId, Filter, Range, Reply, Request, Status};
-use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::message::{Access, ExtentId, Range, Reply, Request, Status};
 use plasmon_proto::ring::{Completion, Submission};
-use plasmon_proto::{Attributes, Name, ObjectId, Policy};
+use plasmon_proto::{Attributes, ObjectId};
 use plasmon_store::event::Peer;
 use plasmon_store::ports::Directory as _;
 use plasmon_store::{ClientNo, Config, Effect, Event, Store, Ticket};
 
 use crate::Input;
 use crate::directory::{Double, overlap};
+use crate::requests::{self, IDS, id, parts, traits};
 
 const CLIENTS: u32 = 4;
-const IDS: usize = 12;
 const CAPACITY_BYTES: u64 = 48 << 20;
 const PAGE_BYTES: u64 = 4096;
 
@@ -219,30 +218,15 @@ impl World {
     }
 
     fn ask(&mut self, client: u32, input: &mut Input<'_>) {
-        let ids: Vec<ObjectId> = (0..input.below(4)).map(|_| id(input.below(IDS))).collect();
         let serials = self.clients.get(&client).map(|it| it.serials.clone()).unwrap_or_default();
-        let request = match input.below(14) {
-            0 | 1 => Request::Lease { bytes_min: input.word(), bytes_wanted: input.word() },
-            2 => Request::Abort { id: id(input.below(IDS)) },
-            3 => Request::Delete { ids },
-            4 => Request::Get { ids },
-            5 => Request::Release { serials },
-            6 => {
-                let timeout_ms = [None, Some(0), Some(1000)][input.below(3)];
-                let (count, beyond_end) = (u32::from(input.byte() % 4), input.byte() % 2 == 0);
-                Request::Wait { ids, count, timeout_ms, beyond_end }
-            }
-            7 => Request::Cancel { request: self.number.wrapping_sub(input.byte().into()) },
-            8 => Request::Evict { bytes: input.word() },
-            9 => Request::Touch { ids },
-            10 => Request::Subscribe { filter: Filter::default() },
-            11 => Request::Quota { bytes: input.word() },
-            12 => {
-                let (cursor, limit) = (input.word(), input.byte().into());
-                Request::List { filter: Filter::default(), cursor, limit }
-            }
-            _ => Request::States { ids },
-        };
+        let request = requests::any(input, &serials);
+        if matches!(
+            request,
+            Request::Index | Request::Extents { .. } | Request::Clients { .. } | Request::Sync
+        ) {
+            // The daemon answers these by itself.
+            return;
+        }
         if let Some(client) = self.clients.get_mut(&client) {
             match &request {
                 Request::Release { .. } => client.serials.clear(),
@@ -276,7 +260,9 @@ impl World {
             self.number += 1;
             let number = self.number;
             let about = match &request {
-                Request::Create { id, .. } | Request::Abort { id } => Some(*id),
+                Request::Create { id, .. } | Request::Seal { id } | Request::Abort { id } => {
+                    Some(*id)
+                }
                 _ => None,
             };
             self.outstanding(client, number, about);
@@ -491,40 +477,6 @@ impl World {
     }
 }
 
-fn id(number: usize) -> ObjectId {
-    ObjectId::new([number as u8 + 1; 20])
-}
-
 fn peer(client: u32, access: Access, channel: bool) -> Peer {
     Peer { pid: client + 1, uid: 0, name: String::new(), access, channel }
-}
-
-fn traits(input: &mut Input<'_>) -> Traits {
-    let bits = input.byte();
-    let policy = if bits & 1 == 0 { Policy::Keep } else { Policy::Cache };
-    Traits { policy, tag: 0, owned: bits & 6 == 6 }
-}
-
-/// Sizes that mostly fit `bytes`, and attributes that mostly have the size they should.
-fn parts(input: &mut Input<'_>, bytes: u64) -> (Sizes, Option<Attributes>) {
-    let attributes = match input.below(8) {
-        0 => Attributes { ttl_ms: Some(input.word()), ..Attributes::default() },
-        1 => {
-            let members = (0..input.below(4)).map(|_| id(input.below(IDS))).collect();
-            Attributes { members, ..Attributes::default() }
-        }
-        2 => Attributes { name: Name::new("ns", "name").ok(), ..Attributes::default() },
-        _ => Attributes::default(),
-    };
-    let data = match input.below(4) {
-        0 => input.word(),
-        1 => bytes,
-        _ => input.word() % (bytes / 2).max(1),
-    };
-    let sizes = Sizes {
-        data,
-        metadata: u64::from(input.byte() / 8),
-        attributes: attributes.encode().len() as u64,
-    };
-    (sizes, (input.below(16) != 0).then_some(attributes))
 }

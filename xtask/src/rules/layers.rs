@@ -42,7 +42,14 @@ const PLACES: &[Place] = &[
     place("xtask", &["plasmon-proto"]),
     place(
         "fuzz",
-        &["plasmon-proto", "plasmon-shm", "plasmon-store", "plasmon-media", "plasmon-client"],
+        &[
+            "plasmon-proto",
+            "plasmon-shm",
+            "plasmon-store",
+            "plasmon-media",
+            "plasmon-client",
+            "plasmon-daemon",
+        ],
     ),
 ];
 

@@ -1,0 +1,93 @@
+//! Requests that mean something: what a client might ask, with borders where there are any.
+
+use plasmon_proto::message::{ExtentId, Filter, Request};
+use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::{Attributes, Name, ObjectId, Policy};
+
+use crate::Input;
+
+/// How many ids there are: few, so that clients meet.
+pub const IDS: usize = 12;
+
+/// One of the ids.
+pub fn id(number: usize) -> ObjectId {
+    ObjectId::new([number as u8 + 1; 20])
+}
+
+/// Any request but a hello and a shutdown. `serials` are what a client without a channel pins.
+pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
+    let ids: Vec<ObjectId> = (0..input.below(4)).map(|_| id(input.below(IDS))).collect();
+    let one = id(input.below(IDS));
+    match input.below(24) {
+        0 | 1 => Request::Lease { bytes_min: input.word(), bytes_wanted: input.word() },
+        2 | 3 => {
+            let (sizes, _) = parts(input, 1 << 20);
+            let strict = input.below(4) == 0;
+            Request::Create { id: one, sizes, traits: traits(input), strict }
+        }
+        4 => Request::Seal { id: one },
+        5 => Request::Abort { id: one },
+        6 => Request::Delete { ids },
+        7 => Request::Get { ids },
+        8 => {
+            let mut serials = serials.to_vec();
+            serials.extend((0..input.below(2)).map(|_| input.word()));
+            Request::Release { serials }
+        }
+        9 | 10 => {
+            let timeout_ms = [None, Some(0), Some(1000)][input.below(3)];
+            let (count, beyond_end) = (u32::from(input.byte() % 4), input.byte() % 2 == 0);
+            Request::Wait { ids, count, timeout_ms, beyond_end }
+        }
+        11 => Request::Cancel { request: input.byte().into() },
+        12 => Request::Evict { bytes: input.word() },
+        13 => Request::Touch { ids },
+        14 => Request::Subscribe { filter: Filter::default() },
+        15 => Request::Unsubscribe,
+        16 => Request::Quota { bytes: input.word() },
+        17 => {
+            let filter = Filter { namespace: Some("ns".to_owned()), prefix: None };
+            Request::List { filter, cursor: input.word(), limit: input.byte().into() }
+        }
+        18 => Request::States { ids },
+        19 => Request::Stat { id: one },
+        20 => Request::Index,
+        21 => {
+            let extents = (0..input.below(20)).map(|_| ExtentId(input.word() as u32)).collect();
+            Request::Extents { extents, write: input.byte() % 2 == 0 }
+        }
+        22 => Request::Clients { skip: input.byte().into() },
+        _ => [Request::Status, Request::Sync][input.below(2)].clone(),
+    }
+}
+
+/// Any policy, mostly not owned.
+pub fn traits(input: &mut Input<'_>) -> Traits {
+    let bits = input.byte();
+    let policy = if bits & 1 == 0 { Policy::Keep } else { Policy::Cache };
+    Traits { policy, tag: 0, owned: bits & 6 == 6 }
+}
+
+/// Sizes that mostly fit `bytes`, and attributes that mostly have the size they should.
+pub fn parts(input: &mut Input<'_>, bytes: u64) -> (Sizes, Option<Attributes>) {
+    let attributes = match input.below(8) {
+        0 => Attributes { ttl_ms: Some(input.word()), ..Attributes::default() },
+        1 => {
+            let members = (0..input.below(4)).map(|_| id(input.below(IDS))).collect();
+            Attributes { members, ..Attributes::default() }
+        }
+        2 => Attributes { name: Name::new("ns", "name").ok(), ..Attributes::default() },
+        _ => Attributes::default(),
+    };
+    let data = match input.below(4) {
+        0 => input.word(),
+        1 => bytes,
+        _ => input.word() % (bytes / 2).max(1),
+    };
+    let sizes = Sizes {
+        data,
+        metadata: u64::from(input.byte() / 8),
+        attributes: attributes.encode().len() as u64,
+    };
+    (sizes, (input.below(16) != 0).then_some(attributes))
+}
