@@ -6,7 +6,8 @@
 //!
 //! With `--huge` the index is backed by huge pages first, as a daemon does in the background.
 //!
-//! Daemon and client live in one process here; the client sees exactly what it would see in its own.
+//! Daemon and client live in one process here; the client sees exactly what it would see in its
+//! own.
 #![cfg_attr(loom, allow(unused, reason = "the mapped parts are absent from a model"))]
 
 #[cfg(loom)]

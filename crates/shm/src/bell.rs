@@ -5,8 +5,8 @@
 //!   waker:   publish;  fence; flag != 0  ── ring the doorbell
 //! ```
 //!
-//! Store buffering once more: of the two fences one comes first, so either the sleeper sees what was
-//! published or the waker sees the flag.
+//! Store buffering once more: of the two fences one comes first, so either the sleeper sees what
+//! was published or the waker sees the flag.
 
 use crate::sync::{AtomicU32, Ordering, fence};
 

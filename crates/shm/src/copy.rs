@@ -1,16 +1,19 @@
 //! Moving payload: the one place that copies objects.
 //!
-//! A copy into memory that is not read again soon is limited by what the stores cost. An ordinary
-//! store first reads the line that it is about to overwrite; a streaming store does not. Below
-//! [`STREAM_BYTES_MIN`] the copy may still be in the cache when its first reader comes, and an
-//! ordinary copy is better. The widest streaming stores that the processor has are chosen at run time.
+//! A copy into memory that is not in the cache is limited by what the stores cost. An ordinary
+//! store first reads the line that it is about to overwrite; a streaming store does not, and
+//! reaches up to twice the speed. Below [`STREAM_BYTES_MIN`] the copy may still be in the cache
+//! when its first reader comes, and an ordinary copy is better. The widest streaming stores that
+//! the processor has are chosen at run time. They go through four pages side by side, which keeps
+//! more of the memory's banks and of the processor's prefetchers busy than one page after the
+//! other.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr;
 
 /// From here on copies stream past the cache.
-pub const STREAM_BYTES_MIN: usize = 1 << 20;
+pub const STREAM_BYTES_MIN: usize = 256 << 10;
 
 /// The least that is worth a thread of its own: starting one costs some ten microseconds, copying
 /// this much about a millisecond.
@@ -23,7 +26,8 @@ const PIECE_ALIGN: usize = 4096;
 ///
 /// # Safety
 ///
-/// `destination` is writable for `source.len()` bytes, and nobody else reads or writes these meanwhile.
+/// `destination` is writable for `source.len()` bytes, and nobody else reads or writes these
+/// meanwhile.
 pub unsafe fn copy(source: &[u8], destination: *mut u8) {
     if source.len() < STREAM_BYTES_MIN {
         // SAFETY: the caller vouches for the destination; a source that is borrowed shared cannot
@@ -67,24 +71,31 @@ mod x86 {
     /// Bytes of a cache line, which streaming stores must start at.
     const LINE: usize = 64;
 
-    /// Splits a copy into an ordinary head up to the first whole line, whole groups of four lines,
-    /// and an ordinary tail; `groups` copies the middle.
+    /// What is copied side by side, and how many of them.
+    const LANE_BYTES: usize = 4096;
+    const LANES: usize = 4;
+
+    /// Splits a copy into an ordinary head up to the first whole line, blocks of some lanes side by
+    /// side, and an ordinary tail; `pair` streams two lines.
     ///
     /// # Safety
     ///
-    /// As [`super::copy`].
+    /// As [`super::copy`]; `pair` may be called for any two lines within source and destination.
     #[inline(always)]
-    unsafe fn split(
-        source: &[u8],
-        destination: *mut u8,
-        groups: impl FnOnce(*const u8, *mut u8, usize),
-    ) {
+    unsafe fn split(source: &[u8], destination: *mut u8, pair: impl Fn(*const u8, *mut u8)) {
         let head = destination.align_offset(LINE).min(source.len());
-        let middle = (source.len() - head) / (4 * LINE) * (4 * LINE);
-        let tail = head + middle;
+        let block_bytes = LANES * LANE_BYTES;
+        let tail = head + (source.len() - head) / block_bytes * block_bytes;
         // SAFETY: `head` is at most the length; the caller vouches for the destination.
         unsafe { ptr::copy_nonoverlapping(source.as_ptr(), destination, head) };
-        groups(source[head..tail].as_ptr(), destination.wrapping_add(head), middle);
+        for block in (head..tail).step_by(block_bytes) {
+            for at in (block..block + LANE_BYTES).step_by(2 * LINE) {
+                for lane in 0..LANES {
+                    let at = at + lane * LANE_BYTES;
+                    pair(source.as_ptr().wrapping_add(at), destination.wrapping_add(at));
+                }
+            }
+        }
         let rest = &source[tail..];
         // SAFETY: the last `rest.len()` bytes of the destination; the caller vouches for them.
         unsafe { ptr::copy_nonoverlapping(rest.as_ptr(), destination.add(tail), rest.len()) };
@@ -98,23 +109,17 @@ mod x86 {
     /// As [`super::copy`], on a processor with AVX-512F.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn stream_512(source: &[u8], destination: *mut u8) {
-        let groups = |from: *const u8, to: *mut u8, bytes: usize| {
-            for at in (0..bytes).step_by(4 * LINE) {
-                // SAFETY: `split` cuts the middle into whole groups of four lines, the destination
-                // aligned to a line; source and destination are `bytes` long.
-                unsafe {
-                    let from = from.add(at).cast::<__m512i>();
-                    let to = to.add(at).cast::<__m512i>();
-                    let lines = [0, 1, 2, 3].map(|line| _mm512_loadu_si512(from.add(line)));
-                    _mm512_stream_si512(to, lines[0]);
-                    _mm512_stream_si512(to.add(1), lines[1]);
-                    _mm512_stream_si512(to.add(2), lines[2]);
-                    _mm512_stream_si512(to.add(3), lines[3]);
-                }
+        let pair = |from: *const u8, to: *mut u8| {
+            let (from, to) = (from.cast::<__m512i>(), to.cast::<__m512i>());
+            // SAFETY: `split` passes two whole lines, those of the destination aligned.
+            unsafe {
+                let lines = [_mm512_loadu_si512(from), _mm512_loadu_si512(from.add(1))];
+                _mm512_stream_si512(to, lines[0]);
+                _mm512_stream_si512(to.add(1), lines[1]);
             }
         };
         // SAFETY: the caller's promise, passed on.
-        unsafe { split(source, destination, groups) };
+        unsafe { split(source, destination, pair) };
     }
 
     /// # Safety
@@ -122,22 +127,20 @@ mod x86 {
     /// As [`super::copy`], on a processor with AVX2.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn stream_256(source: &[u8], destination: *mut u8) {
-        let groups = |from: *const u8, to: *mut u8, bytes: usize| {
-            for at in (0..bytes).step_by(2 * LINE) {
-                // SAFETY: as in `stream_512`, with half lines.
-                unsafe {
-                    let from = from.add(at).cast::<__m256i>();
-                    let to = to.add(at).cast::<__m256i>();
-                    let halves = [0, 1, 2, 3].map(|half| _mm256_loadu_si256(from.add(half)));
-                    _mm256_stream_si256(to, halves[0]);
-                    _mm256_stream_si256(to.add(1), halves[1]);
-                    _mm256_stream_si256(to.add(2), halves[2]);
-                    _mm256_stream_si256(to.add(3), halves[3]);
-                }
+        let pair = |from: *const u8, to: *mut u8| {
+            let (from, to) = (from.cast::<__m256i>(), to.cast::<__m256i>());
+            // SAFETY: `split` passes two whole lines, which are four halves, those of the
+            // destination aligned.
+            unsafe {
+                let halves = [0, 1, 2, 3].map(|half| _mm256_loadu_si256(from.add(half)));
+                _mm256_stream_si256(to, halves[0]);
+                _mm256_stream_si256(to.add(1), halves[1]);
+                _mm256_stream_si256(to.add(2), halves[2]);
+                _mm256_stream_si256(to.add(3), halves[3]);
             }
         };
         // SAFETY: the caller's promise, passed on.
-        unsafe { split(source, destination, groups) };
+        unsafe { split(source, destination, pair) };
     }
 }
 
@@ -226,9 +229,9 @@ pub unsafe fn copy_parallel(parts: &[(&[u8], *mut u8)], threads: usize) {
     debug_assert!(done.is_ok(), "copying within memory has no errors");
 }
 
-/// Writes every part at its offset in a file with up to `threads` threads, this one among them. Into
-/// memory that nobody has touched yet this is faster than copying through a mapping, because the
-/// kernel need not map the pages first.
+/// Writes every part at its offset in a file with up to `threads` threads, this one among them.
+/// Into memory that nobody has touched yet this is faster than copying through a mapping, because
+/// the kernel need not map the pages first.
 pub fn write_parallel(
     fd: BorrowedFd<'_>,
     parts: &[(&[u8], u64)],
@@ -286,7 +289,7 @@ mod tests {
         if !is_x86_feature_detected!("avx2") {
             return;
         }
-        let source = pattern(10_007);
+        let source = pattern(50_007);
         let mut target = vec![0; source.len() + 1];
         // SAFETY: the vector is one byte longer than the source, and the processor has AVX2.
         unsafe { x86::stream_256(&source, target.as_mut_ptr().add(1)) };

@@ -50,8 +50,9 @@ impl<G> CountedView<G> {
 
     fn part(&self, at: u64, bytes: u64) -> &[u8] {
         let start = self.map.base().wrapping_add((self.location.range.offset + at) as usize);
-        // SAFETY: within the mapping (checked by `new`), which the `Arc` keeps. The object is sealed
-        // and pinned as long as the guard, which is as long as `self`, so nobody writes there.
+        // SAFETY: within the mapping (checked by `new`), which the `Arc` keeps. The object is
+        // sealed and pinned as long as the guard, which is as long as `self`, so nobody writes
+        // there.
         unsafe { std::slice::from_raw_parts(start, bytes as usize) }
     }
 }

@@ -1,13 +1,13 @@
 //! Where a client has mapped which extent.
 //!
-//! A lookup is one load: word `index of the extent` of a table holds the base address of the mapping
-//! (whose low 12 bits are 0, as it starts at a page) with the extent's 12-bit generation in those
-//! bits. So an address of an earlier extent with the same index is never taken for that of the
-//! present one. The table lies in untouched memory and costs as many pages as are used.
+//! A lookup is one load: word `index of the extent` of a table holds the base address of the
+//! mapping (whose low 12 bits are 0, as it starts at a page) with the extent's 12-bit generation in
+//! those bits. So an address of an earlier extent with the same index is never taken for that of
+//! the present one. The table lies in untouched memory and costs as many pages as are used.
 //!
-//! Unmapping is safe although lookups take no lock: the daemon says that an extent is gone only after
-//! every object in it was removed, and it removes no object that a ledger pins. Whoever looks an
-//! extent up has pinned an object in it and so keeps it from going.
+//! Unmapping is safe although lookups take no lock: the daemon says that an extent is gone only
+//! after every object in it was removed, and it removes no object that a ledger pins. Whoever looks
+//! an extent up has pinned an object in it and so keeps it from going.
 
 use std::collections::HashMap;
 use std::io;
@@ -41,8 +41,8 @@ impl ExtentTable {
         &self.words.shared(0, EXTENTS_MAX)[extent.index()]
     }
 
-    /// The first byte of the extent, if it is mapped. What lies there may be read by whoever pins an
-    /// object in it.
+    /// The first byte of the extent, if it is mapped. What lies there may be read by whoever pins
+    /// an object in it.
     #[inline]
     pub fn lookup(&self, extent: ExtentId) -> Option<*const u8> {
         // Pairs with the release in `insert`.

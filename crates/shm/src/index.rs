@@ -1,9 +1,9 @@
 //! The object index: a table in a memfd that the daemon writes and clients probe without asking.
 //!
-//! [`IndexReader`] is a client's read-only view, [`IndexWriter`] the daemon's. A table has a number;
-//! the control page says which number is current. When the daemon grows the table it fills a new
-//! memfd and changes that number; the old table is never changed again, and a reader who still looks
-//! at it finds out when it checks the number behind its pin.
+//! [`IndexReader`] is a client's read-only view, [`IndexWriter`] the daemon's. A table has a
+//! number; the control page says which number is current. When the daemon grows the table it fills
+//! a new memfd and changes that number; the old table is never changed again, and a reader who
+//! still looks at it finds out when it checks the number behind its pin.
 
 use crate::slot::SlotImage;
 
@@ -22,7 +22,8 @@ pub use {mapped::IndexReader, writing::IndexWriter};
 pub(crate) enum Lookup {
     /// The object is there and cannot go until the pin is released.
     Pinned(Pin),
-    /// The index does not have it now. Never final: the daemon applies every ring before it says no.
+    /// The index does not have it now. Never final: the daemon applies every ring before it says
+    /// no.
     Missing,
     /// The daemon moved to another table: fetch it and look again.
     TableChanged,
@@ -37,5 +38,6 @@ pub(crate) struct Pin {
     pub(crate) image: SlotImage,
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(not(loom))]
+#[cfg(test)]
 mod tests;

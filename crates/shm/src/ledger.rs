@@ -2,8 +2,8 @@
 //!
 //! An entry is the serial of an incarnation, or 0 when free. Only its client writes it; the daemon
 //! reads it. Claiming an entry is one compare-and-exchange, which is at the same time the
-//! publication of the pin and the fence between it and the second look at the slot. Releasing is one
-//! store.
+//! publication of the pin and the fence between it and the second look at the slot. Releasing is
+//! one store.
 //!
 //! Threads find a free entry without talking to each other: every thread starts on cache lines of
 //! its own and goes back to the entry that it released last. `high` bounds what the daemon has to
@@ -41,8 +41,8 @@ impl LedgerLocal {
     }
 }
 
-/// A client's view of its own ledger. Pins are claimed and released by [`crate::Reader`] only, because
-/// whoever released another's pin would pull memory from under its feet.
+/// A client's view of its own ledger. Pins are claimed and released by [`crate::Reader`] only,
+/// because whoever released another's pin would pull memory from under its feet.
 #[derive(Clone, Copy, Debug)]
 pub struct Ledger<'a> {
     entries: &'a [AtomicU64],
@@ -67,7 +67,8 @@ impl<'a> Ledger<'a> {
     #[inline]
     pub(crate) fn claim(&self, serial: u64) -> Result<u32, TooManyPins> {
         let hint = hint();
-        // Pairs with the release in `raise`: who sees the local mark knows that the shared one is up.
+        // Pairs with the release in `raise`: who sees the local mark knows that the shared one is
+        // up.
         if u64::from(hint) < self.local.high.load(Ordering::Acquire) && self.take(hint, serial) {
             set_hint(hint + 1);
             return Ok(hint);
@@ -114,16 +115,12 @@ impl<'a> Ledger<'a> {
     #[cold]
     fn search(&self, hint: u32, serial: u64) -> Result<u32, TooManyPins> {
         let count = self.entries.len() as u32;
-        let mut entry = if hint < count { hint } else { 0 };
-        for _ in 0..TRIES {
-            if entry >= count {
-                break;
-            }
+        let near = if hint < count { hint } else { 0 };
+        for entry in near..count.min(near + TRIES) {
             self.raise(entry);
             if self.take(entry, serial) {
                 return Ok(entry);
             }
-            entry += 1;
         }
         let high = self.local.high.load(Ordering::Acquire) as u32;
         for entry in high..count {
@@ -149,8 +146,8 @@ impl<'a> Ledger<'a> {
         }
         let count = self.entries.len() as u32;
         let wanted = u64::from((entry / STEP + 1).saturating_mul(STEP).min(count));
-        // Sequentially consistent like the claim: a daemon that misses the new mark misses it because
-        // its fence came first, and then the claimer sees the hidden slot.
+        // Sequentially consistent like the claim: a daemon that misses the new mark misses it
+        // because its fence came first, and then the claimer sees the hidden slot.
         self.high.fetch_max(wanted, Ordering::SeqCst);
         model_fence();
         self.local.high.fetch_max(wanted, Ordering::Release);
@@ -235,7 +232,8 @@ impl<'a> LedgerScan<'a> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(not(loom))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

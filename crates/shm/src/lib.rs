@@ -12,8 +12,8 @@
 //!  socket      Listener, Connection  <───────>  Connection        descriptors, rare messages
 //! ```
 //!
-//! A client joins its mappings in a [`Reader`], which is the safe door to objects read in place; what
-//! it writes goes through a [`Span`] of leased memory.
+//! A client joins its mappings in a [`Reader`], which is the safe door to objects read in place;
+//! what it writes goes through a [`Span`] of leased memory.
 //!
 //! The protocols themselves ([`slot`], [`index`], [`ledger`], [`ring`], [`bell`]) work on slices of
 //! atomics and do not know where these lie, so that the models in `loom_tests.rs` run the very code

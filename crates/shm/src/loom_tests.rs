@@ -1,12 +1,13 @@
-//! Models of every protocol over shared words, run by loom in all orders that the memory model allows.
+//! Models of every protocol over shared words, run by loom in all orders that the memory model
+//! allows.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p plasmon-shm --release --target-dir target/loom loom
 //! ```
 //!
-//! What one process gives to the other (an object's memory, a published record) is a loom cell, which
-//! reports every pair of accesses that is not ordered. Bounds on preemptions keep a model within
-//! seconds and suffice to catch every weakening of the protocols that was tried.
+//! What one process gives to the other (an object's memory, a published record) is a loom cell,
+//! which reports every pair of accesses that is not ordered. Bounds on preemptions keep a model
+//! within seconds and suffice to catch every weakening of the protocols that was tried.
 
 use std::ops::Deref;
 
@@ -223,8 +224,9 @@ fn loom_an_object_is_not_reported_before_it_is_published() {
 
 /// A ring of two records.
 ///
-/// Loom runs loads in program order, so a record could never be seen overwritten too early. The cells
-/// stand for the records' places and change hands with the cursors; for them loom asks for order.
+/// Loom runs loads in program order, so a record could never be seen overwritten too early. The
+/// cells stand for the records' places and change hands with the cursors; for them loom asks for
+/// order.
 struct Memory {
     places: [UnsafeCell<u64>; 2],
     tail: AtomicU64,

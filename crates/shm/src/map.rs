@@ -73,8 +73,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// A range that reads as zeroes, as far as `prot` lets anybody read it. A long one starts where a
-    /// huge page can, without which the kernel would never map one.
+    /// A range that reads as zeroes, as far as `prot` lets anybody read it. A long one starts where
+    /// a huge page can, without which the kernel would never map one.
     fn anonymous(bytes: usize, prot: ProtFlags) -> io::Result<Self> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         let align = HUGE_PAGE_BYTES as usize;
@@ -106,8 +106,8 @@ impl Mapping {
         fd: impl AsFd,
     ) -> io::Result<()> {
         let base = self.range(0, bytes as u64)?;
-        // SAFETY: the replaced range belongs to this mapping. Who reads there meanwhile reads atomics
-        // that may change at any time, and memfds cannot shrink, so it stays readable.
+        // SAFETY: the replaced range belongs to this mapping. Who reads there meanwhile reads
+        // atomics that may change at any time, and memfds cannot shrink, so it stays readable.
         unsafe { rustix::mm::mmap(base.cast(), bytes, prot, flags | MapFlags::FIXED, fd, 0) }?;
         Ok(())
     }
@@ -132,7 +132,8 @@ impl Mapping {
 
     fn collapse(&self, offset: u64, bytes: u64) -> io::Result<()> {
         let base = self.range(offset, bytes)?;
-        // SAFETY: the range lies within this mapping; collapsing moves pages but changes no content.
+        // SAFETY: the range lies within this mapping; collapsing moves pages but changes no
+        // content.
         let failed = unsafe { libc::madvise(base.cast(), bytes as usize, MADV_COLLAPSE) } != 0;
         if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

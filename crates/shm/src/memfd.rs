@@ -1,7 +1,7 @@
 //! Anonymous files that processes share by passing descriptors.
 //!
-//! A memfd here never changes its size: it carries the SHRINK and GROW seals from its birth, so that
-//! no process can make another one fault by truncating what that one has mapped.
+//! A memfd here never changes its size: it carries the SHRINK and GROW seals from its birth, so
+//! that no process can make another one fault by truncating what that one has mapped.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -64,9 +64,9 @@ impl Memfd {
         Ok(rustix::fs::fallocate(&self.fd, flags, offset, bytes)?)
     }
 
-    /// Asks the kernel to back the whole memfd with huge pages: larger ones are then read with fewer
-    /// misses of the address cache, by everybody who has them mapped. Slow (up to seconds for a GiB):
-    /// for a background thread. Nothing is done for a memfd shorter than one huge page.
+    /// Asks the kernel to back the whole memfd with huge pages: larger ones are then read with
+    /// fewer misses of the address cache, by everybody who has them mapped. Slow (up to seconds for
+    /// a GiB): for a background thread. Nothing is done for a memfd shorter than one huge page.
     pub fn collapse(&self) -> io::Result<()> {
         let bytes = self.bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
         if bytes == 0 {

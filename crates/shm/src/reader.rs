@@ -1,13 +1,14 @@
 //! What a client has mapped of a store, and objects read in place.
 //!
 //! [`Reader`] joins the control page, the index, the client's channel and its extents, and is the
-//! safe door to them: a [`View`] or [`OwnedView`] keeps a pin for as long as anybody can look at the
-//! bytes, and releases it when dropped.
+//! safe door to them: a [`View`] or [`OwnedView`] keeps a pin for as long as anybody can look at
+//! the bytes, and releases it when dropped.
 //!
-//! Why a view may hand out `&[u8]` of memory that another process wrote: the object is sealed, so its
-//! writer does not touch it any more; it is pinned, so the daemon gives its memory to nobody else;
-//! and its pages belong to a memfd that nobody can shrink. A store of level `shared` trusts its
-//! writers for the first of these (they are the same user), the other levels have the kernel for it.
+//! Why a view may hand out `&[u8]` of memory that another process wrote: the object is sealed, so
+//! its writer does not touch it any more; it is pinned, so the daemon gives its memory to nobody
+//! else; and its pages belong to a memfd that nobody can shrink. A store of level `shared` trusts
+//! its writers for the first of these (they are the same user), the other levels have the kernel
+//! for it.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -41,8 +42,8 @@ pub struct Reader {
 pub enum Found<'a> {
     /// The object, pinned and readable.
     Object(View<'a>),
-    /// The object is pinned, but its extent is not mapped here yet: fetch it over the socket, give it
-    /// to [`Reader::map_extent`], then call [`Held::view`].
+    /// The object is pinned, but its extent is not mapped here yet: fetch it over the socket, give
+    /// it to [`Reader::map_extent`], then call [`Held::view`].
     Unmapped(Held<'a>),
     /// The index does not have it now; ask the daemon.
     Missing,
@@ -89,8 +90,8 @@ impl Reader {
         }
     }
 
-    /// Starts to load what [`Self::get`] of this object will want. Called for many ids first, it lets
-    /// all of them wait for memory once.
+    /// Starts to load what [`Self::get`] of this object will want. Called for many ids first, it
+    /// lets all of them wait for memory once.
     #[inline]
     pub fn prefetch(&self, id: &ObjectId) {
         self.index.prefetch(id);
@@ -271,9 +272,9 @@ impl<R: Deref<Target = Reader>> Drop for OwnedView<R> {
 ///
 /// # Safety
 ///
-/// The caller holds a pin on the object that starts at `start` and has these parts, for as long as the
-/// slice lives. The daemon, which wrote the slot, answers for the object lying within its extent; the
-/// module comment says why nobody changes it.
+/// The caller holds a pin on the object that starts at `start` and has these parts, for as long as
+/// the slice lives. The daemon, which wrote the slot, answers for the object lying within its
+/// extent; the module comment says why nobody changes it.
 #[inline(always)]
 unsafe fn bytes_of<'a>(start: *const u8, offset: u64, bytes: u64) -> &'a [u8] {
     // SAFETY: the caller's promise.

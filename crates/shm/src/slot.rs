@@ -1,7 +1,7 @@
 //! One slot of the index: 64 bytes, one cache line, one object.
 //!
-//! Word 0 holds the state in its two low bits and the serial of the incarnation above them. Only the
-//! daemon writes slots:
+//! Word 0 holds the state in its two low bits and the serial of the incarnation above them. Only
+//! the daemon writes slots:
 //!
 //! ```text
 //!   empty ──insert──> writing ──fields──> live <──show/hide──> hidden ──remove──> empty
@@ -119,15 +119,16 @@ impl SlotImage {
             && self.attributes <= ATTRIBUTES_BYTES_MAX as u64
     }
 
-    /// The eight words of a slot that holds this object in `state`. The image must [fit](Self::fits).
+    /// The eight words of a slot that holds this object in `state`. The image must
+    /// [fit](Self::fits).
     pub fn encode(&self, state: State) -> [u64; SLOT_WORDS] {
         let key = Key::of(&self.id);
         [
             Head::new(self.serial, state).0,
             key.words[0],
             key.words[1],
-            key.words[2] | u64::from(self.extent.0) << 32,
-            self.offset / OBJECT_ALIGN | self.metadata << 32,
+            key.words[2] | (u64::from(self.extent.0) << 32),
+            (self.offset / OBJECT_ALIGN) | (self.metadata << 32),
             self.data,
             self.created_ms,
             u64::from(self.record)
@@ -190,7 +191,8 @@ impl Key {
 
     /// The hash that decides the home slot. It is part of the format: every process computes it.
     ///
-    /// Two folded multiplications: each of the 160 bits reaches the high bits, which choose the slot.
+    /// Two folded multiplications: each of the 160 bits reaches the high bits, which choose the
+    /// slot.
     #[inline]
     pub(crate) fn hash(&self) -> u64 {
         let first = fold(self.words[0] ^ MIX[0], self.words[1] ^ MIX[1]);
@@ -278,6 +280,8 @@ impl Slot {
         let words = image.encode(state);
         self.words[0].store(Head::new(image.serial, State::Writing).0, Ordering::Relaxed);
         // Pairs with the acquire fence of a reader: who sees a new field sees at least `writing`.
+        // For a slot that was hidden before, the fence in `hide` says as much already; this one
+        // also covers a slot that a restarted daemon emptied.
         fence(Ordering::Release);
         for (word, value) in self.words.iter().zip(words).skip(1) {
             word.store(value, Ordering::Relaxed);
@@ -298,7 +302,8 @@ impl Slot {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(not(loom))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -27,8 +27,8 @@ const BACKLOG: i32 = 1024;
 const ANCILLARY_BYTES: usize = rustix::cmsg_space!(ScmRights(FRAME_FDS_MAX));
 
 thread_local! {
-    /// Where messages arrive before they are copied to their receiver: most are some dozen bytes, and
-    /// zeroing room for the longest one each time would cost more than the system call.
+    /// Where messages arrive before they are copied to their receiver: most are some dozen bytes,
+    /// and zeroing room for the longest one each time would cost more than the system call.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -243,8 +243,8 @@ pub enum BindError {
 
 /// A socket that accepts connections, and the lock which says that it is ours.
 ///
-/// The lock file lies beside the socket. It is never removed while somebody could hold it: a lock on
-/// a file that has lost its name excludes nobody.
+/// The lock file lies beside the socket. It is never removed while somebody could hold it: a lock
+/// on a file that has lost its name excludes nobody.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,

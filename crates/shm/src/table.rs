@@ -68,8 +68,8 @@ pub(crate) fn get(
         let entry = ledger.claim(head.serial())?;
         let image = slot.fields(head, &key);
         // The fields above belong to `head` if the head below is the same: the pin alone sees to
-        // that, and the fence makes it plain. It pairs with the release fence in `Slot::publish` and
-        // costs nothing on x86-64.
+        // that, and the fence makes it plain. It pairs with the release fence in `Slot::publish`
+        // and costs nothing on x86-64.
         fence(Ordering::Acquire);
         // The pin is published; the daemon either saw it or we see here what the daemon did. In an
         // old table, which never changes again, only the table's number can say so.
@@ -104,10 +104,11 @@ fn missing(number: u64, current: &AtomicU64) -> Lookup {
     if current.load(Ordering::Acquire) == number { Lookup::Missing } else { Lookup::TableChanged }
 }
 
-/// Makes table `number` the current one. It is complete, and the one before it is never written again.
+/// Makes table `number` the current one. It is complete, and the one before it is never written
+/// again.
 pub(crate) fn announce(current: &AtomicU64, number: u64) {
-    // Ordered before the daemon's next look at the ledgers by the fence in `hide`: a reader who still
-    // believes in the old table has published its pin by then.
+    // Ordered before the daemon's next look at the ledgers by the fence in `hide`: a reader who
+    // still believes in the old table has published its pin by then.
     current.store(number, Ordering::SeqCst);
 }
 
@@ -179,8 +180,8 @@ impl<S: Deref<Target = [Slot]>> TableWriter<S> {
             .expect("the daemon grows the table long before the last slot is used")
     }
 
-    /// Hides live slots. When it returns, every later scan of the ledgers sees each pin whose holder
-    /// did not see the slot hidden.
+    /// Hides live slots. When it returns, every later scan of the ledgers sees each pin whose
+    /// holder did not see the slot hidden.
     pub(crate) fn hide(&mut self, batch: impl IntoIterator<Item = usize>) {
         for at in batch {
             assert_eq!(self.slots[at].head().state(), State::Live, "slot {at} is hidden once");

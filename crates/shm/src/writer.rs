@@ -1,8 +1,8 @@
 //! Memory that is leased to this process for writing.
 //!
-//! The daemon leases ranges of an extent; [`WriteExtent::lease`] turns one into a [`Span`], which is
-//! owned like a `Box<[u8]>`: it can be split, filled and sent to another thread. When an object in it
-//! is announced, the span is given up, and with it the last way to change those bytes.
+//! The daemon leases ranges of an extent; [`WriteExtent::lease`] turns one into a [`Span`], which
+//! is owned like a `Box<[u8]>`: it can be split, filled and sent to another thread. When an object
+//! in it is announced, the span is given up, and with it the last way to change those bytes.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -51,8 +51,8 @@ impl WriteExtent {
 
     /// A range that the daemon leased to this process; `None` when it is not within the extent.
     ///
-    /// Call it once for each lease that the daemon grants: the daemon leases no byte twice before it
-    /// was returned or the object in it is gone, and a span is as exclusive as its lease.
+    /// Call it once for each lease that the daemon grants: the daemon leases no byte twice before
+    /// it was returned or the object in it is gone, and a span is as exclusive as its lease.
     pub fn lease(self: &Arc<Self>, offset: u64, bytes: u64) -> Option<Span> {
         let end = offset.checked_add(bytes)?;
         let fits = end <= self.bytes();
@@ -107,7 +107,8 @@ impl Span {
         self.start()
     }
 
-    /// Fills the span from `at` on with `parts`, one behind the other, with up to `threads` threads.
+    /// Fills the span from `at` on with `parts`, one behind the other, with up to `threads`
+    /// threads.
     ///
     /// # Panics
     ///
@@ -133,8 +134,8 @@ impl Span {
         unsafe { copy::copy_parallel(&targets, threads) };
     }
 
-    /// Like [`Span::fill`], through the file instead of the mapping: faster where the memory was never
-    /// touched.
+    /// Like [`Span::fill`], through the file instead of the mapping: faster where the memory was
+    /// never touched.
     pub fn write(&mut self, at: usize, parts: &[&[u8]], threads: usize) -> io::Result<()> {
         let total: usize = parts.iter().map(|part| part.len()).sum();
         if at.checked_add(total).is_none_or(|end| end > self.bytes) {

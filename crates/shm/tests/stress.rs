@@ -4,12 +4,14 @@
 //! with a pattern that depends on the object's id, and announce them through their rings. The owner
 //! publishes them, evicts others, poisons the memory of those that nobody pins and gives the cells
 //! back to their writers; now and then it moves to another index table. Readers pin random objects,
-//! some for long, and check every word for as long as they hold the pin. One wrong word is a violation.
+//! some for long, and check every word for as long as they hold the pin. One wrong word is a
+//! violation.
 //!
-//! The processes are this test binary again, started with a role in their environment. It runs for a
-//! few seconds; `PLASMON_STRESS_SECONDS` makes it longer and `PLASMON_STRESS_SEED` repeats a run's
-//! random choices (not its timing).
+//! The processes are this test binary again, started with a role in their environment. It runs for
+//! a few seconds; `PLASMON_STRESS_SECONDS` makes it longer and `PLASMON_STRESS_SEED` repeats a
+//! run's random choices (not its timing).
 #![cfg(not(loom))]
+#![expect(clippy::unwrap_used, reason = "a broken step of a test is a failed test")]
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -547,8 +549,8 @@ fn write(connection: &Connection, writer: u64, seed: u64) {
             traits: Traits::default(),
         };
         drop(cell);
-        // The ring is never full here (fewer cells than records); waiting for the daemon now and then
-        // puts sleeping on the head under stress as well.
+        // The ring is never full here (fewer cells than records); waiting for the daemon now and
+        // then puts sleeping on the head under stress as well.
         if let Some(position) = last.take_if(|_| random.below(8) == 0) {
             let deadline = Some(Instant::now() + PATIENCE);
             assert!(reader.channel().wait_applied(position, deadline).unwrap());

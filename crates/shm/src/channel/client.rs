@@ -154,7 +154,8 @@ impl ChannelClient {
 
     /// The next completion, if there is one. Records that mean nothing are skipped.
     ///
-    /// Not public: an [`Completion::ExtentGone`] must not be passed by, which [`crate::Reader`] sees to.
+    /// Not public: an [`Completion::ExtentGone`] must not be passed by, which [`crate::Reader`]
+    /// sees to.
     pub(crate) fn next_completion(&self) -> Option<Completion> {
         let ring = self.layout.completions();
         let mut consumer = lock(&self.completions);

@@ -110,8 +110,9 @@ impl ChannelDaemon {
         has_room
     }
 
-    /// Adds the records that the client touched since the last call, the oldest first; whether these
-    /// records exist is for the caller to check. At most as many as the ring of touches holds.
+    /// Adds the records that the client touched since the last call, the oldest first; whether
+    /// these records exist is for the caller to check. At most as many as the ring of touches
+    /// holds.
     pub fn touches(&mut self, into: &mut Vec<u32>) {
         let cursor = self.layout.word(TOUCH_CURSOR_AT).load(Ordering::Acquire);
         let count = cursor.wrapping_sub(self.touches_seen).min(TOUCHES as u64);

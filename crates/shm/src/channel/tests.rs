@@ -199,12 +199,14 @@ fn other_memfds_are_no_channels() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a client writes wherever, the daemon copies out no more than the rings hold and ends
-    /// in an answer or in `Hostile`.
+    /// Whatever a client writes wherever, the daemon copies out no more than the rings hold and
+    /// ends in an answer or in `Hostile`.
     #[test]
     fn garbage_in_the_channel_does_no_harm(
         writes in proptest::collection::vec((0..CHANNEL_BYTES / 8, any::<u64>()), 0..100),
-        cursors in proptest::collection::vec((0..9usize, prop_oneof![any::<u64>(), 0..5000u64]), 0..9),
+        cursors in proptest::collection::vec(
+            (0..9usize, prop_oneof![any::<u64>(), 0..5000u64]), 0..9,
+        ),
     ) {
         let mut pair = Pair::new();
         let raw = pair.raw();

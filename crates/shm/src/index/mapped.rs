@@ -1,12 +1,13 @@
 //! A client's view of the index, which follows the daemon from table to table.
 //!
 //! Readers take no lock and announce nothing, so nobody knows when the last one has left an old
-//! table. Its address range is therefore never given up while the index lives: a new table is mapped
-//! *over* the old one, which the kernel does in one step, or, when it is too large for the range, the
-//! old range is mapped over with zeroes. In either case a reader who is still there finds slots that
-//! do not belong to the table whose number it read, sees this when it compares that number with the
-//! control page after claiming its pin, and starts again. Old tables cost address space, but no
-//! memory, and as each range has room for several times its first table, there are few of them.
+//! table. Its address range is therefore never given up while the index lives: a new table is
+//! mapped *over* the old one, which the kernel does in one step, or, when it is too large for the
+//! range, the old range is mapped over with zeroes. In either case a reader who is still there
+//! finds slots that do not belong to the table whose number it read, sees this when it compares
+//! that number with the control page after claiming its pin, and starts again. Old tables cost
+//! address space, but no memory, and as each range has room for several times its first table,
+//! there are few of them.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,6 +1,7 @@
 //! The index through its public doors, daemon and client in one process.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::ExtentId;
@@ -252,22 +253,24 @@ proptest! {
         let mut serial = 0;
         for step in steps {
             match step {
-                Step::Insert(number) => {
-                    if !model.contains_key(&number) {
-                        if node.index.wants_growth() {
-                            node.grow();
-                            node.follow();
-                        }
-                        serial += 1;
-                        node.index.insert(&image(number, serial));
-                        model.insert(number, (State::Live, serial));
+                Step::Insert(number) => if let Entry::Vacant(entry) = model.entry(number) {
+                    if node.index.wants_growth() {
+                        node.grow();
+                        node.follow();
                     }
-                }
-                Step::Hide(number) => if let Some((state @ State::Live, _)) = model.get_mut(&number) {
+                    serial += 1;
+                    node.index.insert(&image(number, serial));
+                    entry.insert((State::Live, serial));
+                },
+                Step::Hide(number) => if let Some((state @ State::Live, _)) =
+                    model.get_mut(&number)
+                {
                     node.index.hide(&[node.index.find(&id(number)).unwrap()]);
                     *state = State::Hidden;
                 },
-                Step::Show(number) => if let Some((state @ State::Hidden, _)) = model.get_mut(&number) {
+                Step::Show(number) => if let Some((state @ State::Hidden, _)) =
+                    model.get_mut(&number)
+                {
                     let slot = node.index.hidden().find(|(_, image)| image.id == id(number));
                     node.index.show(slot.unwrap().0);
                     *state = State::Live;

@@ -97,8 +97,9 @@ impl IndexWriter {
         self.table.slots()[slot as usize].image()
     }
 
-    /// Starts to load the cache line that [`Self::find`] and [`Self::insert`] of `id` will want. Called
-    /// for a whole batch first, it lets the batch wait for memory once instead of once for each.
+    /// Starts to load the cache line that [`Self::find`] and [`Self::insert`] of `id` will want.
+    /// Called for a whole batch first, it lets the batch wait for memory once instead of once for
+    /// each.
     #[inline]
     pub fn prefetch(&self, id: &ObjectId) {
         table::prefetch(self.table.slots(), id);

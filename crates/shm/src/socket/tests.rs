@@ -36,8 +36,8 @@ fn messages_past_their_limits_are_not_sent() {
     assert!(refused(one.send(&[], &[])), "it would read as the end");
     assert!(refused(one.send(&vec![0; FRAME_BYTES_MAX + 1], &[])));
     let bell = Doorbell::new().unwrap();
-    assert!(refused(one.send(b"x", &vec![bell.as_fd(); FRAME_FDS_MAX + 1])));
-    one.send(b"x", &vec![bell.as_fd(); FRAME_FDS_MAX]).unwrap();
+    assert!(refused(one.send(b"x", &[bell.as_fd(); FRAME_FDS_MAX + 1])));
+    one.send(b"x", &[bell.as_fd(); FRAME_FDS_MAX]).unwrap();
     let received = other.recv(&mut Vec::new(), true).unwrap();
     assert_eq!((received.fds.len(), received.truncated), (FRAME_FDS_MAX, false));
 }
