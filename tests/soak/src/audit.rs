@@ -131,7 +131,13 @@ fn charge_max(footprint: u64) -> u64 {
 }
 
 /// Deletes what nobody vouches for, and this share of the rest.
-fn thin_out(node: &Node, fates: &mut Fates, random: &mut Random, tally: &mut Tally) -> Result<()> {
+fn thin_out(
+    node: &Node,
+    fates: &mut Fates,
+    percent: u64,
+    random: &mut Random,
+    tally: &mut Tally,
+) -> Result<()> {
     let mut chosen: Vec<ObjectId> = Vec::new();
     for (id, fate) in fates.all() {
         if fate != Fate::There || random.percent(percent) {

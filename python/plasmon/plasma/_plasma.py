@@ -1,0 +1,19 @@
+"""What `pyarrow._plasma` offers, for code that imports the compiled module by its name."""
+
+from ._client import PLASMA_WAIT_TIMEOUT, PlasmaBuffer, PlasmaClient, connect, get_socket_from_fd
+from ._errors import PlasmaObjectExists, PlasmaObjectNotFound, PlasmaStoreFull
+from ._ids import ObjectID, ObjectNotAvailable, make_object_id
+
+__all__ = [
+    "PLASMA_WAIT_TIMEOUT",
+    "ObjectID",
+    "ObjectNotAvailable",
+    "PlasmaBuffer",
+    "PlasmaClient",
+    "PlasmaObjectExists",
+    "PlasmaObjectNotFound",
+    "PlasmaStoreFull",
+    "connect",
+    "get_socket_from_fd",
+    "make_object_id",
+]
