@@ -49,7 +49,7 @@ pub(crate) fn run(
     check_objects(node, fates, tally);
     check_listing(node, fates, tally)?;
     check_memory(node, tally)?;
-    let everything = tally.audits % EMPTIED_EVERY == 0;
+    let everything = tally.audits.is_multiple_of(EMPTIED_EVERY);
     thin_out(node, fates, if everything { 100 } else { 50 }, random, tally)?;
     check_memory(node, tally)
 }
