@@ -8,13 +8,15 @@ use std::sync::Arc;
 use plasmon_proto::Attributes;
 use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Sizes;
-use plasmon_shm::Memfd;
+use plasmon_shm::{Memfd, Populate, WriteExtent};
 use plasmon_store::Ticket;
 
 /// The extents of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Extents {
     by_id: HashMap<ExtentId, Arc<Memfd>>,
+    /// Those that the daemon writes to although nobody may start to write to them any more.
+    mapped: HashMap<ExtentId, Arc<WriteExtent>>,
     /// Extents that a worker is making, with the ranges of them that are wanted besides.
     making: HashMap<ExtentId, Vec<(Ticket, Range)>>,
 }
@@ -45,7 +47,20 @@ impl Extents {
 
     /// Lets an extent go.
     pub(crate) fn remove(&mut self, extent: ExtentId) -> Option<Arc<Memfd>> {
+        self.mapped.remove(&extent);
         self.by_id.remove(&extent)
+    }
+
+    /// A writable mapping of an extent. The first call must come before the extent is protected;
+    /// the mapping then stays until the extent goes.
+    pub(crate) fn mapped(&mut self, extent: ExtentId) -> io::Result<Arc<WriteExtent>> {
+        if let Some(mapped) = self.mapped.get(&extent) {
+            return Ok(Arc::clone(mapped));
+        }
+        let memfd = self.get(extent).ok_or(io::ErrorKind::NotFound)?;
+        let mapped = Arc::new(WriteExtent::new(memfd.duplicate()?, Populate::No)?);
+        self.mapped.insert(extent, Arc::clone(&mapped));
+        Ok(mapped)
     }
 
     /// An extent.

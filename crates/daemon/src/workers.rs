@@ -23,7 +23,7 @@ use plasmon_proto::message::ExtentId;
 use plasmon_shm::{Doorbell, Memfd};
 use plasmon_store::event::Ticket;
 
-pub(crate) use files::FileJob;
+pub(crate) use files::{FileJob, Target};
 pub(crate) use memory::{Ahead, MemoryJob};
 
 /// Bytes of a worker's stack: neither recurses.

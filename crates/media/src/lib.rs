@@ -59,7 +59,7 @@ pub struct Incarnation {
     pub serial: u64,
 }
 
-/// A range of an open file (an extent's memory): where an object's bytes come from or go to.
+/// A range of an open file (an extent's memory): where an object's bytes come from.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     /// The file.
@@ -68,17 +68,22 @@ pub struct Place<'a> {
     pub offset: u64,
 }
 
+/// Where an object's bytes go: pieces of it at distances from its start.
+pub type WritePiece<'a> = dyn FnMut(u64, &[u8]) -> io::Result<()> + 'a;
+
 /// What the daemon needs of a tier.
 pub trait Medium: Send {
     /// Writes an object; afterwards it is there whole, or not at all.
     fn write(&mut self, object: &Described, from: Place<'_>) -> Result<(), Error>;
     /// Reads an object back, checked against its checksum. `footprint_bytes` is the room that was
-    /// made for it, and must be what [`Sizes::footprint`] says.
+    /// made for it, and must be what [`Sizes::footprint`] says. `write` takes the bytes piece by
+    /// piece, each with its distance from the object's start; they are not to be believed before
+    /// this returns.
     fn read(
         &mut self,
         which: Incarnation,
         footprint_bytes: u64,
-        into: Place<'_>,
+        write: &mut WritePiece<'_>,
     ) -> Result<(), Error>;
     /// Forgets an object. Forgetting what is not there is no error.
     fn remove(&mut self, which: Incarnation) -> Result<(), Error>;

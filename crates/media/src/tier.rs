@@ -8,7 +8,7 @@ use plasmon_proto::ObjectId;
 
 use crate::disk::{Disk, RealDisk};
 use crate::format::{self, BadFile, TRAILER_BYTES};
-use crate::{Described, Error, Incarnation, Medium, Place};
+use crate::{Described, Error, Incarnation, Medium, Place, WritePiece};
 
 /// Bytes moved at once. Large enough that a system call does not count, small enough for the cache.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -140,7 +140,7 @@ impl<D: Disk> Medium for FileTier<D> {
         &mut self,
         which: Incarnation,
         footprint_bytes: u64,
-        into: Place<'_>,
+        write: &mut WritePiece<'_>,
     ) -> Result<(), Error> {
         let path = self.path(which, SUFFIX);
         let mut file = self.disk.open(&path).map_err(|error| match error.kind() {
@@ -154,7 +154,7 @@ impl<D: Disk> Medium for FileTier<D> {
         let Some(bytes) = object.sizes.total().filter(|_| fits && found == which) else {
             return Err(Error::Corrupt { path, what: "the file holds another object" });
         };
-        let crc = copy_in(&mut *file, bytes, into).map_err(|error| named(error, &path))?;
+        let crc = copy_in(&mut *file, bytes, write).map_err(|error| named(error, &path))?;
         format::check_trailer(crc, &mut *file).map_err(|error| named(error, &path))
     }
 
@@ -255,7 +255,7 @@ fn copy_out(from: Place<'_>, bytes: u64, file: &mut dyn Write) -> io::Result<u32
 }
 
 /// Copies an object's bytes out of a file and returns their checksum.
-fn copy_in(file: &mut dyn Read, bytes: u64, into: Place<'_>) -> Result<u32, BadFile> {
+fn copy_in(file: &mut dyn Read, bytes: u64, write: &mut WritePiece<'_>) -> Result<u32, BadFile> {
     let mut buffer = vec![0; CHUNK_BYTES.min(bytes as usize)];
     let (mut crc, mut done) = (0, 0);
     while done < bytes {
@@ -267,23 +267,10 @@ fn copy_in(file: &mut dyn Read, bytes: u64, into: Place<'_>) -> Result<u32, BadF
             Err(error) => return Err(error.into()),
         };
         crc = crc32c::crc32c_append(crc, &buffer[..count]);
-        write_at(into, done, &buffer[..count])?;
+        write(done, &buffer[..count])?;
         done += count as u64;
     }
     Ok(crc)
-}
-
-fn write_at(into: Place<'_>, at: u64, mut bytes: &[u8]) -> io::Result<()> {
-    let mut offset = into.offset + at;
-    while !bytes.is_empty() {
-        let count = rustix::io::pwrite(into.file, bytes, offset)?;
-        if count == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        bytes = &bytes[count..];
-        offset += count as u64;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! Carrying out what the store asks for.
 
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use plasmon_media::{Described, Incarnation};
 use plasmon_proto::message::{ExtentId, Granted, Range, Reply};
+use plasmon_proto::object::Level;
 use plasmon_proto::ring::Completion;
 use plasmon_shm::Memfd;
 use plasmon_store::effect::SpillOrder;
@@ -14,7 +16,7 @@ use rustix::io::Errno;
 use super::Core;
 use crate::keeper::wire::Label;
 use crate::outbox::Passed;
-use crate::workers::{Done, FileJob, MemoryJob};
+use crate::workers::{Done, FileJob, MemoryJob, Target};
 
 impl Core {
     pub(super) fn carry_out(&mut self, effect: Effect) {
@@ -197,16 +199,22 @@ impl Core {
     }
 
     fn restore(&mut self, ticket: Ticket, which: Incarnation, range: Range) {
-        let job = self.extents.get(range.extent).map(|memfd| FileJob::Restore {
-            ticket,
-            memfd: Arc::clone(memfd),
-            range,
-            which,
-        });
-        if !job.is_some_and(|job| self.workers.files(job).is_ok()) {
-            tracing::error!(id = %which.id, "a spilled object cannot be read back");
+        let given = self
+            .restore_target(range.extent)
+            .and_then(|into| self.workers.files(FileJob::Restore { ticket, into, range, which }));
+        if let Err(error) = given {
+            tracing::error!(id = %which.id, %error, "a spilled object cannot be read back");
             self.feed(Event::Restored(ticket, false));
         }
+    }
+
+    /// The way into an extent that the daemon itself writes to.
+    fn restore_target(&mut self, extent: ExtentId) -> io::Result<Target> {
+        if self.config.level == Level::Leased {
+            return self.extents.mapped(extent).map(Target::Mapped);
+        }
+        let memfd = self.extents.get(extent).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Target::Memfd(Arc::clone(memfd)))
     }
 
     /// Tells the store what the workers finished.

@@ -1,15 +1,34 @@
 //! The file worker: moves objects between memory and the spill tier.
 
-use std::os::fd::AsFd;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
+use std::thread;
+use std::time::Duration;
 
 use plasmon_media::{Described, Error, Incarnation, Medium, Place};
 use plasmon_proto::message::Range;
-use plasmon_shm::Memfd;
+use plasmon_shm::{Memfd, WriteExtent};
 use plasmon_store::event::Ticket;
 
 use super::{Done, Report};
+
+/// How often reading an object back is tried when the system is out of something for the moment.
+/// After that the object counts as corrupt, so this is not given up lightly.
+const TRIES: u32 = 10;
+
+/// The wait between two tries.
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// An extent that takes an object back.
+#[derive(Debug)]
+pub(crate) enum Target {
+    /// By its descriptor.
+    Memfd(Arc<Memfd>),
+    /// By a mapping that is older than the protection against new writers.
+    Mapped(Arc<WriteExtent>),
+}
 
 /// What the file worker can do.
 #[derive(Debug)]
@@ -30,7 +49,7 @@ pub(crate) enum FileJob {
         /// Names the work.
         ticket: Ticket,
         /// The extent that takes it.
-        memfd: Arc<Memfd>,
+        into: Target,
         /// Where it goes.
         range: Range,
         /// Which.
@@ -50,10 +69,9 @@ pub(super) fn work(jobs: &Receiver<FileJob>, report: &Report, mut medium: Box<dy
                 let done = told("spilled", &object.id, medium.write(&object, place));
                 report.tell(Done::Spilled(ticket, done));
             }
-            FileJob::Restore { ticket, memfd, range, which } => {
-                let place = Place { file: memfd.as_fd(), offset: range.offset };
-                let done = told("restored", &which.id, medium.read(which, range.bytes, place));
-                report.tell(Done::Restored(ticket, done));
+            FileJob::Restore { ticket, into, range, which } => {
+                let result = patiently(|| restore(&mut *medium, &into, &range, which));
+                report.tell(Done::Restored(ticket, told("restored", &which.id, result)));
             }
             FileJob::Remove(which) => {
                 told("removed", &which.id, medium.remove(which));
@@ -72,6 +90,58 @@ pub(super) fn clear(medium: &mut dyn Medium) {
     if let Err(error) = medium.clear() {
         tracing::warn!(%error, "the spill tier cannot be emptied");
     }
+}
+
+fn restore(
+    medium: &mut dyn Medium,
+    into: &Target,
+    range: &Range,
+    which: Incarnation,
+) -> Result<(), Error> {
+    match into {
+        Target::Memfd(memfd) => medium.read(which, range.bytes, &mut |at, bytes| {
+            write_all_at(memfd.as_fd(), range.offset + at, bytes)
+        }),
+        Target::Mapped(extent) => {
+            let mut span = extent.lease(range.offset, range.bytes);
+            medium.read(which, range.bytes, &mut |at, bytes| {
+                let at = usize::try_from(at).map_err(io::Error::other)?;
+                let room = span.as_mut().and_then(|span| span.get_mut(at..at + bytes.len()));
+                room.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(bytes);
+                Ok(())
+            })
+        }
+    }
+}
+
+fn write_all_at(file: BorrowedFd<'_>, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let count = rustix::io::pwrite(file, bytes, offset)?;
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        bytes = &bytes[count..];
+        offset += count as u64;
+    }
+    Ok(())
+}
+
+/// Tries again as long as the system is only out of something.
+fn patiently(mut work: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    for _ in 1..TRIES {
+        match work() {
+            Err(Error::Io { source, .. }) if is_passing(&source) => thread::sleep(TRY_AGAIN_AFTER),
+            other => return other,
+        }
+    }
+    work()
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+
+    let passing = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::INTR, Errno::AGAIN];
+    Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno))
 }
 
 fn told(what: &str, id: &plasmon_proto::ObjectId, result: Result<(), Error>) -> bool {

@@ -106,14 +106,19 @@ impl Desk {
 
 impl Drop for Desk {
     fn drop(&mut self) {
-        // Ends keeper and daemon also when a test failed in between.
+        // Ends keeper and daemon also when a test failed in between. A daemon that is killed would be
+        // started again by its keeper, so it is asked first.
         if let Ok(connection) = Connection::connect(&self.socket()) {
             let mut client = Client::new(connection);
-            if client.try_hello(false, None).is_ok() {
-                let _ = client.try_call(&Request::Shutdown);
+            if client.try_hello(false, None).is_ok() && client.try_call(&Request::Shutdown).is_ok()
+            {
+                let _ = client.connection.recv(&mut Vec::new(), true);
             }
         }
         if let Some(mut daemon) = self.daemon.take() {
+            let alive = process(daemon.id());
+            let _ = kill_process(Pid::from_child(&daemon), Signal::TERM);
+            readable(&alive, DEADLINE);
             let _ = daemon.kill();
             let _ = daemon.wait();
         }

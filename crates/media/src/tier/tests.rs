@@ -30,6 +30,10 @@ impl Desk {
         Place { file: self.memory.as_fd(), offset }
     }
 
+    fn writer(&self, offset: u64) -> impl FnMut(u64, &[u8]) -> io::Result<()> {
+        move |at, bytes| write_at(self.place(offset), at, bytes)
+    }
+
     fn fill(&self, offset: u64, bytes: &[u8]) {
         write_at(self.place(offset), 0, bytes).unwrap();
     }
@@ -48,6 +52,19 @@ impl Desk {
         let folder = self.folder.path().join(format!("plasmon-{STORE:016x}"));
         RealDisk.list(&folder).unwrap_or_default()
     }
+}
+
+fn write_at(into: Place<'_>, at: u64, mut bytes: &[u8]) -> io::Result<()> {
+    let mut offset = into.offset + at;
+    while !bytes.is_empty() {
+        let count = rustix::io::pwrite(into.file, bytes, offset)?;
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        bytes = &bytes[count..];
+        offset += count as u64;
+    }
+    Ok(())
 }
 
 fn pattern(count: usize) -> Vec<u8> {
@@ -85,7 +102,7 @@ fn objects_of_every_size_come_back_even_to_another_place_and_after_a_restart() {
         let mut tier = FileTier::open(&desk.config(None)).unwrap();
         assert!(tier.scan().unwrap().contains(&object), "{count} bytes");
         let elsewhere = 8 << 20;
-        tier.read(which(&object), room(&object), desk.place(elsewhere)).unwrap();
+        tier.read(which(&object), room(&object), &mut desk.writer(elsewhere)).unwrap();
         assert_eq!(desk.bytes(elsewhere, count), pattern(count), "{count} bytes");
     }
 }
@@ -103,18 +120,18 @@ fn every_damaged_byte_is_noticed() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x40;
         fs::write(&path, &damaged).unwrap();
-        let read = tier.read(which(&object), room(&object), desk.place(4096));
+        let read = tier.read(which(&object), room(&object), &mut desk.writer(4096));
         assert!(matches!(read, Err(Error::Corrupt { .. })), "byte {at}: {read:?}");
     }
     for cut in 0..whole.len() {
         fs::write(&path, &whole[..cut]).unwrap();
-        let read = tier.read(which(&object), room(&object), desk.place(4096));
+        let read = tier.read(which(&object), room(&object), &mut desk.writer(4096));
         assert!(matches!(read, Err(Error::Corrupt { .. })), "cut at {cut}: {read:?}");
     }
     fs::write(&path, &whole).unwrap();
-    tier.read(which(&object), room(&object), desk.place(4096)).unwrap();
+    tier.read(which(&object), room(&object), &mut desk.writer(4096)).unwrap();
     assert!(matches!(
-        tier.read(which(&object), room(&object) + 64, desk.place(4096)),
+        tier.read(which(&object), room(&object) + 64, &mut desk.writer(4096)),
         Err(Error::Corrupt { what: "the file holds another object", .. })
     ));
 }
@@ -148,7 +165,7 @@ fn an_absent_object_is_told_and_removing_it_is_no_error() {
     let desk = Desk::new();
     let mut tier = FileTier::open(&desk.config(None)).unwrap();
     let absent = which(&described(9, 1));
-    assert!(matches!(tier.read(absent, 1, desk.place(0)), Err(Error::Absent { .. })));
+    assert!(matches!(tier.read(absent, 64, &mut desk.writer(0)), Err(Error::Absent { .. })));
     tier.remove(absent).unwrap();
 }
 
@@ -248,6 +265,6 @@ fn a_disk_that_fills_up_at_any_byte_leaves_nothing_behind() {
     }
     *left.lock().unwrap() = needed;
     tier.write(&object, desk.place(0)).unwrap();
-    tier.read(which(&object), room(&object), desk.place(4096)).unwrap();
+    tier.read(which(&object), room(&object), &mut desk.writer(4096)).unwrap();
     assert_eq!(desk.bytes(4096, 500), pattern(500));
 }
