@@ -37,8 +37,8 @@ fn in_place(owner: &Bound<'_, Buffer>) -> PyResult<ArrowBuffer> {
     let Some(address) = NonNull::new(export.address()).filter(|_| bytes != 0) else {
         return Ok(ArrowBuffer::from_vec(Vec::<u8>::new()));
     };
-    // SAFETY: the export keeps the object pinned, so the bytes stay where they are and do not change
-    // until the buffer's last clone drops it.
+    // SAFETY: the export keeps the object pinned, so the bytes stay where they are and do not
+    // change until the buffer's last clone drops it.
     Ok(unsafe {
         ArrowBuffer::from_custom_allocation(address, bytes, Arc::new(AssertUnwindSafe(export)))
     })

@@ -119,8 +119,8 @@ unsafe fn forget_buffers_of_nulls(array: *mut RawArray, data_type: &DataType) {
 fn import_array(mut array: FFI_ArrowArray, field: &Field) -> Result<ArrayRef, ArrowError> {
     // SAFETY: the structure is the C data interface's, and of this type by the producer's promise.
     unsafe { forget_buffers_of_nulls((&raw mut array).cast(), field.data_type()) };
-    // SAFETY: the producer promises by the C data interface that the array is of the type beside it,
-    // and keeps its memory until the array is released, which its last reference does.
+    // SAFETY: the producer promises by the C data interface that the array is of the type beside
+    // it, and keeps its memory until the array is released, which its last reference does.
     let data = unsafe { from_ffi_and_data_type(array, field.data_type().clone())? };
     Ok(make_array(data))
 }

@@ -1,4 +1,5 @@
-//! A pinned object in Python: bytes that stay where they are for as long as somebody refers to them.
+//! A pinned object in Python: bytes that stay where they are for as long as somebody refers to
+//! them.
 //!
 //! A buffer is either held or released. Whoever gets at its memory is counted: memoryviews and what
 //! is made from them through the buffer protocol, Arrow and DLPack consumers through an [`Export`].
@@ -194,7 +195,8 @@ impl Buffer {
         PyMemoryView::from(Part::new(slf, own)?.as_any())
     }
 
-    /// A read-only view of everything behind the data: the value header, then the creator's metadata.
+    /// A read-only view of everything behind the data: the value header, then the creator's
+    /// metadata.
     #[getter]
     fn stored_metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
         PyMemoryView::from(Part::new(slf, 0)?.as_any())
@@ -210,7 +212,8 @@ impl Buffer {
         })
     }
 
-    /// Unpins the object now instead of when the buffer is collected. A second release does nothing.
+    /// Unpins the object now instead of when the buffer is collected. A second release does
+    /// nothing.
     ///
     /// Raises BufferError while a memoryview or an array still refers to the memory.
     fn release(&self) -> PyResult<()> {
@@ -265,8 +268,8 @@ impl Buffer {
         flags: c_int,
     ) -> PyResult<()> {
         let (address, bytes) = slf.get().count()?;
-        // SAFETY: CPython gives a view to fill; the bytes stay where they are while they are counted,
-        // which lasts until __releasebuffer__.
+        // SAFETY: CPython gives a view to fill; the bytes stay where they are while they are
+        // counted, which lasts until __releasebuffer__.
         let filled = unsafe { fill(slf.as_any(), view, (address.cast_mut(), bytes), true, flags) };
         filled.inspect_err(|_| slf.get().uncount())
     }
@@ -293,8 +296,9 @@ impl Buffer {
         Ok(interface)
     }
 
-    /// The data for any consumer of DLPack 1.0 or later: an array by its element type, anything else
-    /// as bytes. Raises BufferError for a consumer that cannot be told that memory is read-only.
+    /// The data for any consumer of DLPack 1.0 or later: an array by its element type, anything
+    /// else as bytes. Raises BufferError for a consumer that cannot be told that memory is
+    /// read-only.
     #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
     fn __dlpack__<'py>(
         slf: &Bound<'py, Self>,
@@ -314,8 +318,8 @@ impl Buffer {
         dlpack::DEVICE
     }
 
-    // Consumers ask with hasattr whether an object is an Arrow array or a stream of batches, and some
-    // prefer the array. So a buffer has only the one of the two that fits what it holds.
+    // Consumers ask with hasattr whether an object is an Arrow array or a stream of batches, and
+    // some prefer the array. So a buffer has only the one of the two that fits what it holds.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let table = slf.get().tag().is_ok_and(|tag| tag == tag::ARROW_STREAM);
         match (name, table) {
@@ -414,7 +418,8 @@ impl Part {
         let filled =
             owner.with(|buffer| buffer.metadata()[skip..].as_ptr_range()).and_then(|part| {
                 let part = (part.start.cast_mut(), part.end as usize - part.start as usize);
-                // SAFETY: as in Buffer::__getbuffer__; metadata lies behind the data under the same pin.
+                // SAFETY: as in Buffer::__getbuffer__; metadata lies behind the data under the same
+                // pin.
                 unsafe { fill(slf.as_any(), view, part, true, flags) }
             });
         filled.inspect_err(|_| owner.uncount())

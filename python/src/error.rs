@@ -1,7 +1,7 @@
 //! Errors of the client as Python exceptions.
 //!
-//! The classes are declared in `plasmon._errors`, one for each [`plasmon_client::Code`]; this module
-//! only carries the facts of a failure over.
+//! The classes are declared in `plasmon._errors`, one for each [`plasmon_client::Code`]; this
+//! module only carries the facts of a failure over.
 
 use plasmon_client::{Error, Result};
 use pyo3::prelude::*;

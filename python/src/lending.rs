@@ -1,10 +1,10 @@
 //! Memory that is lent out, with somebody to tell when nobody looks at it any more.
 //!
-//! A [`Lending`] lies between the owner of some memory (a buffer, a writer, anything with the buffer
-//! protocol) and those who look at it. It holds one view of the owner and gives out views of its own.
-//! When the last of them and the lending itself are gone, it gives the owner back first and calls
-//! `ended(key)` then: by that time the object is no longer pinned on its account. Weak references
-//! cannot be used for that, because they are told while the object is still alive.
+//! A [`Lending`] lies between the owner of some memory (a buffer, a writer, anything with the
+//! buffer protocol) and those who look at it. It holds one view of the owner and gives out views of
+//! its own. When the last of them and the lending itself are gone, it gives the owner back first
+//! and calls `ended(key)` then: by that time the object is no longer pinned on its account. Weak
+//! references cannot be used for that, because they are told while the object is still alive.
 //!
 //! `plasmon.plasma` needs it: there an object that is to be deleted goes with its last reader.
 
@@ -21,8 +21,8 @@ use crate::buffer::fill;
 /// A view of a Python object's memory.
 struct View(Box<ffi::Py_buffer>);
 
-// SAFETY: the view is opened and released only while attached to the interpreter; its fields are not
-// changed in between.
+// SAFETY: the view is opened and released only while attached to the interpreter; its fields are
+// not changed in between.
 unsafe impl Send for View {}
 // SAFETY: as above.
 unsafe impl Sync for View {}
@@ -104,8 +104,8 @@ impl Lending {
             return Err(PyBufferError::new_err("the memory was given back"));
         };
         let part = (own.buf.cast::<u8>(), own.len.unsigned_abs());
-        // SAFETY: the memory stays where it is while the own view is open, which lasts as long as the
-        // lending lives; the new view holds a reference to it.
+        // SAFETY: the memory stays where it is while the own view is open, which lasts as long as
+        // the lending lives; the new view holds a reference to it.
         unsafe { fill(slf.as_any(), view, part, own.readonly != 0, flags) }
     }
 }

@@ -7,14 +7,14 @@
 //!
 //! ```text
 //! plasmon.Store (Python: asyncio, data classes)
-//!    └─ _native.Store ──put──► put::Put ── bytes ─────────► one copy into the store
-//!         │                      ├─────── numpy array ────► numpy.rs (header, one copy)
-//!         │                      └─────── anything else ──► plasmon._values ─► Put.array / Put.arrow
-//!         └────────────get──► buffer::Buffer ── bytes, numpy array here; the rest in plasmon._values
+//!    └─ _native.Store ─ put ─► put::Put ── bytes ──────────► one copy into the store
+//!         │                     ├─────── numpy array ─────► numpy.rs (header, one copy)
+//!         │                     └─────── anything else ───► plasmon._values ─► Put.array, Put.arrow
+//!         └──────────── get ─► buffer::Buffer ── bytes and numpy arrays here, the rest in _values
 //! ```
 //!
-//! Rules that hold everywhere in this crate: whatever can wait runs detached from the interpreter; a
-//! lock is never held while attaching to it; memory is lent out only under a count that keeps the
+//! Rules that hold everywhere in this crate: whatever can wait runs detached from the interpreter;
+//! a lock is never held while attaching to it; memory is lent out only under a count that keeps the
 //! object pinned ([`buffer::Export`]).
 
 mod arguments;

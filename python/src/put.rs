@@ -184,8 +184,8 @@ impl Flat {
         if self.view.len <= 0 || self.view.buf.is_null() {
             return &[];
         }
-        // SAFETY: the exporter keeps the memory until the view is released. Another thread may write
-        // to it meanwhile, as with any buffer in Python; then the copy holds some of both.
+        // SAFETY: the exporter keeps the memory until the view is released. Another thread may
+        // write to it meanwhile, as with any buffer in Python; then the copy holds some of both.
         unsafe { std::slice::from_raw_parts(self.view.buf.cast(), self.view.len as usize) }
     }
 

@@ -1,7 +1,7 @@
 //! The connection to a store: what `plasmon.Store` is built on.
 //!
-//! The path of a get that finds its object in memory has no Python code and no system call: look the
-//! id up, pin, make a [`Buffer`]. Everything that can wait is detached from the interpreter.
+//! The path of a get that finds its object in memory has no Python code and no system call: look
+//! the id up, pin, make a [`Buffer`]. Everything that can wait is detached from the interpreter.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -201,8 +201,8 @@ impl Store {
 
     /// Copies a value into a new object and returns its id.
     ///
-    /// bytes, NumPy arrays, pyarrow, pandas and polars data, and anything with the buffer protocol or
-    /// the Arrow PyCapsule interface; what it was comes back from get(). One copy.
+    /// bytes, NumPy arrays, pyarrow, pandas and polars data, and anything with the buffer protocol
+    /// or the Arrow PyCapsule interface; what it was comes back from get(). One copy.
     ///
     /// `id` or `name` (a text, in `namespace`) choose the id; without either it is new and the call
     /// does not wait for the store to accept the object: a refusal is raised by flush() or by a get
@@ -222,7 +222,8 @@ impl Store {
         put::put(&self.client, value, put_options(options)?)
     }
 
-    /// Reserves an object of so many bytes for writing in place: a Writer. Takes the options of put().
+    /// Reserves an object of so many bytes for writing in place: a Writer. Takes the options of
+    /// put().
     #[pyo3(
         signature = (nbytes, **options),
         text_signature = "($self, nbytes, *, id=None, name=None, namespace='', metadata=b'', \
@@ -326,8 +327,8 @@ impl Store {
     /// Waits until `count` of the objects (None: all) are readable or their fate is known, for
     /// `timeout` seconds at most; their states then, also when the time has passed.
     ///
-    /// With `beyond_end` it goes on waiting for objects that were deleted or evicted or whose creator
-    /// died, because somebody may create them again.
+    /// With `beyond_end` it goes on waiting for objects that were deleted or evicted or whose
+    /// creator died, because somebody may create them again.
     #[pyo3(signature = (ids, count = None, timeout = None, *, namespace = "", beyond_end = false))]
     fn wait(
         &self,

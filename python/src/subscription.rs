@@ -13,7 +13,8 @@ use crate::id::Id;
 use crate::store::Store;
 use crate::waiting::{Step, wait};
 
-/// Notices about objects, on a connection of their own. `plasmon.Subscription` makes it an iterator.
+/// Notices about objects, on a connection of their own. `plasmon.Subscription` makes it an
+/// iterator.
 #[pyclass(frozen, subclass, module = "plasmon._native")]
 #[derive(Debug)]
 pub(crate) struct Subscription {
@@ -26,8 +27,8 @@ impl Subscription {
     }
 }
 
-/// What [`Subscription::read`] gives: `(id, state, data bytes, metadata bytes)` for a notice, an int
-/// for the number of notices lost.
+/// What [`Subscription::read`] gives: `(id, state, data bytes, metadata bytes)` for a notice, an
+/// int for the number of notices lost.
 fn in_python(py: Python<'_>, notification: Notification) -> PyResult<Bound<'_, PyAny>> {
     match notification {
         Notification::Notice(notice) => {

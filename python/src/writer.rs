@@ -22,8 +22,8 @@ use crate::buffer::fill;
 use crate::error::{OrRaise, raised};
 use crate::id::Id;
 
-/// An object under construction; it has the buffer protocol, writable. As a context manager it seals
-/// the object at the end of the block and aborts it when the block raises.
+/// An object under construction; it has the buffer protocol, writable. As a context manager it
+/// seals the object at the end of the block and aborts it when the block raises.
 #[pyclass(frozen, module = "plasmon", name = "Writer", weakref)]
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -53,8 +53,8 @@ enum State {
     Ending,
 }
 
-/// What keeps the memory of a sealed object while views of it are alive: the pin keeps it from being
-/// used again, the mapping from being unmapped.
+/// What keeps the memory of a sealed object while views of it are alive: the pin keeps it from
+/// being used again, the mapping from being unmapped.
 #[derive(Debug)]
 struct Kept {
     _pin: plasmon_client::Buffer,
@@ -151,9 +151,9 @@ impl Writer {
 
     /// Makes the object immutable and visible to everybody, and returns its id.
     ///
-    /// Raises BufferError while a memoryview or an array still refers to the memory, because it could
-    /// change what is to be immutable. With `force` it seals all the same; such a view stays writable
-    /// until it is dropped, and the object stays pinned for as long.
+    /// Raises BufferError while a memoryview or an array still refers to the memory, because it
+    /// could change what is to be immutable. With `force` it seals all the same; such a view stays
+    /// writable until it is dropped, and the object stays pinned for as long.
     #[pyo3(signature = (*, force = false))]
     fn seal(&self, py: Python<'_>, force: bool) -> PyResult<Id> {
         let (writer, views) = {
@@ -269,8 +269,8 @@ impl Writer {
             State::Open(writer) => writer.as_mut_ptr(),
             _ => return Err(PyValueError::new_err("the object is no longer being written")),
         };
-        // SAFETY: the memory stays where it is and writable while views are counted: neither sealing
-        // nor aborting gives it back before the count is zero.
+        // SAFETY: the memory stays where it is and writable while views are counted: neither
+        // sealing nor aborting gives it back before the count is zero.
         unsafe { fill(slf.as_any(), view, (address, this.bytes), false, flags)? };
         inner.views += 1;
         Ok(())
