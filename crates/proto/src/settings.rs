@@ -173,6 +173,9 @@ settings! {
     socket_mode: String = "0600";
     /// How many bytes of objects the store holds. 0: half of the machine's memory.
     capacity_bytes: Bytes = "0";
+    /// Whether the capacity counts the bytes of data and metadata alone, to the byte. What objects
+    /// take beyond that comes on top, up to as much again.
+    count_content: bool = "false";
     /// Where objects go that do not fit the memory. Empty: nowhere.
     spill_dir: String = "";
     /// How many bytes may be spilled. 0: as many as the file system takes.

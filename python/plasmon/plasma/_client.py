@@ -23,14 +23,14 @@ import time
 import warnings
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from plasmon import PlasmonError, Store
 from plasmon._native import Lending, ObjectId, Writer
 
-from . import _notifications, serialization
+from . import _buffers, _notifications, serialization
 from ._errors import PlasmaObjectAlreadySealed, PlasmaObjectNotFound, PlasmaStoreFull, translated
 from ._ids import DEPRECATED, ObjectID, ObjectNotAvailable, binary_of, quiet_id
 
@@ -48,38 +48,15 @@ _DIGEST_BYTES = 8
 _SIZE_MAX = 2**63 - 1
 
 
-class _BufferKind(type):
-    """Recognizes the buffers that `create` gave out, which are plain Arrow buffers."""
-
-    created: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, pa.Buffer) and any(it is instance for it in cls.created)
-
-
-class PlasmaBuffer(pa.Buffer, metaclass=_BufferKind):  # type: ignore[misc]
-    """The type of the buffers that :meth:`PlasmaClient.create` gives out.
-
-    Arrow's buffers cannot be made by Python classes of our own, so this one is only asked about:
-    `isinstance(buffer, PlasmaBuffer)`.
-    """
-
-    def __new__(cls, *_arguments: object) -> NoReturn:
-        """Refuses: buffers come from a client."""
-        raise TypeError(
-            "Do not call PlasmaBuffer's constructor directly, use `PlasmaClient.create` instead."
-        )
-
-
 class _Use(NamedTuple):
     """An object that this client looks at."""
 
-    lending: weakref.ref[Lending]
+    lending: weakref.ref[Lending[bytes]]
     #: The metadata of an object that this client created; of others, the lending knows it.
     metadata: bytes | None
 
 
-def get_socket_from_fd(fileno: int, family: int, type: int) -> socket.socket:  # noqa: A002
+def get_socket_from_fd(fileno: int, family: int, type: int) -> socket.socket:
     """A socket object for a descriptor, which it then owns."""
     return socket.socket(fileno=fileno, family=family, type=type)
 
@@ -114,7 +91,7 @@ class PlasmaClient:
         self._deletions: set[bytes] = set()
         self._feed: _notifications.Feed | None = None
         self._share: tuple[str, int] | None = None
-        self._capsule_text: ctypes.Array[ctypes.c_char] | None = None
+        self._path = ctypes.create_string_buffer(os.fsencode(name))
 
     @property
     def store_socket_name(self) -> str:
@@ -143,9 +120,7 @@ class PlasmaClient:
             writer = store.create(size, id=ObjectId(key), metadata=about, policy="cache")
         self._creating[key] = writer
         lending = self._lend(key, writer, about)
-        buffer = pa.py_buffer(lending)
-        _BufferKind.created.add(buffer)
-        return buffer
+        return _buffers.writable(lending)
 
     def create_and_seal(self, object_id: ObjectID, data: bytes, metadata: bytes = b"") -> None:
         """Stores bytes as an object, in one call."""
@@ -217,12 +192,11 @@ class PlasmaClient:
             stream.set_memcopy_threads(threads)
             for part in parts:
                 stream.write(part)
-            # The writer refers to the buffer for as long as it is open.
-            stream.close()
-            del stream
         except BaseException:
             self._abort(binary_of(object_id))
             raise
+        # Sealed while nobody looks at it, the object needs no pin.
+        del stream, buffer
         self.seal(object_id)
 
     # Reading
@@ -237,7 +211,7 @@ class PlasmaClient:
         """
         keys = [binary_of(object_id) for object_id in object_ids]
         lendings = self._acquire(keys, timeout_ms)
-        buffers = [None if it is None else _view(it) for it in lendings]
+        buffers = [None if it is None else _buffers.read_only(it) for it in lendings]
         if not with_meta:
             return buffers
         about = [
@@ -280,27 +254,27 @@ class PlasmaClient:
         ]
         return values[0] if single else values
 
-    def _used(self, key: bytes) -> Lending | None:
+    def _used(self, key: bytes) -> Lending[bytes] | None:
         use = self._uses.get(key)
         return None if use is None else use.lending()
 
-    def _lend(self, key: bytes, owner: Any, metadata: bytes | None) -> Lending:
+    def _lend(self, key: bytes, owner: Any, metadata: bytes | None) -> Lending[bytes]:
         lending = Lending(owner, self._ended, key)
         self._uses[key] = _Use(weakref.ref(lending), metadata)
         return lending
 
-    def _metadata(self, key: bytes, lending: Lending) -> bytes | memoryview:
+    def _metadata(self, key: bytes, lending: Lending[bytes]) -> bytes | memoryview:
         use = self._uses.get(key)
         if use is not None and use.metadata is not None and use.lending() is lending:
             return use.metadata
         about: memoryview = lending.owner.metadata
         return about
 
-    def _held(self, key: bytes) -> Lending | None:
+    def _held(self, key: bytes) -> Lending[bytes] | None:
         """The sealed object that this client looks at already."""
         return None if key in self._creating else self._used(key)
 
-    def _acquire(self, keys: list[bytes], timeout_ms: int) -> list[Lending | None]:
+    def _acquire(self, keys: list[bytes], timeout_ms: int) -> list[Lending[bytes] | None]:
         """Pins objects, waiting for all of them; None for what did not come in time."""
         store = self._connected()
         deadline = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
@@ -316,7 +290,7 @@ class PlasmaClient:
                 store.wait([ObjectId(key) for key in missing], timeout=left, beyond_end=True)
         return [found[key] for key in keys]
 
-    def _pin(self, store: Store, keys: list[bytes]) -> dict[bytes, Lending | None]:
+    def _pin(self, store: Store, keys: list[bytes]) -> dict[bytes, Lending[bytes] | None]:
         ids = [ObjectId(key) for key in keys]
         with translated:
             answers = store.get_buffers(ids, timeout=0, errors="return")
@@ -426,7 +400,9 @@ class PlasmaClient:
         store = self._connected()
         self._end_feed()
         with translated:
-            self._feed = _notifications.Feed(store.subscribe(), self._sealed)
+            self._feed = _notifications.Feed(store.subscribe(), weakref.WeakMethod(self._sealed))
+        # The feed's thread must not outlive the client that nobody disconnected.
+        weakref.finalize(self, self._feed.close)
 
     def _sealed(self) -> Iterable[tuple[bytes, tuple[int, int]]]:
         return [
@@ -500,10 +476,9 @@ class PlasmaClient:
         """A capsule for native code: `plasmon.socket`, a pointer to the path of the store's socket.
 
         Plasma's capsule pointed to its C++ client and had another name, so that code that wants
-        that client is told that it is not there. Connect with plasmon.h instead.
+        that client is told that it is not there. It lives as long as this client.
         """
-        self._capsule_text = ctypes.create_string_buffer(os.fsencode(self._name))
-        return _new_capsule(ctypes.addressof(self._capsule_text), _CAPSULE_NAME, None)
+        return _buffers.socket_capsule(self._path)
 
     def disconnect(self) -> None:
         """Ends the connection: what was not sealed is given up. Buffers stay readable."""
@@ -519,10 +494,6 @@ class PlasmaClient:
             store.disconnect()
 
 
-def _view(lending: Lending) -> pa.Buffer:
-    return pa.py_buffer(memoryview(lending).toreadonly())
-
-
 def _is_absence(error: PlasmonError) -> bool:
     from plasmon import NotFound, NotSealed, TimedOut
 
@@ -535,13 +506,6 @@ def _warn_of_context() -> None:
         FutureWarning,
         stacklevel=3,
     )
-
-
-# The name must outlive every capsule, so it belongs to the module.
-_CAPSULE_NAME = ctypes.create_string_buffer(b"plasmon.socket")
-_new_capsule = ctypes.pythonapi.PyCapsule_New
-_new_capsule.restype = ctypes.py_object
-_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 
 def connect(store_socket_name: str | os.PathLike[str], num_retries: int = -1) -> PlasmaClient:

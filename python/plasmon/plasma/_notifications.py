@@ -21,6 +21,8 @@ import select
 import socket
 import struct
 import threading
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from plasmon import PlasmonError, Subscription
@@ -35,9 +37,6 @@ _LENGTH = struct.Struct("=q")
 
 #: States after which an object can no longer be read. A spilled one can.
 _GONE = frozenset({"deleted", "evicted", "corrupt"})
-
-#: Bytes offered to the socket at a time.
-_SEND_BYTES = 1 << 18
 
 #: What is known of a sealed object: the sizes of its data and metadata.
 Sizes = tuple[int, int]
@@ -73,32 +72,30 @@ class Ledger:
         self._told: set[bytes] = set()
         self._expected: set[bytes] = set()
 
-    def snapshot(self, objects: Iterable[tuple[bytes, Sizes]]) -> bytes:
+    def snapshot(self, objects: Iterable[tuple[bytes, Sizes]]) -> list[bytes]:
         """Messages that bring the subscriber from what it was told to what is there."""
         present = dict(objects)
         gone = self._told - present.keys()
         messages = [encode(binary, -1, -1) for binary in gone]
         messages += [
-            encode(binary, *sizes)
-            for binary, sizes in present.items()
-            if binary not in self._told
+            encode(binary, *sizes) for binary, sizes in present.items() if binary not in self._told
         ]
         self._told = set(present)
         self._expected = set(present)
-        return b"".join(messages)
+        return messages
 
-    def notice(self, binary: bytes, state: str, sizes: Sizes) -> bytes:
-        """The message for a notice; nothing for what the subscriber knows or need not know."""
+    def notice(self, binary: bytes, state: str, sizes: Sizes) -> bytes | None:
+        """The message for a notice; None for what the subscriber knows or need not know."""
         if state == "sealed":
             expected = binary in self._expected
             self._expected.discard(binary)
             self._told.add(binary)
-            return b"" if expected else encode(binary, *sizes)
+            return None if expected else encode(binary, *sizes)
         if state in _GONE:
             self._expected.discard(binary)
             self._told.discard(binary)
             return encode(binary, -1, -1)
-        return b""
+        return None
 
 
 class Feed:
@@ -107,13 +104,14 @@ class Feed:
     def __init__(
         self,
         subscription: Subscription,
-        objects: Callable[[], Iterable[tuple[bytes, Sizes]]],
+        objects: weakref.WeakMethod[Callable[[], Iterable[tuple[bytes, Sizes]]]],
     ) -> None:
         self._subscription = subscription
         self._objects = objects
         self._ledger = Ledger()
+        self._unsent: deque[bytes] = deque()
         # The snapshot is taken after the subscription began: nothing falls between the two.
-        self._unsent = bytearray(self._ledger.snapshot(objects()))
+        self._catch_up()
         self.reader, self._writer = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._writer.setblocking(False)
         self._stop_reader, self._stop_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -133,13 +131,15 @@ class Feed:
     def _step(self) -> bool:
         while (notification := self._subscription.next(0)) is not None:
             if isinstance(notification, Lost):
-                self._unsent += self._ledger.snapshot(self._objects())
+                self._catch_up()
             else:
-                self._unsent += self._take(notification)
-        if self._unsent:
-            with contextlib.suppress(BlockingIOError):
-                sent = self._writer.send(memoryview(self._unsent)[:_SEND_BYTES])
-                del self._unsent[:sent]
+                self._take(notification)
+        # One message at a time: the kernel takes it whole or not at all, and programs rely on
+        # getting the rest of a message by one read.
+        with contextlib.suppress(BlockingIOError):
+            while self._unsent:
+                self._writer.send(self._unsent[0])
+                self._unsent.popleft()
         waits = select.poll()
         waits.register(self._stop_reader, select.POLLIN)
         waits.register(self._subscription.fileno(), select.POLLIN)
@@ -148,9 +148,16 @@ class Feed:
         hung_up = ready.get(self._writer.fileno(), 0) & (select.POLLHUP | select.POLLERR)
         return not hung_up and self._stop_reader not in ready
 
-    def _take(self, notice: Notice) -> bytes:
+    def _catch_up(self) -> None:
+        objects = self._objects()
+        if objects is not None:
+            self._unsent += self._ledger.snapshot(objects())
+
+    def _take(self, notice: Notice) -> None:
         sizes = notice.data_bytes, notice.metadata_bytes
-        return self._ledger.notice(notice.id.binary, notice.state, sizes)
+        message = self._ledger.notice(notice.id.binary, notice.state, sizes)
+        if message is not None:
+            self._unsent.append(message)
 
     def _read(self, count: int) -> bytes:
         parts = bytearray()

@@ -1,6 +1,7 @@
 """What `pyarrow._plasma` offers, for code that imports the compiled module by its name."""
 
-from ._client import PLASMA_WAIT_TIMEOUT, PlasmaBuffer, PlasmaClient, connect, get_socket_from_fd
+from ._buffers import PlasmaBuffer
+from ._client import PLASMA_WAIT_TIMEOUT, PlasmaClient, connect, get_socket_from_fd
 from ._errors import PlasmaObjectExists, PlasmaObjectNotFound, PlasmaStoreFull
 from ._ids import ObjectID, ObjectNotAvailable, make_object_id
 

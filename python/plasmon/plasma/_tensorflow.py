@@ -6,6 +6,7 @@ Plasma compiled `plasma_op.cc` against its C++ client on the user's machine. Arr
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any
 
@@ -18,7 +19,7 @@ tf_plasma_op: Any = None
 
 def _need_tensorflow() -> None:
     try:
-        import tensorflow  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
+        importlib.import_module("tensorflow")
     except ImportError as error:
         raise ImportError(
             "The Plasma operation for TensorFlow needs TensorFlow, which is not installed"

@@ -107,7 +107,7 @@ class Events:
     def next(self) -> list[tuple[Any, int, int]]:
         """The objects of the next message, with the sizes of their data and metadata."""
         ids, data_sizes, metadata_sizes = self.client.decode_notifications(self.message())
-        return list(zip(ids, data_sizes, metadata_sizes))
+        return list(zip(ids, data_sizes, metadata_sizes, strict=True))
 
     def wait_for(self, object_id: Any) -> tuple[int, int]:
         """The sizes in the next notification about this object."""

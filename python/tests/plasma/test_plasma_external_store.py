@@ -98,9 +98,7 @@ def test_evict_moves_objects_there(start: Start, make_id: Ids) -> None:
 
 
 @pytest.mark.improved
-def test_objects_go_to_a_directory(
-    start: Start, make_id: Ids, tmp_path: pathlib.Path
-) -> None:
+def test_objects_go_to_a_directory(start: Start, make_id: Ids, tmp_path: pathlib.Path) -> None:
     client = start(CAPACITY, external_store=f"file://{tmp_path}/evicted").connect()
     fill(client, make_id)
     assert any((tmp_path / "evicted").iterdir())

@@ -28,7 +28,7 @@ def test_an_id_gives_its_bytes_back(plasma: ModuleType) -> None:
 def test_ids_are_compared_by_their_bytes(plasma: ModuleType) -> None:
     first, same, different = (plasma.ObjectID(b) for b in (BYTES, BYTES, BYTES[::-1]))
     assert first == same
-    assert not first != same
+    assert (first != same) is False
     assert hash(first) == hash(same)
     assert first != different
     assert first != BYTES
@@ -106,7 +106,7 @@ def test_tensorflow_is_asked_for_when_the_operation_is_loaded(plasma: ModuleType
     try:
         import tensorflow  # noqa: F401
     except ImportError:
-        with pytest.raises(ImportError, match="(?i)tensorflow"):
+        with pytest.raises(ImportError, match=r"(?i)tensorflow"):
             plasma.load_plasma_tensorflow_op()
     else:
         pytest.skip("TensorFlow is here")

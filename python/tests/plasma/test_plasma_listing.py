@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .conftest import Running
+from .conftest import IS_REFERENCE, Running
 from .test_plasma_objects import make
 
 Ids = Callable[[int], Any]
@@ -105,6 +105,7 @@ def test_the_store_describes_itself(client: Any, running: Running, make_id: Ids)
 
 
 def test_a_capsule_for_native_code(client: Any) -> None:
+    # Another name for another pointer: nobody takes the one for the other.
     capsule = client.to_capsule()
     assert type(capsule).__name__ == "PyCapsule"
-    assert '"plasma"' in repr(capsule)
+    assert ('"plasma"' if IS_REFERENCE else '"plasmon.socket"') in repr(capsule)

@@ -27,9 +27,7 @@ class TestCapacity:
         assert start(10_000).connect().store_capacity() == 10_000
         assert start(123_456_789).connect().store_capacity() == 123_456_789
 
-    def test_one_object_may_fill_the_store_again_and_again(
-        self, client: Any, make_id: Ids
-    ) -> None:
+    def test_one_object_may_fill_the_store_again_and_again(self, client: Any, make_id: Ids) -> None:
         for number in range(3):
             client.create(make_id(number), 100_000_000)
             client.seal(make_id(number))
@@ -216,9 +214,7 @@ class TestDelete:
         assert client.get_buffers([ids[0]], timeout_ms=0) == [None]
         make(client, ids[0], b"again")
 
-    def test_nothing_and_the_unknown_are_deleted_quietly(
-        self, client: Any, make_id: Ids
-    ) -> None:
+    def test_nothing_and_the_unknown_are_deleted_quietly(self, client: Any, make_id: Ids) -> None:
         assert client.delete([]) is None
         assert client.delete([make_id(1), make_id(2)]) is None
 

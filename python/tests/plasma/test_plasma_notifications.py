@@ -49,9 +49,7 @@ def test_a_deletion_is_told_as_minus_one(running: Running, client: Any, make_id:
     assert [events.next() for _ in ids] == [[(object_id, -1, -1)] for object_id in ids]
 
 
-def test_an_eviction_is_told_as_a_deletion(
-    running: Running, client: Any, make_id: Ids
-) -> None:
+def test_an_eviction_is_told_as_a_deletion(running: Running, client: Any, make_id: Ids) -> None:
     for number in range(3):
         make(client, make_id(number), bytes(1000))
     events = running.subscribe()
@@ -90,9 +88,7 @@ def test_a_new_subscriber_is_told_what_is_there(
     assert events.next() == [(make_id(2), 10, 0)]
 
 
-def test_every_subscriber_is_told_everything(
-    running: Running, client: Any, make_id: Ids
-) -> None:
+def test_every_subscriber_is_told_everything(running: Running, client: Any, make_id: Ids) -> None:
     subscribers = [running.subscribe() for _ in range(3)]
     for number in range(20):
         make(client, make_id(number), b"x")
@@ -110,9 +106,7 @@ def test_ten_thousand_wait_for_a_subscriber_that_does_not_read(
         assert events.next() == [(make_id(number), 2, 0)]
 
 
-def test_the_socket_works_in_an_event_loop(
-    running: Running, client: Any, make_id: Ids
-) -> None:
+def test_the_socket_works_in_an_event_loop(running: Running, client: Any, make_id: Ids) -> None:
     events = running.subscribe()
     assert isinstance(events.socket, socket.socket)
     assert events.socket.family == socket.AF_UNIX

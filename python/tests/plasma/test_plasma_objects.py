@@ -41,9 +41,7 @@ def test_bytes_come_back_in_another_client(
     assert own.to_pybytes() == data
 
 
-def test_a_new_buffer_is_written_in_place(
-    client: Any, plasma: ModuleType, make_id: Ids
-) -> None:
+def test_a_new_buffer_is_written_in_place(client: Any, plasma: ModuleType, make_id: Ids) -> None:
     buffer = client.create(make_id(1), 1000)
     assert isinstance(buffer, pa.Buffer)
     assert isinstance(buffer, plasma.PlasmaBuffer)
@@ -276,15 +274,11 @@ def test_an_impossible_size_is_refused_and_the_store_lives(
 class TestHash:
     """Digests of content."""
 
-    def test_missing_objects_have_none(
-        self, client: Any, plasma: ModuleType, make_id: Ids
-    ) -> None:
+    def test_missing_objects_have_none(self, client: Any, plasma: ModuleType, make_id: Ids) -> None:
         with pytest.raises(plasma.PlasmaObjectNotFound):
             client.hash(make_id(1))
 
-    def test_equal_content_has_equal_digests(
-        self, client: Any, other: Any, make_id: Ids
-    ) -> None:
+    def test_equal_content_has_equal_digests(self, client: Any, other: Any, make_id: Ids) -> None:
         make(client, make_id(1), b"same", b"about")
         make(other, make_id(2), b"same", b"about")
         assert client.hash(make_id(1)) == other.hash(make_id(2)) == client.hash(make_id(2))

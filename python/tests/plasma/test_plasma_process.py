@@ -120,9 +120,7 @@ def test_a_disconnected_client_is_refused(running: Running, make_id: Ids) -> Non
         client.create(make_id(1), 1)
 
 
-def test_connecting_to_nothing_fails_after_its_retries(
-    plasma: ModuleType, path: str
-) -> None:
+def test_connecting_to_nothing_fails_after_its_retries(plasma: ModuleType, path: str) -> None:
     with pytest.raises(OSError, match=re.escape(path)):
         plasma.connect(path, num_retries=2)
 
@@ -135,26 +133,24 @@ def test_valgrind_and_a_profiler_exclude_each_other(plasma: ModuleType) -> None:
         pass
 
 
-def child_puts(module: str, name: str, number: int) -> None:
-    plasma = __import__(module, fromlist=["plasma"])
+def answer(plasma: ModuleType, name: str, number: int) -> None:
+    """Puts an object back to front, under another id."""
     client = plasma.connect(name)
     first, second = (plasma.ObjectID((number + n).to_bytes(4, "big") * 5) for n in (0, 1000))
     client.create_and_seal(second, client.get_buffers([first])[0].to_pybytes()[::-1])
     client.disconnect()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_children_connect_on_their_own(
-    running: Running, plasma: ModuleType, make_id: Ids, method: str
+def test_forked_children_connect_on_their_own(
+    running: Running, plasma: ModuleType, make_id: Ids
 ) -> None:
     client = running.connect()
-    context = multiprocessing.get_context(method)
+    context = multiprocessing.get_context("fork")
     for number in range(3):
         make(client, make_id(number), b"from parent %d" % number)
     children = [
-        context.Process(target=child_puts, args=(plasma.__name__, running.name, number))
-        for number in range(3)
+        context.Process(target=answer, args=(plasma, running.name, number)) for number in range(3)
     ]
     for child in children:
         child.start()
@@ -164,6 +160,18 @@ def test_children_connect_on_their_own(
     for number in range(3):
         (buffer,) = client.get_buffers([make_id(number + 1000)])
         assert buffer.to_pybytes() == (b"from parent %d" % number)[::-1]
+
+
+def test_another_program_connects(running: Running, plasma: ModuleType, make_id: Ids) -> None:
+    client = running.connect()
+    program = (
+        "import warnings; warnings.simplefilter('ignore')\n"
+        f"import {plasma.__name__} as plasma\n"
+        f"client = plasma.connect({running.name!r})\n"
+        f"client.put([1, 2, 3], plasma.ObjectID({make_id(1).binary()!r}))\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=DEADLINE_S)
+    assert client.get(make_id(1)) == [1, 2, 3]
 
 
 class TestCommand:

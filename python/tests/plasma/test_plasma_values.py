@@ -217,9 +217,7 @@ def test_a_registered_type_needs_its_context_to_be_read(
 ) -> None:
     object_id = client.put(Point(1, 2), serialization_context=registered(new_context))
     error = (
-        pa.lib.DeserializationCallbackError
-        if IS_REFERENCE
-        else plasma.DeserializationCallbackError
+        pa.lib.DeserializationCallbackError if IS_REFERENCE else plasma.DeserializationCallbackError
     )
     for context in (None, new_context()):
         with pytest.raises(error, match="Point"):
