@@ -63,7 +63,7 @@ impl Store {
         id: &ObjectId,
         timeout: Option<f64>,
     ) -> PyResult<plasmon_client::Buffer> {
-        if let Ok(buffer) = self.client.get(id, Some(Duration::ZERO)) {
+        if let Some(buffer) = self.client.take_now(id) {
             return Ok(buffer);
         }
         let timeout = seconds(timeout)?;

@@ -180,7 +180,7 @@ fn map_extent(fd: OwnedFd) -> Result<ReadMap> {
 
 impl Store {
     /// The object, if it can be had now without waiting.
-    fn try_get(&self, id: &ObjectId) -> Result<Option<Buffer>> {
+    pub(crate) fn try_get(&self, id: &ObjectId) -> Result<Option<Buffer>> {
         let process = self.here()?;
         let session = process.session();
         let Some(channel) = session.channel() else {

@@ -252,6 +252,11 @@ impl Store {
         Some(Pinned::new(view, process.fork()))
     }
 
+    /// Like [`Self::get_now`], as a buffer that can be kept.
+    pub fn take_now(&self, id: &ObjectId) -> Option<Buffer> {
+        self.try_get(id).ok().flatten()
+    }
+
     /// The object, waiting for it to be sealed; no timeout waits for ever, zero does not wait.
     pub fn get(&self, id: &ObjectId, timeout: Option<Duration>) -> Result<Buffer> {
         self.get_one(id, timeout)
