@@ -1,0 +1,385 @@
+/*
+ * Plasmon: immutable objects in shared memory, read in place.
+ *
+ * Every function that can fail returns a plasmon_code: PLASMON_OK, or one of the other
+ * constants below, whose numbers are the same in every language. What happened, to which
+ * object and what can be done is then in plasmon_error_message(), for this thread.
+ *
+ * Ownership: what a function gives through a `**` parameter belongs to the caller, who gives it
+ * back with the function that the comment names. Ids and structs are copied. Texts and arrays that
+ * are passed in are only read during the call.
+ *
+ * Threads: a store may be used by all threads at once. A writer, a buffer, a listing, a pending wait
+ * and a subscription belong to one thread at a time; buffers may be cloned for others.
+ *
+ * Null: a null where the comment does not allow one is PLASMON_BAD_REQUEST, never a crash. Giving
+ * back a null is allowed and does nothing.
+ *
+ * Fork: a child may go on using a store; it gets a connection of its own at first use. Buffers
+ * inherited through a fork stay readable as long as the parent holds them.
+ */
+#ifndef PLASMON_H
+#define PLASMON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Codes ------------------------------------------------------------------------------- */
+
+typedef int32_t plasmon_code;
+
+#define PLASMON_OK 0
+#define PLASMON_ABSENT 1              /* no object has this id */
+#define PLASMON_EXISTS 2              /* the id is taken */
+#define PLASMON_STORE_FULL 3          /* no room, and nothing may be dropped or spilled */
+#define PLASMON_QUOTA_EXCEEDED 4      /* this client would own more than its quota */
+#define PLASMON_TIMED_OUT 5           /* the time given has passed */
+#define PLASMON_CREATOR_DIED 6        /* the creator died before it sealed the object */
+#define PLASMON_DELETED 7             /* the object was deleted */
+#define PLASMON_EVICTED 8             /* the object was evicted to make room */
+#define PLASMON_NOT_SEALED 9          /* the object exists but is not sealed yet */
+#define PLASMON_ALREADY_SEALED 10     /* the object is sealed already */
+#define PLASMON_IN_USE 11             /* somebody holds the object */
+#define PLASMON_TOO_LARGE 12          /* larger than this store could ever hold */
+#define PLASMON_TOO_MANY_PINS 13      /* this client holds as many pins as one may */
+#define PLASMON_NOT_PERMITTED 14      /* this client may not do that */
+#define PLASMON_BAD_REQUEST 15        /* the call makes no sense */
+#define PLASMON_VERSION_MISMATCH 16   /* the two sides speak different versions */
+#define PLASMON_DISCONNECTED 17       /* the daemon is gone and did not come back in time */
+#define PLASMON_NOT_OWNER 18          /* only the creator may do that */
+#define PLASMON_CORRUPT 19            /* the stored bytes do not match their checksum */
+#define PLASMON_LIMIT_REACHED 20      /* a limit of the store is reached */
+#define PLASMON_OUT_OF_DESCRIPTORS 21 /* a process has no free file descriptors */
+#define PLASMON_IO 22                 /* the operating system refused */
+#define PLASMON_ALREADY_RUNNING 23    /* a daemon already serves this socket */
+#define PLASMON_CANCELLED 24          /* the operation was cancelled */
+#define PLASMON_UNSUPPORTED 25        /* this store or this build cannot do that */
+#define PLASMON_FORKED 26             /* it belongs to the parent process */
+
+/* Not failures: they set no error message. */
+#define PLASMON_END (-1)              /* an iteration has no more */
+#define PLASMON_PENDING (-2)          /* a wait is not answered yet */
+
+/* A fault of this library was caught at its border; please report it. */
+#define PLASMON_PANIC (-3)
+
+/* The stable name of a code ("store_full"), "ok" for 0; "unknown" for other numbers. Static. */
+const char *plasmon_code_key(plasmon_code code);
+/* What a caller can do about it. Static; empty for PLASMON_OK and unknown numbers. */
+const char *plasmon_code_advice(plasmon_code code);
+
+/* ---- Ids --------------------------------------------------------------------------------- */
+
+#define PLASMON_ID_BYTES 20
+#define PLASMON_ID_TEXT_BYTES 41 /* 40 hexadecimal digits and the terminating zero */
+
+typedef struct plasmon_id {
+    uint8_t bytes[PLASMON_ID_BYTES];
+} plasmon_id;
+
+/* The id that a name stands for. `name_space` may be null for the default one. */
+plasmon_code plasmon_id_of_name(const char *name_space, const char *name, plasmon_id *id);
+/* Writes the id in hexadecimal digits and a terminating zero. */
+plasmon_code plasmon_id_to_text(const plasmon_id *id, char text[PLASMON_ID_TEXT_BYTES]);
+/* Reads it back. */
+plasmon_code plasmon_id_from_text(const char *text, plasmon_id *id);
+
+/* ---- Errors ------------------------------------------------------------------------------ */
+
+/* The facts of the last failure on this thread. */
+typedef struct plasmon_error {
+    plasmon_code code;
+    int32_t os_error; /* errno of the system call that failed, or 0 */
+    int32_t has_id;   /* whether the failure is about one object */
+    plasmon_id id;
+    uint64_t wanted;  /* in the unit of the matter (bytes, count), or 0 */
+    uint64_t found;
+} plasmon_error;
+
+/* The last failure on this thread in words: what happened, to which object, what can be done.
+ * Valid until the next call on this thread; empty before the first failure. */
+const char *plasmon_error_message(void);
+/* Its facts; code is PLASMON_OK before the first failure. */
+plasmon_code plasmon_error_facts(plasmon_error *facts);
+
+/* ---- Connecting -------------------------------------------------------------------------- */
+
+typedef struct plasmon_store plasmon_store;
+
+/* Fill it with plasmon_connect_options_init, then change what is to be different. */
+typedef struct plasmon_connect_options {
+    size_t struct_bytes;          /* set by init: programs built with an older header go on working */
+    const char *socket;           /* null: the socket of this user's store */
+    const char *name;             /* this client's name in listings; null: the program's */
+    int32_t without_channel;      /* 1: no shared ring and ledger, everything through the socket */
+    int64_t connect_timeout_ms;   /* how long to try while nobody listens; 0 tries once */
+    int64_t reconnect_timeout_ms; /* how long to try after the daemon went away */
+    uint32_t copy_threads;        /* threads for large copies; 0: as many as there are cores, up to 6 */
+} plasmon_connect_options;
+
+typedef struct plasmon_setting {
+    const char *key;   /* as in docs/settings.md, such as "capacity_bytes" */
+    const char *value; /* such as "4g" */
+} plasmon_setting;
+
+typedef struct plasmon_start_options {
+    size_t struct_bytes;
+    const char *daemon;              /* null: $PLASMON_DAEMON, beside the program, $PATH */
+    const plasmon_setting *settings; /* may be null when there are none */
+    size_t settings_count;
+    int64_t timeout_ms;              /* how long to wait until the store answers */
+} plasmon_start_options;
+
+plasmon_code plasmon_connect_options_init(plasmon_connect_options *options);
+plasmon_code plasmon_start_options_init(plasmon_start_options *options);
+
+/* Connects to a running store. Null options are the defaults. End with plasmon_store_close. */
+plasmon_code plasmon_connect(const plasmon_connect_options *options, plasmon_store **store);
+/* Connects to the running store, or starts one that ends with its last client. */
+plasmon_code plasmon_connect_or_start(const plasmon_connect_options *options,
+                                      const plasmon_start_options *start,
+                                      plasmon_store **store);
+/* Starts a store that goes on by itself; PLASMON_ALREADY_RUNNING if there is one. `pid` may be null. */
+plasmon_code plasmon_start(const plasmon_start_options *options, uint32_t *pid);
+/* Writes the socket of this user's store with a terminating zero; PLASMON_LIMIT_REACHED when
+ * `bytes` are too few. */
+plasmon_code plasmon_default_socket(char *text, size_t bytes);
+
+/* Gives the store back. Buffers and writers keep the connection until they are given back. */
+void plasmon_store_close(plasmon_store *store);
+/* Ends the connection now, whoever uses it: waits end, later calls fail, buffers stay readable. */
+plasmon_code plasmon_store_disconnect(plasmon_store *store);
+/* Stops the daemon; for the owner of the store. */
+plasmon_code plasmon_store_shutdown(plasmon_store *store);
+
+#define PLASMON_LEVEL_SHARED 0
+#define PLASMON_LEVEL_LEASED 1
+#define PLASMON_LEVEL_STRICT 2
+
+typedef struct plasmon_store_facts {
+    uint64_t capacity_bytes;
+    int32_t level;     /* PLASMON_LEVEL_: how sealed objects are protected */
+    int32_t read_only; /* 1 when this client may only read */
+} plasmon_store_facts;
+
+plasmon_code plasmon_store_describe(const plasmon_store *store, plasmon_store_facts *facts);
+/* The figures of the store as JSON. End with plasmon_text_free. */
+plasmon_code plasmon_status_json(const plasmon_store *store, char **json);
+/* The connected clients as JSON. End with plasmon_text_free. */
+plasmon_code plasmon_clients_json(const plasmon_store *store, char **json);
+void plasmon_text_free(char *text);
+
+/* ---- Writing ----------------------------------------------------------------------------- */
+
+#define PLASMON_POLICY_KEEP 0  /* never dropped silently */
+#define PLASMON_POLICY_CACHE 1 /* may be evicted, the least recently used first */
+
+/* What the bytes of an object hold; the store does not look at it. */
+#define PLASMON_TAG_RAW 0
+#define PLASMON_TAG_ARROW_STREAM 1
+#define PLASMON_TAG_NDARRAY 2
+#define PLASMON_TAG_PYTHON 3
+#define PLASMON_TAG_COMPOSITE 4
+
+/* Fill it with plasmon_put_options_init, then change what is to be different. */
+typedef struct plasmon_put_options {
+    size_t struct_bytes;
+    const plasmon_id *id;      /* null: the id of the name, or a new one */
+    const char *name_space;    /* null: the default one */
+    const char *name;          /* null: no name */
+    const void *metadata;      /* may be null when there is none */
+    size_t metadata_bytes;
+    int32_t policy;            /* PLASMON_POLICY_ */
+    uint8_t tag;               /* PLASMON_TAG_ or your own */
+    int64_t ttl_ms;            /* how long it lives once sealed; 0: for ever */
+    const plasmon_id *members; /* objects that it is made of and that live as long; may be null */
+    size_t members_count;
+    int32_t owned;             /* 1: goes with the last composite that holds it */
+    int32_t strict;            /* 1: the kernel refuses every write once it is sealed */
+} plasmon_put_options;
+
+typedef struct plasmon_part {
+    const void *data; /* may be null when there are no bytes */
+    size_t bytes;
+} plasmon_part;
+
+plasmon_code plasmon_put_options_init(plasmon_put_options *options);
+
+/* A new id that nobody else makes. */
+plasmon_code plasmon_new_id(const plasmon_store *store, plasmon_id *id);
+
+/* Copies bytes into a new object. Null options are the defaults; `id` may be null. Without an id or
+ * a name of the caller's it returns while the object is on its way; should the store refuse it after
+ * all, plasmon_flush and the next call that writes report that. */
+plasmon_code plasmon_put(const plasmon_store *store, const void *data, size_t bytes,
+                         const plasmon_put_options *options, plasmon_id *id);
+/* The same, gathered from several parts with one copy. */
+plasmon_code plasmon_put_parts(const plasmon_store *store, const plasmon_part *parts, size_t count,
+                               const plasmon_put_options *options, plasmon_id *id);
+/* Returns when everything submitted so far is applied; reports what was refused meanwhile. */
+plasmon_code plasmon_flush(const plasmon_store *store);
+
+typedef struct plasmon_writer plasmon_writer;
+
+/* Reserves an object for writing in place. End with plasmon_writer_seal or plasmon_writer_abort. */
+plasmon_code plasmon_create(const plasmon_store *store, uint64_t data_bytes,
+                            const plasmon_put_options *options, plasmon_writer **writer);
+/* Where the data goes, 64-byte aligned; null for a null writer. */
+void *plasmon_writer_data(plasmon_writer *writer);
+uint64_t plasmon_writer_data_bytes(const plasmon_writer *writer);
+/* Where the metadata of the options lies; it may be overwritten with as many bytes. */
+void *plasmon_writer_metadata(plasmon_writer *writer);
+uint64_t plasmon_writer_metadata_bytes(plasmon_writer *writer);
+plasmon_code plasmon_writer_id(const plasmon_writer *writer, plasmon_id *id);
+/* Makes the object immutable and visible, and gives the writer back, also on failure. `id` may be
+ * null. The pointers into the object are invalid from here on. */
+plasmon_code plasmon_writer_seal(plasmon_writer *writer, plasmon_id *id);
+/* Gives the object up, and the writer back. */
+plasmon_code plasmon_writer_abort(plasmon_writer *writer);
+
+/* Deletes objects. `outcomes`, if not null, gets one code for each. Readers keep what they hold. */
+plasmon_code plasmon_delete(const plasmon_store *store, const plasmon_id *ids, size_t count,
+                            plasmon_code *outcomes);
+/* Deletes an object without waiting for the answer; a refusal is reported by a later call. */
+plasmon_code plasmon_delete_soon(const plasmon_store *store, const plasmon_id *id);
+/* Evicts objects with policy cache until so many bytes are free; the last two may be null. */
+plasmon_code plasmon_evict(const plasmon_store *store, uint64_t bytes, uint64_t *evicted_bytes,
+                           uint64_t *evicted_objects);
+/* Marks objects as recently used. */
+plasmon_code plasmon_touch(const plasmon_store *store, const plasmon_id *ids, size_t count);
+/* Limits the bytes that this client may own; 0 for no limit. */
+plasmon_code plasmon_set_quota(const plasmon_store *store, uint64_t bytes);
+
+/* ---- Reading ----------------------------------------------------------------------------- */
+
+#define PLASMON_FOREVER (-1) /* as a timeout; so is every negative number */
+#define PLASMON_NOW 0
+
+typedef struct plasmon_buffer plasmon_buffer;
+
+/* Pins an object, waiting for it to be sealed. End with plasmon_buffer_release. */
+plasmon_code plasmon_get(const plasmon_store *store, const plasmon_id *id, int64_t timeout_ms,
+                         plasmon_buffer **buffer);
+/* Many objects with one timeout: each gets a buffer and PLASMON_OK, or null and its code. The call
+ * itself fails only when nothing could be asked. */
+plasmon_code plasmon_get_many(const plasmon_store *store, const plasmon_id *ids, size_t count,
+                              int64_t timeout_ms, plasmon_buffer **buffers, plasmon_code *codes);
+
+/* The object's bytes, valid and unchanged until the buffer is released; read-only memory. */
+const void *plasmon_buffer_data(const plasmon_buffer *buffer);
+uint64_t plasmon_buffer_data_bytes(const plasmon_buffer *buffer);
+const void *plasmon_buffer_metadata(const plasmon_buffer *buffer);
+uint64_t plasmon_buffer_metadata_bytes(const plasmon_buffer *buffer);
+plasmon_code plasmon_buffer_id(const plasmon_buffer *buffer, plasmon_id *id);
+uint8_t plasmon_buffer_tag(const plasmon_buffer *buffer);
+/* The number of this incarnation of the object, never used again. */
+uint64_t plasmon_buffer_serial(const plasmon_buffer *buffer);
+/* A second handle of the same pin. */
+plasmon_code plasmon_buffer_clone(const plasmon_buffer *buffer, plasmon_buffer **clone);
+void plasmon_buffer_release(plasmon_buffer *buffer);
+
+/* BLAKE3 of the object's data and metadata. */
+plasmon_code plasmon_digest(const plasmon_store *store, const plasmon_id *id, uint8_t digest[32]);
+
+/* ---- Waiting ----------------------------------------------------------------------------- */
+
+#define PLASMON_STATE_ABSENT 0
+#define PLASMON_STATE_CREATING 1
+#define PLASMON_STATE_SEALED 2
+#define PLASMON_STATE_SPILLED 3
+#define PLASMON_STATE_EVICTED 4
+#define PLASMON_STATE_DELETED 5
+#define PLASMON_STATE_CREATOR_DIED 6
+#define PLASMON_STATE_CORRUPT 7
+
+/* Whether the object is sealed, in memory or spilled: 1 or 0. */
+plasmon_code plasmon_contains(const plasmon_store *store, const plasmon_id *id, int32_t *contained);
+/* One PLASMON_STATE_ for each id. */
+plasmon_code plasmon_states(const plasmon_store *store, const plasmon_id *ids, size_t count,
+                            int32_t *states);
+/* Waits until `wanted` of the objects (0: all) are readable or their fate is known, or the time has
+ * passed; the states of that moment. */
+plasmon_code plasmon_wait(const plasmon_store *store, const plasmon_id *ids, size_t count,
+                          size_t wanted, int64_t timeout_ms, int32_t *states);
+
+typedef struct plasmon_pending plasmon_pending;
+
+/* Starts such a wait, for at most 1024 objects, and returns. End with plasmon_pending_free. */
+plasmon_code plasmon_wait_start(const plasmon_store *store, const plasmon_id *ids, size_t count,
+                                size_t wanted, int64_t timeout_ms, plasmon_pending **pending);
+/* A descriptor that is readable when the answer is there; it belongs to the wait. -1 for null. */
+int plasmon_pending_fd(const plasmon_pending *pending);
+/* The answer, once: PLASMON_OK and as many states as there were ids, PLASMON_PENDING before, and
+ * PLASMON_END after it was taken. */
+plasmon_code plasmon_pending_poll(plasmon_pending *pending, int32_t *states);
+/* Ends the wait early; it is answered with the states of that moment. */
+plasmon_code plasmon_pending_cancel(const plasmon_pending *pending);
+void plasmon_pending_free(plasmon_pending *pending);
+
+/* ---- Looking around ---------------------------------------------------------------------- */
+
+#define PLASMON_NAME_TEXT_BYTES 257
+#define PLASMON_NAMESPACE_TEXT_BYTES 65
+
+typedef struct plasmon_info {
+    plasmon_id id;
+    int32_t state;  /* PLASMON_STATE_ */
+    int32_t policy; /* PLASMON_POLICY_ */
+    int32_t level;  /* PLASMON_LEVEL_ */
+    int32_t owned;
+    uint8_t tag;
+    uint64_t data_bytes;
+    uint64_t metadata_bytes;
+    uint64_t created_ms;   /* milliseconds since 1970 */
+    uint64_t construct_ms; /* how long its creator took to seal it */
+    uint64_t expires_ms;   /* milliseconds since 1970, 0: never */
+    uint32_t creator_pid;  /* 0 when that is no longer known */
+    uint32_t pins;
+    uint32_t holders;
+    char name_space[PLASMON_NAMESPACE_TEXT_BYTES];
+    char name[PLASMON_NAME_TEXT_BYTES]; /* empty: no name */
+} plasmon_info;
+
+/* PLASMON_ABSENT when nothing is known under the id. */
+plasmon_code plasmon_stat(const plasmon_store *store, const plasmon_id *id, plasmon_info *info);
+
+typedef struct plasmon_listing plasmon_listing;
+
+/* The objects named in a namespace and with a prefix; null means any. End with plasmon_listing_free. */
+plasmon_code plasmon_list(const plasmon_store *store, const char *name_space, const char *prefix,
+                          plasmon_listing **listing);
+/* The next object, or PLASMON_END. */
+plasmon_code plasmon_listing_next(plasmon_listing *listing, plasmon_info *info);
+void plasmon_listing_free(plasmon_listing *listing);
+
+typedef struct plasmon_subscription plasmon_subscription;
+
+typedef struct plasmon_notification {
+    int32_t lost;        /* 1: notices were dropped here, and the rest is empty but the count */
+    uint64_t lost_count; /* UINT64_MAX when it is not known, because the daemon was restarted */
+    plasmon_id id;
+    int32_t state;       /* PLASMON_STATE_: what the object became */
+    uint64_t data_bytes;
+    uint64_t metadata_bytes;
+} plasmon_notification;
+
+/* Notifications about objects, on a connection of its own. End with plasmon_subscription_free. */
+plasmon_code plasmon_subscribe(const plasmon_store *store, const char *name_space,
+                               const char *prefix, plasmon_subscription **subscription);
+/* The next one, or PLASMON_TIMED_OUT. */
+plasmon_code plasmon_subscription_next(plasmon_subscription *subscription, int64_t timeout_ms,
+                                       plasmon_notification *notification);
+/* A descriptor that is readable when something came. Call next with PLASMON_NOW until it says
+ * PLASMON_TIMED_OUT before waiting on it; ask for it anew each time. -1 for null. */
+int plasmon_subscription_fd(const plasmon_subscription *subscription);
+void plasmon_subscription_free(plasmon_subscription *subscription);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
