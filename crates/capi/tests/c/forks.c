@@ -1,0 +1,110 @@
+/*
+ * Forks and forbidden writes: a child has a connection of its own, releases nothing of its parent's,
+ * and whoever writes to a sealed object dies of it and changes nothing.
+ */
+#undef NDEBUG
+#include <assert.h>
+#include <plasmon.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void check(plasmon_code code, const char *what) {
+    if (code != PLASMON_OK) {
+        fprintf(stderr, "%s: %s\n", what, plasmon_error_message());
+        _exit(1);
+    }
+}
+
+static int status_of(pid_t child) {
+    int status = 0;
+    assert(waitpid(child, &status, 0) == child);
+    return status;
+}
+
+/* The library lays no hand on signals, so the default action ends the child. */
+static void a_writing_reader_dies(const plasmon_store *store, size_t bytes) {
+    char *data = malloc(bytes);
+    plasmon_buffer *buffer = NULL;
+    plasmon_id id;
+    pid_t child;
+
+    memset(data, 'x', bytes);
+    check(plasmon_put(store, data, bytes, NULL, &id), "put");
+    check(plasmon_get(store, &id, PLASMON_FOREVER, &buffer), "get");
+    child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        ((volatile char *)plasmon_buffer_data(buffer))[bytes / 2] = 'y';
+        _exit(0);
+    }
+    int status = status_of(child);
+    assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    assert(memcmp(plasmon_buffer_data(buffer), data, bytes) == 0);
+    plasmon_buffer_release(buffer);
+    check(plasmon_delete(store, &id, 1, NULL), "delete");
+    free(data);
+}
+
+static void a_child_has_its_own_connection(plasmon_store *store) {
+    plasmon_buffer *buffer = NULL, *own = NULL;
+    plasmon_writer *writer = NULL;
+    plasmon_put_options options;
+    plasmon_id id, made = {{7}}, parents, childs;
+    int32_t contained = 0;
+    pid_t child;
+
+    check(plasmon_put(store, "shared", 6, NULL, &id), "put");
+    check(plasmon_get(store, &id, PLASMON_FOREVER, &buffer), "get");
+    check(plasmon_create(store, 100, NULL, &writer), "create");
+    check(plasmon_put_options_init(&options), "options");
+    options.id = &made;
+    child = fork();
+    if (child == 0) {
+        /* What was inherited is readable; giving it back touches nothing of the parent's. */
+        assert(memcmp(plasmon_buffer_data(buffer), "shared", 6) == 0);
+        plasmon_buffer_release(buffer);
+        assert(plasmon_writer_seal(writer, NULL) == PLASMON_FORKED);
+        /* The store reconnects by itself. */
+        check(plasmon_get(store, &id, PLASMON_NOW, &own), "get in the child");
+        assert(memcmp(plasmon_buffer_data(own), "shared", 6) == 0);
+        plasmon_buffer_release(own);
+        check(plasmon_new_id(store, &childs), "id in the child");
+        check(plasmon_put(store, &childs, sizeof childs, &options, NULL), "put in the child");
+        plasmon_store_close(store);
+        _exit(0);
+    }
+    int status = status_of(child);
+    assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+
+    /* The parent's pin held all the while: its object is deleted and still there to be read. */
+    check(plasmon_delete(store, &id, 1, NULL), "delete");
+    for (int i = 0; i < 200; i++) {
+        check(plasmon_put(store, "other bytes in the same place", 29, NULL, NULL), "put");
+    }
+    check(plasmon_flush(store), "flush");
+    assert(memcmp(plasmon_buffer_data(buffer), "shared", 6) == 0);
+    plasmon_buffer_release(buffer);
+    check(plasmon_writer_seal(writer, NULL), "seal");
+
+    check(plasmon_contains(store, &made, &contained), "contains");
+    assert(contained);
+    check(plasmon_get(store, &made, PLASMON_NOW, &buffer), "get");
+    check(plasmon_new_id(store, &parents), "id");
+    assert(memcmp(plasmon_buffer_data(buffer), &parents, 12) != 0);
+    plasmon_buffer_release(buffer);
+}
+
+int main(void) {
+    plasmon_store *store = NULL;
+    check(plasmon_connect_or_start(NULL, NULL, &store), "connect");
+    a_writing_reader_dies(store, 100);
+    a_writing_reader_dies(store, 20 << 20);
+    a_child_has_its_own_connection(store);
+    plasmon_store_close(store);
+    puts("forks: ok");
+    return 0;
+}

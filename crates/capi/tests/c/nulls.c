@@ -1,0 +1,132 @@
+/* Every null that is not allowed is a clear error, and every sloppy end is harmless. */
+#undef NDEBUG
+#include <assert.h>
+#include <plasmon.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REFUSED(call)                                             \
+    do {                                                          \
+        assert((call) == PLASMON_BAD_REQUEST);                    \
+        assert(strstr(plasmon_error_message(), "null") != NULL);  \
+    } while (0)
+
+static void without_a_store(void) {
+    plasmon_id id = {{0}};
+    plasmon_buffer *buffer = NULL;
+    plasmon_code code = PLASMON_OK;
+    plasmon_store_facts facts;
+    plasmon_info info;
+    int32_t number = 0;
+    char *json = NULL;
+
+    REFUSED(plasmon_put(NULL, "x", 1, NULL, &id));
+    REFUSED(plasmon_put_parts(NULL, NULL, 0, NULL, &id));
+    REFUSED(plasmon_flush(NULL));
+    REFUSED(plasmon_create(NULL, 1, NULL, NULL));
+    REFUSED(plasmon_get(NULL, &id, 0, &buffer));
+    REFUSED(plasmon_get_many(NULL, &id, 1, 0, &buffer, &code));
+    REFUSED(plasmon_contains(NULL, &id, &number));
+    REFUSED(plasmon_states(NULL, &id, 1, &number));
+    REFUSED(plasmon_wait(NULL, &id, 1, 0, 0, &number));
+    REFUSED(plasmon_wait_start(NULL, &id, 1, 0, 0, NULL));
+    REFUSED(plasmon_delete(NULL, &id, 1, NULL));
+    REFUSED(plasmon_delete_soon(NULL, &id));
+    REFUSED(plasmon_evict(NULL, 1, NULL, NULL));
+    REFUSED(plasmon_touch(NULL, &id, 1));
+    REFUSED(plasmon_set_quota(NULL, 1));
+    REFUSED(plasmon_stat(NULL, &id, &info));
+    REFUSED(plasmon_list(NULL, NULL, NULL, NULL));
+    REFUSED(plasmon_subscribe(NULL, NULL, NULL, NULL));
+    REFUSED(plasmon_status_json(NULL, &json));
+    REFUSED(plasmon_clients_json(NULL, &json));
+    REFUSED(plasmon_store_describe(NULL, &facts));
+    REFUSED(plasmon_store_disconnect(NULL));
+    REFUSED(plasmon_store_shutdown(NULL));
+    REFUSED(plasmon_new_id(NULL, &id));
+    REFUSED(plasmon_digest(NULL, &id, NULL));
+    REFUSED(plasmon_connect_options_init(NULL));
+    REFUSED(plasmon_put_options_init(NULL));
+    REFUSED(plasmon_start_options_init(NULL));
+    REFUSED(plasmon_error_facts(NULL));
+    REFUSED(plasmon_id_of_name(NULL, NULL, &id));
+    REFUSED(plasmon_id_to_text(&id, NULL));
+    REFUSED(plasmon_id_from_text(NULL, &id));
+}
+
+static void without_an_argument(plasmon_store *store) {
+    plasmon_id id = {{0}};
+    plasmon_part part = {NULL, 1};
+
+    REFUSED(plasmon_put(store, NULL, 1, NULL, &id));
+    REFUSED(plasmon_put_parts(store, &part, 1, NULL, &id));
+    REFUSED(plasmon_put_parts(store, NULL, 1, NULL, &id));
+    REFUSED(plasmon_create(store, 1, NULL, NULL));
+    REFUSED(plasmon_get(store, NULL, 0, NULL));
+    REFUSED(plasmon_get(store, &id, 0, NULL));
+    REFUSED(plasmon_get_many(store, &id, 1, 0, NULL, NULL));
+    REFUSED(plasmon_wait(store, NULL, 1, 0, 0, NULL));
+    REFUSED(plasmon_delete(store, NULL, 1, NULL));
+    REFUSED(plasmon_writer_seal(NULL, &id));
+    REFUSED(plasmon_writer_id(NULL, &id));
+    REFUSED(plasmon_buffer_id(NULL, &id));
+    REFUSED(plasmon_buffer_clone(NULL, NULL));
+    REFUSED(plasmon_listing_next(NULL, NULL));
+    REFUSED(plasmon_subscription_next(NULL, 0, NULL));
+    REFUSED(plasmon_pending_poll(NULL, NULL));
+    REFUSED(plasmon_pending_cancel(NULL));
+    /* Nothing with null is nothing, and no error. */
+    assert(plasmon_put(store, NULL, 0, NULL, NULL) == PLASMON_OK);
+    assert(plasmon_delete(store, NULL, 0, NULL) == PLASMON_OK);
+    assert(plasmon_wait(store, NULL, 0, 0, PLASMON_FOREVER, NULL) == PLASMON_OK);
+}
+
+static void sloppy_ends(void) {
+    plasmon_store_close(NULL);
+    plasmon_buffer_release(NULL);
+    plasmon_listing_free(NULL);
+    plasmon_subscription_free(NULL);
+    plasmon_pending_free(NULL);
+    plasmon_text_free(NULL);
+    assert(plasmon_writer_abort(NULL) == PLASMON_OK);
+    assert(plasmon_writer_data(NULL) == NULL && plasmon_writer_data_bytes(NULL) == 0);
+    assert(plasmon_buffer_data(NULL) == NULL && plasmon_buffer_data_bytes(NULL) == 0);
+    assert(plasmon_pending_fd(NULL) == -1 && plasmon_subscription_fd(NULL) == -1);
+}
+
+static void senseless_options(const plasmon_store *store) {
+    plasmon_put_options options;
+    plasmon_id id;
+
+    assert(plasmon_put_options_init(&options) == PLASMON_OK);
+    options.policy = 9;
+    assert(plasmon_put(store, "x", 1, &options, &id) == PLASMON_BAD_REQUEST);
+    assert(plasmon_put_options_init(&options) == PLASMON_OK);
+    options.name = "a\nb";
+    assert(plasmon_put(store, "x", 1, &options, &id) == PLASMON_BAD_REQUEST);
+    options.name = "\xff";
+    assert(plasmon_put(store, "x", 1, &options, &id) == PLASMON_BAD_REQUEST);
+    memset(&options, 0, sizeof options);
+    assert(plasmon_put(store, "x", 1, &options, &id) == PLASMON_BAD_REQUEST);
+    assert(strstr(plasmon_error_message(), "init") != NULL);
+    /* A program built with an older, shorter struct. */
+    assert(plasmon_put_options_init(&options) == PLASMON_OK);
+    options.struct_bytes = offsetof(plasmon_put_options, policy);
+    options.policy = 9;
+    assert(plasmon_put(store, "x", 1, &options, &id) == PLASMON_OK);
+    assert(plasmon_id_from_text("12", &id) == PLASMON_BAD_REQUEST);
+}
+
+int main(void) {
+    plasmon_store *store = NULL;
+    assert(strcmp(plasmon_error_message(), "") == 0);
+    without_a_store();
+    sloppy_ends();
+    assert(plasmon_connect_or_start(NULL, NULL, &store) == PLASMON_OK);
+    without_an_argument(store);
+    senseless_options(store);
+    plasmon_store_close(store);
+    puts("nulls: ok");
+    return 0;
+}

@@ -1,0 +1,205 @@
+//! The header agrees with the library, and C and C++ programs run against a real daemon.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use plasmon_client::{Code, Level, ObjectState, Policy, tag};
+
+fn crate_path(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Where this workspace's libraries and programs lie, after they were built.
+fn built() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        // A test program lies in `<target>/<profile>/deps`.
+        let test = std::env::current_exe().unwrap();
+        let profile = test.parent().and_then(Path::parent).unwrap().to_owned();
+        let mut build = Command::new(env!("CARGO"));
+        build.args([
+            "build",
+            "--quiet",
+            "--package",
+            "plasmon-capi",
+            "--package",
+            "plasmon-daemon",
+        ]);
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        build.current_dir(env!("CARGO_MANIFEST_DIR"));
+        build.env("CARGO_TARGET_DIR", profile.parent().unwrap());
+        assert!(build.status().unwrap().success(), "the libraries do not build");
+        profile
+    })
+}
+
+/// How a program is linked.
+#[derive(Clone, Copy, Debug)]
+enum Linking {
+    Shared,
+    Static,
+}
+
+/// Compiles a C or C++ program with every warning an error.
+fn compile(source: &str, linking: Linking, into: &Path) -> PathBuf {
+    let libraries = built();
+    let program = into.join("program");
+    let cpp = source.ends_with(".cpp");
+    let mut compiler = Command::new(if cpp { "c++" } else { "cc" });
+    compiler.args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-g"]);
+    compiler.arg(if cpp { "-std=c++17" } else { "-std=c11" });
+    compiler.args(["-D_POSIX_C_SOURCE=200809L", "-pthread"]);
+    compiler.arg("-I").arg(crate_path("include")).arg(crate_path(source)).arg("-o").arg(&program);
+    match linking {
+        Linking::Shared => {
+            compiler.arg(libraries.join("libplasmon.so"));
+            compiler.arg(format!("-Wl,-rpath,{}", libraries.display()));
+        }
+        Linking::Static => {
+            compiler.arg(libraries.join("libplasmon.a")).args(["-ldl", "-lm"]);
+        }
+    }
+    let output = compiler.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{source} does not compile:\n{told}");
+    program
+}
+
+/// Compiles and runs a program that connects to the store of this user, for which it has a directory
+/// of its own.
+fn runs(source: &str, linking: Linking) {
+    let directory = tempfile::Builder::new().prefix("plasmon-test-").tempdir().unwrap();
+    let program = compile(source, linking, directory.path());
+    let output = Command::new(program)
+        .env("XDG_RUNTIME_DIR", directory.path())
+        .env_remove("PLASMON_SOCKET")
+        .env("PLASMON_DAEMON", built().join("plasmond"))
+        .env("PLASMON_CAPACITY_BYTES", "256m")
+        .env("PLASMON_LINGER_MS", "100")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{source} ended with {}:\n{told}", output.status);
+    assert!(String::from_utf8_lossy(&output.stdout).ends_with(": ok\n"), "{source}:\n{told}");
+}
+
+#[test]
+fn the_examples_in_c_run() {
+    runs("examples/c/put_get.c", Linking::Shared);
+    runs("examples/c/put_get.c", Linking::Static);
+    runs("examples/c/watch.c", Linking::Shared);
+}
+
+#[test]
+fn the_example_in_cpp_runs() {
+    runs("examples/cpp/columns.cpp", Linking::Shared);
+    runs("examples/cpp/columns.cpp", Linking::Static);
+}
+
+#[test]
+fn a_fork_and_a_forbidden_write() {
+    runs("tests/c/forks.c", Linking::Shared);
+}
+
+#[test]
+fn nulls_and_senseless_options_are_refused() {
+    runs("tests/c/nulls.c", Linking::Shared);
+}
+
+/// The numbers that the header defines.
+fn constants() -> BTreeMap<String, i64> {
+    let header = std::fs::read_to_string(crate_path("include/plasmon.h")).unwrap();
+    let mut constants = BTreeMap::new();
+    for line in header.lines() {
+        let mut words = line.split_whitespace();
+        if let (Some("#define"), Some(name), Some(value)) =
+            (words.next(), words.next(), words.next())
+        {
+            let value = value.trim_matches(['(', ')']).parse();
+            constants.insert(name.to_owned(), value.unwrap_or_else(|_| panic!("{line}")));
+        }
+    }
+    constants
+}
+
+#[test]
+fn the_constants_of_the_header_are_those_of_the_library() {
+    let mut expected: BTreeMap<String, i64> = BTreeMap::new();
+    let mut define = |name: String, value: i64| {
+        assert_eq!(expected.insert(name, value), None);
+    };
+    define("PLASMON_OK".to_owned(), plasmon::boundary::PLASMON_OK.into());
+    define("PLASMON_END".to_owned(), plasmon::boundary::PLASMON_END.into());
+    define("PLASMON_PENDING".to_owned(), plasmon::boundary::PLASMON_PENDING.into());
+    define("PLASMON_PANIC".to_owned(), plasmon::boundary::PLASMON_PANIC.into());
+    for code in Code::ALL {
+        define(format!("PLASMON_{}", code.key().to_uppercase()), code.number().into());
+    }
+    for state in [
+        ObjectState::Absent,
+        ObjectState::Creating,
+        ObjectState::Sealed,
+        ObjectState::Spilled,
+        ObjectState::Evicted,
+        ObjectState::Deleted,
+        ObjectState::CreatorDied,
+        ObjectState::Corrupt,
+    ] {
+        define(format!("PLASMON_STATE_{}", state.key().to_uppercase()), state as i64);
+    }
+    for level in [Level::Shared, Level::Leased, Level::Strict] {
+        define(format!("PLASMON_LEVEL_{}", level.key().to_uppercase()), level as i64);
+    }
+    define("PLASMON_POLICY_KEEP".to_owned(), Policy::Keep as i64);
+    define("PLASMON_POLICY_CACHE".to_owned(), Policy::Cache as i64);
+    for (name, value) in [
+        ("RAW", tag::RAW),
+        ("ARROW_STREAM", tag::ARROW_STREAM),
+        ("NDARRAY", tag::NDARRAY),
+        ("PYTHON", tag::PYTHON),
+        ("COMPOSITE", tag::COMPOSITE),
+    ] {
+        define(format!("PLASMON_TAG_{name}"), value.into());
+    }
+    define("PLASMON_ID_BYTES".to_owned(), 20);
+    define("PLASMON_ID_TEXT_BYTES".to_owned(), 41);
+    define("PLASMON_NAME_TEXT_BYTES".to_owned(), plasmon_proto::limits::NAME_BYTES_MAX as i64 + 1);
+    let namespace = plasmon_proto::limits::NAMESPACE_BYTES_MAX as i64 + 1;
+    define("PLASMON_NAMESPACE_TEXT_BYTES".to_owned(), namespace);
+    define("PLASMON_FOREVER".to_owned(), -1);
+    define("PLASMON_NOW".to_owned(), 0);
+    let mut found = constants();
+    found.retain(|name, _| name != "PLASMON_H");
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn the_structs_of_the_header_are_as_large_as_those_of_the_library() {
+    let directory = tempfile::tempdir().unwrap();
+    let sizes = [
+        ("plasmon_id", size_of::<plasmon::id::plasmon_id>()),
+        ("plasmon_error", size_of::<plasmon::error::plasmon_error>()),
+        ("plasmon_connect_options", size_of::<plasmon::connecting::plasmon_connect_options>()),
+        ("plasmon_setting", size_of::<plasmon::connecting::plasmon_setting>()),
+        ("plasmon_start_options", size_of::<plasmon::connecting::plasmon_start_options>()),
+        ("plasmon_store_facts", size_of::<plasmon::connecting::plasmon_store_facts>()),
+        ("plasmon_put_options", size_of::<plasmon::writing::plasmon_put_options>()),
+        ("plasmon_part", size_of::<plasmon::writing::plasmon_part>()),
+        ("plasmon_info", size_of::<plasmon::describing::plasmon_info>()),
+        ("plasmon_notification", size_of::<plasmon::subscribing::plasmon_notification>()),
+    ];
+    let mut source = "#include <plasmon.h>\n".to_owned();
+    for (name, bytes) in sizes {
+        source += &format!("_Static_assert(sizeof({name}) == {bytes}, \"{name}\");\n");
+    }
+    let path = directory.path().join("sizes.c");
+    std::fs::write(&path, source).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.arg("-I").arg(crate_path("include")).args(["-fsyntax-only", "-std=c11"]).arg(path);
+    let output = compiler.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
