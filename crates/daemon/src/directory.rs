@@ -25,7 +25,7 @@ const GROWTH_RETRY_INSERTS: u32 = 1024;
 #[derive(Debug)]
 pub(crate) struct Index {
     /// The current table.
-    pub table: IndexWriter,
+    pub(crate) table: IndexWriter,
     retry_in: u32,
 }
 
@@ -47,15 +47,15 @@ impl Index {
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// The index.
-    pub index: Index,
+    pub(crate) index: Index,
     /// The page that names the current table.
-    pub control: ControlDaemon,
+    pub(crate) control: ControlDaemon,
     /// Everybody's ledgers.
-    pub sessions: Sessions,
+    pub(crate) sessions: Sessions,
     /// Who gets a copy of a new table.
-    pub keeper: KeeperSeat,
+    pub(crate) keeper: KeeperSeat,
     /// Whether an object became visible since this was last looked at.
-    pub published: bool,
+    pub(crate) published: bool,
 }
 
 /// What a slot says, as the store understands it. `None` when a slot of an adopted table is no

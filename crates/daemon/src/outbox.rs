@@ -49,9 +49,9 @@ impl AsFd for Passed {
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     /// The bytes.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// The descriptors.
-    pub fds: Vec<Passed>,
+    pub(crate) fds: Vec<Passed>,
 }
 
 /// What a subscriber is going to be told.

@@ -29,19 +29,19 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// The socket.
-    pub connection: Connection,
+    pub(crate) connection: Connection,
     /// Who is at the other end.
-    pub credentials: Credentials,
+    pub(crate) credentials: Credentials,
     /// Where it is in its life.
-    pub stage: Stage,
+    pub(crate) stage: Stage,
     /// The client's name for itself.
-    pub name: String,
+    pub(crate) name: String,
     /// What it may do.
-    pub access: Access,
+    pub(crate) access: Access,
     /// What waits to be sent.
-    pub outbox: Outbox,
+    pub(crate) outbox: Outbox,
     /// What the socket is waited for.
-    pub interest: Interest,
+    pub(crate) interest: Interest,
 }
 
 /// One number.

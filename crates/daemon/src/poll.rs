@@ -61,11 +61,11 @@ impl Source {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     /// The source.
-    pub source: Source,
+    pub(crate) source: Source,
     /// Whether it takes bytes again.
-    pub writable: bool,
+    pub(crate) writable: bool,
     /// Whether there is something to read, or it is closed.
-    pub readable: bool,
+    pub(crate) readable: bool,
 }
 
 /// The epoll instance.
@@ -150,9 +150,9 @@ impl std::fmt::Debug for Poll {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interest {
     /// Requests. Off while the client has many replies to read.
-    pub readable: bool,
+    pub(crate) readable: bool,
     /// Room for replies.
-    pub writable: bool,
+    pub(crate) writable: bool,
 }
 
 #[cfg(test)]

@@ -90,19 +90,27 @@ fn start(invocation: &Invocation, arguments: &[OsString]) -> Result<ExitCode, St
                 (config.socket.clone(), keeper_flags(&loaded, &config, invocation));
             let keeper_errors = if is_detached { Stdio::null() } else { Stdio::inherit() };
             let core = startup::fresh(config, flags, keeper_errors)?;
-            if let Some(number) = invocation.ready_fd {
-                tell_ready(number, &socket)?;
-            }
-            if is_detached {
-                leave_terminal().map_err(|source| StartError::System {
-                    doing: "leaving the terminal",
-                    source,
-                })?;
+            if let Err(error) = announce(invocation, &socket) {
+                // The keeper would take the failure for a death, and serve a store that nobody knows.
+                core.end();
+                return Err(error);
             }
             core
         }
     };
     serve(core)
+}
+
+/// Tells whoever waits that the store accepts connections, and lets go of the terminal.
+fn announce(invocation: &Invocation, socket: &Path) -> Result<(), StartError> {
+    let system = |doing| move |source| StartError::System { doing, source };
+    if let Some(number) = invocation.ready_fd {
+        tell_ready(number, socket).map_err(system("writing to --ready-fd"))?;
+    }
+    if invocation.role == Role::Detached {
+        leave_terminal().map_err(system("leaving the terminal"))?;
+    }
+    Ok(())
 }
 
 fn serve(core: Core) -> Result<ExitCode, StartError> {
@@ -143,16 +151,14 @@ fn start_log(level: LevelFilter, file: Option<&Path>) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells whoever started us that connections are accepted.
-fn tell_ready(number: u32, socket: &Path) -> Result<(), StartError> {
+/// Writes the socket's path as one line to a descriptor that was passed by its number.
+fn tell_ready(number: u32, socket: &Path) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt;
 
     let mut line = socket.as_os_str().as_bytes().to_vec();
     line.push(b'\n');
     // Reopened by its name, because a number alone is no descriptor that safe code may own.
-    let pipe = OpenOptions::new().write(true).open(format!("/proc/self/fd/{number}"));
-    pipe.and_then(|mut pipe| pipe.write_all(&line))
-        .map_err(|source| StartError::System { doing: "writing to --ready-fd", source })
+    OpenOptions::new().write(true).open(format!("/proc/self/fd/{number}"))?.write_all(&line)
 }
 
 /// Starts this program once more without a terminal, and returns when that one serves.

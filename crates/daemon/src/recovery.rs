@@ -48,14 +48,20 @@ pub(crate) enum BadInventory {
 #[derive(Debug)]
 pub(crate) struct Inventory {
     /// The listening socket with its lock.
-    pub listener: Listener,
+    pub(crate) listener: Listener,
     /// The store's token.
-    pub store_token: u64,
+    pub(crate) store_token: u64,
     /// Everything shared.
-    pub shared: Shared,
+    pub(crate) shared: Shared,
     /// The extents.
-    pub extents: Extents,
+    pub(crate) extents: Extents,
+    /// Whether the rings are passed over, because daemons died while they applied them.
+    pub(crate) distrusts_rings: bool,
 }
+
+/// Daemons that may die in a row before they serve; the next one passes the rings over. What is in
+/// them is lost then, but not what the index lists.
+const RINGS_TRUSTED_STARTS: u32 = 2;
 
 #[derive(Default)]
 struct Piles {
@@ -78,7 +84,8 @@ impl Inventory {
     /// Sorts what the keeper held and takes it into use.
     pub(crate) fn sort(link: KeeperLink, held: Held) -> Result<Self, BadInventory> {
         let mut piles = Piles::default();
-        for (label, fds) in held {
+        let distrusts_rings = held.failed_starts >= RINGS_TRUSTED_STARTS;
+        for (label, fds) in held.labelled {
             let what = format!("{label:?}");
             piles.put(label, fds).map_err(|source| BadInventory::Unusable { what, source })?;
         }
@@ -104,7 +111,8 @@ impl Inventory {
         }
         let index = Index::new(table);
         let shared = Shared { index, control, sessions, keeper, published: false };
-        Ok(Self { listener, store_token, shared, extents: piles.extents })
+        let extents = piles.extents;
+        Ok(Self { listener, store_token, shared, extents, distrusts_rings })
     }
 }
 
@@ -129,6 +137,7 @@ impl Piles {
                     channel,
                     doorbell: None,
                     client: None,
+                    is_abandoned: false,
                 });
             }
         }

@@ -36,21 +36,23 @@ pub(crate) struct SessionNo(pub u32);
 #[derive(Debug)]
 pub(crate) struct Session {
     /// What its client resumes with. Also how the control page names a writer.
-    pub token: u64,
+    pub(crate) token: u64,
     /// Its process.
-    pub pid: u32,
+    pub(crate) pid: u32,
     /// Its user.
-    pub uid: u32,
+    pub(crate) uid: u32,
     /// What it may do.
-    pub access: Access,
+    pub(crate) access: Access,
     /// Its process, for certain.
-    pub process: OwnedFd,
+    pub(crate) process: OwnedFd,
     /// Its rings and its ledger.
-    pub channel: Option<ChannelDaemon>,
+    pub(crate) channel: Option<ChannelDaemon>,
     /// What its client rings when the daemon sleeps; only while connected.
-    pub doorbell: Option<Doorbell>,
+    pub(crate) doorbell: Option<Doorbell>,
     /// The client while it is connected.
-    pub client: Option<ClientNo>,
+    pub(crate) client: Option<ClientNo>,
+    /// Whether its ring is given up: nobody resumes it, only its pins count.
+    pub(crate) is_abandoned: bool,
 }
 
 impl Session {
@@ -281,6 +283,7 @@ mod tests {
             channel: Some(ChannelDaemon::create().unwrap()),
             doorbell: None,
             client: None,
+            is_abandoned: false,
         }
     }
 

@@ -110,7 +110,8 @@ pub(crate) fn adopting(config: Config, flags: Vec<String>) -> Result<Core, Start
     // is gone, every later one would be taken for gone as well.
     release_stdin().map_err(system("closing the standard input"))?;
     let (link, held) = KeeperLink::adopt(link).map_err(system("talking to the keeper"))?;
-    let Inventory { listener, store_token, shared, extents } = Inventory::sort(link, held)?;
+    let Inventory { listener, store_token, shared, extents, distrusts_rings } =
+        Inventory::sort(link, held)?;
     let mut medium = open_tier(&config, store_token)?;
     let spilled: Vec<Described> = match &mut medium {
         Some(tier) => tier.scan()?,
@@ -134,7 +135,7 @@ pub(crate) fn adopting(config: Config, flags: Vec<String>) -> Result<Core, Start
     let parts =
         Parts { config, flags, store_token, listener, workers, store, extents, signals, clock };
     let mut core = Core::new(parts).map_err(system("starting to serve"))?;
-    core.take_over(effects);
+    core.take_over(effects, distrusts_rings);
     Ok(core)
 }
 

@@ -1,6 +1,8 @@
 //! Clients that break the protocol. Each ends itself, is counted, and hurts nobody: every test ends
 //! with an honest client that put something before and still finds it.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod desk;
 
 use std::os::fd::AsFd;

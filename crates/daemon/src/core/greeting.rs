@@ -231,7 +231,7 @@ impl Core {
         let no = self.shared().sessions.of_token(token)?;
         let session = self.shared().sessions.get(no)?;
         let same = (session.pid, session.uid) == (found.pid, found.uid);
-        if !same || session.channel.is_some() != channel {
+        if !same || session.is_abandoned || session.channel.is_some() != channel {
             return None;
         }
         // Its old connection may not have been noticed as closed yet.
@@ -256,7 +256,17 @@ impl Core {
             if channel { Some(ChannelDaemon::create().map_err(io_failure)?) } else { None };
         let token = self.new_token()?;
         let (pid, uid) = (peer.credentials.pid, peer.credentials.uid);
-        Ok(Session { token, pid, uid, access, process, channel, doorbell: None, client: None })
+        Ok(Session {
+            token,
+            pid,
+            uid,
+            access,
+            process,
+            channel,
+            doorbell: None,
+            client: None,
+            is_abandoned: false,
+        })
     }
 
     /// A token that cannot be guessed and is not in use.

@@ -72,12 +72,26 @@ impl Core {
 
     /// Goes on where the daemon before this one stopped: applies what clients submitted while there
     /// was none, and expects back those that still live.
-    pub(crate) fn take_over(&mut self, effects: Vec<Effect>) {
+    pub(crate) fn take_over(&mut self, effects: Vec<Effect>, distrusts_rings: bool) {
         effects.into_iter().for_each(|effect| self.carry_out(effect));
         for no in self.shared().sessions.numbers() {
-            self.expect_back(no);
+            if distrusts_rings {
+                self.abandon(no);
+            } else {
+                self.expect_back(no);
+            }
         }
         self.announce();
+    }
+
+    /// Keeps only the pins of a session. Its client starts anew; what was in its ring is lost.
+    fn abandon(&mut self, no: SessionNo) {
+        let Some(session) = self.shared().sessions.get_mut(no) else { return };
+        session.is_abandoned = true;
+        let channel = session.channel.as_ref();
+        let unread = channel.and_then(|channel| channel.pending().ok()).unwrap_or(0);
+        tracing::error!(pid = session.pid, unread, "a ring is passed over after failed starts");
+        self.outlive(no);
     }
 
     fn expect_back(&mut self, no: SessionNo) {

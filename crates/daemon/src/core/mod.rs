@@ -47,23 +47,23 @@ const TOUCHES_EVERY_MS: u64 = 100;
 #[derive(Debug)]
 pub(crate) struct Parts {
     /// The checked settings.
-    pub config: Config,
+    pub(crate) config: Config,
     /// The settings as flags, for the keeper.
-    pub flags: Vec<String>,
+    pub(crate) flags: Vec<String>,
     /// What spill files and the keeper know this store by.
-    pub store_token: u64,
+    pub(crate) store_token: u64,
     /// The listening socket.
-    pub listener: Listener,
+    pub(crate) listener: Listener,
     /// The workers.
-    pub workers: Workers,
+    pub(crate) workers: Workers,
     /// The store over everything shared.
-    pub store: Store<Shared>,
+    pub(crate) store: Store<Shared>,
     /// The extents.
-    pub extents: Extents,
+    pub(crate) extents: Extents,
     /// Readable when the process is asked to end.
-    pub signals: UnixStream,
+    pub(crate) signals: UnixStream,
     /// The clock.
-    pub clock: Clock,
+    pub(crate) clock: Clock,
 }
 
 /// The running daemon.
@@ -315,7 +315,7 @@ impl Core {
     }
 
     /// The store is over: nothing of it stays behind.
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         self.flush_all();
         if let Err(error) = std::fs::remove_file(&self.config.socket)
             && error.kind() != io::ErrorKind::NotFound

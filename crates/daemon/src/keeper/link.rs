@@ -25,8 +25,14 @@ pub(crate) struct KeeperLink {
     child: Option<Child>,
 }
 
-/// What a keeper held.
-pub(crate) type Held = Vec<(Label, Vec<OwnedFd>)>;
+/// What a keeper hands over.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// The descriptors by what they are for.
+    pub(crate) labelled: Vec<(Label, Vec<OwnedFd>)>,
+    /// Daemons that died in a row before they served.
+    pub(crate) failed_starts: u32,
+}
 
 impl KeeperLink {
     /// Starts a keeper, which starts later daemons with these flags and this standard error.
@@ -51,13 +57,14 @@ impl KeeperLink {
     /// Takes over everything from the keeper at the other end of `socket`.
     pub(crate) fn adopt(socket: OwnedFd) -> io::Result<(Self, Held)> {
         let socket = Connection::adopt(socket);
-        let mut held = Vec::new();
+        let mut held = Held::default();
         loop {
             let message = wire::receive::<FromKeeper>(&socket)?;
             let (message, fds) = message.ok_or(io::ErrorKind::UnexpectedEof)?;
             match message {
-                FromKeeper::Held(label) => held.push((label, fds)),
-                FromKeeper::Complete { keeper_pid } => {
+                FromKeeper::Held(label) => held.labelled.push((label, fds)),
+                FromKeeper::Complete { keeper_pid, failed_starts } => {
+                    held.failed_starts = failed_starts;
                     let link = Self { socket: prepared(socket)?, pid: keeper_pid, child: None };
                     return Ok((link, held));
                 }

@@ -154,7 +154,8 @@ impl<'a> Keeper<'a> {
         drop(theirs);
         self.daemon = watch(child.id());
         let child = self.child.insert(child);
-        if let Err(error) = hand_over(&ours, &self.held) {
+        let failed_starts = self.patience.failed_starts();
+        if let Err(error) = hand_over(&ours, &self.held, failed_starts) {
             // Told by halves it must not go on. Both fail only when it is gone already.
             let _ = child.kill();
             let _ = child.wait();
@@ -164,12 +165,17 @@ impl<'a> Keeper<'a> {
     }
 }
 
-fn hand_over(link: &Connection, held: &BTreeMap<Label, Vec<OwnedFd>>) -> io::Result<()> {
+fn hand_over(
+    link: &Connection,
+    held: &BTreeMap<Label, Vec<OwnedFd>>,
+    failed_starts: u32,
+) -> io::Result<()> {
     for (label, fds) in held {
         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
         wire::send(link, &FromKeeper::Held(label.clone()), &fds)?;
     }
-    wire::send(link, &FromKeeper::Complete { keeper_pid: std::process::id() }, &[])
+    let keeper_pid = std::process::id();
+    wire::send(link, &FromKeeper::Complete { keeper_pid, failed_starts }, &[])
 }
 
 fn watch(pid: u32) -> Option<OwnedFd> {

@@ -45,6 +45,11 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
+    /// Daemons that died in a row before they served.
+    pub(crate) fn failed_starts(&self) -> u32 {
+        self.failed_starts
+    }
+
     /// Decides about one more death.
     pub(crate) fn after(&mut self, death: Death) -> Decision {
         match death {
@@ -83,6 +88,7 @@ mod tests {
             let wait = Duration::from_millis(wait_ms);
             assert_eq!(patience.after(Death::Starting), Decision::Restart(wait));
         }
+        assert_eq!(patience.failed_starts(), 4);
         assert_eq!(patience.after(Death::Starting), Decision::GiveUp);
     }
 

@@ -68,6 +68,8 @@ pub(crate) enum FromKeeper {
     Complete {
         /// The keeper's process.
         keeper_pid: u32,
+        /// Daemons that died in a row before they served.
+        failed_starts: u32,
     },
 }
 

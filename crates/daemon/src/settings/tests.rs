@@ -86,8 +86,7 @@ fn every_setting_is_in_the_help() {
 }
 
 fn config(change: impl Fn(&mut Settings)) -> Result<Config, BadStart> {
-    let mut settings = Settings::default();
-    settings.socket = "/tmp/x.sock".to_owned();
+    let mut settings = Settings { socket: "/tmp/x.sock".to_owned(), ..Settings::default() };
     change(&mut settings);
     Config::new(&settings)
 }

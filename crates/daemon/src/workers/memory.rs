@@ -55,11 +55,11 @@ pub(crate) enum MemoryJob {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ahead {
     /// How many.
-    pub extents: usize,
+    pub(crate) extents: usize,
     /// How large each is.
-    pub extent_bytes: u64,
+    pub(crate) extent_bytes: u64,
     /// Whether they are collapsed into huge pages.
-    pub collapse: bool,
+    pub(crate) collapse: bool,
 }
 
 /// The worker's life: it ends when nobody can give it jobs any more.

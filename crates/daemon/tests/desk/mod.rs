@@ -115,7 +115,9 @@ impl Drop for Desk {
                 let _ = client.connection.recv(&mut Vec::new(), true);
             }
         }
-        if let Some(mut daemon) = self.daemon.take() {
+        if let Some(mut daemon) = self.daemon.take()
+            && matches!(daemon.try_wait(), Ok(None))
+        {
             let alive = process(daemon.id());
             let _ = kill_process(Pid::from_child(&daemon), Signal::TERM);
             readable(&alive, DEADLINE);
