@@ -144,11 +144,7 @@ impl Drop for CountedPin {
 }
 
 impl Buffer {
-    pub(crate) fn in_ledger(
-        view: OwnedView<Arc<Reader>>,
-        process: &Process,
-        store: Store,
-    ) -> Self {
+    pub(crate) fn in_ledger(view: OwnedView<Arc<Reader>>, process: &Process, store: Store) -> Self {
         let (fork, touches) = (process.fork(), process.is_exact());
         Self(Arc::new(Held { body: Some(Body::Ledger(view)), fork, touches, store }))
     }
@@ -247,7 +243,7 @@ impl Drop for Held {
         if self.fork != fork::generation() {
             mem::forget(self.body.take());
         } else if let Some(Body::Ledger(view)) = self.body.as_ref().filter(|_| self.touches) {
-            view.reader().touch(view.image());
+            view.reader().touch(view.record());
         }
     }
 }

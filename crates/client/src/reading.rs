@@ -21,7 +21,7 @@ use plasmon_shm::map::{Populate, ReadMap};
 use plasmon_shm::memfd::Memfd;
 use plasmon_shm::reader::{Found, Held, View};
 
-use crate::buffer::{Buffer, CountedPin};
+use crate::buffer::{Buffer, CountedPin, Pinned};
 use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::session::{Channel, Memory, Session, SocketMemory};
@@ -54,12 +54,24 @@ impl Process {
         session.drain();
         match channel.reader.get(id) {
             Ok(Found::Object(view)) => {
-                channel.reader.touch(view.image());
+                channel.reader.touch(view.record());
                 Ok(Some(view))
             }
             Ok(Found::Missing) => Ok(None),
             other => self.pin_slowly(channel, id, other),
         }
+    }
+
+    /// Pins an object whose extent, or the index table that lists it, may not be mapped here yet.
+    #[cold]
+    pub(crate) fn pin_unmapped<'a>(
+        &self,
+        session: &'a Session,
+        channel: &'a Channel,
+        id: &ObjectId,
+    ) -> Option<Pinned<'a>> {
+        let view = self.pin(session, channel, id).ok()??;
+        Some(Pinned::new(view, self.fork()))
     }
 
     #[cold]

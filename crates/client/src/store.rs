@@ -248,7 +248,11 @@ impl Store {
         let process = self.here().ok()?;
         let session = process.session();
         let channel = session.channel()?;
-        let view = process.pin(session, channel, id).ok()??;
+        session.drain();
+        let Some(view) = channel.reader.get_mapped(id) else {
+            return process.pin_unmapped(session, channel, id);
+        };
+        channel.reader.touch(view.record());
         Some(Pinned::new(view, process.fork()))
     }
 

@@ -5,7 +5,7 @@
 //! a new memfd and changes that number; the old table is never changed again, and a reader who
 //! still looks at it finds out when it checks the number behind its pin.
 
-use crate::slot::SlotImage;
+use crate::slot::SlotWords;
 
 pub use crate::table::Counts;
 
@@ -32,10 +32,24 @@ pub(crate) enum Lookup {
 /// A pin in the client's ledger and the object that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pin {
-    /// The ledger entry: what [`crate::Ledger::release`] wants.
-    pub(crate) entry: u32,
+    /// The ledger entry: what [`crate::ledger::Ledger::release`] wants. As wide as a word, because a
+    /// copy that loads half of one and half of the next word waits until both are stored.
+    entry: u64,
     /// What the index says about the object.
-    pub(crate) image: SlotImage,
+    pub(crate) words: SlotWords,
+}
+
+impl Pin {
+    #[inline]
+    pub(crate) fn new(entry: u32, words: SlotWords) -> Self {
+        Self { entry: entry.into(), words }
+    }
+
+    /// The ledger entry.
+    #[inline]
+    pub(crate) fn entry(&self) -> u32 {
+        self.entry as u32
+    }
 }
 
 #[cfg(not(loom))]

@@ -104,10 +104,10 @@ impl Client {
     fn read(&self, serial: u64, slots: &[Slot], memory: &UnsafeCell<u64>) {
         let found = table::get(slots, &id(serial), 1, &self.current, &self.ledger());
         if let Ok(Lookup::Pinned(pin)) = found {
-            assert_eq!(pin.image, image(serial), "the fields belong to the object");
+            assert_eq!(pin.words.image(), image(serial), "the fields belong to the object");
             // SAFETY: the object is pinned; loom fails the model if the daemon writes meanwhile.
             memory.with(|content| assert_eq!(unsafe { *content }, serial));
-            self.ledger().release(pin.entry);
+            self.ledger().release(pin.entry());
         }
     }
 }

@@ -160,6 +160,52 @@ impl SlotImage {
     }
 }
 
+/// What a slot says, as it says it.
+///
+/// A reader carries this around and not a [`SlotImage`]: words that were loaded once stay in
+/// registers until they are stored once, and none of them has values that a result type would hide
+/// its own tag in, so that no step in between has to move the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotWords([u64; SLOT_WORDS]);
+
+impl SlotWords {
+    /// Everything, taken apart.
+    #[inline]
+    pub(crate) fn image(&self) -> SlotImage {
+        SlotImage::decode(&self.0)
+    }
+
+    /// [`SlotImage::extent`].
+    #[inline]
+    pub(crate) fn extent(&self) -> ExtentId {
+        ExtentId((self.0[3] >> 32) as u32)
+    }
+
+    /// [`SlotImage::offset`].
+    #[inline]
+    pub(crate) fn offset(&self) -> u64 {
+        (self.0[4] & u64::from(u32::MAX)) * OBJECT_ALIGN
+    }
+
+    /// [`SlotImage::data`].
+    #[inline]
+    pub(crate) fn data(&self) -> u64 {
+        self.0[5]
+    }
+
+    /// [`SlotImage::metadata`].
+    #[inline]
+    pub(crate) fn metadata(&self) -> u64 {
+        self.0[4] >> 32
+    }
+
+    /// [`SlotImage::record`].
+    #[inline]
+    pub(crate) fn record(&self) -> u32 {
+        self.0[7] as u32
+    }
+}
+
 /// An id as the three words that a slot holds it in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
@@ -255,19 +301,10 @@ impl Slot {
     /// The fields under `head`, for a reader who already knows that the id is that of `key`. They
     /// count only if [`Slot::head_again`], called after an acquire fence, is the same.
     #[inline]
-    pub(crate) fn fields(&self, head: Head, key: &Key) -> SlotImage {
+    pub(crate) fn fields(&self, head: Head, key: &Key) -> SlotWords {
         let word = |index: usize| self.words[index].load(Ordering::Relaxed);
         let third = word(3) & !u64::from(u32::MAX) | key.words[2];
-        SlotImage::decode(&[
-            head.0,
-            key.words[0],
-            key.words[1],
-            third,
-            word(4),
-            word(5),
-            word(6),
-            word(7),
-        ])
+        SlotWords([head.0, key.words[0], key.words[1], third, word(4), word(5), word(6), word(7)])
     }
 
     /// All words, for the one process that writes them.

@@ -66,7 +66,7 @@ pub(crate) fn get(
         };
         let slot = &slots[at];
         let entry = ledger.claim(head.serial())?;
-        let image = slot.fields(head, &key);
+        let words = slot.fields(head, &key);
         // The fields above belong to `head` if the head below is the same: the pin alone sees to
         // that, and the fence makes it plain. It pairs with the release fence in `Slot::publish`
         // and costs nothing on x86-64.
@@ -76,7 +76,7 @@ pub(crate) fn get(
         let unchanged = slot.head_again() == head;
         let is_current = current.load(Ordering::SeqCst) == number;
         if unchanged && is_current {
-            return Ok(Lookup::Pinned(Pin { entry, image }));
+            return Ok(Lookup::Pinned(Pin::new(entry, words)));
         }
         ledger.release(entry);
         if !is_current {

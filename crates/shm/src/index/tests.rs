@@ -95,7 +95,7 @@ fn an_object_is_pinned_until_it_is_released() {
     assert_eq!(node.get(5), Lookup::Missing);
     let slot = node.index.insert(&image(5, 100));
     let Lookup::Pinned(pin) = node.get(5) else { panic!("it was just inserted") };
-    assert_eq!(pin.image, image(5, 100));
+    assert_eq!(pin.words.image(), image(5, 100));
 
     node.index.hide(&[slot]);
     assert_eq!(node.get(5), Lookup::Missing, "hidden objects cannot be pinned");
@@ -106,7 +106,7 @@ fn an_object_is_pinned_until_it_is_released() {
     node.index.show(slot);
     assert!(matches!(node.get(5), Lookup::Pinned(_)));
     node.index.hide(&[slot]);
-    node.client_channel.ledger().release(pin.entry);
+    node.client_channel.ledger().release(pin.entry());
     counts = [0];
     node.channel.scan_pins(&[100], &mut counts);
     assert_eq!(counts, [1], "the second pin is still there");
@@ -176,7 +176,7 @@ fn an_id_can_be_used_again_while_its_deleted_object_is_still_read() {
     node.index.hide(&[old]);
     node.index.insert(&image(1, 11));
     let Lookup::Pinned(new) = node.get(1) else { panic!("the new one is there") };
-    assert_eq!((pin.image.serial, new.image.serial), (10, 11));
+    assert_eq!((pin.words.image().serial, new.words.image().serial), (10, 11));
     assert_eq!(node.index.hidden().map(|(slot, _)| slot).collect::<Vec<_>>(), [old]);
     node.index.remove(old);
     assert_eq!(node.index.find(&id(1)).map(|slot| node.index.image(slot).serial), Some(11));
@@ -297,8 +297,8 @@ proptest! {
                 prop_assert_eq!(found, expected.map(|(_, serial)| *serial));
                 match node.get(number) {
                     Lookup::Pinned(pin) => {
-                        prop_assert_eq!(Some(pin.image.serial), found);
-                        node.client_channel.ledger().release(pin.entry);
+                        prop_assert_eq!(Some(pin.words.image().serial), found);
+                        node.client_channel.ledger().release(pin.entry());
                     }
                     other => {
                         prop_assert_eq!(other, Lookup::Missing);
