@@ -40,7 +40,7 @@ class Plasmon:
 
     def op_stop(self) -> Answer:
         if self.store is not None:
-            self.store.close()
+            self.store.disconnect()
         return {}
 
     def _delete(self, ids: list[Any]) -> None:
@@ -68,7 +68,7 @@ class Plasmon:
         elif way == "user_id":
 
             def put() -> None:
-                made.append(store.put(data, id=plasmon.ObjectId.random()))
+                made.append(store.put(data, id=store.new_id()))
         else:
 
             def put() -> None:

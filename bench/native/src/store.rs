@@ -17,6 +17,8 @@ use crate::timing::{Series, awaited, nanoseconds, rate, spaced};
 /// Objects in one request of a bulk operation, as an application would batch them.
 const BULK: usize = 1024;
 
+const GONE: &str = "an object that was put is gone";
+
 #[derive(Debug, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum Request {
@@ -257,15 +259,20 @@ impl Side {
         let get = || {
             let id = &ids[order.next()];
             match way {
+                // The object is looked at where it is: moving it about would be measured as well.
                 GetWay::Pinned => {
-                    std::hint::black_box(store.get_now(id).context("a hot object is there")?);
+                    let found = store.get_now(id);
+                    let Some(object) = &found else { bail!(GONE) };
+                    std::hint::black_box(object.data().as_ptr());
                 }
                 GetWay::Touched => {
-                    let object = store.get_now(id).context("a hot object is there")?;
+                    let found = store.get_now(id);
+                    let Some(object) = &found else { bail!(GONE) };
                     std::hint::black_box(object.data().first().copied());
                 }
                 GetWay::Owned => {
-                    std::hint::black_box(store.get(id, Some(Duration::ZERO))?);
+                    let object = store.get(id, Some(Duration::ZERO))?;
+                    std::hint::black_box(object.data().as_ptr());
                 }
             }
             Ok(())
@@ -279,7 +286,9 @@ impl Side {
         let store = self.store()?;
         let ids = self.make(size, 1)?;
         let per_s = rate(seconds, || {
-            std::hint::black_box(store.get_now(&ids[0]).context("a hot object is there")?);
+            let found = store.get_now(&ids[0]);
+            let Some(object) = &found else { bail!(GONE) };
+            std::hint::black_box(object.data().as_ptr());
             Ok(())
         })?;
         self.delete(&ids)?;
