@@ -28,6 +28,8 @@ pub(crate) struct Client {
     pub(crate) quota_bytes: u64,
     /// Its share of the memory, see [`crate::shares`].
     pub(crate) share_bytes: Option<u64>,
+    /// Bytes of data and metadata of its objects, where it has a share.
+    pub(crate) content_bytes: u64,
     pub(crate) leases: Leases,
     /// Whether the leases may contain memory that was never reserved: after a restart of the daemon,
     /// until the client says what it really holds.
@@ -104,6 +106,7 @@ impl Clients {
             owned_bytes: 0,
             quota_bytes,
             share_bytes: None,
+            content_bytes: 0,
             leases: Leases::default(),
             leases_unsure: false,
             ring_lease_pending: false,
@@ -159,6 +162,15 @@ impl Clients {
     /// Whether anybody has a share.
     pub(crate) fn has_shares(&self) -> bool {
         self.sharers > 0
+    }
+
+    /// The client of a session, if it has a share.
+    pub(crate) fn sharer_mut(&mut self, session: u32) -> Option<&mut Client> {
+        if self.sharers == 0 {
+            return None;
+        }
+        let (_, client) = self.of_session_mut(session)?;
+        client.share_bytes.is_some().then_some(client)
     }
 
     /// The sum of all shares.

@@ -15,6 +15,8 @@ pub struct Config {
     pub spill_bytes_max: Option<u64>,
     /// Whether objects with policy cache are spilled instead of evicted, where there is a tier.
     pub spill_cache: bool,
+    /// Whether the capacity counts bytes of data and metadata alone; see [`crate::content`].
+    pub count_content: bool,
     /// The most bytes that one client may own unless it sets its own quota, 0 for no limit.
     pub client_quota_bytes: u64,
     /// The serial of the first object; greater than every serial that was ever given.
@@ -34,6 +36,7 @@ impl Config {
             warm_bytes_max: capacity_bytes / 8,
             spill_bytes_max: None,
             spill_cache: false,
+            count_content: false,
             client_quota_bytes: 0,
             first_serial: 1,
             epoch: 1,

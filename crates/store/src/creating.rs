@@ -171,6 +171,7 @@ impl<D: Directory> Store<D> {
             charge,
         };
         self.obituaries.forget(&wanted.id);
+        self.hold_content(creating.owner, &creating.sizes);
         self.creatings.insert(wanted.id, creating);
         Ok(())
     }
@@ -178,6 +179,7 @@ impl<D: Directory> Store<D> {
     /// Forgets an object under construction; its memory and charge are the caller's.
     pub(crate) fn end_creating(&mut self, id: &ObjectId) -> Option<Creating> {
         let creating = self.creatings.remove(id)?;
+        self.drop_content(creating.owner, &creating.sizes);
         if let Some((_, client)) = self.clients.of_session_mut(creating.owner) {
             client.creating.remove(id);
         }
@@ -239,7 +241,7 @@ impl<D: Directory> Store<D> {
         if charge > left {
             return Err(Failure::of(Code::QuotaExceeded).with_amounts(charge, left));
         }
-        self.keep_to_share(client, charge)?;
+        self.keep_to_share(client, content)?;
         let wanted = Wanted { strict, ..wanted.clone() };
         self.begin(client, &wanted, Stage::Placing, charge).map_err(Failure::of)?;
         let creating = self.creatings.get(&wanted.id).expect("it was just begun");

@@ -48,7 +48,8 @@ pub enum Effect {
     Spill(Ticket, SpillOrder),
     /// Read a spilled object into the memory; answered with [`crate::event::Event::Restored`].
     Restore(Ticket, ObjectId, u64, Range),
-    /// Remove an object from the spill tier; the second value is its serial.
+    /// Remove an object from the spill tier; the second value is its serial. The tier does its work in
+    /// the order of these effects: what it is asked to read before, it reads before.
     Unspill(ObjectId, u64),
     /// Disconnect a client that broke the protocol or its limits.
     Expel(ClientNo, &'static str),

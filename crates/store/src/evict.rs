@@ -55,6 +55,9 @@ impl<D: Directory> Store<D> {
         while evicted.bytes < bytes && left > 0 {
             let count = left.min(BATCH);
             let batch = self.eviction_batch(bytes - evicted.bytes, count, measure, whose);
+            if batch.is_empty() {
+                break;
+            }
             left -= batch.len();
             self.hide(&batch);
             let (free, pinned) = self.part_by_pins(batch);
@@ -83,7 +86,8 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    fn candidates(&self, whose: Whose) -> impl Iterator<Item = u32> {
+    /// The objects that may be evicted, the least recently used first.
+    pub(crate) fn candidates(&self, whose: Whose) -> impl Iterator<Item = u32> {
         // Most stores have no shares, and then there is nothing to look up.
         let all = whose == Whose::Anybodys && !self.clients.has_shares();
         let candidate =

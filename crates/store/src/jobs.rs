@@ -111,13 +111,22 @@ impl<D: Directory> Store<D> {
             return true;
         }
         loop {
-            if let Some(placed) = self.place(&job) {
+            let content = self.content_shortage(&job);
+            if content == 0
+                && let Some(placed) = self.place(&job)
+            {
                 self.placed(job, placed);
                 return true;
             }
             // Room for all that is wanted, so that small objects do not starve one by one.
             let shortage = self.memory.shortage(job.charge().max(job.size.bytes_wanted));
-            if self.collect_lingering() || self.evict(shortage, Measure::Charge, Whose::Anybodys).objects > 0 {
+            let (shortage, measure) = match content {
+                0 => (shortage, Measure::Charge),
+                content => (content, Measure::Content),
+            };
+            if self.collect_lingering()
+                || self.evict(shortage, measure, Whose::Anybodys).objects > 0
+            {
                 continue;
             }
             if job.spill_failures < SPILL_FAILURES_MAX && self.spill_for(shortage) {

@@ -28,6 +28,7 @@
 mod clients;
 mod composite;
 mod config;
+mod content;
 mod creating;
 mod deletes;
 mod departure;

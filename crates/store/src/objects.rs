@@ -41,6 +41,7 @@ impl<D: Directory> Store<D> {
         if rare != Rare::default() {
             flags |= RARE;
         }
+        self.hold_content(owner, &sizes);
         let record = self.records.allocate(owner, flags);
         let entry = Entry { serial, id, range, sizes, traits, created_ms, record };
         let records = &mut self.records;
@@ -178,6 +179,7 @@ impl<D: Directory> Store<D> {
     pub(crate) fn free(&mut self, entry: &Entry) -> Rare {
         let record = *self.records.get(entry.record);
         let charge = self.memory.charge(&entry.range, &entry.sizes);
+        self.drop_content(record.owner, &entry.sizes);
         self.directory.remove(record.slot);
         self.memory.release(entry.range, charge, &mut self.out);
         self.clients.disown(record.owner, charge);

@@ -97,12 +97,7 @@ impl<D: Directory> Store<D> {
     }
 
     /// What the client said of this id before, or why it cannot put it.
-    fn announced_by(
-        &self,
-        client: ClientNo,
-        put: &Put,
-        range: Range,
-    ) -> Result<Announced, Code> {
+    fn announced_by(&self, client: ClientNo, put: &Put, range: Range) -> Result<Announced, Code> {
         if !self.creatings.is_empty()
             && let Some(creating) = self.creatings.get(&put.id)
         {

@@ -39,6 +39,7 @@ impl<D: Directory> Store<D> {
     ) -> usize {
         std::mem::swap(&mut self.out, effects);
         self.now_ms = now_ms;
+        self.totals.recovered = true;
         let extents: Vec<_> =
             extents.iter().filter(|extent| self.memory.adopt(extent)).copied().collect();
         let newest = objects.iter().map(|object| object.serial).max().unwrap_or(0);
@@ -52,8 +53,8 @@ impl<D: Directory> Store<D> {
         for object in &broken {
             self.discard(object);
         }
-        let composites = self.adopt_objects(present);
-        self.adopt_spilled(spilled);
+        let mut composites = self.adopt_objects(present);
+        composites.extend(self.adopt_spilled(spilled));
         for members in composites {
             self.hold_members(&members);
         }
@@ -115,8 +116,16 @@ impl<D: Directory> Store<D> {
             adopted.push((self.rehouse(&object), object));
         }
         adopted.sort_by_key(|(_, object)| object.serial);
+        let mut neighbours: BTreeMap<ExtentId, usize> = BTreeMap::new();
+        for range in adopted.iter().filter_map(|(_, object)| object.range) {
+            *neighbours.entry(range.extent).or_default() += 1;
+        }
         let mut composites = Vec::new();
         for (record, object) in adopted {
+            if let Some(range) = object.range {
+                let alone = neighbours.get(&range.extent) == Some(&1);
+                self.memory.adopt_object(&range, &object.sizes, alone);
+            }
             self.adopt_object(record, &object);
             if !object.attributes.members.is_empty() {
                 composites.push(object.attributes.members);
@@ -144,8 +153,7 @@ impl<D: Directory> Store<D> {
     }
 
     fn adopt_object(&mut self, record: u32, object: &Recovered) {
-        let Some(range) = object.range else { return };
-        self.memory.adopt_object(&range, &object.sizes);
+        self.hold_content(NOBODY, &object.sizes);
         if self.is_evictable(object.traits.policy) {
             self.records.get_mut(record).flags |= CACHE;
         }
@@ -165,11 +173,17 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    /// Objects of the spill tier. One that is also in memory was on its way there or back.
-    fn adopt_spilled(&mut self, objects: Vec<Recovered>) {
+    /// Objects of the spill tier. One that is also in memory was on its way there or back. Returns the
+    /// members of the composites.
+    fn adopt_spilled(&mut self, objects: Vec<Recovered>) -> Vec<Vec<ObjectId>> {
+        let mut composites = Vec::new();
         // The newest incarnation counts; they come in the order of their serials.
         for object in objects.into_iter().rev() {
-            if self.find(&object.id).is_some() || self.tier.get(&object.id).is_some() {
+            // One that was deleted while it was on its way there is hidden.
+            if self.lingering.is_pinned(object.serial)
+                || self.find(&object.id).is_some()
+                || self.tier.get(&object.id).is_some()
+            {
                 self.out.push(Effect::Unspill(object.id, object.serial));
                 continue;
             }
@@ -177,7 +191,7 @@ impl<D: Directory> Store<D> {
             if let Some(expires_ms) = rare.expires_ms {
                 self.expiries.insert((expires_ms, object.id, object.serial));
             }
-            let members = rare.attributes.members.clone();
+            composites.push(rare.attributes.members.clone());
             let spilled = Spilled {
                 serial: object.serial,
                 sizes: object.sizes,
@@ -189,8 +203,8 @@ impl<D: Directory> Store<D> {
                 restoring: false,
             };
             self.tier.insert(object.id, spilled);
-            self.hold_members(&members);
         }
+        composites
     }
 
     fn adopt_gaps(&mut self, extents: &[RecoveredExtent], gaps: Vec<Range>) {

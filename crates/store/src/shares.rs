@@ -10,9 +10,9 @@
 use plasmon_proto::Code;
 use plasmon_proto::message::{Failure, Reply};
 
-use crate::evict::{Measure, Whose};
+use crate::content::content_bytes;
 use crate::event::ClientNo;
-use crate::memory::pages;
+use crate::evict::{Measure, Whose};
 use crate::ports::Directory;
 use crate::store::Store;
 
@@ -35,26 +35,36 @@ impl<D: Directory> Store<D> {
             let detail = "the share would leave too little memory for everybody";
             return Err(Failure::of(Code::StoreFull).with_amounts(bytes, left).with_detail(detail));
         }
-        found.share_bytes = Some(bytes);
-        self.clients.share();
+        let session = found.session;
+        let content = self.content_of(session);
+        if let Some(found) = self.clients.get_mut(client) {
+            (found.share_bytes, found.content_bytes) = (Some(bytes), content);
+            self.clients.share();
+        }
         Ok(Reply::Done)
     }
 
-    /// Makes room in a client's share for an object of this charge.
-    pub(crate) fn keep_to_share(&mut self, client: ClientNo, charge: u64) -> Result<(), Failure> {
+    /// Makes room in a client's share for an object of this content.
+    pub(crate) fn keep_to_share(&mut self, client: ClientNo, content: u64) -> Result<(), Failure> {
         let Some(found) = self.clients.get(client) else { return Ok(()) };
         let Some(share) = found.share_bytes else { return Ok(()) };
-        let (session, owned) = (found.session, found.owned_bytes);
-        // Objects are charged in whole pages, or nearly: the share must not be smaller for that.
-        let limit = pages(share);
-        if charge > limit {
-            return Err(Failure::of(Code::QuotaExceeded).with_amounts(charge, limit));
+        if content > share {
+            return Err(Failure::of(Code::QuotaExceeded).with_amounts(content, share));
         }
-        let excess = owned.saturating_add(charge).saturating_sub(limit);
+        let excess = found.content_bytes.saturating_add(content).saturating_sub(share);
         if excess > 0 {
-            self.evict(excess, Measure::Charge, Whose::Session(session));
+            self.evict(excess, Measure::Content, Whose::Session(found.session));
             self.collect_fresh();
         }
         Ok(())
+    }
+
+    /// Bytes of data and metadata that a session has in memory.
+    fn content_of(&self, session: u32) -> u64 {
+        let cached =
+            self.candidates(Whose::Session(session)).map(|record| self.entry(record).sizes);
+        let creating = self.creatings.from(0).filter(|(_, it)| it.owner == session);
+        let creating = creating.map(|(_, it)| it.sizes);
+        cached.chain(creating).map(|sizes| content_bytes(&sizes)).sum()
     }
 }

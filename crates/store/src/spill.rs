@@ -229,7 +229,8 @@ impl<D: Directory> Store<D> {
         // The record is still this object's: what is being written is never freed.
         self.records.get_mut(record).flags &= !SPILLING;
         let deleted = self.records.get(record).is(HIDDEN);
-        let stays = !deleted && !(done && self.give_memory_up(record));
+        let gone = deleted || (done && self.give_memory_up(record));
+        let stays = !gone;
         if done && (deleted || stays) {
             self.out.push(Effect::Unspill(id, serial));
         }
@@ -321,11 +322,9 @@ impl<D: Directory> Store<D> {
         if !(wanted && done) {
             self.memory.release(range, charge, &mut self.out);
         }
-        if !wanted {
-            self.out.push(Effect::Unspill(id, serial));
-        } else if done {
+        if wanted && done {
             self.bring_back(id, range, charge);
-        } else if let Some(spilled) = self.tier.get_mut(&id) {
+        } else if wanted && let Some(spilled) = self.tier.get_mut(&id) {
             (spilled.corrupt, spilled.restoring) = (true, false);
             self.tell_waiters(&id, ObjectState::Corrupt);
         }
@@ -352,11 +351,8 @@ impl<D: Directory> Store<D> {
         if let Some(expires_ms) = spilled.rare.expires_ms {
             self.expiries.remove(&(expires_ms, *id, spilled.serial));
         }
-        // While it is being read, the tier keeps it until that is answered.
-        let busy = self.tier.reading.values().any(|it| it.serial == spilled.serial);
-        if !busy {
-            self.out.push(Effect::Unspill(*id, spilled.serial));
-        }
+        // If it is being read just now, the tier removes it after that.
+        self.out.push(Effect::Unspill(*id, spilled.serial));
         self.totals.deleted += 1;
         self.obituaries.add(*id, state);
         let attributes = spilled.rare.attributes;

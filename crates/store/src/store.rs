@@ -8,6 +8,7 @@ use plasmon_proto::{Attributes, Code, ObjectId};
 
 use crate::clients::Clients;
 use crate::config::Config;
+use crate::content;
 use crate::creating::Creatings;
 use crate::deletes::Lingering;
 use crate::effect::Effect;
@@ -53,6 +54,8 @@ pub struct Store<D> {
     pub(crate) unheld: Vec<ObjectId>,
     /// What is free in quarantined extents, as far as their writers hold no lease there.
     pub(crate) in_doubt: BTreeMap<ExtentId, Vec<Range>>,
+    /// Bytes of data and metadata in memory, of sealed objects and of those being created.
+    pub(crate) content_bytes: u64,
     pub(crate) totals: Totals,
     pub(crate) next_serial: u64,
     next_ticket: u64,
@@ -69,14 +72,16 @@ pub(crate) struct Totals {
     pub(crate) spilled: u64,
     pub(crate) restored: u64,
     pub(crate) expelled: u64,
+    /// Whether an earlier daemon left objects, which may be more than the capacity allows.
+    pub(crate) recovered: bool,
 }
 
 impl<D: Directory> Store<D> {
     /// An empty store over an empty directory. For what an earlier daemon left, [`Self::recover`]
     /// follows.
     pub fn new(config: Config, directory: D) -> Self {
-        let memory =
-            Memory::new(config.level, config.capacity_bytes, config.warm_bytes_max, config.epoch);
+        let memory_bytes = content::memory_bytes(config.capacity_bytes, config.count_content);
+        let memory = Memory::new(config.level, memory_bytes, config.warm_bytes_max, config.epoch);
         Self {
             config,
             directory,
@@ -97,6 +102,7 @@ impl<D: Directory> Store<D> {
             pins: BTreeMap::new(),
             unheld: Vec::new(),
             in_doubt: BTreeMap::new(),
+            content_bytes: 0,
             totals: Totals::default(),
             next_serial: config.first_serial.max(1),
             next_ticket: 1,

@@ -75,15 +75,16 @@ impl<D: Directory> Store<D> {
         if self.doomed.is_empty() {
             return;
         }
-        let mut visible = Vec::new();
+        let (mut visible, mut held) = (Vec::new(), Vec::new());
         for (serial, id) in std::mem::take(&mut self.doomed.by_serial) {
             match self.find(&id).filter(|entry| entry.serial == serial) {
                 Some(entry) => visible.push(entry),
                 // It gave its memory up meanwhile, so nobody reads it.
-                None if self.tier.get(&id).is_some_and(|it| it.serial == serial) => {
-                    self.drop_spilled(&id, ObjectState::Deleted);
-                }
-                None => {}
+                None => match self.tier.get(&id).filter(|it| it.serial == serial) {
+                    Some(spilled) if spilled.rare.holders > 0 => held.push((serial, id)),
+                    Some(_) => self.drop_spilled(&id, ObjectState::Deleted),
+                    None => {}
+                },
             }
         }
         let serials: Vec<u64> = visible.iter().map(|entry| entry.serial).collect();
@@ -94,7 +95,8 @@ impl<D: Directory> Store<D> {
                 || self.records.get(entry.record).is(SPILLING)
         };
         let (used, unused): (Vec<_>, Vec<_>) = visible.into_iter().zip(pins).partition(is_used);
-        self.doomed.by_serial = used.iter().map(|(entry, _)| (entry.serial, entry.id)).collect();
+        let used = used.iter().map(|(entry, _)| (entry.serial, entry.id));
+        self.doomed.by_serial = used.chain(held).collect();
         // Whoever pins one of them at this moment keeps its memory, as with any delete.
         self.bury(unused.into_iter().map(|(entry, _)| entry).collect());
         let again_ms = self.now_ms.saturating_add(RETRY_MS);

@@ -36,6 +36,8 @@ pub(crate) struct Extent {
     pub(crate) published: bool,
     /// Whether the kernel refuses every write to it; such an extent is never used again.
     pub(crate) strict: bool,
+    /// Whether it was taken over from an earlier daemon while its writer could still come back.
+    pub(super) quarantined: bool,
     /// The free parts of an arena by offset.
     pub(super) holes: BTreeMap<u64, Hole>,
     /// Bytes in all holes.
@@ -160,6 +162,7 @@ impl Extents {
             domain,
             published: false,
             strict: false,
+            quarantined: false,
             holes: BTreeMap::new(),
             free_bytes: 0,
             idle: None,

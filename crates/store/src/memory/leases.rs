@@ -30,11 +30,19 @@ impl Leases {
         self.bytes
     }
 
-    /// Adds a range that overlaps no other.
+    /// Adds a range that overlaps no other. Neighbours become one: where leases meet is no business
+    /// of who carves from them.
     pub(crate) fn add(&mut self, range: Range) {
-        if range.bytes > 0 {
-            self.bytes += range.bytes;
-            self.starts.insert((range.extent, range.offset + range.bytes), range.offset);
+        if range.bytes == 0 {
+            return;
+        }
+        self.bytes += range.bytes;
+        let (extent, end) = (range.extent, range.offset + range.bytes);
+        let start = self.starts.remove(&(extent, range.offset)).unwrap_or(range.offset);
+        let behind = self.starts.range_mut((extent, end)..).next();
+        match behind {
+            Some((key, behind)) if key.0 == extent && *behind == end => *behind = start,
+            _ => drop(self.starts.insert((extent, end), start)),
         }
     }
 
@@ -93,5 +101,52 @@ impl Leases {
         let ranges = self.ranges().collect();
         *self = Self::default();
         ranges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(offset: u64, bytes: u64) -> Range {
+        Range { extent: ExtentId(3), offset, bytes }
+    }
+
+    fn leased(leases: &Leases) -> Vec<(u64, u64)> {
+        leases.ranges().map(|range| (range.offset, range.bytes)).collect()
+    }
+
+    #[test]
+    fn neighbours_become_one_and_holes_part_them() {
+        let mut leases = Leases::default();
+        for (offset, bytes) in [(0, 64), (256, 64), (64, 64), (192, 64), (128, 64)] {
+            leases.add(range(offset, bytes));
+        }
+        assert_eq!(leased(&leases), [(0, 320)]);
+        assert_eq!(leases.carve(range(64, 128)), Ok(()));
+        assert_eq!(leased(&leases), [(0, 64), (192, 128)]);
+        for (offset, bytes) in [(0, 128), (64, 64), (128, 128), (256, 128), (0, 0), (320, 64)] {
+            assert_eq!(leases.carve(range(offset, bytes)), Err(LeaseError::NotLeased));
+        }
+        assert_eq!(leases.carve(Range { extent: ExtentId(4), ..range(0, 64) }).ok(), None);
+        assert_eq!(leases.carve(range(u64::MAX - 63, 64)).ok(), None);
+        assert_eq!(leases.carve_within(range(32, 192)), [range(32, 32), range(192, 32)]);
+        assert_eq!((leased(&leases), leases.bytes()), (vec![(0, 32), (224, 96)], 128));
+        leases.add(Range { extent: ExtentId(2), ..range(0, 224) });
+        assert_eq!(leases.take().len(), 3);
+        assert_eq!(leases.bytes(), 0);
+    }
+
+    #[test]
+    fn pieces_at_and_past_their_limit() {
+        let mut leases = Leases::default();
+        leases.add(range(0, (2 * LEASE_PIECES_MAX as u64 + 3) * 64));
+        for piece in 0..LEASE_PIECES_MAX as u64 - 1 {
+            assert_eq!(leases.carve(range((2 * piece + 1) * 64, 64)), Ok(()), "{piece}");
+        }
+        let next = (2 * LEASE_PIECES_MAX as u64 - 1) * 64;
+        assert_eq!(leases.carve(range(next, 64)), Err(LeaseError::TooManyPieces));
+        assert_eq!(leases.carve(range(0, 64)), Ok(()));
+        assert_eq!(leases.carve(range(next, 64)), Ok(()));
     }
 }

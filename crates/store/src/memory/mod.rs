@@ -68,6 +68,8 @@ pub(crate) struct Memory {
     extents: Extents,
     holes: HoleIndex,
     charged_bytes: u64,
+    /// Bytes of new arenas beyond what is being reserved in them.
+    unmade_bytes: u64,
 }
 
 /// What the memory is measured by; fixed for a store's life.
@@ -107,7 +109,7 @@ impl Memory {
             exact_bytes_min: LARGE_OBJECT_BYTES.min(arena_bytes / 4).min(capacity_bytes / 4),
         };
         let extents = Extents::new(epoch);
-        Self { limits, extents, holes: HoleIndex::default(), charged_bytes: 0 }
+        Self { limits, extents, holes: HoleIndex::default(), charged_bytes: 0, unmade_bytes: 0 }
     }
 
     /// The capacity rounded up to pages.
@@ -132,7 +134,7 @@ impl Memory {
 
     /// Bytes of pages that the machine gave.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        self.extents.total_bytes() - self.holes.cold_bytes()
+        self.extents.total_bytes() - self.holes.cold_bytes() - self.unmade_bytes
     }
 
     /// How many extents there are.

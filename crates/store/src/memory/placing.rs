@@ -79,13 +79,16 @@ impl Memory {
         self.place_in_new_arena(domain, bytes, fresh_bytes)
     }
 
+    /// Nothing else is placed in a new arena before it is there: what is reserved in it would be asked
+    /// of an extent that does not exist.
     fn place_in_new_arena(&mut self, domain: Domain, bytes: u64, fresh: u64) -> Option<Placed> {
         let extent_bytes = self.limits.arena_bytes.max(fresh);
         let id = self.extents.create(extent_bytes, Kind::Arena, domain)?;
-        self.open_hole(Range { extent: id, offset: 0, bytes: extent_bytes }, false);
+        self.unmade_bytes += extent_bytes - fresh;
+        self.charged_bytes += bytes;
         let cold = Range { extent: id, offset: 0, bytes: fresh };
-        let reservation = Reservation { range: cold, new_extent: true };
-        Some(self.settle_place(Range { bytes, ..cold }, domain, Some(reservation)))
+        let reservation = Some(Reservation { range: cold, new_extent: true });
+        Some(Placed { range: Range { bytes, ..cold }, extent_bytes, charge: bytes, reservation })
     }
 
     fn settle_place(
@@ -154,31 +157,35 @@ impl Memory {
         (self.limits.level == Level::Shared && domain != Domain::Open).then_some(Domain::Open)
     }
 
-    /// The reservation of a place succeeded: what was reserved beyond the place is a warm hole now.
+    /// The reservation of a place succeeded: what was reserved beyond the place is a warm hole now,
+    /// and the rest of a new arena a cold one.
     pub(crate) fn reserved(&mut self, placed: &Placed) {
         let Some(reservation) = placed.reservation else { return };
-        let is_arena =
-            self.extents.get(placed.range.extent).is_some_and(|extent| extent.kind == Kind::Arena);
-        let rest = reservation.range.bytes.saturating_sub(placed.range.bytes);
-        if is_arena && rest > 0 {
-            let offset = placed.range.offset + placed.range.bytes;
-            self.open_hole(Range { offset, bytes: rest, ..placed.range }, true);
+        if self.is_exact_extent(placed.range.extent) {
+            return;
         }
+        let (range, reserved_end) = (placed.range, end(&reservation.range));
+        if reservation.new_extent {
+            self.unmade_bytes -= placed.extent_bytes - reserved_end;
+            let rest =
+                Range { offset: reserved_end, bytes: placed.extent_bytes - reserved_end, ..range };
+            self.open_hole(rest, false);
+        }
+        let rest = Range { offset: end(&range), bytes: reserved_end - end(&range), ..range };
+        self.open_hole(rest, true);
     }
 
     /// The reservation of a place failed: its pages are as cold as before.
     pub(crate) fn not_reserved(&mut self, placed: &Placed, out: &mut Vec<Effect>) {
         let Some(reservation) = placed.reservation else { return };
         self.charged_bytes -= placed.charge;
-        let exact =
-            self.extents.get(placed.range.extent).is_some_and(|extent| extent.kind == Kind::Exact);
-        if !exact {
-            self.open_hole(reservation.range, false);
+        if !reservation.new_extent {
+            return self.open_hole(reservation.range, false);
         }
-        let empty = self.extents.get(placed.range.extent).is_some_and(|extent| extent.is_empty());
-        if exact || (reservation.new_extent && empty) {
-            self.drop_extent(placed.range.extent, out);
+        if !self.is_exact_extent(placed.range.extent) {
+            self.unmade_bytes -= placed.extent_bytes - end(&reservation.range);
         }
+        self.drop_extent(placed.range.extent, out);
     }
 
     /// Frees a range that was charged. Its pages stay warm, within the limit.
@@ -218,4 +225,9 @@ impl Memory {
         self.extents.remove(id);
         out.push(Effect::Drop(id));
     }
+}
+
+/// Where a range that lies in an extent ends.
+fn end(range: &Range) -> u64 {
+    range.offset + range.bytes
 }

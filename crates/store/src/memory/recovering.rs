@@ -21,6 +21,7 @@ impl Memory {
             sound && self.extents.adopt(found.extent, found.bytes, Kind::Arena, Domain::Closed);
         if adopted && let Some(extent) = self.extents.get_mut(found.extent) {
             extent.strict = found.strict;
+            extent.quarantined = found.quarantined;
         }
         adopted
     }
@@ -34,10 +35,16 @@ impl Memory {
             && self.extents.get(range.extent).is_some_and(inside)
     }
 
-    /// Charges an object that was taken over; the only one of its extent may make it an exact one.
-    pub(crate) fn adopt_object(&mut self, range: &Range, sizes: &Sizes) {
+    /// Charges an object that was taken over. One that fills its extent makes it an exact one, unless
+    /// another lies in the few bytes that are left or the extent's writer may hold a lease on them.
+    pub(crate) fn adopt_object(&mut self, range: &Range, sizes: &Sizes, alone: bool) {
         let charge = match self.extents.get_mut(range.extent) {
-            Some(extent) if range.offset == 0 && pages(range.bytes) == extent.bytes => {
+            Some(extent)
+                if range.offset == 0
+                    && pages(range.bytes) == extent.bytes
+                    && alone
+                    && !extent.quarantined =>
+            {
                 extent.kind = Kind::Exact;
                 exact_charge(sizes)
             }

@@ -36,7 +36,9 @@ impl Store<TestDirectory> {
         let in_doubt = self.in_doubt.values().flatten().copied();
         let whole = |range: Range| (range, range.bytes);
         let reserving = self.jobs.reserving().map(|(_, placed)| {
-            (placed.reservation.map_or(placed.range, |it| it.range), placed.charge)
+            let reservation = placed.reservation.expect("it is being reserved");
+            let whole = Range { bytes: placed.extent_bytes, ..placed.range };
+            (if reservation.new_extent { whole } else { reservation.range }, placed.charge)
         });
         objects
             .chain(creating)
@@ -85,6 +87,11 @@ impl Store<TestDirectory> {
             }
             assert_eq!(at, extent.bytes, "the whole extent is accounted for");
         }
+        let reserving = self.jobs.reserving().filter_map(|(_, placed)| {
+            let reservation = placed.reservation.filter(|it| it.new_extent)?;
+            Some(placed.extent_bytes - reservation.range.bytes)
+        });
+        let resident = resident - reserving.sum::<u64>();
         assert!(by_extent.is_empty(), "ranges lie in extents that exist");
         assert_eq!(warm, self.memory.warm_bytes());
         assert_eq!(resident, self.memory.resident_bytes());
@@ -92,7 +99,7 @@ impl Store<TestDirectory> {
 
     /// What holds unless an earlier daemon left more.
     pub(crate) fn check_capacity(&self) {
-        let capacity = pages(self.config.capacity_bytes);
+        let capacity = self.memory.capacity_bytes();
         assert!(self.memory.charged_bytes() <= capacity, "used bytes exceed the capacity");
         let slop = pages((capacity / 8).max(1 << 20));
         assert!(self.memory.resident_bytes() <= capacity + slop, "too many pages");
@@ -177,6 +184,7 @@ impl Store<TestDirectory> {
         for (id, spilled) in self.tier.from(0) {
             assert_eq!(spilled.rare.holders, held.get(id).copied().unwrap_or(0), "{id:?}");
         }
-        assert!(held.keys().all(|id| self.state(id).is_readable()), "members live");
+        let lives = |id: &ObjectId| self.find(id).is_some() || self.tier.get(id).is_some();
+        assert!(held.keys().all(lives), "members live");
     }
 }

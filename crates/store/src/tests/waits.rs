@@ -77,7 +77,8 @@ fn a_wait_times_out_with_what_there_is() {
 
 #[test]
 fn ends_are_told_at_once_and_waited_beyond_on_request() {
-    let ends: [(&str, fn(&mut World), ObjectState); 3] = [
+    type End = fn(&mut World);
+    let ends: [(&str, End, ObjectState); 3] = [
         ("deleted", |world| assert_eq!(world.delete(ClientNo(1), 1), None), Deleted),
         ("evicted", |world| assert_eq!(world.evict(ClientNo(1), 1).1, 1), Evicted),
         (

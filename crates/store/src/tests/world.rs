@@ -114,9 +114,11 @@ impl World {
         while let Some(event) = events.pop_front() {
             let from = self.effects.len();
             self.store.step(self.now_ms, event, &mut self.effects);
-            for effect in self.effects[from..].to_vec() {
+            let new = self.effects.split_off(from);
+            for effect in &new {
                 events.extend(self.carry_out(effect));
             }
+            self.effects.extend(new);
         }
         // Checking looks at everything, so a large store is checked now and then.
         self.events += 1;
@@ -125,33 +127,31 @@ impl World {
         }
     }
 
-    fn carry_out(&mut self, effect: Effect) -> Option<Event> {
-        match &effect {
+    fn carry_out(&mut self, effect: &Effect) -> Option<Event> {
+        match effect {
             Effect::Reserve { ticket, new_extent_bytes, range } => {
                 if let Some(bytes) = new_extent_bytes
                     && self.reserve != Some(false)
                 {
                     assert!(self.extents.insert(range.extent, *bytes).is_none());
                 }
-                self.answer(self.reserve, *ticket, &effect, Event::Reserved)
+                self.answer(self.reserve, *ticket, effect, Event::Reserved)
             }
             Effect::Spill(ticket, order) => {
                 if self.spill == Some(true) {
                     self.tier.insert(order.serial, order.id);
                 }
-                self.answer(self.spill, *ticket, &effect, Event::Spilled)
+                self.answer(self.spill, *ticket, effect, Event::Spilled)
             }
             Effect::Restore(ticket, _, serial, _) => {
                 assert!(self.tier.contains_key(serial), "only what is in the tier comes back");
-                self.answer(self.restore, *ticket, &effect, Event::Restored)
+                self.answer(self.restore, *ticket, effect, Event::Restored)
             }
             Effect::Unspill(_, serial) => {
                 self.tier.remove(serial);
                 None
             }
-            Effect::Harden(ticket, _) => {
-                self.answer(self.harden, *ticket, &effect, Event::Hardened)
-            }
+            Effect::Harden(ticket, _) => self.answer(self.harden, *ticket, effect, Event::Hardened),
             Effect::Drop(extent) => {
                 self.extents.remove(extent);
                 None
@@ -178,7 +178,12 @@ impl World {
 
     /// Answers the oldest request of the store that waits.
     pub(crate) fn settle(&mut self, done: bool) {
-        let (ticket, effect) = self.open.pop_front().expect("the store asked for something");
+        self.settle_at(0, done);
+    }
+
+    /// Answers one of the requests of the store that wait.
+    pub(crate) fn settle_at(&mut self, at: usize, done: bool) {
+        let (ticket, effect) = self.open.remove(at).expect("the store asked for something");
         let event = match effect {
             Effect::Reserve { .. } => Event::Reserved(ticket, done),
             Effect::Spill(_, order) => {

@@ -1,0 +1,218 @@
+//! A daemon that is killed, and its successor.
+
+use plasmon_proto::ObjectState;
+use plasmon_proto::message::{Creating, Range};
+
+use super::rules::number_of;
+use super::{IDS, Model, id};
+use crate::event::{ClientNo, Recovered, RecoveredExtent};
+use crate::{Config, Effect, Store};
+
+impl Model {
+    /// Kills the daemon: everything that is not in the index, the ledgers, the tier or the memory is
+    /// forgotten, and the clients that live come back and say what they held.
+    pub(super) fn restart(&mut self) {
+        let held: Vec<_> = self.actors.keys().map(|client| self.holdings(*client)).collect();
+        let objects = self.left_objects();
+        let extents = self.left_extents();
+        let mut store = self.successor();
+        let mut effects = Vec::new();
+        let broken = store.recover(self.world.now_ms, &extents, objects, &mut effects);
+        assert_eq!(broken, 0, "what one daemon leaves, the next one takes");
+        self.world.store = store;
+        self.world.store.check();
+        self.world.open.clear();
+        self.world.effects.clear();
+        self.seen = 0;
+        for effect in effects {
+            match effect {
+                Effect::Drop(extent) => drop(self.world.extents.remove(&extent)),
+                Effect::Unspill(_, serial) => drop(self.world.tier.remove(&serial)),
+                _ => {}
+            }
+        }
+        self.expect_survivors();
+        self.watch();
+        self.compare();
+        for (client, leases, creating) in held {
+            self.come_back(client, leases, creating);
+            self.compare();
+        }
+    }
+
+    /// What a client would say that it holds.
+    fn holdings(&self, client: ClientNo) -> (ClientNo, Vec<Range>, Vec<Creating>) {
+        let found = self.world.store.clients.get(client).expect("it is connected");
+        let leases = found.leases.ranges().collect();
+        let creating = found.creating.iter().filter_map(|object| {
+            let creating = self.world.store.creatings.get(object)?;
+            let (range, sizes) = self.world.store.creating(client, object)?;
+            let (traits, strict) = (creating.traits, creating.strict);
+            Some(Creating { id: *object, sizes, traits, range, strict })
+        });
+        (client, leases, creating.collect())
+    }
+
+    fn left_objects(&mut self) -> Vec<Recovered> {
+        let store = &self.world.store;
+        let mut left: Vec<Recovered> = store
+            .directory
+            .entries()
+            .map(|(slot, entry, visible)| Recovered {
+                id: entry.id,
+                serial: entry.serial,
+                range: Some(entry.range),
+                sizes: entry.sizes,
+                traits: entry.traits,
+                attributes: store
+                    .rare_of(entry.record)
+                    .map(|rare| rare.attributes.clone())
+                    .unwrap_or_default(),
+                created_ms: entry.created_ms,
+                hidden: !visible,
+                slot,
+                record: entry.record,
+            })
+            .collect();
+        assert!(store.tier.from(0).map(|(_, it)| it.serial).eq(self.world.tier.keys().copied()));
+        for (object, spilled) in store.tier.from(0) {
+            left.push(Recovered {
+                id: *object,
+                serial: spilled.serial,
+                range: None,
+                sizes: spilled.sizes,
+                traits: spilled.traits,
+                attributes: spilled.rare.attributes.clone(),
+                created_ms: spilled.created_ms,
+                hidden: false,
+                slot: 0,
+                record: 0,
+            });
+        }
+        // What was just being written may be in the tier already, whatever became of it in memory.
+        let writing = self.world.open.iter().filter_map(|(_, effect)| match effect {
+            Effect::Spill(_, order) => Some(order.clone()),
+            _ => None,
+        });
+        for order in writing.filter(|order| order.serial.is_multiple_of(2)) {
+            self.world.tier.insert(order.serial, order.id);
+            left.push(Recovered {
+                id: order.id,
+                serial: order.serial,
+                range: None,
+                sizes: order.sizes,
+                traits: order.traits,
+                attributes: order.attributes,
+                created_ms: order.created_ms,
+                hidden: false,
+                slot: 0,
+                record: 0,
+            });
+        }
+        left
+    }
+
+    fn left_extents(&mut self) -> Vec<RecoveredExtent> {
+        // Extents that were asked for and not made yet are not there.
+        let made: Vec<_> = self.world.store.memory.iter().map(|extent| extent.id).collect();
+        let unmade: Vec<_> = self
+            .world
+            .open
+            .iter()
+            .filter_map(|(_, effect)| match effect {
+                Effect::Reserve { new_extent_bytes: Some(_), range, .. } => Some(range.extent),
+                _ => None,
+            })
+            .collect();
+        self.world.extents.retain(|extent, _| made.contains(extent) && !unmade.contains(extent));
+        let writers = &self.writers;
+        let strict: Vec<_> = self
+            .world
+            .store
+            .memory
+            .iter()
+            .filter_map(|extent| (extent.strict && extent.published).then_some(extent.id))
+            .collect();
+        let told = self.world.extents.iter().map(|(extent, bytes)| RecoveredExtent {
+            extent: *extent,
+            bytes: *bytes,
+            quarantined: writers.contains_key(extent),
+            strict: strict.contains(extent),
+        });
+        told.collect()
+    }
+
+    fn successor(&mut self) -> Store<super::super::TestDirectory> {
+        let old = self.world.store.config;
+        let config = Config { epoch: old.epoch + 1, ..old };
+        let directory = std::mem::take(self.world.store.directory_mut());
+        Store::new(config, directory)
+    }
+
+    /// Objects outlive the daemon; obituaries and what was being created do not.
+    fn expect_survivors(&mut self) {
+        let store = &self.world.store;
+        self.objects.retain(|number, known| match known.state {
+            ObjectState::Sealed => store.find(&id(*number)).is_some(),
+            ObjectState::Spilled | ObjectState::Corrupt => {
+                known.state = ObjectState::Spilled;
+                store.tier.get(&id(*number)).is_some()
+            }
+            _ => false,
+        });
+        let sealed = self.objects.values().filter(|known| known.state == ObjectState::Sealed);
+        assert_eq!(sealed.count() as u64, store.totals.visible, "a sealed object was lost");
+        let spilled = self.objects.values().filter(|known| known.state == ObjectState::Spilled);
+        assert_eq!(spilled.count(), store.tier.len(), "a spilled object was lost");
+    }
+
+    fn come_back(&mut self, client: ClientNo, leases: Vec<Range>, creating: Vec<Creating>) {
+        let extents: Vec<_> = self
+            .writers
+            .iter()
+            .filter(|(_, it)| **it == client)
+            .map(|(extent, _)| *extent)
+            .collect();
+        let pinned = self.actors.remove(&client).map(|actor| actor.pinned).unwrap_or_default();
+        if self.dice.percent(30) {
+            // It died as well.
+            for (serial, _) in pinned {
+                self.world.unpin(serial);
+            }
+            for extent in extents {
+                self.writers.remove(&extent);
+                let mut effects = Vec::new();
+                self.world.store.writer_gone(self.world.now_ms, extent, &mut effects);
+                for effect in effects {
+                    if let Effect::Drop(extent) = effect {
+                        self.world.extents.remove(&extent);
+                    }
+                }
+            }
+            return;
+        }
+        let peer = crate::event::Peer {
+            pid: 1,
+            uid: 1,
+            name: String::new(),
+            access: plasmon_proto::message::Access::ReadWrite,
+            channel: true,
+        };
+        self.world.event(crate::Event::Connect(client, peer));
+        self.actors.insert(client, super::Actor { pinned, ..super::Actor::default() });
+        for extent in extents {
+            self.world.store.writer_back(extent, client);
+        }
+        let wanted = creating.clone();
+        self.resume(client, leases.clone(), creating);
+        for lease in &leases {
+            let units: Vec<_> = super::actor::units(lease).collect();
+            let actor = self.actors.get(&client).unwrap();
+            assert!(units.iter().all(|unit| actor.leased.contains(unit)), "{lease:?} was lost");
+        }
+        for object in wanted {
+            let number = number_of(&object.id);
+            assert!(number < IDS && self.objects.contains_key(&number), "{number} was lost");
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! What the model expects, and what it learns from the store's effects.
+
+use plasmon_proto::message::{Filter, Range, Reply, Request};
+use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::ring::Completion;
+use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};
+
+use super::actor::units;
+use super::{Actor, IDS, Known, Model, OBSERVER, id};
+use crate::creating::Stage;
+use crate::effect::Effect;
+use crate::event::{ClientNo, Event, Peer};
+
+impl Model {
+    /// Lets somebody listen to everything.
+    pub(super) fn watch(&mut self) {
+        let access = plasmon_proto::message::Access::ReadWrite;
+        let peer = Peer { pid: 1, uid: 1, name: String::new(), access, channel: false };
+        self.world.event(Event::Connect(OBSERVER, peer));
+        let filter = Filter::default();
+        assert_eq!(self.world.ask(OBSERVER, Request::Subscribe { filter }), Reply::Done);
+    }
+
+    pub(super) fn actor(&mut self, client: ClientNo) -> &mut Actor {
+        self.actors.get_mut(&client).expect("a connected client")
+    }
+
+    fn state(&self, number: u64) -> ObjectState {
+        self.objects.get(&number).map_or(ObjectState::Absent, |known| known.state)
+    }
+
+    pub(super) fn is_readable(&self, number: u64) -> bool {
+        self.state(number).is_readable()
+    }
+
+    pub(super) fn is_corrupt(&self, number: u64) -> bool {
+        self.state(number) == ObjectState::Corrupt
+            && self.world.store.tier.get(&id(number)).is_some()
+    }
+
+    pub(super) fn is_free(&self, number: u64) -> bool {
+        self.state(number) != ObjectState::Creating
+            && !self.is_readable(number)
+            && !self.is_corrupt(number)
+    }
+
+    fn members_are_there(&self, attributes: &Attributes) -> bool {
+        attributes.members.iter().all(|member| self.is_readable(number_of(member)))
+    }
+
+    pub(super) fn expect_put(
+        &mut self,
+        client: ClientNo,
+        number: u64,
+        range: Range,
+        sizes: Sizes,
+        attributes: Option<&Attributes>,
+    ) -> Result<(), Code> {
+        let placed = self.world.store.find(&id(number));
+        if placed.is_some_and(|entry| entry.range == range && entry.sizes == sizes) {
+            return Ok(());
+        }
+        let creating = self.world.store.creatings.get(&id(number)).cloned();
+        let own = creating.as_ref().is_some_and(|it| it.client == client);
+        let has_memory = creating.as_ref().is_some_and(|it| {
+            own && it.stage == Stage::Writing(range) && it.sizes == sizes && !it.strict
+        });
+        if !has_memory {
+            let actor = self.actor(client);
+            let units: Vec<_> = units(&range).collect();
+            if !units.iter().all(|unit| actor.leased.contains(unit)) {
+                return Err(Code::BadRequest);
+            }
+            for unit in &units {
+                actor.leased.remove(unit);
+            }
+        }
+        let announced = own && creating.is_some_and(|it| it.stage == Stage::Announced);
+        if !self.is_free(number) && !announced && !has_memory {
+            return Err(Code::Exists);
+        }
+        let outcome = match attributes {
+            None => Err(Code::BadRequest),
+            Some(attributes) if self.members_are_there(attributes) => Ok(()),
+            Some(_) => Err(Code::Absent),
+        };
+        if outcome.is_err() && !self.is_free(number) {
+            self.forget_creating(number);
+        }
+        outcome
+    }
+
+    pub(super) fn expect_seal(
+        &self,
+        client: ClientNo,
+        number: u64,
+        attributes: Option<&Attributes>,
+    ) -> Result<(), Code> {
+        if self.is_free(number) {
+            return Err(Code::Absent);
+        }
+        let Some(creating) = self.world.store.creatings.get(&id(number)) else {
+            return Err(Code::AlreadySealed);
+        };
+        match (&creating.stage, attributes) {
+            _ if creating.client != client => Err(Code::NotOwner),
+            (Stage::Hardening { .. }, _) => Err(Code::AlreadySealed),
+            (Stage::Announced | Stage::Placing, _) | (_, None) => Err(Code::BadRequest),
+            (_, Some(attributes)) if self.members_are_there(attributes) => Ok(()),
+            _ => Err(Code::Absent),
+        }
+    }
+
+    pub(super) fn expect_delete(&self, client: ClientNo, number: u64) -> Result<(), Code> {
+        match self.objects.get(&number) {
+            Some(known) if known.state == ObjectState::Creating => {
+                if known.creator == Some(client) { Ok(()) } else { Err(Code::NotOwner) }
+            }
+            _ if self.is_free(number) => Err(Code::Absent),
+            _ if self.holders(number) > 0 => Err(Code::InUse),
+            _ => Ok(()),
+        }
+    }
+
+    fn holders(&self, number: u64) -> u32 {
+        self.world.store.stat(&id(number)).map_or(0, |info| info.holders)
+    }
+
+    /// An object under construction is given up.
+    pub(super) fn forget_creating(&mut self, number: u64) {
+        if let Some(known) = self.objects.remove(&number)
+            && let Some(actor) = known.creator.and_then(|creator| self.actors.get_mut(&creator))
+        {
+            actor.writing.remove(&number);
+        }
+    }
+
+    pub(super) fn sealed(&mut self, number: u64, traits: Traits, attributes: Attributes) {
+        self.forget_creating(number);
+        self.objects.insert(
+            number,
+            Known {
+                state: ObjectState::Sealed,
+                creator: None,
+                cache: traits.policy == Policy::Cache,
+                owned: traits.owned,
+                attributes,
+                sealed_ms: self.world.now_ms,
+            },
+        );
+    }
+
+    /// Answers one request of the store.
+    pub(super) fn settle(&mut self, done: bool) {
+        let at = self.dice.below(self.world.open.len() as u64) as usize;
+        let (_, effect) = self.world.open[at].clone();
+        let hardened = match &effect {
+            Effect::Harden(_, extent) => self.hardening(*extent),
+            _ => None,
+        };
+        self.world.settle_at(at, done);
+        match effect {
+            Effect::Restore(_, object, serial, _) => {
+                let number = number_of(&object);
+                let there = self.world.store.find(&object).is_some();
+                let corrupt =
+                    self.world.store.tier.get(&object).is_some_and(|it| it.serial == serial);
+                let waited = self.state(number) == ObjectState::Spilled;
+                if waited && done && there {
+                    self.objects.get_mut(&number).expect("it is known").state = ObjectState::Sealed;
+                } else if waited && !done && corrupt {
+                    self.objects.get_mut(&number).expect("it is known").state =
+                        ObjectState::Corrupt;
+                }
+            }
+            Effect::Harden(..) => {
+                if let Some((number, traits, attributes)) = hardened
+                    && done
+                    && self.world.store.find(&id(number)).is_some()
+                {
+                    assert!(self.members_are_there(&attributes));
+                    self.sealed(number, traits, attributes);
+                }
+            }
+            _ => {}
+        }
+        self.learn();
+    }
+
+    /// The object that the kernel is asked about.
+    fn hardening(
+        &self,
+        extent: plasmon_proto::message::ExtentId,
+    ) -> Option<(u64, Traits, Attributes)> {
+        self.world.store.creatings.from(0).find_map(|(object, creating)| match &creating.stage {
+            Stage::Hardening { range, attributes, .. } if range.extent == extent => {
+                Some((number_of(object), creating.traits, (**attributes).clone()))
+            }
+            _ => None,
+        })
+    }
+
+    /// Looks at the effects since the last time.
+    pub(super) fn learn(&mut self) {
+        for effect in self.world.effects.split_off(self.seen) {
+            match &effect {
+                Effect::Reply(client, number, reply) => self.answered(*client, *number, reply),
+                Effect::Lease(client, number, granted) => {
+                    self.granted(*client, granted.range);
+                    self.answered(*client, *number, &Reply::Lease(*granted));
+                }
+                Effect::Created(client, number, granted) => {
+                    let found = self.world.store.creatings.from(0).find(|(object, _)| {
+                        let placed = self.world.store.creating(*client, object);
+                        placed.is_some_and(|(range, _)| range == granted.range)
+                    });
+                    if let Some(number) = found.map(|(object, _)| number_of(object)) {
+                        self.actor(*client).writing.insert(number, granted.range);
+                    }
+                    self.answered(*client, *number, &Reply::Created(*granted));
+                }
+                Effect::Complete(client, completion) => self.completed(*client, completion),
+                Effect::Notify(_, notice) => self.noticed(&notice.id, notice.state),
+                Effect::Writer(extent, Some(client)) => {
+                    self.writers.insert(*extent, *client);
+                }
+                Effect::Writer(extent, None) | Effect::Drop(extent) => {
+                    self.writers.remove(extent);
+                }
+                Effect::Expel(client, why) => panic!("{client:?} was expelled: {why}"),
+                _ => {}
+            }
+            self.world.effects.push(effect);
+        }
+        self.seen = self.world.effects.len();
+    }
+
+    fn answered(&mut self, client: ClientNo, number: u64, reply: &Reply) {
+        let Some(actor) = self.actors.get_mut(&client) else { return };
+        // Questions of the world itself have small numbers.
+        if number >> 32 != 0 {
+            assert!(
+                actor.asked.remove(&number).is_some(),
+                "{number} was answered twice: {reply:?}"
+            );
+            actor.waits.remove(&number);
+        }
+        if let Reply::Located(found) = reply {
+            actor.located.extend(found.iter().flatten().map(|location| location.serial));
+        }
+        if let Reply::Failed(failure) = reply
+            && let Some(object) = failure.id
+        {
+            let number = number_of(&object);
+            let gone = self.world.store.creatings.get(&object).is_none();
+            if gone && self.state(number) == ObjectState::Creating {
+                // Its memory could not be had after all.
+                self.forget_creating(number);
+            }
+        }
+    }
+
+    fn granted(&mut self, client: ClientNo, range: Range) {
+        for (other, actor) in &mut self.actors {
+            let taken = units(&range).any(|unit| actor.leased.contains(&unit));
+            assert!(!taken, "{other:?} has a part of {range:?}");
+        }
+        self.actor(client).leased.extend(units(&range));
+    }
+
+    fn completed(&mut self, client: ClientNo, completion: &Completion) {
+        match completion {
+            Completion::Lease { position, range } => {
+                self.granted(client, *range);
+                assert!(self.actor(client).leases_wanted.remove(position));
+            }
+            Completion::Refused { position, .. } => {
+                if let Some(actor) = self.actors.get_mut(&client) {
+                    actor.leases_wanted.remove(position);
+                }
+            }
+            Completion::ExtentGone(_) => panic!("the daemon's own"),
+        }
+    }
+
+    fn noticed(&mut self, object: &ObjectId, state: ObjectState) {
+        let number = number_of(object);
+        if number >= IDS || state == ObjectState::Sealed {
+            return;
+        }
+        let now_ms = self.world.now_ms;
+        let Some(known) = self.objects.get_mut(&number) else {
+            panic!("object {number} is {state:?} and was never known");
+        };
+        let ttl_ms = known.attributes.ttl_ms;
+        let evictable = known.cache && !self.world.store.spills_cache();
+        match state {
+            ObjectState::Evicted => {
+                assert!(evictable && known.state == ObjectState::Sealed, "{number}: {known:?}");
+            }
+            ObjectState::Spilled => {
+                assert!(!evictable && known.state == ObjectState::Sealed, "{number}: {known:?}");
+            }
+            ObjectState::Deleted => {
+                let expired = ttl_ms.is_some_and(|ttl_ms| known.sealed_ms + ttl_ms <= now_ms);
+                let may_go = expired || known.owned || known.state != ObjectState::Absent;
+                assert!(may_go, "{number}: {known:?}");
+            }
+            other => panic!("no notice tells of {other:?}"),
+        }
+        known.state = state;
+    }
+}
+
+/// The number of an id.
+pub(super) fn number_of(object: &ObjectId) -> u64 {
+    let bytes = object.as_bytes();
+    u64::from_le_bytes(std::array::from_fn(|at| bytes[at]))
+}
