@@ -32,8 +32,8 @@ pub(crate) enum Lookup {
 /// A pin in the client's ledger and the object that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pin {
-    /// The ledger entry: what [`crate::ledger::Ledger::release`] wants. As wide as a word, because a
-    /// copy that loads half of one and half of the next word waits until both are stored.
+    /// The ledger entry: what [`crate::ledger::Ledger::release`] wants. As wide as a word, because
+    /// a copy that loads half of one and half of the next word waits until both are stored.
     entry: u64,
     /// What the index says about the object.
     pub(crate) words: SlotWords,

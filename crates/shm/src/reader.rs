@@ -97,8 +97,8 @@ impl Reader {
         self.index.prefetch(id);
     }
 
-    /// [`Self::get`] for when it finds the object and its extent is mapped, and `None` otherwise: with
-    /// one outcome to carry it takes half the time.
+    /// [`Self::get`] for when it finds the object and its extent is mapped, and `None` otherwise:
+    /// with one outcome to carry it takes half the time.
     #[inline]
     pub fn get_mapped(&self, id: &ObjectId) -> Option<View<'_>> {
         let found = self.index.get(id, &self.control, &self.channel.ledger());
