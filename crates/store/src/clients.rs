@@ -31,8 +31,8 @@ pub(crate) struct Client {
     /// Bytes of data and metadata of its objects, where it has a share.
     pub(crate) content_bytes: u64,
     pub(crate) leases: Leases,
-    /// Whether the leases may contain memory that was never reserved: after a restart of the daemon,
-    /// until the client says what it really holds.
+    /// Whether the leases may contain memory that was never reserved: after a restart of the
+    /// daemon, until the client says what it really holds.
     pub(crate) leases_unsure: bool,
     /// Whether it was promised a lease through its ring.
     pub(crate) ring_lease_pending: bool,

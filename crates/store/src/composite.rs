@@ -1,8 +1,9 @@
 //! Composite objects: descriptors whose members live at least as long as they do.
 //!
 //! A member is held once for each time that a composite names it. While it is held it is in no list
-//! of least recently used objects and can be neither evicted, spilled nor deleted. The last composite
-//! lets it go when its own memory is free, so a reader that pins the composite pins the members.
+//! of least recently used objects and can be neither evicted, spilled nor deleted. The last
+//! composite lets it go when its own memory is free, so a reader that pins the composite pins the
+//! members.
 
 use plasmon_proto::{Code, ObjectId, ObjectState};
 

@@ -15,7 +15,7 @@ pub struct Config {
     pub spill_bytes_max: Option<u64>,
     /// Whether objects with policy cache are spilled instead of evicted, where there is a tier.
     pub spill_cache: bool,
-    /// Whether the capacity counts bytes of data and metadata alone; see [`crate::content`].
+    /// Whether the capacity counts bytes of data and metadata alone, without any rounding.
     pub count_content: bool,
     /// The most bytes that one client may own unless it sets its own quota, 0 for no limit.
     pub client_quota_bytes: u64,
@@ -27,8 +27,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// A fresh store of this capacity at level shared, without a spill tier or quotas, that keeps an
-    /// eighth of its capacity warm.
+    /// A fresh store of this capacity at level shared, without a spill tier or quotas, that keeps
+    /// an eighth of its capacity warm.
     pub fn new(capacity_bytes: u64) -> Self {
         Self {
             capacity_bytes,

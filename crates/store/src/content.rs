@@ -1,8 +1,8 @@
 //! The capacity counted in bytes of content.
 //!
-//! What an object takes of the memory is rounded up: small ones to the alignment, large ones to pages.
-//! A store that counts content leaves the rounding out, so that as many bytes of data and metadata fit
-//! as the capacity says, to the byte. The memory itself may then take as much again.
+//! What an object takes of the memory is rounded up: small ones to the alignment, large ones to
+//! pages. A store that counts content leaves the rounding out, so that as many bytes of data and
+//! metadata fit as the capacity says, to the byte. The memory itself may then take as much again.
 
 use plasmon_proto::object::Sizes;
 

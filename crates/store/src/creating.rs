@@ -1,8 +1,8 @@
 //! Objects under construction.
 //!
 //! A client *announces* an object that it writes into memory leased to it, and completes it with a
-//! put; or it *creates* one, and the store finds the memory and publishes it at the seal. Either way
-//! the id is taken from then on, and waiters learn when its creator dies.
+//! put; or it *creates* one, and the store finds the memory and publishes it at the seal. Either
+//! way the id is taken from then on, and waiters learn when its creator dies.
 
 use std::collections::BTreeMap;
 
@@ -114,7 +114,8 @@ impl Creatings {
 }
 
 impl<D: Directory> Store<D> {
-    /// Where the object is that this client creates, and the sizes of its parts, once it has memory.
+    /// Where the object is that this client creates, and the sizes of its parts, once it has
+    /// memory.
     pub fn creating(&self, client: ClientNo, id: &ObjectId) -> Option<(Range, Sizes)> {
         let creating = self.creatings.get(id).filter(|it| it.client == client)?;
         Some((creating.range()?, creating.sizes))

@@ -1,8 +1,8 @@
 //! Deleting, and waiting for the last reader of what was deleted.
 //!
-//! Deleting hides an object at once. Its memory is free when no ledger names it any more. Ledgers are
-//! looked through for many objects at a time: records of the rings only put theirs into a batch, and
-//! what is found pinned is looked at again after a while, and whenever memory is short.
+//! Deleting hides an object at once. Its memory is free when no ledger names it any more. Ledgers
+//! are looked through for many objects at a time: records of the rings only put theirs into a
+//! batch, and what is found pinned is looked at again after a while, and whenever memory is short.
 
 use std::collections::{BTreeMap, BTreeSet};
 

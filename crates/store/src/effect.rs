@@ -37,7 +37,8 @@ pub enum Effect {
     Writer(ExtentId, Option<ClientNo>),
     /// Give the range's memory back to the machine; the extent stays.
     Punch(Range),
-    /// The extent is gone; clients are told by the daemon. Dropping one that was never made is nothing.
+    /// The extent is gone; clients are told by the daemon. Dropping one that was never made is
+    /// nothing.
     Drop(ExtentId),
     /// Forbid new writable mappings of the extent (level leased).
     Protect(ExtentId),
@@ -48,8 +49,8 @@ pub enum Effect {
     Spill(Ticket, SpillOrder),
     /// Read a spilled object into the memory; answered with [`crate::event::Event::Restored`].
     Restore(Ticket, ObjectId, u64, Range),
-    /// Remove an object from the spill tier; the second value is its serial. The tier does its work in
-    /// the order of these effects: what it is asked to read before, it reads before.
+    /// Remove an object from the spill tier; the second value is its serial. The tier does its work
+    /// in the order of these effects: what it is asked to read before, it reads before.
     Unspill(ObjectId, u64),
     /// Disconnect a client that broke the protocol or its limits.
     Expel(ClientNo, &'static str),

@@ -62,8 +62,9 @@ pub enum Event {
     Connect(ClientNo, Peer),
     /// It held this before its connection broke (follows `Connect`). What does not fit is dropped.
     Resume(ClientNo, Vec<Range>, Vec<Creating>),
-    /// Its connection ended; its submissions were all delivered before. What it was creating ends now
-    /// and its leases are free, so the daemon sends this when nothing of the client writes any more.
+    /// Its connection ended; its submissions were all delivered before. What it was creating ends
+    /// now and its leases are free, so the daemon sends this when nothing of the client writes any
+    /// more.
     Disconnect(ClientNo),
     /// It asked something. `Hello`, `Index`, `Extents`, `Clients`, `Sync` and `Shutdown` are the
     /// daemon's own and never arrive here.
@@ -73,13 +74,15 @@ pub enum Event {
     /// without attributes, a plain `Request` does as well.
     Seal(ClientNo, u64, ObjectId, Option<Attributes>),
     /// It submitted a record at this position of its ring. For a `Put`, the daemon read the
-    /// attributes from the memory; `None` means that they are no attributes or the range is not there.
+    /// attributes from the memory; `None` means that they are no attributes or the range is not
+    /// there.
     Submit(ClientNo, u64, Submission, Option<Attributes>),
     /// It read the object with this record number.
     Touched(u32),
     /// The memory asked for with [`crate::effect::Effect::Reserve`] is there, or is not.
     Reserved(Ticket, bool),
-    /// The kernel refuses every write to the extent now, or would not because somebody still maps it.
+    /// The kernel refuses every write to the extent now, or would not because somebody still maps
+    /// it.
     Hardened(Ticket, bool),
     /// An object's bytes were written to the spill tier, or were not.
     Spilled(Ticket, bool),
@@ -96,8 +99,8 @@ pub struct RecoveredExtent {
     pub extent: ExtentId,
     /// Its size.
     pub bytes: u64,
-    /// Whether its present writer may still be alive and come back with its leases; nothing in it is
-    /// given out until [`crate::Store::writer_gone`] or, by way of its resuming,
+    /// Whether its present writer may still be alive and come back with its leases; nothing in it
+    /// is given out until [`crate::Store::writer_gone`] or, by way of its resuming,
     /// [`crate::Store::writer_back`].
     pub quarantined: bool,
     /// Whether the kernel refuses every write to it.

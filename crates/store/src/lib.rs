@@ -15,13 +15,13 @@
 //!                                     delete, evict, time to live
 //! ```
 //!
-//! A sealed object that is deleted while readers pin it is *hidden*: nobody finds it, its id is free
-//! again, and its memory waits for the last pin.
+//! A sealed object that is deleted while readers pin it is *hidden*: nobody finds it, its id is
+//! free again, and its memory waits for the last pin.
 //!
 //! Where to look: [`store`](Store) takes the events apart; `creating`, `puts` and `deletes` are the
-//! life of an object; `memory` knows extents, holes and leases, and `jobs` brings requests for memory
-//! through shortage; `evict`, `spill` and `shares` make room; `waits` and `queries` answer readers; `composite`
-//! keeps members alive; `recovery` takes over what an earlier daemon left.
+//! life of an object; `memory` knows extents, holes and leases, and `jobs` brings requests for
+//! memory through shortage; `evict`, `spill` and `shares` make room; `waits` and `queries` answer
+//! readers; `composite` keeps members alive; `recovery` takes over what an earlier daemon left.
 
 #![forbid(unsafe_code)]
 

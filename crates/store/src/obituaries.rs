@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use plasmon_proto::limits::OBITUARIES_MAX;
 use plasmon_proto::{ObjectId, ObjectState};
 
-/// The last ends, each with the number of its entry in the queue. The map is never iterated, so that
-/// the random order of a hash map cannot make two runs differ.
+/// The last ends, each with the number of its entry in the queue. The map is never iterated, so
+/// that the random order of a hash map cannot make two runs differ.
 #[derive(Debug, Default)]
 pub(crate) struct Obituaries {
     ends: HashMap<ObjectId, (ObjectState, u64)>,

@@ -44,8 +44,8 @@ pub trait Directory {
     fn show(&mut self, slot: SlotNo);
     /// Forgets a hidden entry.
     fn remove(&mut self, slot: SlotNo);
-    /// How many pins the ledgers of all clients hold on each of these incarnations. Exact for hidden
-    /// entries in the sense that 0 stays 0; for visible ones it may change at once.
+    /// How many pins the ledgers of all clients hold on each of these incarnations. Exact for
+    /// hidden entries in the sense that 0 stays 0; for visible ones it may change at once.
     fn pins(&self, serials: &[u64]) -> Vec<u32>;
     /// The first visible entry at or behind a cursor, and the cursor behind it. Cursors are below
     /// 2^62 and may come from a client, so any number must do.

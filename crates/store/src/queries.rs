@@ -13,8 +13,8 @@ use crate::spill::Spilled;
 use crate::store::Store;
 use crate::subscriptions::matches;
 
-/// Objects that one page looks at, so that a filter that nothing passes does not stop the daemon for
-/// long; such a page may be empty without being the last.
+/// Objects that one page looks at, so that a filter that nothing passes does not stop the daemon
+/// for long; such a page may be empty without being the last.
 const SCAN_MAX: usize = 16_384;
 
 /// A cursor's stage stands in its top bits: objects in memory, under construction, spilled.

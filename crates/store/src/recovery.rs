@@ -1,11 +1,11 @@
 //! What a restarted daemon does with what its predecessor left, and what clients say who come back.
 //!
 //! The index, the ledgers and the extents outlive a daemon. The store learns every object that was
-//! sealed, deletes again what was being deleted, and finds the gaps between. A gap may be leased to a
-//! writer that is still at work. Such an extent is *quarantined*: its gaps stay in doubt until the
-//! daemon knows that the writer is gone, or until its client is there again. Then all gaps count as
-//! leased to that client, because records that it submitted while there was no daemon may be about
-//! any of them, until it says what it really holds.
+//! sealed, deletes again what was being deleted, and finds the gaps between. A gap may be leased to
+//! a writer that is still at work. Such an extent is *quarantined*: its gaps stay in doubt until
+//! the daemon knows that the writer is gone, or until its client is there again. Then all gaps
+//! count as leased to that client, because records that it submitted while there was no daemon may
+//! be about any of them, until it says what it really holds.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,8 @@ const RECORDS_SPARE: u32 = 1 << 20;
 
 impl<D: Directory> Store<D> {
     /// Takes over extents and objects of an earlier daemon, once, before the first event. The
-    /// directory holds the objects already. Returns how many objects could not be kept because their
-    /// entries contradict each other; they are corrupt.
+    /// directory holds the objects already. Returns how many objects could not be kept because
+    /// their entries contradict each other; they are corrupt.
     pub fn recover(
         &mut self,
         now_ms: u64,
@@ -173,8 +173,8 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    /// Objects of the spill tier. One that is also in memory was on its way there or back. Returns the
-    /// members of the composites.
+    /// Objects of the spill tier. One that is also in memory was on its way there or back. Returns
+    /// the members of the composites.
     fn adopt_spilled(&mut self, objects: Vec<Recovered>) -> Vec<Vec<ObjectId>> {
         let mut composites = Vec::new();
         // The newest incarnation counts; they come in the order of their serials.
@@ -241,8 +241,9 @@ impl<D: Directory> Store<D> {
         std::mem::swap(&mut self.out, effects);
     }
 
-    /// The writer of a quarantined extent is this client, which is connected (again). Everything free
-    /// in the extent counts as leased to it, until it resumes and says what it really holds, or goes.
+    /// The writer of a quarantined extent is this client, which is connected (again). Everything
+    /// free in the extent counts as leased to it, until it resumes and says what it really holds,
+    /// or goes.
     pub fn writer_back(&mut self, extent: ExtentId, client: ClientNo) {
         let Some(found) = self.clients.get_mut(client) else { return };
         let Some(gaps) = self.in_doubt.remove(&extent) else { return };

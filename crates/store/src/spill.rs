@@ -8,8 +8,8 @@
 //!        +------------------(Restored)-- being read <--(Restore)-- placed <----+
 //! ```
 //!
-//! While it is written an object stays visible and readable; the store pins it. What comes back is a
-//! new incarnation: a serial names bytes at one place.
+//! While it is written an object stays visible and readable; the store pins it. What comes back is
+//! a new incarnation: a serial names bytes at one place.
 
 use std::collections::BTreeMap;
 

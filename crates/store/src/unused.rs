@@ -1,8 +1,8 @@
 //! Deleting objects as soon as nobody reads them.
 //!
 //! An ordinary delete takes an object out of sight at once and its memory a little later. This one
-//! leaves it as it is, for everybody, until its last pin is gone. Ledgers tell nobody when a pin goes,
-//! so the store looks again after a while, and before it answers any question.
+//! leaves it as it is, for everybody, until its last pin is gone. Ledgers tell nobody when a pin
+//! goes, so the store looks again after a while, and before it answers any question.
 
 use std::collections::BTreeMap;
 

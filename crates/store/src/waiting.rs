@@ -156,8 +156,8 @@ impl<D: Directory> Store<D> {
         Reply::Located(located)
     }
 
-    /// Drops pins that the store counts. A serial that the client does not pin ends the request; what
-    /// stands before it is dropped.
+    /// Drops pins that the store counts. A serial that the client does not pin ends the request;
+    /// what stands before it is dropped.
     pub(crate) fn release(&mut self, client: ClientNo, serials: &[u64]) -> Result<Reply, Failure> {
         let mut result = Ok(Reply::Done);
         let mut lingering = false;

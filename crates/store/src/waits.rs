@@ -118,8 +118,9 @@ impl Waits {
 
     /// An object entered a state. Returns the waiters that are done now.
     ///
-    /// An object that is spilled while somebody waits for others along with it stays decided. To bring
-    /// it back at once could spill the next one, and so on for ever where they do not all fit.
+    /// An object that is spilled while somebody waits for others along with it stays decided. To
+    /// bring it back at once could spill the next one, and so on for ever where they do not all
+    /// fit.
     pub(crate) fn note(&mut self, id: &ObjectId, state: ObjectState) -> Vec<WaiterNo> {
         if state == ObjectState::Spilled {
             return Vec::new();

@@ -7,8 +7,8 @@ use super::holes::whole_pages;
 use super::{Extent, IDLE_EXTENTS_MAX, Memory, PAGE_BYTES};
 use crate::effect::Effect;
 
-/// How far warm memory may exceed its limit before it is trimmed, so that freeing many small objects
-/// does not give their pages back one by one.
+/// How far warm memory may exceed its limit before it is trimmed, so that freeing many small
+/// objects does not give their pages back one by one.
 const TRIM_BYTES: u64 = 1 << 20;
 
 /// What a request takes.
@@ -26,14 +26,15 @@ impl Memory {
         self.left_bytes() >= need.charge
     }
 
-    /// How many bytes must be freed before `bytes` more fit, at least 1 when something else than the
-    /// sum of charges is in the way.
+    /// How many bytes must be freed before `bytes` more fit, at least 1 when something else than
+    /// the sum of charges is in the way.
     pub(crate) fn shortage(&self, bytes: u64) -> u64 {
         let wanted = self.charged_bytes.saturating_add(bytes);
         wanted.saturating_sub(self.limits.capacity_bytes).max(1)
     }
 
-    /// Whether `need` fits, after giving warm memory back if `give_back` allows it and it is enough.
+    /// Whether `need` fits, after giving warm memory back if `give_back` allows it and it is
+    /// enough.
     pub(super) fn make_room(&mut self, need: Need, give_back: bool, out: &mut Vec<Effect>) -> bool {
         if !self.fits(need) {
             return false;

@@ -1,9 +1,9 @@
 //! The holes of all arenas, found by size.
 //!
-//! Each arena knows its holes by offset, for coalescing; this index knows all of them by who may use
-//! them, warmth and size, for the best fit. Warm and cold holes never coalesce with each other: the
-//! pages of a warm one are there, those of a cold one must be reserved first. Cold holes begin and
-//! end at pages.
+//! Each arena knows its holes by offset, for coalescing; this index knows all of them by who may
+//! use them, warmth and size, for the best fit. Warm and cold holes never coalesce with each other:
+//! the pages of a warm one are there, those of a cold one must be reserved first. Cold holes begin
+//! and end at pages.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
 //! The memory of a store: extents, the holes in them, and how much of it all may be in use.
 //!
-//! Two sums are kept. *Charged* bytes are what the capacity counts: leases, objects (whether sealed,
-//! hidden or being created) and memory that is being reserved. *Resident* bytes are the pages that
-//! the machine really gave. The difference is *warm* memory, whole free pages kept for the next
-//! writer, and slop, the free parts of pages that are partly in use. Warm memory is given back
-//! before charged and warm bytes together exceed the capacity; slop may take an eighth on top.
+//! Two sums are kept. *Charged* bytes are what the capacity counts: leases, objects (whether
+//! sealed, hidden or being created) and memory that is being reserved. *Resident* bytes are the
+//! pages that the machine really gave. The difference is *warm* memory, whole free pages kept for
+//! the next writer, and slop, the free parts of pages that are partly in use. Warm memory is given
+//! back before charged and warm bytes together exceed the capacity; slop may take an eighth on top.
 //!
 //! ```text
 //!                 reserve                   lease, object
@@ -14,9 +14,9 @@
 //!         +--------------------------------------------- warm hole
 //! ```
 //!
-//! An *arena* is an extent that small objects are carved from; it has holes. An *exact* extent holds
-//! one object from its first byte; it is in use or idle as a whole. Who may be given memory of an
-//! extent is its [`Domain`].
+//! An *arena* is an extent that small objects are carved from; it has holes. An *exact* extent
+//! holds one object from its first byte; it is in use or idle as a whole. Who may be given memory
+//! of an extent is its [`Domain`].
 
 mod budget;
 mod extents;

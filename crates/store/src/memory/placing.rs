@@ -79,8 +79,8 @@ impl Memory {
         self.place_in_new_arena(domain, bytes, fresh_bytes)
     }
 
-    /// Nothing else is placed in a new arena before it is there: what is reserved in it would be asked
-    /// of an extent that does not exist.
+    /// Nothing else is placed in a new arena before it is there: what is reserved in it would be
+    /// asked of an extent that does not exist.
     fn place_in_new_arena(&mut self, domain: Domain, bytes: u64, fresh: u64) -> Option<Placed> {
         let extent_bytes = self.limits.arena_bytes.max(fresh);
         let id = self.extents.create(extent_bytes, Kind::Arena, domain)?;

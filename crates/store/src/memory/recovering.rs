@@ -1,7 +1,8 @@
 //! Taking over extents of an earlier daemon.
 //!
-//! Which of their free pages are there is not known any more. Where it is allowed they are given back,
-//! so that they are cold for certain; elsewhere they count as cold and are reserved again before use.
+//! Which of their free pages are there is not known any more. Where it is allowed they are given
+//! back, so that they are cold for certain; elsewhere they count as cold and are reserved again
+//! before use.
 
 use plasmon_proto::limits::OBJECT_ALIGN;
 use plasmon_proto::message::{ExtentId, Range};
@@ -35,8 +36,9 @@ impl Memory {
             && self.extents.get(range.extent).is_some_and(inside)
     }
 
-    /// Charges an object that was taken over. One that fills its extent makes it an exact one, unless
-    /// another lies in the few bytes that are left or the extent's writer may hold a lease on them.
+    /// Charges an object that was taken over. One that fills its extent makes it an exact one,
+    /// unless another lies in the few bytes that are left or the extent's writer may hold a lease
+    /// on them.
     pub(crate) fn adopt_object(&mut self, range: &Range, sizes: &Sizes, alone: bool) {
         let charge = match self.extents.get_mut(range.extent) {
             Some(extent)

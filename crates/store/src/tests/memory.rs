@@ -134,7 +134,8 @@ fn a_strict_store_leases_nothing_and_makes_everything_strict() {
     assert_eq!(world.lease(client, 64).unwrap_err().code, Code::Unsupported);
     let granted = world.create(client, &Put::new(1, 100)).unwrap();
     world.seal(client, &Put::new(1, 100)).unwrap();
-    let harden = |effect: &&Effect| matches!(effect, Effect::Harden(_, extent) if *extent == granted.range.extent);
+    let own = granted.range.extent;
+    let harden = |effect: &&Effect| matches!(effect, Effect::Harden(_, extent) if *extent == own);
     assert_eq!(world.effects.iter().filter(harden).count(), 1);
 }
 

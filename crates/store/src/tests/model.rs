@@ -3,8 +3,8 @@
 //! A run is a seed. It makes a store of random shape and lets random clients do random things, sane
 //! and hostile, while the machine refuses memory, the tier fails, clients die and the daemon is
 //! killed. The model knows what each object must be: it predicts what is certain, and checks that
-//! what the store may choose (evicting, spilling, granting) was allowed. After every step the sums of
-//! the store are checked, too. `SEED=8317 cargo test -p plasmon-store model` replays one run.
+//! what the store may choose (evicting, spilling, granting) was allowed. After every step the sums
+//! of the store are checked, too. `SEED=8317 cargo test -p plasmon-store model` replays one run.
 
 mod actor;
 mod restart;

@@ -9,8 +9,8 @@ use crate::event::{ClientNo, Recovered, RecoveredExtent};
 use crate::{Config, Effect, Store};
 
 impl Model {
-    /// Kills the daemon: everything that is not in the index, the ledgers, the tier or the memory is
-    /// forgotten, and the clients that live come back and say what they held.
+    /// Kills the daemon: everything that is not in the index, the ledgers, the tier or the memory
+    /// is forgotten, and the clients that live come back and say what they held.
     pub(super) fn restart(&mut self) {
         let held: Vec<_> = self.actors.keys().map(|client| self.holdings(*client)).collect();
         let objects = self.left_objects();
