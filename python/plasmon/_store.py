@@ -235,6 +235,7 @@ def connect(
     capacity: int | str | None = None,
     settings: dict[str, Any] | None = None,
     channel: bool = True,
+    exact: bool = False,
     timeout: float = 0.0,
     reconnect_timeout: float = 10.0,
     copy_threads: int | None = None,
@@ -248,9 +249,11 @@ def connect(
     keeps its own.
 
     ``name`` is shown in listings of clients. ``channel=False`` does without shared rings and
-    ledgers: slower, and needs less trust. ``timeout`` is for how many seconds to go on trying
-    while nobody listens, ``reconnect_timeout`` the same after the daemon went away.
-    ``copy_threads`` copy a large object; by default one for each core, at most 6.
+    ledgers: slower, and needs less trust. ``exact=True`` has the daemon place every object and
+    counts a release as use: slower, but the capacity and the order of eviction are exact.
+    ``timeout`` is for how many seconds to go on trying while nobody listens,
+    ``reconnect_timeout`` the same after the daemon went away. ``copy_threads`` copy a large object;
+    by default one for each core, at most 6.
 
     Raises Disconnected when there is no store and none was to be started.
     """
@@ -261,6 +264,7 @@ def connect(
         daemon=_daemon(),
         settings=_settings(capacity, settings),
         channel=channel,
+        exact=exact,
         connect_timeout=timeout,
         reconnect_timeout=reconnect_timeout,
         copy_threads=copy_threads,

@@ -391,8 +391,8 @@ impl Store {
         outcomes.collect()
     }
 
-    /// Evicts objects with policy "cache", least recently used first, until so many bytes are free
-    /// or none is left; how many bytes and objects that were.
+    /// Deletes objects as soon as nobody reads them, and leaves them in sight until then; how many
+    /// are gone or will go. What is being created stays.
     #[pyo3(signature = (ids, *, namespace = ""))]
     fn delete_unused(&self, ids: &Bound<'_, PyAny>, namespace: &str) -> PyResult<usize> {
         let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
@@ -400,6 +400,8 @@ impl Store {
         Ok(outcomes.iter().filter(|outcome| outcome.is_none()).count())
     }
 
+    /// Evicts objects with policy "cache", least recently used first, until so many bytes are free
+    /// or none is left; how many bytes and objects that were.
     #[pyo3(signature = (nbytes))]
     fn evict(&self, py: Python<'_>, nbytes: u64) -> PyResult<(u64, u64)> {
         py.detach(|| self.client.evict(nbytes)).or_raise(py)
@@ -467,12 +469,15 @@ impl Store {
         py.detach(|| self.client.set_quota(nbytes)).or_raise(py)
     }
 
-    /// Returns when everything put so far is accepted; raises what was refused meanwhile.
+    /// Gives this client a share of the memory, once: its objects with policy "cache" take at most so
+    /// many bytes, and make room for its own new objects and for nobody else's until it disconnects.
+    /// For exact connections.
     #[pyo3(signature = (nbytes))]
     fn set_share(&self, py: Python<'_>, nbytes: u64) -> PyResult<()> {
         py.detach(|| self.client.set_share(nbytes)).or_raise(py)
     }
 
+    /// Returns when everything put so far is accepted; raises what was refused meanwhile.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.client.flush()).or_raise(py)
     }

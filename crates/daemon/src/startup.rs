@@ -159,6 +159,7 @@ fn store_config(config: &Config, control: &ControlDaemon) -> plasmon_store::Conf
         warm_bytes_max: config.warm_bytes_max,
         spill_bytes_max: config.spill.as_ref().map(|spill| spill.bytes_max.unwrap_or(u64::MAX)),
         spill_cache: config.spill_cache,
+        count_content: config.count_content,
         client_quota_bytes: config.client_quota_bytes.unwrap_or(0),
         first_serial: control.take_serials(SERIALS_PER_EPOCH),
         epoch: control.epoch(),

@@ -71,6 +71,7 @@ class Running:
         self.name = name
         self.process = process
         self.clients: list[Any] = []
+        self.events: list[Events] = []
 
     def connect(self) -> Any:
         client = self.plasma.connect(self.name)
@@ -80,7 +81,18 @@ class Running:
     def subscribe(self) -> Events:
         client = self.connect()
         client.subscribe()
-        return Events(client)
+        return self.listen(client)
+
+    def listen(self, client: Any) -> Events:
+        events = Events(client)
+        self.events.append(events)
+        return events
+
+    def leave(self) -> None:
+        for events in self.events:
+            events.socket.close()
+        for client in self.clients:
+            client.disconnect()
 
 
 class Events:
@@ -131,12 +143,7 @@ def start(plasma: ModuleType) -> Iterator[Callable[..., Running]]:
             store = plasma.start_plasma_store(capacity, **options)
             name, process = stack.enter_context(store)
             running = Running(plasma, name, process)
-
-            def leave() -> None:
-                for client in running.clients:
-                    client.disconnect()
-
-            stack.callback(leave)
+            stack.callback(running.leave)
             return running
 
         yield start_one

@@ -8,12 +8,11 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from .conftest import Events, Running, finish
+from .conftest import Running, finish
 from .test_plasma_objects import make
 
 Ids = Callable[[int], Any]
@@ -180,14 +179,14 @@ def test_the_end_of_reading_is_told_too(
 
 @pytest.mark.improved
 def test_a_second_subscription_starts_over(
-    client: Any, other: Any, make_id: Ids, plasma: ModuleType
+    running: Running, client: Any, other: Any, make_id: Ids
 ) -> None:
     # The reference leaves the first socket open and fed, and its reader without an end.
     other.subscribe()
-    first = Events(other)
+    first = running.listen(other)
     make(client, make_id(1), b"x")
     assert first.next() == [(make_id(1), 1, 0)]
     other.subscribe()
-    assert Events(other).next() == [(make_id(1), 1, 0)]
+    assert running.listen(other).next() == [(make_id(1), 1, 0)]
     with pytest.raises(AssertionError, match="ended"):
         first.next()

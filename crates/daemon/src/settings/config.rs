@@ -45,6 +45,8 @@ pub struct Config {
     pub socket_mode: u32,
     /// Bytes of objects.
     pub capacity_bytes: u64,
+    /// Whether the capacity counts data and metadata alone.
+    pub count_content: bool,
     /// The spill tier, where there is one.
     pub spill: Option<Spill>,
     /// Whether objects that may be evicted are spilled instead.
@@ -86,6 +88,7 @@ impl Config {
             socket: socket_path(&socket)?,
             socket_mode: mode(&settings.socket_mode)?,
             capacity_bytes,
+            count_content: settings.count_content,
             spill: spill(settings)?,
             spill_cache: settings.spill_cache,
             level: level(&settings.level, &admitted)?,
