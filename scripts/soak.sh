@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Builds the daemon and the soak with optimizations and runs one soak by its name.
+# Builds the daemon and the soak and runs one soak by its name. PROFILE=dev builds without
+# optimizations, which is quicker when the tests have built the same before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 name=$1
 shift
-cargo build --quiet --release -p plasmon-daemon -p plasmon-soak
-target=${CARGO_TARGET_DIR:-target}
-exec "$target/release/plasmon-soak" "$name" --daemon "$target/release/plasmond" "$@"
+profile=${PROFILE:-release}
+cargo build --quiet --locked --profile "$profile" -p plasmon-daemon -p plasmon-soak
+folder=${CARGO_TARGET_DIR:-target}/${profile/dev/debug}
+exec "$folder/plasmon-soak" "$name" --daemon "$folder/plasmond" "$@"

@@ -29,8 +29,8 @@ SUITE_TIMEOUT_S = 1200
 #: How many lines of a failed suite's log are shown.
 LOG_TAIL_LINES = 80
 
-#: Crates whose tests are linked with an interpreter or drive one; they are tested from Python.
-NOT_BY_CARGO = ["plasmon-python"]
+#: Crates that have a suite of their own, or whose tests an interpreter runs.
+NOT_IN_WORKSPACE_SUITE = ["plasmon-python", "plasmon-capi"]
 
 
 @dataclass(frozen=True)
@@ -74,42 +74,58 @@ def python(*arguments: str) -> list[str]:
     return [str(BIN / "python"), *arguments]
 
 
-EXCLUDED = [argument for name in NOT_BY_CARGO for argument in ("--exclude", name)]
+EXCLUDED = [argument for name in NOT_IN_WORKSPACE_SUITE for argument in ("--exclude", name)]
 PURE = [argument for name in ("proto", "store", "media") for argument in ("-p", f"plasmon-{name}")]
 
+TIDY = Suite("tidy", "the rules of the repository", cargo("run", "-q", "-p", "xtask", "--", "tidy"))
+LICENCES = Suite(
+    "licences", "what is linked in may be", cargo("run", "-q", "-p", "xtask", "--", "licences")
+)
+
 CHECKS = [
+    TIDY,
     Suite("format", "rustfmt and ruff leave nothing to do", ["scripts/check-format.sh"]),
     Suite("lints", "clippy and ruff", ["scripts/check-lints.sh"]),
-    Suite("types", "mypy --strict on the Python package", [str(BIN / "mypy")]),
-    Suite("tidy", "the rules of the repository", cargo("run", "-q", "-p", "xtask", "--", "tidy")),
-    Suite(
-        "licences",
-        "what is linked in may be",
-        cargo("run", "-q", "-p", "xtask", "--", "licences"),
-    ),
+    Suite("types", "mypy, strictly", [str(BIN / "mypy")]),
+    LICENCES,
     Suite("quick", "the pure crates", cargo("test", "-q", "-p", "xtask", *PURE)),
 ]
 
 TESTS = [
-    Suite("tidy", "the rules of the repository", CHECKS[3].command),
-    Suite("licences", "what is linked in may be", CHECKS[4].command),
-    Suite("rust", "every crate", cargo("test", "-q", "--workspace", *EXCLUDED)),
+    TIDY,
+    Suite(
+        "rust",
+        "every crate, with the stress test of several processes",
+        cargo("test", "-q", "--workspace", *EXCLUDED),
+    ),
+    LICENCES,
     Suite(
         "loom",
         "every order of the atomic protocols",
         cargo("test", "-q", "--release", "-p", "plasmon-shm", "--lib", "loom"),
-        {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"},
+        {
+            "RUSTFLAGS": "--cfg loom",
+            "CARGO_TARGET_DIR": "target/loom",
+            "CARGO_PROFILE_RELEASE_LTO": "off",
+        },
+    ),
+    Suite("c", "the C and C++ programs", cargo("test", "-q", "-p", "plasmon-capi")),
+    Suite(
+        "python",
+        "the package, plasmon.plasma, the examples, the harnesses",
+        python("-m", "pytest", "-q"),
     ),
     Suite(
-        "stress",
-        "readers, writers and an evictor at full speed",
-        cargo("test", "-q", "--release", "-p", "plasmon-shm", "--test", "stress"),
+        "soak",
+        "processes killed at random, for a moment",
+        ["scripts/soak.sh", "kill", "--rounds", "60"],
+        {"PROFILE": "dev"},
     ),
-    Suite("python", "the package, plasmon.plasma, the command", python("-m", "pytest", "-q")),
-    Suite("c", "the C and C++ examples", ["scripts/test-c.sh"]),
-    Suite("examples", "the examples in each language", ["scripts/test-examples.sh"]),
-    Suite("fuzz", "foreign bytes, for a moment", ["python3", "scripts/fuzz.py", "--seconds", "90"]),
-    Suite("soak", "processes killed at random", ["scripts/soak.sh", "kill", "--rounds", "40"]),
+    Suite(
+        "fuzz",
+        "foreign bytes, for a moment",
+        ["python3", "scripts/fuzz.py", "--seconds", "90"],
+    ),
 ]
 
 
