@@ -1,7 +1,8 @@
 //! The `plasmon` command: a thin main, one module per command, formats and output apart.
 //!
-//! Exit codes: 0 done; 1 the operation failed; 2 the command line is wrong; 3 there is no store to talk
-//! to; 4 the object is not there (absent, evicted, deleted, creator died); 5 the store is full.
+//! Exit codes: 0 done; 1 the operation failed; 2 the command line is wrong; 3 there is no store to
+//! talk to; 4 the object is not there (absent, evicted, deleted, creator died); 5 the store is
+//! full.
 
 #![forbid(unsafe_code)]
 

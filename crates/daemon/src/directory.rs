@@ -1,7 +1,8 @@
 //! The shared index and the ledgers, as the store asks for them.
 //!
-//! The index grows here, in the middle of a question. The new table is with the keeper before clients
-//! are sent to it, so that there is no moment at which a dying daemon takes the only copy along.
+//! The index grows here, in the middle of a question. The new table is with the keeper before
+//! clients are sent to it, so that there is no moment at which a dying daemon takes the only copy
+//! along.
 
 use std::os::fd::AsFd;
 

@@ -1,8 +1,8 @@
 //! The listening socket, also when there are no descriptors left for those who knock.
 //!
 //! A process without free descriptors cannot even accept in order to refuse. So one descriptor is
-//! kept in reserve: it is closed, the connection accepted, told why and closed, and the reserve taken
-//! again. Where that fails, too, the door stays shut for a moment instead of spinning.
+//! kept in reserve: it is closed, the connection accepted, told why and closed, and the reserve
+//! taken again. Where that fails, too, the door stays shut for a moment instead of spinning.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -86,8 +86,8 @@ impl Extents {
         Ok(Some((memfd.bytes(), fd)))
     }
 
-    /// Reads an object's attributes out of its extent. The bytes are a client's: they are copied out
-    /// first and may be anything. `None` when they are not there or are no attributes.
+    /// Reads an object's attributes out of its extent. The bytes are a client's: they are copied
+    /// out first and may be anything. `None` when they are not there or are no attributes.
     pub(crate) fn attributes(
         &self,
         extent: ExtentId,

@@ -1,9 +1,9 @@
 //! What waits to be sent to one client.
 //!
-//! Replies keep their order and are never dropped: a client that does not read them is not read from
-//! either, and its waits are bounded, so they cannot pile up. Notices go behind the replies, many to
-//! a frame. A subscriber that is too slow loses the newest ones, and is told how many at the very
-//! point where they are missing.
+//! Replies keep their order and are never dropped: a client that does not read them is not read
+//! from either, and its waits are bounded, so they cannot pile up. Notices go behind the replies,
+//! many to a frame. A subscriber that is too slow loses the newest ones, and is told how many at
+//! the very point where they are missing.
 //!
 //! ```text
 //! reply ──► frames ──────────────┐
@@ -105,7 +105,8 @@ impl Outbox {
         self.frames.len() >= FRAMES_QUEUED_MAX
     }
 
-    /// Sends as much as `send` takes; `WouldBlock` ends it for now, other errors are the client's end.
+    /// Sends as much as `send` takes; `WouldBlock` ends it for now, other errors are the client's
+    /// end.
     pub(crate) fn flush(
         &mut self,
         mut send: impl FnMut(&[u8], &[BorrowedFd<'_>]) -> io::Result<()>,

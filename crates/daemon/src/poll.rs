@@ -101,8 +101,8 @@ impl Poll {
         Ok(epoll::modify(&self.epoll, fd, data, flags)?)
     }
 
-    /// Stops waiting for a source. Must come before its descriptor is closed if another process holds
-    /// a copy of it, for epoll goes by the open file.
+    /// Stops waiting for a source. Must come before its descriptor is closed if another process
+    /// holds a copy of it, for epoll goes by the open file.
     pub(crate) fn remove(&self, fd: impl AsFd) {
         // It fails only for a descriptor that is not there, which is what is wanted.
         let _ = epoll::delete(&self.epoll, fd);

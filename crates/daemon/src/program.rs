@@ -91,7 +91,8 @@ fn start(invocation: &Invocation, arguments: &[OsString]) -> Result<ExitCode, St
             let keeper_errors = if is_detached { Stdio::null() } else { Stdio::inherit() };
             let core = startup::fresh(config, flags, keeper_errors)?;
             if let Err(error) = announce(invocation, &socket) {
-                // The keeper would take the failure for a death, and serve a store that nobody knows.
+                // The keeper would take the failure for a death, and serve a store that nobody
+                // knows.
                 core.end();
                 return Err(error);
             }

@@ -9,8 +9,8 @@
 //!                                    rings of every session, drained before anybody is answered
 //! ```
 //!
-//! Nothing that was sealed is lost: what the index shows is there, and what was in a ring and not yet
-//! applied is applied now, also for clients that died in the meantime.
+//! Nothing that was sealed is lost: what the index shows is there, and what was in a ring and not
+//! yet applied is applied now, also for clients that died in the meantime.
 
 use std::collections::HashMap;
 use std::io;

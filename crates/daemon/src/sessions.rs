@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A session is a token, the descriptor of the client's process, and for most clients a channel. As
-//! long as the process lives, what its ledger pins is not used again, connected or not. A session is
-//! also what the keeper holds of a client, so it outlives the daemon.
+//! long as the process lives, what its ledger pins is not used again, connected or not. A session
+//! is also what the keeper holds of a client, so it outlives the daemon.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;

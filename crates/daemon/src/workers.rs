@@ -6,8 +6,9 @@
 //!      ◄─ Done ── either, with a doorbell
 //! ```
 //!
-//! Each worker takes its jobs in order, so giving memory back and reserving it again cannot overtake
-//! each other. A worker is started with its first job: a store that never spills has no file thread.
+//! Each worker takes its jobs in order, so giving memory back and reserving it again cannot
+//! overtake each other. A worker is started with its first job: a store that never spills has no
+//! file thread.
 
 pub(crate) mod files;
 pub(crate) mod memory;

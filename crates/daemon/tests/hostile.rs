@@ -231,7 +231,8 @@ fn scribbling_in_the_channel_harms_only_its_owner() {
     let (desk, mut witness) = with_witness();
     let serial = witness.find(&id(1)).unwrap().serial;
     let client = desk.client();
-    // The daemon's own words, a ledger that is longer than it is, touches of nothing, pins of nothing.
+    // The daemon's own words, a ledger that is longer than it is, touches of nothing, pins of
+    // nothing.
     for at in [HEAD_AT, COMPLETION_TAIL_AT, COMPLETION_HEAD_AT, TOUCH_CURSOR_AT, LEDGER_HIGH_AT] {
         client.channel().set(at, u64::MAX - at);
     }

@@ -1,7 +1,7 @@
 //! What a tier asks of a file system.
 //!
-//! The real one is [`RealDisk`]. Tests wrap it to make a write fail where they like; this is the only
-//! reason for the trait.
+//! The real one is [`RealDisk`]. Tests wrap it to make a write fail where they like; this is the
+//! only reason for the trait.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};

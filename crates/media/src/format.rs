@@ -1,7 +1,7 @@
 //! The bytes of a spill file; the table is in `docs/formats/spill.md`.
 //!
-//! Everything read here may be damaged or somebody else's: lengths are checked before they are used,
-//! and no field is believed before the checksum over it was right.
+//! Everything read here may be damaged or somebody else's: lengths are checked before they are
+//! used, and no field is believed before the checksum over it was right.
 
 use std::io::{self, Read, Write};
 

@@ -1,7 +1,7 @@
 //! Where bytes live below DRAM: the spill tier.
 //!
-//! An object that does not fit the memory any more is written to one file, and read back when somebody
-//! wants it. Its life in the tier:
+//! An object that does not fit the memory any more is written to one file, and read back when
+//! somebody wants it. Its life in the tier:
 //!
 //! ```text
 //! write: temporary name, header, payload, trailer -> rename        (complete or not there)
@@ -14,8 +14,8 @@
 //! * [`format`]: the bytes of such a file (`docs/formats/spill.md`).
 //! * [`disk`]: what the tier asks of a file system, so that tests can make them fail.
 //!
-//! Deliberately absent: durability. A store lives in memory and ends with the machine; the files hold
-//! no more than what the memory would have held, so nothing here waits for a disk to confirm.
+//! Deliberately absent: durability. A store lives in memory and ends with the machine; the files
+//! hold no more than what the memory would have held, so nothing here waits for a disk to confirm.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! The error codes: stable numbers, declared once, the same in Rust, C, Python and Java.
 //!
-//! A variant says what its receiver can do. The facts of one failure (object, sizes, process) travel
-//! beside the code in the error types of each crate.
+//! A variant says what its receiver can do. The facts of one failure (object, sizes, process)
+//! travel beside the code in the error types of each crate.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Object ids and names.
 //!
-//! An object is known by 20 bytes. A name (a namespace and a text) is mapped to an id by hashing, so
-//! looking a name up needs no table and no message: every process computes the same id.
+//! An object is known by 20 bytes. A name (a namespace and a text) is mapped to an id by hashing,
+//! so looking a name up needs no table and no message: every process computes the same id.
 
 use std::fmt;
 use std::str::FromStr;

@@ -106,7 +106,8 @@ pub enum Request {
     Hello(Hello),
     /// The current index table. Answer: [`Reply::Index`] with its read-only descriptor.
     Index,
-    /// Descriptors of extents, at most [`crate::limits::FRAME_FDS_MAX`]. Answer: [`Reply::Extents`].
+    /// Descriptors of extents, at most [`crate::limits::FRAME_FDS_MAX`]. Answer:
+    /// [`Reply::Extents`].
     Extents {
         /// Which.
         extents: Vec<ExtentId>,
@@ -222,12 +223,13 @@ pub enum Request {
         /// The limit.
         bytes: u64,
     },
-    /// Answers when every earlier record of this client's ring was applied. Answer: [`Reply::Done`].
+    /// Answers when every earlier record of this client's ring was applied. Answer:
+    /// [`Reply::Done`].
     Sync,
     /// Stops the daemon; for the owner of the store. Answer: [`Reply::Done`].
     Shutdown,
-    /// Deletes objects as soon as nobody reads them; until then they stay as they are, for everybody.
-    /// What is being created stays. Answer: [`Reply::Outcomes`].
+    /// Deletes objects as soon as nobody reads them; until then they stay as they are, for
+    /// everybody. What is being created stays. Answer: [`Reply::Outcomes`].
     DeleteUnused {
         /// Which.
         ids: Vec<ObjectId>,

@@ -152,7 +152,8 @@ impl Attributes {
 #[error("the bytes behind the metadata are no object attributes")]
 pub struct BadAttributes;
 
-/// The sizes of an object's three parts, which lie one behind the other: data, metadata, attributes.
+/// The sizes of an object's three parts, which lie one behind the other: data, metadata,
+/// attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sizes {
     /// Bytes of data.
@@ -172,8 +173,8 @@ impl Sizes {
         within.then(|| self.data + self.metadata + self.attributes)
     }
 
-    /// The bytes that the object occupies: [`Self::total`] rounded up to the alignment, at least one
-    /// unit, so that every object has an address of its own.
+    /// The bytes that the object occupies: [`Self::total`] rounded up to the alignment, at least
+    /// one unit, so that every object has an address of its own.
     pub fn footprint(&self) -> Option<u64> {
         self.total().map(|total| total.next_multiple_of(OBJECT_ALIGN).max(OBJECT_ALIGN))
     }

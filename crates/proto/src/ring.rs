@@ -1,8 +1,8 @@
 //! The records of a client's two rings.
 //!
-//! A record is eight 64-bit words. The client submits; the daemon completes. A submission is known by
-//! its position in the ring; the daemon has applied every submission before the ring's head. Byte
-//! tables: `docs/formats/shared-memory.md`.
+//! A record is eight 64-bit words. The client submits; the daemon completes. A submission is known
+//! by its position in the ring; the daemon has applied every submission before the ring's head.
+//! Byte tables: `docs/formats/shared-memory.md`.
 
 use crate::code::Code;
 use crate::id::{OBJECT_ID_BYTES, ObjectId};

@@ -1,7 +1,7 @@
 //! The life of one object in a store of its own: what goes in, and what comes out.
 //!
-//! The store has no memory, sockets or clock. Here a map plays the shared index, and the effects are
-//! only looked at.
+//! The store has no memory, sockets or clock. Here a map plays the shared index, and the effects
+//! are only looked at.
 
 use std::collections::BTreeMap;
 

@@ -20,8 +20,8 @@ pub(super) fn run(arguments: &[String], json: bool) -> Result<()> {
     })
 }
 
-/// The interpreter that runs this command's package: `PLASMON_PYTHON` (the package sets it), the one
-/// beside this command, or `python3`.
+/// The interpreter that runs this command's package: `PLASMON_PYTHON` (the package sets it), the
+/// one beside this command, or `python3`.
 fn python() -> PathBuf {
     if let Some(python) = std::env::var_os("PLASMON_PYTHON") {
         return PathBuf::from(python);

@@ -1,7 +1,7 @@
 //! Files on one side, objects on the other.
 //!
-//! Loading happens in two steps, so that the store's memory is written once and nothing else holds the
-//! encoded bytes: [`load`] reads a file far enough to know how many bytes its object has, then
+//! Loading happens in two steps, so that the store's memory is written once and nothing else holds
+//! the encoded bytes: [`load`] reads a file far enough to know how many bytes its object has, then
 //! [`Loaded::write`] writes them where the object is being created.
 
 mod npy;

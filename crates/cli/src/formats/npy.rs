@@ -69,7 +69,8 @@ pub(super) fn read_header(mut file: File) -> Result<(Header, File)> {
     Ok((header, file))
 }
 
-/// Parses the Python dictionary of a header: `{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }`.
+/// Parses the Python dictionary of a header: `{'descr': '<f8', 'fortran_order': False, 'shape':
+/// (3,), }`.
 fn parse(text: &str) -> Result<Header> {
     let json = text
         .trim()

@@ -279,7 +279,8 @@ impl Core {
         }
     }
 
-    /// The descriptors of a client's channel; a session that is new is watched and held from here on.
+    /// The descriptors of a client's channel; a session that is new is watched and held from here
+    /// on.
     fn channel_descriptors(
         &mut self,
         no: SessionNo,

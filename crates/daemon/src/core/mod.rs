@@ -9,8 +9,8 @@
 //!        ──► keeper gone            (keeping)
 //! ```
 //!
-//! Every ring is drained before any socket message is answered, so that "absent" told over the socket
-//! is final. Whatever a client does wrong ends that client and nobody else.
+//! Every ring is drained before any socket message is answered, so that "absent" told over the
+//! socket is final. Whatever a client does wrong ends that client and nobody else.
 
 mod effects;
 mod greeting;
@@ -159,7 +159,8 @@ impl Core {
         let spin = Duration::from_micros(u64::from(self.config.spin_us));
         let polls = self.worked.is_some_and(|worked| worked.elapsed() < spin);
         if polls {
-            // On one core the client that we wait for needs it; on several this costs next to nothing.
+            // On one core the client that we wait for needs it; on several this costs next to
+            // nothing.
             std::thread::yield_now();
             self.poll.wait(Some(Duration::ZERO), ready)?;
         } else {

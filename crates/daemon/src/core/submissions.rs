@@ -138,7 +138,8 @@ impl Core {
     }
 }
 
-/// Whether the ranges of a record are made of whole units, as every range is that the store gave out.
+/// Whether the ranges of a record are made of whole units, as every range is that the store gave
+/// out.
 fn is_aligned(submission: &Submission) -> bool {
     match submission {
         Submission::Put { offset, .. } => offset.is_multiple_of(OBJECT_ALIGN),

@@ -11,8 +11,8 @@
 //!
 //! Descriptors that are on their way live in the socket pair itself, so there is no moment at which
 //! only a dying process has them. The keeper is this same program, started through `/proc/self/exe`
-//! (which works after the file was replaced, too), and reads nothing but its socket: no settings, no
-//! log, no clients.
+//! (which works after the file was replaced, too), and reads nothing but its socket: no settings,
+//! no log, no clients.
 
 pub(crate) mod link;
 pub(crate) mod patience;

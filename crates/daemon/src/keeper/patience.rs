@@ -1,8 +1,8 @@
 //! When a keeper starts the next daemon, and when it gives up: a pure decision.
 //!
-//! A daemon that dies before it serves will die again, so a few such deaths in a row are the end. One
-//! that served and was killed is started again at once; only a long row of short lives, which no
-//! person and no test makes by hand, is slowed down and ended.
+//! A daemon that dies before it serves will die again, so a few such deaths in a row are the end.
+//! One that served and was killed is started again at once; only a long row of short lives, which
+//! no person and no test makes by hand, is slowed down and ended.
 
 use std::time::Duration;
 

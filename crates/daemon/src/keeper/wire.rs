@@ -1,7 +1,7 @@
 //! What daemon and keeper say to each other over their socket pair.
 //!
-//! One message is one SEQPACKET packet in postcard encoding; the descriptors of a label travel beside
-//! it. Both ends are the same program, so there is no version.
+//! One message is one SEQPACKET packet in postcard encoding; the descriptors of a label travel
+//! beside it. Both ends are the same program, so there is no version.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 

@@ -1,8 +1,9 @@
 //! The memory worker: makes extents and allocates their pages before anybody is promised them.
 //!
-//! Allocating here is what turns a full machine into an error at `create` instead of a signal at the
-//! first write, and what spares the first writer most of the cost of new pages. A few extents can be
-//! kept ready ahead of their writers (`prefault_bytes`), on request in huge pages (`collapse`).
+//! Allocating here is what turns a full machine into an error at `create` instead of a signal at
+//! the first write, and what spares the first writer most of the cost of new pages. A few extents
+//! can be kept ready ahead of their writers (`prefault_bytes`), on request in huge pages
+//! (`collapse`).
 
 use std::io;
 use std::sync::Arc;
@@ -81,7 +82,8 @@ pub(super) fn work(jobs: &Receiver<MemoryJob>, report: &Report, ahead: Ahead) {
                 report.tell(Done::Reserved { ticket, extent: range.extent, made });
             }
             MemoryJob::Punch { memfd, range } => {
-                // At level leased the kernel refuses; the memory then stays warm until the extent goes.
+                // At level leased the kernel refuses; the memory then stays warm until the extent
+                // goes.
                 if let Err(error) = memfd.punch(range.offset, range.bytes) {
                     tracing::debug!(?range, %error, "memory cannot be given back");
                 }

@@ -106,8 +106,8 @@ impl Desk {
 
 impl Drop for Desk {
     fn drop(&mut self) {
-        // Ends keeper and daemon also when a test failed in between. A daemon that is killed would be
-        // started again by its keeper, so it is asked first.
+        // Ends keeper and daemon also when a test failed in between. A daemon that is killed would
+        // be started again by its keeper, so it is asked first.
         if let Ok(connection) = Connection::connect(&self.socket()) {
             let mut client = Client::new(connection);
             if client.try_hello(false, None).is_ok() && client.try_call(&Request::Shutdown).is_ok()

@@ -1,5 +1,5 @@
-//! Shared memory by `pread` and `pwrite` at the offsets of `docs/formats/shared-memory.md`: nothing of
-//! the library that is under test, and nothing that would stop a test from writing nonsense.
+//! Shared memory by `pread` and `pwrite` at the offsets of `docs/formats/shared-memory.md`: nothing
+//! of the library that is under test, and nothing that would stop a test from writing nonsense.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;

@@ -1,4 +1,5 @@
-//! The tier through its public door: what comes back, what is refused, what a full disk leaves behind.
+//! The tier through its public door: what comes back, what is refused, what a full disk leaves
+//! behind.
 
 use std::fs;
 use std::os::fd::AsFd;
