@@ -469,9 +469,9 @@ impl Store {
         py.detach(|| self.client.set_quota(nbytes)).or_raise(py)
     }
 
-    /// Gives this client a share of the memory, once: its objects with policy "cache" take at most so
-    /// many bytes, and make room for its own new objects and for nobody else's until it disconnects.
-    /// For exact connections.
+    /// Gives this client a share of the memory, once: its objects with policy "cache" take at most
+    /// so many bytes, and make room for its own new objects and for nobody else's until it
+    /// disconnects. For exact connections.
     #[pyo3(signature = (nbytes))]
     fn set_share(&self, py: Python<'_>, nbytes: u64) -> PyResult<()> {
         py.detach(|| self.client.set_share(nbytes)).or_raise(py)

@@ -184,8 +184,8 @@ pub(crate) fn timeout(timeout_ms: i64) -> Option<Duration> {
 ///
 /// # Safety
 ///
-/// The pointer is null or points to a struct whose first field, `struct_bytes`, says how many bytes of
-/// it the caller has.
+/// The pointer is null or points to a struct whose first field, `struct_bytes`, says how many bytes
+/// of it the caller has.
 pub(crate) unsafe fn options<T: Copy>(pointer: *const T, defaults: T, name: &str) -> Result<T> {
     if pointer.is_null() {
         return Ok(defaults);
@@ -194,13 +194,14 @@ pub(crate) unsafe fn options<T: Copy>(pointer: *const T, defaults: T, name: &str
     let bytes = unsafe { pointer.cast::<usize>().read() };
     if bytes < size_of::<usize>() || bytes > size_of::<T>() {
         return Err(bad_request(format!(
-            "\"{name}\" has {bytes} bytes where at most {} are known: fill it with its init function",
+            "\"{name}\" has {bytes} bytes where at most {} are known: \
+             fill it with its init function",
             size_of::<T>()
         )));
     }
     let mut options = defaults;
-    // SAFETY: `bytes` bytes are readable at the pointer, says its own size field, and fit `options`;
-    // both are structs of integers and pointers.
+    // SAFETY: `bytes` bytes are readable at the pointer, says its own size field, and fit
+    // `options`; both are structs of integers and pointers.
     unsafe {
         std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), (&raw mut options).cast::<u8>(), bytes);
     }

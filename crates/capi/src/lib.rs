@@ -1,10 +1,10 @@
 //! The C ABI of Plasmon; its manual is `include/plasmon.h`.
 //!
-//! Here is only what a border needs: null checks, conversions, the code and the thread's last error,
-//! and a stop for panics. Everything else is in `plasmon-client`.
+//! Here is only what a border needs: null checks, conversions, the code and the thread's last
+//! error, and a stop for panics. Everything else is in `plasmon-client`.
 //!
 //! ```text
-//! C ──► boundary::run ─┬─ arguments (null? text? number?) ─► plasmon_client ─► results into out parameters
+//! C ──► boundary::run ─┬─ arguments (null? text? number?) ─► plasmon_client ─► out parameters
 //!                      ├─ Err ─► error::remember ─► its code
 //!                      └─ panic ─► PLASMON_PANIC
 //! ```

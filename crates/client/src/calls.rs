@@ -243,7 +243,8 @@ impl Calls {
         }
     }
 
-    /// The connection could not be mended: everything unanswered fails. A later request tries again.
+    /// The connection could not be mended: everything unanswered fails. A later request tries
+    /// again.
     pub(crate) fn give_up(&self, why: &dyn Fn() -> Error) {
         let mut state = self.lock();
         state.mending = false;
@@ -426,7 +427,8 @@ pub(crate) fn readable_until(link: &Connection, deadline: Instant) -> bool {
 /// Tells an event loop that its answer is there.
 fn ring(signal: &Doorbell) {
     if let Err(error) = signal.ring() {
-        // An eventfd of our own cannot be full or closed; if it ever is, the waiter's timeout helps.
+        // An eventfd of our own cannot be full or closed; if it ever is, the waiter's timeout
+        // helps.
         tracing::warn!(%error, "a waiter could not be told of its answer");
     }
 }

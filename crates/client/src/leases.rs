@@ -1,9 +1,9 @@
 //! The memory that this client may write: leased ranges and their mappings.
 //!
 //! ```text
-//!  daemon grants a range ──► waiting ──(mapped, faulted in)──► current ──(carved from the front)──► objects
+//!  daemon grants a range ──► waiting ──(mapped, faulted in)──► current ──(carved)──► objects
 //!                               ▲                                 │
-//!     LeaseWanted, sent while the current one still has room ─────┘      its tail ──► LeaseReturn
+//!     LeaseWanted, sent while the current one still has room ─────┘  its tail ──► LeaseReturn
 //! ```
 //!
 //! Everything here is accounting under the session's lock; whoever calls makes the system calls
@@ -81,7 +81,8 @@ impl Current {
 pub(crate) struct Leases {
     current: Option<Current>,
     waiting: VecDeque<Range>,
-    /// Granted ranges on their way from `waiting` or an answer to `current`, while somebody maps them.
+    /// Granted ranges on their way from `waiting` or an answer to `current`, while somebody maps
+    /// them.
     mapping: Vec<Range>,
     maps: HashMap<ExtentId, Mapped>,
     /// Ranges carved and not yet submitted: a resumed connection must know them.

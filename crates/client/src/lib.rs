@@ -6,7 +6,7 @@
 //! announced through a ring; large ones, waits and everything rare go over the socket.
 //!
 //! ```text
-//! Store ──► Session (one per process and channel)     ──► shared memory: index, ledger, ring, extents
+//! Store ──► Session (one per process and channel)     ──► shared memory: index, ledger, ring
 //!   │          writer: leases, ring, refusals
 //!   └────► Calls (requests and their answers)          ──► the socket, reconnected when it breaks
 //! ```

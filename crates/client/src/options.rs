@@ -16,9 +16,9 @@ pub struct ConnectOptions {
     /// Whether to use a channel (ring and ledger in shared memory). Without one everything goes
     /// through the socket, which is slower and needs less trust.
     pub channel: bool,
-    /// Whether the store's account of this client is exact at every moment: each object is placed by
-    /// the daemon, and a release counts as use. Slower; for programs that count on the capacity to
-    /// the byte and on the order of eviction.
+    /// Whether the store's account of this client is exact at every moment: each object is placed
+    /// by the daemon, and a release counts as use. Slower; for programs that count on the capacity
+    /// to the byte and on the order of eviction.
     pub exact: bool,
     /// For how long to go on trying while nobody listens on the socket. Zero tries once.
     pub connect_timeout: Duration,

@@ -1,8 +1,8 @@
 //! The connection of one process: its requests, its sessions, and how it comes back.
 //!
 //! A forked child inherits its parent's memory but must not use its parent's connection, so every
-//! process has a [`Process`] of its own, made at first use. Its sessions follow one another when the
-//! daemon comes back without what it knew.
+//! process has a [`Process`] of its own, made at first use. Its sessions follow one another when
+//! the daemon comes back without what it knew.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

@@ -269,7 +269,8 @@ impl Channel {
     pub(crate) fn ring(&self) {
         let doorbell = Arc::clone(&self.doorbell.lock().unwrap_or_else(PoisonError::into_inner));
         if let Err(error) = doorbell.ring() {
-            // The daemon looks at its rings before it answers anything, so this is a delay at worst.
+            // The daemon looks at its rings before it answers anything, so this is a delay at
+            // worst.
             tracing::warn!(%error, "the daemon's doorbell does not ring");
         }
     }
@@ -380,16 +381,19 @@ impl Writing {
         let unknown = std::mem::take(&mut self.refusals_dropped);
         let count = refusals.len() as u64 + unknown;
         let Some(first) = refusals.first() else {
-            return Error::new(Code::LimitReached, doing).with_amounts(0, unknown).with_detail(
-                format!("the fate of {unknown} earlier submissions is not known: more was refused or lost than this client kept"),
+            let detail = format!(
+                "the fate of {unknown} earlier submissions is not known: \
+                 more was refused or lost than this client kept"
             );
+            let error = Error::new(Code::LimitReached, doing);
+            return error.with_amounts(0, unknown).with_detail(detail);
         };
         let error = Error::new(first.code, doing).with_id(first.id);
         error.with_detail(format!("{count} earlier submissions were refused, this one first"))
     }
 
-    /// Whether memory granted on this connection was given up since, because the daemon was told what
-    /// this session holds before the grant was known here.
+    /// Whether memory granted on this connection was given up since, because the daemon was told
+    /// what this session holds before the grant was known here.
     pub(crate) fn is_void(&self, link: u64) -> bool {
         link < self.link
     }
@@ -404,8 +408,8 @@ impl Writing {
         self.announced.insert(id);
     }
 
-    /// An error if this client is writing an object of this id itself. The daemon cannot tell its put
-    /// from the end of that writing.
+    /// An error if this client is writing an object of this id itself. The daemon cannot tell its
+    /// put from the end of that writing.
     pub(crate) fn check_unannounced(&self, doing: &'static str, id: &ObjectId) -> Result<()> {
         if self.announced.contains(id) {
             return Err(Error::new(Code::Exists, doing).with_id(*id));

@@ -195,8 +195,8 @@ impl Store {
         self.here()?.delete(ids)
     }
 
-    /// Deletes objects as soon as nobody reads them, and leaves them as they are until then; one code
-    /// for each, `None` for those that are gone or will go. What is being created stays.
+    /// Deletes objects as soon as nobody reads them, and leaves them as they are until then; one
+    /// code for each, `None` for those that are gone or will go. What is being created stays.
     pub fn delete_unused(&self, ids: &[ObjectId]) -> Result<Vec<Option<Code>>> {
         self.here()?.delete_unused(ids)
     }
@@ -229,8 +229,8 @@ impl Store {
     }
 
     /// Gives this client a share of the memory, once: its objects with policy cache take at most so
-    /// many bytes, and make room for its own new objects and for nobody else's until it disconnects.
-    /// For connections that are exact; leases are not held to it.
+    /// many bytes, and make room for its own new objects and for nobody else's until it
+    /// disconnects. For connections that are exact; leases are not held to it.
     pub fn set_share(&self, bytes: u64) -> Result<()> {
         self.here()?.command("setting the share", Request::Share { bytes })
     }
@@ -354,7 +354,8 @@ impl Store {
             return Ok(digest);
         }
         let mut hasher = blake3::Hasher::new();
-        // The length of the data first, so that bytes moved between the two parts change the digest.
+        // The length of the data first, so that bytes moved between the two parts change the
+        // digest.
         hasher.update(&(buffer.data().len() as u64).to_le_bytes());
         hasher.update(buffer.data()).update(buffer.metadata());
         let digest = *hasher.finalize().as_bytes();

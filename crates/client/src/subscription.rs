@@ -27,8 +27,8 @@ const SUBSCRIBE_NUMBER: u64 = 1;
 pub enum Notification {
     /// Something happened to an object.
     Notice(Notice),
-    /// The subscriber was too slow and this many notices were dropped at this point; `u64::MAX` when
-    /// the number is not known because the daemon itself was restarted.
+    /// The subscriber was too slow and this many notices were dropped at this point; `u64::MAX`
+    /// when the number is not known because the daemon itself was restarted.
     Lost(u64),
 }
 

@@ -69,8 +69,9 @@ impl Writer {
         self.span.as_mut().map_or(std::ptr::null_mut(), Span::as_mut_ptr)
     }
 
-    /// Keeps the memory mapped as it is, also after the object was sealed: for callers that have lent
-    /// it out and cannot take it back. Whoever writes through it then changes what others read.
+    /// Keeps the memory mapped as it is, also after the object was sealed: for callers that have
+    /// lent it out and cannot take it back. Whoever writes through it then changes what others
+    /// read.
     pub fn mapping(&self) -> Option<Mapping> {
         self.span.as_ref().map(|span| Mapping { _extent: Arc::clone(span.extent()) })
     }

@@ -154,8 +154,8 @@ impl Process {
             let submitted = channel.submit(rest);
             if submitted.count > 0 && first.is_none() {
                 first = Some(submitted.position);
-                // Under the same lock as the submission: nobody else can have drained the completions
-                // in between and taken the verdict for a stray refusal.
+                // Under the same lock as the submission: nobody else can have drained the
+                // completions in between and taken the verdict for a stray refusal.
                 match verdict {
                     Verdict::Kept => {}
                     Verdict::Awaited => writing.await_verdict(submitted.position),

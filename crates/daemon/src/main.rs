@@ -1,5 +1,7 @@
 //! The program `plasmond`; see the library of this crate.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! keeper ── labelled descriptors ──► Inventory ──► control: next epoch
-//!                                               ├► index: the table that control names, writable again
+//!                                               ├► index: the table that control names, writable
 //!                                               ├► extents, sessions with their channels
 //!                                               └► spill files of this store
 //!                                    slots + attributes ──► Recovered ──► Store::recover

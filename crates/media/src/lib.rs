@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! write: temporary name, header, payload, trailer -> rename        (complete or not there)
-//! read:  header and trailer checked, CRC32C of the payload checked -> bytes in the memory, or Corrupt
+//! read:  header and trailer checked, CRC32C of payload checked -> bytes in memory, or Corrupt
 //! scan:  after a restart: every complete file of the same store; temporary ones are removed
 //! ```
 //!

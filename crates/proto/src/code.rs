@@ -6,7 +6,10 @@
 use serde::{Deserialize, Serialize};
 
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $name:ident = $number:literal, $key:literal, $advice:literal;)+) => {
+    ($(
+        $(#[doc = $doc:literal])+
+        $name:ident = $number:literal, $key:literal, $advice:literal;
+    )+) => {
         /// What went wrong, as a stable number.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[repr(u16)]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   plasmon-soak kill           the verifier: starts the store and the workers, kills, audits
-//!     ├── plasmond, its keeper  killed with SIGKILL, never both at once (memory cannot outlive both)
+//!     ├── plasmond, its keeper  killed with SIGKILL, never both at once
 //!     └── plasmon-soak worker   a client that puts, gets, deletes, waits and tells what it did
 //! ```
 //!

@@ -117,7 +117,7 @@ fn huge_pages() -> Check {
     let verdict =
         if chosen == "never" || chosen == "unknown" { Verdict::Note } else { Verdict::Good };
     check("huge pages", verdict, format!("shmem_enabled is {chosen}")).advise(
-        "first writes into fresh memory are faster with `advise`; the setting collapse=true helps too",
+        "first writes into fresh memory are faster with `advise`; so they are with collapse=true",
     )
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! proto::settings::SETTINGS ──► flags, variables and keys of the file are made from the one table
-//! defaults < --config FILE < PLASMON_* < --flags ──► Settings ──► Config (checked, with units and types)
+//! defaults < --config FILE < PLASMON_* < --flags ──► Settings ──► Config (checked, typed)
 //! ```
 //!
 //! The effective texts are kept: the keeper starts the next daemon with exactly these, whatever
