@@ -47,7 +47,6 @@ impl<D: Directory> Store<D> {
         }
         let outcomes = ids.iter().map(|id| self.doom(id).err()).collect();
         self.bury_unused();
-        self.collect_fresh();
         Ok(Reply::Outcomes(outcomes))
     }
 
@@ -101,5 +100,6 @@ impl<D: Directory> Store<D> {
         self.bury(unused.into_iter().map(|(entry, _)| entry).collect());
         let again_ms = self.now_ms.saturating_add(RETRY_MS);
         self.doomed.due_ms = (!self.doomed.is_empty()).then_some(again_ms);
+        self.collect_fresh();
     }
 }

@@ -7,6 +7,7 @@ use plasmon_proto::message::{ExtentId, Range};
 
 use super::TestDirectory;
 use crate::Store;
+use crate::content::content_bytes;
 use crate::jobs::Purpose;
 use crate::memory::{Kind, PAGE_BYTES, pages};
 use crate::records::{HIDDEN, LISTED, List, SPILLING};
@@ -15,6 +16,7 @@ impl Store<TestDirectory> {
     /// Checks everything that must always hold.
     pub(crate) fn check(&self) {
         self.check_memory();
+        self.check_content();
         self.check_records();
         self.check_owners();
         self.check_holders();
@@ -47,6 +49,12 @@ impl Store<TestDirectory> {
             .chain(reserving)
             .chain(self.tier.reading())
             .collect()
+    }
+
+    fn check_content(&self) {
+        let sealed = self.directory.entries().map(|(_, entry, _)| content_bytes(&entry.sizes));
+        let creating = self.creatings.from(0).map(|(_, creating)| content_bytes(&creating.sizes));
+        assert_eq!(sealed.chain(creating).sum::<u64>(), self.content_bytes, "content is counted");
     }
 
     fn check_memory(&self) {

@@ -10,7 +10,9 @@ mod model;
 mod quotas;
 mod readers;
 mod recovering;
+mod shares;
 mod spilling;
+mod unused;
 mod waits;
 mod world;
 

@@ -1,0 +1,173 @@
+//! Deleting what nobody reads, as soon as nobody reads it.
+
+use plasmon_proto::message::{Reply, Request};
+use plasmon_proto::{Code, ObjectState, Policy};
+
+use super::{Put, World, id};
+use crate::Config;
+use crate::event::ClientNo;
+
+const MIB: u64 = 1 << 20;
+const CLIENT: ClientNo = ClientNo(1);
+
+use ObjectState::{Absent, Creating, Deleted, Sealed, Spilled};
+
+fn world() -> World {
+    let mut world = World::with_capacity(4 * MIB);
+    world.connect(1);
+    world
+}
+
+fn delete_unused(world: &mut World, numbers: &[u64]) -> Vec<Option<Code>> {
+    let ids = numbers.iter().map(|number| id(*number)).collect();
+    match world.ask(CLIENT, Request::DeleteUnused { ids }) {
+        Reply::Outcomes(outcomes) => outcomes,
+        other => panic!("{other:?} is no answer to a delete"),
+    }
+}
+
+#[test]
+fn what_nobody_reads_goes_at_once_and_what_is_not_there_is_told() {
+    let mut world = world();
+    world.put(CLIENT, Put::new(1, 100)).unwrap();
+    world.create(CLIENT, &Put::new(2, 100)).unwrap();
+    let outcomes = delete_unused(&mut world, &[1, 2, 3, 1]);
+    assert_eq!(outcomes, [None, Some(Code::NotSealed), Some(Code::Absent), None]);
+    assert_eq!(world.states(&[1, 2, 3]), [Deleted, Creating, Absent]);
+    assert_eq!(world.status().lingering, 0);
+}
+
+#[test]
+fn what_is_read_stays_in_sight_until_it_is_not() {
+    let mut world = world();
+    let watcher = world.connect(2);
+    world.put(CLIENT, Put::new(1, 100)).unwrap();
+    world.ask(watcher, Request::Subscribe { filter: Default::default() });
+    let (first, second) = (world.pin(1), world.pin(1));
+    assert_eq!(delete_unused(&mut world, &[1]), [None]);
+    world.unpin(first);
+    world.pass(1000);
+    // It can still be read, listed and found, and its id is taken.
+    assert_eq!(world.state(1), Sealed);
+    assert_eq!(world.create(CLIENT, &Put::new(1, 100)).unwrap_err().code, Code::Exists);
+    assert_eq!(world.notices(watcher), []);
+    world.unpin(second);
+    // Any question finds out; so does time.
+    assert_eq!(
+        world.ask(watcher, Request::States { ids: vec![id(1)] }),
+        Reply::States(vec![Deleted])
+    );
+    assert_eq!(world.notices(watcher), [(id(1), Deleted)]);
+    assert_eq!(world.status().used_bytes, 0);
+}
+
+#[test]
+fn time_alone_finds_out() {
+    let mut world = world();
+    world.put(CLIENT, Put::new(1, 100)).unwrap();
+    let pin = world.pin(1);
+    delete_unused(&mut world, &[1]);
+    let due_ms = world.store.next_deadline().expect("the store wants to look again");
+    world.unpin(pin);
+    world.pass(due_ms - world.now_ms - 1);
+    assert_eq!(world.state(1), Sealed);
+    world.pass(1);
+    assert_eq!(world.state(1), Deleted);
+    assert_eq!(world.store.next_deadline(), None);
+}
+
+#[test]
+fn another_object_of_the_same_id_is_not_meant() {
+    let mut world = world();
+    world.put(CLIENT, Put::new(1, 100)).unwrap();
+    let pin = world.pin(1);
+    delete_unused(&mut world, &[1]);
+    assert_eq!(world.delete(CLIENT, 1), None);
+    world.put(CLIENT, Put::new(1, 200)).unwrap();
+    world.unpin(pin);
+    world.pass(1000);
+    assert_eq!(world.state(1), Sealed);
+}
+
+#[test]
+fn a_member_of_a_composite_is_in_use() {
+    let mut world = world();
+    world.put(CLIENT, Put::new(1, 100)).unwrap();
+    world.put(CLIENT, Put::new(2, 100).of(&[1])).unwrap();
+    assert_eq!(delete_unused(&mut world, &[1]), [Some(Code::InUse)]);
+    assert_eq!(world.state(1), Sealed);
+}
+
+#[test]
+fn spilled_objects_are_deleted_where_they_are() {
+    let config = Config { spill_bytes_max: Some(u64::MAX), ..Config::new(4 * MIB) };
+    let mut world = World::new(config);
+    world.connect(1);
+    for number in 0..5 {
+        world.create_and_seal(CLIENT, &Put::new(number, MIB)).unwrap();
+    }
+    assert_eq!(world.state(0), Spilled);
+    assert_eq!(delete_unused(&mut world, &[0]), [None]);
+    assert_eq!(world.state(0), Deleted);
+    assert!(world.tier.is_empty());
+}
+
+#[test]
+fn an_object_that_is_spilled_while_it_is_doomed_goes() {
+    let config = Config { spill_bytes_max: Some(u64::MAX), ..Config::new(4 * MIB) };
+    let mut world = World::new(config);
+    world.connect(1);
+    world.spill = None;
+    for number in 0..4 {
+        world.create_and_seal(CLIENT, &Put::new(number, MIB)).unwrap();
+    }
+    // The store needs room and has object 0 written; meanwhile somebody deletes it.
+    world.send(
+        CLIENT,
+        Request::Create {
+            id: id(9),
+            sizes: super::sizes(MIB),
+            traits: Default::default(),
+            strict: false,
+        },
+    );
+    assert_eq!(world.open.len(), 1);
+    assert_eq!(delete_unused(&mut world, &[0]), [None]);
+    world.settle(true);
+    world.pass(1000);
+    assert_eq!(world.state(0), Deleted);
+    assert!(world.tier.is_empty());
+    assert_eq!(world.state(9), Creating);
+}
+
+#[test]
+fn cached_objects_are_spilled_instead_of_evicted_where_the_store_says_so() {
+    let spilling =
+        Config { spill_bytes_max: Some(u64::MAX), spill_cache: true, ..Config::new(4 * MIB) };
+    for (config, state) in [
+        (spilling, Spilled),
+        (Config { spill_cache: false, ..spilling }, ObjectState::Evicted),
+        (Config { spill_bytes_max: None, ..spilling }, ObjectState::Evicted),
+    ] {
+        let mut world = World::new(config);
+        world.connect(1);
+        for number in 0..5 {
+            world.create_and_seal(CLIENT, &Put::new(number, MIB).cache()).unwrap();
+        }
+        assert_eq!(world.states(&[0, 1]), [state, Sealed]);
+        // What is pinned is passed over; the bytes are those of the content.
+        let pin = world.pin(1);
+        assert_eq!(world.evict(CLIENT, MIB + 1), (2 * MIB, 2));
+        assert_eq!(world.states(&[1, 2, 3, 4]), [Sealed, state, state, Sealed]);
+        world.unpin(pin);
+        assert_eq!(world.evict(CLIENT, u64::MAX), (2 * MIB, 2));
+        assert_eq!(world.evict(CLIENT, u64::MAX), (0, 0));
+    }
+    // What is to be kept is not evicted on request.
+    let mut world = World::new(spilling);
+    world.connect(1);
+    let put = Put::new(1, MIB);
+    assert_eq!(put.traits.policy, Policy::Keep);
+    world.create_and_seal(CLIENT, &put).unwrap();
+    assert_eq!(world.evict(CLIENT, 1), (0, 0));
+}
