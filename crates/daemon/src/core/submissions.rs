@@ -7,7 +7,7 @@ use plasmon_proto::limits::{OBJECT_ALIGN, SUBMISSIONS};
 use plasmon_proto::message::Range;
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Code, ObjectId};
-use plasmon_store::{ClientNo, Event};
+use plasmon_store::{ClientNo, Effect, Event};
 
 use super::Core;
 use crate::sessions::SessionNo;
@@ -87,9 +87,31 @@ impl Core {
                 self.collect_touches();
                 None
             }
+            Submission::Delete { .. } | Submission::Abort { .. }
+                if self.peers.is_expected(client) =>
+            {
+                return self.end_again(client, position, submission);
+            }
             _ => None,
         };
         self.feed(Event::Submit(client, position, submission, attributes));
+    }
+
+    /// Ends an object for a client that is expected back. If it is gone already, the daemon before
+    /// this one had applied the record and died before it could say so: that is no refusal.
+    fn end_again(&mut self, client: ClientNo, position: u64, submission: Submission) {
+        let mut effects = Vec::new();
+        let event = Event::Submit(client, position, submission, None);
+        self.store.step(self.clock.now_ms(), event, &mut effects);
+        for effect in effects {
+            let is_gone = matches!(
+                effect,
+                Effect::Complete(_, Completion::Refused { code: Code::Absent, .. })
+            );
+            if !is_gone {
+                self.carry_out(effect);
+            }
+        }
     }
 
     /// Ends a client whose ring cannot be understood. The ring is not looked at again.
