@@ -10,6 +10,16 @@
 //!
 //! Everything here is the edge: sockets, clocks, descriptors, threads. What the store decides is
 //! decided in `plasmon_store`.
+//!
+//! ```
+//! use plasmon_daemon::settings::{self, Config};
+//!
+//! let flags = [("capacity_bytes", "1g".to_owned()), ("socket", "/tmp/store.sock".to_owned())];
+//! let loaded = settings::load(None, |_| None, &flags)?;
+//! let config = Config::new(&loaded.settings)?;
+//! assert_eq!(config.capacity_bytes, 1 << 30);
+//! # Ok::<(), settings::BadStart>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use plasmon_proto::limits::CLIENTS_MAX;
 use plasmon_proto::message::Access;
 use plasmon_proto::ring::{Completion, Record};
 use plasmon_shm::{ChannelDaemon, Doorbell, Hostile};
@@ -25,8 +24,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::keeper::wire::Label;
 
 /// Sessions without a connection that are kept. A process that connects and disconnects for ever
-/// would otherwise leave one behind each time; the oldest that pin nothing go first.
-pub(crate) const LINGERING_MAX: usize = CLIENTS_MAX;
+/// would otherwise leave one behind each time, with two descriptors; the oldest that pin nothing go
+/// first.
+pub(crate) const LINGERING_MAX: usize = 512;
 
 /// The number of a session: small, and used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

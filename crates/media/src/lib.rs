@@ -16,6 +16,37 @@
 //!
 //! Deliberately absent: durability. A store lives in memory and ends with the machine; the files
 //! hold no more than what the memory would have held, so nothing here waits for a disk to confirm.
+//!
+//! ```
+//! use std::os::fd::AsFd;
+//!
+//! use plasmon_media::{Described, FileTier, Incarnation, Medium, Place, TierConfig};
+//! use plasmon_proto::ObjectId;
+//! use plasmon_proto::object::{Attributes, Sizes, Traits};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let config = TierConfig { folder: folder.path().to_owned(), store: 1, bytes_max: None };
+//! let mut tier = FileTier::open(&config)?;
+//!
+//! // The memory that holds the object; a store gives an extent here.
+//! let memory = tempfile::tempfile()?;
+//! rustix::io::pwrite(&memory, b"hello", 0)?;
+//! let object = Described {
+//!     id: ObjectId::new([7; 20]),
+//!     serial: 1,
+//!     sizes: Sizes { data: 5, ..Sizes::default() },
+//!     traits: Traits::default(),
+//!     attributes: Attributes::default(),
+//!     created_ms: 0,
+//! };
+//! tier.write(&object, Place { file: memory.as_fd(), offset: 0 })?;
+//!
+//! let mut bytes = Vec::new();
+//! let which = Incarnation { id: object.id, serial: object.serial };
+//! tier.read(which, 64, &mut |_, piece| Ok(bytes.extend_from_slice(piece)))?;
+//! assert_eq!(bytes, b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -41,8 +41,8 @@ impl Core {
                 self.shared().keeper.fill(link);
             }
             Err(error) => {
-                tracing::error!(%error, "no keeper: the store ends if this daemon dies");
-                self.shared().keeper.abandon();
+                tracing::error!(%error, "no keeper for now: the store would end with this daemon");
+                self.shared().keeper.postpone();
             }
         }
     }

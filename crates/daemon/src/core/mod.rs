@@ -227,7 +227,7 @@ impl Core {
             tracing::error!(%error, "the listener cannot be watched");
             self.door.pause();
         }
-        if self.shared().keeper.is_vacant() {
+        if self.shared().keeper.is_vacant(now) {
             self.replace_keeper();
         }
         if self.lonely_until.is_some_and(|until| until <= now) {
@@ -243,7 +243,8 @@ impl Core {
         let greeting = self.peers.next_deadline().map(left);
         let door = self.door.paused_until().map(left);
         let lonely = self.lonely_until.map(left);
-        [store, greeting, door, lonely].into_iter().flatten().min()
+        let keeper = self.store.directory().keeper.retry_at().map(left);
+        [store, greeting, door, lonely, keeper].into_iter().flatten().min()
     }
 
     /// Gives the store an event and carries out what it asks for. Events that come up on the way

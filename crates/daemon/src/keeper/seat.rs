@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use super::link::KeeperLink;
 use super::wire::Label;
@@ -12,7 +13,11 @@ use super::wire::Label;
 pub(crate) struct KeeperSeat {
     link: Option<KeeperLink>,
     wanted: bool,
+    retry_at: Option<Instant>,
 }
+
+/// How long the daemon waits after it could not start a keeper.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl KeeperSeat {
     /// A seat that stays empty: the store ends with its daemon.
@@ -22,12 +27,17 @@ impl KeeperSeat {
 
     /// A seat with this keeper.
     pub(crate) fn taken(link: KeeperLink) -> Self {
-        Self { link: Some(link), wanted: true }
+        Self { link: Some(link), wanted: true, retry_at: None }
     }
 
-    /// Whether a keeper is missing.
-    pub(crate) fn is_vacant(&self) -> bool {
-        self.wanted && self.link.is_none()
+    /// Whether a keeper is missing and it is time to start one.
+    pub(crate) fn is_vacant(&self, now: Instant) -> bool {
+        self.wanted && self.link.is_none() && self.retry_at.is_none_or(|at| at <= now)
+    }
+
+    /// When to try again after a keeper could not be started.
+    pub(crate) fn retry_at(&self) -> Option<Instant> {
+        self.retry_at
     }
 
     /// The keeper's process, 0 for none.
@@ -65,12 +75,13 @@ impl KeeperSeat {
     /// Fills the seat.
     pub(crate) fn fill(&mut self, link: KeeperLink) {
         self.link = Some(link);
+        self.retry_at = None;
     }
 
-    /// Gives up on keepers: the store goes on without.
-    pub(crate) fn abandon(&mut self) {
+    /// No keeper could be started: the store goes on without one for a while.
+    pub(crate) fn postpone(&mut self) {
         self.vacate();
-        self.wanted = false;
+        self.retry_at = Some(Instant::now() + RETRY_AFTER);
     }
 
     /// Ends the keeper with the store.
