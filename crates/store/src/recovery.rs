@@ -7,7 +7,7 @@
 //! count as leased to that client, because records that it submitted while there was no daemon may
 //! be about any of them, until it says what it really holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::message::{self, ExtentId, Range};
 use plasmon_proto::{ObjectId, ObjectState};
@@ -63,22 +63,21 @@ impl<D: Directory> Store<D> {
         broken.len()
     }
 
-    /// Parts objects that can be where they say from those that cannot.
-    fn part_sound(&self, objects: Vec<Recovered>) -> (Vec<Recovered>, Vec<Recovered>) {
-        let mut taken: BTreeMap<(ExtentId, u64), u64> = BTreeMap::new();
+    /// Parts objects that can be where they say from those that cannot. Of two that overlap, the
+    /// one that starts first is believed.
+    fn part_sound(&self, mut objects: Vec<Recovered>) -> (Vec<Recovered>, Vec<Recovered>) {
+        objects.sort_unstable_by_key(|object| (object.range, object.serial));
+        let mut taken: Option<Range> = None;
         objects.into_iter().partition(|object| {
             let Some(range) = object.range else { return false };
-            if !self.memory.could_hold(&range, &object.sizes) {
-                return false;
+            let overlaps = taken.is_some_and(|taken| {
+                taken.extent == range.extent && taken.offset + taken.bytes > range.offset
+            });
+            let sound = !overlaps && self.memory.could_hold(&range, &object.sizes);
+            if sound {
+                taken = Some(range);
             }
-            let end = range.offset + range.bytes;
-            let before = taken.range(..(range.extent, end)).next_back();
-            let overlaps =
-                before.is_some_and(|(at, before)| at.0 == range.extent && *before > range.offset);
-            if !overlaps {
-                taken.insert((range.extent, range.offset), end);
-            }
-            !overlaps
+            sound
         })
     }
 
@@ -208,12 +207,13 @@ impl<D: Directory> Store<D> {
     }
 
     fn adopt_gaps(&mut self, extents: &[RecoveredExtent], gaps: Vec<Range>) {
-        let quarantined = |id: ExtentId| extents.iter().any(|it| it.extent == id && it.quarantined);
+        let quarantined: BTreeSet<ExtentId> =
+            extents.iter().filter(|it| it.quarantined).map(|it| it.extent).collect();
         for gap in gaps {
             if self.memory.is_exact_extent(gap.extent) {
                 continue;
             }
-            if quarantined(gap.extent) {
+            if quarantined.contains(&gap.extent) {
                 self.memory.adopt_in_doubt(&gap);
                 self.in_doubt.entry(gap.extent).or_default().push(gap);
             } else {

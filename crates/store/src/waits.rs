@@ -4,7 +4,7 @@
 //! it and forgets it. Two kinds of requests wait: `Wait`, which is decided by an object that can be
 //! read or has ended, and `Get`, which waits only for spilled objects to come back.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::{ObjectId, ObjectState};
 
@@ -58,11 +58,13 @@ impl Waiter {
     }
 }
 
-/// All waiting requests. The hash map is never iterated.
+/// All waiting requests.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     by_no: BTreeMap<WaiterNo, Waiting>,
-    by_id: HashMap<ObjectId, Vec<(WaiterNo, u32)>>,
+    /// Who waits for an object, and as which of its ids. However many wait for one object, each is
+    /// found and forgotten on its own.
+    by_id: BTreeSet<(ObjectId, WaiterNo, u32)>,
     deadlines: BTreeSet<(u64, WaiterNo)>,
     next: WaiterNo,
 }
@@ -89,7 +91,7 @@ impl Waits {
         let no = self.next;
         self.next += 1;
         for (index, id) in waiter.ids.iter().enumerate() {
-            self.by_id.entry(*id).or_default().push((no, index as u32));
+            self.by_id.insert((*id, no, index as u32));
         }
         if let Some(deadline_ms) = waiter.deadline_ms {
             self.deadlines.insert((deadline_ms, no));
@@ -105,13 +107,8 @@ impl Waits {
         if let Some(deadline_ms) = waiter.deadline_ms {
             self.deadlines.remove(&(deadline_ms, no));
         }
-        for id in &waiter.ids {
-            if let Some(waiting) = self.by_id.get_mut(id) {
-                waiting.retain(|(other, _)| *other != no);
-                if waiting.is_empty() {
-                    self.by_id.remove(id);
-                }
-            }
+        for (index, id) in waiter.ids.iter().enumerate() {
+            self.by_id.remove(&(*id, no, index as u32));
         }
         Some(waiter)
     }
@@ -135,8 +132,7 @@ impl Waits {
 
     fn decide(&mut self, id: &ObjectId, is_decided: impl Fn(Question) -> bool) -> Vec<WaiterNo> {
         let mut done = Vec::new();
-        let Some(waiting) = self.by_id.get(id) else { return done };
-        for (no, index) in waiting {
+        for (_, no, index) in self.by_id.range((*id, 0, 0)..=(*id, WaiterNo::MAX, u32::MAX)) {
             let Some(found) = self.by_no.get_mut(no) else { continue };
             let now = is_decided(found.waiter.question);
             let decided = &mut found.waiter.decided[*index as usize];

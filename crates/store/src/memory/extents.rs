@@ -120,8 +120,10 @@ impl Extents {
 
     /// A number that is free, `None` at the limit of extents.
     fn number(&mut self) -> Option<ExtentId> {
-        if self.resting.len() > NUMBERS_RESTING || self.by_index.len() == EXTENTS_MAX {
-            let index = self.resting.pop_front()?;
+        if self.resting.len() > NUMBERS_RESTING + self.count || self.by_index.len() == EXTENTS_MAX {
+            // An extent that was taken over may have a number that was put to rest before.
+            let free = |index: &u32| self.by_index[*index as usize].is_none();
+            let index = std::iter::from_fn(|| self.resting.pop_front()).find(free)?;
             return Some(ExtentId::new(index, self.generations[index as usize]));
         }
         let index = self.by_index.len() as u32;
@@ -147,7 +149,6 @@ impl Extents {
         if self.by_index[id.index()].is_some() {
             return false;
         }
-        self.resting.retain(|index| *index as usize != id.index());
         self.put(id, bytes, kind, domain);
         true
     }

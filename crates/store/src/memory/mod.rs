@@ -30,6 +30,8 @@ use plasmon_proto::message::Range;
 use plasmon_proto::object::{Level, Sizes};
 
 pub(crate) use extents::{Extent, Kind};
+#[cfg(test)]
+pub(crate) use leases::LEASE_PIECES_MAX;
 pub(crate) use leases::{LeaseError, Leases};
 pub(crate) use placing::{Ask, Placed};
 

@@ -21,7 +21,7 @@ use crate::Config;
 use crate::event::ClientNo;
 
 /// Runs of one test; each takes a fresh seed.
-const RUNS: u64 = 60;
+const RUNS: u64 = 30;
 
 /// Steps of one run.
 const STEPS: u64 = 1500;
