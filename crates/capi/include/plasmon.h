@@ -9,8 +9,8 @@
  * back with the function that the comment names. Ids and structs are copied. Texts and arrays that
  * are passed in are only read during the call.
  *
- * Threads: a store may be used by all threads at once. A writer, a buffer, a listing, a pending wait
- * and a subscription belong to one thread at a time; buffers may be cloned for others.
+ * Threads: a store may be used by all threads at once. A writer, a buffer, a listing, a pending
+ * wait and a subscription belong to one thread at a time; buffers may be cloned for others.
  *
  * Null: a null where the comment does not allow one is PLASMON_BAD_REQUEST, never a crash. Giving
  * back a null is allowed and does nothing.
@@ -23,6 +23,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* The version of this header, the same as of everything else. */
+#define PLASMON_VERSION "0.1.0"
 
 #ifdef __cplusplus
 extern "C" {
@@ -112,13 +115,13 @@ typedef struct plasmon_store plasmon_store;
 
 /* Fill it with plasmon_connect_options_init, then change what is to be different. */
 typedef struct plasmon_connect_options {
-    size_t struct_bytes;          /* set by init: programs built with an older header go on working */
+    size_t struct_bytes;          /* set by init: older programs go on working */
     const char *socket;           /* null: the socket of this user's store */
     const char *name;             /* this client's name in listings; null: the program's */
     int32_t without_channel;      /* 1: no shared ring and ledger, everything through the socket */
     int64_t connect_timeout_ms;   /* how long to try while nobody listens; 0 tries once */
     int64_t reconnect_timeout_ms; /* how long to try after the daemon went away */
-    uint32_t copy_threads;        /* threads for large copies; 0: as many as there are cores, up to 6 */
+    uint32_t copy_threads;        /* threads for large copies; 0: the number of cores, up to 6 */
 } plasmon_connect_options;
 
 typedef struct plasmon_setting {
@@ -143,7 +146,8 @@ plasmon_code plasmon_connect(const plasmon_connect_options *options, plasmon_sto
 plasmon_code plasmon_connect_or_start(const plasmon_connect_options *options,
                                       const plasmon_start_options *start,
                                       plasmon_store **store);
-/* Starts a store that goes on by itself; PLASMON_ALREADY_RUNNING if there is one. `pid` may be null. */
+/* Starts a store that goes on by itself; PLASMON_ALREADY_RUNNING if there is one. `pid` may be
+ * null. */
 plasmon_code plasmon_start(const plasmon_start_options *options, uint32_t *pid);
 /* Writes the socket of this user's store with a terminating zero; PLASMON_LIMIT_REACHED when
  * `bytes` are too few. */
@@ -213,8 +217,8 @@ plasmon_code plasmon_put_options_init(plasmon_put_options *options);
 plasmon_code plasmon_new_id(const plasmon_store *store, plasmon_id *id);
 
 /* Copies bytes into a new object. Null options are the defaults; `id` may be null. Without an id or
- * a name of the caller's it returns while the object is on its way; should the store refuse it after
- * all, plasmon_flush and the next call that writes report that. */
+ * a name of the caller's it returns while the object is on its way; should the store refuse it
+ * after all, plasmon_flush and the next call that writes report that. */
 plasmon_code plasmon_put(const plasmon_store *store, const void *data, size_t bytes,
                          const plasmon_put_options *options, plasmon_id *id);
 /* The same, gathered from several parts with one copy. */
@@ -349,7 +353,8 @@ plasmon_code plasmon_stat(const plasmon_store *store, const plasmon_id *id, plas
 
 typedef struct plasmon_listing plasmon_listing;
 
-/* The objects named in a namespace and with a prefix; null means any. End with plasmon_listing_free. */
+/* The objects named in a namespace and with a prefix; null means any. End with
+ * plasmon_listing_free. */
 plasmon_code plasmon_list(const plasmon_store *store, const char *name_space, const char *prefix,
                           plasmon_listing **listing);
 /* The next object, or PLASMON_END. */

@@ -1,5 +1,7 @@
 //! The header agrees with the library, and C and C++ programs run against a real daemon.
 
+#![expect(clippy::unwrap_used, reason = "this is a test, also outside of #[test]")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -69,8 +71,8 @@ fn compile(source: &str, linking: Linking, into: &Path) -> PathBuf {
     program
 }
 
-/// Compiles and runs a program that connects to the store of this user, for which it has a directory
-/// of its own.
+/// Compiles and runs a program that connects to the store of this user, for which it has a
+/// directory of its own.
 fn runs(source: &str, linking: Linking) {
     let directory = tempfile::Builder::new().prefix("plasmon-test-").tempdir().unwrap();
     let program = compile(source, linking, directory.path());
@@ -119,6 +121,10 @@ fn constants() -> BTreeMap<String, i64> {
         if let (Some("#define"), Some(name), Some(value)) =
             (words.next(), words.next(), words.next())
         {
+            if name == "PLASMON_VERSION" {
+                assert_eq!(value, format!("\"{}\"", env!("CARGO_PKG_VERSION")));
+                continue;
+            }
             let value = value.trim_matches(['(', ')']).parse();
             constants.insert(name.to_owned(), value.unwrap_or_else(|_| panic!("{line}")));
         }

@@ -1,6 +1,6 @@
 /*
- * Forks and forbidden writes: a child has a connection of its own, releases nothing of its parent's,
- * and whoever writes to a sealed object dies of it and changes nothing.
+ * Forks and forbidden writes: a child has a connection of its own, releases nothing of its
+ * parent's, and whoever writes to a sealed object dies of it and changes nothing.
  */
 #undef NDEBUG
 #include <assert.h>
