@@ -21,6 +21,7 @@ mod calls;
 mod chain;
 mod error;
 mod handshake;
+mod ids;
 mod leases;
 mod listing;
 mod options;

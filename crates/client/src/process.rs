@@ -5,8 +5,8 @@
 //! the daemon comes back without what it knew.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use crate::calls::{Answer, Calls, Mending, Step};
 use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::handshake::{Caller, Failed, connect_within};
+use crate::ids::Ids;
 use crate::options::ConnectOptions;
 use crate::session::Session;
 
@@ -53,8 +54,7 @@ pub(crate) struct Process {
     closing: AtomicBool,
     serving: AtomicBool,
     copy_threads: usize,
-    id_random: [u8; 12],
-    id_count: AtomicU64,
+    ids: Mutex<Ids>,
 }
 
 impl Process {
@@ -85,8 +85,7 @@ impl Process {
             fruitless: AtomicU32::new(0),
             closing: AtomicBool::new(false),
             serving: AtomicBool::new(false),
-            id_random: random_bytes(),
-            id_count: AtomicU64::new(0),
+            ids: Mutex::new(Ids::new()),
         })
     }
 
@@ -126,13 +125,9 @@ impl Process {
         self.sessions.newest()
     }
 
-    /// An id that nobody else makes: 12 random bytes of this connection and a count.
+    /// An id that nobody else makes.
     pub(crate) fn new_id(&self) -> ObjectId {
-        let mut bytes = [0; 20];
-        bytes[..12].copy_from_slice(&self.id_random);
-        let count = self.id_count.fetch_add(1, Ordering::Relaxed);
-        bytes[12..].copy_from_slice(&count.to_le_bytes());
-        ObjectId::new(bytes)
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner).next()
     }
 
     /// Asks and waits for the answer, however often the connection breaks in between. A failure
@@ -309,15 +304,6 @@ fn program_name() -> String {
     let end = (0..=CLIENT_NAME_BYTES_MAX.min(name.len())).rfind(|end| name.is_char_boundary(*end));
     name.truncate(end.unwrap_or(0));
     name
-}
-
-/// Bytes that nobody else has.
-pub(crate) fn random_bytes<const BYTES: usize>() -> [u8; BYTES] {
-    let mut bytes = [0; BYTES];
-    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    // So few bytes come at once and whole, once the machine has booted.
-    assert!(filled == Ok(BYTES), "the kernel gives random bytes: {filled:?}");
-    bytes
 }
 
 /// The number of cores that this process may use, but no more than memory can feed.

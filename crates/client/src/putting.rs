@@ -25,33 +25,32 @@ impl Process {
         let bytes = data.iter().map(|part| part.len() as u64).sum();
         let plan = Plan::new(PUTTING, bytes, options)?;
         let payload = Payload { data, metadata: &options.metadata, attributes: &plan.attributes };
-        let id = plan.chosen.unwrap_or_else(|| self.new_id());
-        let session = Arc::clone(self.session());
-        match self.put_once(&session, id, &plan, payload, options.strict) {
+        let session = self.session();
+        match self.put_once(session, &plan, payload, options.strict) {
             // The daemon lost everything, but the bytes are still here: give them to the new one.
-            Err(error) if error.code() == Code::Disconnected && !self.is_current(&session) => {
-                let session = Arc::clone(self.session());
-                self.put_once(&session, id, &plan, payload, options.strict)?;
+            Err(error) if error.code() == Code::Disconnected && !self.is_current(session) => {
+                self.put_once(self.session(), &plan, payload, options.strict)
             }
-            outcome => outcome?,
+            outcome => outcome,
         }
-        Ok(id)
     }
 
     fn put_once(
         &self,
         session: &Session,
-        id: ObjectId,
         plan: &Plan,
         payload: Payload<'_>,
         strict: bool,
-    ) -> Result<()> {
+    ) -> Result<ObjectId> {
         if !self.is_carved(session, plan, strict) {
-            return self.put_created(session, id, plan, payload, strict);
+            let id = plan.chosen.unwrap_or_else(|| self.new_id());
+            return self.put_created(session, id, plan, payload, strict).map(|()| id);
         }
-        let awaited = plan.chosen.is_some();
-        let position = self.put_carved(session, id, plan, payload, Verdict::awaited_if(awaited))?;
-        if awaited { self.acknowledge(session, PUTTING, position, id) } else { Ok(()) }
+        let (id, position) = self.put_carved(session, plan.chosen, plan, payload)?;
+        if plan.chosen.is_some() {
+            self.acknowledge(session, PUTTING, position, id)?;
+        }
+        Ok(id)
     }
 
     fn put_created(
@@ -120,13 +119,12 @@ impl Process {
         let parts = [data];
         let payload =
             Payload { data: &parts, metadata: &options.metadata, attributes: &plan.attributes };
-        let id = chosen.unwrap_or_else(|| self.new_id());
         if !self.is_carved(session, &plan, options.strict) {
+            let id = chosen.unwrap_or_else(|| self.new_id());
             self.put_created(session, id, &plan, payload, options.strict)?;
             return Ok((id, None));
         }
-        let verdict = Verdict::awaited_if(chosen.is_some());
-        let position = self.put_carved(session, id, &plan, payload, verdict)?;
+        let (id, position) = self.put_carved(session, chosen, &plan, payload)?;
         Ok((id, chosen.map(|_| position)))
     }
 

@@ -26,6 +26,7 @@ use plasmon_shm::reader::Reader;
 use plasmon_shm::writer::WriteExtent;
 
 use crate::error::{Error, Result};
+use crate::ids::Ids;
 use crate::leases::Leases;
 
 const CONNECTING: &str = "connecting to the store";
@@ -64,6 +65,8 @@ impl Verdict {
 /// What the threads of a process share about writing.
 #[derive(Debug)]
 pub(crate) struct Writing {
+    /// For puts, which hold this lock anyway.
+    pub(crate) ids: Ids,
     pub(crate) leases: Leases,
     /// Positions whose callers wait for the verdict.
     awaited: HashSet<u64>,
@@ -279,6 +282,7 @@ impl Channel {
 impl Writing {
     fn new(leases: Leases) -> Self {
         Self {
+            ids: Ids::new(),
             leases,
             awaited: HashSet::new(),
             verdicts: HashMap::new(),

@@ -15,10 +15,11 @@ use plasmon_shm::eventfd::Doorbell;
 use crate::buffer::{Buffer, Pinned};
 use crate::chain::Chain;
 use crate::error::{Error, Result};
+use crate::ids::Ids;
 use crate::listing::Listing;
 use crate::options::{ConnectOptions, PutOptions, StartOptions};
 use crate::pending::{PendingWait, WAITING};
-use crate::process::{Process, random_bytes};
+use crate::process::Process;
 use crate::session::Verdict;
 use crate::start::{default_socket, start};
 use crate::subscription::Subscription;
@@ -147,7 +148,7 @@ impl Store {
         match self.here() {
             Ok(process) => process.new_id(),
             // A forked child that cannot connect must not count on where its parent does.
-            Err(_) => ObjectId::new(random_bytes()),
+            Err(_) => Ids::new().next(),
         }
     }
 

@@ -77,20 +77,24 @@ impl Process {
             && plan.footprint < large_bytes(session.welcome.capacity_bytes)
     }
 
-    /// Copies an object into leased memory and submits it; the position of its record.
+    /// Copies an object into leased memory and submits it; its id and the position of its record. The
+    /// verdict on an id that the caller chose is to be awaited.
     pub(crate) fn put_carved(
         &self,
         session: &Session,
-        id: ObjectId,
+        chosen: Option<ObjectId>,
         plan: &Plan,
         payload: Payload<'_>,
-        verdict: Verdict,
-    ) -> Result<u64> {
+    ) -> Result<(ObjectId, u64)> {
         let mut writing = self.reserve(session, plan.footprint)?;
         writing.take_refusals(PUTTING)?;
-        if verdict == Verdict::Awaited {
-            writing.check_unannounced(PUTTING, &id)?;
-        }
+        let id = match chosen {
+            Some(id) => {
+                writing.check_unannounced(PUTTING, &id)?;
+                id
+            }
+            None => writing.ids.next(),
+        };
         let Some((extent, span)) = writing.leases.front() else {
             return Err(Error::unexpected(PUTTING));
         };
@@ -110,7 +114,9 @@ impl Process {
             writing = session.writing();
             writing.leases.closed(&range);
         }
-        self.submit_put(session, writing, &placed, verdict)
+        let verdict = Verdict::awaited_if(chosen.is_some());
+        let position = self.submit_put(session, writing, &placed, verdict)?;
+        Ok((id, position))
     }
 
     /// Submits an object whose bytes are complete, and asks for the next lease in good time.

@@ -132,13 +132,15 @@ fn acknowledged_puts_of_a_killed_client_stay() {
     support::until("some objects are there", || store.status().unwrap().objects > 2000);
     child.kill();
     let objects = store.list(&Filter::default()).unwrap();
-    let acknowledged =
-        (0..).take_while(|n| store.get(&id(1000 + n), NOW).is_ok()).count() as u64;
+    let acknowledged = (0..).take_while(|n| store.get(&id(1000 + n), NOW).is_ok()).count() as u64;
     assert!(acknowledged >= 1000, "{acknowledged}");
     for n in 0..acknowledged {
         assert!(store.get(&id(1000 + n), NOW).unwrap().data() == pattern(n, 500));
     }
-    assert!(objects.len() as u64 >= 2 * acknowledged - 1, "a put before an acknowledged one is lost");
+    assert!(
+        objects.len() as u64 >= 2 * acknowledged - 1,
+        "a put before an acknowledged one is lost"
+    );
     assert_nothing_leaks(&store, store.status().unwrap().objects);
 }
 
@@ -181,7 +183,8 @@ fn the_daemon_is_killed_under_load_and_nothing_sealed_is_lost() {
             }
         });
         for _ in 0..ROUNDS {
-            let (status, before) = (observer.status().unwrap(), acknowledged.load(Ordering::Relaxed));
+            let (status, before) =
+                (observer.status().unwrap(), acknowledged.load(Ordering::Relaxed));
             node.kill_daemon(&status);
             support::until("another daemon answers", || {
                 observer.status().is_ok_and(|now| now.pid != status.pid)
@@ -241,8 +244,7 @@ fn waits_are_asked_again_of_the_next_daemon() {
 #[test]
 fn without_a_keeper_a_dead_daemon_is_told_and_buffers_stay_readable() {
     let node = TestStore::with(64 * MIB, &[("keeper", "false")]);
-    let options =
-        ConnectOptions { reconnect_timeout: Duration::from_millis(50), ..node.options() };
+    let options = ConnectOptions { reconnect_timeout: Duration::from_millis(50), ..node.options() };
     let store = Store::connect(&options).unwrap();
     let object = store.put(&pattern(1, 5000), &PutOptions::default()).unwrap();
     let held = store.get(&object, NOW).unwrap();
@@ -260,12 +262,8 @@ fn without_a_keeper_a_dead_daemon_is_told_and_buffers_stay_readable() {
 /// index, channel, doorbell.
 fn shake_hands(node: &TestStore) -> (Connection, Vec<std::os::fd::OwnedFd>) {
     let connection = Connection::connect(&node.socket()).unwrap();
-    let hello = Hello {
-        version: PROTOCOL_VERSION,
-        name: "liar".to_owned(),
-        channel: true,
-        resume: None,
-    };
+    let hello =
+        Hello { version: PROTOCOL_VERSION, name: "liar".to_owned(), channel: true, resume: None };
     connection.send(&encode_request(0, &Request::Hello(hello)).unwrap(), &[]).unwrap();
     let mut bytes = Vec::new();
     let received = connection.recv(&mut bytes, true).unwrap();

@@ -29,7 +29,10 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
         };
         assert_eq!(error.code(), Code::StoreFull, "{error}");
         assert!(kept.len() as u64 * bytes > 12 * MIB, "it was full after {} objects", kept.len());
-        assert_eq!(store.get(&id(bytes + kept.len() as u64), NOW).unwrap_err().code(), Code::Absent);
+        assert_eq!(
+            store.get(&id(bytes + kept.len() as u64), NOW).unwrap_err().code(),
+            Code::Absent
+        );
         for (n, object) in kept.iter().enumerate() {
             let buffer = store.get(object, NOW).unwrap();
             assert!(buffer.data() == pattern(n as u64, bytes as usize), "object {n} changed");

@@ -19,7 +19,8 @@ fn what_is_put_is_got_at_every_size() {
     let node = TestStore::new(256 * MIB);
     let (writer, reader) = (node.connect(), node.connect());
     let large = 4 * MIB as usize;
-    let sizes = [0, 1, 63, 64, 65, 4095, 4096, 4097, 100_000, large - 1, large, large + 1, 40 << 20];
+    let sizes =
+        [0, 1, 63, 64, 65, 4095, 4096, 4097, 100_000, large - 1, large, large + 1, 40 << 20];
     for (seed, bytes) in sizes.into_iter().enumerate() {
         let data = pattern(seed as u64, bytes);
         let id = writer.put(&data, &PutOptions::default()).unwrap();
@@ -202,10 +203,8 @@ fn names_are_ids() {
     other.put(b"unnamed", &PutOptions::default()).unwrap();
     other.flush().unwrap();
     let in_namespace = |namespace: &str, prefix: &str| {
-        let filter = Filter {
-            namespace: Some(namespace.to_owned()),
-            prefix: Some(prefix.to_owned()),
-        };
+        let filter =
+            Filter { namespace: Some(namespace.to_owned()), prefix: Some(prefix.to_owned()) };
         one.list(&filter).unwrap().len()
     };
     assert_eq!((in_namespace("market", "prices/"), in_namespace("market", "x")), (1, 0));
@@ -237,9 +236,7 @@ fn an_object_ends_with_its_time_to_live() {
     store.put(b"short", &options).unwrap();
     let states = store.wait_beyond_end(&[id(6)], 1, Some(Duration::from_millis(60))).unwrap();
     assert_eq!(states, [ObjectState::Absent]);
-    support::until("it has expired", || {
-        store.states(&[id(5)]).unwrap() == [ObjectState::Deleted]
-    });
+    support::until("it has expired", || store.states(&[id(5)]).unwrap() == [ObjectState::Deleted]);
     assert!(store.get_now(&id(5)).is_none());
 }
 
@@ -283,9 +280,8 @@ fn a_hundred_thousand_objects() {
     const COUNT: u64 = 100_000;
     let node = TestStore::new(256 * MIB);
     let (writer, reader) = (node.connect(), node.connect());
-    let ids: Vec<_> = (0..COUNT)
-        .map(|n| writer.put(&n.to_le_bytes(), &PutOptions::default()).unwrap())
-        .collect();
+    let ids: Vec<_> =
+        (0..COUNT).map(|n| writer.put(&n.to_le_bytes(), &PutOptions::default()).unwrap()).collect();
     writer.flush().unwrap();
     for (n, id) in ids.iter().enumerate() {
         let pinned = reader.get_now(id).unwrap_or_else(|| panic!("object {n} is missing"));

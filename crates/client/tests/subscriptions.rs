@@ -2,8 +2,10 @@
 
 mod support;
 
-use plasmon_client::{Code, Filter, Name, Notification, ObjectState, Policy, PutOptions, Subscription};
 use plasmon_client::Notice;
+use plasmon_client::{
+    Code, Filter, Name, Notification, ObjectState, Policy, PutOptions, Subscription,
+};
 use std::time::Duration;
 use support::{PATIENCE, TestStore, id};
 
@@ -120,10 +122,8 @@ fn a_subscription_survives_a_new_daemon_and_says_what_it_cannot_know() {
 #[test]
 fn a_subscription_to_a_store_that_ended_says_so() {
     let node = TestStore::new(64 * MIB);
-    let options = plasmon_client::ConnectOptions {
-        reconnect_timeout: Duration::ZERO,
-        ..node.options()
-    };
+    let options =
+        plasmon_client::ConnectOptions { reconnect_timeout: Duration::ZERO, ..node.options() };
     let store = plasmon_client::Store::connect(&options).unwrap();
     let mut subscription = store.subscribe(&Filter::default()).unwrap();
     store.shutdown().unwrap();

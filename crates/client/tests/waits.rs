@@ -62,10 +62,14 @@ fn a_thread_that_waits_does_not_hold_up_the_others() {
     let node = TestStore::new(64 * MIB);
     let store = node.connect();
     thread::scope(|scope| {
-        let waiting: Vec<_> = (0..4).map(|n| scope.spawn({
-            let store = &store;
-            move || store.get(&id(n), Some(PATIENCE)).unwrap().to_vec()
-        })).collect();
+        let waiting: Vec<_> = (0..4)
+            .map(|n| {
+                scope.spawn({
+                    let store = &store;
+                    move || store.get(&id(n), Some(PATIENCE)).unwrap().to_vec()
+                })
+            })
+            .collect();
         support::until("all of them wait", || store.status().unwrap().waits == 4);
         for round in 0..100 {
             let object = store.put(&pattern(round, 64), &with_id(1000 + round)).unwrap();
@@ -134,8 +138,7 @@ fn getting_many_gives_each_its_own_answer() {
 fn an_event_loop_watches_a_descriptor() {
     let node = TestStore::new(64 * MIB);
     let store = node.connect();
-    let mut waits: Vec<_> =
-        (0..10).map(|n| store.start_wait(&[id(n)], 0, None).unwrap()).collect();
+    let mut waits: Vec<_> = (0..10).map(|n| store.start_wait(&[id(n)], 0, None).unwrap()).collect();
     assert!(waits.iter_mut().all(|wait| wait.poll().is_none()));
     for n in 0..10 {
         store.put(b"x", &with_id(n)).unwrap();

@@ -1,6 +1,12 @@
 //! A real daemon for each test, in a directory of its own, and child processes to be killed.
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part of this")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this is a test, although it is no #[test]"
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -110,10 +116,9 @@ impl TestStore {
 impl Drop for TestStore {
     fn drop(&mut self) {
         let options = ConnectOptions { channel: false, ..self.options() };
-        let Ok(store) = Store::connect(&ConnectOptions {
-            connect_timeout: Duration::from_secs(5),
-            ..options
-        }) else {
+        let Ok(store) =
+            Store::connect(&ConnectOptions { connect_timeout: Duration::from_secs(5), ..options })
+        else {
             return;
         };
         // A test that stopped its store itself has nothing left to stop.
