@@ -23,15 +23,23 @@ import time
 import warnings
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import fields
+from operator import itemgetter
+from typing import Any
 
 import pyarrow as pa
 
-from plasmon import PlasmonError, Store
+from plasmon import NotFound, NotSealed, ObjectInfo, PlasmonError, Store, TimedOut
 from plasmon._native import Lending, ObjectId, Writer
 
 from . import _buffers, _notifications, serialization
-from ._errors import PlasmaObjectAlreadySealed, PlasmaObjectNotFound, PlasmaStoreFull, translated
+from ._errors import (
+    PlasmaObjectAlreadySealed,
+    PlasmaObjectNotFound,
+    PlasmaStoreFull,
+    translate,
+    translated,
+)
 from ._ids import DEPRECATED, ObjectID, ObjectNotAvailable, binary_of, quiet_id
 
 #: How long Plasma's own functions wait, in milliseconds.
@@ -46,14 +54,6 @@ _DIGEST_BYTES = 8
 
 #: Sizes are 64-bit numbers with a sign, as they are in Plasma.
 _SIZE_MAX = 2**63 - 1
-
-
-class _Use(NamedTuple):
-    """An object that this client looks at."""
-
-    lending: weakref.ref[Lending[bytes]]
-    #: The metadata of an object that this client created; of others, the lending knows it.
-    metadata: bytes | None
 
 
 def get_socket_from_fd(fileno: int, family: int, type: int) -> socket.socket:
@@ -87,7 +87,9 @@ class PlasmaClient:
         self._name = name
         self._pid = os.getpid()
         self._creating: dict[bytes, Writer] = {}
-        self._uses: dict[bytes, _Use] = {}
+        # What this client looks at, and the metadata of what it created itself among that.
+        self._uses: dict[bytes, weakref.ref[Lending[bytes]]] = {}
+        self._metadata: dict[bytes, bytes] = {}
         self._deletions: set[bytes] = set()
         self._feed: _notifications.Feed | None = None
         self._share: tuple[str, int] | None = None
@@ -119,7 +121,8 @@ class PlasmaClient:
         with translated:
             writer = store.create(size, id=ObjectId(key), metadata=about, policy="cache")
         self._creating[key] = writer
-        lending = self._lend(key, writer, about)
+        self._metadata[key] = about
+        lending = self._lend(key, writer)
         return _buffers.writable(lending)
 
     def create_and_seal(self, object_id: ObjectID, data: bytes, metadata: bytes = b"") -> None:
@@ -143,11 +146,14 @@ class PlasmaClient:
             raise PlasmaObjectNotFound("Seal() called on an object without a reference to it")
         with translated:
             writer.seal(force=True)
-        if key in self._deletions and self._used(key) is None:
-            self._delete_now(key)
+        if self._used(key) is None:
+            self._metadata.pop(key, None)
+            if key in self._deletions:
+                self._delete_now(key)
 
     def _abort(self, key: bytes) -> None:
         writer = self._creating.pop(key, None)
+        self._metadata.pop(key, None)
         if writer is not None:
             with translated:
                 writer.abort()
@@ -215,7 +221,7 @@ class PlasmaClient:
         if not with_meta:
             return buffers
         about = [
-            None if it is None else bytes(self._metadata(key, it))
+            None if it is None else bytes(self._about(key, it))
             for key, it in zip(keys, lendings, strict=True)
         ]
         return [*zip(about, buffers, strict=True)]
@@ -227,7 +233,7 @@ class PlasmaClient:
         keys = [binary_of(object_id) for object_id in object_ids]
         lendings = self._acquire(keys, timeout_ms)
         return [
-            None if it is None else pa.py_buffer(self._metadata(key, it))
+            None if it is None else pa.py_buffer(self._about(key, it))
             for key, it in zip(keys, lendings, strict=True)
         ]
 
@@ -256,18 +262,19 @@ class PlasmaClient:
 
     def _used(self, key: bytes) -> Lending[bytes] | None:
         use = self._uses.get(key)
-        return None if use is None else use.lending()
+        return None if use is None else use()
 
-    def _lend(self, key: bytes, owner: Any, metadata: bytes | None) -> Lending[bytes]:
+    def _lend(self, key: bytes, owner: Any) -> Lending[bytes]:
         lending = Lending(owner, self._ended, key)
-        self._uses[key] = _Use(weakref.ref(lending), metadata)
+        self._uses[key] = weakref.ref(lending)
         return lending
 
-    def _metadata(self, key: bytes, lending: Lending[bytes]) -> bytes | memoryview:
-        use = self._uses.get(key)
-        if use is not None and use.metadata is not None and use.lending() is lending:
-            return use.metadata
-        about: memoryview = lending.owner.metadata
+    def _about(self, key: bytes, lending: Lending[bytes]) -> bytes | memoryview:
+        owner = lending.owner
+        if isinstance(owner, Writer):
+            # Gone only when the client disconnected meanwhile.
+            return self._metadata.get(key, b"")
+        about: memoryview = owner.metadata
         return about
 
     def _held(self, key: bytes) -> Lending[bytes] | None:
@@ -277,6 +284,10 @@ class PlasmaClient:
     def _acquire(self, keys: list[bytes], timeout_ms: int) -> list[Lending[bytes] | None]:
         """Pins objects, waiting for all of them; None for what did not come in time."""
         store = self._connected()
+        if len(keys) == 1:
+            lending = self._held(keys[0]) or self._pin_one(store, keys[0])
+            if lending is not None:
+                return [lending]
         deadline = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
         found = {key: self._held(key) for key in keys}
         while missing := [key for key, lending in found.items() if lending is None]:
@@ -290,6 +301,14 @@ class PlasmaClient:
                 store.wait([ObjectId(key) for key in missing], timeout=left, beyond_end=True)
         return [found[key] for key in keys]
 
+    def _pin_one(self, store: Store, key: bytes) -> Lending[bytes] | None:
+        try:
+            return self._lend(key, store.get_buffer(ObjectId(key), timeout=0))
+        except PlasmonError as error:
+            if _is_absence(error):
+                return None
+            raise translate(error) from error
+
     def _pin(self, store: Store, keys: list[bytes]) -> dict[bytes, Lending[bytes] | None]:
         ids = [ObjectId(key) for key in keys]
         with translated:
@@ -298,15 +317,17 @@ class PlasmaClient:
                 if isinstance(answer, PlasmonError) and not _is_absence(answer):
                     raise answer
         return {
-            key: None if isinstance(answer, PlasmonError) else self._lend(key, answer, None)
+            key: None if isinstance(answer, PlasmonError) else self._lend(key, answer)
             for key, answer in zip(keys, answers, strict=True)
         }
 
     def _ended(self, key: bytes) -> None:
         """Nobody looks at an object any more; its pin is gone."""
         use = self._uses.get(key)
-        if use is not None and use.lending() is None:
+        if use is not None and use() is None:
             self._uses.pop(key, None)
+            if self._metadata and key not in self._creating:
+                self._metadata.pop(key, None)
         if key in self._deletions and key not in self._creating and self._used(key) is None:
             # The store may have gone first, and there is nobody to tell.
             with contextlib.suppress(PlasmonError, OSError, pa.lib.ArrowException):
@@ -374,21 +395,8 @@ class PlasmaClient:
         ("created" or "sealed").
         """
         with translated:
-            objects = self._connected().list()
-        found = {}
-        for info in objects:
-            creating = info.state == "creating"
-            created = int(info.created)
-            sealed = int(info.created + info.construct_seconds)
-            found[quiet_id(info.id.binary)] = {
-                "data_size": info.data_bytes,
-                "metadata_size": info.metadata_bytes,
-                "ref_count": 1 if creating else info.pins,
-                "create_time": created,
-                "construct_duration": -1 if creating else sealed - created,
-                "state": "created" if creating else "sealed",
-            }
-        return found
+            objects = self._connected().list_fields()
+        return dict(map(_described, objects))
 
     # Notifications
 
@@ -487,6 +495,7 @@ class PlasmaClient:
         writers = [*self._creating.values()]
         self._creating.clear()
         self._deletions.clear()
+        self._metadata.clear()
         if store is not None:
             for writer in writers:
                 with contextlib.suppress(PlasmonError):
@@ -494,9 +503,28 @@ class PlasmaClient:
             store.disconnect()
 
 
-def _is_absence(error: PlasmonError) -> bool:
-    from plasmon import NotFound, NotSealed, TimedOut
+# Listings are long, and data classes take longer to make than everything else about them.
+_FIELDS = [field.name for field in fields(ObjectInfo)]
+_LISTED = ("id", "state", "data_bytes", "metadata_bytes", "created", "construct_seconds", "pins")
+_listed = itemgetter(*map(_FIELDS.index, _LISTED))
 
+
+def _described(info: tuple[Any, ...]) -> tuple[ObjectID, dict[str, Any]]:
+    native_id, state, data_bytes, metadata_bytes, created, construct_seconds, pins = _listed(info)
+    creating = state == "creating"
+    created_s = int(created)
+    described = {
+        "data_size": data_bytes,
+        "metadata_size": metadata_bytes,
+        "ref_count": 1 if creating else pins,
+        "create_time": created_s,
+        "construct_duration": -1 if creating else int(created + construct_seconds) - created_s,
+        "state": "created" if creating else "sealed",
+    }
+    return quiet_id(native_id.binary), described
+
+
+def _is_absence(error: PlasmonError) -> bool:
     return isinstance(error, NotFound | NotSealed | TimedOut)
 
 
