@@ -30,6 +30,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::{Error, Result};
 
+/// A connection that ends sooner after it was made was not ended by bad luck.
+const AT_ONCE: Duration = Duration::from_millis(100);
+
 /// What the daemon answered.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -56,8 +59,9 @@ pub(crate) enum Step {
 /// Who mends a broken connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mending {
-    /// The caller; it must end with [`Calls::relink`] or [`Calls::give_up`].
-    Mine,
+    /// The caller; it must end with [`Calls::relink`] or [`Calls::give_up`]. So many connections in a
+    /// row, this one included, ended at once without an answer.
+    Mine { fruitless: u32 },
     /// Somebody else did already.
     Done,
 }
@@ -81,6 +85,10 @@ struct State {
     mending: bool,
     closed: bool,
     sleepers: u32,
+    /// When the connection was made.
+    linked: Option<Instant>,
+    /// Connections that ended at once without an answer, since the last that did not.
+    fruitless: u32,
     slots: HashMap<u64, Slot>,
 }
 
@@ -119,11 +127,11 @@ impl Calls {
         let frame =
             frame::encode_request(number, &request).map_err(|bad| Error::of_frame(doing, &bad))?;
         state.next_number += 1;
+        let in_background = signal.is_some();
         let slot = Slot { request, answer: None, again: false, signal, deadline };
         state.slots.insert(number, slot);
         let link = state.link.clone();
-        let background = state.slots.values().any(|slot| slot.signal.is_some());
-        if background && state.sleepers > 0 {
+        if in_background && state.sleepers > 0 {
             self.changed.notify_all();
         }
         drop(state);
@@ -211,7 +219,9 @@ impl Calls {
         }
         state.mending = true;
         state.link = None;
-        Mending::Mine
+        let at_once = state.linked.take().is_some_and(|linked| linked.elapsed() < AT_ONCE);
+        state.fruitless = if at_once { state.fruitless + 1 } else { 0 };
+        Mending::Mine { fruitless: state.fruitless }
     }
 
     /// Goes on with a new connection: everything unanswered is asked again.
@@ -222,6 +232,7 @@ impl Calls {
         state.link_number += 1;
         if !state.closed {
             state.link = Some(Arc::clone(&link));
+            state.linked = Some(Instant::now());
         }
         let mut frames = Vec::new();
         for (number, slot) in state.slots.iter_mut().filter(|(_, slot)| slot.answer.is_none()) {
@@ -348,6 +359,8 @@ impl State {
     fn deliver(&mut self, number: u64, answer: Result<Answer>) -> Option<Arc<Doorbell>> {
         // An answer that nobody waits for any more: its descriptors close here.
         let slot = self.slots.get_mut(&number)?;
+        // Whatever comes later: this connection was of use.
+        self.linked = None;
         slot.answer = Some(answer.map(|answer| Answer { again: slot.again, ..answer }));
         slot.signal.clone()
     }

@@ -26,8 +26,8 @@ const LEASE_BYTES_FIRST: u64 = 256 << 10;
 const LEASE_SHARE: u64 = 64;
 
 /// A lease used up faster than this makes the next one twice as large: the next one is asked for
-/// while half of it is left, and an answer takes up to a tenth of that half. Larger leases would gain
-/// nothing and cost the processor's caches.
+/// while half of it is left, and an answer takes up to a tenth of that half. Larger leases would
+/// gain nothing and cost the processor's caches.
 const BUSY: Duration = Duration::from_millis(5);
 
 /// A lease that lasted longer than this makes the next one as small as the first.
@@ -203,8 +203,11 @@ impl Leases {
         }
     }
 
-    /// The daemon has no range now; the next put asks on the socket and hears why.
-    pub(crate) fn refused(&mut self) {
+    /// Whatever was asked for may never be answered: the next put may ask again.
+    ///
+    /// A refusal does not lead here: a daemon that has no range to spare is not asked again before
+    /// the current lease is used up, when a put asks on the socket and hears why.
+    pub(crate) fn forget_asking(&mut self) {
         self.asked = false;
     }
 
@@ -269,6 +272,7 @@ impl Leases {
                 self.bytes_next = LEASE_BYTES_FIRST.min(self.bytes_max);
             }
         }
+        self.asked = false;
         let current = Current { extent, ready_end: span.offset(), span };
         self.current.replace(current)?.range()
     }

@@ -5,7 +5,7 @@
 //! the daemon comes back without what it knew.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,8 +33,8 @@ const ALIVE: Duration = Duration::from_millis(100);
 /// Threads beyond this add nothing to a copy on machines of today.
 const COPY_THREADS_MAX: usize = 6;
 
-/// Connections that broke one after the other without any answer: after so many the session is not
-/// resumed any more, and after so many nothing is tried any more.
+/// Connections that ended at once, one after the other, without any answer: after so many the session
+/// is not resumed any more, and after so many nothing is tried any more.
 const RESUMES_MAX: u32 = 3;
 const FRUITLESS_MAX: u32 = 6;
 
@@ -49,8 +49,6 @@ pub(crate) struct Process {
     sessions: Chain<Arc<Session>>,
     /// Whether the last connection was a good one: only then is it worth waiting for another.
     patient: AtomicBool,
-    /// Connections since the last answer.
-    fruitless: AtomicU32,
     closing: AtomicBool,
     serving: AtomicBool,
     copy_threads: usize,
@@ -82,7 +80,6 @@ impl Process {
             calls: Calls::new(welcomed.connection),
             sessions: Chain::new(Arc::new(session)),
             patient: AtomicBool::new(true),
-            fruitless: AtomicU32::new(0),
             closing: AtomicBool::new(false),
             serving: AtomicBool::new(false),
             ids: Mutex::new(Ids::new()),
@@ -154,9 +151,6 @@ impl Process {
         loop {
             match self.calls.step(numbers, deadline) {
                 Step::Answered(position, answer) => {
-                    if answer.is_ok() {
-                        self.fruitless.store(0, Ordering::Relaxed);
-                    }
                     return answer.map(|answer| (position, answer)).map_err(forget);
                 }
                 Step::Broken(link) => self.mend(link),
@@ -232,10 +226,10 @@ impl Process {
 
     /// Mends the connection with this number, or waits while another thread does.
     fn mend(&self, link: u64) {
-        if self.calls.claim_mending(link) == Mending::Done {
+        let Mending::Mine { fruitless } = self.calls.claim_mending(link) else {
             return;
-        }
-        match self.reconnect(link) {
+        };
+        match self.reconnect(link, fruitless) {
             Ok(connection) => {
                 self.patient.store(true, Ordering::Relaxed);
                 self.calls.relink(connection);
@@ -243,7 +237,6 @@ impl Process {
             Err(error) => {
                 // Whoever asks later tries once, so that a store that comes back is found.
                 self.patient.store(false, Ordering::Relaxed);
-                self.fruitless.store(0, Ordering::Relaxed);
                 tracing::warn!(%error, "the daemon did not come back");
                 self.calls.give_up(&|| {
                     Error::new(error.code(), RECONNECTING).with_detail(error.detail())
@@ -253,14 +246,13 @@ impl Process {
     }
 
     /// Connects anew in place of the connection with this number.
-    fn reconnect(&self, link: u64) -> Result<Connection> {
+    fn reconnect(&self, link: u64, fruitless: u32) -> Result<Connection> {
         let patient = self.patient.load(Ordering::Relaxed);
         let timeout = if patient { self.options.reconnect_timeout } else { Duration::ZERO };
         let Self { socket, options, .. } = self;
         let caller = Caller { socket, name: &options.name, channel: options.channel };
         let session = Arc::clone(self.session());
         let wanted = || !self.closing.load(Ordering::Relaxed) && self.is_ours();
-        let fruitless = self.fruitless.fetch_add(1, Ordering::Relaxed);
         if fruitless >= FRUITLESS_MAX {
             return Err(Error::new(Code::Disconnected, RECONNECTING)
                 .with_detail("the daemon ends every connection of this client"));

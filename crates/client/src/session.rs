@@ -211,7 +211,7 @@ impl Session {
         let dropped = writing.drain(&channel.reader);
         writing.link = link;
         // Whatever was asked for is forgotten with the old connection; what still comes is welcome.
-        writing.leases.refused();
+        writing.leases.forget_asking();
         let mut leases = writing.leases.ranges();
         // What is in the ring was written into leases that are nobody else's yet.
         leases.extend(channel.reader.channel().unapplied().iter().filter_map(put_range));
@@ -312,18 +312,18 @@ impl Writing {
             tracing::warn!(count = lost - self.completions_lost, "completions were lost");
             self.refusals_dropped += lost - self.completions_lost;
             self.completions_lost = lost;
-            self.leases.refused();
+            self.leases.forget_asking();
         }
         dropped
     }
 
     fn refused(&mut self, position: u64, code: Code, id: ObjectId) {
-        if id == ObjectId::new([0; 20]) {
-            // Only a lease is asked for without an id; the next put asks again and hears why.
-            self.leases.refused();
-        } else if self.muted.remove(&position) {
-            // Aborting what the daemon has forgotten, or announcing what it still knows.
-        } else if self.awaited.contains(&position) {
+        // Without an id: a lease that was asked for ahead. Muted: aborting what the daemon has
+        // forgotten, or announcing what it still knows.
+        if id == ObjectId::new([0; 20]) || self.muted.remove(&position) {
+            return;
+        }
+        if self.awaited.contains(&position) {
             self.verdicts.insert(position, code);
         } else {
             self.refuse(Refusal { code, id });

@@ -242,8 +242,8 @@ impl Store {
     /// The object, if it is sealed and in memory. The hot path: no system call, no allocation, no
     /// reference count, except when this process meets an extent or a new index for the first time.
     ///
-    /// `None` also when this client has no channel, holds too many pins, or the daemon is away and
-    /// would have to be asked: then [`Self::get`] says more.
+    /// `None` also when this client has no channel, holds too many pins, or would have to ask a
+    /// daemon that is away: then [`Self::get`] says more.
     #[inline]
     pub fn get_now<'a>(&'a self, id: &ObjectId) -> Option<Pinned<'a>> {
         let process = self.here().ok()?;

@@ -77,8 +77,8 @@ impl Process {
             && plan.footprint < large_bytes(session.welcome.capacity_bytes)
     }
 
-    /// Copies an object into leased memory and submits it; its id and the position of its record. The
-    /// verdict on an id that the caller chose is to be awaited.
+    /// Copies an object into leased memory and submits it; its id and the position of its record.
+    /// The verdict on an id that the caller chose is to be awaited.
     pub(crate) fn put_carved(
         &self,
         session: &Session,
