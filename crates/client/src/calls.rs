@@ -59,8 +59,8 @@ pub(crate) enum Step {
 /// Who mends a broken connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mending {
-    /// The caller; it must end with [`Calls::relink`] or [`Calls::give_up`]. So many connections in a
-    /// row, this one included, ended at once without an answer.
+    /// The caller; it must end with [`Calls::relink`] or [`Calls::give_up`]. So many connections in
+    /// a row, this one included, ended at once without an answer.
     Mine { fruitless: u32 },
     /// Somebody else did already.
     Done,

@@ -33,8 +33,8 @@ const ALIVE: Duration = Duration::from_millis(100);
 /// Threads beyond this add nothing to a copy on machines of today.
 const COPY_THREADS_MAX: usize = 6;
 
-/// Connections that ended at once, one after the other, without any answer: after so many the session
-/// is not resumed any more, and after so many nothing is tried any more.
+/// Connections that ended at once, one after the other, without any answer: after so many the
+/// session is not resumed any more, and after so many nothing is tried any more.
 const RESUMES_MAX: u32 = 3;
 const FRUITLESS_MAX: u32 = 6;
 
