@@ -21,6 +21,8 @@ const SMALL_BYTES_MAX: u64 = 16 << 10;
 const LARGE_BYTES: u32 = (16 << 20) + 4096;
 /// Objects put in one go.
 const BATCH_MAX: u64 = 24;
+/// How many in a hundred single puts the kernel itself makes immutable.
+const STRICT_PERCENT: u64 = 5;
 /// Buffers held at once.
 const HELD_MAX: usize = 24;
 /// Others' objects remembered.
@@ -115,8 +117,10 @@ impl Hand {
 
     fn put(&mut self, kind: Kind) {
         let id = self.small_id(kind);
+        let strict = self.random.percent(STRICT_PERCENT);
         Entry::Putting(id).tell();
-        let outcome = self.store.put(&content::data(&id), &Self::options(&id));
+        let options = PutOptions { strict, ..Self::options(&id) };
+        let outcome = self.store.put(&content::data(&id), &options);
         self.settle(id, outcome);
     }
 
