@@ -167,8 +167,14 @@ pub(crate) fn recovered_objects(
     extents: &Extents,
     spilled: Vec<Described>,
 ) -> Vec<Recovered> {
-    let slots = shared.index.table.iter_from(0);
-    let listed = slots.filter_map(|(slot, state, image)| {
+    let table = &shared.index.table;
+    // In the order of their serials, as the store wants them: sorting these few words is much cheaper
+    // than moving whole descriptions about.
+    let mut order: Vec<(u64, u32)> =
+        table.iter_from(0).map(|(slot, _, image)| (image.serial, slot)).collect();
+    order.sort_unstable();
+    let listed = order.into_iter().filter_map(|(_, slot)| {
+        let (state, image) = (table.state(slot), table.image(slot));
         let entry = entry_of(&image).filter(|entry| extents.contains(&entry.range))?;
         let attributes = extents.attributes(entry.range.extent, entry.range.offset, &entry.sizes);
         if attributes.is_none() {

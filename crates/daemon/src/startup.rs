@@ -136,6 +136,7 @@ pub(crate) fn adopting(config: Config, flags: Vec<String>) -> Result<Core, Start
         Parts { config, flags, store_token, listener, workers, store, extents, signals, clock };
     let mut core = Core::new(parts).map_err(system("starting to serve"))?;
     core.take_over(effects, distrusts_rings);
+    tracing::info!(after_ms = clock.uptime_ms(), "the store is taken over");
     Ok(core)
 }
 
