@@ -341,7 +341,7 @@ impl Store {
         let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
         let needed = needed(count, ids.len())?;
         if needed == 0 {
-            return self.client.states(&ids).or_raise(py).map(keys);
+            return py.detach(|| self.client.states(&ids)).or_raise(py).map(keys);
         }
         let settled = |state: &ObjectState| match state {
             ObjectState::Absent | ObjectState::Creating => false,

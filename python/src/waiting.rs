@@ -10,6 +10,10 @@ use crate::error::OrRaise;
 /// How long one step of a wait lasts: Python's signal handlers run in between.
 const STEP: Duration = Duration::from_millis(250);
 
+/// The shortest step of a wait that has any time: a client asked with none answers that there is no
+/// such object, not that the time has passed.
+const STEP_MIN: Duration = Duration::from_millis(1);
+
 /// What one step of a wait ended with.
 pub(crate) enum Step<T> {
     /// The end of the wait.
@@ -29,7 +33,11 @@ pub(crate) fn wait<T: Send>(
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let step = left.map_or(STEP, |left| left.min(STEP));
+        let step = match left {
+            None => STEP,
+            Some(_) if timeout == Some(Duration::ZERO) => Duration::ZERO,
+            Some(left) => left.clamp(STEP_MIN, STEP),
+        };
         match py.detach(|| attempt(step)).or_raise(py)? {
             Step::Done(value) => return Ok(value),
             Step::NotYet(value) if left.is_some_and(|left| left <= step) => return Ok(value),
