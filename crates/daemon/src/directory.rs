@@ -36,6 +36,11 @@ impl Index {
         Self { table, retry_in: 0 }
     }
 
+    /// Has the processor fetch the slot where this id belongs, for a look that follows soon.
+    pub(crate) fn prefetch(&self, id: &ObjectId) {
+        self.table.prefetch(id);
+    }
+
     /// Whether one more object can be published, in a larger table if need be. False only on a
     /// machine that has no memory for a larger one.
     pub(crate) fn has_room(&self) -> bool {

@@ -194,7 +194,7 @@ settings! {
     linger_ms: u32 = "2000";
     /// Whether a keeper process holds the memory, so that sealed objects outlive the daemon.
     keeper: bool = "true";
-    /// How many bytes of free memory stay warm at most. 0: an eighth of the capacity.
+    /// How many bytes of free memory stay warm at most. 0: a quarter of the capacity.
     warm_bytes_max: Bytes = "0";
     /// How many bytes a background thread faults in ahead of the first writers.
     prefault_bytes: Bytes = "0";

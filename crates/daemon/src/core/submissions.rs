@@ -5,7 +5,7 @@ use std::time::Instant;
 use plasmon_proto::id::OBJECT_ID_BYTES;
 use plasmon_proto::limits::{OBJECT_ALIGN, SUBMISSIONS};
 use plasmon_proto::message::Range;
-use plasmon_proto::ring::{Completion, Submission};
+use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_store::{ClientNo, Effect, Event};
 
@@ -33,6 +33,7 @@ impl Core {
         let mut records = std::mem::take(&mut self.records);
         records.clear();
         let drained = self.shared().sessions.drain(session, SUBMISSIONS, &mut records);
+        self.prefetch(&records);
         for (position, record) in &records {
             match Submission::decode(record) {
                 Ok(submission) if is_aligned(&submission) => {
@@ -61,6 +62,18 @@ impl Core {
                 if let Err(error) = self.shared().sessions.advance(session) {
                     tracing::warn!(?client, %error, "a client cannot be woken");
                 }
+            }
+        }
+    }
+
+    /// The slots of a batch are fetched side by side: one after the other, each would cost the
+    /// time of a trip to memory.
+    fn prefetch(&self, records: &[(u64, Record)]) {
+        for (_, record) in records {
+            if let Ok(Submission::Put { id, .. } | Submission::Delete { id }) =
+                Submission::decode(record)
+            {
+                self.store.directory().index.prefetch(&id);
             }
         }
     }

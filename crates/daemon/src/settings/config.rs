@@ -97,7 +97,7 @@ impl Config {
             linger_ms: u64::from(settings.linger_ms),
             keeper: settings.keeper,
             warm_bytes_max: match settings.warm_bytes_max.0 {
-                0 => capacity_bytes / 8,
+                0 => capacity_bytes / 4,
                 bytes => bytes.min(capacity_bytes),
             },
             prefault_bytes: settings.prefault_bytes.0.min(capacity_bytes),

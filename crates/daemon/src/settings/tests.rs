@@ -95,7 +95,7 @@ fn config(change: impl Fn(&mut Settings)) -> Result<Config, BadStart> {
 fn settings_become_a_checked_configuration() {
     let plain = config(|_| {}).unwrap();
     assert_eq!((plain.level, plain.socket_mode, plain.spill.clone()), (Level::Shared, 0o600, None));
-    assert!(plain.capacity_bytes > 0 && plain.warm_bytes_max == plain.capacity_bytes / 8);
+    assert!(plain.capacity_bytes > 0 && plain.warm_bytes_max == plain.capacity_bytes / 4);
     assert_eq!(plain.access_of(7, 7), Some(Access::ReadWrite));
     assert_eq!(plain.access_of(8, 7), None);
 
