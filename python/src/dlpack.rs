@@ -160,18 +160,3 @@ unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
     // SAFETY: the capsule still has its first name, so nobody else frees the tensor.
     unsafe { delete(tensor.cast()) };
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn elements_that_dlpack_knows() {
-        assert_eq!(element("<f8"), Some((2, 64, 8)));
-        assert_eq!(element("|b1"), Some((6, 8, 1)));
-        assert_eq!(element("<c16"), Some((5, 128, 16)));
-        for other in [">f8", "<M8[ns]", "|S5", "<U3", "", "<", "é", "<f16", "[[\"a\",\"<i4\"]]"] {
-            assert_eq!(element(other), None, "{other}");
-        }
-    }
-}
