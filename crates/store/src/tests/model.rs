@@ -114,6 +114,7 @@ impl Model {
             warm_bytes_max: dice.pick(&[0, capacity_bytes / 8, capacity_bytes]),
             spill_bytes_max: dice.pick(&[None, Some(capacity_bytes), Some(u64::MAX)]),
             spill_cache: dice.percent(20),
+            count_content: dice.percent(15),
             client_quota_bytes: dice.pick(&[0, 0, capacity_bytes / 2]),
             ..Config::new(capacity_bytes)
         };

@@ -5,7 +5,7 @@ use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, Code, Name, ObjectState, Policy};
 
-use super::{CLIENTS, IDS, Known, Model, id};
+use super::{CLIENTS, IDS, Known, Model, OBSERVER, id};
 use crate::effect::Effect;
 use crate::event::{ClientNo, Event, Peer};
 use crate::memory::aligned;
@@ -13,6 +13,9 @@ use crate::memory::aligned;
 impl Model {
     /// One random step.
     pub(super) fn act(&mut self) {
+        // Every question deletes first what nobody reads any more; a step shall not be surprised by it.
+        self.world.ask(OBSERVER, Request::Status);
+        self.learn();
         let client = ClientNo(self.dice.below(u64::from(CLIENTS)) as u32);
         if !self.actors.contains_key(&client) {
             return self.connect(client);
