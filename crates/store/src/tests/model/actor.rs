@@ -13,7 +13,7 @@ use crate::memory::aligned;
 impl Model {
     /// One random step.
     pub(super) fn act(&mut self) {
-        // Every question deletes first what nobody reads any more; a step shall not be surprised by it.
+        // Every question deletes first what nobody reads any more, which shall not surprise a step.
         self.world.ask(OBSERVER, Request::Status);
         self.learn();
         let client = ClientNo(self.dice.below(u64::from(CLIENTS)) as u32);
