@@ -168,8 +168,8 @@ pub(crate) fn recovered_objects(
     spilled: Vec<Described>,
 ) -> Vec<Recovered> {
     let table = &shared.index.table;
-    // In the order of their serials, as the store wants them: sorting these few words is much cheaper
-    // than moving whole descriptions about.
+    // In the order of their serials, as the store wants them: sorting these few words is much
+    // cheaper than moving whole descriptions about.
     let mut order: Vec<(u64, u32)> =
         table.iter_from(0).map(|(slot, _, image)| (image.serial, slot)).collect();
     order.sort_unstable();
