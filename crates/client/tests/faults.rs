@@ -1,5 +1,7 @@
 //! Processes that die: clients at every step, the daemon under load, and clients that lie.
 
+#![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
+
 mod support;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

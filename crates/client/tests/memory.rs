@@ -81,7 +81,7 @@ fn what_is_pinned_is_never_evicted_silently() {
     store.put(&vec![0; 8 * MIB as usize], &with_id(100)).unwrap();
     let states = store.states(&(0..12).map(id).collect::<Vec<_>>()).unwrap();
     let evicted = states.iter().filter(|state| **state == ObjectState::Evicted).count();
-    assert!(evicted >= 4 && evicted < 12, "{states:?}");
+    assert!((4..12).contains(&evicted), "{states:?}");
     let first = states.iter().position(|state| *state == ObjectState::Evicted).unwrap();
     assert_eq!(store.get(&id(first as u64), NOW).unwrap_err().code(), Code::Evicted);
 }

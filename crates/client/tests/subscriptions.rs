@@ -1,5 +1,7 @@
 //! Notifications: in order, filtered, and never lost without a word.
 
+#![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
+
 mod support;
 
 use plasmon_client::Notice;
