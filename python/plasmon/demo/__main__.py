@@ -46,6 +46,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         path = flags.input or _made(flags.data_dir, flags.rows)
         outcomes, facts = _job(path, not flags.without_pickle)
+    except ModuleNotFoundError as error:
+        needed = "the demonstration needs numpy and pyarrow: pip install 'plasmon[all]'"
+        print(f"plasmon run-demo: {error}; {needed}", file=sys.stderr)
+        return 1
     except (OSError, ValueError) as error:
         print(f"plasmon run-demo: {error}", file=sys.stderr)
         return 1
