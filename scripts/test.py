@@ -96,7 +96,7 @@ TESTS = [
     Suite(
         "rust",
         "every crate, with the stress test of several processes",
-        cargo("test", "-q", "--workspace", *EXCLUDED),
+        cargo("test", "-q", "--no-fail-fast", "--workspace", *EXCLUDED),
     ),
     LICENCES,
     Suite(
