@@ -234,6 +234,7 @@ impl Session {
             self.submit_muted(channel, Submission::Announce { id });
         }
         // Records may have come into the ring while nobody could be woken.
+        channel.reader.channel().forget_rung();
         channel.ring();
         Ok(())
     }

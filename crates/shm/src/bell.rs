@@ -1,20 +1,25 @@
 //! Sleep and doorbell: how one side sleeps without missing what the other side publishes.
 //!
 //! ```text
-//!   sleeper: flag = 1; fence; look again ── nothing ──> sleep        flag = 0 after waking
-//!   waker:   publish;  fence; flag != 0  ── ring the doorbell
+//!   sleeper: flag = n; fence; look again ── nothing ──> sleep        flag = 0 after waking
+//!   waker:   publish;  fence; flag = n, not rung for n yet ── ring the doorbell
 //! ```
 //!
 //! Store buffering once more: of the two fences one comes first, so either the sleeper sees what
 //! was published or the waker sees the flag.
+//!
+//! Every sleep has a number, so that a waker rings once for each: the sleeper may need long until it
+//! runs, and whatever is published meanwhile would ring again. Who saw `n` and kept still because
+//! somebody rang for it did not see `n + 1`, so the look before that sleep finds what was published.
 
 use crate::sync::{AtomicU32, Ordering, fence};
 
-/// Says that the caller is about to sleep. It must look for work once more before it does.
+/// Says that the caller is about to sleep for the time with this number, which is not 0. It must
+/// look for work once more before it does.
 #[inline]
-pub(crate) fn prepare_to_sleep(flag: &AtomicU32) {
-    flag.store(1, Ordering::Relaxed);
-    // Pairs with the fence in `must_ring`.
+pub(crate) fn prepare_to_sleep(flag: &AtomicU32, number: u32) {
+    flag.store(number, Ordering::Relaxed);
+    // Pairs with the fence in `sleep_number`.
     fence(Ordering::SeqCst);
 }
 
@@ -28,7 +33,7 @@ pub(crate) fn stay_awake(flag: &AtomicU32) {
 #[inline]
 pub(crate) fn join_sleepers(flag: &AtomicU32) {
     flag.fetch_add(1, Ordering::Relaxed);
-    // Pairs with the fence in `must_ring`.
+    // Pairs with the fence in `sleep_number`.
     fence(Ordering::SeqCst);
 }
 
@@ -41,7 +46,22 @@ pub(crate) fn leave_sleepers(flag: &AtomicU32) {
 /// Whether somebody sleeps and must be woken, asked after publishing.
 #[inline]
 pub(crate) fn must_ring(flag: &AtomicU32) -> bool {
+    sleep_number(flag) != 0
+}
+
+/// Whether this caller is the first that must wake the sleeper from its present sleep, asked after
+/// publishing. `rung` is what the wakers share about the sleeps that they rang for.
+#[inline]
+pub(crate) fn must_ring_once(flag: &AtomicU32, rung: &AtomicU32) -> bool {
+    let number = sleep_number(flag);
+    number != 0
+        && rung.load(Ordering::Relaxed) != number
+        && rung.swap(number, Ordering::Relaxed) != number
+}
+
+#[inline]
+fn sleep_number(flag: &AtomicU32) -> u32 {
     // Pairs with the fence in `prepare_to_sleep` and `join_sleepers`.
     fence(Ordering::SeqCst);
-    flag.load(Ordering::Relaxed) != 0
+    flag.load(Ordering::Relaxed)
 }

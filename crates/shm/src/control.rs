@@ -41,6 +41,8 @@ fn not_control() -> io::Error {
 pub struct ControlDaemon {
     memfd: Memfd,
     map: WriteMap,
+    /// The number of the next sleep.
+    sleep: AtomicU32,
 }
 
 impl ControlDaemon {
@@ -71,7 +73,7 @@ impl ControlDaemon {
             return Err(not_control());
         }
         let map = WriteMap::new(&memfd, CONTROL_BYTES, Populate::No)?;
-        Ok(Self { memfd, map })
+        Ok(Self { memfd, map, sleep: AtomicU32::new(1) })
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
@@ -111,7 +113,12 @@ impl ControlDaemon {
     /// Before sleeping: says so. Look at every ring once more after `set_sleeping(true)`.
     pub fn set_sleeping(&self, sleeping: bool) {
         let flag = self.half_word(SLEEPING_AT);
-        if sleeping { bell::prepare_to_sleep(flag) } else { bell::stay_awake(flag) }
+        if sleeping {
+            // Odd, and so never 0, whenever it wraps.
+            bell::prepare_to_sleep(flag, self.sleep.fetch_add(2, Ordering::Relaxed));
+        } else {
+            bell::stay_awake(flag);
+        }
     }
 
     /// Wakes everybody who sleeps on the seal word; call it after publishing.
@@ -216,10 +223,11 @@ impl ControlReader {
         self.word(TABLE_AT)
     }
 
-    /// Whether the daemon sleeps and must be told of what was just submitted.
+    /// Whether the daemon sleeps and must be told of what was just submitted; once for each sleep,
+    /// which `rung` remembers.
     #[inline]
-    pub fn daemon_sleeps(&self) -> bool {
-        bell::must_ring(self.half_word(SLEEPING_AT))
+    pub(crate) fn must_ring(&self, rung: &AtomicU32) -> bool {
+        bell::must_ring_once(self.half_word(SLEEPING_AT), rung)
     }
 
     /// The seal word: read it, look for the object, then wait for a change of what was read.
@@ -244,16 +252,22 @@ mod tests {
         assert_eq!((reader.epoch(), reader.table()), (1, 0));
         daemon.set_table(7);
         assert_eq!(reader.table(), 7);
-        assert!(!reader.daemon_sleeps());
+        let (rung, others) = (AtomicU32::new(0), AtomicU32::new(0));
+        assert!(!reader.must_ring(&rung));
         daemon.set_sleeping(true);
-        assert!(reader.daemon_sleeps());
+        assert!(reader.must_ring(&rung) && !reader.must_ring(&rung));
+        assert!(reader.must_ring(&others), "every client rings for itself");
+        daemon.set_sleeping(false);
+        assert!(!reader.must_ring(&rung));
+        daemon.set_sleeping(true);
+        assert!(reader.must_ring(&rung), "the next sleep is another one");
         let seen = reader.seal_word();
         daemon.publish_seal().unwrap();
         assert_eq!(reader.wait_seal(seen, None).unwrap(), Outcome::Changed);
 
         let next = ControlDaemon::adopt(Memfd::adopt(daemon.memfd().duplicate().unwrap()).unwrap());
         assert_eq!((next.unwrap().epoch(), reader.epoch(), reader.table()), (2, 2, 7));
-        assert!(!reader.daemon_sleeps());
+        assert!(!reader.must_ring(&AtomicU32::new(0)));
     }
 
     #[test]

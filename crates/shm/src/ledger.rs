@@ -170,7 +170,8 @@ fn hint() -> u32 {
 #[cfg(not(loom))]
 #[inline]
 fn set_hint(entry: u32) {
-    HINT.set(entry);
+    // Not `HINT.set`, which is a call: it also knows how to initialize.
+    HINT.with(|hint| hint.set(entry));
 }
 
 /// A thread's first hint: cache lines that the threads before it did not start on.

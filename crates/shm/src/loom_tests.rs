@@ -288,26 +288,33 @@ fn loom_records_are_neither_torn_nor_overwritten_too_early() {
 #[test]
 fn loom_a_sleeping_daemon_misses_no_submission() {
     model(4, || {
-        // Nothing but the cursor matters here: was there something new before it slept?
+        // Nothing but the cursor matters here: was there something new before it slept? The second
+        // submission rings only if nobody rang for the same sleep.
         let shared = Arc::new((Memory::new(), Notify::new()));
         let other = shared.clone();
         let client = thread::spawn(move || {
             let mut producer = Producer::new(0);
-            producer.push(&other.0.ring(), &[1; RECORD_WORDS]);
-            producer.publish(&other.0.ring());
-            if bell::must_ring(&other.0.sleeping) {
-                other.1.notify();
+            let rung = AtomicU32::new(0);
+            for number in [1, 2] {
+                producer.push(&other.0.ring(), &[number; RECORD_WORDS]);
+                producer.publish(&other.0.ring());
+                if bell::must_ring_once(&other.0.sleeping, &rung) {
+                    other.1.notify();
+                }
             }
         });
         let (memory, doorbell) = &*shared;
         let consumer = Consumer::new(0);
-        while consumer.available(&memory.ring()).unwrap() == 0 {
-            bell::prepare_to_sleep(&memory.sleeping);
-            if consumer.available(&memory.ring()).unwrap() == 0 {
+        let (mut seen, mut sleep) = (0, 1);
+        while seen < 2 {
+            bell::prepare_to_sleep(&memory.sleeping, sleep);
+            sleep += 2;
+            if consumer.available(&memory.ring()).unwrap() == seen {
                 // Loom fails the model if nobody ever rings.
                 doorbell.wait();
             }
             bell::stay_awake(&memory.sleeping);
+            seen = consumer.available(&memory.ring()).unwrap();
         }
         client.join().unwrap();
     });

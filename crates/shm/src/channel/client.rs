@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ pub struct Submitted {
     pub position: u64,
     /// How many records the ring took.
     pub count: usize,
-    /// Whether the daemon sleeps: ring its doorbell now.
+    /// Whether the daemon sleeps and nobody rang for this sleep of its: ring its doorbell now.
     pub must_ring: bool,
 }
 
@@ -43,6 +43,8 @@ pub struct ChannelClient {
     ledger: LedgerLocal,
     submissions: Mutex<Producer>,
     completions: Mutex<Consumer>,
+    /// The number of the daemon's sleep that this client rang for last.
+    rung: AtomicU32,
 }
 
 impl ChannelClient {
@@ -63,6 +65,7 @@ impl ChannelClient {
             ledger: LedgerLocal::new(),
             submissions: Mutex::new(Producer::new(tail)),
             completions: Mutex::new(Consumer::new(head)),
+            rung: AtomicU32::new(0),
         })
     }
 
@@ -95,8 +98,13 @@ impl ChannelClient {
         }
         producer.publish(&ring);
         drop(producer);
-        let must_ring = count > 0 && control.daemon_sleeps();
+        let must_ring = count > 0 && control.must_ring(&self.rung);
         Submitted { position, count, must_ring }
+    }
+
+    /// Another daemon took over, which numbers its sleeps anew. Ring it once after this.
+    pub fn forget_rung(&self) {
+        self.rung.store(0, Ordering::Relaxed);
     }
 
     /// The submissions that are not applied yet, the oldest first: what a client tells a restarted

@@ -78,6 +78,9 @@ fn a_sleeping_daemon_is_to_be_rung() {
     let pair = Pair::new();
     pair.control.set_sleeping(true);
     assert!(pair.client.submit(&record(0), &pair.reader).unwrap().must_ring);
+    assert!(!pair.client.submit(&record(0), &pair.reader).unwrap().must_ring, "it was rung");
+    pair.client.forget_rung();
+    assert!(pair.client.submit(&record(0), &pair.reader).unwrap().must_ring);
     pair.control.set_sleeping(false);
     assert!(!pair.client.submit(&record(0), &pair.reader).unwrap().must_ring);
     assert!(!pair.client.submit_many(&[], &pair.reader).must_ring);
