@@ -159,9 +159,11 @@ impl Core {
         let spin = Duration::from_micros(u64::from(self.config.spin_us));
         let polls = self.worked.is_some_and(|worked| worked.elapsed() < spin);
         if polls {
-            // On one core the client that we wait for needs it; on several this costs next to
-            // nothing.
-            std::thread::yield_now();
+            // On one core the client that we wait for needs it. With work at hand it would put that
+            // work behind everything else that the machine has to do.
+            if self.shared().sessions.with_work().next().is_none() {
+                std::thread::yield_now();
+            }
             self.poll.wait(Some(Duration::ZERO), ready)?;
         } else {
             self.worked = None;
