@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
@@ -80,25 +81,33 @@ def _sources() -> list[Path]:
 
 
 def our_package() -> Path:
-    """An interpreter with our package, built with optimizations from the tree as it is."""
+    """An interpreter with our package, built with optimizations.
+
+    The one that runs this, if the package is installed there, as it is by `make bench`; else one in
+    an environment of its own.
+    """
+    # From elsewhere, so that no folder of the working tree is taken for an installed package.
+    probe = [sys.executable, "-c", "import numpy, plasmon"]
+    if subprocess.run(probe, cwd="/", capture_output=True, check=False).returncode == 0:
+        return Path(sys.executable)
     install = [".", "-r", str(ROOT / "bench" / "ours" / "requirements.txt")]
     return _environment("plasmon", _digest(_sources()), install)
 
 
-def _target() -> Path:
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
-
-
-def our_binaries(package: str = "plasmon-bench") -> Path:
-    """Our Rust worker, with the daemon built beside it."""
+def _build(package: str, profile: str) -> Path:
     cargo = shutil.which("cargo")
     if cargo is None:
         raise MissingError("cargo is not installed")
-    build = [cargo, "build", "--release", "--quiet", "-p", package, "-p", "plasmon-daemon"]
-    _run(build, "release build of our binaries")
-    return _target() / package
+    _run([cargo, "build", "--quiet", "--profile", profile, "-p", package], f"build of {package}")
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / profile
 
 
+def our_worker() -> Path:
+    """Our Rust worker, which measures our client and the limits of the machine."""
+    return _build("plasmon-bench", "measured") / "plasmon-bench"
+
+
+@functools.cache
 def our_daemon() -> Path:
-    """Where the daemon is that our Rust worker starts."""
-    return _target() / "plasmond"
+    """The daemon that our Rust worker starts: built like the one that is installed."""
+    return _build("plasmon-daemon", "release") / "plasmond"

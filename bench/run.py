@@ -215,7 +215,7 @@ class Context:
 
 def _program(environment: str) -> Path:
     if environment == "native":
-        return provision.our_binaries()
+        return provision.our_worker()
     if environment == "ours":
         return provision.our_package()
     return provision.rival(environment)

@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 import numpy as np
-import plasmon
 
+import plasmon
 from bench.rivals.protocol import Answer, awaited, payload, rate, serve, shared_id, spaced, timed
 
 CONNECT_TIMEOUT_S = 10.0
@@ -21,10 +21,10 @@ class Plasmon:
         self.filled: list[Any] = []
 
     def op_start(
-        self, directory: str, capacity_bytes: int, settings: dict[str, str] | None = None
+        self, directory: str, capacity_bytes: int, settings: list[list[str]] | None = None
     ) -> Answer:
         address = f"{directory}/plasmon.sock"
-        given = {"capacity_bytes": str(capacity_bytes), **(settings or {})}
+        given = {"capacity_bytes": str(capacity_bytes), **dict(settings or [])}
         begin = time.perf_counter_ns()
         self.store = plasmon.connect(address, start=True, settings=given)
         taken = time.perf_counter_ns() - begin

@@ -254,10 +254,10 @@ impl Side {
 
     fn get(&self, size: usize, objects: usize, way: GetWay, series: Series) -> Result<Samples> {
         let store = self.store()?;
-        let ids = self.make(size, objects)?;
-        let mut order = Walk::new(objects);
+        let ids = scattered(self.make(size, objects)?);
+        let mut next = ids.iter().cycle();
         let get = || {
-            let id = &ids[order.next()];
+            let Some(id) = next.next() else { bail!("a get takes an object") };
             match way {
                 // The object is looked at where it is: moving it about would be measured as well.
                 GetWay::Pinned => {
@@ -421,31 +421,16 @@ fn shared_id(series: u64, turn: usize) -> ObjectId {
     ObjectId::new(bytes)
 }
 
-/// Visits all of `0..length` again and again, in one order that no prefetcher knows.
-#[derive(Debug)]
-struct Walk {
-    length: usize,
-    step: usize,
-    at: usize,
-}
-
-impl Walk {
-    fn new(length: usize) -> Self {
-        // A step near the golden section that shares no divisor with the length meets every place.
-        let mut step = (length as f64 * 0.618) as usize | 1;
-        while greatest_common_divisor(step, length) != 1 {
-            step += 2;
-        }
-        Self { length, step: step % length, at: 0 }
+/// The same ids in an order in which neither slots nor objects are neighbours. The list itself is
+/// read from front to back: a caller's own misses are not the store's.
+fn scattered(ids: Vec<ObjectId>) -> Vec<ObjectId> {
+    // A step near the golden section that shares no divisor with the length meets every place once.
+    let length = ids.len();
+    let mut step = (length as f64 * 0.618) as usize | 1;
+    while greatest_common_divisor(step, length) != 1 {
+        step += 2;
     }
-
-    fn next(&mut self) -> usize {
-        self.at += self.step;
-        if self.at >= self.length {
-            self.at -= self.length;
-        }
-        self.at
-    }
+    (0..length).map(|turn| ids[turn * step % length]).collect()
 }
 
 fn greatest_common_divisor(a: usize, b: usize) -> usize {
