@@ -8,9 +8,10 @@
 //! Store buffering once more: of the two fences one comes first, so either the sleeper sees what
 //! was published or the waker sees the flag.
 //!
-//! Every sleep has a number, so that a waker rings once for each: the sleeper may need long until it
-//! runs, and whatever is published meanwhile would ring again. Who saw `n` and kept still because
-//! somebody rang for it did not see `n + 1`, so the look before that sleep finds what was published.
+//! Every sleep has a number, so that a waker rings once for each: the sleeper may need long until
+//! it runs, and whatever is published meanwhile would ring again. Who saw `n` and kept still
+//! because somebody rang for it did not see `n + 1`, so the look before that sleep finds what was
+//! published.
 
 use crate::sync::{AtomicU32, Ordering, fence};
 
