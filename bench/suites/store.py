@@ -38,8 +38,8 @@ def _rival(name: str, folder: str, settle_ms: int = 0) -> Side:
     return Side(name, "Python", ("-m", f"bench.rivals.{folder}.worker"), folder, {}, settle_ms)
 
 
-#: Freed memory stays with the store, as it always does with Plasma and vineyard. By default it keeps
-#: a quarter of the capacity, which is less than the largest objects here.
+#: Freed memory stays with the store, as it does with Plasma and vineyard. By default it keeps a
+#: quarter of the capacity, which is less than the largest objects here.
 WARM = {"settings": [["warm_bytes_max", "2g"]]}
 
 SIDES = (
