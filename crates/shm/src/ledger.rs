@@ -84,7 +84,7 @@ impl<'a> Ledger<'a> {
         // Pairs with the daemon's acquire load: reads of the object happen before its memory is
         // given to anybody else.
         self.entries[entry as usize].store(0, Ordering::Release);
-        set_hint(entry);
+        lower_hint(entry);
     }
 
     /// The serial in `entry`, 0 when it is free.
@@ -174,6 +174,15 @@ fn set_hint(entry: u32) {
     HINT.with(|hint| hint.set(entry));
 }
 
+/// Of many entries that are released one after the other the lowest is tried first. If it were the
+/// last, then pins that are released in the order in which they were claimed would move up by their
+/// number each time, and the daemon would have to scan all that was ever used.
+#[cfg(not(loom))]
+#[inline]
+fn lower_hint(entry: u32) {
+    HINT.with(|hint| hint.set(hint.get().min(entry)));
+}
+
 /// A thread's first hint: cache lines that the threads before it did not start on.
 #[cfg(not(loom))]
 #[cold]
@@ -197,6 +206,9 @@ fn hint() -> u32 {
 
 #[cfg(loom)]
 fn set_hint(_: u32) {}
+
+#[cfg(loom)]
+fn lower_hint(_: u32) {}
 
 /// The daemon's view of a client's ledger, of which it believes nothing.
 #[derive(Clone, Copy, Debug)]
@@ -285,6 +297,27 @@ mod tests {
         assert_eq!(ledger.claim(3), Ok(first));
         assert_eq!(ledger.serial(first), 3);
         assert_eq!(ledger.serial(second), 2);
+    }
+
+    /// A list of a thousand buffers that was dropped from front to back cost the daemon another
+    /// thousand entries to scan each time: deleting took five times as long after fifty such lists.
+    #[test]
+    fn pins_released_in_their_order_do_not_creep_up() {
+        for order in [false, true] {
+            let memory = Memory::new(1 << 16);
+            let ledger = memory.ledger();
+            let start = ledger.claim(1).unwrap();
+            ledger.release(start);
+            for round in 0..50 {
+                let mut entries: Vec<_> = (1..=1000).map(|s| ledger.claim(s).unwrap()).collect();
+                if order {
+                    entries.reverse();
+                }
+                entries.into_iter().for_each(|entry| ledger.release(entry));
+                let high = memory.high.load(Ordering::Relaxed);
+                assert!(high <= u64::from(start) + 1000 + u64::from(STEP), "{high} in {round}");
+            }
+        }
     }
 
     #[test]
