@@ -18,8 +18,8 @@ import plasmon
 DEADLINE_S = 30.0
 MIB = 1 << 20
 
-# Processes that multiprocessing spawns import the test that they run by its name. At the end, so that
-# the installed package is found before its sources, which have no compiled half.
+# Processes that multiprocessing spawns import the test that they run by its name. At the end, so
+# that the installed package is found before its sources, which have no compiled half.
 sys.path.append(str(Path(__file__).parent.parent))
 
 # A child gets what it needs to find the package and the daemon, and no store of the user's.
