@@ -17,6 +17,7 @@ use plasmon_proto::limits::{FRAME_FDS_MAX, PINS_PER_CLIENT_MAX, SUBMISSIONS};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Reply, Request, Resume};
 use plasmon_shm::{Connection, Doorbell, Received};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// The daemon answers in microseconds; so long means never.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -164,9 +165,19 @@ impl Client {
 
 /// The next message, `None` when the daemon closed the connection.
 fn receive(connection: &Connection, bytes: &mut Vec<u8>) -> Option<Received> {
-    let timeout = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
-    let ready = poll(&mut [PollFd::new(connection, PollFlags::IN)], Some(&timeout));
-    assert!(ready.is_ok_and(|count| count > 0), "the daemon does not answer");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout =
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(connection, PollFlags::IN)], Some(&timeout)) {
+            // The fuzzer's own clock interrupts whoever waits.
+            Err(Errno::INTR) => {}
+            Ok(0) => panic!("the daemon does not answer"),
+            Ok(_) => break,
+            Err(error) => panic!("the connection cannot be watched: {error}"),
+        }
+    }
     connection.recv(bytes, true).ok().filter(|received| received.bytes > 0)
 }
 
