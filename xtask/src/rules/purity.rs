@@ -6,7 +6,7 @@ use crate::rust::RustSource;
 use super::crate_of;
 
 /// Crates that can be replayed: nothing comes in but values.
-const PURE: &[&str] = &["crates/proto", "crates/store"];
+const PURE: &[&str] = &["crates/proto", "crates/store", "crates/objects"];
 
 /// What a pure crate must not name, and what to do instead.
 const OUTSIDE: &[(&str, &str)] = &[
@@ -24,7 +24,8 @@ const OUTSIDE: &[(&str, &str)] = &[
 ];
 
 /// Crates that no input may stop.
-const UNSTOPPABLE: &[&str] = &["crates/proto", "crates/store", "crates/daemon", "crates/media"];
+const UNSTOPPABLE: &[&str] =
+    &["crates/proto", "crates/store", "crates/objects", "crates/daemon", "crates/media"];
 
 /// What would stop them.
 const STOPS: &[&str] = &[".unwrap()", "panic!(", "todo!(", "unimplemented!(", "unreachable!()"];

@@ -1,0 +1,387 @@
+//! Where every buffer of an object lies, computed from its sizes.
+//!
+//! [`BUFFERS`] has the real buffers in order; both forms have them. [`ARROW_BUFFERS`] and
+//! [`ARROW_NODES`] say how the stream form's record batch counts them: with outer offsets, and with
+//! validity bitmaps that are always empty.
+
+use crate::sizes::{Sizes, at};
+use crate::stream::{BATCH_MESSAGE, SCHEMA_MESSAGE};
+
+/// How many bytes a buffer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// So many values of so many bytes.
+    Words(u64, usize),
+    /// A bitmap.
+    Bits(usize),
+    /// 32-bit offsets of so many entries: none for none, else one more.
+    Offsets32(usize),
+    /// 64-bit offsets of so many entries.
+    Offsets64(usize),
+}
+
+use Extent::{Bits, Offsets32, Offsets64, Words};
+
+impl Extent {
+    /// The length in bytes.
+    #[inline]
+    pub fn bytes(self, sizes: &Sizes) -> u64 {
+        match self {
+            Words(width, number) => width * sizes[number],
+            Bits(number) => sizes[number].div_ceil(8),
+            Offsets32(number) if sizes[number] == 0 => 0,
+            Offsets32(number) => 4 * (sizes[number] + 1),
+            Offsets64(number) if sizes[number] == 0 => 0,
+            Offsets64(number) => 8 * (sizes[number] + 1),
+        }
+    }
+}
+
+/// How many buffers an object has.
+pub const BUFFER_COUNT: usize = 53;
+
+/// The number of the heap's data among the buffers: the last.
+pub const HEAP_DATA: usize = BUFFER_COUNT - 1;
+
+/// The buffers, in order.
+pub const BUFFERS: [Extent; BUFFER_COUNT] = [
+    // slots
+    Words(1, at::SLOTS),
+    Words(4, at::SLOTS),
+    Bits(at::SLOT_BOOL),
+    Words(8, at::SLOT_INT),
+    Words(8, at::SLOT_FLOAT),
+    Words(4, at::SLOT_STR),
+    Words(4, at::SLOT_BYTES),
+    Words(4, at::SLOT_NODE),
+    Words(4, at::SLOT_REF),
+    Words(4, at::SLOT_TENSOR),
+    Words(4, at::SLOT_EXT),
+    // nodes
+    Words(1, at::NODES),
+    Words(1, at::NODES),
+    Words(1, at::NODES),
+    Words(4, at::NODES),
+    Words(4, at::NODES),
+    Words(4, at::NODES),
+    // i32, i64, f64, bits
+    Words(4, at::I32),
+    Words(8, at::I64),
+    Words(8, at::F64),
+    Bits(at::BITS),
+    // strs, refs, bins
+    Offsets32(at::STRS),
+    Words(1, at::STRS_BYTES),
+    Words(4, at::REFS),
+    Offsets32(at::BINS),
+    Words(1, at::BINS_BYTES),
+    // classes
+    Words(1, at::CLASSES),
+    Words(1, at::CLASSES),
+    Offsets32(at::CLASSES),
+    Words(1, at::CLASS_NAME_BYTES),
+    Words(4, at::CLASSES),
+    Offsets32(at::CLASSES),
+    Offsets32(at::CLASS_FIELDS),
+    Words(1, at::CLASS_FIELD_BYTES),
+    Words(4, at::CLASSES),
+    // dtypes
+    Offsets32(at::DTYPES),
+    Words(1, at::DTYPE_BYTES),
+    Words(4, at::DTYPES),
+    // tensors
+    Words(1, at::TENSORS),
+    Words(4, at::TENSORS),
+    Offsets32(at::TENSORS),
+    Words(8, at::TENSOR_SHAPE),
+    Offsets32(at::TENSORS),
+    Words(8, at::TENSOR_STRIDES),
+    Words(4, at::TENSORS),
+    Words(8, at::TENSORS),
+    // exts
+    Words(1, at::EXTS),
+    Offsets32(at::EXTS),
+    Words(1, at::EXT_BYTES),
+    Offsets32(at::EXTS),
+    Words(4, at::EXT_HEAPS),
+    // heap
+    Offsets64(at::HEAP),
+    Words(1, at::HEAP_BYTES),
+];
+
+/// A buffer of the record batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrowBuffer {
+    /// A validity bitmap: always empty.
+    Validity,
+    /// The outer offsets `[0, n]` of a table.
+    Outer(usize),
+    /// The next of [`BUFFERS`].
+    Real,
+}
+
+use ArrowBuffer::{Outer, Real, Validity};
+
+/// How many buffers the record batch has.
+pub const ARROW_BUFFER_COUNT: usize = 130;
+
+/// The buffers of the record batch, in the order of Arrow: a field's before its children's.
+pub const ARROW_BUFFERS: [ArrowBuffer; ARROW_BUFFER_COUNT] = {
+    let mut list = [Validity; ARROW_BUFFER_COUNT];
+    let mut count = 0;
+    let mut column = 0;
+    while column < COLUMNS.len() {
+        let (outer, shape) = COLUMNS[column];
+        list[count + 1] = Outer(outer);
+        count += 2;
+        let mut at = 0;
+        while at < shape.len() {
+            if shape[at] == b'r' {
+                list[count] = Real;
+            }
+            count += 1;
+            at += 1;
+        }
+        column += 1;
+    }
+    assert!(count == ARROW_BUFFER_COUNT, "the count above is wrong");
+    list
+};
+
+/// The columns: their size, and the buffers of what their lists hold, `v` for a validity bitmap and
+/// `r` for a real buffer.
+const COLUMNS: [(usize, &[u8]); 14] = [
+    (at::SLOTS, b"rrvrvrvrvrvrvrvrvrvr"),
+    (at::NODES, b"vvrvrvrvrvrvr"),
+    (at::I32, b"vr"),
+    (at::I64, b"vr"),
+    (at::F64, b"vr"),
+    (at::BITS, b"vr"),
+    (at::STRS, b"vrr"),
+    (at::REFS, b"vr"),
+    (at::BINS, b"vrr"),
+    (at::CLASSES, b"vvrvrvrrvrvrvrrvr"),
+    (at::DTYPES, b"vvrrvr"),
+    (at::TENSORS, b"vvrvrvrvrvrvrvrvr"),
+    (at::EXTS, b"vvrvrrvrvr"),
+    (at::HEAP, b"vrr"),
+];
+
+/// How many field nodes the record batch has.
+pub const ARROW_NODE_COUNT: usize = 65;
+
+/// The field of a column itself: one row.
+const ROW: usize = usize::MAX;
+
+/// The size that each field node's length is, [`ROW`] for a column's own: 1.
+const ARROW_NODES: [usize; ARROW_NODE_COUNT] = [
+    // slots: the list, the union, its children
+    ROW,
+    at::SLOTS,
+    at::SLOT_NULL,
+    at::SLOT_BOOL,
+    at::SLOT_INT,
+    at::SLOT_FLOAT,
+    at::SLOT_STR,
+    at::SLOT_BYTES,
+    at::SLOT_NODE,
+    at::SLOT_REF,
+    at::SLOT_TENSOR,
+    at::SLOT_EXT,
+    // nodes: the list, the struct, its fields
+    ROW,
+    at::NODES,
+    at::NODES,
+    at::NODES,
+    at::NODES,
+    at::NODES,
+    at::NODES,
+    at::NODES,
+    // i32, i64, f64, bits, strs, refs, bins
+    ROW,
+    at::I32,
+    ROW,
+    at::I64,
+    ROW,
+    at::F64,
+    ROW,
+    at::BITS,
+    ROW,
+    at::STRS,
+    ROW,
+    at::REFS,
+    ROW,
+    at::BINS,
+    // classes
+    ROW,
+    at::CLASSES,
+    at::CLASSES,
+    at::CLASSES,
+    at::CLASSES,
+    at::CLASSES,
+    at::CLASSES,
+    at::CLASS_FIELDS,
+    at::CLASSES,
+    // dtypes
+    ROW,
+    at::DTYPES,
+    at::DTYPES,
+    at::DTYPES,
+    // tensors
+    ROW,
+    at::TENSORS,
+    at::TENSORS,
+    at::TENSORS,
+    at::TENSORS,
+    at::TENSOR_SHAPE,
+    at::TENSORS,
+    at::TENSOR_STRIDES,
+    at::TENSORS,
+    at::TENSORS,
+    // exts
+    ROW,
+    at::EXTS,
+    at::EXTS,
+    at::EXTS,
+    at::EXTS,
+    at::EXT_HEAPS,
+    // heap
+    ROW,
+    at::HEAP,
+];
+
+/// The lengths of the record batch's field nodes, in order.
+pub fn arrow_nodes(sizes: &Sizes) -> impl Iterator<Item = u64> {
+    ARROW_NODES.iter().map(|number| if *number == ROW { 1 } else { sizes[*number] })
+}
+
+/// The two forms of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// An Arrow IPC stream.
+    Stream,
+    /// The same buffers behind a short header.
+    Small,
+}
+
+/// Where the buffers of an object lie, and how long it is.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The form.
+    pub form: Form,
+    /// The offset of each of [`BUFFERS`] from the start of the object.
+    pub offsets: [u64; BUFFER_COUNT],
+    /// Bytes of the object.
+    pub bytes: u64,
+}
+
+impl Layout {
+    /// The layout of an object of these sizes. They must be within their limits.
+    #[inline]
+    pub fn of(sizes: &Sizes, form: Form) -> Self {
+        match form {
+            Form::Stream => Self::stream(sizes),
+            Form::Small => Self::small(sizes),
+        }
+    }
+
+    fn small(sizes: &Sizes) -> Self {
+        let mut layout = Self { form: Form::Small, offsets: [0; BUFFER_COUNT], bytes: 0 };
+        let mut end = small_header_bytes(sizes);
+        for (offset, extent) in layout.offsets.iter_mut().zip(BUFFERS).take(HEAP_DATA) {
+            *offset = end;
+            end += extent.bytes(sizes).next_multiple_of(8);
+        }
+        if sizes[at::HEAP_BYTES] != 0 {
+            end = end.next_multiple_of(HEAP_ALIGN);
+        }
+        layout.offsets[HEAP_DATA] = end;
+        layout.bytes = end + sizes[at::HEAP_BYTES];
+        layout
+    }
+
+    fn stream(sizes: &Sizes) -> Self {
+        let mut layout = Self { form: Form::Stream, offsets: [0; BUFFER_COUNT], bytes: 0 };
+        let mut reals = layout.offsets.iter_mut().zip(BUFFERS);
+        let mut end = BODY_AT;
+        for buffer in ARROW_BUFFERS {
+            match buffer {
+                Validity => {}
+                Outer(_) => end += HEAP_ALIGN,
+                Real => {
+                    let Some((offset, extent)) = reals.next() else { break };
+                    *offset = end;
+                    end += extent.bytes(sizes).next_multiple_of(HEAP_ALIGN);
+                }
+            }
+        }
+        layout.bytes = end + END_MARKER.len() as u64;
+        layout
+    }
+}
+
+/// Every buffer of the stream form, and the heap's entries in both, start at a multiple of this.
+pub const HEAP_ALIGN: u64 = 64;
+
+/// How a stream ends.
+pub const END_MARKER: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+
+/// Where the body of the stream form starts.
+pub const BODY_AT: u64 = (SCHEMA_MESSAGE.len() + BATCH_MESSAGE.len()) as u64;
+
+/// Bytes before the buffers of the small form.
+fn small_header_bytes(sizes: &Sizes) -> u64 {
+    let present = sizes.0.iter().filter(|size| **size != 0).count() as u64;
+    (16 + 4 * present).next_multiple_of(8)
+}
+
+// The heap's column is the last, its data the last buffer.
+const _: () = assert!(HEAP_DATA + 1 == BUFFERS.len(), "the heap is last");
+
+/// Takes a size from the length of a field node, for [`crate::stream::read_batch_message`].
+pub(crate) fn set_arrow_node(sizes: &mut Sizes, number: usize, length: u64) {
+    if ARROW_NODES[number] != ROW {
+        sizes.0[ARROW_NODES[number]] = length;
+    }
+}
+
+/// The sizes that count bytes are no field's length: they are those of the record batch's buffers
+/// with these numbers.
+const BYTE_BUFFERS: [(usize, usize); 7] = {
+    let mut found = [(0, 0); 7];
+    let (mut count, mut buffer, mut real) = (0, 0, 0);
+    while buffer < ARROW_BUFFER_COUNT {
+        if matches!(ARROW_BUFFERS[buffer], Real) {
+            if let Words(1, number) = BUFFERS[real]
+                && is_bytes(number)
+            {
+                found[count] = (buffer, number);
+                count += 1;
+            }
+            real += 1;
+        }
+        buffer += 1;
+    }
+    assert!(count == found.len(), "every size that counts bytes has a buffer");
+    found
+};
+
+const fn is_bytes(number: usize) -> bool {
+    matches!(
+        number,
+        at::STRS_BYTES
+            | at::BINS_BYTES
+            | at::CLASS_NAME_BYTES
+            | at::CLASS_FIELD_BYTES
+            | at::DTYPE_BYTES
+            | at::EXT_BYTES
+            | at::HEAP_BYTES
+    )
+}
+
+/// Takes a size from the length of a buffer, for [`crate::stream::read_batch_message`].
+pub(crate) fn set_arrow_buffer(sizes: &mut Sizes, number: usize, bytes: u64) {
+    if let Some((_, size)) = BYTE_BUFFERS.iter().find(|(buffer, _)| *buffer == number) {
+        sizes.0[*size] = bytes;
+    }
+}

@@ -1,0 +1,266 @@
+//! The order in which nodes are built.
+//!
+//! Without references every node's parts have greater numbers than itself, so nodes are built from
+//! the last to the first. With references, or when objects are made by calling something (which
+//! may see its arguments), it is the order in which a recursive reader would finish nodes: children
+//! first, from the root. A node that is still open when something refers to it is made empty then
+//! and filled in its turn, if it is mutable. An immutable one must be whole: the walk goes through
+//! the rest of it at once, and it is listed before its turn. See "What must exist first" in
+//! `spec/objects.md`.
+//!
+//! ```text
+//! new ── met by its owner ──► open ── its children are done ──► done
+//!                               └─ referred to, immutable: listed early ─┘
+//! ```
+//!
+//! The walk has a stack of its own, so depth has no limit, and each child is looked at once: the
+//! place in a node is kept with the node, also when the walk is in it a second time.
+
+use crate::check::Checked;
+use crate::codes::{elem, kind, make, slot};
+use crate::error::{Result, broken};
+use crate::sizes::at;
+
+/// The order in which to build the nodes that stand for values, and row nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// From the last to the first.
+    Backwards,
+    /// As listed. What a node refers to and isn't built by then is mutable: it is made empty.
+    Listed(Vec<u32>),
+}
+
+impl Order {
+    /// The order for an object.
+    pub fn of(object: &Checked<'_>) -> Result<Self> {
+        if !object.has_refs && !object.has_calls {
+            return Ok(Self::Backwards);
+        }
+        if object.view.count(at::NODES) == 0 {
+            return Ok(Self::Listed(Vec::new()));
+        }
+        Walk::new(object).run()
+    }
+}
+
+/// How far a node is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    New,
+    Open,
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    stage: Stage,
+    /// Listed already, in its turn or early.
+    listed: bool,
+    /// Its hash may depend on an object that has no state yet.
+    unsettled: bool,
+    /// So may the hash of one of its keys.
+    unsettled_keys: bool,
+    /// The next child: in which run, and how far in it.
+    run: u8,
+    at: u32,
+    /// Where on the stack the node is, at its highest.
+    frame: u32,
+}
+
+struct Walk<'o, 'a> {
+    object: &'o Checked<'a>,
+    states: Vec<State>,
+    /// The nodes that the walk is in. One that was entered again is there again.
+    stack: Vec<u32>,
+    order: Vec<u32>,
+    /// Dicts and sets that are filled after everything else.
+    late: Vec<u32>,
+}
+
+impl<'o, 'a> Walk<'o, 'a> {
+    fn new(object: &'o Checked<'a>) -> Self {
+        let nodes = object.view.count(at::NODES);
+        let order = Vec::with_capacity(nodes);
+        let states = vec![State::default(); nodes];
+        Self { object, states, stack: Vec::new(), order, late: Vec::new() }
+    }
+
+    fn run(mut self) -> Result<Order> {
+        self.enter(0);
+        while let Some(node) = self.stack.last().copied() {
+            match self.next_child(node) {
+                Some(child) => self.meet(node, child)?,
+                None => self.leave(node),
+            }
+        }
+        self.order.append(&mut self.late);
+        Ok(Order::Listed(self.order))
+    }
+
+    fn enter(&mut self, node: u32) {
+        let frame = self.stack.len() as u32;
+        let state = &mut self.states[node as usize];
+        state.stage = Stage::Open;
+        state.frame = frame;
+        self.stack.push(node);
+    }
+
+    fn kind(&self, node: u32) -> u8 {
+        self.object.view.nodes.kind[node as usize]
+    }
+
+    /// A child of the node on top.
+    fn meet(&mut self, parent: u32, child: u32) -> Result<()> {
+        let State { stage, listed, unsettled, .. } = self.states[child as usize];
+        match stage {
+            Stage::New => self.enter(child),
+            Stage::Done => self.unsettle(parent, unsettled),
+            Stage::Open => {
+                let object = self.kind(child) == kind::OBJECT;
+                self.unsettle(parent, unsettled || object);
+                if !listed && !self.can_be_empty(child)? {
+                    self.enter_again(child)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what a child says about the hash of its parent, and of its parent's keys.
+    fn unsettle(&mut self, parent: u32, unsettled: bool) {
+        let keys = match self.kind(parent) {
+            kind::SET => true,
+            kind::DICT => self.states[parent as usize].run == 0,
+            _ => false,
+        };
+        let state = &mut self.states[parent as usize];
+        state.unsettled |= unsettled;
+        state.unsettled_keys |= unsettled && keys;
+    }
+
+    /// The walk is through a node.
+    fn leave(&mut self, node: u32) {
+        self.stack.pop();
+        let kind = self.kind(node);
+        let state = &mut self.states[node as usize];
+        if !state.listed {
+            state.listed = true;
+            match kind {
+                kind::DICT | kind::SET if state.unsettled_keys => self.late.push(node),
+                kind::FIELD => {}
+                _ => self.order.push(node),
+            }
+        }
+        // One that was entered again is left when the walk is back in it for the first time.
+        state.stage = Stage::Done;
+        let unsettled = state.unsettled;
+        if let Some(parent) = self.stack.last().copied() {
+            self.unsettle(parent, unsettled);
+        }
+    }
+
+    /// Whether an open node can be made without what it still waits for.
+    fn can_be_empty(&self, node: u32) -> Result<bool> {
+        match self.kind(node) {
+            kind::TUPLE | kind::FROZENSET | kind::DICT_ROWS..=kind::FIELD => Ok(false),
+            kind::OBJECT if self.arguments_wait(node) => {
+                broken("an object that is needed for its own arguments", node)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Whether the walk is still in what an open object is made of.
+    fn arguments_wait(&self, node: u32) -> bool {
+        let view = &self.object.view;
+        let arguments = match view.classes.make[view.nodes.start2.index(node as usize)] {
+            make::ATTRIBUTES | make::VALUE => 0,
+            make::NEW_EX => 2,
+            _ => 1,
+        };
+        // The walk is in the part before the one that it would look at next.
+        self.states[node as usize].at <= arguments && arguments != 0
+    }
+
+    /// Goes through the rest of an open immutable now, and of the immutables in it that the walk is
+    /// in.
+    fn enter_again(&mut self, node: u32) -> Result<()> {
+        let first = self.states[node as usize].frame as usize;
+        let mut last = first;
+        while let Some(above) = self.stack.get(last).copied() {
+            if self.states[above as usize].listed || self.is_whole_only(above)? {
+                last += 1;
+            } else {
+                break;
+            }
+        }
+        if last == self.stack.len() {
+            return broken("an immutable that is needed for itself", node);
+        }
+        for at in first..last {
+            let again = self.stack[at];
+            if !self.states[again as usize].listed {
+                self.enter(again);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_whole_only(&self, node: u32) -> Result<bool> {
+        self.can_be_empty(node).map(|empty| !empty)
+    }
+
+    /// The next node among the values of a node.
+    fn next_child(&mut self, node: u32) -> Option<u32> {
+        let nodes = &self.object.view.nodes;
+        let number = node as usize;
+        let State { mut run, mut at, .. } = self.states[number];
+        let (kind, length) = (nodes.kind[number], nodes.length.index(number));
+        let (start, start2) = (nodes.start.index(number), nodes.start2.index(number));
+        let child = loop {
+            let (elem, start, length) = match (kind, run) {
+                (kind::DICT_ROWS, 0) => (nodes.elem[number], start, start2),
+                (kind::DICT_ROWS, 1) | (kind::TUPLE_ROWS | kind::OBJECT_ROWS, 0) => {
+                    (elem::NODES, number + 1, start2)
+                }
+                (kind::DICT, 1) => (nodes.elem2[number], start2, length),
+                (kind::DICT_ROWS | kind::TUPLE_ROWS | kind::OBJECT_ROWS, _) => break None,
+                (_, 0) => (nodes.elem[number], start, length),
+                _ => break None,
+            };
+            let child = self.next_in_run(elem, start, length, &mut at);
+            if child.is_some() {
+                break child;
+            }
+            run += 1;
+            at = 0;
+        };
+        let state = &mut self.states[number];
+        (state.run, state.at) = (run, at);
+        child
+    }
+
+    fn next_in_run(&self, elem: u8, start: usize, length: usize, at: &mut u32) -> Option<u32> {
+        let position = *at as usize;
+        match elem {
+            elem::NODES if position < length => {
+                *at += 1;
+                Some((start + position) as u32)
+            }
+            elem::ROWS if position == 0 => {
+                *at = 1;
+                Some(start as u32)
+            }
+            elem::SLOTS if position < length => {
+                let slots = &self.object.view.slots;
+                let kinds = &slots.kind[start + position..start + length];
+                let is_node = |kind: &u8| matches!(*kind, slot::NODE | slot::REF);
+                let slot = start + position + kinds.iter().position(is_node)?;
+                *at = (slot - start + 1) as u32;
+                Some(slots.index(slot, slots.kind[slot]) as u32)
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The constant parts of the stream form: the schema message, and the batch message with its
+//! numbers filled in.
+
+use crate::error::{Error, Result, broken};
+use crate::layout::{
+    ARROW_BUFFER_COUNT, ARROW_BUFFERS, ARROW_NODE_COUNT, ArrowBuffer, BODY_AT, BUFFERS, END_MARKER,
+    HEAP_ALIGN, Layout, arrow_nodes,
+};
+use crate::sizes::{Sizes, at};
+
+/// The schema message: the first bytes of every object in stream form.
+pub const SCHEMA_MESSAGE: &[u8] = include_bytes!("../../../spec/objects/schema.bin");
+
+/// The batch message with zeros where the numbers go.
+pub const BATCH_MESSAGE: &[u8] = include_bytes!("../../../spec/objects/batch.bin");
+
+/// Where the batch message has the length of the body. `examples/layout.rs` finds these three.
+pub const BODY_LENGTH_AT: usize = 32;
+
+/// Where its field nodes start, each a length and a count of nulls.
+pub const NODES_AT: usize = 88;
+
+/// Where its buffers start, each an offset in the body and a length.
+pub const BUFFERS_AT: usize = 1136;
+
+/// The number of the field node of the child `null` of slots.
+const NULL_NODE: usize = 2;
+
+/// Bytes of one field node, and of one buffer.
+const STRUCT_BYTES: usize = 16;
+
+/// The batch message of an object of these sizes, with the layout of the stream form.
+pub fn batch_message(sizes: &Sizes, layout: &Layout) -> Vec<u8> {
+    let mut message = BATCH_MESSAGE.to_vec();
+    let mut put = |place: usize, value: u64| {
+        message[place..place + 8].copy_from_slice(&value.to_le_bytes());
+    };
+    put(BODY_LENGTH_AT, layout.bytes - BODY_AT - END_MARKER.len() as u64);
+    for (number, length) in arrow_nodes(sizes).enumerate() {
+        put(NODES_AT + STRUCT_BYTES * number, length);
+    }
+    // The child of type Null has nothing but nulls, and some readers want to be told.
+    put(NODES_AT + STRUCT_BYTES * NULL_NODE + 8, sizes[at::SLOT_NULL]);
+    let mut end = 0;
+    for (number, (bytes, _)) in arrow_buffers(sizes).enumerate() {
+        let at = BUFFERS_AT + STRUCT_BYTES * number;
+        put(at, end);
+        put(at + 8, bytes);
+        end += bytes.next_multiple_of(HEAP_ALIGN);
+    }
+    message
+}
+
+/// The length of each buffer of the batch, and the size that its outer offsets end with if it is
+/// such.
+pub fn arrow_buffers(sizes: &Sizes) -> impl Iterator<Item = (u64, Option<u64>)> {
+    let mut reals = BUFFERS.iter();
+    ARROW_BUFFERS.iter().map(move |buffer| match buffer {
+        ArrowBuffer::Validity => (0, None),
+        ArrowBuffer::Outer(number) => (8, Some(sizes[*number])),
+        ArrowBuffer::Real => (reals.next().map_or(0, |extent| extent.bytes(sizes)), None),
+    })
+}
+
+/// The sizes that a batch message tells, after every other byte of it was found as it must be.
+pub fn read_batch_message(message: &[u8]) -> Result<(Sizes, u64)> {
+    let word = |at: usize| {
+        let bytes = message.get(at..at + 8).and_then(|bytes| bytes.first_chunk::<8>());
+        bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    };
+    if message.len() != BATCH_MESSAGE.len() {
+        return Err(Error::NotAnObject("end within the batch message"));
+    }
+    let mut sizes = Sizes::default();
+    for number in 0..ARROW_NODE_COUNT {
+        crate::layout::set_arrow_node(&mut sizes, number, word(NODES_AT + STRUCT_BYTES * number));
+    }
+    for number in 0..ARROW_BUFFER_COUNT {
+        let length = word(BUFFERS_AT + STRUCT_BYTES * number + 8);
+        crate::layout::set_arrow_buffer(&mut sizes, number, length);
+    }
+    if let Some(number) = sizes.past_limit() {
+        return broken("a size past its limit", number);
+    }
+    let layout = Layout::of(&sizes, crate::layout::Form::Stream);
+    let wanted = batch_message(&sizes, &layout);
+    match wanted.iter().zip(message).position(|(wanted, found)| wanted != found) {
+        Some(at) => broken("an unexpected byte of the batch message", at),
+        None => Ok((sizes, layout.bytes)),
+    }
+}
