@@ -60,8 +60,6 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     /// Who gets a copy of a new table.
     pub(crate) keeper: KeeperSeat,
-    /// Whether an object became visible since this was last looked at.
-    pub(crate) published: bool,
 }
 
 /// What a slot says, as the store understands it. `None` when a slot of an adopted table is no
@@ -147,7 +145,6 @@ impl Directory for Shared {
                 None => self.grow(moved),
             }
         }
-        self.published = true;
         u64::from(self.index.table.insert(&image_of(entry)))
     }
 

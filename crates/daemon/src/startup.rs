@@ -149,7 +149,6 @@ fn new_shared() -> io::Result<Shared> {
         control,
         sessions: Sessions::new(LINGERING_MAX),
         keeper: KeeperSeat::unwanted(),
-        published: false,
     })
 }
 

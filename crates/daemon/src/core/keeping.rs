@@ -81,7 +81,6 @@ impl Core {
                 self.expect_back(no);
             }
         }
-        self.announce();
     }
 
     /// Keeps only the pins of a session. Its client starts anew; what was in its ring is lost.

@@ -24,7 +24,6 @@ impl Core {
             self.drain_ring(session, client);
         }
         self.ring_work = work;
-        self.announce();
     }
 
     /// Applies what is in one ring now: at most as many records as it has, so that a client that
@@ -150,16 +149,6 @@ impl Core {
             return;
         }
         self.drain_rings();
-    }
-
-    /// Wakes everybody who waits for an object to appear in the index.
-    pub(super) fn announce(&mut self) {
-        if !std::mem::take(&mut self.shared().published) {
-            return;
-        }
-        if let Err(error) = self.shared().control.publish_seal() {
-            tracing::warn!(%error, "waiting clients cannot be woken");
-        }
     }
 
     /// Tells the store what clients read lately.
