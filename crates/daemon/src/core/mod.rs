@@ -285,6 +285,9 @@ impl Core {
 
     fn flush_all(&mut self) {
         while let Some(client) = self.unsent.pop_first() {
+            // Whoever gets this was asleep, and may want the very core that polling would keep:
+            // yielding does not give it away on every kernel.
+            self.worked = None;
             self.flush(client);
         }
     }

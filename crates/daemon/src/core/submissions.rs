@@ -57,6 +57,9 @@ impl Core {
             Err(error) => self.abandon_ring(client, &error.to_string()),
             Ok(0) => {}
             Ok(_) => {
+                // On one core whoever is woken first runs first. Those who waited for what was
+                // sealed have waited longer than the client that waits for its record.
+                self.flush_all();
                 // Refusals are in the completion ring by now, so who sees the head sees them.
                 if let Err(error) = self.shared().sessions.advance(session) {
                     tracing::warn!(?client, %error, "a client cannot be woken");
