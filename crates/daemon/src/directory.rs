@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::Range;
 use plasmon_proto::object::{Policy, Sizes, Traits};
-use plasmon_shm::{ControlDaemon, IndexWriter, SlotImage, State};
+use plasmon_shm::{ControlDaemon, IndexWriter, Memfd, SlotImage, State};
 use plasmon_store::ports::{Directory, Entry, SlotNo};
 
 use crate::keeper::seat::KeeperSeat;
@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) index: Index,
     /// The page that names the current table.
     pub(crate) control: ControlDaemon,
+    /// Where clients that trust each other wake each other. Only held and passed on.
+    pub(crate) wakes: Memfd,
     /// Everybody's ledgers.
     pub(crate) sessions: Sessions,
     /// Who gets a copy of a new table.
