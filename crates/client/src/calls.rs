@@ -183,8 +183,8 @@ impl Calls {
         }
     }
 
-    /// Takes in what the daemon has sent, without waiting for more. Whether [`Self::step`] would now
-    /// do anything but wait for the answer to this request.
+    /// Takes in what the daemon has sent, without waiting for more. Whether [`Self::step`] would
+    /// now do anything but wait for the answer to this request.
     pub(crate) fn look(&self, number: u64) -> bool {
         let mut state = self.lock();
         loop {

@@ -27,7 +27,8 @@ use crate::session::Session;
 
 const RECONNECTING: &str = "reconnecting to the store";
 
-/// The longest that a thread sleeps on shared memory before it makes sure that the daemon still lives.
+/// The longest that a thread sleeps on shared memory before it makes sure that the daemon still
+/// lives.
 pub(crate) const ALIVE: Duration = Duration::from_millis(100);
 
 /// Threads beyond this add nothing to a copy on machines of today.

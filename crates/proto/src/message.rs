@@ -256,8 +256,8 @@ pub struct Filter {
 /// The daemon's answer to a [`Hello`].
 ///
 /// Descriptors: the control page (read-only), the index table (read-only), and for a client with a
-/// channel the channel (read-write) and the doorbell (an eventfd), and then the wake page (read-write)
-/// if it is given.
+/// channel the channel (read-write) and the doorbell (an eventfd), and then the wake page
+/// (read-write) if it is given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
     /// The client's number while it is connected.

@@ -16,9 +16,9 @@
 //! A client joins its mappings in a [`Reader`], which is the safe door to objects read in place;
 //! what it writes goes through a [`Span`] of leased memory.
 //!
-//! The protocols themselves ([`slot`], [`index`], [`ledger`], [`ring`], [`bell`], [`alarm`]) work on slices of
-//! atomics and do not know where these lie, so that the models in `loom_tests.rs` run the very code
-//! that runs over mapped memory. Under `cfg(loom)` only they are compiled.
+//! The protocols themselves ([`slot`], [`index`], [`ledger`], [`ring`], [`bell`], [`alarm`]) work
+//! on slices of atomics and do not know where these lie, so that the models in `loom_tests.rs` run
+//! the very code that runs over mapped memory. Under `cfg(loom)` only they are compiled.
 //!
 //! Deliberately absent: what an object is, who may do what, and every policy. Those live in
 //! `plasmon-store` and `plasmon-daemon`.
