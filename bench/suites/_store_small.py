@@ -252,7 +252,7 @@ REST = (
                 gap_us=2000,
                 server_cpu="$server_cpu",
             ),
-            _wake(RUST, "seal into the ring, daemon woken, get woken: two hops"),
+            _wake(RUST, "seal into the ring, get woken by the sealer while the daemon publishes"),
             _wake(PYTHON, "the same"),
             _wake(PLASMA, "seal's message, answer to the waiting get: two hops, hash"),
             _wake(VINEYARD, "put_name, answer to the waiting get_name: two hops"),

@@ -16,7 +16,7 @@ use plasmon_proto::ring::{Completion, Submission};
 use plasmon_shm::ChannelDaemon;
 
 /// Offsets of the words that a client writes: docs/formats/shared-memory.md.
-const CURSORS: [u64; 5] = [64, 192, 320, 448, 512];
+const CURSORS: [u64; 6] = [64, 192, 320, 448, 512, 576];
 const SUBMISSIONS_AT: u64 = 4096;
 const TOUCHES_AT: u64 = SUBMISSIONS_AT + 262_144 + 16_384;
 const LEDGER_AT: u64 = TOUCHES_AT + 4096;

@@ -28,7 +28,7 @@ const RETRY: Duration = Duration::from_millis(1);
 const CLIENTS: usize = 3;
 
 /// Words of a channel that a client writes: docs/formats/shared-memory.md.
-const CURSORS: [u64; 5] = [64, 192, 320, 448, 512];
+const CURSORS: [u64; 6] = [64, 192, 320, 448, 512, 576];
 const SUBMISSIONS_AT: u64 = 4096;
 const LEDGER_AT: u64 = SUBMISSIONS_AT + 262_144 + 16_384 + 4096;
 
@@ -87,6 +87,9 @@ impl Client {
             if !matches!(reply, Reply::Welcome(_)) {
                 return None;
             }
+            // Control page, index table, channel, doorbell, and the wake page, which the daemon
+            // never looks at.
+            fds.truncate(4);
             if let (4, Some(bell), Some(channel)) = (fds.len(), fds.pop(), fds.pop()) {
                 client.channel = Some((channel, Doorbell::adopt(bell)));
             }

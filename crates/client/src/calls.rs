@@ -18,12 +18,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use plasmon_proto::frame::{self, FromDaemon};
 use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::{Code, ObjectId};
+use plasmon_shm::Alarm;
 use plasmon_shm::eventfd::Doorbell;
 use plasmon_shm::socket::Connection;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -97,13 +99,15 @@ struct State {
 pub(crate) struct Calls {
     state: Mutex<State>,
     changed: Condvar,
+    /// For threads that sleep on alarms, see [`crate::sleeping`].
+    news: AtomicU32,
 }
 
 impl Calls {
     /// On a connection that has been welcomed.
     pub(crate) fn new(link: Connection) -> Self {
         let state = State { link: Some(Arc::new(link)), next_number: 1, ..State::default() };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+        Self { state: Mutex::new(state), changed: Condvar::new(), news: AtomicU32::new(0) }
     }
 
     /// Sends a request; its answer is collected with [`Self::step`].
@@ -179,6 +183,50 @@ impl Calls {
         }
     }
 
+    /// Takes in what the daemon has sent, without waiting for more. Whether [`Self::step`] would
+    /// now do anything but wait for the answer to this request.
+    pub(crate) fn look(&self, number: u64) -> bool {
+        let mut state = self.lock();
+        loop {
+            let answered = state.slots.get(&number).is_none_or(|slot| slot.answer.is_some());
+            if answered || state.closed {
+                return true;
+            }
+            let Some(link) = state.link.clone() else { return true };
+            if state.reading {
+                // Whoever reads tells the others when it stops.
+                return false;
+            }
+            state.reading = true;
+            let link_number = state.link_number;
+            drop(state);
+            let read = receive(&link, false);
+            if matches!(read, Read::Nothing) {
+                let mut state = self.lock();
+                state.reading = false;
+                if state.sleepers > 0 {
+                    // One of them reads in this thread's place, which is about to sleep elsewhere.
+                    self.changed.notify_all();
+                }
+                return false;
+            }
+            state = self.take_in(read, link_number);
+        }
+    }
+
+    /// What is sounded when something changed that a thread may sleep on elsewhere than here.
+    pub(crate) fn news(&self) -> Alarm<'_> {
+        Alarm::new(&self.news)
+    }
+
+    /// Wakes the threads that sleep elsewhere.
+    pub(crate) fn tell_sleepers(&self) {
+        if let Err(error) = self.news().sound() {
+            // They look around after a while.
+            tracing::warn!(%error, "a thread that waits for an object cannot be woken");
+        }
+    }
+
     /// What a background thread does for requests that nobody waits for: reads as long as there are
     /// any. Gives the number of a connection to mend, `None` when everything is over.
     pub(crate) fn serve(&self) -> Option<u64> {
@@ -244,7 +292,7 @@ impl Calls {
             }
         }
         frames.sort_unstable_by_key(|(number, _)| *number);
-        self.changed.notify_all();
+        self.tell_all(&state);
         drop(state);
         for (_, frame) in frames {
             if link.send(&frame, &[]).is_err() {
@@ -266,7 +314,7 @@ impl Calls {
             slot.answer = Some(Err(why()));
             signals.extend(slot.signal.clone());
         }
-        self.changed.notify_all();
+        self.tell_all(&state);
         drop(state);
         signals.iter().for_each(|signal| ring(signal));
     }
@@ -277,7 +325,7 @@ impl Calls {
         state.closed = true;
         let link = state.link.take();
         let signals: Vec<_> = state.slots.values().filter_map(|slot| slot.signal.clone()).collect();
-        self.changed.notify_all();
+        self.tell_all(&state);
         drop(state);
         if let Some(link) = link {
             // Wakes a thread that is reading; an error means that the connection has ended already.
@@ -298,6 +346,11 @@ impl Calls {
         let link_number = state.link_number;
         drop(state);
         let read = read(&link, deadline);
+        self.take_in(read, link_number)
+    }
+
+    /// Hands over what the caller, who said that it would, has read.
+    fn take_in(&self, read: Read, link_number: u64) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         state.reading = false;
         let signal = match read {
@@ -314,15 +367,21 @@ impl Calls {
                 None
             }
         };
-        if state.sleepers > 0 {
-            self.changed.notify_all();
-        }
+        self.tell_all(&state);
         if let Some(signal) = signal {
             drop(state);
             ring(&signal);
             state = self.lock();
         }
         state
+    }
+
+    /// Tells every other thread that something changed.
+    fn tell_all(&self, state: &MutexGuard<'_, State>) {
+        if state.sleepers > 0 {
+            self.changed.notify_all();
+        }
+        self.tell_sleepers();
     }
 
     fn sleep<'a>(
@@ -384,14 +443,18 @@ enum Read {
 }
 
 fn read(link: &Connection, deadline: Option<Instant>) -> Read {
-    const DOING: &str = "reading the daemon's answer";
     if let Some(deadline) = deadline
         && !readable_until(link, deadline)
     {
         return Read::Nothing;
     }
+    receive(link, deadline.is_none())
+}
+
+fn receive(link: &Connection, block: bool) -> Read {
+    const DOING: &str = "reading the daemon's answer";
     let mut bytes = Vec::new();
-    let received = match link.recv(&mut bytes, deadline.is_none()) {
+    let received = match link.recv(&mut bytes, block) {
         Ok(received) => received,
         Err(error)
             if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) =>

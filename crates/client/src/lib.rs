@@ -31,6 +31,7 @@ mod process;
 mod putting;
 mod reading;
 mod session;
+mod sleeping;
 mod start;
 mod store;
 mod subscription;

@@ -27,8 +27,9 @@ use crate::session::Session;
 
 const RECONNECTING: &str = "reconnecting to the store";
 
-/// The longest that a thread sleeps on the ring before it makes sure that the daemon still lives.
-const ALIVE: Duration = Duration::from_millis(100);
+/// The longest that a thread sleeps on shared memory before it makes sure that the daemon still
+/// lives.
+pub(crate) const ALIVE: Duration = Duration::from_millis(100);
 
 /// Threads beyond this add nothing to a copy on machines of today.
 const COPY_THREADS_MAX: usize = 6;

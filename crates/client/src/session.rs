@@ -23,6 +23,7 @@ use plasmon_shm::eventfd::Doorbell;
 use plasmon_shm::index::IndexReader;
 use plasmon_shm::map::ReadMap;
 use plasmon_shm::reader::Reader;
+use plasmon_shm::wakes::WakePage;
 use plasmon_shm::writer::WriteExtent;
 
 use crate::error::{Error, Result};
@@ -33,6 +34,9 @@ const CONNECTING: &str = "connecting to the store";
 
 /// Refusals that are kept for a caller that never asks. Beyond it only their number is known.
 const REFUSALS_MAX: usize = 1024;
+
+/// Where the doorbell is among the descriptors of a welcome. All others are those of the session.
+const DOORBELL_AT: usize = 3;
 
 /// Positions that are muted before those that were applied are looked for.
 const MUTED_MAX: usize = 64;
@@ -109,6 +113,8 @@ pub(crate) struct Channel {
     pub(crate) reader: Arc<Reader>,
     /// The daemon's; every daemon gives one of its own.
     doorbell: Mutex<Arc<Doorbell>>,
+    /// Shared with the other clients of this user, if they trust each other.
+    wakes: Option<WakePage>,
 }
 
 /// What a client without a channel has mapped.
@@ -124,7 +130,11 @@ impl Session {
     /// Maps what came with a welcome.
     pub(crate) fn new(welcome: Welcome, fds: Vec<OwnedFd>) -> Result<Self> {
         static SESSIONS: AtomicU64 = AtomicU64::new(1);
-        let wanted = if welcome.channel { 4 } else { 2 };
+        let wanted = match (welcome.channel, welcome.wake_page) {
+            (true, true) => 5,
+            (true, false) => 4,
+            (false, _) => 2,
+        };
         if fds.len() != wanted {
             return Err(Error::unexpected(CONNECTING));
         }
@@ -137,8 +147,9 @@ impl Session {
         let memory = if welcome.channel {
             let channel = ChannelClient::new(next()?).map_err(failed)?;
             let doorbell = Mutex::new(Arc::new(Doorbell::adopt(next()?)));
+            let wakes = next().ok().map(WakePage::new).transpose().map_err(failed)?;
             let reader = Arc::new(Reader::new(control, index, channel).map_err(failed)?);
-            Memory::Channel(Channel { reader, doorbell })
+            Memory::Channel(Channel { reader, doorbell, wakes })
         } else {
             Memory::Socket(SocketMemory::default())
         };
@@ -222,8 +233,9 @@ impl Session {
     }
 
     /// Goes on with a daemon that knows this session: `fds` came with its welcome.
-    pub(crate) fn resumed(&self, mut fds: Vec<OwnedFd>) -> Result<()> {
-        let (Some(channel), Some(doorbell)) = (self.channel(), fds.pop()) else {
+    pub(crate) fn resumed(&self, fds: Vec<OwnedFd>) -> Result<()> {
+        let (Some(channel), Some(doorbell)) = (self.channel(), fds.into_iter().nth(DOORBELL_AT))
+        else {
             return Err(Error::unexpected(CONNECTING));
         };
         let doorbell = Arc::new(Doorbell::adopt(doorbell));
@@ -267,6 +279,23 @@ impl Channel {
     #[inline]
     pub(crate) fn submit(&self, records: &[Record]) -> Submitted {
         self.reader.channel().submit_many(records, self.reader.control())
+    }
+
+    /// Where clients wake each other.
+    pub(crate) fn wakes(&self) -> Option<&WakePage> {
+        self.wakes.as_ref()
+    }
+
+    /// Wakes clients that wait for objects which are on their way. Better done before the daemon is
+    /// woken: then they wake up while it publishes.
+    #[inline]
+    pub(crate) fn wake_waiters(&self, id: &ObjectId) {
+        if let Some(page) = &self.wakes
+            && let Err(error) = page.hint(id)
+        {
+            // The daemon will wake them.
+            tracing::warn!(%error, "clients that wait for an object cannot be woken");
+        }
     }
 
     /// Wakes the daemon.

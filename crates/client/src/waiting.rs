@@ -90,6 +90,12 @@ impl Process {
         beyond_end: bool,
     ) -> Result<Vec<ObjectState>> {
         let number = self.begin_wait(ids, count, until, beyond_end)?;
+        if let [id] = ids
+            && self.sleep_until_listed(id, number, until.with_grace())
+        {
+            self.calls().forget(number);
+            return Ok(vec![ObjectState::Sealed]);
+        }
         let answer = self.collect(&[number], until.with_grace());
         match answer.map_err(|error| self.cancelling(number, error))?.1.reply {
             Reply::States(states) if states.len() == ids.len() => Ok(states),

@@ -177,6 +177,11 @@ impl Process {
                 writing.leases.opened(range);
             }
             drop(writing);
+            for submission in &submissions[..submissions.len() - rest.len()] {
+                if let Submission::Put { id, .. } = submission {
+                    channel.wake_waiters(id);
+                }
+            }
             if submitted.must_ring {
                 channel.ring();
             }
@@ -426,6 +431,9 @@ impl Process {
     pub(crate) fn seal(&self, session: &Session, doing: &'static str, id: ObjectId) -> Result<()> {
         if !self.is_current(session) {
             return Err(Error::forgotten(doing, id));
+        }
+        if let Some(channel) = session.channel() {
+            channel.wake_waiters(&id);
         }
         let sealed = self.ask_again(doing, Request::Seal { id });
         session.writing().clear_creating(&id);

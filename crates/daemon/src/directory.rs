@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::Range;
 use plasmon_proto::object::{Policy, Sizes, Traits};
-use plasmon_shm::{ControlDaemon, IndexWriter, SlotImage, State};
+use plasmon_shm::{ControlDaemon, IndexWriter, Memfd, SlotImage, State};
 use plasmon_store::ports::{Directory, Entry, SlotNo};
 
 use crate::keeper::seat::KeeperSeat;
@@ -56,12 +56,12 @@ pub(crate) struct Shared {
     pub(crate) index: Index,
     /// The page that names the current table.
     pub(crate) control: ControlDaemon,
+    /// Where clients that trust each other wake each other. Only held and passed on.
+    pub(crate) wakes: Memfd,
     /// Everybody's ledgers.
     pub(crate) sessions: Sessions,
     /// Who gets a copy of a new table.
     pub(crate) keeper: KeeperSeat,
-    /// Whether an object became visible since this was last looked at.
-    pub(crate) published: bool,
 }
 
 /// What a slot says, as the store understands it. `None` when a slot of an adopted table is no
@@ -147,7 +147,6 @@ impl Directory for Shared {
                 None => self.grow(moved),
             }
         }
-        self.published = true;
         u64::from(self.index.table.insert(&image_of(entry)))
     }
 

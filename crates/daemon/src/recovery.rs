@@ -67,6 +67,7 @@ const RINGS_TRUSTED_STARTS: u32 = 2;
 struct Piles {
     listener: Option<Listener>,
     control: Option<(u64, OwnedFd)>,
+    wakes: Option<Memfd>,
     tables: HashMap<u64, OwnedFd>,
     extents: Extents,
     sessions: Vec<Session>,
@@ -98,6 +99,7 @@ impl Inventory {
         let (store_token, control) = piles.control.ok_or(BadInventory::Missing("control page"))?;
         let control =
             Memfd::adopt(control).and_then(ControlDaemon::adopt).map_err(unusable("control"))?;
+        let wakes = piles.wakes.ok_or(BadInventory::Missing("wake page"))?;
         let number = control.table();
         let table = piles.tables.remove(&number).ok_or(BadInventory::Missing("index table"))?;
         let table = Memfd::adopt(table)
@@ -110,7 +112,7 @@ impl Inventory {
             sessions.insert(session);
         }
         let index = Index::new(table);
-        let shared = Shared { index, control, sessions, keeper, published: false };
+        let shared = Shared { index, control, wakes, sessions, keeper };
         let extents = piles.extents;
         Ok(Self { listener, store_token, shared, extents, distrusts_rings })
     }
@@ -122,7 +124,10 @@ impl Piles {
         let first = fds.next().ok_or(io::ErrorKind::UnexpectedEof)?;
         match label {
             Label::Listener => self.listener = Some(Listener::adopt(first, fds.next())),
-            Label::Control { store } => self.control = Some((store, first)),
+            Label::Control { store } => {
+                self.control = Some((store, first));
+                self.wakes = fds.next().map(Memfd::adopt).transpose()?;
+            }
             Label::Index { number } => drop(self.tables.insert(number, first)),
             Label::Extent(extent) => drop(self.extents.insert(extent, Memfd::adopt(first)?)),
             Label::Session { token, pid, uid, writes } => {

@@ -75,6 +75,14 @@ impl Session {
         matches!(poll(&mut fds, Some(&now)), Ok(count) if count > 0)
     }
 
+    /// Wakes the client's threads that sleep until they are sent something.
+    pub(crate) fn sound_mail(&self) {
+        let mail = self.channel.as_ref().map(|channel| channel.mail().sound());
+        if let Some(Err(error)) = mail {
+            tracing::warn!(pid = self.pid, %error, "a client cannot be woken");
+        }
+    }
+
     fn pins_anything(&self) -> bool {
         self.channel.as_ref().is_some_and(|channel| channel.pins().next().is_some())
     }
@@ -138,6 +146,8 @@ impl Sessions {
         let session = self.get_mut(no)?;
         session.client = None;
         let doorbell = session.doorbell.take();
+        // Its threads look at their socket, which is closed by now.
+        session.sound_mail();
         self.linger(no);
         Some((no, doorbell))
     }
@@ -226,6 +236,13 @@ impl Sessions {
         let channel = self.of_client(client).and_then(|no| self.get_mut(no)?.channel.as_mut());
         if channel.is_some_and(|channel| !channel.complete(completion)) {
             tracing::debug!(?client, "a client does not read its completions");
+        }
+    }
+
+    /// Says that a message was sent to a client.
+    pub(crate) fn sound_mail(&self, client: ClientNo) {
+        if let Some(session) = self.of_client(client).and_then(|no| self.get(no)) {
+            session.sound_mail();
         }
     }
 

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use plasmon_media::{Described, FileTier, Medium, TierConfig};
 use plasmon_proto::limits::ARENA_EXTENT_BYTES;
 use plasmon_shm::socket::BindError;
-use plasmon_shm::{ControlDaemon, IndexWriter, Listener};
+use plasmon_shm::{ControlDaemon, IndexWriter, Listener, WakePage};
 use plasmon_store::Store;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -87,8 +87,9 @@ pub(crate) fn fresh(
             KeeperLink::start(&flags, keeper_errors).map_err(system("starting the keeper"))?;
         recovery::hold_door(&link, &listener).map_err(system("talking to the keeper"))?;
         shared.keeper = KeeperSeat::taken(link);
-        let Shared { keeper, control, index, .. } = &mut shared;
-        keeper.hold(&Label::Control { store: store_token }, &[control.memfd().as_fd()]);
+        let Shared { keeper, control, wakes, index, .. } = &mut shared;
+        let pages = [control.memfd().as_fd(), wakes.as_fd()];
+        keeper.hold(&Label::Control { store: store_token }, &pages);
         let table = Label::Index { number: index.table.number() };
         keeper.hold(&table, &[index.table.memfd().as_fd()]);
     }
@@ -147,9 +148,9 @@ fn new_shared() -> io::Result<Shared> {
     Ok(Shared {
         index: Index::new(table),
         control,
+        wakes: WakePage::create()?,
         sessions: Sessions::new(LINGERING_MAX),
         keeper: KeeperSeat::unwanted(),
-        published: false,
     })
 }
 

@@ -42,6 +42,23 @@ fn a_welcome_says_what_the_store_is() {
 }
 
 #[test]
+fn the_wake_page_is_for_clients_that_trust_each_other() {
+    let pages = |arguments: &[&str], channel: bool| {
+        let desk = start(arguments);
+        let mut client = desk.connect();
+        client.hello(channel, None);
+        let shared = client.shared();
+        let given = (shared.welcome.wake_page, shared.wake_page.is_some());
+        desk.stop();
+        given
+    };
+    assert_eq!(pages(&[], true), (true, true));
+    assert_eq!(pages(&[], false), (false, false));
+    assert_eq!(pages(&["--level", "leased"], true), (false, false));
+    assert_eq!(pages(&["--level", "strict"], true), (false, false));
+}
+
+#[test]
 fn wrong_hellos_are_refused_under_their_number_and_the_connection_ends() {
     let desk = start(&[]);
     let long = "n".repeat(CLIENT_NAME_BYTES_MAX + 1);

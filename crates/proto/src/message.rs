@@ -256,7 +256,8 @@ pub struct Filter {
 /// The daemon's answer to a [`Hello`].
 ///
 /// Descriptors: the control page (read-only), the index table (read-only), and for a client with a
-/// channel the channel (read-write) and the doorbell (an eventfd).
+/// channel the channel (read-write) and the doorbell (an eventfd), and then the wake page
+/// (read-write) if it is given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
     /// The client's number while it is connected.
@@ -269,6 +270,9 @@ pub struct Welcome {
     pub resumed: bool,
     /// Whether a channel was given.
     pub channel: bool,
+    /// Whether the wake page was given: to clients of the owner's that may write, at level
+    /// [`Level::Shared`].
+    pub wake_page: bool,
     /// What the client may do.
     pub access: Access,
     /// How sealed objects are protected.

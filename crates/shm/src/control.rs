@@ -1,19 +1,17 @@
 //! The control page: what every client looks at and only the daemon writes.
 //!
-//! One page with the number of the current index table, the doorbell's flag and the seal word,
-//! followed by a sparse registry of extents that only a restarted daemon reads.
+//! One page with the number of the current index table, the doorbell's flag, followed
+//! by a sparse registry of extents that only a restarted daemon reads.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
 
 use plasmon_proto::limits::EXTENTS_MAX;
 use plasmon_proto::message::ExtentId;
 use rustix::fs::SeekFrom;
 
 use crate::bell;
-use crate::futex::{self, Outcome};
 use crate::map::{Populate, ReadMap, WriteMap};
 use crate::memfd::Memfd;
 use crate::table;
@@ -30,7 +28,6 @@ const EPOCH_AT: usize = 8;
 const SERIALS_AT: usize = 16;
 const TABLE_AT: usize = 64;
 const SLEEPING_AT: usize = 128;
-const SEAL_AT: usize = 192;
 
 fn not_control() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the descriptor is no control memfd of a store")
@@ -119,13 +116,6 @@ impl ControlDaemon {
         } else {
             bell::stay_awake(flag);
         }
-    }
-
-    /// Wakes everybody who sleeps on the seal word; call it after publishing.
-    pub fn publish_seal(&self) -> io::Result<usize> {
-        let word = self.half_word(SEAL_AT);
-        word.fetch_add(1, Ordering::Release);
-        futex::wake(word, u32::MAX)
     }
 
     fn registry(&self, extent: ExtentId) -> (&AtomicU64, &AtomicU64) {
@@ -229,16 +219,6 @@ impl ControlReader {
     pub(crate) fn must_ring(&self, rung: &AtomicU32) -> bool {
         bell::must_ring_once(self.half_word(SLEEPING_AT), rung)
     }
-
-    /// The seal word: read it, look for the object, then wait for a change of what was read.
-    pub fn seal_word(&self) -> u32 {
-        self.half_word(SEAL_AT).load(Ordering::Acquire)
-    }
-
-    /// Sleeps until the seal word differs from `seen`.
-    pub fn wait_seal(&self, seen: u32, timeout: Option<Duration>) -> io::Result<Outcome> {
-        futex::wait(self.half_word(SEAL_AT), seen, timeout)
-    }
 }
 
 #[cfg(test)]
@@ -261,9 +241,6 @@ mod tests {
         assert!(!reader.must_ring(&rung));
         daemon.set_sleeping(true);
         assert!(reader.must_ring(&rung), "the next sleep is another one");
-        let seen = reader.seal_word();
-        daemon.publish_seal().unwrap();
-        assert_eq!(reader.wait_seal(seen, None).unwrap(), Outcome::Changed);
 
         let next = ControlDaemon::adopt(Memfd::adopt(daemon.memfd().duplicate().unwrap()).unwrap());
         assert_eq!((next.unwrap().epoch(), reader.epoch(), reader.table()), (2, 2, 7));

@@ -5,7 +5,11 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::thread::futex::{self, Flags, Timespec};
+use rustix::thread::futex::{self, Flags, Timespec, Wait, WaitFlags, WaitPtr, WaitvFlags};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Words that one thread sleeps on at most.
+const WORDS_MAX: usize = 4;
 
 /// How a wait ended. All but [`Outcome::TimedOut`] mean: look at what you wait for again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +28,30 @@ pub enum Outcome {
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> io::Result<Outcome> {
     // A timeout beyond the range of the kernel's clock is as good as none.
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-    match futex::wait(word, Flags::empty(), expected, timeout.as_ref()) {
+    outcome(futex::wait(word, Flags::empty(), expected, timeout.as_ref()))
+}
+
+/// Sleeps while each of at most four words holds what is expected of it. Kernels before 5.16 cannot
+/// do this: an error of the kind `Unsupported`.
+pub fn wait_any(words: &[(&AtomicU32, u32)], timeout: Duration) -> io::Result<Outcome> {
+    let mut waits = [Wait::new(); WORDS_MAX];
+    if words.len() > waits.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (wait, (word, expected)) in waits.iter_mut().zip(words) {
+        wait.val = u64::from(*expected);
+        wait.uaddr = WaitPtr::new(word.as_ptr().cast());
+        wait.flags = WaitFlags::SIZE_U32;
+    }
+    // Unlike above the kernel wants the end and not the duration. One beyond its clock is none.
+    let now = clock_gettime(ClockId::Monotonic);
+    let end = Timespec::try_from(timeout).ok().and_then(|timeout| now.checked_add(timeout));
+    let waits = &waits[..words.len()];
+    outcome(futex::waitv(waits, WaitvFlags::empty(), end.as_ref(), ClockId::Monotonic).map(drop))
+}
+
+fn outcome(waited: rustix::io::Result<()>) -> io::Result<Outcome> {
+    match waited {
         Ok(()) => Ok(Outcome::Woken),
         Err(Errno::AGAIN) => Ok(Outcome::Changed),
         Err(Errno::TIMEDOUT) => Ok(Outcome::TimedOut),
@@ -53,6 +80,20 @@ mod tests {
         let short = Some(Duration::from_millis(1));
         assert_eq!(wait(&word, 5, short).unwrap(), Outcome::TimedOut);
         assert_eq!(wait(&word, 4, Some(Duration::MAX)).unwrap(), Outcome::Changed);
+    }
+
+    #[test]
+    fn a_wait_for_several_words_ends_when_any_of_them_differs() {
+        let words = [3, 4].map(AtomicU32::new);
+        let expecting = |one, other| [(&words[0], one), (&words[1], other)];
+        assert_eq!(
+            wait_any(&expecting(3, 4), Duration::from_millis(1)).unwrap(),
+            Outcome::TimedOut
+        );
+        assert_eq!(wait_any(&expecting(0, 4), Duration::MAX).unwrap(), Outcome::Changed);
+        assert_eq!(wait_any(&expecting(3, 0), Duration::MAX).unwrap(), Outcome::Changed);
+        let many = [(&words[0], 0); WORDS_MAX + 1];
+        assert_eq!(wait_any(&many, Duration::MAX).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]

@@ -9,15 +9,16 @@
 //!  index       IndexWriter    ── slots ───────>  IndexReader       where sealed objects lie
 //!  channel     ChannelDaemon  <── rings, pins ─>  ChannelClient     submissions, ledger of pins
 //!  extents     Memfd          ── payload ─────>  WriteExtent, ReadMap
+//!  wake page   (only held)                       WakePage          waking who waits for a seal
 //!  socket      Listener, Connection  <───────>  Connection        descriptors, rare messages
 //! ```
 //!
 //! A client joins its mappings in a [`Reader`], which is the safe door to objects read in place;
 //! what it writes goes through a [`Span`] of leased memory.
 //!
-//! The protocols themselves ([`slot`], [`index`], [`ledger`], [`ring`], [`bell`]) work on slices of
-//! atomics and do not know where these lie, so that the models in `loom_tests.rs` run the very code
-//! that runs over mapped memory. Under `cfg(loom)` only they are compiled.
+//! The protocols themselves ([`slot`], [`index`], [`ledger`], [`ring`], [`bell`], [`alarm`]) work
+//! on slices of atomics and do not know where these lie, so that the models in `loom_tests.rs` run
+//! the very code that runs over mapped memory. Under `cfg(loom)` only they are compiled.
 //!
 //! Deliberately absent: what an object is, who may do what, and every policy. Those live in
 //! `plasmon-store` and `plasmon-daemon`.
@@ -33,6 +34,7 @@ compile_error!(
     "plasmon-shm needs Linux on x86-64 or little-endian ARM64: memfds, futexes, 64-bit atomics"
 );
 
+pub mod alarm;
 pub mod bell;
 pub mod index;
 pub mod ledger;
@@ -68,6 +70,8 @@ pub mod reader;
 #[cfg(not(loom))]
 pub mod socket;
 #[cfg(not(loom))]
+pub mod wakes;
+#[cfg(not(loom))]
 pub mod writer;
 
 #[cfg(all(test, loom))]
@@ -88,5 +92,6 @@ pub use {
     memfd::Memfd,
     reader::{Found, Held, OwnedView, Reader, View},
     socket::{Connection, Listener, Peer, Received},
+    wakes::{Alarm, WakePage},
     writer::{Span, WriteExtent},
 };

@@ -17,6 +17,7 @@ use loom::thread;
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::ExtentId;
 
+use crate::alarm;
 use crate::bell;
 use crate::index::Lookup;
 use crate::ledger::{Ledger, LedgerLocal, LedgerScan};
@@ -329,8 +330,7 @@ struct Futex {
 #[test]
 fn loom_a_client_that_waits_for_the_head_is_woken() {
     model(4, || {
-        let futex = Futex { lock: Mutex::new(()), sleepers: Condvar::new() };
-        let shared = Arc::new((AtomicU64::new(0), AtomicU32::new(0), futex));
+        let shared = Arc::new((AtomicU64::new(0), AtomicU32::new(0), Futex::new()));
         let other = shared.clone();
         let client = thread::spawn(move || {
             let (head, sleepers, futex) = &*other;
@@ -350,5 +350,87 @@ fn loom_a_client_that_waits_for_the_head_is_woken() {
             futex.sleepers.notify_all();
         }
         client.join().unwrap();
+    });
+}
+
+impl Futex {
+    fn new() -> Self {
+        Self { lock: Mutex::new(()), sleepers: Condvar::new() }
+    }
+
+    fn wait(&self, word: &AtomicU32, seen: u32) {
+        let lock = self.lock.lock().unwrap();
+        if word.load(Ordering::Relaxed) == seen {
+            drop(self.sleepers.wait(lock).unwrap());
+        }
+    }
+
+    fn wake(&self) {
+        let _lock = self.lock.lock().unwrap();
+        self.sleepers.notify_all();
+    }
+}
+
+/// Somebody who publishes sounds the alarm; a third process sounds it whenever it likes.
+#[test]
+fn loom_a_sleeper_misses_no_alarm_whatever_else_sounds() {
+    model(3, || {
+        let shared = Arc::new((AtomicU64::new(0), AtomicU32::new(0), Futex::new()));
+        let (other, third) = (shared.clone(), shared.clone());
+        let sleeper = thread::spawn(move || {
+            let (published, word, futex) = &*other;
+            loop {
+                let seen = alarm::set(word);
+                if published.load(Ordering::Acquire) == 1 {
+                    break;
+                }
+                // Loom fails the model if nobody ever wakes it.
+                futex.wait(word, seen);
+            }
+        });
+        let meddler = thread::spawn(move || {
+            let (_, word, futex) = &*third;
+            if alarm::is_set(word) {
+                alarm::sound(word, 7);
+                futex.wake();
+            }
+        });
+        let (published, word, futex) = &*shared;
+        published.store(1, Ordering::Release);
+        if alarm::must_sound(word) {
+            alarm::sound(word, 0);
+            futex.wake();
+        }
+        sleeper.join().unwrap();
+        meddler.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_one_alarm_wakes_all_who_set_it() {
+    model(3, || {
+        let shared = Arc::new((AtomicU64::new(0), AtomicU32::new(0), Futex::new()));
+        let sleepers = [0, 1].map(|_| {
+            let other = shared.clone();
+            thread::spawn(move || {
+                let (published, word, futex) = &*other;
+                loop {
+                    let seen = alarm::set(word);
+                    if published.load(Ordering::Acquire) == 1 {
+                        break;
+                    }
+                    futex.wait(word, seen);
+                }
+            })
+        });
+        let (published, word, futex) = &*shared;
+        published.store(1, Ordering::Release);
+        if alarm::must_sound(word) {
+            alarm::sound(word, 0);
+            futex.wake();
+        }
+        for sleeper in sleepers {
+            sleeper.join().unwrap();
+        }
     });
 }

@@ -98,12 +98,41 @@ static void a_child_has_its_own_connection(plasmon_store *store) {
     plasmon_buffer_release(buffer);
 }
 
+/* One that waits and one that seals, forked from each other: each sleeps and wakes for itself. */
+static void parent_and_child_wait_for_each_other(plasmon_store *store, uint8_t first) {
+    plasmon_buffer *buffer = NULL;
+    plasmon_put_options options;
+    plasmon_id question = {{first}}, answer = {{first, 1}};
+    pid_t child;
+
+    check(plasmon_put_options_init(&options), "options");
+    child = fork();
+    if (child == 0) {
+        check(plasmon_get(store, &question, PLASMON_FOREVER, &buffer), "get in the child");
+        options.id = &answer;
+        check(plasmon_put(store, plasmon_buffer_data(buffer), 8, &options, NULL), "answer");
+        plasmon_buffer_release(buffer);
+        plasmon_store_close(store);
+        _exit(0);
+    }
+    options.id = &question;
+    check(plasmon_put(store, "question", 8, &options, NULL), "question");
+    check(plasmon_get(store, &answer, PLASMON_FOREVER, &buffer), "get in the parent");
+    assert(memcmp(plasmon_buffer_data(buffer), "question", 8) == 0);
+    plasmon_buffer_release(buffer);
+    int status = status_of(child);
+    assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int main(void) {
     plasmon_store *store = NULL;
     check(plasmon_connect_or_start(NULL, NULL, &store), "connect");
     a_writing_reader_dies(store, 100);
     a_writing_reader_dies(store, 20 << 20);
     a_child_has_its_own_connection(store);
+    for (uint8_t first = 100; first < 120; first++) {
+        parent_and_child_wait_for_each_other(store, first);
+    }
     plasmon_store_close(store);
     puts("forks: ok");
     return 0;

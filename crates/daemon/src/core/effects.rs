@@ -239,7 +239,6 @@ impl Core {
                 Done::Restored(ticket, done) => self.feed(Event::Restored(ticket, done)),
             }
         }
-        self.announce();
     }
 
     /// A new extent: the keeper has it before anybody is promised a byte of it.

@@ -9,6 +9,7 @@ use plasmon_proto::limits::{CLIENT_NAME_BYTES_MAX, CLIENTS_MAX};
 use plasmon_proto::message::{
     Access, Failure, Hello, IndexTable, PROTOCOL_VERSION, Reply, Welcome,
 };
+use plasmon_proto::object::Level;
 use plasmon_shm::{ChannelDaemon, Connection, Doorbell};
 use plasmon_store::event::Peer as StorePeer;
 use plasmon_store::{ClientNo, Event};
@@ -287,11 +288,16 @@ impl Core {
         doorbell: Option<&Doorbell>,
         fds: &mut Vec<OwnedFd>,
     ) -> io::Result<()> {
-        let Shared { sessions, keeper, .. } = self.store.directory_mut();
+        let level = self.config.level;
+        let has_page = |session: &Session| has_wake_page(session, self.owner_uid, level);
+        let Shared { sessions, keeper, wakes, .. } = self.store.directory_mut();
         let session = sessions.get(no).ok_or(io::ErrorKind::NotFound)?;
         if let (Some(channel), Some(doorbell)) = (&session.channel, doorbell) {
             fds.push(channel.memfd().duplicate()?);
             fds.push(doorbell.duplicate()?);
+        }
+        if has_page(session) {
+            fds.push(wakes.duplicate()?);
         }
         // A session that is resumed is watched and held already.
         match self.poll.add(&session.process, Source::Process(no.0)) {
@@ -313,6 +319,8 @@ impl Core {
             epoch: shared.control.epoch(),
             resumed: entrance.resumed,
             channel: session.is_some_and(|session| session.channel.is_some()),
+            wake_page: session
+                .is_some_and(|found| has_wake_page(found, self.owner_uid, self.config.level)),
             access,
             level: self.config.level,
             capacity_bytes: self.config.capacity_bytes,
@@ -322,6 +330,12 @@ impl Core {
             },
         }
     }
+}
+
+/// Whether this client and the others that get the page could trace each other anyway.
+fn has_wake_page(session: &Session, owner_uid: u32, level: Level) -> bool {
+    let is_owners = session.uid == owner_uid && session.access == Access::ReadWrite;
+    session.channel.is_some() && is_owners && level == Level::Shared
 }
 
 /// Tells a connection that is no client yet why it is closed.

@@ -50,8 +50,8 @@ impl Core {
     fn hand_over(&self, link: &KeeperLink) -> std::io::Result<()> {
         let shared = self.store.directory();
         recovery::hold_door(link, self.door.listener())?;
-        let control = &shared.control;
-        link.hold(&Label::Control { store: self.store_token }, &[control.memfd().as_fd()])?;
+        let pages = [shared.control.memfd().as_fd(), shared.wakes.as_fd()];
+        link.hold(&Label::Control { store: self.store_token }, &pages)?;
         let table = &shared.index.table;
         link.hold(&Label::Index { number: table.number() }, &[table.memfd().as_fd()])?;
         for (extent, memfd) in self.extents.iter() {
@@ -81,7 +81,6 @@ impl Core {
                 self.expect_back(no);
             }
         }
-        self.announce();
     }
 
     /// Keeps only the pins of a session. Its client starts anew; what was in its ring is lost.
@@ -105,6 +104,8 @@ impl Core {
             channel: session.channel.is_some(),
         };
         let (token, is_dead) = (session.token, session.is_dead());
+        // Those who sleep find their connection closed and come back.
+        session.sound_mail();
         self.shared().sessions.connect(no, client, None);
         self.feed(Event::Connect(client, peer));
         for extent in self.extents_of(token) {

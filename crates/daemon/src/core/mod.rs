@@ -285,6 +285,9 @@ impl Core {
 
     fn flush_all(&mut self) {
         while let Some(client) = self.unsent.pop_first() {
+            // Whoever gets this was asleep, and may want the very core that polling would keep:
+            // yielding does not give it away on every kernel.
+            self.worked = None;
             self.flush(client);
         }
     }
@@ -293,10 +296,11 @@ impl Core {
         let Some(peer) = self.peers.get_mut(client) else { return };
         let connection = &peer.connection;
         let sent = peer.outbox.flush(|bytes, fds| connection.try_send(bytes, fds));
+        let is_full = peer.outbox.is_full();
+        self.shared().sessions.sound_mail(client);
         match sent {
             Ok(sent) => {
-                let interest =
-                    Interest { readable: !peer.outbox.is_full(), writable: sent == Sent::Blocked };
+                let interest = Interest { readable: !is_full, writable: sent == Sent::Blocked };
                 self.set_interest(client, interest);
             }
             Err(error) => {

@@ -67,7 +67,6 @@ impl Core {
             (Stage::Ready, Request::Hello(_)) => self.expel(client, number, "it said hello twice"),
             (Stage::Ready, request) => self.ask(client, number, request),
         }
-        self.announce();
     }
 
     fn ask(&mut self, client: ClientNo, number: u64, request: Request) {

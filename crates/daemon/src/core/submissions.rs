@@ -24,7 +24,6 @@ impl Core {
             self.drain_ring(session, client);
         }
         self.ring_work = work;
-        self.announce();
     }
 
     /// Applies what is in one ring now: at most as many records as it has, so that a client that
@@ -58,6 +57,9 @@ impl Core {
             Err(error) => self.abandon_ring(client, &error.to_string()),
             Ok(0) => {}
             Ok(_) => {
+                // On one core whoever is woken first runs first. Those who waited for what was
+                // sealed have waited longer than the client that waits for its record.
+                self.flush_all();
                 // Refusals are in the completion ring by now, so who sees the head sees them.
                 if let Err(error) = self.shared().sessions.advance(session) {
                     tracing::warn!(?client, %error, "a client cannot be woken");
@@ -150,16 +152,6 @@ impl Core {
             return;
         }
         self.drain_rings();
-    }
-
-    /// Wakes everybody who waits for an object to appear in the index.
-    pub(super) fn announce(&mut self) {
-        if !std::mem::take(&mut self.shared().published) {
-            return;
-        }
-        if let Err(error) = self.shared().control.publish_seal() {
-            tracing::warn!(%error, "waiting clients cannot be woken");
-        }
     }
 
     /// Tells the store what clients read lately.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Label {
     /// The listening socket and the locked file beside it.
     Listener,
-    /// The control page, of the store with this token.
+    /// The control page and the wake page, of the store with this token.
     Control {
         /// The store's token.
         store: u64,

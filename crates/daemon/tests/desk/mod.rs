@@ -173,6 +173,8 @@ pub(crate) struct Shared {
     pub(crate) index: Index,
     pub(crate) channel: Option<Channel>,
     pub(crate) doorbell: Option<Doorbell>,
+    /// Where clients of one user wake each other.
+    pub wake_page: Option<OwnedFd>,
 }
 
 /// A connection that speaks the raw protocol.
@@ -272,6 +274,7 @@ impl Client {
             index,
             channel: fds.next().map(Channel),
             doorbell: fds.next().map(Doorbell::adopt),
+            wake_page: fds.next(),
         });
         Ok(())
     }

@@ -20,6 +20,7 @@ use crate::ledger::{Ledger, LedgerLocal};
 use crate::map::{Populate, WriteMap};
 use crate::memfd::Memfd;
 use crate::ring::{Consumer, Producer};
+use crate::wakes::Alarm;
 
 /// How often the head is looked at before sleeping: some microseconds, as long as a busy daemon
 /// takes for a batch.
@@ -188,6 +189,11 @@ impl ChannelClient {
     /// not read them in time.
     pub fn completions_lost(&self) -> u64 {
         self.layout.word(LOST_AT).load(Ordering::Acquire)
+    }
+
+    /// The alarm that the daemon sounds when it has sent this client a message, or parted from it.
+    pub fn mail(&self) -> Alarm<'_> {
+        self.layout.mail()
     }
 
     /// Tells the daemon's eviction clock that the object with this record was read.

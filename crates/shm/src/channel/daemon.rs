@@ -16,6 +16,7 @@ use crate::ledger::LedgerScan;
 use crate::map::{Populate, WriteMap};
 use crate::memfd::Memfd;
 use crate::ring::{BadCursor, Consumer, Producer};
+use crate::wakes::Alarm;
 
 /// The client broke the protocol of its ring: disconnect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -108,6 +109,11 @@ impl ChannelDaemon {
             self.layout.word(LOST_AT).store(self.lost, Ordering::Release);
         }
         has_room
+    }
+
+    /// The alarm to sound after a message was sent to this client.
+    pub fn mail(&self) -> Alarm<'_> {
+        self.layout.mail()
     }
 
     /// Adds the records that the client touched since the last call, the oldest first; whether

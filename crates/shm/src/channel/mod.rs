@@ -15,6 +15,7 @@ use plasmon_proto::limits::{COMPLETIONS, PINS_PER_CLIENT_MAX, SUBMISSIONS, TOUCH
 
 use crate::map::WriteMap;
 use crate::ring::{RECORD_BYTES, RECORD_WORDS, Ring};
+use crate::wakes::Alarm;
 
 pub use client::{ChannelClient, Submitted};
 pub use daemon::{ChannelDaemon, Hostile};
@@ -30,6 +31,7 @@ const COMPLETION_HEAD_AT: usize = 320;
 const LOST_AT: usize = 384;
 const TOUCH_CURSOR_AT: usize = 448;
 const LEDGER_HIGH_AT: usize = 512;
+const MAIL_AT: usize = 576;
 const SUBMISSIONS_AT: usize = 4096;
 const COMPLETIONS_AT: usize = SUBMISSIONS_AT + SUBMISSIONS * RECORD_BYTES as usize;
 const TOUCHES_AT: usize = COMPLETIONS_AT + COMPLETIONS * RECORD_BYTES as usize;
@@ -72,6 +74,11 @@ impl Layout {
 
     fn sleepers(&self) -> &AtomicU32 {
         &self.0.shared(SLEEPERS_AT, 1)[0]
+    }
+
+    /// What threads of the client sleep on until the daemon has sent the client a message.
+    fn mail(&self) -> Alarm<'_> {
+        Alarm::new(&self.0.shared(MAIL_AT, 1)[0])
     }
 
     #[inline(always)]

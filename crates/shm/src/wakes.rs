@@ -1,0 +1,157 @@
+//! Alarms where they lie, and the wake page: where one client wakes another by itself.
+//!
+//! ```text
+//!   sealing client ── record ──> ring ── doorbell ──> daemon ── index, answer, mail ──┐
+//!          │                                                                          v
+//!          └────────── alarm of the id in the wake page ─────────────────────> waiting client
+//! ```
+//!
+//! A client that waits for one object sleeps on three alarms at once: that of the object's id, its
+//! own mail (in its channel: the daemon has sent it something), and whatever its process adds. The
+//! client that seals the object sounds the first one while the daemon still sleeps, so that the
+//! daemon publishes while the waiter wakes up.
+//!
+//! Everything in the page is a hint. All clients of one user can write to it, so garbage in it can
+//! wake a waiter in vain or keep it asleep, and that changes nothing but time: only what the index
+//! lists and what the daemon says is believed, and the daemon sounds the mail after each message.
+//! The daemon itself never looks at the page.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use plasmon_proto::ObjectId;
+
+use crate::alarm;
+use crate::futex::{self, Outcome};
+use crate::map::{Populate, WriteMap};
+use crate::memfd::Memfd;
+
+/// Bytes of the wake page.
+pub const WAKE_PAGE_BYTES: u64 = 4096;
+
+/// Places in the page: a power of two, each an alarm and the processor of who set it last.
+const PLACES: usize = WAKE_PAGE_BYTES as usize / 8;
+
+/// A client's view of the wake page.
+#[derive(Debug)]
+pub struct WakePage(WriteMap);
+
+impl WakePage {
+    /// The page of a new store. All zeroes: nobody sleeps.
+    pub fn create() -> io::Result<Memfd> {
+        let memfd = Memfd::create("plasmon-wakes", WAKE_PAGE_BYTES)?;
+        memfd.reserve(0, WAKE_PAGE_BYTES)?;
+        Ok(memfd)
+    }
+
+    /// Maps the page that the daemon passed.
+    pub fn new(fd: OwnedFd) -> io::Result<Self> {
+        let memfd = Memfd::adopt(fd)?;
+        if memfd.bytes() != WAKE_PAGE_BYTES {
+            let text = "the descriptor is no wake page of a store";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        Ok(Self(WriteMap::new(&memfd, WAKE_PAGE_BYTES, Populate::Yes)?))
+    }
+
+    /// Wakes those who wait for the object: it is on its way. Costs a load when nobody does.
+    #[inline]
+    pub fn hint(&self, id: &ObjectId) -> io::Result<()> {
+        let alarm = self.alarm(id);
+        if alarm::is_set(alarm.word) && !alarm.sleeps_here() { alarm.sound_now() } else { Ok(()) }
+    }
+
+    /// The alarm that [`Self::hint`] sounds for this object, and for a few others.
+    #[inline]
+    pub fn alarm(&self, id: &ObjectId) -> Alarm<'_> {
+        let (place, topic) = place(id);
+        let words: &[AtomicU32] = self.0.shared(place * 8, 2);
+        Alarm { word: &words[0], processor: Some(&words[1]), topic }
+    }
+}
+
+/// Where an id belongs, and what tells it from most others there. One multiplication, because every
+/// put pays for it; who picks ids that meet in one place only makes its own waiters wake in vain.
+#[inline]
+fn place(id: &ObjectId) -> (usize, u16) {
+    let [a, b, c, d, e, f, g, h, rest @ ..] = *id.as_bytes();
+    let [i, j, k, l, last @ ..] = rest;
+    let first = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+    let middle = u64::from(u32::from_le_bytes([i, j, k, l]));
+    let mixed = first ^ middle.rotate_left(32) ^ u64::from_le_bytes(last);
+    let mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let place = (mixed >> (u64::BITS - PLACES.ilog2())) as usize;
+    (place, (mixed >> 32) as u16)
+}
+
+/// An alarm where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Alarm<'a> {
+    word: &'a AtomicU32,
+    /// Where the processor of who sets it is written down, plus 1.
+    processor: Option<&'a AtomicU32>,
+    topic: u16,
+}
+
+/// An alarm that is set, with the value to sleep at.
+#[derive(Clone, Copy, Debug)]
+pub struct SetAlarm<'a> {
+    word: &'a AtomicU32,
+    seen: u32,
+}
+
+impl<'a> Alarm<'a> {
+    /// The alarm in this word, which starts as 0.
+    pub fn new(word: &'a AtomicU32) -> Self {
+        Self { word, processor: None, topic: 0 }
+    }
+
+    /// Before sleeping: sets it. Look for what you wait for after this and before [`sleep`].
+    pub fn set(&self) -> SetAlarm<'a> {
+        if let Some(processor) = self.processor {
+            processor.store(processor_here(), Ordering::Relaxed);
+        }
+        SetAlarm { word: self.word, seen: alarm::set(self.word) }
+    }
+
+    /// After publishing: wakes everybody who sleeps on it.
+    #[inline]
+    pub fn sound(&self) -> io::Result<()> {
+        if alarm::must_sound(self.word) { self.sound_now() } else { Ok(()) }
+    }
+
+    fn sound_now(&self) -> io::Result<()> {
+        alarm::sound(self.word, self.topic);
+        futex::wake(self.word, u32::MAX).map(drop)
+    }
+
+    /// Whether it sounded for this very object last, most probably.
+    pub fn was_for_this(&self) -> bool {
+        alarm::topic(self.word) == self.topic
+    }
+
+    /// Whether who set it last sleeps on the processor that this thread runs on. To wake it now
+    /// would be to make it wait there for the daemon, in the daemon's way.
+    fn sleeps_here(&self) -> bool {
+        self.processor.is_some_and(|word| word.load(Ordering::Relaxed) == processor_here())
+    }
+}
+
+/// Sleeps until one of at most four alarms sounds, or for `timeout`. An error of the kind
+/// `Unsupported`: the kernel (before 5.16) cannot sleep on several words.
+pub fn sleep<const COUNT: usize>(
+    alarms: [SetAlarm<'_>; COUNT],
+    timeout: Duration,
+) -> io::Result<Outcome> {
+    futex::wait_any(&alarms.map(|alarm| (alarm.word, alarm.seen)), timeout)
+}
+
+fn processor_here() -> u32 {
+    // As wide as a processor's number is for the kernel.
+    rustix::thread::sched_getcpu() as u32 + 1
+}
+
+#[cfg(test)]
+mod tests;
