@@ -90,6 +90,9 @@ pub(crate) struct Core {
     ring_work: Vec<(SessionNo, ClientNo)>,
     touched: Vec<u32>,
     touched_ms: u64,
+    /// The time that events are given to the store with: read when the loop wakes and for every
+    /// batch of records, which is as exact as its milliseconds are.
+    now_ms: u64,
     message: Vec<u8>,
     expelled_total: u64,
     /// When a ring last held something.
@@ -130,6 +133,7 @@ impl Core {
             ring_work: Vec::new(),
             touched: Vec::new(),
             touched_ms: 0,
+            now_ms: clock.now_ms(),
             message: Vec::new(),
             expelled_total: 0,
             worked: None,
@@ -174,6 +178,7 @@ impl Core {
             self.poll.wait(timeout, ready)?;
             self.shared().control.set_sleeping(false);
         }
+        self.now_ms = self.clock.now_ms();
         self.drain_rings();
         for event in ready.drain(..) {
             self.attend(event);
@@ -215,6 +220,7 @@ impl Core {
     /// What is due by the clock.
     fn keep_time(&mut self) {
         let now_ms = self.clock.now_ms();
+        self.now_ms = now_ms;
         if self.store.next_deadline().is_some_and(|at_ms| at_ms <= now_ms) {
             self.feed(Event::Tick);
         }
@@ -252,17 +258,18 @@ impl Core {
     /// Gives the store an event and carries out what it asks for. Events that come up on the way
     /// follow in order.
     fn feed(&mut self, event: Event) {
-        self.events.push_back(event);
         if self.is_feeding {
-            return;
+            return self.events.push_back(event);
         }
         self.is_feeding = true;
-        while let Some(event) = self.events.pop_front() {
-            let mut effects = std::mem::take(&mut self.effects);
-            self.store.step(self.clock.now_ms(), event, &mut effects);
+        let mut effects = std::mem::take(&mut self.effects);
+        let mut next = Some(event);
+        while let Some(event) = next {
+            self.store.step(self.now_ms, event, &mut effects);
             effects.drain(..).for_each(|effect| self.carry_out(effect));
-            self.effects = effects;
+            next = self.events.pop_front();
         }
+        self.effects = effects;
         self.is_feeding = false;
     }
 
