@@ -114,8 +114,10 @@ pub struct Attributes {
 
 impl Attributes {
     /// Whether there is nothing to store.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        let Self { name, ttl_ms, members } = self;
+        name.is_none() && ttl_ms.is_none() && members.is_empty()
     }
 
     /// The stored form; nothing for empty attributes.

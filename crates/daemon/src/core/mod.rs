@@ -257,19 +257,26 @@ impl Core {
 
     /// Gives the store an event and carries out what it asks for. Events that come up on the way
     /// follow in order.
+    #[inline]
     fn feed(&mut self, event: Event) {
         if self.is_feeding {
             return self.events.push_back(event);
         }
-        self.is_feeding = true;
         let mut effects = std::mem::take(&mut self.effects);
-        let mut next = Some(event);
-        while let Some(event) = next {
-            self.store.step(self.now_ms, event, &mut effects);
-            effects.drain(..).for_each(|effect| self.carry_out(effect));
-            next = self.events.pop_front();
+        self.store.step(self.now_ms, event, &mut effects);
+        if !effects.is_empty() {
+            self.carry_all_out(&mut effects);
         }
         self.effects = effects;
+    }
+
+    fn carry_all_out(&mut self, effects: &mut Vec<Effect>) {
+        self.is_feeding = true;
+        loop {
+            effects.drain(..).for_each(|effect| self.carry_out(effect));
+            let Some(event) = self.events.pop_front() else { break };
+            self.store.step(self.now_ms, event, effects);
+        }
         self.is_feeding = false;
     }
 
