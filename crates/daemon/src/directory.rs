@@ -62,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) keeper: KeeperSeat,
     /// Whether an object became visible since this was last looked at.
     pub(crate) published: bool,
+    /// Whether the index grew since this was last looked at.
+    pub(crate) grown: bool,
 }
 
 /// What a slot says, as the store understands it. `None` when a slot of an adopted table is no
@@ -119,6 +121,7 @@ impl Shared {
         self.keeper.forget(&Label::Index { number: self.index.table.number() });
         tracing::debug!(number, slots = grown.slots(), "the index has a new table");
         self.index.table = grown;
+        self.grown = true;
     }
 
     fn entry_at(&self, at: u32) -> Entry {

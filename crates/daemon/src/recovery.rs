@@ -110,7 +110,7 @@ impl Inventory {
             sessions.insert(session);
         }
         let index = Index::new(table);
-        let shared = Shared { index, control, sessions, keeper, published: false };
+        let shared = Shared { index, control, sessions, keeper, published: false, grown: false };
         let extents = piles.extents;
         Ok(Self { listener, store_token, shared, extents, distrusts_rings })
     }

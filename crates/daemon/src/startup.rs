@@ -150,6 +150,7 @@ fn new_shared() -> io::Result<Shared> {
         sessions: Sessions::new(LINGERING_MAX),
         keeper: KeeperSeat::unwanted(),
         published: false,
+        grown: false,
     })
 }
 

@@ -235,6 +235,11 @@ impl Core {
             tracing::error!(%error, "the listener cannot be watched");
             self.door.pause();
         }
+        if std::mem::take(&mut self.shared().grown)
+            && let Err(error) = self.workers.table(self.store.directory().index.table.memfd())
+        {
+            tracing::info!(%error, "the index stays in small pages");
+        }
         if self.shared().keeper.is_vacant(now) {
             self.replace_keeper();
         }
