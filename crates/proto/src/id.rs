@@ -40,8 +40,8 @@ impl ObjectId {
         Self(bytes)
     }
 
-    /// The id in three little-endian words: bytes 0-7, 8-15 and 16-19. The high half of the last one
-    /// is 0.
+    /// The id in three little-endian words: bytes 0-7, 8-15 and 16-19. The high half of the last
+    /// one is 0.
     ///
     /// Nothing but loads and shifts: on the way of every put, a word that is loaded across bytes
     /// that were just stored one by one would wait until they, and the object that was copied

@@ -17,6 +17,7 @@ mod greeting;
 mod keeping;
 mod partings;
 mod requests;
+mod spinning;
 mod submissions;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -39,6 +40,8 @@ use crate::poll::{Interest, Poll, Ready, Source};
 use crate::sessions::SessionNo;
 use crate::settings::Config;
 use crate::workers::Workers;
+
+use self::spinning::Spinning;
 
 /// How often reads are reported to the eviction clock while there is other work, in milliseconds.
 const TOUCHES_EVERY_MS: u64 = 100;
@@ -95,8 +98,7 @@ pub(crate) struct Core {
     now_ms: u64,
     message: Vec<u8>,
     expelled_total: u64,
-    /// When a ring last held something.
-    worked: Option<Instant>,
+    spinning: Spinning,
     /// Until when a daemon without clients waits for one.
     lonely_until: Option<Instant>,
     is_stopping: bool,
@@ -112,6 +114,7 @@ impl Core {
         poll.add(&door, Source::Listener)?;
         poll.add(&workers, Source::Workers)?;
         poll.add(&signals, Source::Signals)?;
+        let spinning = Spinning::new(Duration::from_micros(u64::from(config.spin_us)));
         let mut core = Self {
             config,
             flags,
@@ -136,7 +139,7 @@ impl Core {
             now_ms: clock.now_ms(),
             message: Vec::new(),
             expelled_total: 0,
-            worked: None,
+            spinning,
             lonely_until: None,
             is_stopping: false,
         };
@@ -160,9 +163,7 @@ impl Core {
 
     /// Waits for something to happen and does all of it.
     fn turn(&mut self, ready: &mut Vec<Ready>) -> io::Result<()> {
-        let spin = Duration::from_micros(u64::from(self.config.spin_us));
-        let polls = self.worked.is_some_and(|worked| worked.elapsed() < spin);
-        if polls {
+        if self.spinning.goes_on(Instant::now()) {
             // On one core the client that we wait for needs it. With work at hand it would put that
             // work behind everything else that the machine has to do.
             if self.shared().sessions.with_work().next().is_none() {
@@ -170,7 +171,6 @@ impl Core {
             }
             self.poll.wait(Some(Duration::ZERO), ready)?;
         } else {
-            self.worked = None;
             self.shared().control.set_sleeping(true);
             // From here on clients ring; what they submitted before is found now.
             let busy = self.shared().sessions.with_work().next().is_some();

@@ -28,7 +28,7 @@ impl Core {
         let mut work = std::mem::take(&mut self.ring_work);
         work.extend(self.store.directory().sessions.with_work());
         if !work.is_empty() {
-            self.worked = Some(Instant::now());
+            self.spinning.worked(Instant::now());
         }
         for (session, client) in work.drain(..) {
             self.drain_ring(session, client);
