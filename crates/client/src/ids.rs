@@ -18,11 +18,14 @@ impl Ids {
     /// The next id.
     #[inline]
     pub(crate) fn next(&mut self) -> ObjectId {
-        let mut bytes = [0; 20];
-        bytes[..12].copy_from_slice(&self.random);
-        bytes[12..].copy_from_slice(&self.count.to_le_bytes());
+        let [r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11] = self.random;
+        // Put together in words: whoever reads these bytes next reads words, and one of them would
+        // lie across the bytes of the random part and of the count.
+        let first = u64::from_le_bytes([r0, r1, r2, r3, r4, r5, r6, r7]);
+        let second = u64::from(u32::from_le_bytes([r8, r9, r10, r11])) | self.count << 32;
+        let third = (self.count >> 32) as u32;
         self.count += 1;
-        ObjectId::new(bytes)
+        ObjectId::from_words([first, second, third.into()])
     }
 }
 

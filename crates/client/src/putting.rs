@@ -6,6 +6,7 @@ use plasmon_proto::message::{Range, Request};
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, ObjectId};
+use plasmon_shm::writer::Span;
 
 use crate::error::{Error, Result};
 use crate::options::PutOptions;
@@ -136,27 +137,32 @@ impl Process {
     ) -> Result<Writer> {
         let plan = Plan::new(CREATING, data_bytes, options)?;
         let session = Arc::clone(self.session());
+        if self.is_carved(&session, &plan, options.strict) {
+            return self.create_carved(store, session, &plan, options);
+        }
         session.drain();
         session.writing().take_refusals(CREATING)?;
         let id = plan.chosen.unwrap_or_else(|| self.new_id());
-        if self.is_carved(&session, &plan, options.strict) {
-            self.create_carved(store, session, id, &plan, options)
-        } else {
-            self.create_for_writing(store, session, id, &plan, options)
-        }
+        self.create_for_writing(store, session, id, &plan, options)
     }
 
     fn create_carved(
         self: &Arc<Self>,
         store: &Store,
         session: Arc<Session>,
-        id: ObjectId,
         plan: &Plan,
         options: &PutOptions,
     ) -> Result<Writer> {
         let awaited = plan.chosen.is_some();
         let mut writing = self.reserve(&session, plan.footprint)?;
-        writing.check_unannounced(CREATING, &id)?;
+        writing.take_refusals(CREATING)?;
+        let id = match plan.chosen {
+            Some(id) => {
+                writing.check_unannounced(CREATING, &id)?;
+                id
+            }
+            None => writing.ids.next(),
+        };
         let carved = writing.leases.front().and_then(|(extent, span)| {
             let offset = span.offset();
             let range = Range { extent, offset, bytes: plan.footprint };
@@ -187,8 +193,7 @@ impl Process {
             }
             return Err(error);
         }
-        let tail = plan.sizes.data as usize;
-        span.fill(tail, &[&options.metadata, &plan.attributes], 1);
+        fill_tail(&mut span, plan, options);
         let placed = Placed { id, range, sizes: plan.sizes, traits: plan.traits };
         let origin = Origin::Carved { awaited };
         Ok(Writer::new(store.clone(), Arc::clone(self), session, placed, origin, span))
@@ -204,8 +209,7 @@ impl Process {
     ) -> Result<Writer> {
         let strict = options.strict || session.welcome.level == Level::Strict;
         let mut created = self.create_large(&session, CREATING, id, plan, strict)?;
-        let tail = plan.sizes.data as usize;
-        created.span.fill(tail, &[&options.metadata, &plan.attributes], 1);
+        fill_tail(&mut created.span, plan, options);
         let placed = Placed { id, range: created.range, sizes: plan.sizes, traits: plan.traits };
         let span = created.span;
         Ok(Writer::new(store.clone(), Arc::clone(self), session, placed, Origin::Created, span))
@@ -228,4 +232,11 @@ impl Process {
         session.drain();
         session.writing().take_refusals(FLUSHING)
     }
+}
+
+/// Writes what lies behind the data of an object that its caller fills: mostly nothing.
+fn fill_tail(span: &mut Span, plan: &Plan, options: &PutOptions) {
+    let payload = Payload { data: &[], metadata: &options.metadata, attributes: &plan.attributes };
+    let data_bytes = plan.sizes.data as usize;
+    payload.pieces().for_each(|(at, piece)| span.fill(data_bytes + at, &[piece], 1));
 }

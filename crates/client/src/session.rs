@@ -8,7 +8,7 @@
 //!     └──────(fork, or the daemon lost everything)──► ended: a new session takes its place
 //! ```
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,8 +82,8 @@ pub(crate) struct Writing {
     muted: HashSet<u64>,
     /// Large objects under construction.
     creating: HashMap<ObjectId, Creating>,
-    /// Small objects under construction.
-    announced: HashSet<ObjectId>,
+    /// Small objects under construction: few at a time, and every one comes and goes.
+    announced: BTreeSet<ObjectId>,
     /// The connection whose daemon was told last what this session holds.
     link: u64,
 }
@@ -321,7 +321,7 @@ impl Writing {
             completions_lost: 0,
             muted: HashSet::new(),
             creating: HashMap::new(),
-            announced: HashSet::new(),
+            announced: BTreeSet::new(),
             link: 0,
         }
     }

@@ -103,6 +103,9 @@ impl Process {
         if plan.footprint <= COPY_LOCKED_BYTES {
             payload.pieces().for_each(|(at, piece)| span.fill(at, &[piece], 1));
             span.skip(plan.footprint as usize);
+            // Where the next object goes, which is probably as large: its lines come while this one
+            // is submitted.
+            span.prefetch(plan.footprint as usize);
         } else {
             let part = span.take(plan.footprint as usize);
             writing.leases.opened(range);

@@ -62,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     /// Who gets a copy of a new table.
     pub(crate) keeper: KeeperSeat,
+    /// Whether the index grew since this was last looked at.
+    pub(crate) grown: bool,
 }
 
 /// What a slot says, as the store understands it. `None` when a slot of an adopted table is no
@@ -105,9 +107,7 @@ fn slot(slot: SlotNo) -> u32 {
 impl Shared {
     fn grow(&mut self, moved: &mut dyn FnMut(u32, SlotNo)) {
         let number = self.control.table() + 1;
-        // The moves are told only once nothing can fail any more.
-        let mut moves = Vec::new();
-        let grown = self.index.table.grow(number, |record, to| moves.push((record, to)));
+        let grown = self.index.table.grow(number, |record, to| moved(record, u64::from(to)));
         let grown = match grown {
             Ok(grown) => grown,
             Err(error) => {
@@ -121,7 +121,7 @@ impl Shared {
         self.keeper.forget(&Label::Index { number: self.index.table.number() });
         tracing::debug!(number, slots = grown.slots(), "the index has a new table");
         self.index.table = grown;
-        moves.into_iter().for_each(|(record, to)| moved(record, u64::from(to)));
+        self.grown = true;
     }
 
     fn entry_at(&self, at: u32) -> Entry {

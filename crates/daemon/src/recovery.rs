@@ -112,7 +112,7 @@ impl Inventory {
             sessions.insert(session);
         }
         let index = Index::new(table);
-        let shared = Shared { index, control, wakes, sessions, keeper };
+        let shared = Shared { index, control, wakes, sessions, keeper, grown: false };
         let extents = piles.extents;
         Ok(Self { listener, store_token, shared, extents, distrusts_rings })
     }

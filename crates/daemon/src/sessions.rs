@@ -224,11 +224,16 @@ impl Sessions {
     }
 
     /// Says that everything drained from a ring is applied.
-    pub(crate) fn advance(&self, no: SessionNo) -> io::Result<()> {
-        match self.get(no).and_then(|session| session.channel.as_ref()) {
-            Some(channel) => channel.advance(),
-            None => Ok(()),
+    pub(crate) fn advance(&self, no: SessionNo) {
+        if let Some(channel) = self.get(no).and_then(|session| session.channel.as_ref()) {
+            channel.advance();
         }
+    }
+
+    /// Wakes the client's threads that wait for that.
+    pub(crate) fn wake(&self, no: SessionNo) -> io::Result<()> {
+        let channel = self.get(no).and_then(|session| session.channel.as_ref());
+        channel.map_or(Ok(()), ChannelDaemon::wake)
     }
 
     /// Tells a client something through its ring. A client without one hears nothing.

@@ -151,6 +151,7 @@ fn new_shared() -> io::Result<Shared> {
         wakes: WakePage::create()?,
         sessions: Sessions::new(LINGERING_MAX),
         keeper: KeeperSeat::unwanted(),
+        grown: false,
     })
 }
 

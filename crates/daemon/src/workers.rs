@@ -4,6 +4,7 @@
 //! core ── Job ──► memory worker   make, reserve, punch, close extents; keep a few ready ahead
 //!      ── Job ──► file worker     spill, restore, forget
 //!      ◄─ Done ── either, with a doorbell
+//!      ─ table ─► table worker    huge pages for the index; nobody waits for it
 //! ```
 //!
 //! Each worker takes its jobs in order, so giving memory back and reserving it again cannot
@@ -12,6 +13,7 @@
 
 pub(crate) mod files;
 pub(crate) mod memory;
+pub(crate) mod tables;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -48,7 +50,7 @@ pub(crate) enum Done {
     Restored(Ticket, bool),
 }
 
-/// Both workers.
+/// The workers.
 #[derive(Debug)]
 pub(crate) struct Workers {
     bell: Arc<Doorbell>,
@@ -56,6 +58,7 @@ pub(crate) struct Workers {
     done: Receiver<Done>,
     memory: Option<Sender<MemoryJob>>,
     files: Option<Sender<FileJob>>,
+    tables: Option<Sender<Memfd>>,
     medium: Option<MediumSlot>,
     ahead: Ahead,
 }
@@ -79,6 +82,7 @@ impl Workers {
             done,
             memory: None,
             files: None,
+            tables: None,
             medium: medium.map(MediumSlot),
             ahead,
         })
@@ -113,6 +117,23 @@ impl Workers {
             }
         };
         sender.send(job).map_err(|_| io::Error::other("the file worker is gone"))
+    }
+
+    /// Gives the table worker an index table, if it is large enough to be worth the work.
+    pub(crate) fn table(&mut self, table: &Memfd) -> io::Result<()> {
+        if table.bytes() < tables::TABLE_BYTES_MIN {
+            return Ok(());
+        }
+        let table = Memfd::adopt(table.duplicate()?)?;
+        let sender = match &self.tables {
+            Some(sender) => sender,
+            None => {
+                let (sender, jobs) = channel();
+                spawn("plasmon-tables", move || tables::work(&jobs))?;
+                self.tables.insert(sender)
+            }
+        };
+        sender.send(table).map_err(|_| io::Error::other("the table worker is gone"))
     }
 
     /// Starts to make memory ready if that is wanted. Called once the store serves.

@@ -19,6 +19,7 @@ pub struct ObjectId([u8; OBJECT_ID_BYTES]);
 
 impl ObjectId {
     /// The id with exactly these bytes.
+    #[inline]
     pub const fn new(bytes: [u8; OBJECT_ID_BYTES]) -> Self {
         Self(bytes)
     }
@@ -39,7 +40,34 @@ impl ObjectId {
         Self(bytes)
     }
 
+    /// The id in three little-endian words: bytes 0-7, 8-15 and 16-19. The high half of the last
+    /// one is 0.
+    ///
+    /// Nothing but loads and shifts: on the way of every put, a word that is loaded across bytes
+    /// that were just stored one by one would wait until they, and the object that was copied
+    /// before them, have reached the cache.
+    #[inline]
+    pub const fn words(&self) -> [u64; 3] {
+        let [b0, b1, b2, b3, b4, b5, b6, b7, rest @ ..] = self.0;
+        let [b8, b9, b10, b11, b12, b13, b14, b15, rest @ ..] = rest;
+        [
+            u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]),
+            u64::from_le_bytes([b8, b9, b10, b11, b12, b13, b14, b15]),
+            u32::from_le_bytes(rest) as u64,
+        ]
+    }
+
+    /// The id with these [`Self::words`]; the high half of the last one is not looked at.
+    #[inline]
+    pub const fn from_words(words: [u64; 3]) -> Self {
+        let [a0, a1, a2, a3, a4, a5, a6, a7] = words[0].to_le_bytes();
+        let [b0, b1, b2, b3, b4, b5, b6, b7] = words[1].to_le_bytes();
+        let [c0, c1, c2, c3] = (words[2] as u32).to_le_bytes();
+        Self([a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3, b4, b5, b6, b7, c0, c1, c2, c3])
+    }
+
     /// The bytes of the id.
+    #[inline]
     pub const fn as_bytes(&self) -> &[u8; OBJECT_ID_BYTES] {
         &self.0
     }

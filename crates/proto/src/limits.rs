@@ -51,8 +51,10 @@ pub const LARGE_OBJECT_BYTES: u64 = 16 << 20;
 /// Bytes of one extent that small objects are carved from (less when the capacity is small).
 pub const ARENA_EXTENT_BYTES: u64 = 64 << 20;
 
-/// The most that one lease grants beyond the object that asked for it.
-pub const LEASE_BYTES_MAX: u64 = 32 << 20;
+/// The most that one lease grants beyond the object that asked for it. A busy client whose objects
+/// are short-lived goes round in about three leases: these stay in the processor's caches and its
+/// address translations.
+pub const LEASE_BYTES_MAX: u64 = 4 << 20;
 
 /// Extents that may exist at once: the index part of an extent's number has 20 bits.
 pub const EXTENTS_MAX: usize = 1 << 20;

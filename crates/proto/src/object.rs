@@ -114,8 +114,10 @@ pub struct Attributes {
 
 impl Attributes {
     /// Whether there is nothing to store.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        let Self { name, ttl_ms, members } = self;
+        name.is_none() && ttl_ms.is_none() && members.is_empty()
     }
 
     /// The stored form; nothing for empty attributes.
@@ -166,6 +168,7 @@ pub struct Sizes {
 
 impl Sizes {
     /// All bytes of the object, or `None` when a part exceeds its limit.
+    #[inline]
     pub fn total(&self) -> Option<u64> {
         let within = self.data <= OBJECT_BYTES_MAX
             && self.metadata <= METADATA_BYTES_MAX
@@ -175,6 +178,7 @@ impl Sizes {
 
     /// The bytes that the object occupies: [`Self::total`] rounded up to the alignment, at least
     /// one unit, so that every object has an address of its own.
+    #[inline]
     pub fn footprint(&self) -> Option<u64> {
         self.total().map(|total| total.next_multiple_of(OBJECT_ALIGN).max(OBJECT_ALIGN))
     }

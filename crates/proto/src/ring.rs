@@ -5,7 +5,7 @@
 //! Byte tables: `docs/formats/shared-memory.md`.
 
 use crate::code::Code;
-use crate::id::{OBJECT_ID_BYTES, ObjectId};
+use crate::id::ObjectId;
 use crate::message::{ExtentId, Range};
 use crate::object::{Policy, Sizes, Traits};
 
@@ -99,22 +99,7 @@ pub struct BadRecord {
     pub op: u8,
 }
 
-fn id_words(id: &ObjectId) -> [u64; 3] {
-    let mut bytes = [0; 24];
-    bytes[..OBJECT_ID_BYTES].copy_from_slice(id.as_bytes());
-    std::array::from_fn(|word| {
-        u64::from_le_bytes(std::array::from_fn(|byte| bytes[word * 8 + byte]))
-    })
-}
-
-fn id_of(words: [u64; 3]) -> ObjectId {
-    let mut bytes = [0; OBJECT_ID_BYTES];
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = words[index / 8].to_le_bytes()[index % 8];
-    }
-    ObjectId::new(bytes)
-}
-
+#[inline]
 fn head(op: u8, traits: Traits, metadata: u64) -> u64 {
     let mut bits = 0;
     if traits.policy == Policy::Cache {
@@ -128,6 +113,7 @@ fn head(op: u8, traits: Traits, metadata: u64) -> u64 {
 
 impl Submission {
     /// The record of this submission. Sizes must be within their limits.
+    #[inline]
     pub fn encode(&self) -> Record {
         let plain = Traits::default();
         match self {
@@ -148,12 +134,19 @@ impl Submission {
         }
     }
 
+    /// The id in a record of an object, for a look ahead; without meaning in any other record.
+    #[inline]
+    pub fn id_in(record: &Record) -> ObjectId {
+        ObjectId::from_words([record[1], record[2], record[3]])
+    }
+
     /// Reads a record that another process wrote. Sizes are within their limits afterwards; whether
     /// the range lies in memory leased to the client is for the daemon to check.
+    #[inline]
     pub fn decode(record: &Record) -> Result<Self, BadRecord> {
         let op = record[0].to_le_bytes()[0];
         let bad = BadRecord { op };
-        let id = id_of([record[1], record[2], record[3]]);
+        let id = Self::id_in(record);
         match op {
             OP_ANNOUNCE => Ok(Self::Announce { id }),
             OP_ABORT => Ok(Self::Abort { id }),
@@ -208,7 +201,7 @@ impl Completion {
             OP_REFUSED => {
                 let number = u16::try_from(record[0] >> 32).map_err(|_| bad)?;
                 let code = Code::from_number(number).ok_or(bad)?;
-                let id = id_of([record[1], record[2], record[3]]);
+                let id = ObjectId::from_words([record[1], record[2], record[3]]);
                 Ok(Self::Refused { position: record[7], code, id })
             }
             OP_LEASE => Ok(Self::Lease { position: record[7], range: range_of(record) }),
@@ -218,15 +211,18 @@ impl Completion {
     }
 }
 
+#[inline]
 fn with_id(head: u64, id: &ObjectId, extent: ExtentId) -> Record {
-    let [a, b, c] = id_words(id);
+    let [a, b, c] = id.words();
     [head, a, b, c | u64::from(extent.0) << 32, 0, 0, 0, 0]
 }
 
+#[inline]
 fn with_range(head: u64, range: &Range, position: u64) -> Record {
     [head, 0, 0, u64::from(range.extent.0) << 32, range.offset, range.bytes, 0, position]
 }
 
+#[inline]
 fn range_of(record: &Record) -> Range {
     Range { extent: ExtentId((record[3] >> 32) as u32), offset: record[4], bytes: record[5] }
 }

@@ -13,14 +13,14 @@
 //! because somebody rang for it did not see `n + 1`, so the look before that sleep finds what was
 //! published.
 
-use crate::sync::{AtomicU32, Ordering, fence};
+use crate::sync::{AtomicU32, Ordering, fence, model_fence};
 
 /// Says that the caller is about to sleep for the time with this number, which is not 0. It must
 /// look for work once more before it does.
 #[inline]
 pub(crate) fn prepare_to_sleep(flag: &AtomicU32, number: u32) {
     flag.store(number, Ordering::Relaxed);
-    // Pairs with the fence in `sleep_number`.
+    // Pairs with the load in `must_ring_once`.
     fence(Ordering::SeqCst);
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn stay_awake(flag: &AtomicU32) {
 #[inline]
 pub(crate) fn join_sleepers(flag: &AtomicU32) {
     flag.fetch_add(1, Ordering::Relaxed);
-    // Pairs with the fence in `sleep_number`.
+    // Pairs with the fence in `must_ring`.
     fence(Ordering::SeqCst);
 }
 
@@ -47,22 +47,21 @@ pub(crate) fn leave_sleepers(flag: &AtomicU32) {
 /// Whether somebody sleeps and must be woken, asked after publishing.
 #[inline]
 pub(crate) fn must_ring(flag: &AtomicU32) -> bool {
-    sleep_number(flag) != 0
+    // Pairs with the fence in `join_sleepers`.
+    fence(Ordering::SeqCst);
+    flag.load(Ordering::Relaxed) != 0
 }
 
 /// Whether this caller is the first that must wake the sleeper from its present sleep, asked after
-/// publishing. `rung` is what the wakers share about the sleeps that they rang for.
+/// publishing with a sequentially consistent read-modify-write. `rung` is what the wakers share
+/// about the sleeps that they rang for.
 #[inline]
 pub(crate) fn must_ring_once(flag: &AtomicU32, rung: &AtomicU32) -> bool {
-    let number = sleep_number(flag);
+    // Pairs with the fence in `prepare_to_sleep`. Of what was published and this load, neither
+    // overtakes the other, and no fence of its own is paid for.
+    model_fence();
+    let number = flag.load(Ordering::SeqCst);
     number != 0
         && rung.load(Ordering::Relaxed) != number
         && rung.swap(number, Ordering::Relaxed) != number
-}
-
-#[inline]
-fn sleep_number(flag: &AtomicU32) -> u32 {
-    // Pairs with the fence in `prepare_to_sleep` and `join_sleepers`.
-    fence(Ordering::SeqCst);
-    flag.load(Ordering::Relaxed)
 }

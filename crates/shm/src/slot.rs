@@ -10,7 +10,7 @@
 //! A reader takes the fields between two loads of word 0 that must agree. Serials never come back,
 //! so equal words mean that the slot held this very incarnation all the while.
 
-use plasmon_proto::id::{OBJECT_ID_BYTES, ObjectId};
+use plasmon_proto::id::ObjectId;
 use plasmon_proto::limits::{ATTRIBUTES_BYTES_MAX, OBJECT_ALIGN};
 use plasmon_proto::message::ExtentId;
 
@@ -145,7 +145,7 @@ impl SlotImage {
         let low = |word: u64| word & u64::from(u32::MAX);
         Self {
             serial: Head(words[0]).serial(),
-            id: Key::id([words[1], words[2], words[3]]),
+            id: ObjectId::from_words([words[1], words[2], words[3]]),
             extent: ExtentId((words[3] >> 32) as u32),
             offset: low(words[4]) * OBJECT_ALIGN,
             data: words[5],
@@ -216,23 +216,7 @@ pub(crate) struct Key {
 impl Key {
     #[inline]
     pub(crate) fn of(id: &ObjectId) -> Self {
-        let [b0, b1, b2, b3, b4, b5, b6, b7, rest @ ..] = *id.as_bytes();
-        let [b8, b9, b10, b11, b12, b13, b14, b15, rest @ ..] = rest;
-        let words = [
-            u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]),
-            u64::from_le_bytes([b8, b9, b10, b11, b12, b13, b14, b15]),
-            u64::from(u32::from_le_bytes(rest)),
-        ];
-        Self { words }
-    }
-
-    #[inline]
-    fn id(words: [u64; 3]) -> ObjectId {
-        let mut bytes = [0; OBJECT_ID_BYTES];
-        bytes[..8].copy_from_slice(&words[0].to_le_bytes());
-        bytes[8..16].copy_from_slice(&words[1].to_le_bytes());
-        bytes[16..].copy_from_slice(&(words[2] as u32).to_le_bytes());
-        ObjectId::new(bytes)
+        Self { words: id.words() }
     }
 
     /// The hash that decides the home slot. It is part of the format: every process computes it.

@@ -16,7 +16,23 @@ use crate::sync::{AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 #[inline]
 pub(crate) fn prefetch(slots: &[Slot], id: &ObjectId) {
-    let slot = slots.get(home(Key::of(id).hash(), slots.len()));
+    prefetch_slot(slots, home(Key::of(id).hash(), slots.len()));
+}
+
+/// The same for an `id` that is probably not there: such a probe goes further, and to look at two
+/// or three slots is the rule in a table that is more than half full.
+#[cfg(not(loom))]
+#[inline]
+pub(crate) fn prefetch_probe(slots: &[Slot], id: &ObjectId) {
+    let home = home(Key::of(id).hash(), slots.len());
+    prefetch_slot(slots, home);
+    prefetch_slot(slots, home + 1);
+}
+
+#[cfg(not(loom))]
+#[inline]
+fn prefetch_slot(slots: &[Slot], at: usize) {
+    let slot = slots.get(at);
     #[cfg(target_arch = "x86_64")]
     if let Some(slot) = slot {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

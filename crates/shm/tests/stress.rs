@@ -218,7 +218,8 @@ impl Owner {
                 self.tally.published += 1;
                 self.index.insert(&image(self.serial, id, extent, offset, sizes));
             }
-            self.clients[at].channel.advance().unwrap();
+            self.clients[at].channel.advance();
+            self.clients[at].channel.wake().unwrap();
             self.give_back(at);
         }
     }

@@ -352,7 +352,7 @@ impl<D: Directory> Store<D> {
             traits: creating.traits,
             created_ms: creating.since_ms,
             owner: creating.owner,
-            rare,
+            rare: rare.kept(),
         });
         self.celebrate(*id, creating.sizes, &attributes);
     }

@@ -21,7 +21,8 @@ pub(crate) struct Birth {
     pub(crate) created_ms: u64,
     /// The session of its creator.
     pub(crate) owner: u32,
-    pub(crate) rare: Rare,
+    /// `None` for the many that have nothing of the kind.
+    pub(crate) rare: Option<Box<Rare>>,
 }
 
 /// One end or beginning that others are told of.
@@ -38,7 +39,7 @@ impl<D: Directory> Store<D> {
     pub(crate) fn publish(&mut self, birth: Birth) {
         let Birth { id, serial, range, sizes, traits, created_ms, owner, rare } = birth;
         let mut flags = if self.is_evictable(traits.policy) { CACHE } else { 0 };
-        if rare != Rare::default() {
+        if rare.is_some() {
             flags |= RARE;
         }
         self.hold_content(owner, &sizes);
@@ -53,13 +54,14 @@ impl<D: Directory> Store<D> {
         if self.memory.publish_first(&range) && self.config.level == Level::Leased {
             self.out.push(Effect::Protect(range.extent));
         }
-        if flags & RARE != 0 {
+        let held = rare.as_ref().is_some_and(|rare| rare.holders > 0);
+        if let Some(rare) = rare {
             if let Some(expires_ms) = rare.expires_ms {
                 self.expiries.insert((expires_ms, id, serial));
             }
-            self.rare.insert(record, Box::new(rare));
+            self.rare.insert(record, rare);
         }
-        if self.rare_of(record).is_none_or(|it| it.holders == 0) {
+        if !held {
             self.records.touch(record);
         }
     }

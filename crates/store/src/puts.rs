@@ -62,8 +62,11 @@ impl<D: Directory> Store<D> {
             Announced::WithMemory(session) => session,
             _ => self.carve(client, range)?,
         };
-        let checked = attributes.filter(|it| it.check().is_ok()).ok_or(Code::BadRequest);
-        let checked = checked.and_then(|it| self.check_members(&it.members).map(|()| it));
+        let checked = match attributes {
+            Some(plain) if plain.is_empty() => Ok(plain),
+            Some(it) if it.check().is_ok() => self.check_members(&it.members).map(|()| it),
+            _ => Err(Code::BadRequest),
+        };
         if announced != Announced::No {
             self.end_creating(&put.id);
         }
@@ -80,9 +83,10 @@ impl<D: Directory> Store<D> {
 
     fn publish_put(&mut self, put: Put, range: Range, owner: u32, attributes: Attributes) {
         let serial = self.serial();
-        let expires_ms = attributes.ttl_ms.map(|ttl_ms| self.now_ms.saturating_add(ttl_ms));
-        let told = (!attributes.is_empty()).then(|| attributes.clone());
-        let rare = Rare { attributes, expires_ms, ..Rare::default() };
+        let rare = (!attributes.is_empty()).then(|| {
+            let expires_ms = attributes.ttl_ms.map(|ttl_ms| self.now_ms.saturating_add(ttl_ms));
+            Box::new(Rare { attributes: attributes.clone(), expires_ms, ..Rare::default() })
+        });
         self.publish(Birth {
             id: put.id,
             serial,
@@ -93,7 +97,7 @@ impl<D: Directory> Store<D> {
             owner,
             rare,
         });
-        self.celebrate(put.id, put.sizes, told.as_ref().unwrap_or(&Attributes::default()));
+        self.celebrate(put.id, put.sizes, &attributes);
     }
 
     /// What the client said of this id before, or why it cannot put it.

@@ -13,3 +13,10 @@ pub(crate) struct Rare {
     /// How often it is a member of composite objects.
     pub(crate) holders: u32,
 }
+
+impl Rare {
+    /// The form in which it is kept: not at all where there is nothing.
+    pub(crate) fn kept(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
+}

@@ -339,6 +339,7 @@ impl<D: Directory> Store<D> {
         let serial = self.serial();
         let Spilled { sizes, traits, rare, created_ms, owner, .. } = spilled;
         self.clients.own(owner, charge);
+        let rare = rare.kept();
         self.publish(Birth { id, serial, range, sizes, traits, created_ms, owner, rare });
         self.totals.restored += 1;
         self.out.push(Effect::Unspill(id, spilled.serial));

@@ -17,6 +17,7 @@ mod greeting;
 mod keeping;
 mod partings;
 mod requests;
+mod spinning;
 mod submissions;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -39,6 +40,8 @@ use crate::poll::{Interest, Poll, Ready, Source};
 use crate::sessions::SessionNo;
 use crate::settings::Config;
 use crate::workers::Workers;
+
+use self::spinning::Spinning;
 
 /// How often reads are reported to the eviction clock while there is other work, in milliseconds.
 const TOUCHES_EVERY_MS: u64 = 100;
@@ -90,10 +93,12 @@ pub(crate) struct Core {
     ring_work: Vec<(SessionNo, ClientNo)>,
     touched: Vec<u32>,
     touched_ms: u64,
+    /// The time that events are given to the store with: read when the loop wakes and for every
+    /// batch of records, which is as exact as its milliseconds are.
+    now_ms: u64,
     message: Vec<u8>,
     expelled_total: u64,
-    /// When a ring last held something.
-    worked: Option<Instant>,
+    spinning: Spinning,
     /// Until when a daemon without clients waits for one.
     lonely_until: Option<Instant>,
     is_stopping: bool,
@@ -109,6 +114,7 @@ impl Core {
         poll.add(&door, Source::Listener)?;
         poll.add(&workers, Source::Workers)?;
         poll.add(&signals, Source::Signals)?;
+        let spinning = Spinning::new(Duration::from_micros(u64::from(config.spin_us)));
         let mut core = Self {
             config,
             flags,
@@ -130,9 +136,10 @@ impl Core {
             ring_work: Vec::new(),
             touched: Vec::new(),
             touched_ms: 0,
+            now_ms: clock.now_ms(),
             message: Vec::new(),
             expelled_total: 0,
-            worked: None,
+            spinning,
             lonely_until: None,
             is_stopping: false,
         };
@@ -156,9 +163,7 @@ impl Core {
 
     /// Waits for something to happen and does all of it.
     fn turn(&mut self, ready: &mut Vec<Ready>) -> io::Result<()> {
-        let spin = Duration::from_micros(u64::from(self.config.spin_us));
-        let polls = self.worked.is_some_and(|worked| worked.elapsed() < spin);
-        if polls {
+        if self.spinning.goes_on(Instant::now()) {
             // On one core the client that we wait for needs it. With work at hand it would put that
             // work behind everything else that the machine has to do.
             if self.shared().sessions.with_work().next().is_none() {
@@ -166,7 +171,6 @@ impl Core {
             }
             self.poll.wait(Some(Duration::ZERO), ready)?;
         } else {
-            self.worked = None;
             self.shared().control.set_sleeping(true);
             // From here on clients ring; what they submitted before is found now.
             let busy = self.shared().sessions.with_work().next().is_some();
@@ -174,6 +178,7 @@ impl Core {
             self.poll.wait(timeout, ready)?;
             self.shared().control.set_sleeping(false);
         }
+        self.now_ms = self.clock.now_ms();
         self.drain_rings();
         for event in ready.drain(..) {
             self.attend(event);
@@ -215,6 +220,7 @@ impl Core {
     /// What is due by the clock.
     fn keep_time(&mut self) {
         let now_ms = self.clock.now_ms();
+        self.now_ms = now_ms;
         if self.store.next_deadline().is_some_and(|at_ms| at_ms <= now_ms) {
             self.feed(Event::Tick);
         }
@@ -228,6 +234,11 @@ impl Core {
         {
             tracing::error!(%error, "the listener cannot be watched");
             self.door.pause();
+        }
+        if std::mem::take(&mut self.shared().grown)
+            && let Err(error) = self.workers.table(self.store.directory().index.table.memfd())
+        {
+            tracing::info!(%error, "the index stays in small pages");
         }
         if self.shared().keeper.is_vacant(now) {
             self.replace_keeper();
@@ -251,17 +262,25 @@ impl Core {
 
     /// Gives the store an event and carries out what it asks for. Events that come up on the way
     /// follow in order.
+    #[inline]
     fn feed(&mut self, event: Event) {
-        self.events.push_back(event);
         if self.is_feeding {
-            return;
+            return self.events.push_back(event);
         }
+        let mut effects = std::mem::take(&mut self.effects);
+        self.store.step(self.now_ms, event, &mut effects);
+        if !effects.is_empty() {
+            self.carry_all_out(&mut effects);
+        }
+        self.effects = effects;
+    }
+
+    fn carry_all_out(&mut self, effects: &mut Vec<Effect>) {
         self.is_feeding = true;
-        while let Some(event) = self.events.pop_front() {
-            let mut effects = std::mem::take(&mut self.effects);
-            self.store.step(self.clock.now_ms(), event, &mut effects);
+        loop {
             effects.drain(..).for_each(|effect| self.carry_out(effect));
-            self.effects = effects;
+            let Some(event) = self.events.pop_front() else { break };
+            self.store.step(self.now_ms, event, effects);
         }
         self.is_feeding = false;
     }
@@ -287,7 +306,7 @@ impl Core {
         while let Some(client) = self.unsent.pop_first() {
             // Whoever gets this was asleep, and may want the very core that polling would keep:
             // yielding does not give it away on every kernel.
-            self.worked = None;
+            self.spinning.stop();
             self.flush(client);
         }
     }

@@ -12,13 +12,23 @@ use plasmon_store::{ClientNo, Effect, Event};
 use super::Core;
 use crate::sessions::SessionNo;
 
+/// Records that are applied together: so few that they and the slots of their objects are still in
+/// the nearest cache when their turn comes, and enough to fetch those slots side by side.
+const BATCH: usize = 64;
+
+/// After how many records a client that waits for room is woken: when there is as much as it waits
+/// for.
+const WAKE_EVERY: usize = SUBMISSIONS / 2;
+
+const _: () = assert!(WAKE_EVERY.is_multiple_of(BATCH), "batches end where a client is woken");
+
 impl Core {
     /// Applies everything that is in the rings now.
     pub(super) fn drain_rings(&mut self) {
         let mut work = std::mem::take(&mut self.ring_work);
         work.extend(self.store.directory().sessions.with_work());
         if !work.is_empty() {
-            self.worked = Some(Instant::now());
+            self.spinning.worked(Instant::now());
         }
         for (session, client) in work.drain(..) {
             self.drain_ring(session, client);
@@ -29,54 +39,70 @@ impl Core {
     /// Applies what is in one ring now: at most as many records as it has, so that a client that
     /// never stops writing does not keep the others waiting.
     pub(super) fn drain_ring(&mut self, session: SessionNo, client: ClientNo) {
+        let mut applied = 0;
+        while applied < SUBMISSIONS {
+            self.now_ms = self.clock.now_ms();
+            let count = self.drain_batch(session, client);
+            applied += count;
+            // Refusals are in the completion ring by now, so who sees the head sees them.
+            self.shared().sessions.advance(session);
+            // Early enough that a client that waits for room writes while the rest is applied, and
+            // not so often that it is woken for every batch.
+            let is_last = count < BATCH;
+            if is_last || applied % WAKE_EVERY == 0 {
+                // On one core whoever is woken first runs first. Those who waited for what was
+                // sealed have waited longer than the client that waits for its record.
+                self.flush_all();
+                if let Err(error) = self.shared().sessions.wake(session) {
+                    tracing::warn!(?client, %error, "a client cannot be woken");
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+    }
+
+    /// Applies the next records of a ring; how many. Less than a whole batch means that there are
+    /// no more, or that nothing more of this client is to be applied.
+    fn drain_batch(&mut self, session: SessionNo, client: ClientNo) -> usize {
         let mut records = std::mem::take(&mut self.records);
         records.clear();
-        let drained = self.shared().sessions.drain(session, SUBMISSIONS, &mut records);
+        let mut drained = self.shared().sessions.drain(session, BATCH, &mut records);
         self.prefetch(&records);
         for (position, record) in &records {
-            match Submission::decode(record) {
+            let misunderstood = match Submission::decode(record) {
                 Ok(submission) if is_aligned(&submission) => {
                     self.submit(client, *position, submission);
+                    None
                 }
-                Ok(_) => {
-                    self.abandon_ring(client, "a ring record whose range starts between two units");
-                    break;
-                }
-                Err(error) => {
-                    self.abandon_ring(client, &error.to_string());
-                    break;
-                }
+                Ok(_) => Some("a ring record whose range starts between two units".to_owned()),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(why) = misunderstood {
+                self.abandon_ring(client, &why);
+                drained = Ok(0);
+                break;
             }
             if !self.peers.is_known(client) {
                 // It was expelled for what it submitted; the rest means nothing.
+                drained = Ok(0);
                 break;
             }
         }
         self.records = records;
-        match drained {
-            Err(error) => self.abandon_ring(client, &error.to_string()),
-            Ok(0) => {}
-            Ok(_) => {
-                // On one core whoever is woken first runs first. Those who waited for what was
-                // sealed have waited longer than the client that waits for its record.
-                self.flush_all();
-                // Refusals are in the completion ring by now, so who sees the head sees them.
-                if let Err(error) = self.shared().sessions.advance(session) {
-                    tracing::warn!(?client, %error, "a client cannot be woken");
-                }
-            }
-        }
+        drained.unwrap_or_else(|error| {
+            self.abandon_ring(client, &error.to_string());
+            0
+        })
     }
 
     /// The slots of a batch are fetched side by side: one after the other, each would cost the
     /// time of a trip to memory.
     fn prefetch(&self, records: &[(u64, Record)]) {
         for (_, record) in records {
-            if let Ok(Submission::Put { id, .. } | Submission::Delete { id }) =
-                Submission::decode(record)
-            {
-                self.store.directory().index.prefetch(&id);
-            }
+            // A record without an id fetches some slot in vain.
+            self.store.directory().index.prefetch(&Submission::id_in(record));
         }
     }
 
@@ -117,7 +143,7 @@ impl Core {
     fn end_again(&mut self, client: ClientNo, position: u64, submission: Submission) {
         let mut effects = Vec::new();
         let event = Event::Submit(client, position, submission, None);
-        self.store.step(self.clock.now_ms(), event, &mut effects);
+        self.store.step(self.now_ms, event, &mut effects);
         for effect in effects {
             let is_gone = matches!(
                 effect,
@@ -159,7 +185,7 @@ impl Core {
         let mut touched = std::mem::take(&mut self.touched);
         touched.clear();
         self.shared().sessions.touches(&mut touched);
-        self.touched_ms = self.clock.now_ms();
+        self.touched_ms = self.now_ms;
         touched.drain(..).for_each(|record| self.feed(Event::Touched(record)));
         self.touched = touched;
     }

@@ -81,9 +81,13 @@ impl ChannelDaemon {
         Ok(count)
     }
 
-    /// Says that everything drained is applied, and wakes the client's threads that wait for it.
-    pub fn advance(&self) -> io::Result<()> {
+    /// Says that everything drained is applied. [`Self::wake`] must follow, if not at once.
+    pub fn advance(&self) {
         self.submissions.advance(&self.layout.submissions());
+    }
+
+    /// Wakes the client's threads that wait for what was applied.
+    pub fn wake(&self) -> io::Result<()> {
         if bell::must_ring(self.layout.sleepers()) {
             futex::wake(self.layout.head_futex(), u32::MAX)?;
         }

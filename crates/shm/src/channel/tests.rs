@@ -62,7 +62,8 @@ fn submissions_arrive_once_and_in_order_until_the_ring_is_full() {
     assert_eq!(pair.daemon.drain(10, &mut drained), Ok(10));
     assert_eq!(drained, (0..10).map(|number| (number, record(number))).collect::<Vec<_>>());
     assert_eq!(pair.client.submit(&record(0), &pair.reader), None, "not before the advance");
-    pair.daemon.advance().unwrap();
+    pair.daemon.advance();
+    pair.daemon.wake().unwrap();
     assert_eq!(pair.client.head(), 10);
     assert!(pair.client.is_applied(9) && !pair.client.is_applied(10));
     let records: Vec<_> = (0..20).map(record).collect();
@@ -109,7 +110,8 @@ fn threads_that_wait_for_the_head_are_woken() {
                 std::thread::yield_now();
             }
             daemon.drain(1, &mut Vec::new()).unwrap();
-            daemon.advance().unwrap();
+            daemon.advance();
+            daemon.wake().unwrap();
         }
         assert!(waits.into_iter().all(|wait| wait.join().unwrap()));
     });
@@ -158,7 +160,8 @@ fn a_restarted_daemon_goes_on_where_the_old_one_stopped() {
     }
     let mut drained = Vec::new();
     pair.daemon.drain(2, &mut drained).unwrap();
-    pair.daemon.advance().unwrap();
+    pair.daemon.advance();
+    pair.daemon.wake().unwrap();
     // Drained and not advanced: the old daemon may have died before it applied this one.
     pair.daemon.drain(1, &mut drained).unwrap();
     assert!(pair.daemon.complete(&Completion::ExtentGone(ExtentId(1))));
@@ -227,7 +230,8 @@ proptest! {
                 let _ = Submission::decode(record);
             }
         }
-        pair.daemon.advance().unwrap();
+        pair.daemon.advance();
+        pair.daemon.wake().unwrap();
         for _ in 0..COMPLETIONS + 2 {
             pair.daemon.complete(&Completion::ExtentGone(ExtentId(0)));
         }

@@ -97,12 +97,12 @@ impl IndexWriter {
         self.table.slots()[slot as usize].image()
     }
 
-    /// Starts to load the cache line that [`Self::find`] and [`Self::insert`] of `id` will want.
+    /// Starts to load the cache lines that [`Self::find`] and [`Self::insert`] of `id` will want.
     /// Called for a whole batch first, it lets the batch wait for memory once instead of once for
     /// each.
     #[inline]
     pub fn prefetch(&self, id: &ObjectId) {
-        table::prefetch(self.table.slots(), id);
+        table::prefetch_probe(self.table.slots(), id);
     }
 
     /// Publishes an object that the table does not list and returns its slot. Grow first where
@@ -155,7 +155,8 @@ impl IndexWriter {
     }
 
     /// A new table with the same objects: half as large again, or of the same size when only
-    /// tombstones were to blame. `moved` hears each object's record and new slot.
+    /// tombstones were to blame. `moved` hears each object's record and new slot, and nothing when
+    /// there is no memory for the table.
     ///
     /// The caller announces it with [`crate::ControlDaemon::set_table`] and never writes to the
     /// old one again.

@@ -1,0 +1,65 @@
+//! The table worker: backs large index tables with huge pages.
+//!
+//! A get in a table of a million objects misses the processor's address translations as surely as
+//! its caches; with huge pages it misses only the caches. To collapse a table takes from a quarter
+//! of a millisecond to some milliseconds for each huge page, in which whoever touches that one
+//! waits, and it is done at most once for each table. That is why it has a thread of its own: the
+//! memory worker must not keep a writer waiting for so long.
+
+use std::sync::mpsc::Receiver;
+
+use plasmon_shm::Memfd;
+
+/// Tables smaller than this are left alone: the processor has translations enough for their pages.
+pub(crate) const TABLE_BYTES_MIN: u64 = 8 << 20;
+
+/// The worker's life: it ends when nobody can give it tables any more.
+pub(super) fn work(tables: &Receiver<Memfd>) {
+    while let Ok(first) = tables.recv() {
+        // While one was collapsed the index may have grown twice: only the last is still used.
+        let table = tables.try_iter().last().unwrap_or(first);
+        if let Err(error) = table.collapse() {
+            // Old kernels do not know how, and a machine without large free pieces cannot.
+            tracing::debug!(%error, "an index table stays in small pages");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plasmon_proto::ObjectId;
+    use plasmon_proto::message::ExtentId;
+    use plasmon_shm::{IndexWriter, SlotImage};
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_table_is_the_same_before_and_after() {
+        let mut index = IndexWriter::create(1, TABLE_BYTES_MIN as usize / 64).unwrap();
+        let image = SlotImage {
+            serial: 7,
+            id: ObjectId::new([9; 20]),
+            extent: ExtentId::new(0, 1),
+            offset: 64,
+            data: 100,
+            metadata: 0,
+            attributes: 0,
+            created_ms: 5,
+            record: 3,
+            tag: 0,
+            cache: false,
+            owned: false,
+        };
+        let slot = index.insert(&image);
+        let (sender, tables) = channel();
+        for _ in 0..2 {
+            let table = index.memfd().duplicate().unwrap();
+            sender.send(Memfd::adopt(table).unwrap()).unwrap();
+        }
+        drop(sender);
+        // Whether the machine has huge pages to spare, nobody knows; the worker ends either way.
+        work(&tables);
+        assert_eq!((index.find(&image.id), index.image(slot)), (Some(slot), image));
+        assert_eq!(index.counts().live, 1);
+    }
+}
