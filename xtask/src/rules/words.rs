@@ -25,6 +25,7 @@ const BANNED: &[(&str, &str, &str)] = &[
 const HOSTS: &[&str] = &[
     "apache.org",
     "arrow.apache.org",
+    "maven.apache.org",
     "www.apache.org",
     "keepachangelog.com",
     "semver.org",

@@ -1,0 +1,14 @@
+package org.plasmon.objects;
+
+import java.util.List;
+
+/** A pickle that was not loaded, of one object, with its out-of-band buffers. */
+public record Pickle(Kind kind, Bytes data, List<Bytes> buffers) {
+  /** Who loads it. */
+  public enum Kind {
+    /** Python's pickle. */
+    PICKLE,
+    /** The package cloudpickle. */
+    CLOUDPICKLE
+  }
+}

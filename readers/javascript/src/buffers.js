@@ -1,0 +1,214 @@
+// From either form of an object to its tables: typed arrays over the same 53 buffers.
+//
+// apache-arrow reads the stream form. The small form is cut up here: all offsets follow from the
+// sizes.
+
+import { RecordBatchReader, Type } from 'apache-arrow';
+
+import * as messages from './messages.js';
+import { PloError } from './values.js';
+
+const ENTRIES_MAX = 2 ** 31 - 1;
+const SMALL_HEADER_BYTES = 16;
+const HEAP_ALIGN = 64;
+/** Where the null count of the slots of type null is among the numbers of the field nodes. */
+const NULL_COUNT = 5;
+
+/** The sizes in order. A walk through the columns meets them in this order, too. */
+export const SIZES = (
+  'slots null bool int float str bytes node ref tensor ext nodes i32 i64 f64 bits strs strsBytes '
+  + 'refs bins binsBytes classes classNameBytes classFields classFieldBytes dtypes dtypeBytes '
+  + 'tensors tensorShape tensorStrides exts extBytes extHeaps heap heapBytes'
+).split(' ');
+
+// How many bytes a buffer has: entries of so many bytes, bits, or offsets around entries.
+const words = (Type) => (size) => [`${size}`, Type, (count) => count * Type.BYTES_PER_ELEMENT];
+const u8 = words(Uint8Array);
+const i8 = words(Int8Array);
+const i32 = words(Int32Array);
+const i64 = words(BigInt64Array);
+const f64 = words(Float64Array);
+const bits = (size) => [size, Uint8Array, (count) => Math.ceil(count / 8)];
+const offsets = (size) => [size, Int32Array, (count) => (count ? 4 * (count + 1) : 0)];
+const longOffsets = (size) => [size, BigInt64Array, (count) => (count ? 8 * (count + 1) : 0)];
+
+/** The buffers of section 2 in order: under which name, the size that they follow from, how. */
+const BUFFERS = Object.entries({
+  slotType: i8('slots'), slotOffset: i32('slots'), bool: bits('bool'), int: i64('int'),
+  float: f64('float'), str: i32('str'), bytes: i32('bytes'), node: i32('node'), ref: i32('ref'),
+  tensor: i32('tensor'), ext: i32('ext'), nodeKind: u8('nodes'), nodeElem: u8('nodes'),
+  nodeElem2: u8('nodes'), nodeStart: i32('nodes'), nodeLength: i32('nodes'),
+  nodeStart2: i32('nodes'), i32: i32('i32'), i64: i64('i64'), f64: f64('f64'), bits: bits('bits'),
+  strOffsets: offsets('strs'), strBytes: u8('strsBytes'), refs: i32('refs'),
+  binOffsets: offsets('bins'), binBytes: u8('binsBytes'), classSource: u8('classes'),
+  classMake: u8('classes'), nameOffsets: offsets('classes'), nameBytes: u8('classNameBytes'),
+  classVersion: i32('classes'), fieldOffsets: offsets('classes'),
+  fieldNameOffsets: offsets('classFields'), fieldNameBytes: u8('classFieldBytes'),
+  classExt: i32('classes'), dtypeOffsets: offsets('dtypes'), dtypeBytes: u8('dtypeBytes'),
+  dtypeItemsize: i32('dtypes'), tensorKind: u8('tensors'), tensorDtype: i32('tensors'),
+  shapeOffsets: offsets('tensors'), shape: i64('tensorShape'), strideOffsets: offsets('tensors'),
+  strides: i64('tensorStrides'), tensorHeap: i32('tensors'), tensorOffset: i64('tensors'),
+  extKind: u8('exts'), dataOffsets: offsets('exts'), dataBytes: u8('extBytes'),
+  heapsOffsets: offsets('exts'), heaps: i32('extHeaps'), heapOffsets: longOffsets('heap'),
+  heap: u8('heapBytes'),
+});
+
+/** The tables of an object in small form. */
+export function small(bytes) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const length = view.getUint32(4, true);
+  if (length > bytes.length) {
+    throw new PloError(`the object is cut off: it has ${length} bytes, ${bytes.length} are there`);
+  }
+  const present = view.getBigUint64(8, true);
+  if (present >> BigInt(SIZES.length) !== 0n) {
+    throw new PloError('the object has sizes that are not known');
+  }
+  const sizes = {};
+  let end = SMALL_HEADER_BYTES;
+  SIZES.forEach((name, number) => {
+    sizes[name] = 0;
+    if ((present >> BigInt(number)) & 1n) {
+      sizes[name] = view.getUint32(end, true);
+      end += 4;
+    }
+  });
+  const tables = { sizes };
+  checkSizes(sizes);
+  end = roundUp(end, 8);
+  for (const [name, [size, Typed, extent]] of BUFFERS) {
+    const taken = extent(sizes[size]);
+    end = roundUp(end, name === 'heap' && taken ? HEAP_ALIGN : 8);
+    if (end + taken > length) {
+      throw new PloError(`the object's length is ${length}, its parts have more`);
+    }
+    tables[name] = new Typed(bytes.buffer, bytes.byteOffset + end, taken / Typed.BYTES_PER_ELEMENT);
+    end += taken;
+  }
+  if (end !== length && roundUp(end, 8) !== length) {
+    throw new PloError(`the object's length is ${length}, its parts have ${end}`);
+  }
+  return tables;
+}
+
+function roundUp(number, multiple) {
+  return Math.ceil(number / multiple) * multiple;
+}
+
+function checkSizes(sizes) {
+  for (const name of SIZES.slice(0, -1)) {
+    if (!(sizes[name] >= 0 && sizes[name] <= ENTRIES_MAX)) {
+      throw new PloError(`${sizes[name]} ${name} are past the limit of ${ENTRIES_MAX}`);
+    }
+  }
+}
+
+/** The tables of an object in stream form. */
+export function stream(bytes) {
+  const bodyBytes = checkMessages(bytes);
+  const end = constants.schema.length + constants.batch.length + bodyBytes;
+  const marker = bytes.subarray(end, end + 8);
+  if (marker.length < 8 || marker.some((byte, at) => byte !== (at < 4 ? 255 : 0))) {
+    throw new PloError('the object is cut off, or does not end behind its batch');
+  }
+  const [batch] = RecordBatchReader.from(bytes.subarray(0, end + 8));
+  const sizes = [];
+  const buffers = [];
+  for (const column of batch.data.children) {
+    const [inner] = column.children;
+    const [first, last] = column.valueOffsets;
+    if (column.length !== 1 || first !== 0 || last !== inner.length) {
+      throw new PloError(`outer offsets ${first} and ${last} around ${inner.length} entries`);
+    }
+    sizes.push(inner.length);
+    collect(inner, sizes, buffers);
+  }
+  const tables = { sizes: Object.fromEntries(SIZES.map((name, number) => [name, sizes[number]])) };
+  checkSizes(tables.sizes);
+  BUFFERS.forEach(([name, [size, Typed, extent]], number) => {
+    const wanted = extent(tables.sizes[size]);
+    const buffer = buffers[number] ?? new Typed(0);
+    if (buffer.byteLength < wanted) {
+      throw new PloError(`${name} has ${buffer.byteLength} bytes instead of ${wanted}`);
+    }
+    tables[name] = new Typed(buffer.buffer, buffer.byteOffset, wanted / Typed.BYTES_PER_ELEMENT);
+  });
+  return tables;
+}
+
+/** The inner sizes and the buffers of Arrow data, in the order of the format. */
+function collect(data, sizes, buffers) {
+  switch (data.typeId) {
+    case Type.Union:
+      buffers.push(data.typeIds, data.valueOffsets);
+      for (const child of data.children) {
+        sizes.push(child.length);
+        collect(child, sizes, buffers);
+      }
+      break;
+    case Type.Struct:
+      for (const child of data.children) {
+        collect(child, sizes, buffers);
+      }
+      break;
+    case Type.List:
+      buffers.push(data.valueOffsets);
+      sizes.push(data.children[0].length);
+      collect(data.children[0], sizes, buffers);
+      break;
+    case Type.Utf8:
+    case Type.Binary:
+    case Type.LargeBinary:
+      buffers.push(data.valueOffsets, data.values);
+      sizes.push(data.values?.byteLength ?? 0);
+      break;
+    case Type.Null:
+      break;
+    default:
+      buffers.push(data.values);
+  }
+}
+
+function decode(base64) {
+  return Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+}
+
+const constants = {
+  schema: decode(messages.SCHEMA_BASE64),
+  batch: decode(messages.BATCH_BASE64),
+};
+
+/** The length of the body, after both messages were found to be the constant ones, but for the
+ * numbers of the batch: apache-arrow trusts what it reads. */
+function checkMessages(bytes) {
+  const { schema, batch } = constants;
+  if (bytes.length < schema.length || !schema.every((byte, at) => bytes[at] === byte)) {
+    throw new PloError('the bytes start with neither PLO1 nor the schema of version 1');
+  }
+  const found = bytes.slice(schema.length, schema.length + batch.length);
+  if (found.length < batch.length) {
+    throw new PloError('the object is cut off within its batch message');
+  }
+  const view = new DataView(found.buffer);
+  const body = view.getBigUint64(messages.BODY_LENGTH_AT, true);
+  for (let number = 0; number < 2 * messages.NODE_COUNT; number += 1) {
+    const value = view.getBigInt64(messages.NODES_AT + 8 * number, true);
+    const isLength = number % 2 === 0 || number === NULL_COUNT;
+    if (value < 0n || value > (isLength ? BigInt(ENTRIES_MAX) : 0n)) {
+      throw new PloError(`a table with ${value} ${isLength ? 'entries' : 'nulls'}`);
+    }
+  }
+  for (let number = 0; number < 2 * messages.BUFFER_COUNT; number += 1) {
+    const value = view.getBigUint64(messages.BUFFERS_AT + 8 * number, true);
+    if (value > body) {
+      throw new PloError(`a buffer that reaches to ${value} in a body of ${body} bytes`);
+    }
+  }
+  found.fill(0, messages.BODY_LENGTH_AT, messages.BODY_LENGTH_AT + 8);
+  found.fill(0, messages.NODES_AT, messages.NODES_AT + 16 * messages.NODE_COUNT);
+  found.fill(0, messages.BUFFERS_AT, messages.BUFFERS_AT + 16 * messages.BUFFER_COUNT);
+  if (!batch.every((byte, at) => found[at] === byte)) {
+    throw new PloError("the record batch's message is not that of an object");
+  }
+  return Number(body);
+}
