@@ -11,8 +11,8 @@ import { PloError } from './values.js';
 const ENTRIES_MAX = 2 ** 31 - 1;
 const SMALL_HEADER_BYTES = 16;
 const HEAP_ALIGN = 64;
-/** Where the null count of the slots of type null is among the numbers of the field nodes. */
-const NULL_COUNT = 5;
+/** The field node of the slots of type null: the only one with nulls, and with nothing else. */
+const NULL_NODE = 2;
 
 /** The sizes in order. A walk through the columns meets them in this order, too. */
 export const SIZES = (
@@ -191,11 +191,12 @@ function checkMessages(bytes) {
   }
   const view = new DataView(found.buffer);
   const body = view.getBigUint64(messages.BODY_LENGTH_AT, true);
-  for (let number = 0; number < 2 * messages.NODE_COUNT; number += 1) {
-    const value = view.getBigInt64(messages.NODES_AT + 8 * number, true);
-    const isLength = number % 2 === 0 || number === NULL_COUNT;
-    if (value < 0n || value > (isLength ? BigInt(ENTRIES_MAX) : 0n)) {
-      throw new PloError(`a table with ${value} ${isLength ? 'entries' : 'nulls'}`);
+  for (let number = 0; number < messages.NODE_COUNT; number += 1) {
+    const length = view.getBigInt64(messages.NODES_AT + 16 * number, true);
+    const nulls = view.getBigInt64(messages.NODES_AT + 16 * number + 8, true);
+    const isKnown = length >= 0n && length <= BigInt(ENTRIES_MAX);
+    if (!isKnown || nulls !== (number === NULL_NODE ? length : 0n)) {
+      throw new PloError(`a table with ${length} entries and ${nulls} nulls`);
     }
   }
   for (let number = 0; number < 2 * messages.BUFFER_COUNT; number += 1) {

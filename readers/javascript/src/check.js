@@ -18,6 +18,7 @@ export const Elem = Object.freeze({
 });
 
 const FIELDS_MAX = 1024;
+const ROW_FIELDS_MAX = 64;
 const MAKE_ATTRIBUTES = 0;
 const SOURCE_PICKLED = 3;
 const TENSOR_SHAPE = 2;
@@ -156,7 +157,7 @@ class Check {
   ownRows(node, length) {
     const { nodeKind, nodeLength, nodeStart2, nodeElem } = this.tables;
     const count = nodeStart2[node];
-    if (!isRow(nodeKind[node]) || !(count >= 1 && count <= FIELDS_MAX)) {
+    if (!isRow(nodeKind[node]) || !(count >= 1 && count <= ROW_FIELDS_MAX)) {
       throw broken('rows without a row node', node);
     }
     this.take('nodes', node, 1 + count);
@@ -175,7 +176,7 @@ class Check {
   /** Whether a row takes bytes of its own: one of its fields is neither bits nor rows. */
   isSolid(rows) {
     const { nodeElem, nodeStart2 } = this.tables;
-    const fields = nodeElem.subarray(rows + 1, rows + 1 + Math.min(nodeStart2[rows], FIELDS_MAX));
+    const fields = nodeElem.subarray(rows + 1, rows + 1 + Math.min(nodeStart2[rows], ROW_FIELDS_MAX));
     return fields.some((elem) => ![Elem.none, Elem.bits, Elem.rows].includes(elem));
   }
 

@@ -105,9 +105,8 @@ _SCHEMA_BYTES, _BATCH_BYTES = 3328, 3264
 _SCHEMA_SHA256 = "a23bc3c9a9dd18f1376aa670311db2bd12c706d5cce783fbc2682a3db44f83ff"
 _BATCH_SHA256 = "9c48c1f64ca4f4fc589c7a2aaddf6fafa356047c443f3a93f9a0a9c4e5363bf0"
 _BODY_LENGTH_AT, _BUFFERS_AT, _BUFFER_COUNT, _NODES_AT, _NODE_COUNT = 32, 1136, 130, 88, 65
-#: Where among the numbers of the field nodes the null count of the slots of type null is: it is the
-#: only one that need not be 0.
-_NULL_AT = 5
+#: The field node of the slots of type null: the only one with nulls, and with nothing else.
+_NULL_NODE = 2
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
@@ -179,6 +178,7 @@ def stream(buffer: pa.Buffer) -> Tables:
         raise PloError("the stream does not end behind its batch")
     if not schema.equals(_SCHEMA) or batch.num_rows != 1:
         raise PloError(f"{batch.num_rows} rows, or columns of other types than an object has")
+    batch.validate()
     sizes: list[int] = []
     views: list[pa.Buffer | None] = []
     for column in batch.columns:
@@ -229,8 +229,10 @@ def _check_messages(messages: bytes) -> None:
     nodes = struct.unpack_from(f"<{2 * _NODE_COUNT}q", batch, _NODES_AT)
     if any(not 0 <= length <= _ENTRIES_MAX for length in nodes[::2]):
         raise PloError(f"a table of {min(nodes[::2])} to {max(nodes[::2])} entries")
-    if any(nodes[1:_NULL_AT:2]) or any(nodes[_NULL_AT + 2 :: 2]):
-        raise PloError("nulls where there are none")
+    counts = [0] * _NODE_COUNT
+    counts[_NULL_NODE] = nodes[2 * _NULL_NODE]
+    if list(nodes[1::2]) != counts:
+        raise PloError("null counts other than those of the format")
     batch[_NODES_AT : _NODES_AT + 16 * _NODE_COUNT] = bytes(16 * _NODE_COUNT)
     if hashlib.sha256(batch).hexdigest() != _BATCH_SHA256:
         raise PloError("the record batch's message is cut off or not that of an object")

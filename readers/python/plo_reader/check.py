@@ -11,7 +11,7 @@ LIST, TUPLE, DICT, SET, FROZENSET, DICT_ROWS, TUPLE_ROWS, OBJECT_ROWS = range(8)
 FIELD, OBJECT, ARRAY = 8, 9, 10
 ROW_KINDS = (DICT_ROWS, TUPLE_ROWS, OBJECT_ROWS)
 ATTRIBUTES, STATE, CALL, NEW, NEW_EX, VALUE = range(6)
-FIELDS_MAX, DIMENSIONS_MAX = 1024, 64
+FIELDS_MAX, ROW_FIELDS_MAX, DIMENSIONS_MAX = 1024, 64, 64
 _SLOT_TABLES = {4: "strs", 5: "bins", 8: "tensors", 9: "exts"}
 
 Run = tuple[int, int, int]
@@ -118,7 +118,7 @@ class Check:
 
     def own_rows(self, node: int, length: int) -> None:
         tables, count = self.tables, self.tables.node_start2[node]
-        if tables.node_kind[node] not in ROW_KINDS or not 1 <= count <= FIELDS_MAX:
+        if tables.node_kind[node] not in ROW_KINDS or not 1 <= count <= ROW_FIELDS_MAX:
             raise broken("rows without a row node", node)
         self.take("nodes", node, 1 + count)
         fields = range(node + 1, node + 1 + count)

@@ -14,6 +14,7 @@ import java.util.Map;
  */
 final class Checker {
   private static final int FIELDS_MAX = 1024;
+  private static final int ROW_FIELDS_MAX = 64;
   private static final int TENSOR_SHAPE = 2;
   private static final int[][] PARTS = {{0, 0}, {1, 1}, {1, 5}, {1, 5}, {2, 6}, {0, 0}};
 
@@ -172,7 +173,7 @@ final class Checker {
   private void ownRows(int node, int length) {
     boolean isThere = node >= 0 && node < tables.count(Size.NODES);
     int count = isThere ? tables.i32(Column.NODE_START2, node) : 0;
-    if (count < 1 || count > FIELDS_MAX || !Kinds.isRows(kind(node))) {
+    if (count < 1 || count > ROW_FIELDS_MAX || !Kinds.isRows(kind(node))) {
       throw broken("rows without a row node", node);
     }
     take(Size.NODES, node, 1 + count);
@@ -191,7 +192,7 @@ final class Checker {
 
   /** Whether a row takes bytes of its own: one of its fields is neither bits nor rows. */
   private boolean isSolid(int rows) {
-    int count = Math.min(tables.i32(Column.NODE_START2, rows), FIELDS_MAX);
+    int count = Math.min(tables.i32(Column.NODE_START2, rows), ROW_FIELDS_MAX);
     for (int field = rows + 1; field <= rows + count; field++) {
       int elem = tables.u8(Column.NODE_ELEM, field);
       if (elem != Kinds.NONE && elem != Kinds.BITS && elem != Kinds.ROWS) {

@@ -1,5 +1,7 @@
 package org.plasmon.objects;
 
+import static org.plasmon.objects.PloException.broken;
+
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -46,8 +48,8 @@ final class StreamForm {
   static final int BUFFER_COUNT = 130;
   private static final int PAIR_BYTES = 16;
 
-  /** The null count of the slots of type null is the one that need not be 0. */
-  private static final int NULL_COUNT_AT = NODES_AT + 5 * Long.BYTES;
+  /** The field node of the slots of type null: the only one with nulls, and with nothing else. */
+  private static final int NULL_NODE_AT = NODES_AT + 2 * PAIR_BYTES;
 
   private static final long END_MARKER = 0xffff_ffffL;
 
@@ -172,9 +174,12 @@ final class StreamForm {
     if (object.getLong(BODY_AT + (int) bodyBytes) != END_MARKER) {
       throw new PloException("the stream does not end behind its batch");
     }
-    for (int at = NODES_AT; at < NODES_AT + PAIR_BYTES * NODE_COUNT; at += Long.BYTES) {
-      boolean isLength = (at - NODES_AT) % PAIR_BYTES == 0 || at == NULL_COUNT_AT;
-      takeNumber(message, at, isLength ? Tables.ENTRIES_MAX : 0);
+    for (int at = NODES_AT; at < NODES_AT + PAIR_BYTES * NODE_COUNT; at += PAIR_BYTES) {
+      long length = takeNumber(message, at, Tables.ENTRIES_MAX);
+      long nulls = at == NULL_NODE_AT ? length : 0;
+      if (takeNumber(message, at + Long.BYTES, nulls) != nulls) {
+        throw broken("a table of nulls with too few of them", at);
+      }
     }
     for (int at = BUFFERS_AT; at < BUFFERS_AT + PAIR_BYTES * BUFFER_COUNT; at += PAIR_BYTES) {
       long offset = takeNumber(message, at, bodyBytes);
@@ -191,7 +196,7 @@ final class StreamForm {
   private static long takeNumber(ByteBuffer message, int at, long most) {
     long number = message.getLong(at);
     if (number < 0 || number > most) {
-      throw PloException.broken(number + " in the batch's message, at most " + most, at);
+      throw broken(number + " in the batch's message, at most " + most, at);
     }
     message.putLong(at, 0);
     return number;
