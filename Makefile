@@ -19,6 +19,7 @@ demo: setup ## 10 million rows, four processes, one copy in memory, beside pickl
 	@.venv/bin/plasmon run-demo
 
 test: setup ## every test; ends with the counts
+	@scripts/setup.sh languages
 	@$(PYTHON) scripts/test.py all
 
 check: ## format, lints, types, the repository's rules, licences, quick tests
@@ -46,4 +47,4 @@ format: ## format every language
 
 clean: ## remove everything that can be made again
 	@rm -rf target fuzz/target fuzz/corpus .venv .venvs build dist .mypy_cache .ruff_cache \
-		.pytest_cache
+		.pytest_cache readers/java/target readers/javascript/node_modules

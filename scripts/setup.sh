@@ -2,6 +2,7 @@
 # Installs what the machine lacks and the package into .venv. Quick when there is nothing to do.
 #
 #   setup.sh machine       compilers, Python's venv, Rust
+#   setup.sh languages     what the readers for Java and JavaScript are tested with
 #   setup.sh environment   that, and .venv with what the tests need
 #   setup.sh [package]     that, and the package itself
 set -euo pipefail
@@ -21,21 +22,42 @@ missing_packages() {
     python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
 }
 
+missing_language_packages() {
+    command -v javac >/dev/null || echo openjdk-17-jdk-headless
+    command -v mvn >/dev/null || echo maven
+    command -v node >/dev/null || echo nodejs
+    command -v npm >/dev/null || echo npm
+}
+
+# Installs packages, if there are any.
+install_packages() {
+    local packages=$*
+    [ -n "$packages" ] || return 0
+    command -v apt-get >/dev/null || fail "please install: $packages"
+    [ "$(id -u)" = 0 ] || fail "please run: sudo apt-get install $packages"
+    say "installing $packages"
+    apt-get update -qq
+    # shellcheck disable=SC2086 # a list of words
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages
+}
+
 machine() {
-    local packages
-    packages=$(missing_packages | tr '\n' ' ')
-    if [ -n "$packages" ]; then
-        command -v apt-get >/dev/null || fail "please install: $packages"
-        [ "$(id -u)" = 0 ] || fail "please run: sudo apt-get install $packages"
-        say "installing $packages"
-        apt-get update -qq
-        # shellcheck disable=SC2086 # a list of words
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages
-    fi
+    # shellcheck disable=SC2046 # a list of words
+    install_packages $(missing_packages)
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
         fail "Python 3.11 or later is needed; found $(python3 --version)"
     command -v cargo >/dev/null ||
         fail "Rust is needed: install its stable toolchain with rustup, then open a new shell"
+}
+
+languages() {
+    # shellcheck disable=SC2046 # a list of words
+    install_packages $(missing_language_packages)
+    local found
+    found=$(javac -version 2>&1 | sed 's/[^0-9]*\([0-9]*\).*/\1/')
+    [ "${found:-0}" -ge 17 ] || fail "Java 17 or later is needed; found $(javac -version 2>&1)"
+    found=$(node --version | sed 's/v\([0-9]*\).*/\1/')
+    [ "${found:-0}" -ge 18 ] || fail "Node.js 18 or later is needed; found $(node --version)"
 }
 
 # One digest over the content of files.
@@ -73,7 +95,8 @@ package() {
 
 case "${1:-package}" in
     machine) machine ;;
+    languages) languages ;;
     environment) machine; environment ;;
     package) machine; environment; package ;;
-    *) fail "unknown part \"$1\": machine, environment or package" ;;
+    *) fail "unknown part \"$1\": machine, languages, environment or package" ;;
 esac

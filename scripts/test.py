@@ -115,6 +115,12 @@ TESTS = [
         "the package, plasmon.plasma, the examples, the harnesses",
         python("-m", "pytest", "-q"),
     ),
+    Suite("java", "the reader of objects for Java", ["scripts/test-reader.sh", "java"]),
+    Suite(
+        "javascript",
+        "the reader of objects for JavaScript",
+        ["scripts/test-reader.sh", "javascript"],
+    ),
     Suite(
         "soak",
         "processes killed at random, for a moment",
@@ -134,9 +140,15 @@ def count(output: str) -> Counts:
     total = Counts()
     rust = r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored"
     plain = r"^(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$"
-    for pattern in (rust, plain):
+    node = r"^# pass (\d+)\n# fail (\d+)\n# cancelled \d+\n# skipped (\d+)$"
+    for pattern in (rust, plain, node):
         for found in re.finditer(pattern, output, re.MULTILINE):
             total += Counts(*(int(number or 0) for number in found.groups()))
+    maven = r"^\[\w+\] Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)$"
+    for found in re.finditer(maven, output, re.MULTILINE):
+        ran, failures, errors, skipped = map(int, found.groups())
+        failed = failures + errors
+        total += Counts(ran - failed - skipped, failed, skipped)
     for line in re.findall(r"^=* ?(\d+ \w+.*) in [\d.]+s.*$", output, re.MULTILINE):
         words = {word: int(number) for number, word in re.findall(r"(\d+) ([a-z]+)", line)}
         failed = words.get("failed", 0) + words.get("error", 0) + words.get("errors", 0)

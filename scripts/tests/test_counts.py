@@ -39,6 +39,17 @@ SCRIPT = load("test")
         ("===== 2 failed, 12 passed, 1 skipped in 0.31s =====\n", "12 passed, 2 failed, 1 skipped"),
         ("12 passed, 1 error in 3.00s\n", "12 passed, 1 failed"),
         ("fuzz: 9 passed, 1 failed\n", "9 passed, 1 failed"),
+        (
+            "# tests 9\n# suites 0\n# pass 6\n# fail 2\n# cancelled 0\n# skipped 1\n# todo 0\n",
+            "6 passed, 2 failed, 1 skipped",
+        ),
+        (
+            (
+                "[ERROR] Tests run: 3, Failures: 0, Errors: 3, Skipped: 0, Time elapsed: 0.1 s\n"
+                "[ERROR] Tests run: 9, Failures: 1, Errors: 2, Skipped: 1\n"
+            ),
+            "5 passed, 3 failed, 1 skipped",
+        ),
         ("it was said that 3 passed, 1 failed of them\n", "0 passed, 0 failed"),
     ],
 )

@@ -41,12 +41,23 @@ const PYTHON: &[(&str, &str)] = &[
     ("pyarrow", "Apache-2.0"),
 ];
 
+/// What the reader for Java needs, with the licence that was looked up for each. Those that are not
+/// among [`ALLOWED`] are for tests alone.
+const JAVA: &[(&str, &str)] = &[
+    ("arrow-memory-unsafe", "Apache-2.0"),
+    ("arrow-vector", "Apache-2.0"),
+    ("junit-jupiter", "EPL-2.0"),
+    ("slf4j-nop", "MIT"),
+];
+
 /// Checks all packages and prints what was counted.
 pub(crate) fn run() -> Result<bool, String> {
     let packages = packages()?;
     let mut findings: Vec<Finding> = packages.iter().filter_map(check).collect();
-    let project = std::fs::read_to_string(tree::root().join("pyproject.toml")).unwrap_or_default();
-    findings.extend(check_python(&project)?);
+    let read = |path: &str| std::fs::read_to_string(tree::root().join(path)).unwrap_or_default();
+    findings.extend(check_python(&read("pyproject.toml"))?);
+    findings.extend(check_java(&read("readers/java/pom.xml")));
+    findings.extend(check_javascript(&read("readers/javascript/package-lock.json"))?);
     for (name, versions) in duplicates(&packages) {
         let versions = versions.join(", ");
         println!("licences: {name} is linked in several major versions: {versions}");
@@ -176,6 +187,49 @@ fn check_python(project: &str) -> Result<Vec<Finding>, String> {
         .collect())
 }
 
+/// The packages that the reader for Java asks for.
+fn check_java(pom: &str) -> Vec<Finding> {
+    let path = "readers/java/pom.xml";
+    let inside = |text: &str, tag: &str| -> Vec<String> {
+        let (start, end) = (format!("<{tag}>"), format!("</{tag}>"));
+        let parts = text.split(&start).skip(1);
+        parts.filter_map(|part| part.split(&end).next().map(str::to_owned)).collect()
+    };
+    let mut findings = Vec::new();
+    for dependency in inside(&inside(pom, "dependencies").concat(), "dependency") {
+        let name = inside(&dependency, "artifactId").concat();
+        let is_test = inside(&dependency, "scope") == ["test"];
+        match JAVA.iter().find(|(known, _)| *known == name) {
+            None => {
+                let message = format!("{name} is needed and its licence is not looked up");
+                findings.push(Finding::of(path, RULE, message));
+            }
+            Some((_, licence)) if !is_test && !is_allowed(licence) => {
+                findings.push(Finding::of(path, RULE, format!("{name} has {licence}")));
+            }
+            Some(_) => {}
+        }
+    }
+    findings
+}
+
+/// The packages that the reader for JavaScript and its tests are locked to; npm tells the licence
+/// of each.
+fn check_javascript(lock: &str) -> Result<Vec<Finding>, String> {
+    let lock: Value = serde_json::from_str(lock).map_err(|error| error.to_string())?;
+    let packages = lock["packages"].as_object().ok_or("package-lock.json lists no packages")?;
+    let foreign = packages.iter().filter(|(path, _)| !path.is_empty());
+    Ok(foreign
+        .filter_map(|(path, package)| {
+            check(&Package {
+                name: path.trim_start_matches("node_modules/").to_owned(),
+                version: package["version"].as_str().unwrap_or_default().to_owned(),
+                licence: package["license"].as_str().map(str::to_owned),
+            })
+        })
+        .collect())
+}
+
 /// The name in a requirement.
 fn package_name(requirement: &str) -> String {
     let end =
@@ -230,6 +284,31 @@ mod tests {
         ];
         let found: Vec<String> = duplicates(&packages).into_keys().collect();
         assert_eq!(found, ["b"]);
+    }
+
+    #[test]
+    fn java_needs_are_looked_up() {
+        let pom = |name: &str, scope: &str| {
+            format!(
+                "<artifactId>own</artifactId><dependencies><dependency><artifactId>{name}\
+                 </artifactId>{scope}</dependency></dependencies>"
+            )
+        };
+        assert!(check_java(&pom("arrow-vector", "")).is_empty());
+        assert!(check_java(&pom("junit-jupiter", "<scope>test</scope>")).is_empty());
+        assert_eq!(check_java(&pom("junit-jupiter", "")).len(), 1);
+        assert_eq!(check_java(&pom("left-pad", "")).len(), 1);
+    }
+
+    #[test]
+    fn locked_packages_of_javascript_name_allowed_licences() {
+        let lock = |licence: &str| {
+            let package = format!("\"node_modules/a\": {{\"version\": \"1.0.0\"{licence}}}");
+            check_javascript(&format!("{{\"packages\": {{\"\": {{}}, {package}}}}}")).unwrap()
+        };
+        assert!(lock(", \"license\": \"MIT\"").is_empty());
+        assert_eq!(lock(", \"license\": \"GPL-3.0\"").len(), 1);
+        assert_eq!(lock("").len(), 1);
     }
 
     #[test]
