@@ -43,8 +43,17 @@ from plasmon._errors import (
     VersionMismatch,
 )
 from plasmon._info import ClientInfo, Lost, Notice, ObjectInfo, ObjectList, Status
-from plasmon._native import Buffer, ObjectId, Writer, __version__, default_socket
+from plasmon._native import Buffer, ObjectId, Serialized, Writer, __version__, default_socket
 from plasmon._store import Daemon, Store, Subscription, connect, start
+from plasmon.objects import (
+    NotSerializable,
+    PickleRefused,
+    SerializationContext,
+    deserialize,
+    dumps,
+    loads,
+    serialize,
+)
 
 __all__ = [
     "Absent",
@@ -71,13 +80,17 @@ __all__ = [
     "NotOwner",
     "NotPermitted",
     "NotSealed",
+    "NotSerializable",
     "Notice",
     "ObjectId",
     "ObjectInfo",
     "ObjectList",
     "OutOfDescriptors",
+    "PickleRefused",
     "PlasmonError",
     "QuotaExceeded",
+    "SerializationContext",
+    "Serialized",
     "Status",
     "Store",
     "StoreFull",
@@ -91,5 +104,9 @@ __all__ = [
     "__version__",
     "connect",
     "default_socket",
+    "deserialize",
+    "dumps",
+    "loads",
+    "serialize",
     "start",
 ]

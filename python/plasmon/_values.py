@@ -18,12 +18,6 @@ from plasmon._errors import Corrupt, Unsupported
 if TYPE_CHECKING:
     from plasmon._native import Buffer, ObjectId, _Put
 
-_LATER = (
-    "Plasmon stores bytes, NumPy arrays, Arrow, pandas and polars data, and objects with the "
-    "buffer protocol or the Arrow PyCapsule interface. General Python objects come later, with "
-    "plasmon.serialize; until then, put pickle.dumps(value) and load it from get_buffer()"
-)
-
 
 def encode(value: Any, sink: _Put) -> ObjectId:
     """Puts a value that is neither bytes nor a plain array."""
@@ -38,11 +32,19 @@ def encode(value: Any, sink: _Put) -> ObjectId:
         return sink.arrow(value, _native.TABLE_ARRAY, column=True)
     if isinstance(value, bytes | bytearray | _native.Buffer):
         return sink.raw(value)
-    try:
-        view = memoryview(value)
-    except TypeError:
-        raise TypeError(f"cannot put a value of type {_name(value)}. {_LATER}.") from None
-    return _encode_view(view, sink)
+    return _encode_other(value, sink)
+
+
+def _encode_other(value: Any, sink: _Put) -> ObjectId:
+    """Memory that is lent stays memory; whatever is left is a Python object."""
+    if type(value).__module__ != "array":
+        try:
+            view = memoryview(value)
+        except TypeError:
+            pass
+        else:
+            return _encode_view(view, sink)
+    return sink.python(value)
 
 
 def _name(value: Any) -> str:
@@ -55,11 +57,15 @@ def _encode_view(view: memoryview, sink: _Put) -> ObjectId:
     if len(text) != 1 or text not in "bBhHiIlLqQnNefd?c":
         raise TypeError(
             f"cannot put a buffer with the format {view.format!r}, which would not come back as it "
-            f"is: put an array or its bytes. {_LATER}."
+            "is: put an array or its bytes"
         )
     data = view if view.c_contiguous else view.tobytes()
     shape = list(view.shape or ())
     return sink.array(data, _native.ARRAY_MEMORYVIEW, "C", shape, text)
+
+
+def _encode_python(value: Any, sink: _Put) -> ObjectId:
+    return sink.python(value)
 
 
 # NumPy
@@ -71,7 +77,7 @@ def describe_dtype(dtype: Any) -> str:
 
     if dtype.hasobject or dtype.kind == "T":
         hint = 'convert strings with astype("U"), or put a pyarrow or pandas object'
-        raise TypeError(f"cannot put an array of {dtype}: {hint}. {_LATER}.")
+        raise TypeError(f"cannot describe elements of {dtype}: {hint}")
     descr = np.lib.format.dtype_to_descr(dtype) if dtype.names is not None else dtype.str
     text = descr if isinstance(descr, str) else json.dumps(descr)
     if dtype_of(text) != dtype:
@@ -106,11 +112,10 @@ def _descr(found: Any) -> Any:
 def _encode_numpy(value: Any, sink: _Put) -> ObjectId:
     import numpy as np
 
-    if type(value) not in {np.ndarray, np.memmap}:
-        hint = "put numpy.asarray(value)"
-        if isinstance(value, np.ma.MaskedArray):
-            hint = "put its data and its mask as two arrays, or a pyarrow array with nulls"
-        raise TypeError(f"cannot put a {_name(value)}: it would come back as another type; {hint}")
+    if type(value) not in {np.ndarray, np.memmap} or value.dtype.hasobject:
+        return sink.python(value)
+    if value.dtype.kind == "T" or _is_foreign(value.dtype):
+        return sink.python(value)
     text = describe_dtype(value.dtype)
     shape = list(value.shape)
     plain = value.view(np.ndarray)
@@ -123,8 +128,13 @@ def _encode_numpy(value: Any, sink: _Put) -> ObjectId:
     return writer.id
 
 
-def _encode_numpy_scalar(value: Any, sink: _Put) -> ObjectId:
-    raise TypeError(f"cannot put a {_name(value)}: put numpy.asarray(value)")
+def _is_foreign(dtype: Any) -> bool:
+    """Whether an element type has no text."""
+    try:
+        describe_dtype(dtype)
+    except TypeError:
+        return True
+    return False
 
 
 # Arrow, pandas, polars
@@ -181,7 +191,12 @@ def _needs_pyarrow(value: Any) -> None:
 
 def _encode_frame(value: Any, sink: _Put) -> ObjectId:
     _needs_pyarrow(value)
-    return sink.arrow(_table_of_frame(value), _native.TABLE_PANDAS_FRAME)
+    try:
+        table = _table_of_frame(value)
+    except (TypeError, ValueError):
+        # Arrow has no place for it: a column of mixed objects, complex numbers.
+        return sink.python(value)
+    return sink.arrow(table, _native.TABLE_PANDAS_FRAME)
 
 
 def _encode_series(value: Any, sink: _Put) -> ObjectId:
@@ -189,7 +204,11 @@ def _encode_series(value: Any, sink: _Put) -> ObjectId:
     # A frame's columns may have any name, None too; the text keeps that apart from "None".
     text = "unnamed" if value.name is None else "named"
     frame = value.to_frame("values" if value.name is None else value.name)
-    return sink.arrow(_table_of_frame(frame), _native.TABLE_PANDAS_SERIES, text=text)
+    try:
+        table = _table_of_frame(frame)
+    except (TypeError, ValueError):
+        return sink.python(value)
+    return sink.arrow(table, _native.TABLE_PANDAS_SERIES, text=text)
 
 
 def _holds_objects(dtype: Any) -> bool:
@@ -207,14 +226,14 @@ def _holds_objects(dtype: Any) -> bool:
 def _encode_polars(value: Any, sink: _Put) -> ObjectId:
     frame = hasattr(value, "columns")
     if any(_holds_objects(dtype) for dtype in (value.dtypes if frame else [value.dtype])):
-        raise TypeError(f"cannot put a {_name(value)} with Python objects in it. {_LATER}.")
+        return sink.python(value)
     kind = _native.TABLE_POLARS_FRAME if frame else _native.TABLE_POLARS_SERIES
     return sink.arrow(value, kind, column=not frame)
 
 
 _ENCODERS: dict[tuple[str, str], Callable[[Any, _Put], ObjectId]] = {
     ("numpy", "ndarray"): _encode_numpy,
-    ("numpy", "generic"): _encode_numpy_scalar,
+    ("numpy", "generic"): _encode_python,
     ("pyarrow", "Table"): _arrow(_native.TABLE_TABLE),
     ("pyarrow", "RecordBatch"): _arrow(_native.TABLE_RECORD_BATCH),
     ("pyarrow", "Array"): _arrow(_native.TABLE_ARRAY, column=True),
@@ -372,8 +391,25 @@ def _columnar(kind: int) -> bool:
     }
 
 
+def from_table(table: Any, kind: int, text: str) -> Any:
+    """What a table was before it was stored."""
+    if kind in {_native.TABLE_PANDAS_FRAME, _native.TABLE_PANDAS_SERIES}:
+        return _pandas_of_table(table, kind, text)
+    if kind in {_native.TABLE_POLARS_FRAME, _native.TABLE_POLARS_SERIES}:
+        import polars as pl
+
+        frame: Any = pl.from_arrow(table, rechunk=False)
+        return frame.to_series(0) if kind == _native.TABLE_POLARS_SERIES else frame
+    if not _native.TABLE_TABLE <= kind <= _native.TABLE_CHUNKED_ARRAY:
+        raise ValueError(f"there is no table of kind {kind}")
+    return _arrow_of_table(table, kind)
+
+
 def _as_arrow(buffer: Buffer, kind: int, _text: str) -> Any:
-    table = _table(buffer)
+    return _arrow_of_table(_table(buffer), kind)
+
+
+def _arrow_of_table(table: Any, kind: int) -> Any:
     if kind == _native.TABLE_RECORD_BATCH:
         batches = table.to_batches()
         if not batches:
@@ -394,7 +430,11 @@ def _as_pandas(buffer: Buffer, kind: int, text: str) -> Any:
         import pyarrow as pa
 
         found = pa.Table.from_batches([found])
-    frame = _frame_of_table(found)
+    return _pandas_of_table(found, kind, text)
+
+
+def _pandas_of_table(table: Any, kind: int, text: str) -> Any:
+    frame = _frame_of_table(table)
     if kind != _native.TABLE_PANDAS_SERIES:
         return frame
     series = frame.iloc[:, 0]
@@ -404,8 +444,8 @@ def _as_pandas(buffer: Buffer, kind: int, text: str) -> Any:
 def _frame_of_table(table: Any) -> Any:
     """A pandas frame on the table's memory.
 
-    pandas cannot read its own names of some Arrow types (``list<item: int64>[pyarrow]``), so
-    columns of those go around it.
+    pandas cannot read its own names of some Arrow types (``list<item: int64>[pyarrow]``), and takes
+    one for another, so columns of those go around it.
     """
     known = (table.schema.metadata or {}).get(b"pandas")
     described = json.loads(known) if known else {"columns": []}
@@ -430,6 +470,9 @@ def _frame_of_table(table: Any) -> Any:
 def _is_unknown(column: dict[str, Any]) -> bool:
     import pandas as pd
 
+    if column["numpy_type"] == "string[pyarrow]":
+        # pandas takes this name of an Arrow type for one of its own string types.
+        return True
     try:
         pd.api.types.pandas_dtype(column["numpy_type"])
     except (TypeError, NotImplementedError):

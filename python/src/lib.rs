@@ -27,6 +27,7 @@ mod error;
 mod id;
 mod lending;
 mod numpy;
+mod objects;
 mod pending;
 mod process;
 mod put;
@@ -46,6 +47,18 @@ mod _native {
     use crate::id::Id;
     #[pymodule_export]
     use crate::lending::Lending;
+    #[pymodule_export]
+    use crate::objects::context::{Context, Strategy};
+    #[pymodule_export]
+    use crate::objects::heap::LentPiece;
+    #[pymodule_export]
+    use crate::objects::memory::Block;
+    #[pymodule_export]
+    use crate::objects::serialized::Serialized;
+    #[pymodule_export]
+    use crate::objects::stream::ArrowStream;
+    #[pymodule_export]
+    use crate::objects::{dumps, loads, object_nbytes, serialize};
     #[pymodule_export]
     use crate::pending::PendingWait;
     #[pymodule_export]

@@ -38,7 +38,7 @@ fn types() -> MutexGuard<'static, Types> {
 }
 
 /// The type of arrays, if the program has imported NumPy.
-fn array_type(py: Python<'_>) -> PyResult<Option<&Bound<'_, PyType>>> {
+pub(crate) fn array_type(py: Python<'_>) -> PyResult<Option<&Bound<'_, PyType>>> {
     if let Some(array) = ARRAY.get(py) {
         return Ok(Some(array.bind(py)));
     }
@@ -53,7 +53,7 @@ fn array_type(py: Python<'_>) -> PyResult<Option<&Bound<'_, PyType>>> {
 }
 
 /// The text of an element type that is more than a name is left to Python.
-fn type_text(dtype: &Bound<'_, PyAny>) -> PyResult<Option<Box<str>>> {
+pub(crate) fn type_text(dtype: &Bound<'_, PyAny>) -> PyResult<Option<Box<str>>> {
     let address = dtype.as_ptr() as usize;
     if let Some(text) = types().texts.get(&address) {
         return Ok(Some(text.clone()));
@@ -100,7 +100,7 @@ pub(crate) fn put(
 }
 
 /// The element type that a header's text names.
-fn type_object<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn type_object<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     if let Some(found) = types().objects.get(text) {
         return Ok(found.bind(py).clone());
     }

@@ -1,36 +1,44 @@
 //! Making an object out of a value.
 //!
-//! Bytes and NumPy arrays, the hot cases, are recognized here. Anything else goes to
-//! `plasmon._values.encode`, which decides what it is and calls one method of the [`Put`] that it
-//! is given.
+//! Bytes, NumPy arrays and plain Python values, the hot cases, are recognized here. Anything else
+//! goes to `plasmon._values.encode`, which decides what it is and calls one method of the [`Put`]
+//! that it is given.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 
 use plasmon_client::{Code, Error, PutOptions, tag};
+use plasmon_objects::Wanted;
 use plasmon_proto::value::{Order, ValueHeader};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PyString, PyTuple};
 
 use crate::arrow_write::Source;
 use crate::error::{OrRaise, raised};
 use crate::id::{Id, bad_request};
 use crate::numpy;
+use crate::objects::context::Context;
+use crate::objects::serialized::Serialized;
 use crate::writer::Writer;
 
 static ENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// Puts `value` and returns the new object's id.
+/// Puts `value` and returns the new object's id. `context` is for values that are neither Arrow
+/// data nor arrays.
 pub(crate) fn put(
     store: &plasmon_client::Store,
     value: &Bound<'_, PyAny>,
     options: PutOptions,
+    context: &Bound<'_, Context>,
 ) -> PyResult<Id> {
     let py = value.py();
+    if is_plain(value) {
+        return python(store, value, options, context);
+    }
     if let Ok(bytes) = value.cast_exact::<PyBytes>() {
         let bytes = bytes.as_bytes();
         return py.detach(|| store.put(bytes, &options)).or_raise(py).map(Id::new);
@@ -42,9 +50,38 @@ pub(crate) fn put(
     let encode = ENCODE.get_or_try_init(py, || {
         PyResult::Ok(py.import("plasmon._values")?.getattr("encode")?.unbind())
     })?;
-    let sink = Put { store: store.clone(), options: Mutex::new(Some(options)) };
+    let context = context.clone().unbind();
+    let sink = Put { store: store.clone(), options: Mutex::new(Some(options)), context };
     let id = encode.bind(py).call1((value, Bound::new(py, sink)?))?;
     Ok(Id::new(id.cast::<Id>()?.get().id()))
+}
+
+/// Whether a value is certainly no Arrow data, no array and no bytes.
+fn is_plain(value: &Bound<'_, PyAny>) -> bool {
+    value.is_none()
+        || value.is_exact_instance_of::<PyList>()
+        || value.is_exact_instance_of::<PyDict>()
+        || value.is_exact_instance_of::<PyTuple>()
+        || value.is_exact_instance_of::<PyString>()
+        || value.is_exact_instance_of::<PyInt>()
+        || value.is_exact_instance_of::<PyFloat>()
+        || value.is_exact_instance_of::<PyBool>()
+        || value.is_exact_instance_of::<PySet>()
+}
+
+/// Puts a value in the PLO format.
+fn python(
+    store: &plasmon_client::Store,
+    value: &Bound<'_, PyAny>,
+    mut options: PutOptions,
+    context: &Bound<'_, Context>,
+) -> PyResult<Id> {
+    let py = value.py();
+    let object = Serialized::of(context, value, Wanted::Auto)?;
+    options.tag = tag::PYTHON;
+    let outcome = object.with_parts(|parts| py.detach(|| store.put_parts(parts, &options)));
+    object.recycle();
+    outcome.or_raise(py).map(Id::new)
 }
 
 /// A put that waits for its value, usable once.
@@ -53,6 +90,7 @@ pub(crate) fn put(
 pub(crate) struct Put {
     store: plasmon_client::Store,
     options: Mutex<Option<PutOptions>>,
+    context: Py<Context>,
 }
 
 impl Put {
@@ -98,6 +136,11 @@ impl Put {
         let (data, options) = (Flat::of(data)?, self.take()?);
         let bytes = data.bytes();
         py.detach(|| self.store.put(bytes, &options)).or_raise(py).map(Id::new)
+    }
+
+    /// Puts a value of any other kind in the PLO format.
+    fn python(&self, value: &Bound<'_, PyAny>) -> PyResult<Id> {
+        python(&self.store, value, self.take()?, self.context.bind(value.py()))
     }
 
     /// Puts the elements of an array that lie without gaps in `order`.

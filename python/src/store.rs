@@ -4,6 +4,7 @@
 //! the id up, pin, make a [`Buffer`]. Everything that can wait is detached from the interpreter.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use plasmon_client::{
@@ -21,6 +22,7 @@ use crate::describe;
 use crate::error::{OrRaise, exception, raised};
 use crate::id::Id;
 use crate::numpy;
+use crate::objects::{self, context::Context};
 use crate::pending::PendingWait;
 use crate::put;
 use crate::waiting::{Step, wait};
@@ -34,6 +36,8 @@ static DECODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 pub(crate) struct Store {
     client: plasmon_client::Store,
     trusted: bool,
+    /// How Python objects are written and read, if the user said so.
+    context: Mutex<Option<Py<Context>>>,
 }
 
 type Outcome = plasmon_client::Result<plasmon_client::Buffer>;
@@ -55,6 +59,16 @@ impl Store {
 
     fn wrap(&self, buffer: plasmon_client::Buffer) -> Buffer {
         Buffer::new(buffer, self.trusted)
+    }
+
+    /// How Python objects are written and read: as the user said, or by whom the store admits.
+    fn objects<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Context>> {
+        let chosen = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*chosen {
+            Some(context) => Ok(context.bind(py).clone()),
+            None if self.trusted => objects::trusting_context(py),
+            None => objects::default_context(py),
+        }
     }
 
     fn one(
@@ -105,7 +119,11 @@ impl Store {
         if wanted.is_none() && buffer.tag() == tag::RAW {
             return Ok(PyBytes::new(py, buffer.data()).into_any());
         }
+        let is_python = buffer.tag() == tag::PYTHON;
         let buffer = Bound::new(py, self.wrap(buffer))?;
+        if is_python && wanted.is_none() {
+            return objects::load(&self.objects(py)?, &buffer);
+        }
         let kind = buffer.get().with(|buffer| {
             ValueHeader::of_object(buffer.tag(), buffer.metadata())
                 .map(|(header, _)| (buffer.tag(), header.kind))
@@ -167,7 +185,7 @@ impl Store {
         });
         let client = client.or_raise(py)?;
         let trusted = client.level() == Level::Shared;
-        Ok(Self { client, trusted })
+        Ok(Self { client, trusted, context: Mutex::default() })
     }
 
     /// The path of the store's socket.
@@ -188,6 +206,21 @@ impl Store {
         describe::level(self.client.level())
     }
 
+    /// How Python objects are written and read: a SerializationContext.
+    ///
+    /// By default, a store that only this user's processes can write (level "shared") is trusted as
+    /// those are: plasmon.objects.trusting_context, with pickle. Any other store gets
+    /// plasmon.objects.default_context, without. Set it to choose; None goes back to the default.
+    #[getter]
+    fn context<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Context>> {
+        self.objects(py)
+    }
+
+    #[setter]
+    fn set_context(&self, context: Option<Py<Context>>) {
+        *self.context.lock().unwrap_or_else(PoisonError::into_inner) = context;
+    }
+
     /// Whether this client may write.
     #[getter]
     fn writable(&self) -> bool {
@@ -201,8 +234,9 @@ impl Store {
 
     /// Copies a value into a new object and returns its id.
     ///
-    /// bytes, NumPy arrays, pyarrow, pandas and polars data, and anything with the buffer protocol
-    /// or the Arrow PyCapsule interface; what it was comes back from get(). One copy.
+    /// bytes, NumPy arrays, pyarrow, pandas and polars data, anything with the buffer protocol or
+    /// the Arrow PyCapsule interface, and any Python object that plasmon.serialize takes; what it
+    /// was comes back from get(). One copy.
     ///
     /// `id` or `name` (a text, in `namespace`) choose the id; without either it is new and the call
     /// does not wait for the store to accept the object: a refusal is raised by flush() or by a get
@@ -212,14 +246,15 @@ impl Store {
     /// with the last one that it is a member of. `strict` asks the kernel to refuse every later
     /// write. `tag` says what bytes hold, for bytes only (docs/formats/values.md).
     ///
-    /// Raises Exists, StoreFull, QuotaExceeded, TooLarge, and TypeError for other values.
+    /// Raises Exists, StoreFull, QuotaExceeded, TooLarge, and TypeError for what cannot be written.
     #[pyo3(
         signature = (value, **options),
         text_signature = "($self, value, *, id=None, name=None, namespace='', metadata=b'', \
                           policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0)"
     )]
     fn put(&self, value: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Id> {
-        put::put(&self.client, value, put_options(options)?)
+        let context = self.objects(value.py())?;
+        put::put(&self.client, value, put_options(options)?, &context)
     }
 
     /// Reserves an object of so many bytes for writing in place: a Writer. Takes the options of

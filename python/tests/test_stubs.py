@@ -32,7 +32,10 @@ def members(node):
             decorators = {ast.unparse(decorator) for decorator in item.decorator_list}
             if "overload" in decorators and item.name in found:
                 continue
-            found[item.name] = None if "property" in decorators else item.args
+            is_property = any(one == "property" or one.endswith(".setter") for one in decorators)
+            found[item.name] = None if is_property else item.args
+        elif isinstance(item, ast.AnnAssign):
+            found[item.target.id] = None
     return found
 
 

@@ -21,6 +21,19 @@ pub struct Checked<'a> {
     pub has_refs: bool,
     /// Whether some class calls something to make its objects.
     pub has_calls: bool,
+    /// What is mentioned more than once.
+    pub repeats: Repeats,
+}
+
+/// Tables with entries that are mentioned more than once, so that a reader has to keep what it made
+/// of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of the tables")]
+pub struct Repeats {
+    pub strs: bool,
+    pub bins: bool,
+    pub tensors: bool,
+    pub exts: bool,
 }
 
 impl<'a> Checked<'a> {
@@ -63,6 +76,7 @@ struct Checker<'v, 'a> {
     heap_before: i64,
     has_refs: bool,
     has_calls: bool,
+    repeats: Repeats,
 }
 
 /// Checks an object.
@@ -73,6 +87,7 @@ pub fn check(view: View<'_>) -> Result<Checked<'_>> {
         heap_before: -1,
         has_refs: false,
         has_calls: false,
+        repeats: Repeats::default(),
     };
     checker.offsets()?;
     checker.slots(1)?;
@@ -84,8 +99,8 @@ pub fn check(view: View<'_>) -> Result<Checked<'_>> {
         checker.node(node)?;
     }
     checker.all_used()?;
-    let (has_refs, has_calls) = (checker.has_refs, checker.has_calls);
-    Ok(Checked { view, has_refs, has_calls })
+    let Checker { has_refs, has_calls, repeats, .. } = checker;
+    Ok(Checked { view, has_refs, has_calls, repeats })
 }
 
 /// Takes the next `length` entries of a table of `count`.
@@ -134,7 +149,9 @@ impl Checker<'_, '_> {
             slot::STR => self.mention_str(slots.index(number, kind)),
             slot::BYTES => {
                 let index = slots.index(number, kind);
-                mention(&mut self.used.bins, index, view.count(at::BINS)).map(drop)
+                let first = mention(&mut self.used.bins, index, view.count(at::BINS))?;
+                self.repeats.bins |= !first;
+                Ok(())
             }
             slot::NODE => self.own(slots.index(number, kind), 1),
             slot::REF => self.refer(slots.index(number, kind)),
@@ -145,7 +162,9 @@ impl Checker<'_, '_> {
     }
 
     fn mention_str(&mut self, index: usize) -> Result<()> {
-        mention(&mut self.used.strs, index, self.view.count(at::STRS)).map(drop)
+        let first = mention(&mut self.used.strs, index, self.view.count(at::STRS))?;
+        self.repeats.strs |= !first;
+        Ok(())
     }
 
     /// Nodes that a run or a slot owns.
@@ -192,8 +211,14 @@ impl Checker<'_, '_> {
             return broken("rows without fields of their length", header);
         }
         // Otherwise one bit could become a whole dict, and one float a thousand nested tuples.
-        let solid = |node| !matches!(nodes.elem[node], elem::NONE | elem::BITS | elem::ROWS);
-        if range.into_iter().any(solid) {
+        let weak = |node| matches!(nodes.elem[node], elem::NONE | elem::BITS | elem::ROWS);
+        let is_solid = |header: usize| {
+            let fields = nodes.start2.index(header).min(limit::ROW_FIELDS_MAX);
+            let range = header.saturating_add(1)..header.saturating_add(1 + fields).min(count);
+            !range.into_iter().all(weak)
+        };
+        let below = |node| nodes.elem[node] == elem::ROWS && is_solid(nodes.start.index(node));
+        if is_solid(header) || range.into_iter().any(below) {
             Ok(())
         } else {
             broken("rows of nothing but bits and rows", header)
@@ -342,6 +367,8 @@ impl Checker<'_, '_> {
     fn mention_tensor(&mut self, index: usize, objects: bool) -> Result<()> {
         if mention(&mut self.used.tensors, index, self.view.count(at::TENSORS))? {
             self.tensor(index)?;
+        } else {
+            self.repeats.tensors = true;
         }
         if (self.view.tensors.kind[index] == tensor::OBJECTS) != objects {
             return broken("a tensor of the wrong kind", index);

@@ -49,6 +49,12 @@ impl Bits {
         }
     }
 
+    /// The bit at an index.
+    #[inline]
+    pub fn at(&self, index: usize) -> bool {
+        self.bytes[index / 8] >> (index % 8) & 1 != 0
+    }
+
     /// How many bits there are.
     #[inline]
     pub fn len(&self) -> usize {

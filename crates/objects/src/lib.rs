@@ -37,6 +37,7 @@ pub mod codes;
 mod columns;
 mod error;
 pub mod layout;
+mod locate;
 pub mod natural;
 pub mod order;
 pub mod sizes;

@@ -224,7 +224,8 @@ pub struct Tensors {
     dtypes: Vec<Word>,
     /// The extents; append those of a tensor before it is pushed.
     pub shape: Lists<Long>,
-    /// The strides, none for C order; append those of a tensor before it is pushed.
+    /// The strides, none for C order; append and end those of every tensor, in order, when their
+    /// places are known.
     pub strides: Lists<Long>,
     heaps: Vec<Word>,
     offsets: Vec<Long>,
@@ -236,7 +237,6 @@ impl Tensors {
         self.kinds.push(kind);
         self.dtypes.push(word(dtype));
         self.shape.end();
-        self.strides.end();
         self.heaps.push((-1i32).to_le_bytes());
         self.offsets.push([0; 8]);
         self.kinds.len() - 1

@@ -97,6 +97,36 @@ impl Plan {
         front
     }
 
+    /// Everything before the heap's data as parts to be gathered, the tables' own memory where it
+    /// lies and the rest in `glue`.
+    pub fn parts<'t>(&self, tables: &'t Tables, glue: &'t mut Vec<u8>) -> Vec<&'t [u8]> {
+        // Where each part is: in the glue up to an offset, then a table's buffer.
+        let buffers = tables.buffers();
+        let (mut cuts, mut end) = (Vec::with_capacity(buffers.len()), 0);
+        let mut next = 0;
+        self.pieces(tables, |at, piece| {
+            glue.resize(glue.len() + at - end, 0);
+            end = at + piece.len();
+            let known = buffers[next..].iter().position(|buffer| std::ptr::eq(*buffer, piece));
+            match known {
+                Some(found) => {
+                    next += found + 1;
+                    cuts.push((glue.len(), buffers[next - 1]));
+                }
+                None => glue.extend_from_slice(piece),
+            }
+        });
+        glue.resize(glue.len() + self.heap_at() as usize - end, 0);
+        let (mut parts, mut from) = (Vec::with_capacity(2 * cuts.len() + 1), 0);
+        for (to, buffer) in cuts {
+            parts.push(&glue[from..to]);
+            parts.push(buffer);
+            from = to;
+        }
+        parts.push(&glue[from..]);
+        parts
+    }
+
     /// Gives every piece before the heap's data with its offset, in order.
     fn pieces(&self, tables: &Tables, mut give: impl FnMut(usize, &[u8])) {
         match self.layout.form {

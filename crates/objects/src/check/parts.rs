@@ -142,8 +142,9 @@ impl Checker<'_, '_> {
     /// Takes note of an extension and checks it the first time.
     pub(super) fn mention_ext(&mut self, index: usize) -> Result<()> {
         if mention(&mut self.used.exts, index, self.view.count(at::EXTS))? {
-            self.ext(index)?;
+            return self.ext(index);
         }
+        self.repeats.exts = true;
         Ok(())
     }
 

@@ -72,6 +72,7 @@ pub(crate) fn everything() -> (Tables, Vec<u8>) {
 
     let entry = tables.heap.push(6);
     tables.tensors.place(array, entry, 0);
+    tables.tensors.strides.end();
     let mut heap = vec![9; 70];
     heap.resize(128, 0);
     heap.extend([1, 2, 3, 4, 5, 6]);
@@ -83,6 +84,11 @@ pub(crate) fn everything() -> (Tables, Vec<u8>) {
 pub(crate) fn bytes(plan: &Plan, tables: &Tables, heap: &[u8]) -> Vec<u8> {
     assert_eq!(heap.len() as u64, plan.heap_bytes());
     let bytes = [&plan.front(tables), heap, plan.tail()].concat();
+    let mut glue = Vec::new();
+    assert_eq!(plan.parts(tables, &mut glue).concat(), bytes[..plan.heap_at() as usize]);
+    let mut front = vec![0xee; plan.heap_at() as usize];
+    plan.write_front(tables, &mut front);
+    assert_eq!(front, bytes[..front.len()]);
     assert_eq!(bytes.len() as u64, plan.bytes());
     bytes
 }

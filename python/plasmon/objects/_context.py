@@ -1,0 +1,347 @@
+"""Contexts: which classes are known, and whether pickle may be used."""
+
+from __future__ import annotations
+
+import copyreg
+import dataclasses
+import enum
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from plasmon import _native
+from plasmon.objects import _extensions, _specified
+from plasmon.objects._errors import refused
+from plasmon.objects._names import find, name_of, not_serializable
+
+EXT, ATTRIBUTES, STATE, REDUCE, PARTS, MEMORY = range(6)
+SPECIFIED, REGISTERED, IMPORTABLE, PICKLED = range(4)
+MAKE_ATTRIBUTES, MAKE_STATE, MAKE_CALL, MAKE_NEW, MAKE_NEW_EX, MAKE_VALUE = range(6)
+
+_HEAP_TYPE = 1 << 9
+
+#: What a class leaves to ``object`` when its objects are their attributes.
+_OBJECTS_WAYS = ("__new__", "__reduce_ex__", "__reduce__", "__getstate__", "__getattribute__")
+
+#: Names that make a class take itself apart in a way of its own.
+_OWN_WAYS = ("__getnewargs__", "__getnewargs_ex__", "__setstate__")
+
+
+Pickle = Literal["never", "std", "cloudpickle"]
+Collecting = Literal["defer", "run"]
+Form = Literal["auto", "stream", "small"]
+
+
+class Registration(NamedTuple):
+    """A class that a context knows by an id."""
+
+    type: type
+    id: str
+    version: int
+    fields: tuple[str, ...] | None
+    serializer: Callable[[Any], Any] | None
+    deserializer: Callable[[Any], Any] | None
+
+
+class SerializationContext(_native._Context):
+    """What :func:`plasmon.serialize` and :func:`plasmon.loads` may do, and which classes they know.
+
+    ``pickle`` says what happens to a value, or a part of one, that the format has no place for:
+
+    * ``"never"`` (the default): it is refused when it is written, and bytes that need pickle are
+      refused when they are read. No bytes can run code then.
+    * ``"std"``: classes and functions are named by where they are imported from, and objects are
+      made as :mod:`pickle` makes them. Whoever wrote the bytes can run code in the reader.
+    * ``"cloudpickle"``: besides, what cannot be imported (lambdas, local classes) is pickled by
+      value, with :mod:`cloudpickle`.
+
+    ``gc="defer"`` keeps the garbage collector from running while a value is built, which makes
+    reading many objects several times faster; it runs afterwards as ever. ``gc="run"`` lets it.
+
+    With ``canonical=True`` the bytes do not depend on how many references there happen to be to
+    parts of a value, nor on the order of sets of texts and numbers: for hashing content. Slower,
+    and larger.
+    """
+
+    def __init__(
+        self, pickle: Pickle = "never", *, gc: Collecting = "defer", canonical: bool = False
+    ) -> None:
+        self._types: dict[type, Registration] = {}
+        self._ids: dict[str, Registration] = {}
+        # Contexts that know the same classes: the same dicts, that is.
+        self._sharing: list[SerializationContext] = [self]
+        self.pickle = pickle
+        self.gc = gc
+        self.canonical = canonical
+
+    def register(
+        self,
+        kind: type,
+        id: str | None = None,
+        *,
+        fields: Sequence[str] | None = None,
+        serializer: Callable[[Any], Any] | None = None,
+        deserializer: Callable[[Any], Any] | None = None,
+        version: int = 1,
+    ) -> type:
+        """Has objects of a class written under an id, and read when the same id is registered.
+
+        The id (by default the class's qualified name) says nothing about where the class is; both
+        sides register it. Without callbacks an object is its attributes: those named in ``fields``,
+        the fields of a dataclass, or all of its ``__dict__``; they are set without running
+        code of the class. Enums and named tuples need no callbacks either. ``serializer(object)``
+        gives a value that stands for the object, ``deserializer(value)`` makes it again; the value
+        must not contain the object itself. ``version`` is written with the id; other versions are
+        refused when they are read.
+
+        Returns the class, so that it can be used as a decorator. Subclasses are registered for
+        themselves.
+
+        Raises TypeError for a class that needs callbacks, ValueError for an id that is taken.
+        """
+        name = kind.__qualname__ if id is None else id
+        known = self._ids.get(name)
+        if known is not None and known.type is not kind:
+            raise ValueError(f"the id {name!r} is taken by {known.type.__qualname__}")
+        if (serializer is None) != (deserializer is None):
+            raise TypeError("a serializer needs a deserializer, and the other way round")
+        if serializer is None:
+            fields, serializer, deserializer = _by_itself(kind, fields)
+        entry = Registration(
+            kind, name, version, None if fields is None else tuple(fields), serializer, deserializer
+        )
+        self._types[kind] = self._ids[name] = entry
+        for context in self._sharing:
+            context._forget()
+        return kind
+
+    def clone(self, **options: Any) -> SerializationContext:
+        """A context that knows the same classes; ``pickle``, ``gc`` and ``canonical`` as given."""
+        given = {"pickle": self.pickle, "gc": self.gc, "canonical": self.canonical, **options}
+        cloned = type(self)(**given)
+        cloned._types.update(self._types)
+        cloned._ids.update(self._ids)
+        return cloned
+
+    def serialize(self, value: Any, *, form: Form | None = None) -> _native.Serialized:
+        """:func:`plasmon.serialize` with this context."""
+        return _native.serialize(value, context=self, form=form)
+
+    def dumps(self, value: Any, *, form: Form | None = None) -> bytes:
+        """:func:`plasmon.dumps` with this context."""
+        return _native.dumps(value, context=self, form=form)
+
+    def loads(self, data: Any) -> Any:
+        """:func:`plasmon.loads` with this context."""
+        return _native.loads(data, context=self)
+
+    deserialize = loads
+
+    def __repr__(self) -> str:
+        return f"<plasmon.SerializationContext: pickle={self.pickle!r}, {len(self._ids)} classes>"
+
+    # What the native half asks, once for each type and each class.
+
+    def _decide(self, kind: type) -> _native._Strategy:
+        """How objects of a type are taken apart."""
+        entry = self._types.get(kind)
+        if entry is not None:
+            how = ATTRIBUTES if entry.serializer is None else STATE
+            return _native._Strategy(
+                how,
+                entry.serializer,
+                source=REGISTERED,
+                name=entry.id,
+                version=entry.version,
+                fields=None if entry.fields is None else list(entry.fields),
+            )
+        if kind in {memoryview, pickle.PickleBuffer}:
+            return _native._Strategy(MEMORY)
+        encoder = _extensions.encoder(kind, self)
+        if encoder is not None:
+            return _native._Strategy(EXT, encoder)
+        taker = _specified.TAKERS.get((kind.__module__, kind.__qualname__))
+        if taker is not None:
+            return _native._Strategy(PARTS, taker)
+        if self.pickle != "never" and _is_plain(kind):
+            name = name_of(kind)
+            if name is not None and not (self.pickle == "cloudpickle" and _is_by_value(kind)):
+                return _native._Strategy(ATTRIBUTES, source=IMPORTABLE, name=name)
+        return _native._Strategy(REDUCE)
+
+    def _describe(self, value: Any, make: int) -> tuple[int, str, int, int, bytes | None]:
+        """A callable for the table of classes: source, name, version, kind of pickle, pickle."""
+        name = _specified_name(value) if make in {MAKE_CALL, MAKE_NEW} else None
+        if name is not None:
+            return SPECIFIED, name, 0, 0, None
+        if make != MAKE_VALUE or self.pickle == "never":
+            return self._named(value)
+        name = _reduced_name(value)
+        if name is None:
+            raise not_serializable(f"{value!r:.80} is not what its own name stands for", value)
+        return IMPORTABLE, name, 0, 0, None
+
+    def _named(self, value: Any) -> tuple[int, str, int, int, bytes | None]:
+        """A class or a function by where it is imported from, or else by a pickle of it."""
+        if self.pickle == "never":
+            raise _refused_to_write(value)
+        name = name_of(value)
+        if name is not None and not (self.pickle == "cloudpickle" and _is_by_value(value)):
+            return IMPORTABLE, name, 0, 0, None
+        return PICKLED, "", 0, *self._pickled(value)
+
+    def _pickled(self, value: Any) -> tuple[int, bytes]:
+        if self.pickle == "cloudpickle":
+            try:
+                import cloudpickle
+            except ImportError as missing:
+                text = f"{value!r:.80} cannot be imported, so writing it needs cloudpickle"
+                raise not_serializable(text, value) from missing
+            return _extensions.CLOUDPICKLE, cloudpickle.dumps(value, protocol=5)
+        if isinstance(value, type) or type(value) in _extensions._FUNCTIONS:
+            what = getattr(value, "__qualname__", type(value).__qualname__)
+            text = f'{what} cannot be imported: serialize it with pickle="cloudpickle"'
+            raise not_serializable(text, value)
+        return _extensions.PICKLE, pickle.dumps(value, protocol=5)
+
+    def _resolve(
+        self, source: int, make: int, name: str, version: int, fields: tuple[str, ...], mode: int
+    ) -> Any:
+        """What a class of an object stands for."""
+        if source == SPECIFIED:
+            if make != MAKE_CALL or name not in _specified.CALLABLES:
+                raise ValueError(f"the object is broken: the format has no class {name!r}")
+            return _specified.CALLABLES[name]
+        if source == REGISTERED:
+            entry = self._registered(name, version)
+            if make == MAKE_ATTRIBUTES and entry.serializer is None:
+                if entry.fields is not None and fields != entry.fields:
+                    raise ValueError(f"{name!r} was written with the fields {fields}")
+                return _bare(entry.type, fields)
+            if make == MAKE_STATE and entry.deserializer is not None:
+                return entry.deserializer
+            raise ValueError(f"{name!r} is registered in another way than it was written")
+        if source != IMPORTABLE:
+            raise ValueError(f"the object is broken: a class of source {source}")
+        if mode == _extensions.NEVER:
+            raise refused(name, "an unknown place")
+        found = find(name)
+        return _bare(found, fields) if make == MAKE_ATTRIBUTES else found
+
+    def _registered(self, name: str, version: int) -> Registration:
+        entry = self._ids.get(name)
+        if entry is None:
+            text = f"no class is registered as {name!r}: register it with the context that reads"
+            raise ValueError(text)
+        if entry.version != version:
+            text = f"{name!r} is registered in version {entry.version}, found version {version}"
+            raise ValueError(text)
+        return entry
+
+
+def _specified_name(value: Any) -> str | None:
+    """The name of a callable that the format itself knows."""
+    if isinstance(value, type) and issubclass(value, BaseException):
+        name = f"{value.__module__}:{value.__qualname__}"
+        return name if name in _specified.CALLABLES else None
+    return _specified.NAMES.get(value) if type(value).__hash__ is not None else None
+
+
+def _refused_to_write(value: Any) -> TypeError:
+    name = getattr(value, "__qualname__", None) or f"{value!r:.80}"
+    what = f"a {value.__module__}.{name}" if isinstance(value, type) else name
+    text = (
+        f"cannot serialize {what} without pickle: register the class with a SerializationContext, "
+        'or give one with pickle="std" or "cloudpickle"'
+    )
+    return not_serializable(text, value)
+
+
+def _reduced_name(value: Any) -> str | None:
+    """The name that an object gave instead of parts."""
+    reduce = copyreg.dispatch_table.get(type(value))
+    name = reduce(value) if reduce is not None else value.__reduce_ex__(5)
+    return name_of(value, str(name))
+
+
+def _is_by_value(value: Any) -> bool:
+    """Whether cloudpickle would rather write a class or function than name it."""
+    module = getattr(value, "__module__", None)
+    return module == "__main__"
+
+
+def _is_plain(kind: type) -> bool:
+    """Whether objects of a class are their ``__dict__`` and nothing else."""
+    return (
+        _has_no_layout(kind)
+        and kind.__dictoffset__ != 0
+        and kind not in copyreg.dispatch_table
+        and all(getattr(kind, name) is getattr(object, name) for name in _OBJECTS_WAYS)
+        and not any(hasattr(kind, name) for name in _OWN_WAYS)
+        and not any(base.__dict__.get("__slots__") for base in kind.__mro__)
+        and not isinstance(kind.__dict__.get("__dict__"), property)
+    )
+
+
+def _has_no_layout(kind: type) -> bool:
+    """Whether every base but ``object`` is a class of Python's that only adds attributes."""
+    heap = all(base is object or base.__flags__ & _HEAP_TYPE for base in kind.__mro__)
+    return heap and kind.__basicsize__ <= object.__basicsize__ + 16 + 8 * _slots(kind)
+
+
+def _slots(kind: type) -> int:
+    members = (type(member).__name__ for base in kind.__mro__ for member in vars(base).values())
+    return sum(name == "member_descriptor" for name in members)
+
+
+def _bare(kind: Any, fields: tuple[str, ...]) -> type:
+    """A class whose objects may be made without a constructor and given these attributes."""
+    if not isinstance(kind, type) or not _has_no_layout(kind):
+        raise ValueError(f"objects of {kind!r} cannot be made of attributes alone")
+    for name in fields:
+        for base in kind.__mro__:
+            found = base.__dict__.get(name)
+            if found is None:
+                continue
+            if hasattr(type(found), "__set__") and type(found).__name__ != "member_descriptor":
+                raise ValueError(f"{kind.__qualname__}.{name} is a descriptor, not an attribute")
+            break
+        else:
+            if not kind.__dictoffset__:
+                raise ValueError(f"{kind.__qualname__} has no attribute {name!r}")
+    return kind
+
+
+def _by_itself(
+    kind: type, fields: Sequence[str] | None
+) -> tuple[Sequence[str] | None, Callable[[Any], Any] | None, Callable[[Any], Any] | None]:
+    """How a class is registered without callbacks."""
+    if issubclass(kind, enum.Enum):
+        return None, lambda member: member.name, kind.__getitem__
+    if issubclass(kind, tuple) and hasattr(kind, "_make"):
+        return None, tuple, kind._make
+    if fields is None and dataclasses.is_dataclass(kind):
+        fields = [field.name for field in dataclasses.fields(kind)]
+    if not _has_no_layout(kind) or kind.__getattribute__ is not object.__getattribute__:
+        raise TypeError(f"{kind.__qualname__} needs a serializer and a deserializer")
+    if fields is None and (not kind.__dictoffset__ or _slots(kind)):
+        raise TypeError(f"{kind.__qualname__} has slots: name them in fields")
+    _bare(kind, tuple(fields or ()))
+    return fields, None, None
+
+
+def _trusting(other: SerializationContext) -> SerializationContext:
+    """A context with pickle that knows what another one knows, also later."""
+    context = SerializationContext("cloudpickle")
+    context._types, context._ids = other._types, other._ids
+    context._sharing = other._sharing
+    context._sharing.append(context)
+    return context
+
+
+#: The context of those who give none: no pickle, no classes but those that are registered with it.
+default_context = SerializationContext()
+
+#: The context of stores that only this user's processes can write to: the classes of
+#: :data:`default_context`, and pickle.
+trusting_context = _trusting(default_context)

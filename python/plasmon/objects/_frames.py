@@ -1,0 +1,123 @@
+"""Arrow, pandas and polars data inside of a value: complete Arrow streams in the heap."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from plasmon import _native, _values
+
+ARROW = 22
+
+_Encoded = tuple[Any, ...] | None
+
+
+def _arrow(kind: int, *, column: bool = False) -> Callable[[Any], _Encoded]:
+    def encode(value: Any) -> _Encoded:
+        return _stream(value, kind, column=column)
+
+    return encode
+
+
+def _stream(value: Any, kind: int, *, column: bool = False, text: str = "") -> _Encoded:
+    stream = _native._ArrowStream(value, column=column)
+    return ARROW, struct.pack("<B", kind) + text.encode(), [stream]
+
+
+def _encode_polars(value: Any) -> _Encoded:
+    frame = hasattr(value, "columns")
+    if any(_values._holds_objects(dtype) for dtype in (value.dtypes if frame else [value.dtype])):
+        return None
+    kind = _native.TABLE_POLARS_FRAME if frame else _native.TABLE_POLARS_SERIES
+    return _stream(value, kind, column=not frame)
+
+
+def _is_exact(dtype: Any) -> bool:
+    """Whether Arrow holds values of a type so that they come back as they are."""
+    import numpy as np
+    import pandas as pd
+
+    if isinstance(dtype, np.dtype):
+        return dtype.kind in "biufM" and dtype.str[0] in "<|" and dtype.itemsize <= 8
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _is_exact(dtype.categories.dtype) or str(dtype.categories.dtype) == "str"
+    return isinstance(dtype, pd.ArrowDtype | pd.StringDtype | pd.DatetimeTZDtype) or (
+        type(dtype).__module__ == "pandas.core.arrays.integer"
+    )
+
+
+def _holds_frame(frame: Any) -> bool:
+    """Whether Arrow holds a frame so that it comes back as it is."""
+    import pandas as pd
+
+    index, columns = frame.index, frame.columns
+    labels = columns.dtype == object or str(columns.dtype) == "str"
+    if not labels or columns.nlevels != 1 or columns.name is not None or not columns.is_unique:
+        return False
+    if index.nlevels != 1 or not (index.name is None or isinstance(index.name, str)):
+        return False
+    plain = type(index) in {pd.RangeIndex, pd.Index, pd.DatetimeIndex}
+    fits = plain and (isinstance(index, pd.RangeIndex) or _is_exact(index.dtype))
+    texts = all(type(name) is str for name in columns)
+    return fits and texts and not frame.attrs and all(_is_exact(dtype) for dtype in frame.dtypes)
+
+
+def _encode_frame(frame: Any) -> _Encoded:
+    if not _holds_frame(frame) or getattr(frame.index, "freq", None) is not None:
+        return None
+    return _stream(_values._table_of_frame(frame), _native.TABLE_PANDAS_FRAME)
+
+
+def _encode_series(series: Any) -> _Encoded:
+    if not (series.name is None or isinstance(series.name, str)):
+        return None
+    frame = series.to_frame("values" if series.name is None else series.name)
+    text = "unnamed" if series.name is None else "named"
+    exact = not series.attrs and getattr(series.index, "freq", None) is None
+    if not exact or not _holds_frame(frame):
+        return None
+    return _stream(_values._table_of_frame(frame), _native.TABLE_PANDAS_SERIES, text=text)
+
+
+_ENCODERS: dict[tuple[str, str], Callable[[Any], _Encoded]] = {
+    ("pyarrow", "Table"): _arrow(_native.TABLE_TABLE),
+    ("pyarrow", "RecordBatch"): _arrow(_native.TABLE_RECORD_BATCH),
+    ("pyarrow", "Array"): _arrow(_native.TABLE_ARRAY, column=True),
+    ("pyarrow", "ChunkedArray"): _arrow(_native.TABLE_CHUNKED_ARRAY, column=True),
+    ("pandas", "DataFrame"): _encode_frame,
+    ("pandas", "Series"): _encode_series,
+    ("polars", "DataFrame"): _encode_polars,
+    ("polars", "Series"): _encode_polars,
+}
+
+
+def encoder(kind: type) -> Callable[[Any], _Encoded] | None:
+    """What makes an extension of Arrow data of this type. Subclasses of frames are not frames."""
+    library = kind.__module__.partition(".")[0]
+    if library == "pyarrow":
+        for base in kind.__mro__:
+            found = _ENCODERS.get((library, base.__name__))
+            if found is not None:
+                return found
+        return None
+    return _ENCODERS.get((library, kind.__name__))
+
+
+def decode(kind: int, text: str, memory: memoryview, *, check: bool) -> Any:
+    """The data of a stream, on its memory. ``check`` has every offset in it checked first."""
+    polars = kind in {_native.TABLE_POLARS_FRAME, _native.TABLE_POLARS_SERIES}
+    try:
+        import pyarrow as pa
+    except ImportError:
+        if not polars:
+            raise
+        import polars as pl
+
+        frame = pl.read_ipc_stream(io.BytesIO(memory))
+        return frame.to_series(0) if kind == _native.TABLE_POLARS_SERIES else frame
+    table = pa.ipc.open_stream(pa.py_buffer(memory)).read_all()
+    if check:
+        table.validate(full=True)
+    return _values.from_table(table, kind, text)

@@ -1,0 +1,453 @@
+//! NumPy arrays as tensors: where their memory lies, and which of them share it.
+//!
+//! Arrays that overlap become views of one entry of the heap. An array that uses only some of the
+//! memory that it spans, and shares it with no other, is copied without the gaps.
+
+use std::ffi::c_int;
+
+use plasmon_objects::codes::{kind, limit, tensor};
+use plasmon_objects::tables::Node;
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyMemoryView, PyString};
+
+use super::encode::{Encoder, Items};
+use super::heap::Piece;
+use super::raw::{self, Ptr};
+use crate::numpy::{array_type, type_text};
+
+/// Overlapping arrays share an entry unless it would be this many times what they hold.
+const SPARSE_MAX: usize = 4;
+
+/// Relative to this, arrays in one entry keep their alignment.
+const ENTRY_ALIGN: usize = 16;
+
+unsafe extern "C" {
+    static mut PyPickleBuffer_Type: ffi::PyTypeObject;
+}
+
+/// The fields of an array, which are part of NumPy's binary interface since its first version.
+#[repr(C)]
+struct ArrayFields {
+    base: ffi::PyObject,
+    data: *mut u8,
+    dimensions: c_int,
+    shape: *const isize,
+    strides: *const isize,
+    owner: Ptr,
+    dtype: Ptr,
+    flags: c_int,
+}
+
+/// What is known about an element type.
+#[derive(Clone, Copy, Debug)]
+struct Dtype {
+    object: Ptr,
+    number: usize,
+    itemsize: usize,
+    objects: bool,
+}
+
+/// A tensor whose bytes are not placed yet.
+struct Waiting {
+    tensor: usize,
+    array: Py<PyAny>,
+    itemsize: usize,
+}
+
+/// The arrays of an object that is being written.
+#[derive(Default)]
+pub(super) struct Arrays {
+    class: Option<Ptr>,
+    looked_up: bool,
+    dtypes: Vec<Dtype>,
+    texts: Vec<(Box<str>, usize)>,
+    waiting: Vec<Waiting>,
+    /// Whether some array is a view of another object's memory.
+    has_views: bool,
+}
+
+/// The memory of one tensor.
+#[derive(Clone, Copy)]
+struct Span {
+    waiting: usize,
+    low: usize,
+    high: usize,
+    /// Bytes of all elements.
+    bytes: usize,
+}
+
+/// An array's fields.
+///
+/// # Safety
+///
+/// `array` must be an exact `numpy.ndarray` that outlives the result.
+unsafe fn fields<'a>(array: Ptr) -> &'a ArrayFields {
+    // SAFETY: by this function's contract.
+    unsafe { &*array.cast::<ArrayFields>() }
+}
+
+impl ArrayFields {
+    fn shape(&self) -> &[isize] {
+        self.extents(self.shape)
+    }
+
+    fn strides(&self) -> &[isize] {
+        self.extents(self.strides)
+    }
+
+    fn extents(&self, start: *const isize) -> &[isize] {
+        if self.dimensions == 0 {
+            return &[];
+        }
+        // SAFETY: an array has as many extents and strides as dimensions.
+        unsafe { std::slice::from_raw_parts(start, self.dimensions as usize) }
+    }
+
+    /// The first and the last address that elements use, from and to; `None` without elements.
+    fn span(&self, itemsize: usize) -> Option<(usize, usize)> {
+        let (mut low, mut high) = (self.data.addr(), self.data.addr() + itemsize);
+        for (extent, stride) in self.shape().iter().zip(self.strides()) {
+            match extent {
+                0 => return None,
+                extent => {
+                    let reach = (extent - 1) * stride;
+                    if reach < 0 {
+                        low -= reach.unsigned_abs();
+                    } else {
+                        high += reach.unsigned_abs();
+                    }
+                }
+            }
+        }
+        (itemsize != 0).then_some((low, high))
+    }
+
+    fn is_c_order(&self, itemsize: usize) -> bool {
+        let mut wanted = itemsize as isize;
+        self.shape().iter().zip(self.strides()).rev().all(|(extent, stride)| {
+            let fits = *extent == 1 || *stride == wanted;
+            wanted *= extent;
+            fits
+        })
+    }
+}
+
+impl<'py> Encoder<'py> {
+    /// Whether an object is an array that is kept as a tensor, or as an array of objects.
+    pub(super) fn is_array(&mut self, object: Ptr) -> bool {
+        if !self.arrays.looked_up {
+            self.arrays.looked_up = true;
+            let class = array_type(self.py).ok().flatten();
+            let class = class.filter(|_| fields_fit(self.py));
+            self.arrays.class = class.map(|class| class.as_ptr());
+        }
+        // SAFETY: alive, as all items of a run.
+        let is_array = Some(unsafe { raw::type_of(object) }.cast()) == self.arrays.class;
+        // SAFETY: an exact array that is alive.
+        is_array && self.dtype(unsafe { fields(object) }.dtype).is_some()
+    }
+
+    /// What is known about an element type; `None` for one that arrays aren't kept with.
+    fn dtype(&mut self, object: Ptr) -> Option<Dtype> {
+        let known = self.arrays.dtypes.iter().rev().find(|known| known.object == object);
+        if let Some(known) = known {
+            return Some(*known);
+        }
+        let dtype = self.own(object);
+        let found = self.describe_dtype(&dtype).ok().flatten()?;
+        self.arrays.dtypes.push(found);
+        // It is known by its address from now on.
+        self.keep(&dtype);
+        Some(found)
+    }
+
+    fn describe_dtype(&mut self, dtype: &Bound<'py, PyAny>) -> PyResult<Option<Dtype>> {
+        let py = self.py;
+        let kind: char = dtype.getattr(intern!(py, "kind"))?.extract()?;
+        let itemsize: usize = dtype.getattr(intern!(py, "itemsize"))?.extract()?;
+        let objects = kind == 'O';
+        let number = if objects {
+            self.dtype_number("|O", itemsize)
+        } else if let Some(text) = type_text(dtype)? {
+            self.dtype_number(&text, itemsize)
+        } else if self.is_pinned() && kind == 'V' {
+            let describe = py.import("plasmon._values")?.getattr("describe_dtype")?;
+            let Ok(text) = describe.call1((dtype,)) else { return Ok(None) };
+            self.dtype_number(text.cast::<PyString>()?.to_str()?, itemsize)
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(Dtype { object: dtype.as_ptr(), number, itemsize, objects }))
+    }
+
+    fn dtype_number(&mut self, text: &str, itemsize: usize) -> usize {
+        if let Some((_, number)) = self.arrays.texts.iter().find(|(known, _)| &**known == text) {
+            return *number;
+        }
+        let number = self.tables.dtypes.push(text.as_bytes(), itemsize);
+        self.arrays.texts.push((text.into(), number));
+        number
+    }
+
+    /// The number of the element type that a handler speaks of.
+    pub(super) fn described_dtype(&mut self, dtype: &Bound<'py, PyAny>) -> PyResult<usize> {
+        let describe = self.py.import("plasmon._values")?.getattr("describe_dtype")?;
+        let text = describe.call1((dtype,))?;
+        let itemsize: usize = dtype.getattr(intern!(self.py, "itemsize"))?.extract()?;
+        Ok(self.dtype_number(text.cast::<PyString>()?.to_str()?, itemsize))
+    }
+
+    /// Writes an array as a tensor; false for one of objects, which becomes a node.
+    pub(super) fn push_array(&mut self, object: Ptr) -> PyResult<bool> {
+        // SAFETY: `is_array` said that it is an exact array; it is alive.
+        let array = unsafe { fields(object) };
+        let Some(dtype) = self.dtype(array.dtype) else { return Ok(false) };
+        if dtype.objects {
+            return Ok(false);
+        }
+        let extents = array.shape().iter().map(|extent| (*extent as i64).to_le_bytes());
+        self.tables.tensors.shape.values.extend(extents);
+        let number = self.tables.tensors.push(tensor::NUMPY, dtype.number);
+        self.arrays.has_views |= !array.owner.is_null();
+        let array = self.own(object).unbind();
+        self.arrays.waiting.push(Waiting { tensor: number, array, itemsize: dtype.itemsize });
+        Ok(true)
+    }
+
+    /// Writes a memoryview, or other lent memory, as a tensor.
+    pub(super) fn push_memory(&mut self, object: Ptr) -> PyResult<Option<usize>> {
+        let value = self.own(object);
+        // SAFETY: alive; the address of a type is compared only.
+        let is_pickle_buffer = unsafe { raw::type_of(object) == &raw mut PyPickleBuffer_Type };
+        if !is_pickle_buffer && !value.is_exact_instance_of::<PyMemoryView>() {
+            return Ok(None);
+        }
+        let view = if is_pickle_buffer { value.call_method0("raw")? } else { value };
+        let format: String = view.getattr("format")?.extract()?;
+        let letter = format.trim_start_matches('@');
+        if letter.len() != 1 || !"bBhHiIlLqQnNefd?c".contains(letter) {
+            let text = format!("cannot serialize a memoryview with the format '{format}'");
+            return Err(PyTypeError::new_err(text));
+        }
+        let itemsize: usize = view.getattr("itemsize")?.extract()?;
+        let shape: Vec<i64> = view.getattr("shape")?.extract()?;
+        if shape.len() > limit::DIMENSIONS_MAX {
+            return Err(PyTypeError::new_err("cannot serialize so many dimensions"));
+        }
+        let dtype = self.dtype_number(letter, itemsize);
+        let extents = shape.iter().map(|extent| extent.to_le_bytes());
+        self.tables.tensors.shape.values.extend(extents);
+        let number = self.tables.tensors.push(tensor::MEMORYVIEW, dtype);
+        let contiguous: bool = view.getattr("c_contiguous")?.extract()?;
+        let view = if contiguous { view } else { view.call_method0("tobytes")? };
+        let piece = Piece::of_buffer(&view)?;
+        if piece.bytes() != 0 {
+            let entry = self.tables.heap.push(piece.bytes());
+            self.heap.push(piece);
+            self.tables.tensors.place(number, entry, 0);
+        }
+        Ok(Some(number))
+    }
+
+    pub(super) fn array_of_objects(
+        &mut self,
+        number: usize,
+        array: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        // SAFETY: an exact array that is alive.
+        let found = unsafe { fields(array.as_ptr()) };
+        let Some(dtype) = self.dtype(found.dtype) else {
+            return Err(PyTypeError::new_err("cannot serialize an array of such elements"));
+        };
+        let extents = found.shape().iter().map(|extent| (*extent as i64).to_le_bytes());
+        self.tables.tensors.shape.values.extend(extents);
+        let extra = self.tables.tensors.push(tensor::OBJECTS, dtype.number);
+        let (flat, base) = if found.is_c_order(dtype.itemsize) {
+            (array.clone(), 1)
+        } else {
+            (array.call_method1("ravel", ("C",))?, 2)
+        };
+        // SAFETY: still an array of objects, without gaps now; it outlives its items.
+        let found = unsafe { fields(flat.as_ptr()) };
+        let count = found.shape().iter().product::<isize>() as usize;
+        let items = found.data.cast::<Ptr>();
+        // An element that was never set is None.
+        // SAFETY: the array has so many elements, each an object or null.
+        let item = |at: usize| unsafe { *items.add(at) };
+        // SAFETY: None lives as long as the interpreter.
+        let none = unsafe { ffi::Py_None() };
+        let items = (0..count).map(item).map(|item| if item.is_null() { none } else { item });
+        let items: Vec<Ptr> = items.collect();
+        let run = self.run(Items { all: &items, base, also: &[] })?;
+        let node = Node { kind: kind::ARRAY, run, length: count, extra, ..Node::default() };
+        self.tables.nodes.set(number, node);
+        Ok(())
+    }
+
+    /// Gives every array its place in the heap.
+    pub(super) fn place_arrays(&mut self) -> PyResult<()> {
+        let waiting = std::mem::take(&mut self.arrays.waiting);
+        let mut spans = Vec::with_capacity(waiting.len());
+        for (number, one) in waiting.iter().enumerate() {
+            // SAFETY: an exact array, held by `waiting`.
+            let array = unsafe { fields(one.array.as_ptr()) };
+            let Some((low, high)) = array.span(one.itemsize) else { continue };
+            let bytes = array.shape().iter().product::<isize>() as usize * one.itemsize;
+            spans.push(Span { waiting: number, low, high, bytes });
+        }
+        let mut strides = vec![Vec::new(); self.tables.tensors.len()];
+        if self.arrays.has_views {
+            spans.sort_by_key(|span| (span.low, span.high));
+            let mut groups = Vec::new();
+            let mut rest = &mut spans[..];
+            while !rest.is_empty() {
+                let (group, others) = rest.split_at_mut(overlapping(rest));
+                group.sort_by_key(|span| span.waiting);
+                groups.push(group);
+                rest = others;
+            }
+            // Where the arrays happen to lie must not show in the bytes.
+            groups.sort_by_key(|group| group[0].waiting);
+            for group in groups {
+                self.place_group(&waiting, group, &mut strides)?;
+            }
+        } else {
+            for span in &spans {
+                self.place_one(&waiting, *span, &mut strides)?;
+            }
+        }
+        for own in strides {
+            self.tables.tensors.strides.values.extend(own);
+            self.tables.tensors.strides.end();
+        }
+        Ok(())
+    }
+
+    fn place_group(
+        &mut self,
+        waiting: &[Waiting],
+        group: &[Span],
+        strides: &mut [Vec<[u8; 8]>],
+    ) -> PyResult<()> {
+        let low = group.iter().map(|span| span.low).min().unwrap_or_default();
+        let high = group.iter().map(|span| span.high).max().unwrap_or_default();
+        let held: usize = group.iter().map(|span| span.bytes).sum();
+        if group.len() == 1 || high - low > SPARSE_MAX * held {
+            return group.iter().try_for_each(|span| self.place_one(waiting, *span, strides));
+        }
+        let pad = low % ENTRY_ALIGN;
+        // The piece lies in the memory of all arrays, so all of them are held.
+        let owners = pyo3::types::PyTuple::new(
+            self.py,
+            group.iter().map(|span| waiting[span.waiting].array.bind(self.py)),
+        )?;
+        let start = std::ptr::with_exposed_provenance(low);
+        // SAFETY: overlapping arrays span this stretch, in memory that some of them keeps.
+        let piece = unsafe { Piece::of_array(owners.as_any(), start, high - low, pad) };
+        let entry = self.tables.heap.push(piece.bytes());
+        self.heap.push(piece);
+        for span in group {
+            let one = &waiting[span.waiting];
+            // SAFETY: an exact array, held by `waiting`.
+            let array = unsafe { fields(one.array.as_ptr()) };
+            let offset = pad + array.data.addr() - low;
+            self.tables.tensors.place(one.tensor, entry, offset as u64);
+            set_strides(array, one, strides);
+        }
+        Ok(())
+    }
+
+    fn place_one(
+        &mut self,
+        waiting: &[Waiting],
+        span: Span,
+        strides: &mut [Vec<[u8; 8]>],
+    ) -> PyResult<()> {
+        let one = &waiting[span.waiting];
+        let (mut owner, mut low, mut high) = (one.array.bind(self.py).clone(), span.low, span.high);
+        if high - low > span.bytes {
+            // There are gaps: leave them out and keep the order.
+            owner = owner.call_method1(intern!(self.py, "copy"), ("K",))?;
+            // SAFETY: an exact array, alive.
+            let copied = unsafe { fields(owner.as_ptr()) }.span(one.itemsize);
+            (low, high) = copied.unwrap_or_default();
+        }
+        // SAFETY: as above.
+        let array = unsafe { fields(owner.as_ptr()) };
+        let start = std::ptr::with_exposed_provenance(low);
+        // SAFETY: the array spans this stretch and keeps its memory.
+        let piece = unsafe { Piece::of_array(&owner, start, high - low, 0) };
+        let entry = self.tables.heap.push(piece.bytes());
+        self.heap.push(piece);
+        self.tables.tensors.place(one.tensor, entry, (array.data.addr() - low) as u64);
+        set_strides(array, one, strides);
+        Ok(())
+    }
+}
+
+fn set_strides(array: &ArrayFields, one: &Waiting, strides: &mut [Vec<[u8; 8]>]) {
+    if !array.is_c_order(one.itemsize) {
+        let own = array.strides().iter().map(|stride| (*stride as i64).to_le_bytes());
+        strides[one.tensor] = own.collect();
+    }
+}
+
+/// How many spans from the first on overlap, one with some other.
+fn overlapping(spans: &[Span]) -> usize {
+    let mut end = 0;
+    let together = spans.iter().enumerate().take_while(|(at, span)| {
+        let joins = *at == 0 || span.low < end;
+        end = end.max(span.high);
+        joins
+    });
+    together.count()
+}
+
+/// Moves references into an array of objects that is new, or that held None.
+pub(super) fn set_items(array: &Bound<'_, PyAny>, items: &mut [Ptr]) -> PyResult<()> {
+    if !fields_fit(array.py()) {
+        let flat = array.call_method1("reshape", (-1,))?;
+        for (at, item) in items.iter().enumerate() {
+            // SAFETY: alive: the caller holds it.
+            flat.set_item(at, unsafe { Bound::from_borrowed_ptr(array.py(), *item) })?;
+        }
+        return Ok(());
+    }
+    // SAFETY: an exact array in C order, of so many objects, that is alive. What was in an element
+    // is null or a reference that is dropped by the caller instead.
+    unsafe {
+        let place = fields(array.as_ptr()).data.cast::<Ptr>();
+        for (at, item) in items.iter_mut().enumerate() {
+            std::ptr::swap(place.add(at), item);
+        }
+    }
+    Ok(())
+}
+
+static FIELDS_FIT: PyOnceLock<bool> = PyOnceLock::new();
+
+/// Whether arrays look as this module believes, found out with one of them.
+fn fields_fit(py: Python<'_>) -> bool {
+    *FIELDS_FIT.get_or_init(py, || probe(py).unwrap_or(false))
+}
+
+fn probe(py: Python<'_>) -> PyResult<bool> {
+    let numpy = py.import("numpy")?;
+    let array = numpy.call_method1("ones", ((4, 6), "<i2"))?.call_method0("transpose")?;
+    // SAFETY: an array that is alive; were it laid out otherwise, it would still be this large.
+    let found = unsafe { fields(array.as_ptr()) };
+    let address: usize =
+        array.getattr("__array_interface__")?.get_item("data")?.get_item(0)?.extract()?;
+    let dtype = array.getattr("dtype")?;
+    Ok(found.data.addr() == address
+        && found.dimensions == 2
+        && found.dtype == dtype.as_ptr()
+        && array.getattr("base")?.as_ptr() == found.owner
+        && !found.shape.is_null()
+        && found.shape() == [6, 4]
+        && found.strides() == [2, 12])
+}

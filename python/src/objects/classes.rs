@@ -1,0 +1,121 @@
+//! The classes of an object that is being written.
+//!
+//! A class is described when its first object's turn comes, because that is when a reader meets it.
+
+use std::collections::HashMap;
+
+use plasmon_objects::codes::{ext, make, source};
+use plasmon_objects::tables::Class;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyType};
+
+use super::context::Strategy;
+use super::encode::Encoder;
+use super::raw::{self, Ptr};
+
+/// What distinguishes the classes of an object: a callable, what is done with it, and the names of
+/// attributes by their addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ClassKey {
+    callable: Ptr,
+    make: u8,
+    fields: Vec<Ptr>,
+}
+
+impl ClassKey {
+    /// Objects of a class that consist of attributes.
+    pub(super) fn attributes(class: *mut ffi::PyTypeObject, fields: Vec<Ptr>) -> Self {
+        Self { callable: class.cast(), make: make::ATTRIBUTES, fields }
+    }
+
+    /// Objects that are made by a callable, which the encoder holds on to.
+    pub(super) fn made_by(callable: Ptr, make: u8) -> Self {
+        Self { callable, make, fields: Vec::new() }
+    }
+
+    /// What it consists of.
+    pub(super) fn objects(&self) -> impl Iterator<Item = Ptr> {
+        std::iter::once(self.callable).chain(self.fields.iter().copied())
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Classes {
+    known: HashMap<ClassKey, usize>,
+    /// The last one, as most objects are of the class of the one before.
+    last: Option<(ClassKey, usize)>,
+}
+
+/// A callable as `plasmon.objects` describes it: source, name, version; the kind and the bytes of a
+/// pickle of it.
+type Described = (u8, String, i32, u8, Option<Py<PyBytes>>);
+
+impl<'py> Encoder<'py> {
+    /// The number of a class, which is written when it is new.
+    pub(super) fn class(&mut self, key: ClassKey) -> PyResult<usize> {
+        if let Some((last, number)) = &self.classes.last
+            && *last == key
+        {
+            return Ok(*number);
+        }
+        let number = match self.classes.known.get(&key) {
+            Some(number) => *number,
+            None => self.write_class(&key)?,
+        };
+        self.classes.known.insert(key.clone(), number);
+        self.classes.last = Some((key, number));
+        Ok(number)
+    }
+
+    fn write_class(&mut self, key: &ClassKey) -> PyResult<usize> {
+        // SAFETY: the objects of the class are alive and hold it, or the encoder holds it.
+        let callable = unsafe { Bound::from_borrowed_ptr(self.py, key.callable) };
+        let strategy = match callable.cast::<PyType>() {
+            Ok(class) if matches!(key.make, make::ATTRIBUTES | make::STATE) => {
+                Some(self.strategy(class)?)
+            }
+            _ => None,
+        };
+        let class = Class { make: key.make, ..Class::default() };
+        if let Some(strategy) = strategy {
+            let Strategy { source, version, ref name, .. } = *strategy.get();
+            let class = Class { source, name, version, ..class };
+            return Ok(self.push_class(class, &key.fields));
+        }
+        self.pin();
+        let describe = self.context.getattr("_describe")?;
+        let described: Described = describe.call1((&callable, key.make))?.extract()?;
+        let (source, name, version, kind, pickled) = described;
+        let mut class = Class { source, name: &name, version, ..class };
+        if source == source::PICKLED
+            && let Some(bytes) = &pickled
+        {
+            let kind = if kind == ext::PICKLE { ext::PICKLE } else { ext::CLOUDPICKLE };
+            self.tables.exts.data.bytes.extend_from_slice(bytes.as_bytes(self.py));
+            class.ext = Some(self.tables.exts.push(kind));
+        }
+        Ok(self.push_class(class, &key.fields))
+    }
+
+    fn push_class(&mut self, class: Class<'_>, fields: &[Ptr]) -> usize {
+        // SAFETY: the names of attributes are exact strs that the class or its objects hold. One
+        // with surrogates is no attribute of a strategy.
+        let names = fields.iter().map(|field| unsafe { raw::utf8(*field) }.unwrap_or_default());
+        self.tables.classes.push(class, names)
+    }
+
+    /// How objects of a type are taken apart.
+    pub(super) fn strategy(
+        &mut self,
+        class: &Bound<'py, PyType>,
+    ) -> PyResult<Bound<'py, Strategy>> {
+        if let Some(known) = self.context.get().known_strategy(class)? {
+            return Ok(known);
+        }
+        self.pin();
+        let decided = self.context.call_method1("_decide", (class,))?.cast_into::<Strategy>()?;
+        self.context.call_method1("_remember", (class, &decided))?;
+        Ok(decided)
+    }
+}

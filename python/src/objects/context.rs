@@ -1,0 +1,188 @@
+//! What a context says about types: how their objects are taken apart, and how they are made again.
+//!
+//! The decisions are made in Python (`plasmon.objects._context`), once for each type and each class
+//! of an object; what was decided is kept here.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyType};
+
+/// Whether pickles may be written and read: the first of the modes.
+pub(super) mod pickle {
+    pub(crate) const NEVER: u8 = 0;
+}
+
+/// The modes by their numbers, which `plasmon.objects._extensions` has too.
+const MODES: [&str; 3] = ["never", "std", "cloudpickle"];
+
+/// What `plasmon.SerializationContext` is built on.
+#[pyclass(frozen, subclass, module = "plasmon._native", name = "_Context")]
+#[derive(Debug)]
+pub(crate) struct Context {
+    pickle: AtomicU8,
+    canonical: AtomicU8,
+    runs_gc: AtomicU8,
+    /// Strategies by type.
+    strategies: Py<PyDict>,
+    /// Makers by the description of a class.
+    makers: Py<PyDict>,
+}
+
+impl Context {
+    pub(super) fn pickle(&self) -> u8 {
+        self.pickle.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_canonical(&self) -> bool {
+        self.canonical.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn runs_gc(&self) -> bool {
+        self.runs_gc.load(Ordering::Relaxed) != 0
+    }
+
+    /// How objects of a type are taken apart, if that was decided before.
+    pub(super) fn known_strategy<'py>(
+        &self,
+        kind: &Bound<'py, PyType>,
+    ) -> PyResult<Option<Bound<'py, Strategy>>> {
+        let found = self.strategies.bind(kind.py()).get_item(kind)?;
+        Ok(found.map(|found| found.cast_into::<Strategy>()).transpose()?)
+    }
+
+    pub(super) fn makers<'py>(&self, py: Python<'py>) -> &Bound<'py, PyDict> {
+        self.makers.bind(py)
+    }
+}
+
+/// How objects of a type are taken apart: see [`Strategy`].
+pub(super) mod how {
+    /// Into an extension: `encode(object)` gives its kind, its data and buffers for the heap, or
+    /// None for an object that must be taken apart by `__reduce_ex__`.
+    pub(crate) const EXT: u8 = 0;
+    /// Into attributes: those named, or all of its `__dict__`.
+    pub(crate) const ATTRIBUTES: u8 = 1;
+    /// Into the state that `encode(object)` gives.
+    pub(crate) const STATE: u8 = 2;
+    /// As its `__reduce_ex__` says.
+    pub(crate) const REDUCE: u8 = 3;
+    /// Into what `encode(object)` gives in the form of `__reduce_ex__`'s result.
+    pub(crate) const PARTS: u8 = 4;
+    /// Into a tensor: memory that is lent.
+    pub(crate) const MEMORY: u8 = 5;
+}
+
+/// How objects of a type are taken apart. Made by `plasmon.objects._context`.
+#[pyclass(frozen, module = "plasmon._native", name = "_Strategy")]
+#[derive(Debug)]
+pub(crate) struct Strategy {
+    pub(super) how: u8,
+    pub(super) encode: Option<Py<PyAny>>,
+    pub(super) source: u8,
+    pub(super) name: String,
+    pub(super) version: i32,
+    pub(super) fields: Option<Vec<Py<PyString>>>,
+}
+
+#[pymethods]
+impl Strategy {
+    #[new]
+    #[pyo3(signature = (how, encode = None, *, source = 0, name = "", version = 0, fields = None))]
+    fn create(
+        how: u8,
+        encode: Option<Py<PyAny>>,
+        source: u8,
+        name: &str,
+        version: i32,
+        fields: Option<Vec<Bound<'_, PyString>>>,
+    ) -> Self {
+        // Names of attributes are compared by address, and so interned.
+        let intern = |field: Bound<'_, PyString>| {
+            PyString::intern(field.py(), &field.to_string_lossy()).unbind()
+        };
+        let fields = fields.map(|fields| fields.into_iter().map(intern).collect());
+        Self { how, encode, source, name: name.to_owned(), version, fields }
+    }
+}
+
+#[pymethods]
+impl Context {
+    #[new]
+    #[pyo3(signature = (*_arguments, **_options))]
+    fn create(
+        py: Python<'_>,
+        _arguments: &Bound<'_, pyo3::types::PyTuple>,
+        _options: Option<&Bound<'_, PyDict>>,
+    ) -> Self {
+        Self {
+            pickle: AtomicU8::new(pickle::NEVER),
+            canonical: AtomicU8::new(0),
+            runs_gc: AtomicU8::new(0),
+            strategies: PyDict::new(py).unbind(),
+            makers: PyDict::new(py).unbind(),
+        }
+    }
+
+    /// Whether pickles may be written and read: "never", "std" or "cloudpickle".
+    #[getter(pickle)]
+    fn pickle_mode(&self) -> &'static str {
+        MODES[usize::from(self.pickle())]
+    }
+
+    #[setter(pickle)]
+    fn set_pickle_mode(&self, py: Python<'_>, mode: &str) -> PyResult<()> {
+        let Some(number) = MODES.iter().position(|known| *known == mode) else {
+            let text = format!("pickle is \"never\", \"std\" or \"cloudpickle\", found \"{mode}\"");
+            return Err(PyValueError::new_err(text));
+        };
+        self.pickle.store(number as u8, Ordering::Relaxed);
+        self.forget(py);
+        Ok(())
+    }
+
+    /// Whether equal values become equal bytes, however they are referred to.
+    #[getter]
+    fn canonical(&self) -> bool {
+        self.is_canonical()
+    }
+
+    #[setter]
+    fn set_canonical(&self, canonical: bool) {
+        self.canonical.store(u8::from(canonical), Ordering::Relaxed);
+    }
+
+    /// What the garbage collector does while a value is built: "defer" or "run".
+    #[getter]
+    fn gc(&self) -> &'static str {
+        if self.runs_gc() { "run" } else { "defer" }
+    }
+
+    #[setter]
+    fn set_gc(&self, mode: &str) -> PyResult<()> {
+        let runs = match mode {
+            "defer" => 0,
+            "run" => 1,
+            _ => {
+                let text = format!("gc is \"defer\" or \"run\", found \"{mode}\"");
+                return Err(PyValueError::new_err(text));
+            }
+        };
+        self.runs_gc.store(runs, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Drops what was decided, after a registration or another mode.
+    #[pyo3(name = "_forget")]
+    fn forget(&self, py: Python<'_>) {
+        self.strategies.bind(py).clear();
+        self.makers.bind(py).clear();
+    }
+
+    /// Keeps how objects of a type are taken apart.
+    #[pyo3(name = "_remember")]
+    fn remember(&self, kind: &Bound<'_, PyType>, strategy: &Bound<'_, Strategy>) -> PyResult<()> {
+        self.strategies.bind(kind.py()).set_item(kind, strategy)
+    }
+}

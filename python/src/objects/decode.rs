@@ -1,0 +1,509 @@
+//! From an object's tables to a value, without recursion.
+//!
+//! The object was checked; what is left is to build its nodes in an order in which the parts of
+//! each exist ([`plasmon_objects::Order`]). `built` has the nodes that are built and not yet in
+//! what holds them. When nodes are referred to more than once it keeps a reference to each until
+//! the end; otherwise the one reference moves into the holder.
+
+use std::collections::HashMap;
+
+use plasmon_objects::codes::{elem, kind, slot};
+use plasmon_objects::sizes::at;
+use plasmon_objects::{Checked, Order};
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
+
+use super::context::{Context, pickle};
+use super::makers::Maker;
+use super::raw::{self, NoCollection, Ptr};
+use super::serialized::raised;
+use crate::put::Flat;
+
+/// References that are dropped with this.
+#[derive(Default)]
+pub(super) struct Owned(pub(super) Vec<Ptr>);
+
+impl Owned {
+    pub(super) fn nulls(count: usize) -> Self {
+        Self(vec![std::ptr::null_mut(); count])
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        for object in &self.0 {
+            // SAFETY: each is null or a reference of ours; these live in functions that are called
+            // attached to the interpreter.
+            unsafe { ffi::Py_XDECREF(*object) };
+        }
+    }
+}
+
+/// One reference that is dropped with this.
+struct One(Ptr);
+
+impl One {
+    /// The reference, the caller's from now on.
+    fn release(self) -> Ptr {
+        std::mem::ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for One {
+    fn drop(&mut self) {
+        // SAFETY: a reference of ours; see `Owned`.
+        unsafe { ffi::Py_XDECREF(self.0) };
+    }
+}
+
+/// Values on their way into a set or a dict. Most are few, and then need no memory of their own.
+struct Scratch {
+    few: [Ptr; FEW],
+    many: Vec<Ptr>,
+    count: usize,
+}
+
+const FEW: usize = 16;
+
+impl Scratch {
+    fn new(count: usize) -> Self {
+        let many = if count > FEW { vec![std::ptr::null_mut(); count] } else { Vec::new() };
+        Self { few: [std::ptr::null_mut(); FEW], many, count }
+    }
+
+    fn all(&mut self) -> &mut [Ptr] {
+        if self.count > FEW { &mut self.many } else { &mut self.few[..self.count] }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        for object in self.all() {
+            // SAFETY: each is null or a reference of ours; see `Owned`.
+            unsafe { ffi::Py_XDECREF(*object) };
+        }
+    }
+}
+
+pub(super) struct Decoder<'a, 'py> {
+    pub(super) py: Python<'py>,
+    pub(super) context: &'a Bound<'py, Context>,
+    pub(super) object: &'a Checked<'a>,
+    /// Which pickles may be read.
+    pub(super) pickle: u8,
+    /// The object's memory, for what lies on it.
+    pub(super) memory: &'a Bound<'py, PyAny>,
+    memory_view: Option<Bound<'py, PyAny>>,
+    built: Owned,
+    /// The rows of row nodes, for the runs that they are in.
+    pub(super) rows: HashMap<usize, Owned>,
+    strs: Owned,
+    bins: Owned,
+    pub(super) tensors: Owned,
+    pub(super) exts: Owned,
+    pub(super) makers: Vec<Option<Maker<'py>>>,
+    ascii: bool,
+}
+
+/// What to decode, and how.
+pub(super) struct Source<'a, 'py> {
+    pub(super) context: &'a Bound<'py, Context>,
+    /// Which pickles may be read.
+    pub(super) pickle: u8,
+    pub(super) memory: &'a Bound<'py, PyAny>,
+}
+
+/// The value of the object at the front of some memory, and how long the object is.
+pub(super) fn decode<'py>(source: &Source<'_, 'py>) -> PyResult<(Bound<'py, PyAny>, u64)> {
+    let flat = Flat::with_flags(source.memory, ffi::PyBUF_C_CONTIGUOUS)?;
+    let object = Checked::of(flat.bytes()).map_err(|error| raised(&error))?;
+    let order = Order::of(&object).map_err(|error| raised(&error))?;
+    let view = &object.view;
+    let cache = |wanted: bool, number| Owned::nulls(if wanted { view.count(number) } else { 0 });
+    let decoder = Decoder {
+        py: source.memory.py(),
+        context: source.context,
+        object: &object,
+        pickle: source.pickle,
+        memory: source.memory,
+        memory_view: None,
+        built: cache(true, at::NODES),
+        rows: HashMap::new(),
+        strs: cache(object.repeats.strs, at::STRS),
+        bins: cache(object.repeats.bins, at::BINS),
+        tensors: cache(object.repeats.tensors, at::TENSORS),
+        exts: cache(object.repeats.exts, at::EXTS),
+        makers: std::iter::repeat_with(|| None).take(view.count(at::CLASSES)).collect(),
+        ascii: view.strs.bytes.is_ascii(),
+    };
+    let value = decoder.run(&order)?;
+    Ok((value, view.bytes()))
+}
+
+impl<'a, 'py> Decoder<'a, 'py> {
+    fn run(mut self, order: &Order) -> PyResult<Bound<'py, PyAny>> {
+        let _gc = (!self.context.get().runs_gc()).then(|| NoCollection::new(self.py));
+        if self.pickle == pickle::NEVER {
+            self.refuse_pickles()?;
+        }
+        match order {
+            Order::Backwards => {
+                let nodes = self.object.view.count(at::NODES);
+                (0..nodes).rev().try_for_each(|node| self.build(node))?;
+            }
+            Order::Listed(nodes) => {
+                nodes.iter().try_for_each(|node| self.build(*node as usize))?;
+            }
+        }
+        let mut root = Owned::nulls(1);
+        self.fill(elem::SLOTS, 0, &mut root.0)?;
+        let root = std::mem::replace(&mut root.0[0], std::ptr::null_mut());
+        // SAFETY: filled with a reference of ours.
+        unsafe { Bound::from_owned_ptr_or_err(self.py, root) }
+    }
+
+    fn build(&mut self, node: usize) -> PyResult<()> {
+        let nodes = &self.object.view.nodes;
+        let (elem, start) = (nodes.elem[node], nodes.start.index(node));
+        let length = nodes.length.index(node);
+        let made = match nodes.kind[node] {
+            kind::LIST => self.list(node, elem, start, length)?,
+            kind::TUPLE => self.tuple(elem, start, length)?,
+            kind::DICT => self.dict(node)?,
+            kind::SET | kind::FROZENSET => self.set(node)?,
+            kind::DICT_ROWS | kind::TUPLE_ROWS | kind::OBJECT_ROWS => return self.row_node(node),
+            kind::OBJECT => self.object(node)?,
+            kind::ARRAY => self.array_of_objects(node)?,
+            _ => return Ok(()),
+        };
+        self.built.0[node] = made;
+        Ok(())
+    }
+
+    /// A new object of CPython's, or the error that it set.
+    pub(super) fn made(&self, object: Ptr) -> PyResult<Ptr> {
+        if object.is_null() { Err(PyErr::fetch(self.py)) } else { Ok(object) }
+    }
+
+    /// The node's object if it was made empty because something referred to it: before its turn,
+    /// or while its own values were built. Else null.
+    pub(super) fn empty(&self, node: usize) -> Ptr {
+        self.built.0.get(node).copied().unwrap_or(std::ptr::null_mut())
+    }
+
+    fn list(&mut self, node: usize, elem: u8, start: usize, length: usize) -> PyResult<Ptr> {
+        // SAFETY: attached; a new list has room for so many items, each null, which dropping it
+        // respects, and nobody else has seen it.
+        let list = self.made(unsafe { ffi::PyList_New(length as isize) })?;
+        let list = One(list);
+        // SAFETY: as above.
+        let items = unsafe {
+            let items = (*list.0.cast::<ffi::PyListObject>()).ob_item;
+            if length == 0 { &mut [] } else { std::slice::from_raw_parts_mut(items, length) }
+        };
+        self.fill(elem, start, items)?;
+        let empty = self.empty(node);
+        if empty.is_null() {
+            return Ok(list.release());
+        }
+        // SAFETY: two lists that are alive.
+        if unsafe { ffi::PyList_SetSlice(empty, 0, 0, list.0) } != 0 {
+            return Err(PyErr::fetch(self.py));
+        }
+        Ok(empty)
+    }
+
+    fn tuple(&mut self, elem: u8, start: usize, length: usize) -> PyResult<Ptr> {
+        // SAFETY: as for lists. The empty tuple is shared and has no items.
+        let tuple = self.made(unsafe { ffi::PyTuple_New(length as isize) })?;
+        let tuple = One(tuple);
+        // SAFETY: as for lists.
+        let items = unsafe {
+            let items = &raw mut (*tuple.0.cast::<ffi::PyTupleObject>()).ob_item;
+            std::slice::from_raw_parts_mut(items.cast::<Ptr>(), length)
+        };
+        self.fill(elem, start, items)?;
+        Ok(tuple.release())
+    }
+
+    fn dict(&mut self, node: usize) -> PyResult<Ptr> {
+        let nodes = &self.object.view.nodes;
+        let (elem, start) = (nodes.elem[node], nodes.start.index(node));
+        let (elem2, start2) = (nodes.elem2[node], nodes.start2.index(node));
+        let length = nodes.length.index(node);
+        let mut items = Scratch::new(2 * length);
+        let (keys, values) = items.all().split_at_mut(length);
+        self.fill(elem, start, keys)?;
+        self.fill(elem2, start2, values)?;
+        let empty = self.empty(node);
+        let new = One(if empty.is_null() {
+            // SAFETY: attached.
+            self.made(unsafe { raw::new_dict(length) })?
+        } else {
+            shared(empty)
+        });
+        for (key, value) in keys.iter().zip(values.iter()) {
+            // SAFETY: a dict and two objects, all alive.
+            if unsafe { ffi::PyDict_SetItem(new.0, *key, *value) } != 0 {
+                return Err(PyErr::fetch(self.py));
+            }
+        }
+        Ok(self.kept_or_new(empty, new))
+    }
+
+    fn set(&mut self, node: usize) -> PyResult<Ptr> {
+        let nodes = &self.object.view.nodes;
+        let (elem, start) = (nodes.elem[node], nodes.start.index(node));
+        let mut items = Scratch::new(nodes.length.index(node));
+        self.fill(elem, start, items.all())?;
+        let empty = self.empty(node);
+        let new = One(match (empty.is_null(), nodes.kind[node]) {
+            (false, _) => shared(empty),
+            // SAFETY: attached; nothing to take items from.
+            (_, kind::SET) => self.made(unsafe { ffi::PySet_New(std::ptr::null_mut()) })?,
+            // SAFETY: as above.
+            _ => self.made(unsafe { ffi::PyFrozenSet_New(std::ptr::null_mut()) })?,
+        });
+        for item in items.all().iter() {
+            // SAFETY: a set, or a frozenset that nobody has seen, and an object; all alive.
+            if unsafe { ffi::PySet_Add(new.0, *item) } != 0 {
+                return Err(PyErr::fetch(self.py));
+            }
+        }
+        Ok(self.kept_or_new(empty, new))
+    }
+
+    /// What `built` is to have: what it has already, or something new.
+    fn kept_or_new(&self, empty: Ptr, new: One) -> Ptr {
+        if empty.is_null() { new.release() } else { empty }
+    }
+
+    /// The node's object as a reference of the caller's. One that isn't built yet is made empty.
+    fn node(&mut self, node: usize) -> PyResult<Ptr> {
+        let Some(object) = self.built.0.get(node).copied() else {
+            return Err(changed());
+        };
+        if object.is_null() {
+            return self.empty_node(node);
+        }
+        if self.object.has_refs {
+            // SAFETY: alive: it is held in `built`.
+            unsafe { ffi::Py_INCREF(object) };
+        } else {
+            self.built.0[node] = std::ptr::null_mut();
+        }
+        Ok(object)
+    }
+
+    #[cold]
+    fn empty_node(&mut self, node: usize) -> PyResult<Ptr> {
+        let made = match self.object.view.nodes.kind[node] {
+            // SAFETY: attached.
+            kind::LIST => self.made(unsafe { ffi::PyList_New(0) })?,
+            // SAFETY: as above.
+            kind::DICT => self.made(unsafe { ffi::PyDict_New() })?,
+            // SAFETY: as above.
+            kind::SET => self.made(unsafe { ffi::PySet_New(std::ptr::null_mut()) })?,
+            kind::OBJECT => self.new_object(node)?,
+            kind::ARRAY => self.new_array_of_objects(node)?,
+            _ => return Err(changed()),
+        };
+        self.built.0[node] = made;
+        // SAFETY: made here; `built` has the first reference.
+        unsafe { ffi::Py_INCREF(made) };
+        Ok(made)
+    }
+
+    /// Fills the room with the values of a run, references of the caller's.
+    pub(super) fn fill(&mut self, elem: u8, start: usize, out: &mut [Ptr]) -> PyResult<()> {
+        let view = &self.object.view;
+        match elem {
+            // SAFETY: here and below: attached; constants live for ever.
+            elem::NONE => out.iter_mut().for_each(|out| *out = shared(unsafe { ffi::Py_None() })),
+            elem::BITS => {
+                let bits = (start..).map(|at| view.bits.at(at));
+                out.iter_mut().zip(bits).for_each(|(out, bit)| *out = truth(bit));
+            }
+            elem::I32 => {
+                let values = whole(view.i32.range(start, out.len()), out)?;
+                for (out, value) in out.iter_mut().zip(values) {
+                    let value = i32::from_le_bytes(*value);
+                    // SAFETY: attached.
+                    *out = self.made(unsafe { ffi::PyLong_FromLong(value.into()) })?;
+                }
+            }
+            elem::I64 => {
+                let values = whole(view.i64.range(start, out.len()), out)?;
+                for (out, value) in out.iter_mut().zip(values) {
+                    let value = i64::from_le_bytes(*value);
+                    // SAFETY: attached.
+                    *out = self.made(unsafe { ffi::PyLong_FromLongLong(value) })?;
+                }
+            }
+            elem::F64 => {
+                let values = whole(view.f64.range(start, out.len()), out)?;
+                for (out, value) in out.iter_mut().zip(values) {
+                    let value = f64::from_le_bytes(*value);
+                    // SAFETY: attached.
+                    *out = self.made(unsafe { ffi::PyFloat_FromDouble(value) })?;
+                }
+            }
+            elem::STRS => self.fill_strs(start, out)?,
+            elem::REFS => {
+                let numbers = whole(view.refs.range(start, out.len()), out)?;
+                for (out, number) in out.iter_mut().zip(numbers) {
+                    *out = self.str(u32::from_le_bytes(*number) as usize)?;
+                }
+            }
+            elem::BINS => self.fill_each(start, out, Self::bytes)?,
+            elem::NODES => self.fill_each(start, out, Self::node)?,
+            elem::SLOTS => self.fill_each(start, out, Self::slot)?,
+            elem::TENSORS => self.fill_each(start, out, Self::tensor)?,
+            elem::EXTS => self.fill_each(start, out, Self::ext)?,
+            elem::ROWS => self.fill_rows(start, out)?,
+            _ => return Err(changed()),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn fill_each(
+        &mut self,
+        start: usize,
+        out: &mut [Ptr],
+        make: impl Fn(&mut Self, usize) -> PyResult<Ptr>,
+    ) -> PyResult<()> {
+        for (at, out) in out.iter_mut().enumerate() {
+            *out = make(self, start + at)?;
+        }
+        Ok(())
+    }
+
+    fn fill_strs(&mut self, start: usize, out: &mut [Ptr]) -> PyResult<()> {
+        if !self.strs.0.is_empty() {
+            return self.fill_each(start, out, Self::str);
+        }
+        let strs = self.object.view.strs;
+        let ascii = self.ascii || strs.range(start, out.len()).is_ascii();
+        for (at, out) in out.iter_mut().enumerate() {
+            let text = strs.at(start + at);
+            // SAFETY: attached; ASCII if all of them are.
+            let made = unsafe { if ascii { raw::new_ascii(text) } else { raw::new_str(text) } };
+            *out = self.made(made)?;
+        }
+        Ok(())
+    }
+
+    /// A string as a reference of the caller's.
+    pub(super) fn str(&mut self, number: usize) -> PyResult<Ptr> {
+        if let Some(known) = self.strs.0.get(number).filter(|known| !known.is_null()) {
+            return Ok(shared(*known));
+        }
+        let text = self.object.view.strs.at(number);
+        // SAFETY: attached; ASCII if all of them are.
+        let made = unsafe { if self.ascii { raw::new_ascii(text) } else { raw::new_str(text) } };
+        let made = self.made(made)?;
+        if let Some(room) = self.strs.0.get_mut(number) {
+            *room = shared(made);
+        }
+        Ok(made)
+    }
+
+    fn bytes(&mut self, number: usize) -> PyResult<Ptr> {
+        if let Some(known) = self.bins.0.get(number).filter(|known| !known.is_null()) {
+            return Ok(shared(*known));
+        }
+        let bytes = self.object.view.bins.at(number);
+        let start = bytes.as_ptr().cast();
+        // SAFETY: attached; the bytes are copied.
+        let made = unsafe { ffi::PyBytes_FromStringAndSize(start, bytes.len() as isize) };
+        let made = self.made(made)?;
+        if let Some(room) = self.bins.0.get_mut(number) {
+            *room = shared(made);
+        }
+        Ok(made)
+    }
+
+    fn slot(&mut self, number: usize) -> PyResult<Ptr> {
+        let slots = &self.object.view.slots;
+        let kind = slots.kind.get(number).copied().unwrap_or(u8::MAX);
+        let at = slots.offset.index(number);
+        match kind {
+            // SAFETY: here and below: attached.
+            slot::NULL => Ok(shared(unsafe { ffi::Py_None() })),
+            slot::BOOL => Ok(truth(slots.bool.at(at))),
+            // SAFETY: as above.
+            slot::INT => self.made(unsafe { ffi::PyLong_FromLongLong(slots.int.at(at)) }),
+            slot::FLOAT => {
+                let value = f64::from_le_bytes(slots.float.at(at).to_le_bytes());
+                // SAFETY: as above.
+                self.made(unsafe { ffi::PyFloat_FromDouble(value) })
+            }
+            slot::STR => self.str(slots.index(number, kind)),
+            slot::BYTES => self.bytes(slots.index(number, kind)),
+            slot::TENSOR => self.tensor(slots.index(number, kind)),
+            slot::EXT => self.ext(slots.index(number, kind)),
+            _ => self.node(slots.index(number, kind)),
+        }
+    }
+
+    fn fill_rows(&mut self, header: usize, out: &mut [Ptr]) -> PyResult<()> {
+        let Some(mut rows) = self.rows.remove(&header) else {
+            return Err(changed());
+        };
+        whole(&rows.0, out)?;
+        out.swap_with_slice(&mut rows.0);
+        Ok(())
+    }
+
+    /// Notes an object that exists and is not whole yet.
+    pub(super) fn keep_built(&mut self, node: usize, object: Ptr) {
+        if let Some(room) = self.built.0.get_mut(node) {
+            *room = object;
+        }
+    }
+
+    /// A view of the object's memory that everything on it refers to, read-only.
+    pub(super) fn memory_view(&mut self) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(view) = &self.memory_view {
+            return Ok(view.clone());
+        }
+        let view = PyMemoryView::from(self.memory)?.call_method1("cast", ("B",))?;
+        let view = view.call_method0("toreadonly")?;
+        self.memory_view = Some(view.clone());
+        Ok(view)
+    }
+}
+
+/// The error of an object that was checked and is not what it was: somebody writes to its memory.
+pub(super) fn changed() -> PyErr {
+    PyValueError::new_err("the object changed while it was read")
+}
+
+/// A name or another short text of an object.
+pub(super) fn text_of(bytes: &[u8]) -> PyResult<&str> {
+    std::str::from_utf8(bytes)
+        .map_err(|_| PyValueError::new_err("the object is broken: a name that is not UTF-8"))
+}
+
+/// Values for all of the room.
+#[inline]
+fn whole<'v, T>(values: &'v [T], room: &[Ptr]) -> PyResult<&'v [T]> {
+    if values.len() == room.len() { Ok(values) } else { Err(changed()) }
+}
+
+/// One more reference to something that is alive.
+#[inline]
+pub(super) fn shared(object: Ptr) -> Ptr {
+    // SAFETY: alive: constants, and what caches hold.
+    unsafe { ffi::Py_INCREF(object) };
+    object
+}
+
+#[inline]
+fn truth(bit: bool) -> Ptr {
+    // SAFETY: constants live for as long as the interpreter.
+    shared(unsafe { if bit { ffi::Py_True() } else { ffi::Py_False() } })
+}

@@ -1,0 +1,379 @@
+//! From a value to tables, breadth-first.
+//!
+//! Each container gets a number when it is met and is gone through when its number's turn comes,
+//! with a loop and without recursion:
+//!
+//! ```text
+//! root ─► slot 0 ─► work: [node 0] ─► its items become runs; containers in them: node 1, 2, ...
+//!                     ▲                                                               │
+//!                     └────────────────────── appended ───────────────────────────────┘
+//! ```
+//!
+//! # Who holds what
+//!
+//! While nobody's code runs, nothing changes, and borrowed pointers are all that is needed: the
+//! value holds its parts. The first time that Python code is to be called (a `__reduce_ex__`, a
+//! registered serializer, one of the handlers in `plasmon.objects`) the encoder takes references to
+//! everything that it still needs ([`Encoder::pin`]), and from then on to whatever it meets. The
+//! number of references that it holds itself is known everywhere (`base`), because an object that
+//! only its owner refers to cannot be met twice and stays out of the memo.
+
+use std::collections::HashMap;
+
+use plasmon_objects::codes::kind;
+use plasmon_objects::tables::{Node, Run, Tables};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::arrays::Arrays;
+use super::context::Context;
+use super::heap::Piece;
+use super::memo::{Memo, Place};
+use super::raw::{self, NoCollection, Ptr, Shape};
+use super::runs::Prefix;
+
+/// What is to be done when a node's turn comes.
+#[derive(Debug, Default)]
+pub(super) enum Work {
+    /// Nothing: it was done, or is part of a row node.
+    #[default]
+    Done,
+    /// A container or an object.
+    Value(Ptr),
+    /// Rows of dicts; the keys, and how many rows.
+    DictRows { keys: Vec<Ptr>, rows: usize },
+    /// Rows of tuples.
+    TupleRows { fields: usize, rows: usize },
+    /// Rows of objects of a class.
+    ObjectRows { class: super::classes::ClassKey, fields: usize, rows: usize },
+    /// One column of rows.
+    Field(Vec<Ptr>),
+}
+
+/// Items to be written as a run.
+#[derive(Clone, Copy)]
+pub(super) struct Items<'i> {
+    pub(super) all: &'i [Ptr],
+    /// How many references there are to an item that only its owner refers to.
+    pub(super) base: isize,
+    /// What must stay alive as well when code runs: the values, while it is the keys' turn.
+    pub(super) also: &'i [Ptr],
+}
+
+/// A value in tables.
+pub(super) struct Encoded {
+    pub(super) tables: Tables,
+    /// The entries of the heap.
+    pub(super) heap: Vec<Piece>,
+}
+
+pub(super) struct Encoder<'py> {
+    pub(super) py: Python<'py>,
+    pub(super) context: &'py Bound<'py, Context>,
+    pub(super) tables: Tables,
+    pub(super) heap: Vec<Piece>,
+    pub(super) arrays: Arrays,
+    pub(super) memo: Memo,
+    pub(super) classes: super::classes::Classes,
+    pub(super) canonical: bool,
+    /// Strings and byte strings by their content, for canonical objects.
+    pub(super) contents: HashMap<(u8, Box<[u8]>), u32>,
+    work: Vec<Work>,
+    next: usize,
+    /// References that are dropped at the end.
+    kept: Vec<Ptr>,
+    pinned: bool,
+    /// Whether keeping the items of a run has kept what belongs to them.
+    also_kept: bool,
+    scratch: [Vec<Ptr>; 2],
+}
+
+/// Puts a value into tables.
+pub(super) fn encode<'py>(
+    context: &'py Bound<'py, Context>,
+    value: &Bound<'py, PyAny>,
+    memory: Memory,
+) -> PyResult<(Encoded, Memory)> {
+    let _gc = NoCollection::new(context.py());
+    let Memory { tables, memo, work, scratch } = memory;
+    let mut encoder = Encoder {
+        py: context.py(),
+        context,
+        tables,
+        heap: Vec::new(),
+        arrays: Arrays::default(),
+        memo,
+        classes: super::classes::Classes::default(),
+        canonical: context.get().is_canonical(),
+        contents: HashMap::new(),
+        work,
+        next: 0,
+        kept: Vec::new(),
+        pinned: false,
+        also_kept: false,
+        scratch,
+    };
+    // Whoever calls refers to the value, so nothing is said about who else does.
+    let root = [value.as_ptr()];
+    let rooted = encoder.mixed(Items { all: &root, base: 0, also: &[] }, Prefix::none());
+    rooted.map_err(|error| encoder.locate(error, value))?;
+    while encoder.next < encoder.work.len() {
+        encoder.node(encoder.next).map_err(|error| encoder.locate(error, value))?;
+        encoder.next += 1;
+    }
+    encoder.place_arrays()?;
+    Ok(encoder.finish())
+}
+
+/// Memory that one encoder leaves to the next.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    pub(super) tables: Tables,
+    memo: Memo,
+    work: Vec<Work>,
+    scratch: [Vec<Ptr>; 2],
+}
+
+// SAFETY: between encoders there are no pointers in it; see `Encoder::finish`.
+unsafe impl Send for Memory {}
+
+impl Drop for Encoder<'_> {
+    fn drop(&mut self) {
+        for object in self.kept.drain(..) {
+            // SAFETY: the encoder took these references, and is attached to the interpreter.
+            unsafe { ffi::Py_DECREF(object) };
+        }
+    }
+}
+
+impl<'py> Encoder<'py> {
+    fn finish(mut self) -> (Encoded, Memory) {
+        let take = std::mem::take::<Vec<Ptr>>;
+        let mut memory = Memory {
+            tables: Tables::default(),
+            memo: std::mem::take(&mut self.memo),
+            work: std::mem::take(&mut self.work),
+            scratch: [take(&mut self.scratch[0]), take(&mut self.scratch[1])],
+        };
+        memory.memo.clear();
+        memory.work.clear();
+        memory.scratch.iter_mut().for_each(Vec::clear);
+        let (tables, heap) = (std::mem::take(&mut self.tables), std::mem::take(&mut self.heap));
+        (Encoded { tables, heap }, memory)
+    }
+
+    /// Takes references to everything that is still needed, because code is about to run.
+    pub(super) fn pin(&mut self) {
+        if self.pinned {
+            return;
+        }
+        self.pinned = true;
+        let kept = &mut self.kept;
+        let mut keep = |object: Ptr| {
+            // SAFETY: nobody's code ran so far, so what was met is alive.
+            unsafe { ffi::Py_INCREF(object) };
+            kept.push(object);
+        };
+        self.memo.objects().for_each(&mut keep);
+        for work in self.work.iter().skip(self.next) {
+            match work {
+                Work::Value(object) => keep(*object),
+                Work::DictRows { keys, .. } => keys.iter().copied().for_each(&mut keep),
+                Work::Field(items) => items.iter().copied().for_each(&mut keep),
+                Work::ObjectRows { class, .. } => class.objects().for_each(&mut keep),
+                Work::Done | Work::TupleRows { .. } => {}
+            }
+        }
+    }
+
+    /// Holds on to an object until the end.
+    pub(super) fn keep(&mut self, object: &Bound<'py, PyAny>) -> Ptr {
+        self.kept.push(object.clone().into_ptr());
+        object.as_ptr()
+    }
+
+    /// Holds on to objects until the end, before code runs that could drop them.
+    pub(super) fn keep_all(&mut self, objects: &[Ptr]) {
+        self.pin();
+        for object in objects {
+            // SAFETY: they are alive: code was not run since they were met, or they are held.
+            unsafe { ffi::Py_INCREF(*object) };
+        }
+        self.kept.extend_from_slice(objects);
+    }
+
+    /// Notes a node that is gone through later. Its number is the next one.
+    #[inline]
+    pub(super) fn later(&mut self, work: Work) {
+        if self.pinned {
+            match &work {
+                Work::Value(object) => self.keep_all(&[*object]),
+                Work::DictRows { keys, .. } => self.keep_all(keys),
+                Work::Field(items) => self.keep_all(items),
+                Work::ObjectRows { class, .. } => {
+                    let objects: Vec<Ptr> = class.objects().collect();
+                    self.keep_all(&objects);
+                }
+                Work::Done | Work::TupleRows { .. } => {}
+            }
+        }
+        self.work.push(work);
+    }
+
+    /// Whether references are taken to everything.
+    pub(super) fn is_pinned(&self) -> bool {
+        self.pinned
+    }
+
+    /// References to an item of a field that only its row refers to, besides the row's.
+    fn field_base(&self) -> isize {
+        1 + isize::from(self.pinned)
+    }
+
+    /// The memo's answer for an object that may be referred to elsewhere.
+    #[inline]
+    pub(super) fn meet(&mut self, object: Ptr, kind: u8, index: usize) -> Option<Place> {
+        let found = self.memo.meet(object, Place { kind, index: index as u32 });
+        if found.is_none() && self.pinned {
+            self.keep_all(&[object]);
+        }
+        found
+    }
+
+    fn node(&mut self, number: usize) -> PyResult<()> {
+        let node = match std::mem::take(&mut self.work[number]) {
+            Work::Done => return Ok(()),
+            Work::Value(object) => return self.value(number, object),
+            Work::DictRows { keys, rows } => {
+                let run = self.run(Items { all: &keys, base: self.field_base(), also: &[] })?;
+                let extra = keys.len();
+                Node { kind: kind::DICT_ROWS, run, length: rows, extra, ..Node::default() }
+            }
+            Work::TupleRows { fields, rows } => {
+                let kind = kind::TUPLE_ROWS;
+                Node { kind, length: rows, extra: fields, ..Node::default() }
+            }
+            Work::ObjectRows { class, fields, rows } => {
+                let start = self.class(class)?;
+                let run = Run { elem: 0, start };
+                Node {
+                    kind: kind::OBJECT_ROWS,
+                    run,
+                    length: rows,
+                    extra: fields,
+                    ..Node::default()
+                }
+            }
+            Work::Field(items) => {
+                let base = self.field_base();
+                // A column holds on to nothing by itself once it was taken out of the work.
+                let run = self.run(Items { all: &items, base, also: &[] })?;
+                Node { kind: kind::FIELD, run, length: items.len(), ..Node::default() }
+            }
+        };
+        self.tables.nodes.set(number, node);
+        Ok(())
+    }
+
+    fn value(&mut self, number: usize, object: Ptr) -> PyResult<()> {
+        // SAFETY: what is to be done holds its objects, or nobody's code ran.
+        match unsafe { raw::shape(object) } {
+            Shape::List => {
+                // SAFETY: an exact list; `run` copies the items before it runs code.
+                let items = unsafe { raw::list_items(object) };
+                self.sequence(number, kind::LIST, items)
+            }
+            Shape::Tuple => {
+                // SAFETY: an exact tuple, held as above.
+                let items = unsafe { raw::tuple_items(object) };
+                self.sequence(number, kind::TUPLE, items)
+            }
+            Shape::Dict => self.dict(number, object),
+            Shape::Set => self.set(number, kind::SET, object),
+            Shape::FrozenSet => self.set(number, kind::FROZENSET, object),
+            _ => self.object(number, object),
+        }
+    }
+
+    fn sequence(&mut self, number: usize, kind: u8, items: &[Ptr]) -> PyResult<()> {
+        let length = items.len();
+        let run = self.run(Items { all: items, base: 1, also: &[] })?;
+        self.tables.nodes.set(number, Node { kind, run, length, ..Node::default() });
+        Ok(())
+    }
+
+    fn set(&mut self, number: usize, kind: u8, set: Ptr) -> PyResult<()> {
+        let mut items = std::mem::take(&mut self.scratch[0]);
+        // SAFETY: an exact set that is alive.
+        unsafe { raw::set_items(self.py, set, &mut items)? };
+        if self.canonical {
+            self.sort(&mut items)?;
+        }
+        self.sequence(number, kind, &items)?;
+        items.clear();
+        self.scratch[0] = items;
+        Ok(())
+    }
+
+    fn dict(&mut self, number: usize, dict: Ptr) -> PyResult<()> {
+        let [mut keys, mut values] = std::mem::take(&mut self.scratch);
+        // SAFETY: an exact dict that is alive.
+        unsafe {
+            raw::dict_items(dict, |key, value| {
+                keys.push(key);
+                values.push(value);
+                true
+            });
+        }
+        self.also_kept = false;
+        let run = self.run(Items { all: &keys, base: 1, also: &values })?;
+        // When code ran for the keys, the values were kept before it did.
+        let base = 1 + isize::from(std::mem::take(&mut self.also_kept));
+        let second = self.run(Items { all: &values, base, also: &[] })?;
+        let length = keys.len();
+        let node = Node { kind: kind::DICT, run, length, values: second, extra: 0 };
+        self.tables.nodes.set(number, node);
+        keys.clear();
+        values.clear();
+        self.scratch = [keys, values];
+        Ok(())
+    }
+
+    /// Holds on to the items of a run, and to what must stay alive with them, before code runs.
+    pub(super) fn keep_items(&mut self, items: Items<'_>) {
+        self.keep_all(items.all);
+        self.keep_all(items.also);
+        self.also_kept |= !items.also.is_empty();
+    }
+
+    /// Sorts what a set holds, if it is all of one type that sorts the same everywhere.
+    fn sort(&mut self, items: &mut [Ptr]) -> PyResult<()> {
+        // SAFETY: the set is alive and holds its items.
+        let shapes = items.iter().map(|item| unsafe { raw::shape(*item) });
+        let first = shapes.clone().next().unwrap_or(Shape::Foreign);
+        let sorts = matches!(first, Shape::Str | Shape::Bytes | Shape::Int | Shape::Float);
+        if !sorts || shapes.into_iter().any(|shape| shape != first) {
+            return Ok(());
+        }
+        let list = PyList::empty(self.py);
+        for item in items.iter() {
+            // SAFETY: as above.
+            list.append(unsafe { Bound::from_borrowed_ptr(self.py, *item) })?;
+        }
+        list.sort()?;
+        // SAFETY: an exact list of the set's items, which the set goes on holding.
+        items.copy_from_slice(unsafe { raw::list_items(list.as_ptr()) });
+        Ok(())
+    }
+
+    /// Says in an error where in the value its cause is.
+    fn locate(&self, error: PyErr, value: &Bound<'py, PyAny>) -> PyErr {
+        let locate = || -> PyResult<PyErr> {
+            let module = self.py.import("plasmon.objects._where")?;
+            let located = module.getattr("locate")?.call1((error.value(self.py), value))?;
+            Ok(PyErr::from_value(located))
+        };
+        locate().unwrap_or(error)
+    }
+}

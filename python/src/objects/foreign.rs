@@ -1,0 +1,443 @@
+//! Everything that the encoder doesn't know by itself: extensions, and objects of classes.
+
+use plasmon_objects::codes::{elem, ext, kind, make, slot};
+use plasmon_objects::tables::{Node, Run};
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
+
+use super::classes::ClassKey;
+use super::context::{Strategy, how};
+use super::encode::{Encoder, Items, Work};
+use super::heap::Piece;
+use super::raw::{self, Ptr, Shape};
+use super::rows::{attribute, dict_of};
+use super::runs::Prefix;
+
+static COPYREG: PyOnceLock<(Py<PyDict>, Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
+
+/// The protocol that objects are asked to take themselves apart for.
+const PROTOCOL: u8 = 5;
+
+/// What `__reduce_ex__` said: how to make the object, with a callable and parts.
+struct Reduced<'py> {
+    callable: Bound<'py, PyAny>,
+    make: u8,
+    parts: Vec<Bound<'py, PyAny>>,
+}
+
+impl<'py> Encoder<'py> {
+    /// An object as an owned reference.
+    pub(super) fn own(&self, object: Ptr) -> Bound<'py, PyAny> {
+        // SAFETY: whoever has an item sees to it that it is alive.
+        unsafe { Bound::from_borrowed_ptr(self.py, object) }
+    }
+
+    /// Whether something may be met again.
+    fn is_shared(&self, object: Ptr, base: isize) -> bool {
+        // SAFETY: alive, as above.
+        self.canonical || unsafe { raw::references(object) } > base
+    }
+
+    pub(super) fn big_int(&mut self, item: Ptr, base: isize) -> PyResult<()> {
+        if self.met_leaf(item, base) {
+            return Ok(());
+        }
+        let value = self.own(item);
+        // As few bytes as hold the number and its sign.
+        let magnitude =
+            if value.lt(0)? { value.call_method0("__invert__")? } else { value.clone() };
+        let bits: usize = magnitude.call_method0(intern!(self.py, "bit_length"))?.extract()?;
+        let options = PyDict::new(self.py);
+        options.set_item("signed", true)?;
+        let bytes = value.call_method("to_bytes", (bits / 8 + 1, "little"), Some(&options))?;
+        self.tables.exts.data.bytes.extend_from_slice(bytes.cast::<PyBytes>()?.as_bytes());
+        self.push_leaf(item, ext::INT, base);
+        Ok(())
+    }
+
+    pub(super) fn surrogates(&mut self, item: Ptr, base: isize) -> PyResult<()> {
+        if self.met_leaf(item, base) {
+            return Ok(());
+        }
+        let encoded = self.own(item).call_method1("encode", ("utf-8", "surrogatepass"))?;
+        self.tables.exts.data.bytes.extend_from_slice(encoded.cast::<PyBytes>()?.as_bytes());
+        self.push_leaf(item, ext::SURROGATES, base);
+        Ok(())
+    }
+
+    /// A long str or bytes: it is copied from where it is when the object is written.
+    pub(super) fn long(&mut self, item: Ptr, kind: u8, bytes: &[u8], base: isize) -> PyResult<()> {
+        if !self.met_leaf(item, base) {
+            let piece = Piece::of_object(&self.own(item), bytes);
+            self.push_heap(piece);
+            self.push_leaf(item, kind, base);
+        }
+        Ok(())
+    }
+
+    /// Gives the next extension an entry of the heap.
+    fn push_heap(&mut self, piece: Piece) {
+        let exts = &mut self.tables.exts;
+        exts.data.bytes.extend_from_slice(&piece.bytes().to_le_bytes());
+        let entry = self.tables.heap.push(piece.bytes());
+        exts.heaps.values.push((entry as u32).to_le_bytes());
+        self.heap.push(piece);
+    }
+
+    /// Whether an extension was met before; then a slot refers to it.
+    fn met_leaf(&mut self, item: Ptr, base: isize) -> bool {
+        let place = if self.is_shared(item, base) { self.memo.get(item) } else { None };
+        if let Some(place) = place {
+            let kind = if place.kind == slot::NODE { slot::REF } else { place.kind };
+            self.tables.slots.push_index(kind, place.index as usize);
+        }
+        place.is_some()
+    }
+
+    fn push_leaf(&mut self, item: Ptr, kind: u8, base: isize) {
+        let number = self.tables.exts.push(kind);
+        if self.is_shared(item, base) {
+            self.meet(item, slot::EXT, number);
+        }
+        self.tables.slots.push_index(slot::EXT, number);
+    }
+
+    pub(super) fn slot_of_foreign(&mut self, item: Ptr, base: isize) -> PyResult<()> {
+        if self.met_leaf(item, base) {
+            return Ok(());
+        }
+        if self.is_array(item) {
+            let next = self.tables.tensors.len();
+            if self.push_array(item)? {
+                if self.is_shared(item, base) {
+                    self.meet(item, slot::TENSOR, next);
+                }
+                self.tables.slots.push_index(slot::TENSOR, next);
+                return Ok(());
+            }
+        }
+        if let Some(number) = self.push_memory(item)? {
+            if self.is_shared(item, base) {
+                self.meet(item, slot::TENSOR, number);
+            }
+            self.tables.slots.push_index(slot::TENSOR, number);
+            return Ok(());
+        }
+        if let Some(number) = self.push_ext(item)? {
+            if self.is_shared(item, base) {
+                self.meet(item, slot::EXT, number);
+            }
+            self.tables.slots.push_index(slot::EXT, number);
+            return Ok(());
+        }
+        let next = self.tables.nodes.len();
+        self.slot_of_node(item, next, base);
+        Ok(())
+    }
+
+    /// Writes an extension if the object's type is kept as one.
+    fn push_ext(&mut self, item: Ptr) -> PyResult<Option<usize>> {
+        let object = self.own(item);
+        let strategy = self.strategy(&object.get_type())?;
+        let strategy = strategy.get();
+        let Some(encode) = strategy.encode.as_ref().filter(|_| strategy.how == how::EXT) else {
+            return Ok(None);
+        };
+        let encoded = encode.bind(self.py).call1((&object,))?;
+        if encoded.is_none() {
+            return Ok(None);
+        }
+        let encoded = encoded.cast_into::<PyTuple>()?;
+        let kind: u8 = encoded.get_item(0)?.extract()?;
+        if encoded.len() > 2 {
+            for buffer in encoded.get_item(2)?.try_iter()? {
+                self.push_heap(Piece::of_buffer(&buffer?)?);
+            }
+        }
+        // Only when the rest has its lengths at the start, what the handler says follows.
+        match kind {
+            ext::SCALAR | ext::DTYPE => {
+                let dtype = encoded.get_item(1)?.cast_into::<PyTuple>()?;
+                let number = self.described_dtype(&dtype.get_item(0)?)?;
+                self.tables.exts.data.bytes.extend_from_slice(&(number as u32).to_le_bytes());
+                let data = dtype.get_item(1)?.cast_into::<PyBytes>()?;
+                self.tables.exts.data.bytes.extend_from_slice(data.as_bytes());
+            }
+            _ => {
+                let data = encoded.get_item(1)?.cast_into::<PyBytes>()?;
+                self.tables.exts.data.bytes.extend_from_slice(data.as_bytes());
+            }
+        }
+        Ok(Some(self.tables.exts.push(kind)))
+    }
+
+    pub(super) fn run_of_foreign(&mut self, items: Items<'_>) -> PyResult<Run> {
+        let class = self.own(items.all[0]).get_type();
+        let strategy = self.context.get().known_strategy(&class)?;
+        // Without code of anybody: attributes of objects whose class is known.
+        if let Some(strategy) = &strategy
+            && strategy.get().how == how::ATTRIBUTES
+        {
+            let fields = field_pointers(strategy.get());
+            if let Some(rows) = self.attribute_rows(items, fields.as_deref())? {
+                return Ok(rows);
+            }
+        }
+        let copies = items.all.to_vec();
+        self.keep_items(items);
+        let items = Items { all: &copies, base: items.base + 1, also: &[] };
+        // Now that code may run, elements of a structured type can be described.
+        if self.is_array(copies[0]) {
+            return self.run_of_arrays(items);
+        }
+        let strategy = self.strategy(&class)?;
+        match strategy.get().how {
+            how::MEMORY => self.mixed(items, Prefix::none()),
+            how::EXT => self.run_of_exts(items),
+            how::ATTRIBUTES => {
+                let fields = field_pointers(strategy.get());
+                match self.attribute_rows(items, fields.as_deref())? {
+                    Some(rows) => Ok(rows),
+                    None => self.run_of_objects(items, &class),
+                }
+            }
+            how::REDUCE | how::PARTS => match self.reduced_rows(items, &class)? {
+                Some(rows) => Ok(rows),
+                None => self.run_of_objects(items, &class),
+            },
+            _ => self.run_of_objects(items, &class),
+        }
+    }
+
+    fn run_of_exts(&mut self, items: Items<'_>) -> PyResult<Run> {
+        let start = self.tables.exts.len();
+        for (count, item) in items.all.iter().enumerate() {
+            let shared = self.is_shared(*item, items.base);
+            let known = shared && self.memo.get(*item).is_some();
+            // SAFETY: alive: they are kept.
+            let native = unsafe { raw::shape(*item) } != Shape::Foreign || self.is_array(*item);
+            if known || native || self.push_ext(*item)?.is_none() {
+                return self.mixed(items, Prefix::Entries { kind: slot::EXT, start, count });
+            }
+            if shared {
+                self.meet(*item, slot::EXT, start + count);
+            }
+        }
+        Ok(Run { elem: elem::EXTS, start })
+    }
+
+    /// Objects of one class, each as a node.
+    fn run_of_objects(&mut self, items: Items<'_>, class: &Bound<'py, PyType>) -> PyResult<Run> {
+        let start = self.tables.nodes.len();
+        for (count, item) in items.all.iter().enumerate() {
+            // SAFETY: alive: they are kept.
+            let alike = unsafe { raw::type_of(*item) }.cast() == class.as_ptr();
+            if !alike || self.met_node(*item, start + count, items.base).is_some() {
+                self.tables.nodes.reserve_many(count);
+                return self.mixed(items, Prefix::Entries { kind: slot::NODE, start, count });
+            }
+            self.later(Work::Value(*item));
+        }
+        self.tables.nodes.reserve_many(items.all.len());
+        Ok(Run { elem: elem::NODES, start })
+    }
+
+    /// Objects that consist of constructor arguments, as rows of those, if they are nothing else.
+    fn reduced_rows(
+        &mut self,
+        items: Items<'_>,
+        class: &Bound<'py, PyType>,
+    ) -> PyResult<Option<Run>> {
+        let rows = plasmon_objects::codes::limit::ROWS_MIN;
+        // SAFETY: alive: they are kept.
+        let fits = |item: &Ptr| unsafe {
+            raw::type_of(*item).cast() == class.as_ptr() && raw::references(*item) <= items.base
+        };
+        if items.all.len() < rows || self.canonical || !items.all.iter().all(fits) {
+            return Ok(None);
+        }
+        let mut key: Option<ClassKey> = None;
+        let mut arguments = Vec::with_capacity(items.all.len());
+        for item in items.all {
+            let Some(reduced) = self.reduce(&self.own(*item))? else { return Ok(None) };
+            let callable = self.keep(&reduced.callable);
+            let own = ClassKey::made_by(callable, reduced.make);
+            if reduced.parts.len() != 1
+                || !matches!(reduced.make, make::CALL | make::NEW)
+                || key.as_ref().is_some_and(|key| *key != own)
+            {
+                return Ok(None);
+            }
+            key = Some(own);
+            arguments.push(self.keep(&reduced.parts[0]));
+        }
+        Ok(key.and_then(|key| self.argument_rows(arguments, key)))
+    }
+
+    /// A node that is no container.
+    pub(super) fn object(&mut self, number: usize, object: Ptr) -> PyResult<()> {
+        let value = self.own(object);
+        if self.is_array(object) {
+            return self.array_of_objects(number, &value);
+        }
+        let class = value.get_type();
+        let strategy = self.strategy(&class)?;
+        let (key, parts) = match strategy.get().how {
+            how::ATTRIBUTES => self.attributes(&value, strategy.get())?,
+            how::STATE => {
+                self.pin();
+                let encode = strategy.get().encode.as_ref().ok_or_else(|| no_encoder(&class))?;
+                let state = encode.bind(self.py).call1((&value,))?;
+                let state = self.keep(&state);
+                let key = ClassKey::made_by(class.as_ptr(), make::STATE);
+                (key, vec![state])
+            }
+            _ => {
+                self.pin();
+                match self.reduce(&value)? {
+                    Some(reduced) => {
+                        let callable = self.keep(&reduced.callable);
+                        let parts = reduced.parts.iter().map(|part| self.keep(part)).collect();
+                        (ClassKey::made_by(callable, reduced.make), parts)
+                    }
+                    None => (ClassKey::made_by(self.keep(&value), make::VALUE), Vec::new()),
+                }
+            }
+        };
+        let extra = self.class(key)?;
+        let run = self.run(Items { all: &parts, base: 1, also: &[] })?;
+        let node = Node { kind: kind::OBJECT, run, length: parts.len(), extra, ..Node::default() };
+        self.tables.nodes.set(number, node);
+        Ok(())
+    }
+
+    fn attributes(
+        &mut self,
+        value: &Bound<'py, PyAny>,
+        strategy: &Strategy,
+    ) -> PyResult<(ClassKey, Vec<Ptr>)> {
+        let class = value.get_type();
+        let (mut keys, mut parts) = (Vec::new(), Vec::new());
+        if let Some(fields) = &strategy.fields {
+            for field in fields {
+                let name = field.as_ptr();
+                let part = match attribute(self.py, value.as_ptr(), name)? {
+                    Some(part) => part,
+                    None => self.keep(&value.getattr(field.bind(self.py))?),
+                };
+                keys.push(name);
+                parts.push(part);
+            }
+        } else {
+            let dict = dict_of(self.py, value.as_ptr())?;
+            // SAFETY: an exact dict; the object is held.
+            unsafe {
+                raw::dict_items(dict, |key, part| {
+                    keys.push(key);
+                    parts.push(part);
+                    true
+                });
+            }
+        }
+        // SAFETY: the object or its class holds the names.
+        let text =
+            |key: &Ptr| unsafe { raw::shape(*key) == Shape::Str && raw::utf8(*key).is_some() };
+        if !keys.iter().all(text) || keys.len() > plasmon_objects::codes::limit::FIELDS_MAX {
+            let name = class.fully_qualified_name()?;
+            let text = format!("cannot serialize a {name} with such names of attributes");
+            return Err(PyTypeError::new_err(text));
+        }
+        // The object may be changed by code that runs for its parts.
+        self.keep_all(&parts);
+        self.keep_all(&keys);
+        self.keep(value);
+        Ok((ClassKey::attributes(class.as_type_ptr(), keys), parts))
+    }
+
+    /// What an object says about how to make it again; `None` for one that is found by its name.
+    fn reduce(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Option<Reduced<'py>>> {
+        let py = self.py;
+        let class = value.get_type();
+        let (table, new, new_ex) = copyreg(py)?;
+        let strategy = self.strategy(&class)?;
+        let found = match (&strategy.get().encode, table.get_item(&class)?) {
+            (Some(encode), _) if strategy.get().how == how::PARTS => {
+                encode.bind(py).call1((value,))?
+            }
+            (_, Some(reducer)) => reducer.call1((value,))?,
+            _ => value.call_method1(intern!(py, "__reduce_ex__"), (PROTOCOL,))?,
+        };
+        if found.is_instance_of::<PyString>() {
+            return Ok(None);
+        }
+        let Ok(found) = found.cast_into::<PyTuple>() else {
+            return Err(PyTypeError::new_err("__reduce_ex__ must give a str or a tuple"));
+        };
+        if !(2..=6).contains(&found.len()) {
+            return Err(PyTypeError::new_err("__reduce_ex__ must give a tuple of 2 to 6"));
+        }
+        // Whatever is in there must live as long as anything may refer to it.
+        self.keep(found.as_any());
+        let callable = found.get_item(0)?;
+        let arguments = found.get_item(1)?.cast_into::<PyTuple>()?;
+        let (callable, make, mut parts) = if callable.is(new) {
+            let rest = arguments.get_slice(1, arguments.len());
+            (arguments.get_item(0)?, make::NEW, vec![rest.into_any()])
+        } else if callable.is(new_ex) {
+            let parts = vec![arguments.get_item(1)?, arguments.get_item(2)?];
+            (arguments.get_item(0)?, make::NEW_EX, parts)
+        } else {
+            (callable, make::CALL, vec![arguments.into_any()])
+        };
+        for (at, part) in found.iter().enumerate().skip(2) {
+            parts.push(match at {
+                3 if !part.is_none() => exhausted(&part)?.into_any(),
+                4 if !part.is_none() => {
+                    let pairs = PyDict::new(py);
+                    for pair in part.try_iter()? {
+                        let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
+                        pairs.set_item(key, value)?;
+                    }
+                    pairs.into_any()
+                }
+                _ => part,
+            });
+        }
+        while parts.last().is_some_and(|part| part.is_none()) {
+            parts.pop();
+        }
+        Ok(Some(Reduced { callable, make, parts }))
+    }
+}
+
+/// The rest of an iterator, as a list.
+fn exhausted<'py>(items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(items.py());
+    for item in items.try_iter()? {
+        list.append(item?)?;
+    }
+    Ok(list)
+}
+
+fn no_encoder(class: &Bound<'_, PyType>) -> PyErr {
+    PyTypeError::new_err(format!("{class} has no serializer"))
+}
+
+fn field_pointers(strategy: &Strategy) -> Option<Vec<Ptr>> {
+    let fields = strategy.fields.as_ref()?;
+    Some(fields.iter().map(|field| field.as_ptr()).collect())
+}
+
+/// `copyreg.dispatch_table`, `__newobj__` and `__newobj_ex__`.
+fn copyreg(py: Python<'_>) -> PyResult<(&Bound<'_, PyDict>, &Bound<'_, PyAny>, &Bound<'_, PyAny>)> {
+    let (table, new, new_ex) = COPYREG.get_or_try_init(py, || {
+        let module = py.import("copyreg")?;
+        let table = module.getattr("dispatch_table")?.cast_into::<PyDict>()?.unbind();
+        let new = module.getattr("__newobj__")?.unbind();
+        PyResult::Ok((table, new, module.getattr("__newobj_ex__")?.unbind()))
+    })?;
+    Ok((table.bind(py), new.bind(py), new_ex.bind(py)))
+}

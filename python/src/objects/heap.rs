@@ -1,0 +1,151 @@
+//! The bytes that an object's heap will hold, where they are until it is written.
+
+use arrow_buffer::Buffer;
+use plasmon_objects::layout::HEAP_ALIGN;
+use pyo3::prelude::*;
+use pyo3::types::PyAny;
+
+use super::stream::ArrowStream;
+use crate::put::Flat;
+
+/// Zeros for padding.
+pub(super) const ZEROS: [u8; HEAP_ALIGN as usize] = [0; HEAP_ALIGN as usize];
+
+/// Who keeps the bytes of a piece.
+enum Owner {
+    /// An object that does not move or change them while somebody refers to it.
+    Object(Py<PyAny>, *const u8, usize),
+    /// Memory that is lent through the buffer protocol.
+    Lent(Flat),
+    /// An Arrow stream, in pieces of its own.
+    Stream(Vec<Buffer>),
+}
+
+/// One entry of the heap.
+pub(super) struct Piece {
+    owner: Owner,
+    /// Zeros before the bytes.
+    pad: usize,
+}
+
+// SAFETY: the bytes are only read; the owner is a reference that keeps them where they are.
+unsafe impl Send for Piece {}
+// SAFETY: as above.
+unsafe impl Sync for Piece {}
+
+impl Piece {
+    /// Bytes that an object keeps for as long as it lives, as an exact str or bytes does.
+    pub(super) fn of_object(owner: &Bound<'_, PyAny>, bytes: &[u8]) -> Self {
+        let owner = Owner::Object(owner.clone().unbind(), bytes.as_ptr(), bytes.len());
+        Self { owner, pad: 0 }
+    }
+
+    /// Memory of an array, behind some zeros.
+    ///
+    /// # Safety
+    ///
+    /// `owner` must keep the bytes where they are.
+    pub(super) unsafe fn of_array(
+        owner: &Bound<'_, PyAny>,
+        start: *const u8,
+        bytes: usize,
+        pad: usize,
+    ) -> Self {
+        Self { owner: Owner::Object(owner.clone().unbind(), start, bytes), pad }
+    }
+
+    /// Memory of an object with the buffer protocol, or an Arrow stream.
+    pub(super) fn of_buffer(owner: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(stream) = owner.cast::<ArrowStream>() {
+            return Ok(Self { owner: Owner::Stream(stream.get().pieces()), pad: 0 });
+        }
+        Ok(Self { owner: Owner::Lent(Flat::of(owner)?), pad: 0 })
+    }
+
+    /// How many bytes there are.
+    pub(super) fn bytes(&self) -> u64 {
+        self.slices().map(|slice| slice.len() as u64).sum()
+    }
+
+    /// The bytes, one stretch after the other.
+    pub(super) fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let (one, many): (&[u8], &[Buffer]) = match &self.owner {
+            Owner::Object(_, start, bytes) if *bytes != 0 => {
+                // SAFETY: the owner keeps the bytes where they are, by the contract of `of_array`,
+                // or because it is an exact str or bytes.
+                (unsafe { std::slice::from_raw_parts(*start, *bytes) }, &[])
+            }
+            Owner::Object(..) => (&[], &[]),
+            Owner::Lent(flat) => (flat.bytes(), &[]),
+            Owner::Stream(pieces) => (&[], pieces),
+        };
+        let own = [&ZEROS[..self.pad], one].into_iter();
+        own.chain(many.iter().map(Buffer::as_slice)).filter(|slice| !slice.is_empty())
+    }
+
+    /// The bytes and the zeros behind them, as the heap has them.
+    pub(super) fn padded(&self) -> impl Iterator<Item = &[u8]> {
+        let past = (self.bytes() % HEAP_ALIGN) as usize;
+        let zeros = if past == 0 { &[][..] } else { &ZEROS[past..] };
+        self.slices().chain(std::iter::once(zeros).filter(|zeros| !zeros.is_empty()))
+    }
+}
+
+/// A piece of the heap that is lent out by itself.
+#[pyclass(frozen, module = "plasmon._native", name = "_Piece")]
+pub(crate) struct LentPiece {
+    /// Who keeps the bytes.
+    #[expect(dead_code, reason = "it is held, not used")]
+    owner: Option<Py<PyAny>>,
+    own: Vec<u8>,
+    start: *const u8,
+    bytes: usize,
+}
+
+// SAFETY: the bytes are only read; the owner is a reference that keeps them where they are.
+unsafe impl Send for LentPiece {}
+// SAFETY: as above.
+unsafe impl Sync for LentPiece {}
+
+impl Piece {
+    /// The bytes as an object with the buffer protocol, where they lie if they are in one stretch.
+    pub(super) fn lend<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, LentPiece>> {
+        let lent = match &self.owner {
+            Owner::Object(owner, start, bytes) if self.pad == 0 => LentPiece {
+                owner: Some(owner.clone_ref(py)),
+                own: Vec::new(),
+                start: *start,
+                bytes: *bytes,
+            },
+            _ => {
+                let own = self.slices().collect::<Vec<_>>().concat();
+                LentPiece { owner: None, start: own.as_ptr(), bytes: own.len(), own }
+            }
+        };
+        Bound::new(py, lent)
+    }
+}
+
+#[pymethods]
+impl LentPiece {
+    fn __len__(&self) -> usize {
+        debug_assert!(self.own.is_empty() || self.own.len() == self.bytes, "one or the other");
+        self.bytes
+    }
+
+    /// Lends the bytes out through the buffer protocol.
+    ///
+    /// # Safety
+    ///
+    /// CPython calls it with a `Py_buffer` to fill.
+    unsafe fn __getbuffer__(
+        slf: &Bound<'_, Self>,
+        view: *mut pyo3::ffi::Py_buffer,
+        flags: std::ffi::c_int,
+    ) -> PyResult<()> {
+        let part = (slf.get().start.cast_mut(), slf.get().bytes);
+        // SAFETY: CPython gives a view to fill; it holds a reference to this object, which keeps
+        // the bytes where they are.
+        unsafe { crate::buffer::fill(slf.as_any(), view, part, true, flags) }
+    }
+}

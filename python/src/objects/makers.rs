@@ -1,0 +1,306 @@
+//! Objects of classes, and rows.
+//!
+//! What a class of the object stands for is decided in `plasmon.objects._context`, which refuses
+//! what the pickle mode does not allow.
+
+use plasmon_objects::codes::{elem, ext, kind, make, source};
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
+
+use super::decode::{Decoder, Owned, changed, text_of};
+use super::raw::{self, Ptr};
+
+/// How the objects of a class are made.
+#[derive(Clone)]
+pub(super) struct Maker<'py> {
+    make: u8,
+    /// The class or the callable, or the object itself.
+    target: Bound<'py, PyAny>,
+    /// The names of attributes.
+    fields: Vec<Bound<'py, PyString>>,
+}
+
+impl<'a, 'py> Decoder<'a, 'py> {
+    fn maker(&mut self, class: usize) -> PyResult<Maker<'py>> {
+        if let Some(Some(known)) = self.makers.get(class) {
+            return Ok(known.clone());
+        }
+        let py = self.py;
+        let classes = &self.object.view.classes;
+        let make = classes.make.get(class).copied().unwrap_or(u8::MAX);
+        let from = classes.fields.index(class);
+        let count = classes.fields.index(class + 1).saturating_sub(from);
+        let mut fields = Vec::with_capacity(count);
+        for field in from..from + count {
+            let name = text_of(classes.field_names.at(field))?;
+            fields.push(PyString::intern(py, name));
+        }
+        let source = classes.source.get(class).copied().unwrap_or(u8::MAX);
+        let target = if source == source::PICKLED {
+            let pickled = self.ext(classes.ext.index(class))?;
+            // SAFETY: a reference of ours.
+            unsafe { Bound::from_owned_ptr(py, pickled) }
+        } else {
+            let name = text_of(classes.name.at(class))?;
+            let names = PyTuple::new(py, &fields)?;
+            let key = (source, make, name, classes.version.at(class), names, self.pickle);
+            let key = key.into_pyobject(py)?;
+            let makers = self.context.get().makers(py).clone();
+            match makers.get_item(&key)? {
+                Some(known) => known,
+                None => {
+                    let found = self.context.call_method1("_resolve", &key)?;
+                    makers.set_item(&key, &found)?;
+                    found
+                }
+            }
+        };
+        let maker = Maker { make, target, fields };
+        if let Some(room) = self.makers.get_mut(class) {
+            *room = Some(maker.clone());
+        }
+        Ok(maker)
+    }
+
+    /// The first parts of an object, which it is made of.
+    fn parts(&mut self, node: usize, from: usize, to: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let nodes = &self.object.view.nodes;
+        let length = nodes.length.index(node);
+        let (elem, start) = (nodes.elem[node], nodes.start.index(node));
+        let (from, to) = (from.min(length), to.min(length));
+        if from == to {
+            return Ok(Vec::new());
+        }
+        if elem == elem::ROWS {
+            // Rows are for many, and are given out once.
+            return Err(PyValueError::new_err("the object is broken: an object of rows"));
+        }
+        let mut parts = Owned::nulls(to - from);
+        self.fill(elem, start + from, &mut parts.0)?;
+        let parts = std::mem::take(&mut parts.0).into_iter();
+        // SAFETY: each is a reference of ours.
+        Ok(parts.map(|part| unsafe { Bound::from_owned_ptr(self.py, part) }).collect())
+    }
+
+    /// An object without what comes after its construction.
+    pub(super) fn new_object(&mut self, node: usize) -> PyResult<Ptr> {
+        let maker = self.maker(self.object.view.nodes.start2.index(node))?;
+        let arguments = match maker.make {
+            make::ATTRIBUTES | make::VALUE => 0,
+            make::NEW_EX => 2,
+            _ => 1,
+        };
+        let parts = self.parts(node, 0, arguments)?;
+        maker.construct(self.py, &parts).map(Bound::into_ptr)
+    }
+
+    pub(super) fn object(&mut self, node: usize) -> PyResult<Ptr> {
+        let class = self.object.view.nodes.start2.index(node);
+        let length = self.object.view.nodes.length.index(node);
+        let maker = self.maker(class)?;
+        let empty = self.empty(node);
+        let made = if empty.is_null() {
+            let made = self.new_object(node)?;
+            // While the rest is built it may be asked for.
+            self.keep_built(node, made);
+            made
+        } else {
+            empty
+        };
+        // SAFETY: `built` holds it.
+        let object = unsafe { Bound::from_borrowed_ptr(self.py, made) };
+        let arguments = match maker.make {
+            make::ATTRIBUTES => {
+                let elem = self.object.view.nodes.elem[node];
+                let start = self.object.view.nodes.start.index(node);
+                let mut values = Owned::nulls(length);
+                self.fill(elem, start, &mut values.0)?;
+                maker.set_attributes(&object, &values.0)?;
+                return Ok(made);
+            }
+            make::VALUE => 0,
+            make::NEW_EX => 2,
+            _ => 1,
+        };
+        let rest = self.parts(node, arguments, length)?;
+        finish(&object, &rest)?;
+        Ok(made)
+    }
+
+    /// Builds the rows of a row node.
+    pub(super) fn row_node(&mut self, header: usize) -> PyResult<()> {
+        let nodes = &self.object.view.nodes;
+        let (fields, count) = (nodes.start2.index(header), nodes.length.index(header));
+        let mut columns = Vec::with_capacity(fields);
+        for field in header + 1..=header + fields {
+            let mut column = Owned::nulls(count);
+            let (elem, start) = (nodes.elem[field], nodes.start.index(field));
+            self.fill(elem, start, &mut column.0)?;
+            columns.push(column);
+        }
+        let rows = match nodes.kind[header] {
+            kind::DICT_ROWS => self.dict_rows(header, &columns, count)?,
+            kind::TUPLE_ROWS => self.tuple_rows(&mut columns, count)?,
+            _ => self.object_rows(header, &columns, count)?,
+        };
+        self.rows.insert(header, rows);
+        Ok(())
+    }
+
+    fn tuple_rows(&mut self, columns: &mut [Owned], count: usize) -> PyResult<Owned> {
+        let mut rows = Owned(Vec::with_capacity(count));
+        for at in 0..count {
+            // SAFETY: attached; every item of the new tuple is set before anybody sees it.
+            let row = self.made(unsafe { ffi::PyTuple_New(columns.len() as isize) })?;
+            for (field, column) in columns.iter_mut().enumerate() {
+                let value = std::mem::replace(&mut column.0[at], std::ptr::null_mut());
+                // SAFETY: as above; the reference moves into the tuple.
+                unsafe { ffi::PyTuple_SET_ITEM(row, field as isize, value) };
+            }
+            rows.0.push(row);
+        }
+        Ok(rows)
+    }
+
+    fn dict_rows(&mut self, header: usize, columns: &[Owned], count: usize) -> PyResult<Owned> {
+        let nodes = &self.object.view.nodes;
+        let mut keys = Owned::nulls(columns.len());
+        self.fill(nodes.elem[header], nodes.start.index(header), &mut keys.0)?;
+        let mut rows = Owned(Vec::with_capacity(count));
+        for at in 0..count {
+            // SAFETY: attached.
+            let row = self.made(unsafe { raw::new_dict(columns.len()) })?;
+            rows.0.push(row);
+            for (key, column) in keys.0.iter().zip(columns) {
+                // SAFETY: a dict and two objects, all alive.
+                if unsafe { ffi::PyDict_SetItem(row, *key, column.0[at]) } != 0 {
+                    return Err(PyErr::fetch(self.py));
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    fn object_rows(&mut self, header: usize, columns: &[Owned], count: usize) -> PyResult<Owned> {
+        let maker = self.maker(self.object.view.nodes.start.index(header))?;
+        let mut rows = Owned(Vec::with_capacity(count));
+        let mut values = vec![std::ptr::null_mut(); columns.len()];
+        for at in 0..count {
+            for (value, column) in values.iter_mut().zip(columns) {
+                *value = column.0[at];
+            }
+            if maker.make == make::ATTRIBUTES {
+                let row = maker.construct(self.py, &[])?;
+                maker.set_attributes(&row, &values)?;
+                rows.0.push(row.into_ptr());
+                continue;
+            }
+            // SAFETY: the columns hold references until all rows are made.
+            let parts =
+                values.iter().map(|value| unsafe { Bound::from_borrowed_ptr(self.py, *value) });
+            let parts: Vec<_> = parts.collect();
+            let arguments = if maker.make == make::NEW_EX { 2 } else { 1 };
+            let row = maker.construct(self.py, &parts[..arguments.min(parts.len())])?;
+            finish(&row, &parts[arguments.min(parts.len())..])?;
+            rows.0.push(row.into_ptr());
+        }
+        Ok(rows)
+    }
+
+    /// Refuses an object that needs pickle before any of it is built, and says what needs it.
+    pub(super) fn refuse_pickles(&self) -> PyResult<()> {
+        let view = &self.object.view;
+        let class = view.classes.source.iter().position(|source| *source >= source::IMPORTABLE);
+        let pickled = |kind: &u8| matches!(*kind, ext::GLOBAL | ext::PICKLE | ext::CLOUDPICKLE);
+        let found = view.exts.kind.iter().position(pickled);
+        if class.is_none() && found.is_none() {
+            return Ok(());
+        }
+        let (what, place) = match (class, found) {
+            (Some(class), _) if view.classes.source[class] == source::IMPORTABLE => {
+                let name = String::from_utf8_lossy(view.classes.name.at(class)).into_owned();
+                (name, self.object.locate_class(class))
+            }
+            (Some(class), _) => ("a pickled class".to_owned(), self.object.locate_class(class)),
+            (None, Some(ext)) if view.exts.kind[ext] == ext::GLOBAL => {
+                let name = String::from_utf8_lossy(view.exts.data.at(ext)).into_owned();
+                (name, self.object.locate_ext(ext))
+            }
+            (None, found) => {
+                ("a pickle".to_owned(), self.object.locate_ext(found.unwrap_or_default()))
+            }
+        };
+        let refuse = self.py.import("plasmon.objects._context")?.getattr("refused")?;
+        Err(PyErr::from_value(refuse.call1((what, place))?))
+    }
+}
+
+impl<'py> Maker<'py> {
+    fn construct(
+        &self,
+        py: Python<'py>,
+        parts: &[Bound<'py, PyAny>],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let arguments = || {
+            let first = parts.first().and_then(|first| first.cast::<PyTuple>().ok());
+            first.ok_or_else(|| PyValueError::new_err("the object is broken: no arguments"))
+        };
+        match self.make {
+            make::ATTRIBUTES => self.bare(py),
+            make::VALUE => Ok(self.target.clone()),
+            make::STATE => match parts.first() {
+                Some(state) => self.target.call1((state,)),
+                None => Err(changed()),
+            },
+            make::CALL => self.target.call(arguments()?, None),
+            make::NEW | make::NEW_EX => {
+                let arguments = arguments()?;
+                let mut all = vec![self.target.clone()];
+                all.extend(arguments.iter());
+                let named = parts.get(1).map(|named| named.cast::<PyDict>()).transpose()?;
+                let new = self.target.getattr(intern!(py, "__new__"))?;
+                new.call(PyTuple::new(py, all)?, named)
+            }
+            _ => Err(changed()),
+        }
+    }
+
+    /// An object of a class without a layout of its own, its constructor not called.
+    fn bare(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let class = self.target.cast::<PyType>()?.as_type_ptr();
+        let empty = PyTuple::empty(py);
+        // SAFETY: `_resolve` made sure that every base of the class but `object` is a class of
+        // Python's without a layout of its own, so what `object` makes is one of it.
+        unsafe {
+            let new = ffi::PyBaseObject_Type.tp_new.ok_or_else(changed)?;
+            Bound::from_owned_ptr_or_err(py, new(class, empty.as_ptr(), std::ptr::null_mut()))
+        }
+    }
+
+    fn set_attributes(&self, object: &Bound<'py, PyAny>, values: &[Ptr]) -> PyResult<()> {
+        for (name, value) in self.fields.iter().zip(values) {
+            // SAFETY: all three are alive. `_resolve` made sure that the attribute is a slot or an
+            // item of the object's dict, so no code of the class runs.
+            let outcome =
+                unsafe { ffi::PyObject_GenericSetAttr(object.as_ptr(), name.as_ptr(), *value) };
+            if outcome != 0 {
+                return Err(PyErr::fetch(object.py()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Does what comes after an object's construction: state, items, pairs, setter.
+fn finish(object: &Bound<'_, PyAny>, rest: &[Bound<'_, PyAny>]) -> PyResult<()> {
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let mut all = vec![object.clone()];
+    all.extend(rest.iter().cloned());
+    let module = object.py().import("plasmon.objects._reduce")?;
+    module.getattr("finish")?.call1(PyTuple::new(object.py(), all)?).map(drop)
+}

@@ -1,0 +1,126 @@
+//! Python objects in the PLO format: `plasmon.serialize`, `dumps`, `loads` and what they are made
+//! of. The format is in `spec/objects.md`, its bytes in `crates/objects`.
+//!
+//! ```text
+//! serialize: encode ─ runs ─ rows ─ foreign ─ classes ─ arrays ─► Tables + heap ─► Serialized
+//! loads:     Checked + Order ─► decode ─ makers ─ leaves ─► value
+//! ```
+//!
+//! What is hot is here. How a type is taken apart and made again, where it is no container, number,
+//! text or array, is decided in Python, in the package `plasmon.objects`; [`context`] keeps what
+//! was decided.
+
+mod arrays;
+mod classes;
+pub(crate) mod context;
+mod decode;
+mod encode;
+mod foreign;
+pub(crate) mod heap;
+mod leaves;
+mod makers;
+mod memo;
+pub(crate) mod memory;
+mod raw;
+mod rows;
+mod runs;
+pub(crate) mod serialized;
+pub(crate) mod stream;
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyBytes;
+
+use self::context::Context;
+use self::decode::Source;
+use self::serialized::{Serialized, wanted};
+use crate::buffer::Buffer;
+
+static DEFAULT: PyOnceLock<Py<Context>> = PyOnceLock::new();
+static TRUSTING: PyOnceLock<Py<Context>> = PyOnceLock::new();
+
+fn named<'py>(
+    py: Python<'py>,
+    cell: &'static PyOnceLock<Py<Context>>,
+    name: &str,
+) -> PyResult<Bound<'py, Context>> {
+    let context = cell.get_or_try_init(py, || {
+        let module = py.import("plasmon.objects")?;
+        PyResult::Ok(module.getattr(name)?.cast_into::<Context>()?.unbind())
+    })?;
+    Ok(context.bind(py).clone())
+}
+
+/// The context of those who give none.
+pub(crate) fn default_context(py: Python<'_>) -> PyResult<Bound<'_, Context>> {
+    named(py, &DEFAULT, "default_context")
+}
+
+/// The context for what only processes of this user can have written.
+pub(crate) fn trusting_context(py: Python<'_>) -> PyResult<Bound<'_, Context>> {
+    named(py, &TRUSTING, "trusting_context")
+}
+
+/// The value of an object in a store, on its memory, which stays pinned for as long as something
+/// lies on it.
+pub(crate) fn load<'py>(
+    context: &Bound<'py, Context>,
+    buffer: &Bound<'py, Buffer>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let pickle = context.get().pickle();
+    let outcome = decode::decode(&Source { context, pickle, memory: buffer.as_any() });
+    outcome.map(|(value, _)| value)
+}
+
+fn chosen<'py>(
+    py: Python<'py>,
+    context: Option<Bound<'py, Context>>,
+) -> PyResult<Bound<'py, Context>> {
+    context.map_or_else(|| default_context(py), Ok)
+}
+
+/// Takes a value apart; the result knows how many bytes it needs and can be written anywhere.
+#[pyfunction]
+#[pyo3(signature = (value, *, context = None, form = None))]
+pub(crate) fn serialize<'py>(
+    value: &Bound<'py, PyAny>,
+    context: Option<Bound<'py, Context>>,
+    form: Option<&str>,
+) -> PyResult<Serialized> {
+    let context = chosen(value.py(), context)?;
+    Serialized::of(&context, value, wanted(form)?)
+}
+
+/// A value as bytes in the PLO format.
+#[pyfunction]
+#[pyo3(signature = (value, *, context = None, form = None))]
+pub(crate) fn dumps<'py>(
+    value: &Bound<'py, PyAny>,
+    context: Option<Bound<'py, Context>>,
+    form: Option<&str>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let context = chosen(value.py(), context)?;
+    serialized::dumps(&context, value, wanted(form)?)
+}
+
+/// The value in bytes in the PLO format: anything contiguous with the buffer protocol.
+///
+/// Arrays, tables and views lie on that memory, read-only, and keep it. Pickles are read as the
+/// context says; the default one refuses them.
+#[pyfunction]
+#[pyo3(signature = (data, *, context = None))]
+pub(crate) fn loads<'py>(
+    data: &Bound<'py, PyAny>,
+    context: Option<Bound<'py, Context>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let context = chosen(data.py(), context)?;
+    let pickle = context.get().pickle();
+    decode::decode(&Source { context: &context, pickle, memory: data }).map(|(value, _)| value)
+}
+
+/// How many bytes at the start of `data` are one object, for objects that follow one another.
+#[pyfunction]
+pub(crate) fn object_nbytes(data: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let flat = crate::put::Flat::of(data)?;
+    plasmon_objects::object_bytes(flat.bytes()).map_err(|error| serialized::raised(&error))
+}

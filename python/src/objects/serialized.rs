@@ -1,0 +1,188 @@
+//! A value that was taken apart: its layout is known and its bytes can be written anywhere.
+
+use std::sync::{Mutex, PoisonError};
+
+use plasmon_objects::tables::Tables;
+use plasmon_objects::{Form, Plan, Wanted};
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+use super::context::Context;
+use super::encode::{Encoded, Memory, encode};
+use super::heap::Piece;
+use super::memory::Block;
+
+/// What one thread leaves to its next call; large tables are not kept.
+const HELD_BYTES_MAX: usize = 1 << 16;
+
+static MEMORY: Mutex<Option<Box<Memory>>> = Mutex::new(None);
+
+/// A value in the PLO format that has a size and is not written yet. Made by `plasmon.serialize`.
+///
+/// It holds on to the arrays and buffers of the value; change none of them until it is written.
+#[pyclass(frozen, module = "plasmon", name = "Serialized")]
+pub(crate) struct Serialized {
+    tables: Tables,
+    heap: Vec<Piece>,
+    plan: Plan,
+}
+
+pub(super) fn wanted(form: Option<&str>) -> PyResult<Wanted> {
+    match form {
+        None | Some("auto") => Ok(Wanted::Auto),
+        Some("stream") => Ok(Wanted::Stream),
+        Some("small") => Ok(Wanted::Small),
+        Some(other) => {
+            let text = format!("form is \"auto\", \"stream\" or \"small\", found \"{other}\"");
+            Err(PyValueError::new_err(text))
+        }
+    }
+}
+
+pub(super) fn raised(error: &plasmon_objects::Error) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+impl Serialized {
+    /// Takes a value apart.
+    pub(crate) fn of(
+        context: &Bound<'_, Context>,
+        value: &Bound<'_, PyAny>,
+        wanted: Wanted,
+    ) -> PyResult<Self> {
+        let memory = MEMORY.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (Encoded { tables, heap }, memory) =
+            encode(context, value, *memory.unwrap_or_default())?;
+        *MEMORY.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(memory));
+        let plan = Plan::of(&tables, wanted).map_err(|error| raised(&error))?;
+        Ok(Self { tables, heap, plan })
+    }
+
+    /// How long the object is.
+    pub(crate) fn bytes(&self) -> usize {
+        self.plan.bytes() as usize
+    }
+
+    /// Writes the object.
+    pub(crate) fn write(&self, room: &mut [u8]) {
+        let (front, mut rest) = room.split_at_mut(self.plan.heap_at() as usize);
+        self.plan.write_front(&self.tables, front);
+        for slice in self.heap.iter().flat_map(Piece::padded) {
+            let (place, behind) = rest.split_at_mut(slice.len());
+            place.copy_from_slice(slice);
+            rest = behind;
+        }
+        rest.copy_from_slice(self.plan.tail());
+    }
+
+    /// Gives the object's bytes in parts, where they lie, to be gathered.
+    pub(crate) fn with_parts<T>(&self, gather: impl FnOnce(&[&[u8]]) -> T) -> T {
+        let mut glue = Vec::new();
+        let mut parts = self.plan.parts(&self.tables, &mut glue);
+        parts.extend(self.heap.iter().flat_map(Piece::padded));
+        parts.push(self.plan.tail());
+        gather(&parts)
+    }
+
+    /// Gives what a small object needs no more to the next one.
+    pub(crate) fn recycle(self) {
+        let Self { mut tables, .. } = self;
+        if tables.held_bytes() <= HELD_BYTES_MAX
+            && let Some(memory) = MEMORY.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
+        {
+            tables.clear();
+            memory.tables = tables;
+        }
+    }
+}
+
+/// The bytes of a value.
+pub(super) fn dumps<'py>(
+    context: &Bound<'py, Context>,
+    value: &Bound<'py, PyAny>,
+    wanted: Wanted,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let object = Serialized::of(context, value, wanted)?;
+    let py = value.py();
+    // SAFETY: attached; a new bytes object of this length has its bytes behind its header, and
+    // nobody else has seen it. Zeroing it first would cost as much as writing it.
+    let bytes = unsafe {
+        let made = ffi::PyBytes_FromStringAndSize(std::ptr::null(), object.bytes() as isize);
+        let made = Bound::from_owned_ptr_or_err(py, made)?.cast_into_unchecked::<PyBytes>();
+        let start = ffi::PyBytes_AS_STRING(made.as_ptr()).cast_mut().cast::<u8>();
+        object.write(std::slice::from_raw_parts_mut(start, object.bytes()));
+        made
+    };
+    object.recycle();
+    Ok(bytes)
+}
+
+#[pymethods]
+impl Serialized {
+    /// How many bytes the object has.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.bytes()
+    }
+
+    /// "stream" (an Arrow IPC stream) or "small" (the compact form of small values).
+    #[getter]
+    fn form(&self) -> &'static str {
+        match self.plan.form() {
+            Form::Stream => "stream",
+            Form::Small => "small",
+        }
+    }
+
+    /// Writes the object to the start of `buffer`, anything writable with the buffer protocol, and
+    /// returns how many bytes that were.
+    ///
+    /// Raises ValueError when it has not `nbytes` bytes.
+    fn write_into(&self, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let mut room = super::memory::Room::of(buffer)?;
+        let bytes = self.bytes();
+        let (found, py) = (room.bytes().len(), buffer.py());
+        let Some(place) = room.bytes().get_mut(..bytes) else {
+            let text = format!("the object has {bytes} bytes, the buffer {found}");
+            return Err(PyValueError::new_err(text));
+        };
+        py.detach(|| self.write(place));
+        Ok(bytes)
+    }
+
+    /// The object in memory of its own, aligned for every reader; it has the buffer protocol.
+    fn to_buffer(&self, py: Python<'_>) -> PyResult<Block> {
+        let mut block = Block::new(self.bytes())?;
+        py.detach(|| self.write(block.bytes_mut()));
+        Ok(block)
+    }
+
+    /// The object in pieces: `{"data": [buffer, ...], "tail": bytes, "nbytes": int}`. The first
+    /// buffer is everything but the heap, the others are the heap's entries, which share memory
+    /// with the value where they can. One after the other, those behind the first padded with zeros
+    /// to multiples of 64, and the tail at the end, they are the object.
+    fn to_components<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let mut front = Block::new(self.plan.heap_at() as usize)?;
+        self.plan.write_front(&self.tables, front.bytes_mut());
+        let data = PyList::empty(py);
+        data.append(Bound::new(py, front)?)?;
+        for piece in &self.heap {
+            data.append(piece.lend(py)?)?;
+        }
+        let components = PyDict::new(py);
+        components.set_item("nbytes", self.bytes())?;
+        components.set_item("data", data)?;
+        components.set_item("tail", PyBytes::new(py, self.plan.tail()))?;
+        Ok(components)
+    }
+
+    fn __len__(&self) -> usize {
+        self.bytes()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<plasmon.Serialized: {} bytes, form {}>", self.bytes(), self.form())
+    }
+}
