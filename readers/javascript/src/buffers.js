@@ -71,6 +71,9 @@ export function small(bytes) {
     if ((present >> BigInt(number)) & 1n) {
       sizes[name] = view.getUint32(end, true);
       end += 4;
+      if (sizes[name] === 0) {
+        throw new PloError(`${name} are 0 and said not to be`);
+      }
     }
   });
   const tables = { sizes };
@@ -128,7 +131,7 @@ export function stream(bytes) {
   BUFFERS.forEach(([name, [size, Typed, extent]], number) => {
     const wanted = extent(tables.sizes[size]);
     const buffer = buffers[number] ?? new Typed(0);
-    if (buffer.byteLength < wanted) {
+    if (buffer.byteLength !== wanted) {
       throw new PloError(`${name} has ${buffer.byteLength} bytes instead of ${wanted}`);
     }
     tables[name] = new Typed(buffer.buffer, buffer.byteOffset, wanted / Typed.BYTES_PER_ELEMENT);
@@ -199,11 +202,17 @@ function checkMessages(bytes) {
       throw new PloError(`a table with ${length} entries and ${nulls} nulls`);
     }
   }
-  for (let number = 0; number < 2 * messages.BUFFER_COUNT; number += 1) {
-    const value = view.getBigUint64(messages.BUFFERS_AT + 8 * number, true);
-    if (value > body) {
-      throw new PloError(`a buffer that reaches to ${value} in a body of ${body} bytes`);
+  let end = 0n;
+  for (let number = 0; number < messages.BUFFER_COUNT; number += 1) {
+    const offset = view.getBigUint64(messages.BUFFERS_AT + 16 * number, true);
+    const length = view.getBigUint64(messages.BUFFERS_AT + 16 * number + 8, true);
+    if (offset !== end) {
+      throw new PloError(`a buffer at ${offset} of the body that should be at ${end}`);
     }
+    end += ((length + 63n) / 64n) * 64n;
+  }
+  if (end !== body) {
+    throw new PloError(`a body of ${body} bytes whose buffers have ${end}`);
   }
   found.fill(0, messages.BODY_LENGTH_AT, messages.BODY_LENGTH_AT + 8);
   found.fill(0, messages.NODES_AT, messages.NODES_AT + 16 * messages.NODE_COUNT);

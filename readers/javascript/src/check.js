@@ -213,6 +213,9 @@ class Check {
     const { tables } = this;
     const kind = tables.nodeKind[node];
     const start2 = tables.nodeStart2[node];
+    if (this.hasUnused(kind, node)) {
+      throw broken('a node with something it has no use for', node);
+    }
     if (kind === Kind.object) {
       this.object(start2, tables.nodeLength[node]);
     } else if (kind === Kind.objectRows) {
@@ -225,6 +228,18 @@ class Check {
     }
   }
 
+  /** Whether something is in a field of a node that its kind doesn't use. */
+  hasUnused(kind, node) {
+    const { nodeElem, nodeElem2, nodeStart, nodeStart2 } = this.tables;
+    let unused = kind === Kind.dict ? 0 : nodeElem2[node];
+    if (kind <= Kind.frozenset ? kind !== Kind.dict : kind === Kind.field) {
+      unused |= nodeStart2[node];
+    } else if (kind === Kind.tupleRows || kind === Kind.objectRows) {
+      unused |= nodeElem[node] | (kind === Kind.tupleRows ? nodeStart[node] : 0);
+    }
+    return unused !== 0;
+  }
+
   object(index, parts) {
     const { tables } = this;
     const first = this.mention('classes', index);
@@ -234,6 +249,9 @@ class Check {
     const known = source <= SOURCE_PICKLED && make <= 5 && fields <= FIELDS_MAX;
     if (!known || (fields !== 0 && make !== MAKE_ATTRIBUTES)) {
       throw broken("a class of an unknown kind, or with fields it can't have", index);
+    }
+    if (source !== SOURCE_PICKLED && tables.classExt[index] !== -1) {
+      throw broken('a class with a name and a pickle', index);
     }
     if (first && source === SOURCE_PICKLED) {
       this.mention('exts', tables.classExt[index]);

@@ -154,6 +154,8 @@ def small(buffer: pa.Buffer) -> Tables:
     count = present.bit_count()
     given = iter(struct.unpack_from(f"<{count}I", buffer[16 : 16 + 4 * count]))
     sizes = {name: next(given) if present >> at & 1 else 0 for at, name in enumerate(SIZES)}
+    if sum(size != 0 for size in sizes.values()) != count:
+        raise PloError("a size of 0 that is said not to be")
     _check_sizes(sizes)
     memory, views = memoryview(buffer)[:length], list[Any]()
     end = -(-(16 + 4 * count) // 8) * 8
@@ -224,6 +226,14 @@ def _check_messages(messages: bytes) -> None:
     if hashlib.sha256(messages[:_SCHEMA_BYTES]).hexdigest() != _SCHEMA_SHA256:
         raise PloError("the bytes start with neither PLO1 nor the schema of version 1")
     batch = bytearray(messages[_SCHEMA_BYTES:])
+    places = struct.unpack_from(f"<{2 * _BUFFER_COUNT}q", batch, _BUFFERS_AT)
+    end = 0
+    for offset, length in zip(places[::2], places[1::2], strict=True):
+        if offset != end or length < 0:
+            raise PloError(f"a buffer at {offset} of the body that should be at {end}")
+        end += -(-length // 64) * 64
+    if struct.unpack_from("<q", batch, _BODY_LENGTH_AT)[0] != end:
+        raise PloError(f"a body of another length than its buffers' {end} bytes")
     batch[_BODY_LENGTH_AT : _BODY_LENGTH_AT + 8] = bytes(8)
     batch[_BUFFERS_AT : _BUFFERS_AT + 16 * _BUFFER_COUNT] = bytes(16 * _BUFFER_COUNT)
     nodes = struct.unpack_from(f"<{2 * _NODE_COUNT}q", batch, _NODES_AT)

@@ -163,6 +163,13 @@ class Check:
     def node(self, node: int) -> None:
         tables = self.tables
         kind, start2 = tables.node_kind[node], tables.node_start2[node]
+        unused = tables.node_elem2[node] if kind != DICT else 0
+        if kind in (LIST, TUPLE, SET, FROZENSET, FIELD):
+            unused |= start2
+        elif kind in (TUPLE_ROWS, OBJECT_ROWS):
+            unused |= tables.node_elem[node] | (tables.node_start[node] * (kind == TUPLE_ROWS))
+        if unused:
+            raise broken("a node with something it has no use for", node)
         if kind == OBJECT:
             self.object(start2, tables.node_length[node])
         elif kind == OBJECT_ROWS:
@@ -178,6 +185,8 @@ class Check:
         fields = tables.field_offsets[index + 1] - tables.field_offsets[index]
         if source > 3 or make > VALUE or fields > FIELDS_MAX or (fields and make != ATTRIBUTES):
             raise broken("a class of an unknown kind, or with fields it can't have", index)
+        if source != 3 and tables.class_ext[index] != -1:
+            raise broken("a class with a name and a pickle", index)
         if first and source == 3:
             self.mention("exts", tables.class_ext[index])
         least, most = [(fields, fields), (1, 1), (1, 5), (1, 5), (2, 6), (0, 0)][make]

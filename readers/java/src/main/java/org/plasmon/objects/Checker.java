@@ -242,6 +242,9 @@ final class Checker {
 
   private void node(int node) {
     int start2 = tables.i32(Column.NODE_START2, node);
+    if (hasUnused(node)) {
+      throw broken("a node with something it has no use for", node);
+    }
     switch (kind(node)) {
       case Kinds.OBJECT -> object(start2, tables.i32(Column.NODE_LENGTH, node));
       case Kinds.OBJECT_ROWS -> object(tables.i32(Column.NODE_START, node), start2);
@@ -253,6 +256,22 @@ final class Checker {
     }
   }
 
+  /** Whether something is in a field of a node that its kind doesn't use. */
+  private boolean hasUnused(int node) {
+    int start = tables.i32(Column.NODE_START, node);
+    int start2 = tables.i32(Column.NODE_START2, node);
+    int elem = tables.u8(Column.NODE_ELEM, node);
+    int elem2 = tables.u8(Column.NODE_ELEM2, node);
+    return switch (kind(node)) {
+      case Kinds.DICT -> false;
+      case Kinds.LIST, Kinds.TUPLE, Kinds.SET, Kinds.FROZENSET, Kinds.FIELD ->
+          (elem2 | start2) != 0;
+      case Kinds.TUPLE_ROWS -> (elem | elem2 | start) != 0;
+      case Kinds.OBJECT_ROWS -> (elem | elem2) != 0;
+      default -> elem2 != 0;
+    };
+  }
+
   private void object(int index, int parts) {
     boolean first = mention(Size.CLASSES, index);
     int source = tables.u8(Column.CLASS_SOURCE, index);
@@ -262,6 +281,9 @@ final class Checker {
     boolean isKnown = source <= Kinds.SOURCE_PICKLED && make < PARTS.length;
     if (!isKnown || fields > FIELDS_MAX || (fields != 0 && make != Kinds.MAKE_ATTRIBUTES)) {
       throw broken("a class of an unknown kind, or with fields it can't have", index);
+    }
+    if (source != Kinds.SOURCE_PICKLED && tables.i32(Column.CLASS_EXT, index) != -1) {
+      throw broken("a class with a name and a pickle", index);
     }
     if (first && source == Kinds.SOURCE_PICKLED) {
       mention(Size.EXTS, tables.i32(Column.CLASS_EXT, index));

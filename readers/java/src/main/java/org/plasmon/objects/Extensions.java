@@ -91,7 +91,7 @@ final class Extensions {
     LocalDateTime local =
         LocalDateTime.ofEpochSecond(Math.floorDiv(micros, MICROS), nanos, ZoneOffset.UTC);
     PyZone zone = zone(rest(data, 9));
-    int fold = data.get(8);
+    int fold = fold(data);
     return fold == 0 && zone == null ? local : new PyDateTime(local, fold, zone);
   }
 
@@ -102,8 +102,16 @@ final class Extensions {
     }
     LocalTime local = LocalTime.ofNanoOfDay(micros * 1000);
     PyZone zone = zone(rest(data, 9));
-    int fold = data.get(8);
+    int fold = fold(data);
     return fold == 0 && zone == null ? local : new PyTime(local, fold, zone);
+  }
+
+  private static int fold(ByteBuffer data) {
+    int fold = data.get(8);
+    if (fold != 0 && fold != 1) {
+      throw PloException.broken("a time that no clock shows", fold);
+    }
+    return fold;
   }
 
   private static Duration timeDelta(ByteBuffer data) {

@@ -32,6 +32,9 @@ final class SmallForm {
       if ((present >>> number & 1) != 0) {
         sizes[number] = Integer.toUnsignedLong(object.getInt(end));
         end += 4;
+        if (sizes[number] == 0) {
+          throw new PloException(Size.ALL[number] + " are 0 and said not to be");
+        }
       }
     }
     Tables.checkSizes(sizes);

@@ -47,6 +47,7 @@ final class StreamForm {
   static final int BUFFERS_AT = 1136;
   static final int BUFFER_COUNT = 130;
   private static final int PAIR_BYTES = 16;
+  private static final int ALIGN = 64;
 
   /** The field node of the slots of type null: the only one with nulls, and with nothing else. */
   private static final int NULL_NODE_AT = NODES_AT + 2 * PAIR_BYTES;
@@ -146,7 +147,7 @@ final class StreamForm {
     for (Column column : Column.ALL) {
       long bytes = column.bytes(sizes);
       ArrowBuf buffer = buffers.get(column.ordinal());
-      if (buffer.capacity() < bytes) {
+      if (buffer.capacity() != bytes) {
         throw new PloException(column + " has " + buffer.capacity() + " bytes of " + bytes);
       }
       long offset = bytes == 0 ? 0 : buffer.memoryAddress() - bodyAddress;
@@ -181,9 +182,16 @@ final class StreamForm {
         throw broken("a table of nulls with too few of them", at);
       }
     }
+    long end = 0;
     for (int at = BUFFERS_AT; at < BUFFERS_AT + PAIR_BYTES * BUFFER_COUNT; at += PAIR_BYTES) {
-      long offset = takeNumber(message, at, bodyBytes);
-      takeNumber(message, at + Long.BYTES, bodyBytes - offset);
+      if (takeNumber(message, at, bodyBytes) != end) {
+        throw broken("a buffer that does not follow the one before it", at);
+      }
+      long length = takeNumber(message, at + Long.BYTES, bodyBytes - end);
+      end += (length + ALIGN - 1) / ALIGN * ALIGN;
+    }
+    if (end != bodyBytes) {
+      throw broken("a body of another length than that of its buffers", end);
     }
     message.putLong(BODY_LENGTH_AT, 0);
     if (!Arrays.equals(copy, BATCH)) {
