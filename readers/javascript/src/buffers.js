@@ -151,6 +151,9 @@ function collect(data, sizes, buffers) {
       break;
     case Type.Struct:
       for (const child of data.children) {
+        if (child.length !== data.length) {
+          throw new PloError(`a field of ${child.length} entries where ${data.length} are needed`);
+        }
         collect(child, sizes, buffers);
       }
       break;
