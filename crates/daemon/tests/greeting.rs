@@ -96,7 +96,10 @@ fn as_nobody(desk: &Desk, test: &str) {
     let folder = desk.folder.path();
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     let copy = folder.join("client");
-    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    // Copied by a process of its own: what another test starts meanwhile would inherit a descriptor
+    // that writes to the copy, and a program that is being written to cannot be run.
+    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&copy).status();
+    assert!(copied.unwrap().success());
     let status = Command::new(copy)
         .args(["--exact", test, "--ignored"])
         .env("PLASMON_TEST_SOCKET", desk.socket())
