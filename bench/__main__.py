@@ -48,6 +48,8 @@ def main() -> int:
     print(report.table(content))
     if not arguments.only:
         _write(suite, content, arguments.quick)
+        if suite.draw is not None and not arguments.quick:
+            suite.draw(results)
     return 0
 
 

@@ -42,7 +42,8 @@ class Side:
     #: The program, after the interpreter or binary of `provision`.
     arguments: tuple[str, ...]
     #: The folder under `bench/rivals` whose requirements make its environment; `""`: this
-    #: interpreter; `"native"`: our Rust binary; `"ours"`: our Python package.
+    #: interpreter; `"native"`: our Rust binary; `"ours"`: our Python package; `"ours+<folder>"`:
+    #: our Python package among a rival's.
     environment: str
     #: Parameters of its `start` operation.
     start: Request = field(default_factory=dict)
@@ -179,3 +180,7 @@ class Suite:
     figures: tuple[Figure, ...]
     #: The page whose result tables are replaced, relative to the repository.
     page: str | None = None
+    #: More parts of the page than every suite has, by the name in their markers.
+    parts: Callable[[Results], dict[str, str]] | None = None
+    #: Draws what the page shows.
+    draw: Callable[[Results], None] | None = None

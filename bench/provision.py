@@ -16,6 +16,8 @@ ENVIRONMENTS = ROOT / ".venvs"
 #: Folders whose content decides whether our package has to be built again.
 PACKAGE_SOURCES = ("crates", "python")
 INSTALL_TIMEOUT_S = 1800.0
+#: Begins the name of an environment that has our package beside a rival's.
+WITH_OURS = "ours+"
 
 
 class MissingError(Exception):
@@ -92,6 +94,26 @@ def our_package() -> Path:
         return Path(sys.executable)
     install = [".", "-r", str(ROOT / "bench" / "ours" / "requirements.txt")]
     return _environment("plasmon", _digest(_sources()), install)
+
+
+@functools.cache
+def with_ours(name: str) -> Path:
+    """The interpreter of a rival's environment with our package in it as well.
+
+    For comparisons that need the same interpreter and the same libraries on all sides. The package
+    is not installed a second time: the installed one is linked.
+    """
+    python = rival(name)
+    where = "import os, plasmon; print(os.path.dirname(plasmon.__file__))"
+    asked = [str(our_package()), "-c", where]
+    found = subprocess.run(asked, cwd="/", capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        raise MissingError(f"our package cannot be imported: {found.stderr.strip()[-200:]}")
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    link = python.parent.parent / "lib" / version / "site-packages" / "plasmon"
+    link.unlink(missing_ok=True)
+    link.symlink_to(found.stdout.strip())
+    return python
 
 
 def _build(package: str, profile: str) -> Path:

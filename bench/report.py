@@ -80,6 +80,8 @@ def _row(case: Case, pinning: Pinning, entry: Entry, known: _Known) -> dict[str,
     }
     if key in results.missing and key not in results.rounds:
         return {**row, "missing": results.missing[key]}
+    if key in results.notes:
+        row["notes"] = results.notes[key]
     found = results.spread(*key)
     row |= {
         "median": found.median,
@@ -147,6 +149,7 @@ def document(suite: Suite, results: Results, facts: dict[str, Any]) -> dict[str,
         "rows": rows(suite, results),
         "machine": facts,
         "versions": results.versions,
+        "parts": suite.parts(results) if suite.parts is not None else {},
     }
 
 
@@ -196,6 +199,8 @@ def table(content: dict[str, Any]) -> str:
         lines += [title, *_aligned(cells), ""]
     lines.append("figures")
     lines += _aligned([["", *line] for line in _figure_lines(content)])
+    for name, text in content.get("parts", {}).items():
+        lines += ["", name, text]
     return "\n".join(lines)
 
 
@@ -215,7 +220,8 @@ def _figure_lines(content: dict[str, Any]) -> list[list[str]]:
     return lines
 
 
-def _markdown(lines: list[list[str]]) -> str:
+def markdown(lines: list[list[str]]) -> str:
+    """A table of a page; the first line is its head."""
     head, *rest = ["| " + " | ".join(line) + " |" for line in lines]
     return "\n".join([head, "|" + " --- |" * len(lines[0]), *rest])
 
@@ -240,12 +246,13 @@ def pages(content: dict[str, Any]) -> dict[str, str]:
     for title, group in _by_case(content["rows"]):
         name, _, text = title.partition(": ")
         work = [f"- {row['label']}: {row['work']}." for row in _once(group)]
-        body = _markdown([list(COLUMNS), *[_cells(row) for row in group]])
+        body = markdown([list(COLUMNS), *[_cells(row) for row in group]])
         parts.append(f"### {name}\n\n{text}\n\n{body}\n\n" + "\n".join(work))
     return {
-        "machine": _markdown(facts),
-        "figures": _markdown(_figure_lines(content)),
+        "machine": markdown(facts),
+        "figures": markdown(_figure_lines(content)),
         "rows": "\n\n".join(parts),
+        **content.get("parts", {}),
     }
 
 

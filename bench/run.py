@@ -35,6 +35,8 @@ SOURCE_BYTES = 1 << 30
 #: How often a side that fails is started again, so that one bad case does not cost the others.
 STARTS_MAX = 8
 Key = tuple[str, str, str]
+#: The fields of an answer that are its samples.
+SAMPLES = ("samples", "batch", "per_s")
 
 
 @dataclass
@@ -44,6 +46,8 @@ class Results:
     rounds: dict[Key, list[Samples]] = field(default_factory=dict)
     missing: dict[Key, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    #: What workers told beside their samples, round by round.
+    notes: dict[Key, list[dict[str, Any]]] = field(default_factory=dict)
 
     def samples(self, case: str, label: str, pinning: str = FREE.name) -> list[Samples]:
         """The rounds of one entry; :class:`MissingError` when there are none."""
@@ -74,6 +78,9 @@ class Context:
         self.quick = quick
         self.pinning = FREE
         self.versions: dict[str, str] = {}
+        self.notes: dict[Key, list[dict[str, Any]]] = {}
+        #: The entry whose turn it is.
+        self.turn: Key = ("", "", "")
         self._workers: dict[str, Worker] = {}
         self._addresses: dict[str, str] = {}
         self._peers: dict[str, Worker] = {}
@@ -110,6 +117,12 @@ class Context:
         self._workers[name] = worker
         self._addresses[name] = answer["address"]
         return worker
+
+    def note(self, told: Mapping[str, Any]) -> None:
+        """Keeps what a worker told beside its samples."""
+        kept = {name: value for name, value in told.items() if name not in SAMPLES}
+        if kept:
+            self.notes.setdefault(self.turn, []).append(kept)
 
     def peer(self, name: str) -> Worker:
         """A second client of a side, connected to the store that the first one started."""
@@ -218,6 +231,8 @@ def _program(environment: str) -> Path:
         return provision.our_worker()
     if environment == "ours":
         return provision.our_package()
+    if environment.startswith(provision.WITH_OURS):
+        return provision.with_ours(environment.removeprefix(provision.WITH_OURS))
     return provision.rival(environment)
 
 
@@ -225,13 +240,16 @@ def ask(context: Context, entry: Entry) -> Samples:
     """The usual measurement: the worker is sent the request and answers with samples."""
     with context.awake(entry.side) as worker:
         answer = worker.call(filled(context, entry.request))
+    context.note(answer)
     return _samples(answer)
 
 
 def ask_fresh(context: Context, entry: Entry) -> Samples:
     """Like :func:`ask`, of a store that was started for this one request."""
     with context.fresh(entry.side) as (worker, _):
-        return _samples(worker.call(filled(context, entry.request)))
+        answer = worker.call(filled(context, entry.request))
+    context.note(answer)
+    return _samples(answer)
 
 
 def _samples(answer: Mapping[str, Any]) -> Samples:
@@ -264,6 +282,7 @@ def run(suite: Suite, context: Context, chosen: Callable[[str], bool]) -> Result
                 context.pinning = pinning
                 _case(case, context, results)
     results.versions = context.versions
+    results.notes = context.notes
     return results
 
 
@@ -290,6 +309,7 @@ def _case(case: Case, context: Context, results: Results) -> None:
 def _turn(entry: Entry, context: Context, results: Results, key: Key) -> str | None:
     """One side's turn; the reason when it cannot take it."""
     measure = entry.measure or ask
+    context.turn = key
     try:
         if entry.measure is None:
             context.pin(entry.side)

@@ -1,0 +1,1 @@
+"""Ways to turn Python objects into bytes and back."""
