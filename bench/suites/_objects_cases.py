@@ -25,7 +25,9 @@ RIVALS = (CLOUDPICKLE, MARSHAL, MSGSPEC, PYFORY, OLD)
 #: Rivals take part in so many rounds; we and pickle, of which the figures are made, in all.
 RIVAL_ROUNDS = 2
 SAMPLES_MAX = 7
-TURN_S = 0.06
+TURN_S = 0.1
+#: Puts until the store has warm memory for the next one: what is deleted is used again a put later.
+STORE_WARMUP = 3
 SMALL = {"batch": 500, "count": 12}
 
 
@@ -99,6 +101,8 @@ def _entry(label: str, op: str, value: Value, **how: Any) -> Entry:
     request: dict[str, Any] = {"op": op, "case": value.name, "way": ways.get(variant, variant)}
     if variant in collectors:
         how["collector"] = collectors[variant]
+    if variant == "store" and op == "dumps":
+        how["warmup"] = STORE_WARMUP
     rounds = None if side in {OURS, PICKLE} else RIVAL_ROUNDS
     request |= {**small, "seconds": TURN_S, **how}
     return Entry(side, request, WORK[label], variant, rounds=rounds)
@@ -129,13 +133,24 @@ def named(name: str) -> Value:
     return next(value for value in VALUES if value.name == name)
 
 
-def _minimal() -> Case:
-    """A new process for each entry: what the collector costs does not depend on a large heap."""
-    value = named("dict_of_sets")
-    labels = (OURS, f"{OURS} gc counted", f"{OURS} gc run", PICKLE, f"{PICKLE} gc off")
+def _apart(name: str, *labels: str) -> Case:
+    """A new process for each entry, so that nothing depends on what else was done in it before.
+
+    The collector does not look at a large heap, and memory that was freed goes back to the system.
+    """
+    value = named(name)
     entries = tuple(_entry(label, "loads_apart", value) for label in labels)
-    title = "load the dict of sets in a process that holds nothing else"
-    return Case("loads_apart_dict_of_sets", title, entries, quick_rounds=1)
+    title = f"load {value.title} in a process that holds nothing else"
+    return Case(f"loads_apart_{name}", title, entries, quick_rounds=1)
+
+
+APART = (
+    _apart(
+        "dict_of_sets",
+        *(OURS, f"{OURS} gc counted", f"{OURS} gc run", PICKLE, f"{PICKLE} gc off"),
+    ),
+    _apart("arrays_list", OURS, STORE, PICKLE, f"{PICKLE} out-of-band", OLD),
+)
 
 
 def _cold() -> tuple[Case, ...]:
@@ -241,7 +256,7 @@ CASES = (
         for value in VALUES
         for op, words in (("dumps", "dump"), ("loads", "load"))
     ),
-    _minimal(),
+    *APART,
     *_cold(),
     CORRECT,
 )

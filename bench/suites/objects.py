@@ -159,6 +159,7 @@ SMALL = tuple(
 )
 
 COLD = (
+    _ratio("loads_apart_ratio_arrays_list", "loads_apart_arrays_list", PICKLE, STORE, None),
     _ratio("dumps_first_ratio_arrays_list", "dumps_arrays_list_first", PICKLE, STORE, None),
     _ratio("read_first_ratio_arrays_list", "read_arrays_list_first", PICKLE, STORE, None),
     _ratio("read_ratio_arrays_list", "read_arrays_list", PICKLE, STORE, None),
