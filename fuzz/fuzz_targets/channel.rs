@@ -42,7 +42,10 @@ fuzz_target!(|bytes: &[u8]| {
             }
             3 => poke(file, TOUCHES_AT + input.below(256) as u64 * 4, input.word()),
             4 => hostile = drain(&mut channel, input.below(256)),
-            5 => channel.advance().expect("a futex in mapped memory can be woken"),
+            5 => {
+                channel.advance();
+                channel.wake().expect("a futex in mapped memory can be woken");
+            }
             6 => complete(&mut channel, input.word()),
             7 => touches(&mut channel),
             _ => pins(&channel, input.word()),
