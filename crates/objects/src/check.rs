@@ -16,7 +16,7 @@ mod parts;
 #[derive(Debug)]
 pub struct Checked<'a> {
     /// Its tables.
-    pub view: View<'a>,
+    pub view: Box<View<'a>>,
     /// Whether some slot refers to a node that something else owns.
     pub has_refs: bool,
     /// Whether some class calls something to make its objects.
@@ -80,7 +80,7 @@ struct Checker<'v, 'a> {
 }
 
 /// Checks an object.
-pub fn check(view: View<'_>) -> Result<Checked<'_>> {
+pub fn check(view: Box<View<'_>>) -> Result<Checked<'_>> {
     let mut checker = Checker {
         view: &view,
         used: Used::default(),

@@ -6,6 +6,7 @@
 
 use crate::sizes::{Sizes, at};
 use crate::stream::{BATCH_MESSAGE, SCHEMA_MESSAGE};
+use crate::tables::Tables;
 
 /// How many bytes a buffer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,39 @@ pub enum Extent {
 }
 
 use Extent::{Bits, Offsets32, Offsets64, Words};
+
+/// A buffer's length as a formula without cases: `(size + add) * mul / 8`, and 0 for a size of 0.
+#[derive(Clone, Copy)]
+struct Formula {
+    size: u8,
+    add: u8,
+    mul: u8,
+}
+
+const FORMULAS: [Formula; BUFFER_COUNT] = {
+    let mut formulas = [Formula { size: 0, add: 0, mul: 0 }; BUFFER_COUNT];
+    let mut at = 0;
+    while at < BUFFER_COUNT {
+        let (size, add, mul) = match BUFFERS[at] {
+            Words(width, size) => (size, 0, 8 * width),
+            Bits(size) => (size, 7, 1),
+            Offsets32(size) => (size, 1, 32),
+            Offsets64(size) => (size, 1, 64),
+        };
+        formulas[at] = Formula { size: size as u8, add, mul: mul as u8 };
+        at += 1;
+    }
+    formulas
+};
+
+/// The lengths of all buffers in bytes.
+#[inline]
+pub fn lengths(sizes: &Sizes) -> [u64; BUFFER_COUNT] {
+    FORMULAS.map(|Formula { size, add, mul }| {
+        let size = sizes[usize::from(size)];
+        (size + u64::from(add)) * u64::from(mul) / 8 * u64::from(size != 0)
+    })
+}
 
 impl Extent {
     /// The length in bytes.
@@ -264,13 +298,14 @@ pub enum Form {
     Small,
 }
 
-/// Where the buffers of an object lie, and how long it is.
-#[derive(Clone, Debug)]
+/// How long an object is, and where its heap is. Buffers follow one another in order, each at the
+/// next multiple of the form's alignment; the outer offsets of the stream form are buffers, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The form.
     pub form: Form,
-    /// The offset of each of [`BUFFERS`] from the start of the object.
-    pub offsets: [u64; BUFFER_COUNT],
+    /// Where the heap's data starts.
+    pub heap_at: u64,
     /// Bytes of the object.
     pub bytes: u64,
 }
@@ -279,44 +314,46 @@ impl Layout {
     /// The layout of an object of these sizes. They must be within their limits.
     #[inline]
     pub fn of(sizes: &Sizes, form: Form) -> Self {
+        let align = form.align();
+        let lengths = lengths(sizes);
+        let front: u64 =
+            lengths[..HEAP_DATA].iter().map(|length| length.next_multiple_of(align)).sum();
+        let heap = sizes[at::HEAP_BYTES];
         match form {
-            Form::Stream => Self::stream(sizes),
-            Form::Small => Self::small(sizes),
-        }
-    }
-
-    fn small(sizes: &Sizes) -> Self {
-        let mut layout = Self { form: Form::Small, offsets: [0; BUFFER_COUNT], bytes: 0 };
-        let mut end = small_header_bytes(sizes);
-        for (offset, extent) in layout.offsets.iter_mut().zip(BUFFERS).take(HEAP_DATA) {
-            *offset = end;
-            end += extent.bytes(sizes).next_multiple_of(8);
-        }
-        if sizes[at::HEAP_BYTES] != 0 {
-            end = end.next_multiple_of(HEAP_ALIGN);
-        }
-        layout.offsets[HEAP_DATA] = end;
-        layout.bytes = end + sizes[at::HEAP_BYTES];
-        layout
-    }
-
-    fn stream(sizes: &Sizes) -> Self {
-        let mut layout = Self { form: Form::Stream, offsets: [0; BUFFER_COUNT], bytes: 0 };
-        let mut reals = layout.offsets.iter_mut().zip(BUFFERS);
-        let mut end = BODY_AT;
-        for buffer in ARROW_BUFFERS {
-            match buffer {
-                Validity => {}
-                Outer(_) => end += HEAP_ALIGN,
-                Real => {
-                    let Some((offset, extent)) = reals.next() else { break };
-                    *offset = end;
-                    end += extent.bytes(sizes).next_multiple_of(HEAP_ALIGN);
-                }
+            Form::Stream => {
+                let heap_at = BODY_AT + COLUMNS.len() as u64 * HEAP_ALIGN + front;
+                Self { form, heap_at, bytes: heap_at + heap + END_MARKER.len() as u64 }
             }
+            Form::Small => Self::small_ending_at(small_header_bytes(sizes) + front, heap),
         }
-        layout.bytes = end + END_MARKER.len() as u64;
-        layout
+    }
+
+    /// The layout of tables in the small form, without looking at those that are empty.
+    pub(crate) fn small(tables: &Tables, sizes: &Sizes) -> Self {
+        let mut end = small_header_bytes(sizes);
+        tables.visit(|entries, buffers| {
+            if entries != 0 {
+                end += buffers.iter().map(|b| (b.len() as u64).next_multiple_of(8)).sum::<u64>();
+            }
+        });
+        Self::small_ending_at(end, sizes[at::HEAP_BYTES])
+    }
+
+    /// The layout of an object in the small form whose buffers end here.
+    pub(crate) fn small_ending_at(end: u64, heap: u64) -> Self {
+        let heap_at = if heap == 0 { end } else { end.next_multiple_of(HEAP_ALIGN) };
+        Self { form: Form::Small, heap_at, bytes: heap_at + heap }
+    }
+}
+
+impl Form {
+    /// What every buffer starts at a multiple of.
+    #[inline]
+    pub fn align(self) -> u64 {
+        match self {
+            Self::Stream => HEAP_ALIGN,
+            Self::Small => 8,
+        }
     }
 }
 
@@ -330,9 +367,8 @@ pub const END_MARKER: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 pub const BODY_AT: u64 = (SCHEMA_MESSAGE.len() + BATCH_MESSAGE.len()) as u64;
 
 /// Bytes before the buffers of the small form.
-fn small_header_bytes(sizes: &Sizes) -> u64 {
-    let present = sizes.0.iter().filter(|size| **size != 0).count() as u64;
-    (16 + 4 * present).next_multiple_of(8)
+pub(crate) fn small_header_bytes(sizes: &Sizes) -> u64 {
+    (16 + 4 * u64::from(sizes.present().count_ones())).next_multiple_of(8)
 }
 
 // The heap's column is the last, its data the last buffer.

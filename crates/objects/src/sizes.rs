@@ -70,6 +70,13 @@ impl Sizes {
         entries.or((self.0[at::HEAP_BYTES] > limit::HEAP_BYTES_MAX).then_some(at::HEAP_BYTES))
     }
 
+    /// Which sizes are not 0, a bit for each.
+    #[inline]
+    pub fn present(&self) -> u64 {
+        let bits = self.0.iter().enumerate().map(|(number, size)| u64::from(*size != 0) << number);
+        bits.fold(0, |present, bit| present | bit)
+    }
+
     /// A size as an index. A checked object lies in memory, so every size of it fits.
     pub(crate) fn get(&self, number: usize) -> usize {
         self.0[number] as usize

@@ -42,7 +42,7 @@ pub fn batch_message(sizes: &Sizes, layout: &Layout) -> Vec<u8> {
     // The child of type Null has nothing but nulls, and some readers want to be told.
     put(NODES_AT + STRUCT_BYTES * NULL_NODE + 8, sizes[at::SLOT_NULL]);
     let mut end = 0;
-    for (number, (bytes, _)) in arrow_buffers(sizes).enumerate() {
+    for (number, bytes) in arrow_buffers(sizes).enumerate() {
         let at = BUFFERS_AT + STRUCT_BYTES * number;
         put(at, end);
         put(at + 8, bytes);
@@ -51,14 +51,13 @@ pub fn batch_message(sizes: &Sizes, layout: &Layout) -> Vec<u8> {
     message
 }
 
-/// The length of each buffer of the batch, and the size that its outer offsets end with if it is
-/// such.
-pub fn arrow_buffers(sizes: &Sizes) -> impl Iterator<Item = (u64, Option<u64>)> {
+/// The length of each buffer of the batch.
+fn arrow_buffers(sizes: &Sizes) -> impl Iterator<Item = u64> {
     let mut reals = BUFFERS.iter();
     ARROW_BUFFERS.iter().map(move |buffer| match buffer {
-        ArrowBuffer::Validity => (0, None),
-        ArrowBuffer::Outer(number) => (8, Some(sizes[*number])),
-        ArrowBuffer::Real => (reals.next().map_or(0, |extent| extent.bytes(sizes)), None),
+        ArrowBuffer::Validity => 0,
+        ArrowBuffer::Outer(_) => 8,
+        ArrowBuffer::Real => reals.next().map_or(0, |extent| extent.bytes(sizes)),
     })
 }
 

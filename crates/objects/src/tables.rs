@@ -413,63 +413,92 @@ impl Tables {
         }
     }
 
-    /// The bytes of every buffer but the heap's data, in the order of [`crate::layout::BUFFERS`].
-    pub fn buffers(&self) -> [&[u8]; crate::layout::HEAP_DATA] {
+    /// Gives every table in order: how many entries it has, and its buffers in the order of
+    /// [`crate::layout::BUFFERS`], without the heap's data.
+    #[inline]
+    pub(crate) fn visit<'t>(&'t self, mut give: impl FnMut(usize, &[&'t [u8]])) {
         let [str, bytes, node, refs, tensor, ext] = &self.slots.indices;
-        [
-            &self.slots.types,
-            self.slots.offsets.as_flattened(),
-            &self.slots.bools.bytes,
-            self.slots.ints.as_flattened(),
-            self.slots.floats.as_flattened(),
-            str.as_flattened(),
-            bytes.as_flattened(),
-            node.as_flattened(),
-            refs.as_flattened(),
-            tensor.as_flattened(),
-            ext.as_flattened(),
-            &self.nodes.kinds,
-            &self.nodes.elems,
-            &self.nodes.elems2,
-            self.nodes.starts.as_flattened(),
-            self.nodes.lengths.as_flattened(),
-            self.nodes.starts2.as_flattened(),
-            self.i32.as_flattened(),
-            self.i64.as_flattened(),
-            self.f64.as_flattened(),
-            &self.bits.bytes,
-            self.strs.offsets.as_flattened(),
-            &self.strs.bytes,
-            self.refs.as_flattened(),
-            self.bins.offsets.as_flattened(),
-            &self.bins.bytes,
-            &self.classes.sources,
-            &self.classes.makes,
-            self.classes.names.offsets.as_flattened(),
-            &self.classes.names.bytes,
-            self.classes.versions.as_flattened(),
-            self.classes.fields.offsets.as_flattened(),
-            self.classes.field_names.offsets.as_flattened(),
-            &self.classes.field_names.bytes,
-            self.classes.exts.as_flattened(),
-            self.dtypes.texts.offsets.as_flattened(),
-            &self.dtypes.texts.bytes,
-            self.dtypes.itemsizes.as_flattened(),
-            &self.tensors.kinds,
-            self.tensors.dtypes.as_flattened(),
-            self.tensors.shape.offsets.as_flattened(),
-            self.tensors.shape.values.as_flattened(),
-            self.tensors.strides.offsets.as_flattened(),
-            self.tensors.strides.values.as_flattened(),
-            self.tensors.heaps.as_flattened(),
-            self.tensors.offsets.as_flattened(),
-            &self.exts.kinds,
-            self.exts.data.offsets.as_flattened(),
-            &self.exts.data.bytes,
-            self.exts.heaps.offsets.as_flattened(),
-            self.exts.heaps.values.as_flattened(),
-            self.heap.offsets.as_flattened(),
-        ]
+        give(
+            self.slots.len(),
+            &[
+                &self.slots.types,
+                self.slots.offsets.as_flattened(),
+                &self.slots.bools.bytes,
+                self.slots.ints.as_flattened(),
+                self.slots.floats.as_flattened(),
+                str.as_flattened(),
+                bytes.as_flattened(),
+                node.as_flattened(),
+                refs.as_flattened(),
+                tensor.as_flattened(),
+                ext.as_flattened(),
+            ],
+        );
+        give(
+            self.nodes.len(),
+            &[
+                &self.nodes.kinds,
+                &self.nodes.elems,
+                &self.nodes.elems2,
+                self.nodes.starts.as_flattened(),
+                self.nodes.lengths.as_flattened(),
+                self.nodes.starts2.as_flattened(),
+            ],
+        );
+        give(self.i32.len(), &[self.i32.as_flattened()]);
+        give(self.i64.len(), &[self.i64.as_flattened()]);
+        give(self.f64.len(), &[self.f64.as_flattened()]);
+        give(self.bits.len(), &[&self.bits.bytes]);
+        give(self.strs.len(), &[self.strs.offsets.as_flattened(), &self.strs.bytes]);
+        give(self.refs.len(), &[self.refs.as_flattened()]);
+        give(self.bins.len(), &[self.bins.offsets.as_flattened(), &self.bins.bytes]);
+        self.visit_rare(give);
+    }
+
+    /// The tables that plain data doesn't need.
+    fn visit_rare<'t>(&'t self, mut give: impl FnMut(usize, &[&'t [u8]])) {
+        let Self { classes, dtypes, tensors, exts, heap, .. } = self;
+        give(
+            classes.len(),
+            &[
+                &classes.sources,
+                &classes.makes,
+                classes.names.offsets.as_flattened(),
+                &classes.names.bytes,
+                classes.versions.as_flattened(),
+                classes.fields.offsets.as_flattened(),
+                classes.field_names.offsets.as_flattened(),
+                &classes.field_names.bytes,
+                classes.exts.as_flattened(),
+            ],
+        );
+        let texts = &dtypes.texts;
+        let itemsizes = dtypes.itemsizes.as_flattened();
+        give(dtypes.len(), &[texts.offsets.as_flattened(), &texts.bytes, itemsizes]);
+        give(
+            tensors.len(),
+            &[
+                &tensors.kinds,
+                tensors.dtypes.as_flattened(),
+                tensors.shape.offsets.as_flattened(),
+                tensors.shape.values.as_flattened(),
+                tensors.strides.offsets.as_flattened(),
+                tensors.strides.values.as_flattened(),
+                tensors.heaps.as_flattened(),
+                tensors.offsets.as_flattened(),
+            ],
+        );
+        give(
+            exts.len(),
+            &[
+                &exts.kinds,
+                exts.data.offsets.as_flattened(),
+                &exts.data.bytes,
+                exts.heaps.offsets.as_flattened(),
+                exts.heaps.values.as_flattened(),
+            ],
+        );
+        give(heap.len(), &[heap.offsets.as_flattened()]);
     }
 
     /// Empties the tables and keeps their memory for the next object.

@@ -3,10 +3,11 @@
 //! [`View::of`] finds the buffers; nothing in them is looked at. [`crate::check::check`] does that,
 //! once, and gives a [`crate::check::Checked`], whose accessors then need no outcome.
 
+use crate::codes::limit::ENTRIES_MAX;
 use crate::error::{Error, Result, broken};
-use crate::layout::{BODY_AT, BUFFERS, END_MARKER, Form, HEAP_ALIGN, HEAP_DATA, Layout};
+use crate::layout::{BODY_AT, END_MARKER, Form, HEAP_ALIGN, Layout, small_header_bytes};
 use crate::sizes::{self, Sizes, at};
-use crate::stream::{BATCH_MESSAGE, SCHEMA_MESSAGE, arrow_buffers, read_batch_message};
+use crate::stream::{BATCH_MESSAGE, SCHEMA_MESSAGE, read_batch_message};
 use crate::write::SMALL_MAGIC;
 
 /// Numbers of four bytes where they lie.
@@ -201,36 +202,190 @@ pub struct View<'a> {
     pub heap: &'a [u8],
 }
 
-/// Gives the buffers one after the other.
+/// Gives the buffers one after the other. Tables without entries take nothing but, in the stream
+/// form, their outer offsets; most tables of a small object are such.
 struct Cursor<'a> {
     object: &'a [u8],
-    layout: Layout,
     sizes: Sizes,
-    next: usize,
+    form: Form,
+    end: usize,
+    /// Where the first buffer lies that is not all there, or outer offsets that are not those of
+    /// one row.
+    wrong: Option<usize>,
 }
 
 impl<'a> Cursor<'a> {
+    /// Enters a table; false when it is empty.
     #[inline]
-    fn bytes(&mut self) -> &'a [u8] {
-        let number = self.next;
-        self.next += 1;
-        let length = BUFFERS[number].bytes(&self.sizes) as usize;
-        stretch(self.object, self.layout.offsets[number] as usize, length)
+    fn table(&mut self, size: usize) -> bool {
+        if self.form == Form::Stream {
+            self.outer(self.sizes[size]);
+        }
+        self.sizes[size] != 0
+    }
+
+    /// Outer offsets, which this reader doesn't need, must be what other readers take them for.
+    fn outer(&mut self, size: u64) {
+        let wanted = [0u32.to_le_bytes(), (size as u32).to_le_bytes()];
+        if self.object.get(self.end..self.end + 8) != Some(wanted.as_flattened()) {
+            self.wrong = self.wrong.or(Some(self.end));
+        }
+        self.end += HEAP_ALIGN as usize;
     }
 
     #[inline]
-    fn words(&mut self) -> Words<'a> {
-        Words(self.bytes().as_chunks::<4>().0)
+    fn bytes(&mut self, length: usize) -> &'a [u8] {
+        let start = self.end;
+        self.end = (start + length).next_multiple_of(self.form.align() as usize);
+        self.object.get(start..start + length).unwrap_or_else(|| {
+            self.wrong = self.wrong.or(Some(start));
+            &[]
+        })
+    }
+
+    /// As many bytes as a size says.
+    #[inline]
+    fn flags(&mut self, size: usize) -> &'a [u8] {
+        self.bytes(self.sizes.get(size))
     }
 
     #[inline]
-    fn longs(&mut self) -> Longs<'a> {
-        Longs(self.bytes().as_chunks::<8>().0)
+    fn bits(&mut self, size: usize) -> Bitmap<'a> {
+        Bitmap(self.bytes(self.sizes.get(size).div_ceil(8)))
     }
 
     #[inline]
-    fn texts(&mut self) -> TextsView<'a> {
-        TextsView { offsets: self.words(), bytes: self.bytes() }
+    fn words(&mut self, size: usize) -> Words<'a> {
+        Words(self.bytes(4 * self.sizes.get(size)).as_chunks::<4>().0)
+    }
+
+    #[inline]
+    fn longs(&mut self, size: usize) -> Longs<'a> {
+        Longs(self.bytes(8 * self.sizes.get(size)).as_chunks::<8>().0)
+    }
+
+    /// The offsets of so many entries.
+    #[inline]
+    fn offsets(&mut self, size: usize) -> Words<'a> {
+        match self.sizes.get(size) {
+            0 => Words::default(),
+            entries => Words(self.bytes(4 * (entries + 1)).as_chunks::<4>().0),
+        }
+    }
+
+    #[inline]
+    fn texts(&mut self, size: usize, bytes: usize) -> TextsView<'a> {
+        TextsView { offsets: self.offsets(size), bytes: self.flags(bytes) }
+    }
+
+    fn slots(&mut self, slots: &mut SlotsView<'a>) {
+        slots.kind = self.flags(at::SLOTS);
+        slots.offset = self.words(at::SLOTS);
+        slots.bool = self.bits(at::SLOT_BOOL);
+        slots.int = self.longs(at::SLOT_INT);
+        slots.float = self.longs(at::SLOT_FLOAT);
+        for (child, values) in slots.indices.iter_mut().enumerate() {
+            if self.sizes[at::SLOT_STR + child] != 0 {
+                *values = self.words(at::SLOT_STR + child);
+            }
+        }
+    }
+
+    fn nodes(&mut self) -> NodesView<'a> {
+        NodesView {
+            kind: self.flags(at::NODES),
+            elem: self.flags(at::NODES),
+            elem2: self.flags(at::NODES),
+            start: self.words(at::NODES),
+            length: self.words(at::NODES),
+            start2: self.words(at::NODES),
+        }
+    }
+
+    fn classes(&mut self) -> ClassesView<'a> {
+        ClassesView {
+            source: self.flags(at::CLASSES),
+            make: self.flags(at::CLASSES),
+            name: self.texts(at::CLASSES, at::CLASS_NAME_BYTES),
+            version: self.words(at::CLASSES),
+            fields: self.offsets(at::CLASSES),
+            field_names: self.texts(at::CLASS_FIELDS, at::CLASS_FIELD_BYTES),
+            ext: self.words(at::CLASSES),
+        }
+    }
+
+    fn tensors(&mut self) -> TensorsView<'a> {
+        TensorsView {
+            kind: self.flags(at::TENSORS),
+            dtype: self.words(at::TENSORS),
+            shape_offsets: self.offsets(at::TENSORS),
+            shape: self.longs(at::TENSOR_SHAPE),
+            stride_offsets: self.offsets(at::TENSORS),
+            strides: self.longs(at::TENSOR_STRIDES),
+            heap: self.words(at::TENSORS),
+            offset: self.longs(at::TENSORS),
+        }
+    }
+
+    fn exts(&mut self) -> ExtsView<'a> {
+        ExtsView {
+            kind: self.flags(at::EXTS),
+            data: self.texts(at::EXTS, at::EXT_BYTES),
+            heap_offsets: self.offsets(at::EXTS),
+            heaps: self.words(at::EXT_HEAPS),
+        }
+    }
+
+    fn heap(&mut self, view: &mut View<'a>) {
+        let offsets = self.bytes(8 * (self.sizes.get(at::HEAP) + 1));
+        view.heap_offsets = Longs(offsets.as_chunks::<8>().0);
+    }
+
+    /// Fills the view with the tables before the heap's data.
+    fn tables(&mut self, view: &mut View<'a>) {
+        if self.table(at::SLOTS) {
+            self.slots(&mut view.slots);
+        }
+        if self.table(at::NODES) {
+            view.nodes = self.nodes();
+        }
+        if self.table(at::I32) {
+            view.i32 = self.words(at::I32);
+        }
+        if self.table(at::I64) {
+            view.i64 = self.longs(at::I64);
+        }
+        if self.table(at::F64) {
+            view.f64 = self.longs(at::F64);
+        }
+        if self.table(at::BITS) {
+            view.bits = self.bits(at::BITS);
+        }
+        if self.table(at::STRS) {
+            view.strs = self.texts(at::STRS, at::STRS_BYTES);
+        }
+        if self.table(at::REFS) {
+            view.refs = self.words(at::REFS);
+        }
+        if self.table(at::BINS) {
+            view.bins = self.texts(at::BINS, at::BINS_BYTES);
+        }
+        if self.table(at::CLASSES) {
+            view.classes = self.classes();
+        }
+        if self.table(at::DTYPES) {
+            view.dtype_texts = self.texts(at::DTYPES, at::DTYPE_BYTES);
+            view.dtype_itemsizes = self.words(at::DTYPES);
+        }
+        if self.table(at::TENSORS) {
+            view.tensors = self.tensors();
+        }
+        if self.table(at::EXTS) {
+            view.exts = self.exts();
+        }
+        if self.table(at::HEAP) {
+            self.heap(view);
+        }
     }
 }
 
@@ -273,93 +428,73 @@ fn read_small_sizes(bytes: &[u8]) -> Result<(Sizes, Layout)> {
     for at in 0..present.count_ones() as usize {
         let number = present.trailing_zeros() as usize;
         present &= present - 1;
-        let size = given.get(at).ok_or_else(truncated)?;
-        sizes.0[number] = u64::from(u32::from_le_bytes(*size));
-        if sizes.0[number] == 0 {
-            return broken("a size of 0 that is said not to be", number);
+        let size = u64::from(u32::from_le_bytes(*given.get(at).ok_or_else(truncated)?));
+        if size == 0 || (size > ENTRIES_MAX && number != at::HEAP_BYTES) {
+            return broken("a size of 0 that is said not to be, or one past its limit", number);
         }
+        sizes.0[number] = size;
     }
-    if let Some(number) = sizes.past_limit() {
-        return broken("a size past its limit", number);
-    }
-    let layout = Layout::of(&sizes, Form::Small);
-    if layout.bytes != u64::from(word(1)) {
-        return broken("a length that does not follow from the sizes", word(1));
-    }
-    Ok((sizes, layout))
+    let bytes = u64::from(word(1));
+    // The tables will have to end where this says that the heap begins.
+    let heap_at = bytes.checked_sub(sizes[at::HEAP_BYTES]);
+    let Some(heap_at) = heap_at else { return broken("a length less than the heap's", word(1)) };
+    Ok((sizes, Layout { form: Form::Small, heap_at, bytes }))
 }
 
 impl<'a> View<'a> {
     /// Finds the tables of the object at the front of `bytes`. What follows it is ignored.
-    pub fn of(bytes: &'a [u8]) -> Result<Self> {
+    pub fn of(bytes: &'a [u8]) -> Result<Box<Self>> {
         let (sizes, layout) = read_sizes(bytes)?;
         let Some(object) = usize::try_from(layout.bytes).ok().and_then(|end| bytes.get(..end))
         else {
             return Err(Error::Truncated { wanted: layout.bytes, found: bytes.len() as u64 });
         };
-        if layout.form == Form::Stream {
-            check_stream(object, &sizes)?;
+        if layout.form == Form::Stream && !object.ends_with(&END_MARKER) {
+            return broken("no end marker", layout.bytes);
         }
-        let mut cursor = Cursor { object, layout, sizes, next: 0 };
-        let next = &mut cursor;
-        let slots = SlotsView {
-            kind: next.bytes(),
-            offset: next.words(),
-            bool: Bitmap(next.bytes()),
-            int: next.longs(),
-            float: next.longs(),
-            indices: std::array::from_fn(|_| next.words()),
+        let end = match layout.form {
+            Form::Stream => BODY_AT as usize,
+            Form::Small => small_header_bytes(&sizes) as usize,
         };
-        let nodes = NodesView {
-            kind: next.bytes(),
-            elem: next.bytes(),
-            elem2: next.bytes(),
-            start: next.words(),
-            length: next.words(),
-            start2: next.words(),
-        };
-        Ok(Self {
+        let mut cursor = Cursor { object, sizes, form: layout.form, end, wrong: None };
+        let mut view = Box::new(Self::empty(sizes, layout));
+        cursor.tables(&mut view);
+        view.heap = stretch(object, layout.heap_at as usize, sizes.get(at::HEAP_BYTES));
+        if layout.form == Form::Small
+            && layout != Layout::small_ending_at(cursor.end as u64, sizes[at::HEAP_BYTES])
+        {
+            return broken("a length that does not follow from the sizes", layout.bytes);
+        }
+        if view.heap.len() != sizes.get(at::HEAP_BYTES) {
+            return broken("a heap that is not all there", layout.heap_at);
+        }
+        match cursor.wrong {
+            None => Ok(view),
+            Some(place) => broken("outer offsets that are not one row's", place),
+        }
+    }
+
+    fn empty(sizes: Sizes, layout: Layout) -> Self {
+        Self {
             sizes,
-            slots,
-            nodes,
-            i32: next.words(),
-            i64: next.longs(),
-            f64: next.longs(),
-            bits: Bitmap(next.bytes()),
-            strs: next.texts(),
-            refs: next.words(),
-            bins: next.texts(),
-            classes: ClassesView {
-                source: next.bytes(),
-                make: next.bytes(),
-                name: next.texts(),
-                version: next.words(),
-                fields: next.words(),
-                field_names: next.texts(),
-                ext: next.words(),
-            },
-            dtype_texts: next.texts(),
-            dtype_itemsizes: next.words(),
-            tensors: TensorsView {
-                kind: next.bytes(),
-                dtype: next.words(),
-                shape_offsets: next.words(),
-                shape: next.longs(),
-                stride_offsets: next.words(),
-                strides: next.longs(),
-                heap: next.words(),
-                offset: next.longs(),
-            },
-            exts: ExtsView {
-                kind: next.bytes(),
-                data: next.texts(),
-                heap_offsets: next.words(),
-                heaps: next.words(),
-            },
-            heap_offsets: next.longs(),
-            heap: next.bytes(),
-            layout: cursor.layout,
-        })
+            layout,
+            slots: SlotsView::default(),
+            nodes: NodesView::default(),
+            i32: Words::default(),
+            i64: Longs::default(),
+            f64: Longs::default(),
+            bits: Bitmap::default(),
+            strs: TextsView::default(),
+            refs: Words::default(),
+            bins: TextsView::default(),
+            classes: ClassesView::default(),
+            dtype_texts: TextsView::default(),
+            dtype_itemsizes: Words::default(),
+            tensors: TensorsView::default(),
+            exts: ExtsView::default(),
+            heap_offsets: Longs::default(),
+            heap: &[],
+        }
     }
 
     /// Where the bytes of a heap entry lie in the heap.
@@ -370,7 +505,7 @@ impl<'a> View<'a> {
 
     /// Where the heap's data starts in the object.
     pub fn heap_at(&self) -> usize {
-        self.layout.offsets[HEAP_DATA] as usize
+        self.layout.heap_at as usize
     }
 
     /// The length of the object.
@@ -383,22 +518,6 @@ impl<'a> View<'a> {
     pub fn count(&self, number: usize) -> usize {
         self.sizes.get(number)
     }
-}
-
-/// The outer offsets and the end of a stream, which this reader doesn't need, must be what other
-/// readers will take them for.
-fn check_stream(object: &[u8], sizes: &Sizes) -> Result<()> {
-    let mut end = BODY_AT as usize;
-    for (bytes, outer) in arrow_buffers(sizes) {
-        if let Some(size) = outer {
-            let wanted = [0u32.to_le_bytes(), (size as u32).to_le_bytes()];
-            if object.get(end..end + 8) != Some(wanted.as_flattened()) {
-                return broken("outer offsets that are not those of one row", end);
-            }
-        }
-        end += bytes.next_multiple_of(HEAP_ALIGN) as usize;
-    }
-    if object.get(end..) == Some(&END_MARKER) { Ok(()) } else { broken("no end marker", end) }
 }
 
 // Every number of entries can be an index here.

@@ -6,13 +6,32 @@
 
 use crate::codes::limit;
 use crate::error::Result;
-use crate::layout::{ARROW_BUFFERS, ArrowBuffer, END_MARKER, Form, HEAP_ALIGN, HEAP_DATA, Layout};
+use crate::layout::{BODY_AT, END_MARKER, Form, Layout};
+
 use crate::sizes::{Sizes, at};
 use crate::stream::{SCHEMA_MESSAGE, batch_message};
 use crate::tables::Tables;
 
 /// How the small form starts.
 pub const SMALL_MAGIC: [u8; 4] = *b"PLO1";
+
+/// A piece of an object.
+#[derive(Clone, Copy)]
+enum Part<'p, 't> {
+    /// Bytes that are made for it.
+    Own(&'p [u8]),
+    /// A buffer of a table.
+    Buffer(&'t [u8]),
+}
+
+impl<'p, 't: 'p> Part<'p, 't> {
+    #[inline]
+    fn bytes(self) -> &'p [u8] {
+        match self {
+            Self::Own(bytes) | Self::Buffer(bytes) => bytes,
+        }
+    }
+}
 
 /// Which form to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,14 +56,18 @@ impl Plan {
     /// Lays tables out.
     pub fn of(tables: &Tables, wanted: Wanted) -> Result<Self> {
         let sizes = tables.sizes()?;
-        let small = Layout::of(&sizes, Form::Small);
-        let fits = match wanted {
-            Wanted::Auto => small.bytes <= limit::SMALL_FORM_BYTES_MAX,
-            Wanted::Stream => false,
-            Wanted::Small => small.bytes <= u64::from(u32::MAX),
+        let most = match wanted {
+            Wanted::Auto => limit::SMALL_FORM_BYTES_MAX,
+            Wanted::Stream => 0,
+            Wanted::Small => u64::from(u32::MAX),
         };
-        let layout = if fits { small } else { Layout::of(&sizes, Form::Stream) };
-        Ok(Self { sizes, layout })
+        if most != 0 {
+            let layout = Layout::small(tables, &sizes);
+            if layout.bytes <= most {
+                return Ok(Self { sizes, layout });
+            }
+        }
+        Ok(Self { layout: Layout::of(&sizes, Form::Stream), sizes })
     }
 
     /// Bytes of the object.
@@ -59,7 +82,7 @@ impl Plan {
 
     /// Where the heap's data starts: the length of the front.
     pub fn heap_at(&self) -> u64 {
-        self.layout.offsets[HEAP_DATA]
+        self.layout.heap_at
     }
 
     /// Bytes of the heap's data.
@@ -78,22 +101,19 @@ impl Plan {
     /// Writes everything before the heap's data. `front` is [`Self::heap_at`] bytes long.
     pub fn write_front(&self, tables: &Tables, front: &mut [u8]) {
         let mut end = 0;
-        self.pieces(tables, |at, piece| {
+        self.pieces(tables, |at, part| {
+            let bytes = part.bytes();
             front[end..at].fill(0);
-            front[at..at + piece.len()].copy_from_slice(piece);
-            end = at + piece.len();
+            end = at + bytes.len();
+            front[at..end].copy_from_slice(bytes);
         });
         front[end..].fill(0);
     }
 
     /// Everything before the heap's data, in memory of its own.
     pub fn front(&self, tables: &Tables) -> Vec<u8> {
-        let mut front = Vec::with_capacity(self.heap_at() as usize);
-        self.pieces(tables, |at, piece| {
-            front.resize(at, 0);
-            front.extend_from_slice(piece);
-        });
-        front.resize(self.heap_at() as usize, 0);
+        let mut front = vec![0; self.heap_at() as usize];
+        self.write_front(tables, &mut front);
         front
     }
 
@@ -101,19 +121,13 @@ impl Plan {
     /// lies and the rest in `glue`.
     pub fn parts<'t>(&self, tables: &'t Tables, glue: &'t mut Vec<u8>) -> Vec<&'t [u8]> {
         // Where each part is: in the glue up to an offset, then a table's buffer.
-        let buffers = tables.buffers();
-        let (mut cuts, mut end) = (Vec::with_capacity(buffers.len()), 0);
-        let mut next = 0;
-        self.pieces(tables, |at, piece| {
+        let (mut cuts, mut end) = (Vec::new(), 0);
+        self.pieces(tables, |at, part| {
             glue.resize(glue.len() + at - end, 0);
-            end = at + piece.len();
-            let known = buffers[next..].iter().position(|buffer| std::ptr::eq(*buffer, piece));
-            match known {
-                Some(found) => {
-                    next += found + 1;
-                    cuts.push((glue.len(), buffers[next - 1]));
-                }
-                None => glue.extend_from_slice(piece),
+            end = at + part.bytes().len();
+            match part {
+                Part::Buffer(buffer) => cuts.push((glue.len(), buffer)),
+                Part::Own(bytes) => glue.extend_from_slice(bytes),
             }
         });
         glue.resize(glue.len() + self.heap_at() as usize - end, 0);
@@ -128,67 +142,55 @@ impl Plan {
     }
 
     /// Gives every piece before the heap's data with its offset, in order.
-    fn pieces(&self, tables: &Tables, mut give: impl FnMut(usize, &[u8])) {
-        match self.layout.form {
+    #[inline]
+    fn pieces<'t>(&self, tables: &'t Tables, mut give: impl FnMut(usize, Part<'_, 't>)) {
+        let form = self.layout.form;
+        let mut end = match form {
             Form::Small => self.small_header(&mut give),
             Form::Stream => self.stream_header(&mut give),
-        }
-        match self.layout.form {
-            Form::Small => {
-                for (piece, offset) in tables.buffers().iter().zip(self.layout.offsets) {
-                    if !piece.is_empty() {
-                        give(offset as usize, piece);
-                    }
-                }
+        };
+        let outer = form == Form::Stream;
+        let align = form.align() as usize;
+        tables.visit(|entries, buffers| {
+            if outer {
+                let offsets = [[0; 4], (entries as u32).to_le_bytes()];
+                give(end, Part::Own(offsets.as_flattened()));
+                end += align;
             }
-            Form::Stream => self.stream_body(tables, &mut give),
-        }
+            if entries == 0 {
+                return;
+            }
+            for buffer in buffers.iter().filter(|buffer| !buffer.is_empty()) {
+                give(end, Part::Buffer(buffer));
+                end = (end + buffer.len()).next_multiple_of(align);
+            }
+        });
     }
 
-    fn small_header(&self, give: &mut impl FnMut(usize, &[u8])) {
+    /// Gives the header of the small form, and says where it ends.
+    fn small_header<'t>(&self, give: &mut impl FnMut(usize, Part<'_, 't>)) -> usize {
         let mut header = [[0; 4]; 4 + crate::sizes::COUNT];
-        let (mut present, mut count) = (0u64, 4);
-        for (number, size) in self.sizes.0.iter().enumerate() {
-            if *size != 0 {
-                present |= 1 << number;
-                header[count] = (*size as u32).to_le_bytes();
-                count += 1;
-            }
-        }
+        let mut present = self.sizes.present();
         header[0] = SMALL_MAGIC;
         header[1] = (self.layout.bytes as u32).to_le_bytes();
         header[2] = (present as u32).to_le_bytes();
         header[3] = ((present >> 32) as u32).to_le_bytes();
-        give(0, header[..count].as_flattened());
-    }
-
-    fn stream_header(&self, give: &mut impl FnMut(usize, &[u8])) {
-        give(0, SCHEMA_MESSAGE);
-        give(SCHEMA_MESSAGE.len(), &batch_message(&self.sizes, &self.layout));
-    }
-
-    fn stream_body(&self, tables: &Tables, give: &mut impl FnMut(usize, &[u8])) {
-        let mut end = crate::layout::BODY_AT as usize;
-        let buffers = tables.buffers();
-        let mut reals = buffers.iter().zip(self.layout.offsets);
-        for buffer in ARROW_BUFFERS {
-            match buffer {
-                ArrowBuffer::Validity => {}
-                ArrowBuffer::Outer(number) => {
-                    let mut outer = [[0; 4]; 2];
-                    outer[1] = (self.sizes[number] as u32).to_le_bytes();
-                    give(end, outer.as_flattened());
-                    end += HEAP_ALIGN as usize;
-                }
-                ArrowBuffer::Real => {
-                    // The last one is the heap's data, which isn't among these.
-                    let Some((piece, offset)) = reals.next() else { return };
-                    if !piece.is_empty() {
-                        give(offset as usize, piece);
-                    }
-                    end = (offset as usize + piece.len()).next_multiple_of(HEAP_ALIGN as usize);
-                }
-            }
+        let mut count = 4;
+        while present != 0 {
+            header[count] = (self.sizes[present.trailing_zeros() as usize] as u32).to_le_bytes();
+            present &= present - 1;
+            count += 1;
         }
+        let header = header[..count].as_flattened();
+        give(0, Part::Own(header));
+        header.len().next_multiple_of(8)
+    }
+
+    /// Gives the messages of the stream form, and says where they end.
+    fn stream_header<'t>(&self, give: &mut impl FnMut(usize, Part<'_, 't>)) -> usize {
+        give(0, Part::Own(SCHEMA_MESSAGE));
+        let batch = batch_message(&self.sizes, &self.layout);
+        give(SCHEMA_MESSAGE.len(), Part::Own(&batch));
+        BODY_AT as usize
     }
 }

@@ -42,7 +42,7 @@ impl ClassKey {
 
 #[derive(Debug, Default)]
 pub(super) struct Classes {
-    known: HashMap<ClassKey, usize>,
+    known: Option<HashMap<ClassKey, usize>>,
     /// The last one, as most objects are of the class of the one before.
     last: Option<(ClassKey, usize)>,
 }
@@ -59,11 +59,12 @@ impl<'py> Encoder<'py> {
         {
             return Ok(*number);
         }
-        let number = match self.classes.known.get(&key) {
-            Some(number) => *number,
+        let known = self.classes.known.get_or_insert_default().get(&key).copied();
+        let number = match known {
+            Some(number) => number,
             None => self.write_class(&key)?,
         };
-        self.classes.known.insert(key.clone(), number);
+        self.classes.known.get_or_insert_default().insert(key.clone(), number);
         self.classes.last = Some((key, number));
         Ok(number)
     }

@@ -67,6 +67,9 @@ struct Scratch {
 
 const FEW: usize = 16;
 
+/// So many values of large containers are built at a time.
+pub(super) const BLOCK: usize = 1024;
+
 impl Scratch {
     fn new(count: usize) -> Self {
         let many = if count > FEW { vec![std::ptr::null_mut(); count] } else { Vec::new() };
@@ -76,14 +79,20 @@ impl Scratch {
     fn all(&mut self) -> &mut [Ptr] {
         if self.count > FEW { &mut self.many } else { &mut self.few[..self.count] }
     }
+
+    /// Drops the values.
+    fn clear(&mut self) {
+        for object in self.all() {
+            let object = std::mem::replace(object, std::ptr::null_mut());
+            // SAFETY: null or a reference of ours; see `Owned`.
+            unsafe { ffi::Py_XDECREF(object) };
+        }
+    }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        for object in self.all() {
-            // SAFETY: each is null or a reference of ours; see `Owned`.
-            unsafe { ffi::Py_XDECREF(*object) };
-        }
+        self.clear();
     }
 }
 
@@ -233,30 +242,40 @@ impl<'a, 'py> Decoder<'a, 'py> {
         let (elem, start) = (nodes.elem[node], nodes.start.index(node));
         let (elem2, start2) = (nodes.elem2[node], nodes.start2.index(node));
         let length = nodes.length.index(node);
-        let mut items = Scratch::new(2 * length);
-        let (keys, values) = items.all().split_at_mut(length);
-        self.fill(elem, start, keys)?;
-        self.fill(elem2, start2, values)?;
-        let empty = self.empty(node);
-        let new = One(if empty.is_null() {
-            // SAFETY: attached.
-            self.made(unsafe { raw::new_dict(length) })?
-        } else {
-            shared(empty)
-        });
-        for (key, value) in keys.iter().zip(values.iter()) {
-            // SAFETY: a dict and two objects, all alive.
-            if unsafe { ffi::PyDict_SetItem(new.0, *key, *value) } != 0 {
-                return Err(PyErr::fetch(self.py));
+        // Values are built a block at a time: they are used up while they are in the cache.
+        let mut new: Option<One> = None;
+        let mut items = Scratch::new(2 * length.min(BLOCK));
+        for from in (0..length.max(1)).step_by(BLOCK) {
+            let count = (length - from).min(BLOCK);
+            let (keys, values) = items.all().split_at_mut(count);
+            let values = &mut values[..count];
+            self.fill_part(elem, start, from, keys)?;
+            self.fill_part(elem2, start2, from, values)?;
+            let empty = self.empty(node);
+            let dict = match &mut new {
+                Some(new) => new.0,
+                None if empty.is_null() => {
+                    // SAFETY: attached.
+                    new.insert(One(self.made(unsafe { raw::new_dict(length) })?)).0
+                }
+                None => new.insert(One(shared(empty))).0,
+            };
+            for (key, value) in keys.iter().zip(values.iter()) {
+                // SAFETY: a dict and two objects, all alive.
+                if unsafe { ffi::PyDict_SetItem(dict, *key, *value) } != 0 {
+                    return Err(PyErr::fetch(self.py));
+                }
             }
+            items.clear();
         }
-        Ok(self.kept_or_new(empty, new))
+        new.map_or_else(|| Err(changed()), |new| Ok(self.kept_or_new(node, new)))
     }
 
     fn set(&mut self, node: usize) -> PyResult<Ptr> {
         let nodes = &self.object.view.nodes;
         let (elem, start) = (nodes.elem[node], nodes.start.index(node));
-        let mut items = Scratch::new(nodes.length.index(node));
+        let length = nodes.length.index(node);
+        let mut items = Scratch::new(length);
         self.fill(elem, start, items.all())?;
         let empty = self.empty(node);
         let new = One(match (empty.is_null(), nodes.kind[node]) {
@@ -272,11 +291,12 @@ impl<'a, 'py> Decoder<'a, 'py> {
                 return Err(PyErr::fetch(self.py));
             }
         }
-        Ok(self.kept_or_new(empty, new))
+        Ok(self.kept_or_new(node, new))
     }
 
     /// What `built` is to have: what it has already, or something new.
-    fn kept_or_new(&self, empty: Ptr, new: One) -> Ptr {
+    fn kept_or_new(&self, node: usize, new: One) -> Ptr {
+        let empty = self.empty(node);
         if empty.is_null() { new.release() } else { empty }
     }
 
@@ -365,6 +385,23 @@ impl<'a, 'py> Decoder<'a, 'py> {
             elem::ROWS => self.fill_rows(start, out)?,
             _ => return Err(changed()),
         }
+        Ok(())
+    }
+
+    /// Fills the room with the values of a run from one on. Rows come all at once.
+    pub(super) fn fill_part(
+        &mut self,
+        elem: u8,
+        start: usize,
+        from: usize,
+        out: &mut [Ptr],
+    ) -> PyResult<()> {
+        if elem != elem::ROWS {
+            return self.fill(elem, start + from, out);
+        }
+        let Some(rows) = self.rows.get_mut(&start) else { return Err(changed()) };
+        let Some(part) = rows.0.get_mut(from..from + out.len()) else { return Err(changed()) };
+        out.swap_with_slice(part);
         Ok(())
     }
 

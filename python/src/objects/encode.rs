@@ -41,14 +41,39 @@ pub(super) enum Work {
     Done,
     /// A container or an object.
     Value(Ptr),
-    /// Rows of dicts; the keys, and how many rows.
-    DictRows { keys: Vec<Ptr>, rows: usize },
-    /// Rows of tuples.
-    TupleRows { fields: usize, rows: usize },
-    /// Rows of objects of a class.
-    ObjectRows { class: super::classes::ClassKey, fields: usize, rows: usize },
+    /// Rows. Boxed, as fields are, because values are by far the most.
+    Rows(Box<Rows>),
     /// One column of rows.
-    Field(Vec<Ptr>),
+    Field(Box<Column>),
+}
+
+/// The values of one field of rows.
+#[derive(Debug)]
+pub(super) struct Column(pub(super) Vec<Ptr>);
+
+/// Strings and byte strings by the type of slot and their content.
+type Contents = HashMap<(u8, Box<[u8]>), u32>;
+
+/// What is to be done when a row node's turn comes.
+#[derive(Debug)]
+pub(super) enum Rows {
+    /// Rows of dicts; the keys, and how many rows.
+    Dicts { keys: Vec<Ptr>, rows: usize },
+    /// Rows of tuples.
+    Tuples { fields: usize, rows: usize },
+    /// Rows of objects of a class.
+    Objects { class: super::classes::ClassKey, fields: usize, rows: usize },
+}
+
+impl Rows {
+    /// The objects that it refers to.
+    fn objects(&self) -> Vec<Ptr> {
+        match self {
+            Self::Dicts { keys, .. } => keys.clone(),
+            Self::Tuples { .. } => Vec::new(),
+            Self::Objects { class, .. } => class.objects().collect(),
+        }
+    }
 }
 
 /// Items to be written as a run.
@@ -63,7 +88,7 @@ pub(super) struct Items<'i> {
 
 /// A value in tables.
 pub(super) struct Encoded {
-    pub(super) tables: Tables,
+    pub(super) tables: Box<Tables>,
     /// The entries of the heap.
     pub(super) heap: Vec<Piece>,
 }
@@ -71,18 +96,17 @@ pub(super) struct Encoded {
 pub(super) struct Encoder<'py> {
     pub(super) py: Python<'py>,
     pub(super) context: &'py Bound<'py, Context>,
-    pub(super) tables: Tables,
+    pub(super) tables: Box<Tables>,
     pub(super) heap: Vec<Piece>,
     pub(super) arrays: Arrays,
     pub(super) memo: Memo,
     pub(super) classes: super::classes::Classes,
     pub(super) canonical: bool,
     /// Strings and byte strings by their content, for canonical objects.
-    pub(super) contents: HashMap<(u8, Box<[u8]>), u32>,
+    pub(super) contents: Option<Contents>,
     work: Vec<Work>,
     next: usize,
-    /// References that are dropped at the end.
-    kept: Vec<Ptr>,
+    kept: Kept,
     pinned: bool,
     /// Whether keeping the items of a run has kept what belongs to them.
     also_kept: bool,
@@ -100,16 +124,16 @@ pub(super) fn encode<'py>(
     let mut encoder = Encoder {
         py: context.py(),
         context,
-        tables,
+        tables: tables.unwrap_or_default(),
         heap: Vec::new(),
         arrays: Arrays::default(),
         memo,
         classes: super::classes::Classes::default(),
         canonical: context.get().is_canonical(),
-        contents: HashMap::new(),
+        contents: None,
         work,
         next: 0,
-        kept: Vec::new(),
+        kept: Kept::default(),
         pinned: false,
         also_kept: false,
         scratch,
@@ -129,7 +153,7 @@ pub(super) fn encode<'py>(
 /// Memory that one encoder leaves to the next.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    pub(super) tables: Tables,
+    pub(super) tables: Option<Box<Tables>>,
     memo: Memo,
     work: Vec<Work>,
     scratch: [Vec<Ptr>; 2],
@@ -138,28 +162,33 @@ pub(super) struct Memory {
 // SAFETY: between encoders there are no pointers in it; see `Encoder::finish`.
 unsafe impl Send for Memory {}
 
-impl Drop for Encoder<'_> {
+/// References that are dropped with this.
+#[derive(Default)]
+struct Kept(Vec<Ptr>);
+
+impl Drop for Kept {
     fn drop(&mut self) {
-        for object in self.kept.drain(..) {
+        for object in self.0.drain(..) {
             // SAFETY: the encoder took these references, and is attached to the interpreter.
             unsafe { ffi::Py_DECREF(object) };
         }
     }
 }
 
+/// What more items a vector has room for than this is not kept for the next encoder.
+const ITEMS_KEPT: usize = 256;
+
+fn emptied<T>(mut items: Vec<T>) -> Vec<T> {
+    items.clear();
+    if items.capacity() > ITEMS_KEPT { Vec::new() } else { items }
+}
+
 impl<'py> Encoder<'py> {
-    fn finish(mut self) -> (Encoded, Memory) {
-        let take = std::mem::take::<Vec<Ptr>>;
-        let mut memory = Memory {
-            tables: Tables::default(),
-            memo: std::mem::take(&mut self.memo),
-            work: std::mem::take(&mut self.work),
-            scratch: [take(&mut self.scratch[0]), take(&mut self.scratch[1])],
-        };
-        memory.memo.clear();
-        memory.work.clear();
-        memory.scratch.iter_mut().for_each(Vec::clear);
-        let (tables, heap) = (std::mem::take(&mut self.tables), std::mem::take(&mut self.heap));
+    fn finish(self) -> (Encoded, Memory) {
+        let Self { tables, heap, mut memo, work, scratch: [first, second], .. } = self;
+        memo.clear();
+        let scratch = [emptied(first), emptied(second)];
+        let memory = Memory { tables: None, memo, work: emptied(work), scratch };
         (Encoded { tables, heap }, memory)
     }
 
@@ -169,7 +198,7 @@ impl<'py> Encoder<'py> {
             return;
         }
         self.pinned = true;
-        let kept = &mut self.kept;
+        let kept = &mut self.kept.0;
         let mut keep = |object: Ptr| {
             // SAFETY: nobody's code ran so far, so what was met is alive.
             unsafe { ffi::Py_INCREF(object) };
@@ -179,17 +208,16 @@ impl<'py> Encoder<'py> {
         for work in self.work.iter().skip(self.next) {
             match work {
                 Work::Value(object) => keep(*object),
-                Work::DictRows { keys, .. } => keys.iter().copied().for_each(&mut keep),
-                Work::Field(items) => items.iter().copied().for_each(&mut keep),
-                Work::ObjectRows { class, .. } => class.objects().for_each(&mut keep),
-                Work::Done | Work::TupleRows { .. } => {}
+                Work::Rows(rows) => rows.objects().into_iter().for_each(&mut keep),
+                Work::Field(column) => column.0.iter().copied().for_each(&mut keep),
+                Work::Done => {}
             }
         }
     }
 
     /// Holds on to an object until the end.
     pub(super) fn keep(&mut self, object: &Bound<'py, PyAny>) -> Ptr {
-        self.kept.push(object.clone().into_ptr());
+        self.kept.0.push(object.clone().into_ptr());
         object.as_ptr()
     }
 
@@ -200,7 +228,7 @@ impl<'py> Encoder<'py> {
             // SAFETY: they are alive: code was not run since they were met, or they are held.
             unsafe { ffi::Py_INCREF(*object) };
         }
-        self.kept.extend_from_slice(objects);
+        self.kept.0.extend_from_slice(objects);
     }
 
     /// Notes a node that is gone through later. Its number is the next one.
@@ -209,13 +237,9 @@ impl<'py> Encoder<'py> {
         if self.pinned {
             match &work {
                 Work::Value(object) => self.keep_all(&[*object]),
-                Work::DictRows { keys, .. } => self.keep_all(keys),
-                Work::Field(items) => self.keep_all(items),
-                Work::ObjectRows { class, .. } => {
-                    let objects: Vec<Ptr> = class.objects().collect();
-                    self.keep_all(&objects);
-                }
-                Work::Done | Work::TupleRows { .. } => {}
+                Work::Rows(rows) => self.keep_all(&rows.objects()),
+                Work::Field(column) => self.keep_all(&column.0),
+                Work::Done => {}
             }
         }
         self.work.push(work);
@@ -245,18 +269,31 @@ impl<'py> Encoder<'py> {
         let node = match std::mem::take(&mut self.work[number]) {
             Work::Done => return Ok(()),
             Work::Value(object) => return self.value(number, object),
-            Work::DictRows { keys, rows } => {
+            Work::Rows(rows) => self.row_node(*rows)?,
+            Work::Field(column) => {
+                let base = self.field_base();
+                // A column holds on to nothing by itself once it was taken out of the work.
+                let run = self.run(Items { all: &column.0, base, also: &[] })?;
+                Node { kind: kind::FIELD, run, length: column.0.len(), ..Node::default() }
+            }
+        };
+        self.tables.nodes.set(number, node);
+        Ok(())
+    }
+
+    fn row_node(&mut self, rows: Rows) -> PyResult<Node> {
+        Ok(match rows {
+            Rows::Dicts { keys, rows } => {
                 let run = self.run(Items { all: &keys, base: self.field_base(), also: &[] })?;
                 let extra = keys.len();
                 Node { kind: kind::DICT_ROWS, run, length: rows, extra, ..Node::default() }
             }
-            Work::TupleRows { fields, rows } => {
+            Rows::Tuples { fields, rows } => {
                 let kind = kind::TUPLE_ROWS;
                 Node { kind, length: rows, extra: fields, ..Node::default() }
             }
-            Work::ObjectRows { class, fields, rows } => {
-                let start = self.class(class)?;
-                let run = Run { elem: 0, start };
+            Rows::Objects { class, fields, rows } => {
+                let run = Run { elem: 0, start: self.class(class)? };
                 Node {
                     kind: kind::OBJECT_ROWS,
                     run,
@@ -265,15 +302,7 @@ impl<'py> Encoder<'py> {
                     ..Node::default()
                 }
             }
-            Work::Field(items) => {
-                let base = self.field_base();
-                // A column holds on to nothing by itself once it was taken out of the work.
-                let run = self.run(Items { all: &items, base, also: &[] })?;
-                Node { kind: kind::FIELD, run, length: items.len(), ..Node::default() }
-            }
-        };
-        self.tables.nodes.set(number, node);
-        Ok(())
+        })
     }
 
     fn value(&mut self, number: usize, object: Ptr) -> PyResult<()> {

@@ -272,7 +272,11 @@ impl<'py> Encoder<'py> {
                 return Ok(None);
             }
             key = Some(own);
-            arguments.push(self.keep(&reduced.parts[0]));
+            // What `__reduce_ex__` gave is kept and holds the arguments; of NEW they are a part.
+            arguments.push(match reduced.make {
+                make::NEW => self.keep(&reduced.parts[0]),
+                _ => reduced.parts[0].as_ptr(),
+            });
         }
         Ok(key.and_then(|key| self.argument_rows(arguments, key)))
     }

@@ -10,7 +10,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
-use super::decode::{Decoder, Owned, changed, text_of};
+use super::decode::{BLOCK, Decoder, Owned, changed, text_of};
 use super::raw::{self, Ptr};
 
 /// How the objects of a class are made.
@@ -134,27 +134,41 @@ impl<'a, 'py> Decoder<'a, 'py> {
     pub(super) fn row_node(&mut self, header: usize) -> PyResult<()> {
         let nodes = &self.object.view.nodes;
         let (fields, count) = (nodes.start2.index(header), nodes.length.index(header));
-        let mut columns = Vec::with_capacity(fields);
-        for field in header + 1..=header + fields {
-            let mut column = Owned::nulls(count);
-            let (elem, start) = (nodes.elem[field], nodes.start.index(field));
-            self.fill(elem, start, &mut column.0)?;
-            columns.push(column);
+        let kind = nodes.kind[header];
+        let mut keys = Owned::nulls(if kind == kind::DICT_ROWS { fields } else { 0 });
+        if kind == kind::DICT_ROWS {
+            self.fill(nodes.elem[header], nodes.start.index(header), &mut keys.0)?;
         }
-        let rows = match nodes.kind[header] {
-            kind::DICT_ROWS => self.dict_rows(header, &columns, count)?,
-            kind::TUPLE_ROWS => self.tuple_rows(&mut columns, count)?,
-            _ => self.object_rows(header, &columns, count)?,
+        let maker = match kind {
+            kind::OBJECT_ROWS => Some(self.maker(nodes.start.index(header))?),
+            _ => None,
         };
+        let mut rows = Owned(Vec::with_capacity(count));
+        // Columns are built a block at a time: values are used up while they are in the cache.
+        for from in (0..count).step_by(BLOCK) {
+            let length = (count - from).min(BLOCK);
+            let mut columns = Vec::with_capacity(fields);
+            for field in header + 1..=header + fields {
+                let mut column = Owned::nulls(length);
+                let (elem, start) = (nodes.elem[field], nodes.start.index(field));
+                self.fill_part(elem, start, from, &mut column.0)?;
+                columns.push(column);
+            }
+            match &maker {
+                Some(maker) => self.object_rows(maker, &columns, &mut rows)?,
+                None if kind == kind::DICT_ROWS => self.dict_rows(&keys, &columns, &mut rows)?,
+                None => self.tuple_rows(&mut columns, &mut rows)?,
+            }
+        }
         self.rows.insert(header, rows);
         Ok(())
     }
 
-    fn tuple_rows(&mut self, columns: &mut [Owned], count: usize) -> PyResult<Owned> {
-        let mut rows = Owned(Vec::with_capacity(count));
+    fn tuple_rows(&self, columns: &mut [Owned], rows: &mut Owned) -> PyResult<()> {
+        let (count, fields) = (columns.first().map_or(0, |first| first.0.len()), columns.len());
         for at in 0..count {
             // SAFETY: attached; every item of the new tuple is set before anybody sees it.
-            let row = self.made(unsafe { ffi::PyTuple_New(columns.len() as isize) })?;
+            let row = self.made(unsafe { ffi::PyTuple_New(fields as isize) })?;
             for (field, column) in columns.iter_mut().enumerate() {
                 let value = std::mem::replace(&mut column.0[at], std::ptr::null_mut());
                 // SAFETY: as above; the reference moves into the tuple.
@@ -162,14 +176,11 @@ impl<'a, 'py> Decoder<'a, 'py> {
             }
             rows.0.push(row);
         }
-        Ok(rows)
+        Ok(())
     }
 
-    fn dict_rows(&mut self, header: usize, columns: &[Owned], count: usize) -> PyResult<Owned> {
-        let nodes = &self.object.view.nodes;
-        let mut keys = Owned::nulls(columns.len());
-        self.fill(nodes.elem[header], nodes.start.index(header), &mut keys.0)?;
-        let mut rows = Owned(Vec::with_capacity(count));
+    fn dict_rows(&self, keys: &Owned, columns: &[Owned], rows: &mut Owned) -> PyResult<()> {
+        let count = columns.first().map_or(0, |first| first.0.len());
         for at in 0..count {
             // SAFETY: attached.
             let row = self.made(unsafe { raw::new_dict(columns.len()) })?;
@@ -181,12 +192,11 @@ impl<'a, 'py> Decoder<'a, 'py> {
                 }
             }
         }
-        Ok(rows)
+        Ok(())
     }
 
-    fn object_rows(&mut self, header: usize, columns: &[Owned], count: usize) -> PyResult<Owned> {
-        let maker = self.maker(self.object.view.nodes.start.index(header))?;
-        let mut rows = Owned(Vec::with_capacity(count));
+    fn object_rows(&self, maker: &Maker<'py>, columns: &[Owned], rows: &mut Owned) -> PyResult<()> {
+        let count = columns.first().map_or(0, |first| first.0.len());
         let mut values = vec![std::ptr::null_mut(); columns.len()];
         for at in 0..count {
             for (value, column) in values.iter_mut().zip(columns) {
@@ -198,7 +208,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
                 rows.0.push(row.into_ptr());
                 continue;
             }
-            // SAFETY: the columns hold references until all rows are made.
+            // SAFETY: the columns hold references until all rows of the block are made.
             let parts =
                 values.iter().map(|value| unsafe { Bound::from_borrowed_ptr(self.py, *value) });
             let parts: Vec<_> = parts.collect();
@@ -207,7 +217,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
             finish(&row, &parts[arguments.min(parts.len())..])?;
             rows.0.push(row.into_ptr());
         }
-        Ok(rows)
+        Ok(())
     }
 
     /// Refuses an object that needs pickle before any of it is built, and says what needs it.

@@ -81,6 +81,17 @@ pub(super) unsafe fn shape(object: Ptr) -> Shape {
     }
 }
 
+/// Whether an object is of exactly this type.
+///
+/// # Safety
+///
+/// As for [`type_of`].
+#[inline]
+pub(super) unsafe fn is_exact(object: Ptr, kind: *mut ffi::PyTypeObject) -> bool {
+    // SAFETY: alive by this function's contract.
+    unsafe { type_of(object) == kind }
+}
+
 #[inline]
 pub(super) fn is_none(object: Ptr) -> bool {
     // SAFETY: None is alive for as long as the interpreter is.

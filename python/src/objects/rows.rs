@@ -8,7 +8,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::classes::ClassKey;
-use super::encode::{Encoder, Items, Work};
+use super::encode::{Column, Encoder, Items, Rows, Work};
 use super::raw::{self, Ptr, Shape};
 
 /// More fields than this are not looked at.
@@ -73,11 +73,11 @@ impl<'py> Encoder<'py> {
         let found = match shape {
             Shape::Tuple => tuple_columns(items.all).map(|columns| {
                 let (fields, rows) = (columns.all.len(), columns.rows);
-                (columns, Work::TupleRows { fields, rows })
+                (columns, Rows::Tuples { fields, rows })
             }),
             Shape::Dict => dict_columns(items.all.iter().copied()).map(|(columns, keys)| {
                 let rows = columns.rows;
-                (columns, Work::DictRows { keys, rows })
+                (columns, Rows::Dicts { keys, rows })
             }),
             _ => None,
         };
@@ -97,11 +97,11 @@ impl<'py> Encoder<'py> {
         items.all.iter().all(alike)
     }
 
-    fn write_rows(&mut self, columns: Columns, header: Work) -> Run {
+    fn write_rows(&mut self, columns: Columns, header: Rows) -> Run {
         let start = self.tables.nodes.reserve_many(1 + columns.all.len());
-        self.later(header);
+        self.later(Work::Rows(Box::new(header)));
         for column in columns.all {
-            self.later(Work::Field(column));
+            self.later(Work::Field(Box::new(Column(column))));
         }
         Run { elem: elem::ROWS, start }
     }
@@ -134,7 +134,7 @@ impl<'py> Encoder<'py> {
         };
         let (fields, rows) = (columns.all.len(), columns.rows);
         let class = ClassKey::attributes(class, keys);
-        Ok(Some(self.write_rows(columns, Work::ObjectRows { class, fields, rows })))
+        Ok(Some(self.write_rows(columns, Rows::Objects { class, fields, rows })))
     }
 
     fn attribute_columns(&self, items: &[Ptr], fields: &[Ptr]) -> PyResult<Option<Columns>> {
@@ -160,7 +160,7 @@ impl<'py> Encoder<'py> {
             return None;
         }
         let (fields, rows) = (1, columns.rows);
-        Some(self.write_rows(columns, Work::ObjectRows { class, fields, rows }))
+        Some(self.write_rows(columns, Rows::Objects { class, fields, rows }))
     }
 }
 

@@ -5,6 +5,7 @@
 
 use plasmon_objects::codes::{elem, ext, limit, slot};
 use plasmon_objects::tables::{Run, word};
+use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::encode::{Encoder, Items, Work};
@@ -70,9 +71,10 @@ impl<'py> Encoder<'py> {
         let column = &mut self.tables.f64;
         let start = column.len();
         column.reserve(items.all.len());
+        let kind = &raw mut ffi::PyFloat_Type;
         for item in items.all {
             // SAFETY: alive, and an exact float when its type is that.
-            if unsafe { raw::shape(*item) } != Shape::Float {
+            if unsafe { !raw::is_exact(*item, kind) } {
                 let count = column.len() - start;
                 return self.mixed(items, Prefix::F64 { start, count });
             }
@@ -86,14 +88,10 @@ impl<'py> Encoder<'py> {
         let column = &mut self.tables.i32;
         let start = column.len();
         column.reserve(items.all.len());
+        let kind = &raw mut ffi::PyLong_Type;
         for (count, item) in items.all.iter().enumerate() {
             // SAFETY: alive, and an exact int when its type is that.
-            let value = unsafe {
-                match raw::shape(*item) {
-                    Shape::Int => raw::int(*item),
-                    _ => None,
-                }
-            };
+            let value = unsafe { if raw::is_exact(*item, kind) { raw::int(*item) } else { None } };
             let Some(value) = value else {
                 return self.mixed(items, Prefix::I32 { start, count });
             };
@@ -114,14 +112,10 @@ impl<'py> Encoder<'py> {
         column.extend(small.iter().map(|v| i64::from(i32::from_le_bytes(*v)).to_le_bytes()));
         let done = small.len();
         self.tables.i32.truncate(small_start);
+        let kind = &raw mut ffi::PyLong_Type;
         for (count, item) in items.all.iter().enumerate().skip(done) {
             // SAFETY: alive, and an exact int when its type is that.
-            let value = unsafe {
-                match raw::shape(*item) {
-                    Shape::Int => raw::int(*item),
-                    _ => None,
-                }
-            };
+            let value = unsafe { if raw::is_exact(*item, kind) { raw::int(*item) } else { None } };
             let Some(value) = value else {
                 return self.mixed(items, Prefix::I64 { start, count });
             };
@@ -223,9 +217,10 @@ impl<'py> Encoder<'py> {
         let table = if kind == slot::STR { &self.tables.strs } else { &self.tables.bins };
         let next = table.len();
         if self.canonical {
-            let known = self.contents.get(&(kind, text.into())).copied();
+            let contents = self.contents.get_or_insert_default();
+            let known = contents.get(&(kind, text.into())).copied();
             if known.is_none() {
-                self.contents.insert((kind, text.into()), next as u32);
+                contents.insert((kind, text.into()), next as u32);
             }
             return known.map(|known| known as usize);
         }
@@ -411,5 +406,5 @@ impl<'py> Encoder<'py> {
 #[inline]
 fn is_true(object: Ptr) -> bool {
     // SAFETY: True is alive for as long as the interpreter is.
-    object == unsafe { pyo3::ffi::Py_True() }
+    object == unsafe { ffi::Py_True() }
 }

@@ -14,17 +14,18 @@ use super::encode::{Encoded, Memory, encode};
 use super::heap::Piece;
 use super::memory::Block;
 
-/// What one thread leaves to its next call; large tables are not kept.
-const HELD_BYTES_MAX: usize = 1 << 16;
+/// What one call leaves to the next: the kernel takes longer to provide fresh memory for a column
+/// than it takes to fill it. Larger tables are given back.
+const HELD_BYTES_MAX: usize = 16 << 20;
 
-static MEMORY: Mutex<Option<Box<Memory>>> = Mutex::new(None);
+static MEMORY: Mutex<Option<Memory>> = Mutex::new(None);
 
 /// A value in the PLO format that has a size and is not written yet. Made by `plasmon.serialize`.
 ///
 /// It holds on to the arrays and buffers of the value; change none of them until it is written.
 #[pyclass(frozen, module = "plasmon", name = "Serialized")]
 pub(crate) struct Serialized {
-    tables: Tables,
+    tables: Box<Tables>,
     heap: Vec<Piece>,
     plan: Plan,
 }
@@ -54,8 +55,8 @@ impl Serialized {
     ) -> PyResult<Self> {
         let memory = MEMORY.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (Encoded { tables, heap }, memory) =
-            encode(context, value, *memory.unwrap_or_default())?;
-        *MEMORY.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(memory));
+            encode(context, value, memory.unwrap_or_default())?;
+        *MEMORY.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
         let plan = Plan::of(&tables, wanted).map_err(|error| raised(&error))?;
         Ok(Self { tables, heap, plan })
     }
@@ -93,7 +94,7 @@ impl Serialized {
             && let Some(memory) = MEMORY.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
         {
             tables.clear();
-            memory.tables = tables;
+            memory.tables = Some(tables);
         }
     }
 }
