@@ -1,0 +1,144 @@
+"""PyTorch's tensors as objects: in the processor's memory, dense or sparse (COO), of any type.
+
+Written, a tensor's elements are copied once, from where they lie to where they go. Read, they are
+copied out again by default, because a tensor cannot be read-only: whoever changed one that lies in
+the store would be ended by the kernel. Programs that only read say so::
+
+    with plasmon.torch.in_place():
+        weights = store.get("weights")      # on the object's memory: never change it
+
+In the format a tensor is an object of the class ``torch:tensor`` made of NumPy arrays, so that
+other languages read it, too. Importing this module does not import PyTorch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+__all__ = ["in_place", "make_tensor", "take_tensor"]
+
+_is_in_place = contextvars.ContextVar("plasmon.torch.in_place", default=False)
+
+#: What a tensor is besides its elements.
+_REQUIRES_GRAD, _PARAMETER = 1, 2
+
+#: Types that NumPy has not, and the integers that their elements are kept as, by their size.
+_INTEGERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
+
+_LAYOUTS = ("strided", "sparse_coo")
+
+
+@contextlib.contextmanager
+def in_place() -> Iterator[None]:
+    """Within it tensors are read without a copy, on memory that must not be changed.
+
+    Writing to such a tensor, also by an operation in place such as ``add_`` or by an optimizer,
+    ends the process with SIGSEGV. It holds for this thread (or asyncio task).
+    """
+    token = _is_in_place.set(True)
+    try:
+        yield
+    finally:
+        _is_in_place.reset(token)
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as missing:
+        raise LookupError("the value has a tensor, and reading it needs PyTorch") from missing
+    return torch
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _array_of(tensor: Any) -> Any:
+    """The elements of a dense tensor as an array on its memory; its strides stay."""
+    import numpy as np
+
+    tensor = tensor.detach()
+    if tensor.is_conj():
+        tensor = tensor.resolve_conj()
+    if tensor.is_neg():
+        tensor = tensor.resolve_neg()
+    if not hasattr(np, _name(tensor.dtype)):
+        tensor = tensor.view(getattr(_torch(), _INTEGERS[tensor.element_size()]))
+    return np.from_dlpack(tensor)
+
+
+def _tensor_of(array: Any, dtype: str) -> Any:
+    """A dense tensor of an array that :func:`_array_of` gave, in the type that it had."""
+    import numpy as np
+
+    torch = _torch()
+    if not _is_in_place.get() or not array.size:
+        tensor = torch.from_numpy(np.array(array))
+    else:
+        with warnings.catch_warnings():
+            # That the array is read-only, and that this is not known of the tensor.
+            warnings.simplefilter("ignore")
+            tensor = torch.from_numpy(array)
+    wanted = getattr(torch, dtype)
+    return tensor if tensor.dtype == wanted else tensor.view(wanted)
+
+
+def take_tensor(tensor: Any) -> tuple[Any, ...]:
+    """A tensor in the form of ``__reduce_ex__``'s result: what makes it, and arrays.
+
+    Raises TypeError for one that is not in the processor's memory.
+    """
+    if tensor.device.type != "cpu":
+        raise TypeError(f"cannot serialize a tensor on {tensor.device}: move it with .cpu()")
+    layout = _name(tensor.layout)
+    if layout not in _LAYOUTS or tensor.is_quantized or getattr(tensor, "__dict__", None):
+        reduced: tuple[Any, ...] = tensor.__reduce_ex__(5)
+        return reduced
+    return make_tensor, _parts(tensor, layout)
+
+
+def _parts(tensor: Any, layout: str) -> tuple[Any, ...]:
+    is_parameter = type(tensor).__name__ == "Parameter"
+    flags = _REQUIRES_GRAD * bool(tensor.requires_grad) | _PARAMETER * is_parameter
+    if layout == "strided":
+        return layout, _name(tensor.dtype), flags, _array_of(tensor)
+    tensor = tensor.detach().coalesce()
+    arrays = _array_of(tensor.values()), _array_of(tensor.indices())
+    return layout, _name(tensor.dtype), flags, *arrays, tuple(tensor.shape)
+
+
+def make_tensor(layout: str, dtype: str, flags: int, *parts: Any) -> Any:
+    """The tensor of what :func:`take_tensor` gave. Runs no code of whoever wrote it.
+
+    Raises ValueError for anything else.
+    """
+    import numpy as np
+
+    torch = _torch()
+    texts = type(layout) is str and type(dtype) is str and type(flags) is int
+    is_type = texts and isinstance(getattr(torch, dtype, None), torch.dtype)
+    count = {"strided": 1, "sparse_coo": 3}.get(layout) if texts else None
+    if not is_type or len(parts) != count or type(parts[0]) is not np.ndarray:
+        raise ValueError("the object is broken: a tensor of something that is none")
+    if layout == "strided":
+        tensor = _tensor_of(parts[0], dtype)
+    else:
+        values, indices, shape = parts
+        where = _tensor_of(indices, "int64")
+        tensor = torch.sparse_coo_tensor(where, _tensor_of(values, dtype), shape).coalesce()
+    if flags & _PARAMETER:
+        return torch.nn.Parameter(tensor, requires_grad=bool(flags & _REQUIRES_GRAD))
+    return tensor.requires_grad_() if flags & _REQUIRES_GRAD else tensor
+
+
+#: For :mod:`plasmon.objects._specified`: by module and name of the type, and by name in the format.
+TAKERS: dict[tuple[str, str], Callable[[Any], tuple[Any, ...]]] = {
+    ("torch", "Tensor"): take_tensor,
+    ("torch.nn.parameter", "Parameter"): take_tensor,
+}
+CALLABLES: dict[str, Callable[..., Any]] = {"torch:tensor": make_tensor}
