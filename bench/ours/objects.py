@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,10 @@ class Plasmon(Codec):
             self.store.disconnect()
 
     def versions(self) -> dict[str, str]:
-        return {"plasmon": plasmon.__version__}
+        # Asked of the installed packages: importing them would fill the heap of what is measured.
+        libraries = ("pandas", "polars", "pyarrow")
+        found = {name: importlib.metadata.version(name) for name in libraries}
+        return {"plasmon": plasmon.__version__, **found}
 
     def way(self, name: str, case: str) -> Way:
         if name == "store":

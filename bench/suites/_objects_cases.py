@@ -24,7 +24,7 @@ SIDES = (
 RIVALS = (CLOUDPICKLE, MARSHAL, MSGSPEC, PYFORY, OLD)
 #: Rivals take part in so many rounds; we and pickle, of which the figures are made, in all.
 RIVAL_ROUNDS = 2
-SAMPLES_MAX = 7
+SAMPLES_MAX = 100
 TURN_S = 0.1
 #: Puts until the store has warm memory for the next one: what is deleted is used again a put later.
 STORE_WARMUP = 3
@@ -219,21 +219,26 @@ def trials(context: Context, entry: Entry) -> Samples:
 
     A worker that ends over a value is started again, and the value counts as an error.
     """
-    verdicts: dict[str, dict[str, str]] = {}
+    verdicts: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     names: list[str] = []
     while not names or len(verdicts) < len(names):
         try:
             with context.awake(entry.side) as worker:
                 names = names or worker.call({"op": "trials"})["names"]
                 for name in names[len(verdicts) :]:
-                    verdicts[name] = worker.call({**entry.request, "name": name})
+                    told = worker.call({**entry.request, "name": name})
+                    verdicts[name] = told["verdict"]
+                    if told["text"]:
+                        reasons[name] = told["text"]
         except MissingError as ended:
             if not names:
                 raise
             context.lose(entry.side, str(ended))
-            verdicts[names[len(verdicts)]] = {"verdict": "error", "text": str(ended)}
-    context.note({"verdicts": verdicts})
-    return [float(sum(one["verdict"] == "right" for one in verdicts.values()))]
+            lost = names[len(verdicts)]
+            verdicts[lost], reasons[lost] = "error", str(ended)
+    context.note({"verdicts": verdicts, "reasons": reasons})
+    return [float(sum(verdict == "right" for verdict in verdicts.values()))]
 
 
 def _trial(label: str, work: str, measure: Measure) -> Entry:

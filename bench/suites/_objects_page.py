@@ -51,9 +51,9 @@ def nbytes(results: Results, value: str, label: str) -> int:
     return int(notes(results, f"dumps_{value}", label)[0]["bytes"])
 
 
-def verdicts(results: Results, label: str) -> dict[str, dict[str, str]]:
+def verdicts(results: Results, label: str) -> dict[str, str]:
     """What became of each value of the table of correctness."""
-    found: dict[str, dict[str, str]] = notes(results, CORRECT.name, label)[0]["verdicts"]
+    found: dict[str, str] = notes(results, CORRECT.name, label)[0]["verdicts"]
     return found
 
 
@@ -123,7 +123,7 @@ def _clocks(results: Results) -> list[list[str]]:
 def _both(results: Results, case: str, label: str) -> str:
     try:
         processor = results.median(case, label)
-        wall = median([median(told["wall_ns"]) for told in notes(results, case, label)])
+        wall = median([told["wall_ns"] for told in notes(results, case, label)])
     except MissingError:
         return ""
     return f"{shown(processor, 'ns')} / {shown(wall, 'ns')}"
@@ -131,7 +131,7 @@ def _both(results: Results, case: str, label: str) -> str:
 
 def _correctness(results: Results) -> list[list[str]]:
     """Everybody's verdicts, the totals first."""
-    found: dict[str, dict[str, dict[str, str]]] = {}
+    found: dict[str, dict[str, str]] = {}
     for label in TRIALS:
         try:
             found[label] = verdicts(results, label)
@@ -142,11 +142,11 @@ def _correctness(results: Results) -> list[list[str]]:
     names = list(dict.fromkeys(name for table in found.values() for name in table))
     lines = [["value", *found]]
     for verdict, title in (("right", "right"), ("wrong", "wrong silently"), ("error", "error")):
-        counts = [sum(one["verdict"] == verdict for one in table.values())
+        counts = [sum(one == verdict for one in table.values())
                   for table in found.values()]  # fmt: skip
         lines.append([f"**{title}**", *[f"**{count}**" for count in counts]])
     for name in names:
-        marks = [MARKS[table.get(name, {"verdict": "absent"})["verdict"]]
+        marks = [MARKS[table.get(name, "absent")]
                  for table in found.values()]  # fmt: skip
         lines.append([name, *marks])
     return lines

@@ -80,7 +80,7 @@ def _allowed(pickle_bytes: int) -> float:
 def _count(label: str, wanted: Callable[[str], bool]) -> Callable[[Results], float]:
     """How many verdicts over one mode are wanted."""
     return lambda results: float(
-        sum(wanted(one["verdict"]) for one in verdicts(results, label).values())
+        sum(wanted(verdict) for verdict in verdicts(results, label).values())
     )
 
 

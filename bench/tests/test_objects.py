@@ -115,7 +115,8 @@ def test_the_collector_is_as_it_was_asked_for():
     answer = timed(lambda: states.append(gc.isenabled()), 2, batch=3, collector="off")
     assert states == [False] * 9
     assert gc.isenabled()
-    assert [len(answer["samples"]), len(answer["wall_ns"]), answer["batch"]] == [2, 2, 3]
+    assert [len(answer["samples"]), answer["batch"]] == [2, 3]
+    assert answer["wall_ns"] > 0
     timed(lambda: states.append(gc.isenabled()), 1, warmup=0)
     assert states[-1] is True
     with pytest.raises(ValueError, match="sometimes"):
@@ -194,8 +195,9 @@ def test_a_value_that_ends_its_worker_is_an_error_and_the_rest_goes_on(tmp_path,
     finally:
         context.end()
     (told,) = context.notes[context.turn]
-    assert [one["verdict"] for one in told["verdicts"].values()] == ["right", "error", "wrong"]
-    assert "ended with 1" in told["verdicts"]["fatal"]["text"]
+    assert told["verdicts"] == {"a": "right", "fatal": "error", "b": "wrong"}
+    assert list(told["reasons"]) == ["fatal"]
+    assert "ended with 1" in told["reasons"]["fatal"]
 
 
 @pytest.fixture
@@ -207,13 +209,13 @@ def results():
         for label, taken in spent.items():
             key = (f"{op}_strings", label, FREE.name)
             results.rounds[key] = [[taken], [taken * 2]]
-            told = {"bytes": int(taken) * 100, "same": label != OLD, "wall_ns": [taken + 1]}
+            told = {"bytes": int(taken) * 100, "same": label != OLD, "wall_ns": taken + 1}
             results.notes[key] = [told, told]
     for label in (OURS, STORE, PICKLE):
         key = ("correct", label, FREE.name)
         wrong = "wrong" if label == STORE else "error"
         results.rounds[key] = [[1.0]]
-        found = {"int": {"verdict": "right"}, "lambda": {"verdict": wrong}}
+        found = {"int": "right", "lambda": wrong}
         results.notes[key] = [{"verdicts": found}]
     results.missing["dumps_strings", "msgspec", FREE.name] = "not there"
     return results
@@ -240,7 +242,7 @@ def test_figures_count_verdicts(results):
 def test_silent_errors_are_counted_over_all_of_our_modes(results):
     for label in TRIALS:
         key = ("correct", label, FREE.name)
-        results.notes.setdefault(key, [{"verdicts": {"int": {"verdict": "wrong"}}}])
+        results.notes.setdefault(key, [{"verdicts": {"int": "wrong"}}])
     numbers = document(objects.SUITE, results, FACTS)["figures"]
     assert numbers["cases_silently_wrong"] == 2
 

@@ -8,6 +8,7 @@ something was left to another process.
 from __future__ import annotations
 
 import gc
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +49,7 @@ def timed(
             wall.append(clocks[1] / batch)
             if end is not None and time.monotonic() > end:
                 break
-    return {"samples": samples, "batch": batch, "wall_ns": wall}
+    return {"samples": samples, "batch": batch, "wall_ns": statistics.median(wall)}
 
 
 def _once(
