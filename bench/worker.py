@@ -23,7 +23,7 @@ from typing import Any
 from bench.provision import ROOT, MissingError
 
 MARK = "PLASMON_BENCH_MARK"
-CALL_TIMEOUT_S = 300.0
+CALL_TIMEOUT_S = 45.0
 END_TIMEOUT_S = 5.0
 
 
