@@ -41,6 +41,9 @@ GRACE_S = 60
 #: How much of the output of a target that failed is shown.
 LOG_LINES = 40
 
+#: Where there are well-formed inputs for a target.
+EXAMPLES = {"objects": [ROOT / "spec" / "objects"]}
+
 
 @dataclass
 class Outcome:
@@ -89,7 +92,8 @@ def fuzz(binary: Path, seconds: int, seed: int) -> Outcome:
     corpus.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(artifacts, ignore_errors=True)
     artifacts.mkdir(parents=True)
-    kept = [path for path in (FUZZ / "seeds" / name,) if path.is_dir()]
+    places = [FUZZ / "seeds" / name, *EXAMPLES.get(name, ())]
+    kept = [path for path in places if path.is_dir()]
     command = [
         str(binary),
         f"-max_total_time={seconds}",

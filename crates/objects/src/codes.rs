@@ -177,7 +177,7 @@ pub mod limit {
     /// Entries of a table, and bytes of one of the texts.
     pub const ENTRIES_MAX: u64 = i32::MAX as u64;
     /// Bytes of the heap.
-    pub const HEAP_BYTES_MAX: u64 = 1 << 62;
+    pub const HEAP_BYTES_MAX: u64 = 1 << 56;
     /// Fields of a class.
     pub const FIELDS_MAX: usize = 1024;
     /// Fields of rows.

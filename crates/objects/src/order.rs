@@ -185,30 +185,34 @@ impl<'o, 'a> Walk<'o, 'a> {
 
     /// Goes through the rest of an open immutable now, and of the immutables in it that the walk is
     /// in.
+    ///
+    /// On the stack, each node needs the one above it to be whole if it is immutable itself. So the
+    /// immutables at the top wait for this one; if it needs one of them, nothing can be built.
     fn enter_again(&mut self, node: u32) -> Result<()> {
-        let first = self.states[node as usize].frame as usize;
-        let mut last = first;
-        while let Some(above) = self.stack.get(last).copied() {
-            if self.states[above as usize].listed || self.is_whole_only(above)? {
-                last += 1;
-            } else {
+        let mut needed = Vec::new();
+        let mut next = Some(node);
+        while let Some(again) = next {
+            if self.states[again as usize].listed || self.can_be_empty(again)? {
                 break;
             }
+            needed.push(again);
+            // What the walk is in of it, where it was last entered.
+            next = self.stack.get(self.states[again as usize].frame as usize + 1).copied();
         }
-        if last == self.stack.len() {
+        let mut waiting = self.stack.len();
+        while waiting > 0 && self.waits(self.stack[waiting - 1]) {
+            waiting -= 1;
+        }
+        if needed.iter().any(|again| self.states[*again as usize].frame as usize >= waiting) {
             return broken("an immutable that is needed for itself", node);
         }
-        for at in first..last {
-            let again = self.stack[at];
-            if !self.states[again as usize].listed {
-                self.enter(again);
-            }
-        }
+        needed.into_iter().for_each(|again| self.enter(again));
         Ok(())
     }
 
-    fn is_whole_only(&self, node: u32) -> Result<bool> {
-        self.can_be_empty(node).map(|empty| !empty)
+    /// Whether an open node cannot be there before what the walk is in is.
+    fn waits(&self, node: u32) -> bool {
+        !self.states[node as usize].listed && !self.can_be_empty(node).unwrap_or_default()
     }
 
     /// The next node among the values of a node.
