@@ -32,6 +32,7 @@ const PLACES: &[Place] = &[
     Place { pure: true, ..place("crates/store", &["plasmon-proto"]) },
     place("crates/media", &["plasmon-proto"]),
     place("crates/client", &["plasmon-proto", "plasmon-shm"]),
+    place("crates/sort", &[]),
     place("crates/daemon", &["plasmon-proto", "plasmon-shm", "plasmon-store", "plasmon-media"]),
     place("crates/capi", &["plasmon-proto", "plasmon-client"]),
     place("crates/cli", &["plasmon-proto", "plasmon-client"]),
