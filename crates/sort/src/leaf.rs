@@ -13,6 +13,7 @@
 use std::cmp::Ordering;
 
 use bytemuck::{Pod, cast_slice_mut};
+use pulp::Arch;
 
 use crate::column::{Column, Motion};
 use crate::error::Result;
@@ -224,6 +225,14 @@ fn extremes(prefixes: &[u64]) -> Option<(u64, u64)> {
 }
 
 fn reorder_bytes(values: &mut [u8], width: usize, order: &[u32], spare: &mut Vec<[u64; 4]>) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || reorder_width(values, width, order, spare),
+    );
+}
+
+#[inline(always)]
+fn reorder_width(values: &mut [u8], width: usize, order: &[u32], spare: &mut Vec<[u64; 4]>) {
     match width {
         1 => reorder::<u8>(values, order, spare),
         2 => reorder::<u16>(cast_slice_mut(values), order, spare),
@@ -242,6 +251,7 @@ fn reorder_bytes(values: &mut [u8], width: usize, order: &[u32], spare: &mut Vec
 }
 
 /// Puts values in order. They are copied first, which their cache does not notice.
+#[inline(always)]
 fn reorder<T: Pod>(values: &mut [T], order: &[u32], spare: &mut Vec<[u64; 4]>) {
     spare.resize(std::mem::size_of_val(values).div_ceil(32).max(spare.len()), [0; 4]);
     let before: &mut [T] = &mut cast_slice_mut(spare)[..values.len()];
@@ -298,9 +308,29 @@ fn collect_texts(
     let mut filled = 0;
     for (at, number) in numbers.iter().enumerate() {
         let text = column.text(context.table.place(*number));
-        values[filled..filled + text.len()].copy_from_slice(text);
+        copy(&mut values[filled..], text);
         filled += text.len();
         set_end(at, first + filled as u64);
+    }
+}
+
+/// Copies a text. Most are short, and two copies of one size that overlap are faster than a call.
+#[inline(always)]
+fn copy(to: &mut [u8], text: &[u8]) {
+    let count = text.len();
+    macro_rules! overlapping {
+        ($half:literal) => {{
+            to[..$half].copy_from_slice(&text[..$half]);
+            to[count - $half..count].copy_from_slice(&text[count - $half..]);
+        }};
+    }
+    match count {
+        0 => {}
+        1..=3 => to.iter_mut().zip(text).for_each(|(to, byte)| *to = *byte),
+        4..=7 => overlapping!(4),
+        8..=16 => overlapping!(8),
+        17..=32 => overlapping!(16),
+        _ => to[..count].copy_from_slice(text),
     }
 }
 

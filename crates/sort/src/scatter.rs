@@ -5,19 +5,19 @@
 //! behind those of the pieces before it. So threads never meet, and rows of one bucket stay in
 //! the order of the table, which is what makes the sort stable.
 
-use std::slice::IterMut;
-
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use pulp::Arch;
 
 use crate::column::{Column, Motion};
 use crate::crew::Progress;
 use crate::error::Result;
 use crate::key::Keys;
-use crate::split::Buckets;
+use crate::split::{Buckets, Id};
 use crate::table::{Piece, Table};
 
 /// Rows whose prefixes are made at a time: they stay in the nearest cache.
 const BLOCK_ROWS: usize = 1024;
+const LINE_BYTES: usize = 64;
 
 /// The bucket of each row of a piece; a byte each as long as that is enough.
 #[derive(Debug)]
@@ -45,35 +45,12 @@ pub(crate) fn classify(
     progress: &Progress,
 ) -> Result<Classified> {
     let count = buckets.count();
-    let mut rows = vec![0u32; count];
-    let small = count <= 1 << 8;
-    let (mut bytes, mut words) = (Vec::new(), Vec::new());
-    if small {
-        bytes.reserve_exact(piece.rows);
+    let mut rows = vec![0; count];
+    let ids = if count <= 1 << 8 {
+        Ids::Bytes(place(piece, keys, buckets, &mut rows, progress)?)
     } else {
-        words.reserve_exact(piece.rows);
-    }
-    let mut prefixes = [0; BLOCK_ROWS];
-    for run in &piece.runs {
-        for from in run.rows.clone().step_by(BLOCK_ROWS) {
-            let to = run.rows.end.min(from + BLOCK_ROWS);
-            let prefixes = &mut prefixes[..to - from];
-            keys.prefixes(run.batch, from..to, prefixes);
-            if small {
-                buckets.place(prefixes, |bucket| {
-                    bytes.push(bucket as u8);
-                    rows[bucket] += 1;
-                });
-            } else {
-                buckets.place(prefixes, |bucket| {
-                    words.push(bucket as u16);
-                    rows[bucket] += 1;
-                });
-            }
-            progress.advance((to - from) as u64)?;
-        }
-    }
-    let ids = if small { Ids::Bytes(bytes) } else { Ids::Words(words) };
+        Ids::Words(place(piece, keys, buckets, &mut rows, progress)?)
+    };
     let text_bytes = columns.iter().map(|column| match (column.motion, &ids) {
         (Motion::Text { .. }, Ids::Bytes(ids)) => text_bytes(piece, column, ids, count),
         (Motion::Text { .. }, Ids::Words(ids)) => text_bytes(piece, column, ids, count),
@@ -83,12 +60,35 @@ pub(crate) fn classify(
     Ok(Classified { ids, rows, text_bytes })
 }
 
-fn text_bytes<I: Copy + Into<usize>>(
+fn place<I: Id>(
     piece: &Piece,
-    column: &Column,
-    ids: &[I],
-    count: usize,
-) -> Vec<u64> {
+    keys: &Keys,
+    buckets: &Buckets,
+    rows: &mut [u32],
+    progress: &Progress,
+) -> Result<Vec<I>> {
+    let mut ids = vec![I::default(); piece.rows];
+    let mut prefixes = [0; BLOCK_ROWS];
+    let mut left = ids.as_mut_slice();
+    for run in &piece.runs {
+        for from in run.rows.clone().step_by(BLOCK_ROWS) {
+            let to = run.rows.end.min(from + BLOCK_ROWS);
+            let prefixes = &mut prefixes[..to - from];
+            keys.prefixes(run.batch, from..to, prefixes);
+            let (block, rest) = left.split_at_mut(to - from);
+            Arch::new().dispatch(
+                #[inline(always)]
+                || buckets.place(prefixes, block),
+            );
+            block.iter().for_each(|id| rows[(*id).into()] += 1);
+            left = rest;
+            progress.advance((to - from) as u64)?;
+        }
+    }
+    Ok(ids)
+}
+
+fn text_bytes<I: Id>(piece: &Piece, column: &Column, ids: &[I], count: usize) -> Vec<u64> {
     let (mut sums, mut lengths) = (vec![0; count], Vec::new());
     let mut from = 0;
     for run in &piece.runs {
@@ -124,39 +124,38 @@ pub(crate) struct Scatter<'a> {
 impl Scatter<'_> {
     /// Moves the rows of a piece to their buckets.
     pub(crate) fn run(&self, piece: &Piece, ids: &Ids, targets: Targets<'_>) -> Result<()> {
-        match ids {
-            Ids::Bytes(ids) => self.run_with(piece, ids, targets),
-            Ids::Words(ids) => self.run_with(piece, ids, targets),
-        }
+        Arch::new().dispatch(
+            #[inline(always)]
+            || match ids {
+                Ids::Bytes(ids) => self.run_with(piece, ids, targets),
+                Ids::Words(ids) => self.run_with(piece, ids, targets),
+            },
+        )
     }
 
-    fn run_with<I: Copy + Into<usize>>(
-        &self,
-        piece: &Piece,
-        ids: &[I],
-        targets: Targets<'_>,
-    ) -> Result<()> {
+    #[inline(always)]
+    fn run_with<I: Id>(&self, piece: &Piece, ids: &[I], targets: Targets<'_>) -> Result<()> {
         for (column, targets) in self.columns.iter().zip(targets.columns) {
             let Motion::Fixed(width) = column.motion else { continue };
             match width {
-                1 => move_all::<u8, I>(piece, column, ids, targets),
-                2 => move_all::<u16, I>(piece, column, ids, targets),
-                4 => move_all::<u32, I>(piece, column, ids, targets),
-                8 => move_all::<u64, I>(piece, column, ids, targets),
-                16 => move_all::<[u64; 2], I>(piece, column, ids, targets),
-                32 => move_all::<[u64; 4], I>(piece, column, ids, targets),
+                1 => move_all::<u8, 64, I>(piece, column, ids, targets),
+                2 => move_all::<u16, 32, I>(piece, column, ids, targets),
+                4 => move_all::<u32, 16, I>(piece, column, ids, targets),
+                8 => move_all::<u64, 8, I>(piece, column, ids, targets),
+                16 => move_all::<[u64; 2], 4, I>(piece, column, ids, targets),
+                32 => move_all::<[u64; 4], 2, I>(piece, column, ids, targets),
                 _ => move_any(piece, column, width, ids, targets),
             }
             self.progress.advance(0)?;
         }
         if !targets.numbers.is_empty() {
-            let mut places: Vec<IterMut<'_, u32>> =
-                targets.numbers.into_iter().map(<[u32]>::iter_mut).collect();
-            let starts = piece.runs.iter().map(|run| {
+            let mut lines = Lines::<u32, 16>::new(targets.numbers);
+            let numbers = piece.runs.iter().map(|run| {
                 let first = self.table.start(run.batch) + run.rows.start as u32;
                 first..first + run.rows.len() as u32
             });
-            put(&mut places, starts.flatten(), ids);
+            lines.put_all(numbers.flatten(), ids);
+            lines.finish();
         }
         if !targets.prefixes.is_empty() {
             self.prefixes(piece, ids, targets.prefixes);
@@ -164,13 +163,9 @@ impl Scatter<'_> {
         self.progress.advance(piece.rows as u64)
     }
 
-    fn prefixes<I: Copy + Into<usize>>(
-        &self,
-        piece: &Piece,
-        mut ids: &[I],
-        targets: Vec<&mut [u64]>,
-    ) {
-        let mut places: Vec<_> = targets.into_iter().map(<[u64]>::iter_mut).collect();
+    #[inline(always)]
+    fn prefixes<I: Id>(&self, piece: &Piece, mut ids: &[I], targets: Vec<&mut [u64]>) {
+        let mut lines = Lines::<u64, 8>::new(targets);
         let mut prefixes = [0; BLOCK_ROWS];
         for run in &piece.runs {
             for from in run.rows.clone().step_by(BLOCK_ROWS) {
@@ -178,46 +173,91 @@ impl Scatter<'_> {
                 let prefixes = &mut prefixes[..to - from];
                 self.keys.prefixes(run.batch, from..to, prefixes);
                 let (now, later) = ids.split_at(to - from);
-                put(&mut places, prefixes.iter().copied(), now);
+                lines.put_all(prefixes.iter().copied(), now);
                 ids = later;
+            }
+        }
+        lines.finish();
+    }
+}
+
+/// The next places of all buckets. Values are gathered in a line of the cache for each bucket and
+/// written a whole line at a time: a bucket's place in memory is far away, its line is not.
+struct Lines<'a, T, const N: usize> {
+    lines: Vec<[T; N]>,
+    /// Values in each line, counted on and on.
+    filled: Vec<u32>,
+    /// Places at the start of a line that are not the bucket's.
+    skipped: Vec<u32>,
+    targets: Vec<&'a mut [T]>,
+}
+
+impl<'a, T: Pod, const N: usize> Lines<'a, T, N> {
+    fn new(targets: Vec<&'a mut [T]>) -> Self {
+        let skip = |target: &&mut [T]| (N - target.as_ptr().align_offset(LINE_BYTES) % N) % N;
+        let skipped: Vec<u32> = targets.iter().map(|target| skip(target) as u32).collect();
+        let lines = vec![[T::zeroed(); N]; targets.len()];
+        Self { lines, filled: skipped.clone(), skipped, targets }
+    }
+
+    #[inline(always)]
+    fn put_all<I: Id>(&mut self, values: impl Iterator<Item = T>, ids: &[I]) {
+        for (value, id) in values.zip(ids) {
+            let bucket = (*id).into();
+            let filled = &mut self.filled[bucket];
+            self.lines[bucket][*filled as usize % N] = value;
+            *filled = filled.wrapping_add(1);
+            if *filled as usize % N == 0 {
+                self.write(bucket, N);
+            }
+        }
+    }
+
+    /// Writes the first values of a bucket's line. As many places as rows were handed out.
+    #[inline(always)]
+    fn write(&mut self, bucket: usize, filled: usize) {
+        let skipped = std::mem::take(&mut self.skipped[bucket]) as usize;
+        let target = std::mem::take(&mut self.targets[bucket]);
+        if skipped == 0 && filled == N {
+            let (line, rest) = target.split_at_mut(N);
+            line.copy_from_slice(&self.lines[bucket]);
+            self.targets[bucket] = rest;
+        } else {
+            let (line, rest) = target.split_at_mut(filled - skipped);
+            line.copy_from_slice(&self.lines[bucket][skipped..filled]);
+            self.targets[bucket] = rest;
+        }
+    }
+
+    fn finish(mut self) {
+        for bucket in 0..self.lines.len() {
+            let filled = self.filled[bucket] as usize % N;
+            if filled > self.skipped[bucket] as usize {
+                self.write(bucket, filled);
             }
         }
     }
 }
 
-/// Puts each value to the next place of its bucket.
 #[inline(always)]
-fn put<T, I: Copy + Into<usize>>(
-    places: &mut [IterMut<'_, T>],
-    values: impl Iterator<Item = T>,
-    ids: &[I],
-) {
-    for (value, id) in values.zip(ids) {
-        // As many places as rows were handed out; a row without one would be a row too many.
-        if let Some(place) = places[(*id).into()].next() {
-            *place = value;
-        }
-    }
-}
-
-fn move_all<T: Pod, I: Copy + Into<usize>>(
+fn move_all<T: Pod, const N: usize, I: Id>(
     piece: &Piece,
     column: &Column,
     mut ids: &[I],
     targets: Vec<&mut [u8]>,
 ) {
-    let mut places: Vec<IterMut<'_, T>> =
-        targets.into_iter().map(|bytes| cast_slice_mut(bytes).iter_mut()).collect();
+    let mut lines = Lines::<T, N>::new(targets.into_iter().map(cast_slice_mut).collect());
     for run in &piece.runs {
         let values: &[T] = &cast_slice(column.fixed(run.batch))[run.rows.clone()];
         let (now, later) = ids.split_at(values.len());
-        put(&mut places, values.iter().copied(), now);
+        lines.put_all(values.iter().copied(), now);
         ids = later;
     }
+    lines.finish();
 }
 
 /// For values of a width that is no machine word's.
-fn move_any<I: Copy + Into<usize>>(
+fn move_any<I: Id>(
     piece: &Piece,
     column: &Column,
     width: usize,

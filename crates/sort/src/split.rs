@@ -12,6 +12,25 @@ const CELLS: usize = 1 << 12;
 /// Bounds within one cell after which a search by halves is faster than looking at each.
 const STEPS_MAX: usize = 4;
 
+/// The number of a bucket, in as few bytes as it needs.
+pub(crate) trait Id: Copy + Default + Into<usize> {
+    fn of(bucket: usize) -> Self;
+}
+
+impl Id for u8 {
+    #[inline(always)]
+    fn of(bucket: usize) -> Self {
+        bucket as u8
+    }
+}
+
+impl Id for u16 {
+    #[inline(always)]
+    fn of(bucket: usize) -> Self {
+        bucket as u16
+    }
+}
+
 /// How many rows a sample for so many buckets has.
 pub(crate) fn sample_rows(buckets: usize) -> usize {
     buckets * SAMPLE_PER_BUCKET
@@ -20,8 +39,10 @@ pub(crate) fn sample_rows(buckets: usize) -> usize {
 /// The buckets of a sort.
 #[derive(Clone, Debug)]
 pub(crate) struct Buckets {
-    /// Where buckets begin, but for the first; strictly rising.
+    /// Where buckets begin, but for the first; strictly rising. Behind them as many of the greatest
+    /// number as there are steps, so that each step finds one.
     bounds: Vec<u64>,
+    count: usize,
     /// For each cell, how many bounds lie before it.
     cells: Vec<u16>,
     low: u64,
@@ -49,7 +70,7 @@ impl Buckets {
         Self::of_bounds(bounds)
     }
 
-    fn of_bounds(bounds: Vec<u64>) -> Self {
+    fn of_bounds(mut bounds: Vec<u64>) -> Self {
         let low = bounds.first().copied().unwrap_or(0);
         let span = bounds.last().copied().unwrap_or(0) - low;
         let shift = (64 - span.leading_zeros()).saturating_sub(CELLS.trailing_zeros());
@@ -66,39 +87,50 @@ impl Buckets {
         }
         let ends = cells.iter().skip(1).copied().chain([bounds.len() as u16]);
         let steps = cells.iter().zip(ends).map(|(from, to)| usize::from(to - from)).max();
-        Self { bounds, cells, low, shift, steps: steps.unwrap_or(0) }
+        let count = bounds.len() + 1;
+        bounds.extend([u64::MAX; STEPS_MAX]);
+        Self { bounds, count, cells, low, shift, steps: steps.unwrap_or(0) }
     }
 
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        self.bounds.len() + 1
+        self.count
     }
 
     /// The prefixes of a bucket, both ends included.
     pub(crate) fn range(&self, bucket: usize) -> (u64, u64) {
         let first = if bucket == 0 { 0 } else { self.bounds[bucket - 1] };
-        let last = self.bounds.get(bucket).map_or(u64::MAX, |next| next - 1);
+        let last = if bucket + 1 == self.count { u64::MAX } else { self.bounds[bucket] - 1 };
         (first, last)
     }
 
-    /// Calls `with` for each prefix's bucket, in order.
+    /// Each prefix's bucket.
     #[inline(always)]
-    pub(crate) fn place(&self, prefixes: &[u64], mut with: impl FnMut(usize)) {
-        if self.steps > STEPS_MAX {
-            for prefix in prefixes {
-                with(self.bounds.partition_point(|bound| bound <= prefix));
+    pub(crate) fn place<I: Id>(&self, prefixes: &[u64], out: &mut [I]) {
+        match self.steps {
+            0 | 1 => self.place_near::<1, I>(prefixes, out),
+            2 => self.place_near::<2, I>(prefixes, out),
+            3..=STEPS_MAX => self.place_near::<STEPS_MAX, I>(prefixes, out),
+            _ => {
+                let bounds = &self.bounds[..self.count() - 1];
+                for (out, prefix) in out.iter_mut().zip(prefixes) {
+                    *out = I::of(bounds.partition_point(|bound| bound <= prefix));
+                }
             }
-            return;
         }
-        // One more bound than there are, so that each look finds one.
-        for prefix in prefixes {
+    }
+
+    #[inline(always)]
+    fn place_near<const STEPS: usize, I: Id>(&self, prefixes: &[u64], out: &mut [I]) {
+        let cells: &[u16; CELLS] = self.cells.as_slice().try_into().expect("all cells");
+        let last = self.count() - 1;
+        for (out, prefix) in out.iter_mut().zip(prefixes) {
             let cell = (prefix.saturating_sub(self.low) >> self.shift).min(CELLS as u64 - 1);
-            let mut bucket = usize::from(self.cells[cell as usize]);
-            for _ in 0..self.steps {
-                let passed = self.bounds.get(bucket).is_some_and(|bound| bound <= prefix);
-                bucket += usize::from(passed);
+            let mut bucket = usize::from(cells[cell as usize]);
+            for _ in 0..STEPS {
+                bucket += usize::from(self.bounds[bucket] <= *prefix);
             }
-            with(bucket);
+            *out = I::of(bucket.min(last));
         }
     }
 

@@ -12,11 +12,14 @@
 //! greatest. A column with missing values has one more bit, on top. Floats are in the order of
 //! IEEE 754 but that -0.0 equals 0.0, and that NaN is greater than any number and equals NaN.
 
+use std::ops::Range;
+
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::DataType;
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use half::f16;
+use pulp::Arch;
 
 use crate::order::SortKey;
 
@@ -85,32 +88,38 @@ impl Kind {
 
 const SIGN: u64 = 1 << 63;
 
+#[inline(always)]
 fn of_f64(value: f64) -> u64 {
     // Adding zero makes 0.0 of -0.0.
     let bits = if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() };
     bits ^ (((bits as i64 >> 63) as u64) | SIGN)
 }
 
+#[inline(always)]
 fn to_f64(code: u64) -> f64 {
     f64::from_bits(code ^ (((!code as i64 >> 63) as u64) | SIGN))
 }
 
+#[inline(always)]
 fn of_f32(value: f32) -> u64 {
     let bits = if value.is_nan() { f32::NAN.to_bits() } else { (value + 0.0).to_bits() };
     u64::from(bits ^ (((bits as i32 >> 31) as u32) | (1 << 31)))
 }
 
+#[inline(always)]
 fn to_f32(code: u64) -> f32 {
     let code = code as u32;
     f32::from_bits(code ^ (((!code as i32 >> 31) as u32) | (1 << 31)))
 }
 
+#[inline(always)]
 fn of_f16(value: f16) -> u64 {
     let value = if value == f16::NEG_ZERO { f16::ZERO } else { value };
     let bits = if value.is_nan() { f16::NAN.to_bits() } else { value.to_bits() };
     u64::from(bits ^ (((bits as i16 >> 15) as u16) | (1 << 15)))
 }
 
+#[inline(always)]
 fn to_f16(code: u64) -> f16 {
     let code = code as u16;
     f16::from_bits(code ^ (((!code as i16 >> 15) as u16) | (1 << 15)))
@@ -171,7 +180,15 @@ impl Extremes {
     }
 
     /// Those of some rows of a batch.
-    pub(crate) fn of(kind: Kind, values: &Values, rows: std::ops::Range<usize>) -> Self {
+    pub(crate) fn of(kind: Kind, values: &Values, rows: Range<usize>) -> Self {
+        Arch::new().dispatch(
+            #[inline(always)]
+            || Self::of_rows(kind, values, rows),
+        )
+    }
+
+    #[inline(always)]
+    fn of_rows(kind: Kind, values: &Values, rows: Range<usize>) -> Self {
         let mut found = Self::none(kind);
         let width = kind.bytes();
         let bytes = &values.bytes.as_slice()[rows.start * width..rows.end * width];
@@ -201,18 +218,19 @@ impl Extremes {
         found
     }
 
-    fn see<T: Pod>(
+    #[inline(always)]
+    fn see<T: Number>(
         &mut self,
         values: impl Iterator<Item = T>,
         encode: impl Fn(T) -> u64,
         decode: impl Fn(u64) -> T,
     ) {
         let (mut least, mut greatest) = self.parts[0];
-        let mut differs = 0u8;
+        let mut differs = 0;
         for value in values {
             let code = encode(value);
             (least, greatest) = (least.min(code), greatest.max(code));
-            differs |= u8::from(!same(decode(code), value));
+            differs |= decode(code).bits() ^ value.bits();
         }
         self.parts[0] = (least, greatest);
         self.reversible &= differs == 0;
@@ -229,11 +247,29 @@ impl Extremes {
     }
 }
 
-/// Whether two values are the same bit for bit.
-#[inline(always)]
-fn same<T: Pod>(one: T, other: T) -> bool {
-    bytemuck::bytes_of(&one) == bytemuck::bytes_of(&other)
+/// Numbers whose bits can be compared.
+trait Number: Pod {
+    fn bits(self) -> u64;
 }
+
+macro_rules! numbers {
+    ($($type:ty: $bits:expr),*) => {
+        $(impl Number for $type {
+            #[inline(always)]
+            fn bits(self) -> u64 {
+                $bits(self)
+            }
+        })*
+    };
+}
+
+numbers!(
+    u8: u64::from, u16: u64::from, u32: u64::from, u64: u64::from,
+    i8: |v| v as u64, i16: |v| v as u64, i32: |v| v as u64, i64: |v| v as u64,
+    f16: |v: f16| u64::from(v.to_bits()),
+    f32: |v: f32| u64::from(v.to_bits()),
+    f64: f64::to_bits
+);
 
 /// A part of a wide value, the most significant being part 0, in an order of unsigned numbers.
 fn wide_code(words: &[u64], part: usize) -> u64 {
@@ -314,6 +350,19 @@ impl Fields {
         column: impl Fn(usize) -> (&'a [u8], Option<NullBuffer>),
         out: &mut [u64],
     ) {
+        Arch::new().dispatch(
+            #[inline(always)]
+            || self.encode_with(chunk, column, out),
+        );
+    }
+
+    #[inline(always)]
+    fn encode_with<'a>(
+        &self,
+        chunk: usize,
+        column: impl Fn(usize) -> (&'a [u8], Option<NullBuffer>),
+        out: &mut [u64],
+    ) {
         out.fill(0);
         for field in &self.fields {
             let shift = 64 * (chunk as i64 + 1) - i64::from(field.start + field.bits);
@@ -352,6 +401,14 @@ impl Fields {
 
     /// Writes back the values of the only key column, of this kind, from their keys.
     pub(crate) fn decode(&self, kind: Kind, codes: &[u64], out: &mut [u8]) {
+        Arch::new().dispatch(
+            #[inline(always)]
+            || self.decode_with(kind, codes, out),
+        );
+    }
+
+    #[inline(always)]
+    fn decode_with(&self, kind: Kind, codes: &[u64], out: &mut [u8]) {
         let Some(Field { bits, source: Source::Value { flip, base, .. }, .. }) =
             self.fields.first()
         else {
