@@ -4,12 +4,13 @@
 //!   order.
 //! * **Bits**: truth values, and for every column which values there are. Eight rows share a byte,
 //!   so they are collected row by row once the order is known.
-//! * **Text**: strings and bytes, collected like bits.
-//! * Everything else (nested values, dictionaries, views) is not moved here: see
+//! * **Text**: strings and bytes, collected like bits. Views become texts with offsets of 64 bits:
+//!   the result has its bytes in order, and none that it does not need.
+//! * Everything else (nested values, dictionaries) is not moved here: see
 //!   [`crate::interleave`].
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, BinaryViewArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 
@@ -37,7 +38,10 @@ impl Motion {
         match data_type {
             DataType::Boolean => Some(Self::Bits),
             DataType::Utf8 | DataType::Binary => Some(Self::Text { large: false }),
-            DataType::LargeUtf8 | DataType::LargeBinary => Some(Self::Text { large: true }),
+            DataType::LargeUtf8
+            | DataType::LargeBinary
+            | DataType::Utf8View
+            | DataType::BinaryView => Some(Self::Text { large: true }),
             DataType::FixedSizeBinary(bytes) if *bytes > 0 => Some(Self::Fixed(*bytes as usize)),
             DataType::Interval(_) => data_type.primitive_width().map(Self::Fixed),
             _ => None,
@@ -58,6 +62,7 @@ enum Part {
     Fixed(Buffer),
     Bits(BooleanBuffer),
     Text(Offsets, Buffer),
+    Views(BinaryViewArray),
 }
 
 /// One column of the table.
@@ -86,7 +91,7 @@ impl Column {
     pub(crate) fn fixed(&self, batch: usize) -> &[u8] {
         match &self.parts[batch].0 {
             Part::Fixed(bytes) => bytes,
-            Part::Bits(_) | Part::Text(..) => &[],
+            Part::Bits(_) | Part::Text(..) | Part::Views(_) => &[],
         }
     }
 
@@ -100,6 +105,7 @@ impl Column {
             Part::Text(Offsets::Large(offsets), bytes) => {
                 &bytes[offsets[row] as usize..offsets[row + 1] as usize]
             }
+            Part::Views(views) => views.value(row),
             Part::Fixed(_) | Part::Bits(_) => &[],
         }
     }
@@ -116,6 +122,10 @@ impl Column {
                 let ends = offsets[rows.start..=rows.end].windows(2);
                 out.extend(ends.map(|ends| (ends[1] - ends[0]) as u64));
             }
+            // The length is the lower half of a view.
+            Part::Views(views) => {
+                out.extend(views.views()[rows].iter().map(|view| u64::from(*view as u32)));
+            }
             Part::Fixed(_) | Part::Bits(_) => {}
         }
     }
@@ -125,7 +135,7 @@ impl Column {
     pub(crate) fn bit(&self, (batch, row): (usize, usize)) -> bool {
         match &self.parts[batch].0 {
             Part::Bits(bits) => bits.value(row),
-            Part::Fixed(_) | Part::Text(..) => false,
+            Part::Fixed(_) | Part::Text(..) | Part::Views(_) => false,
         }
     }
 
@@ -146,6 +156,8 @@ impl Part {
             }
             Motion::Bits => Self::Bits(array.as_boolean().values().clone()),
             Motion::Text { .. } => match array.data_type() {
+                DataType::Utf8View => Self::Views(array.as_string_view().clone().to_binary_view()),
+                DataType::BinaryView => Self::Views(array.as_binary_view().clone()),
                 DataType::Utf8 => {
                     let array = array.as_string::<i32>();
                     let offsets = array.offsets().inner().clone();

@@ -5,8 +5,10 @@ use std::ops::{DerefMut, Range};
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
+use arrow_cast::cast;
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
+use arrow_schema::DataType;
 use arrow_select::interleave::interleave;
 
 use crate::crew::each;
@@ -43,7 +45,7 @@ where
 }
 
 fn encode(job: &Job<'_>, threads: usize, rows: &[u32]) -> Result<Vec<Buffer>> {
-    let schema = job.table.schema();
+    let schema = &job.table.sorted_schema();
     let options = IpcWriteOptions::try_new(64, false, MetadataVersion::V5)?;
     let mut encoder = StreamEncoder::try_new_with_options(schema, options)?;
     let places: Vec<(usize, usize)> = rows.iter().map(|row| job.table.place(*row)).collect();
@@ -57,7 +59,12 @@ fn encode(job: &Job<'_>, threads: usize, rows: &[u32]) -> Result<Vec<Buffer>> {
         let parts = job.table.column(column);
         let parts: Vec<_> = parts.iter().map(|part| &**part).collect();
         job.progress.advance(0)?;
-        Ok(interleave(&parts, &places[range(at)])?)
+        let collected = interleave(&parts, &places[range(at)])?;
+        // What may be moved as views elsewhere is so here as well.
+        Ok(match schema.field(column).data_type() {
+            wanted @ (DataType::LargeUtf8 | DataType::LargeBinary) => cast(&collected, wanted)?,
+            _ => collected,
+        })
     })?;
     let mut pieces = Vec::new();
     for (at, columns) in arrays.chunks(schema.fields().len().max(1)).enumerate() {

@@ -27,7 +27,7 @@
 //! let table = Table::new(batch.schema(), vec![batch])?;
 //! let (order, progress) = ([SortKey::descending("price")], Progress::default());
 //! let job =
-//!     Job { table: &table, order: &order, partitions: None, threads: None, progress: &progress };
+//!     Job { table: &table, order: &order, partitions: None, only: None, threads: None, progress: &progress };
 //! let sorted = sort(&job, &mut |bytes| Ok(vec![0; bytes as usize]))?;
 //! let stream = arrow_ipc::reader::StreamReader::try_new(&sorted[0].memory[..], None)?;
 //! let batch = stream.last().expect("a batch")?;

@@ -5,6 +5,8 @@
 //! behind those of the pieces before it. So threads never meet, and rows of one bucket stay in
 //! the order of the table, which is what makes the sort stable.
 
+use std::ops::Range;
+
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use pulp::Arch;
 
@@ -13,7 +15,7 @@ use crate::crew::Progress;
 use crate::error::Result;
 use crate::key::Keys;
 use crate::split::{Buckets, Id};
-use crate::table::{Piece, Table};
+use crate::table::{Piece, Run, Table};
 
 /// Rows whose prefixes are made at a time: they stay in the nearest cache.
 const BLOCK_ROWS: usize = 1024;
@@ -30,6 +32,8 @@ pub(crate) enum Ids {
 #[derive(Debug)]
 pub(crate) struct Classified {
     pub(crate) ids: Ids,
+    /// The rows that the ids are of, for each run counted from its first one; `None`: all rows.
+    selected: Option<Vec<Vec<u32>>>,
     /// Rows in each bucket.
     pub(crate) rows: Vec<u32>,
     /// For each column of texts, its bytes in each bucket; nothing for other columns.
@@ -57,7 +61,55 @@ pub(crate) fn classify(
         _ => Vec::new(),
     });
     let text_bytes = text_bytes.collect();
-    Ok(Classified { ids, rows, text_bytes })
+    Ok(Classified { ids, selected: None, rows, text_bytes })
+}
+
+impl Classified {
+    /// Only the rows of some buckets, which are numbered from the first of them.
+    pub(crate) fn select(self, piece: &Piece, buckets: Range<usize>) -> Self {
+        let Self { ids, rows, text_bytes, .. } = self;
+        let rows = rows[buckets.clone()].to_vec();
+        let count = rows.iter().map(|rows| *rows as usize).sum();
+        let (ids, selected) = match ids {
+            Ids::Bytes(ids) => {
+                let (ids, selected) = select(piece, &ids, &buckets, count);
+                (Ids::Bytes(ids), selected)
+            }
+            Ids::Words(ids) => {
+                let (ids, selected) = select(piece, &ids, &buckets, count);
+                (Ids::Words(ids), selected)
+            }
+        };
+        let part = |bytes: Vec<u64>| bytes.get(buckets.clone()).unwrap_or_default().to_vec();
+        let text_bytes = text_bytes.into_iter().map(part).collect();
+        Self { ids, selected: Some(selected), rows, text_bytes }
+    }
+}
+
+fn select<I: Id>(
+    piece: &Piece,
+    ids: &[I],
+    buckets: &Range<usize>,
+    count: usize,
+) -> (Vec<I>, Vec<Vec<u32>>) {
+    let mut kept = Vec::with_capacity(count);
+    let mut selected = Vec::with_capacity(piece.runs.len());
+    let mut left = ids;
+    for run in &piece.runs {
+        let (now, later) = left.split_at(run.rows.len());
+        // Written always and kept now and then: nothing to predict. One place more is needed.
+        let (mut rows, mut found) = (vec![0; now.len() + 1], 0);
+        for (at, id) in now.iter().enumerate() {
+            rows[found] = at as u32;
+            found += usize::from(buckets.contains(&(*id).into()));
+        }
+        rows.truncate(found);
+        rows.shrink_to_fit();
+        kept.extend(rows.iter().map(|at| I::of(now[*at as usize].into() - buckets.start)));
+        selected.push(rows);
+        left = later;
+    }
+    (kept, selected)
 }
 
 fn place<I: Id>(
@@ -123,61 +175,128 @@ pub(crate) struct Scatter<'a> {
 
 impl Scatter<'_> {
     /// Moves the rows of a piece to their buckets.
-    pub(crate) fn run(&self, piece: &Piece, ids: &Ids, targets: Targets<'_>) -> Result<()> {
+    pub(crate) fn run(
+        &self,
+        piece: &Piece,
+        classified: &Classified,
+        targets: Targets<'_>,
+    ) -> Result<()> {
+        let selected = classified.selected.as_deref();
         Arch::new().dispatch(
             #[inline(always)]
-            || match ids {
-                Ids::Bytes(ids) => self.run_with(piece, ids, targets),
-                Ids::Words(ids) => self.run_with(piece, ids, targets),
+            || match &classified.ids {
+                Ids::Bytes(ids) => self.run_with(Rows { piece, selected, ids }, targets),
+                Ids::Words(ids) => self.run_with(Rows { piece, selected, ids }, targets),
             },
         )
     }
 
     #[inline(always)]
-    fn run_with<I: Id>(&self, piece: &Piece, ids: &[I], targets: Targets<'_>) -> Result<()> {
+    fn run_with<I: Id>(&self, rows: Rows<'_, I>, targets: Targets<'_>) -> Result<()> {
         for (column, targets) in self.columns.iter().zip(targets.columns) {
             let Motion::Fixed(width) = column.motion else { continue };
             match width {
-                1 => move_all::<u8, 64, I>(piece, column, ids, targets),
-                2 => move_all::<u16, 32, I>(piece, column, ids, targets),
-                4 => move_all::<u32, 16, I>(piece, column, ids, targets),
-                8 => move_all::<u64, 8, I>(piece, column, ids, targets),
-                16 => move_all::<[u64; 2], 4, I>(piece, column, ids, targets),
-                32 => move_all::<[u64; 4], 2, I>(piece, column, ids, targets),
-                _ => move_any(piece, column, width, ids, targets),
+                1 => rows.move_all::<u8, 64>(column, targets),
+                2 => rows.move_all::<u16, 32>(column, targets),
+                4 => rows.move_all::<u32, 16>(column, targets),
+                8 => rows.move_all::<u64, 8>(column, targets),
+                16 => rows.move_all::<[u64; 2], 4>(column, targets),
+                32 => rows.move_all::<[u64; 4], 2>(column, targets),
+                _ => rows.move_any(column, width, targets),
             }
             self.progress.advance(0)?;
         }
         if !targets.numbers.is_empty() {
             let mut lines = Lines::<u32, 16>::new(targets.numbers);
-            let numbers = piece.runs.iter().map(|run| {
+            rows.each_run(|run, selected, ids| {
                 let first = self.table.start(run.batch) + run.rows.start as u32;
-                first..first + run.rows.len() as u32
+                match selected {
+                    None => lines.put_all(first..first + ids.len() as u32, ids),
+                    Some(selected) => lines.put_all(selected.iter().map(|at| first + at), ids),
+                }
             });
-            lines.put_all(numbers.flatten(), ids);
             lines.finish();
         }
         if !targets.prefixes.is_empty() {
-            self.prefixes(piece, ids, targets.prefixes);
+            let mut lines = Lines::<u64, 8>::new(targets.prefixes);
+            let mut prefixes = Vec::new();
+            rows.each_run(|run, selected, ids| {
+                let mut done = 0;
+                for from in run.rows.clone().step_by(BLOCK_ROWS) {
+                    let to = run.rows.end.min(from + BLOCK_ROWS);
+                    prefixes.resize(to - from, 0);
+                    self.keys.prefixes(run.batch, from..to, &mut prefixes);
+                    let Some(selected) = selected else {
+                        let ids = &ids[from - run.rows.start..to - run.rows.start];
+                        lines.put_all(prefixes.iter().copied(), ids);
+                        continue;
+                    };
+                    let start = (from - run.rows.start) as u32;
+                    let end = start + (to - from) as u32;
+                    let count = selected[done..].partition_point(|at| *at < end);
+                    let own = &selected[done..done + count];
+                    let values = own.iter().map(|at| prefixes[(at - start) as usize]);
+                    lines.put_all(values, &ids[done..done + count]);
+                    done += count;
+                }
+            });
+            lines.finish();
         }
-        self.progress.advance(piece.rows as u64)
+        self.progress.advance(rows.piece.rows as u64)
+    }
+}
+
+/// The rows of a piece, or some of them, and their buckets.
+#[derive(Clone, Copy)]
+struct Rows<'a, I> {
+    piece: &'a Piece,
+    selected: Option<&'a [Vec<u32>]>,
+    ids: &'a [I],
+}
+
+impl<I: Id> Rows<'_, I> {
+    /// Calls `with` for each run, with the rows of it that are meant, and their buckets.
+    #[inline(always)]
+    fn each_run(&self, mut with: impl FnMut(&Run, Option<&[u32]>, &[I])) {
+        let mut left = self.ids;
+        for (at, run) in self.piece.runs.iter().enumerate() {
+            let selected = self.selected.map(|selected| selected[at].as_slice());
+            let count = selected.map_or(run.rows.len(), <[u32]>::len);
+            let (now, later) = left.split_at(count);
+            with(run, selected, now);
+            left = later;
+        }
     }
 
     #[inline(always)]
-    fn prefixes<I: Id>(&self, piece: &Piece, mut ids: &[I], targets: Vec<&mut [u64]>) {
-        let mut lines = Lines::<u64, 8>::new(targets);
-        let mut prefixes = [0; BLOCK_ROWS];
-        for run in &piece.runs {
-            for from in run.rows.clone().step_by(BLOCK_ROWS) {
-                let to = run.rows.end.min(from + BLOCK_ROWS);
-                let prefixes = &mut prefixes[..to - from];
-                self.keys.prefixes(run.batch, from..to, prefixes);
-                let (now, later) = ids.split_at(to - from);
-                lines.put_all(prefixes.iter().copied(), now);
-                ids = later;
+    fn move_all<T: Pod, const N: usize>(&self, column: &Column, targets: Vec<&mut [u8]>) {
+        let mut lines = Lines::<T, N>::new(targets.into_iter().map(cast_slice_mut).collect());
+        self.each_run(|run, selected, ids| {
+            let values: &[T] = &cast_slice(column.fixed(run.batch))[run.rows.clone()];
+            match selected {
+                None => lines.put_all(values.iter().copied(), ids),
+                Some(selected) => {
+                    lines.put_all(selected.iter().map(|at| values[*at as usize]), ids);
+                }
             }
-        }
+        });
         lines.finish();
+    }
+
+    /// For values of a width that is no machine word's.
+    fn move_any(&self, column: &Column, width: usize, targets: Vec<&mut [u8]>) {
+        let mut places: Vec<_> =
+            targets.into_iter().map(|bytes| bytes.chunks_exact_mut(width)).collect();
+        self.each_run(|run, selected, ids| {
+            let values = &column.fixed(run.batch)[run.rows.start * width..];
+            for (at, id) in ids.iter().enumerate() {
+                let row = selected.map_or(at, |selected| selected[at] as usize);
+                // As many places as rows were handed out.
+                if let Some(place) = places[(*id).into()].next() {
+                    place.copy_from_slice(&values[row * width..(row + 1) * width]);
+                }
+            }
+        });
     }
 }
 
@@ -236,44 +355,5 @@ impl<'a, T: Pod, const N: usize> Lines<'a, T, N> {
                 self.write(bucket, filled);
             }
         }
-    }
-}
-
-#[inline(always)]
-fn move_all<T: Pod, const N: usize, I: Id>(
-    piece: &Piece,
-    column: &Column,
-    mut ids: &[I],
-    targets: Vec<&mut [u8]>,
-) {
-    let mut lines = Lines::<T, N>::new(targets.into_iter().map(cast_slice_mut).collect());
-    for run in &piece.runs {
-        let values: &[T] = &cast_slice(column.fixed(run.batch))[run.rows.clone()];
-        let (now, later) = ids.split_at(values.len());
-        lines.put_all(values.iter().copied(), now);
-        ids = later;
-    }
-    lines.finish();
-}
-
-/// For values of a width that is no machine word's.
-fn move_any<I: Id>(
-    piece: &Piece,
-    column: &Column,
-    width: usize,
-    mut ids: &[I],
-    targets: Vec<&mut [u8]>,
-) {
-    let mut places: Vec<_> =
-        targets.into_iter().map(|bytes| bytes.chunks_exact_mut(width)).collect();
-    for run in &piece.runs {
-        let values = &column.fixed(run.batch)[run.rows.start * width..run.rows.end * width];
-        let (now, later) = ids.split_at(run.rows.len());
-        for (value, id) in values.chunks_exact(width).zip(now) {
-            if let Some(place) = places[(*id).into()].next() {
-                place.copy_from_slice(value);
-            }
-        }
-        ids = later;
     }
 }

@@ -43,7 +43,7 @@ const PIECES_PER_THREAD: usize = 2;
 const TEXT_BYTES: u64 = (i32::MAX as u64) / 4 * 3;
 
 /// What to sort and how.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Job<'a> {
     /// The rows.
     pub table: &'a Table,
@@ -51,6 +51,9 @@ pub struct Job<'a> {
     pub order: &'a [SortKey],
     /// Into how many partitions; `None`: as few as can be.
     pub partitions: Option<usize>,
+    /// Which of the partitions to make; `None`: all. Processes that are given the same table, order
+    /// and number of partitions agree on what is in each.
+    pub only: Option<Range<usize>>,
     /// With how many threads; `None`: as many as there are processors.
     pub threads: Option<usize>,
     /// How far it is, and the way to stop it.
@@ -109,6 +112,8 @@ struct Sort<'a> {
     columns: &'a [Column],
     buckets: Buckets,
     pieces: Vec<(Piece, Classified)>,
+    /// The number of the first bucket that is made; all that follows counts from it.
+    first: usize,
     /// Rows in each bucket.
     rows: Vec<u64>,
     /// The buckets of each partition.
@@ -151,6 +156,7 @@ impl<'a> Sort<'a> {
             columns,
             partitions: Vec::new(),
             buckets,
+            first: 0,
             pieces,
             rows,
             lone,
@@ -158,7 +164,30 @@ impl<'a> Sort<'a> {
         };
         let count = job.partitions.unwrap_or_else(|| sort.partitions_needed());
         sort.partitions = Buckets::partitions(&sort.rows, count);
+        if let Some(only) = &job.only {
+            sort.restrict(only.clone())?;
+        }
         Ok(sort)
+    }
+
+    /// Leaves out what belongs to other partitions than these.
+    fn restrict(&mut self, only: Range<usize>) -> Result<()> {
+        let limit = self.partitions.len();
+        let Some(partitions) = self.partitions.get(only.clone()) else {
+            return Err(Error::Partitions { wanted: only.end, limit });
+        };
+        let first = partitions.first().map_or(0, |buckets| buckets.start);
+        let end = partitions.last().map_or(first, |buckets| buckets.end);
+        let shifted = partitions.iter().map(|range| range.start - first..range.end - first);
+        self.partitions = shifted.collect();
+        self.rows = self.rows[first..end].to_vec();
+        self.first = first;
+        let pieces = std::mem::take(&mut self.pieces);
+        self.pieces = each(self.threads, pieces, |(piece, classified)| {
+            let selected = classified.select(&piece, first..end);
+            Ok((piece, selected))
+        })?;
+        Ok(())
     }
 
     /// As few partitions as the offsets of their texts allow.
@@ -181,7 +210,7 @@ impl<'a> Sort<'a> {
     }
 
     fn layouts(&self) -> Result<Vec<Layout>> {
-        let schema = self.job.table.schema();
+        let schema = self.job.table.sorted_schema();
         let layout = |buckets: &Range<usize>| {
             let rows = self.rows[buckets.clone()].iter().sum::<u64>() as usize;
             let mut text_bytes = Vec::with_capacity(self.columns.len());
@@ -194,7 +223,7 @@ impl<'a> Sort<'a> {
                 }
                 text_bytes.push(found);
             }
-            Layout::new(schema, self.columns, rows, &text_bytes)
+            Layout::new(&schema, self.columns, rows, &text_bytes)
         };
         self.partitions.iter().map(layout).collect()
     }
@@ -236,7 +265,7 @@ impl<'a> Sort<'a> {
     }
 
     fn carried(&self) -> (Vec<u32>, Vec<u64>) {
-        let rows = self.job.table.rows();
+        let rows = self.rows.iter().sum::<u64>() as usize;
         let (prefixes, numbers) = self.carries;
         (vec![0; if numbers { rows } else { 0 }], vec![0; if prefixes { rows } else { 0 }])
     }
@@ -327,7 +356,7 @@ impl<'a> Sort<'a> {
         let scatter = Scatter { table, keys: self.keys, columns: self.columns, progress };
         let tasks: Vec<_> = self.pieces.iter().zip(targets).collect();
         each(self.threads, tasks, |((piece, classified), targets)| {
-            scatter.run(piece, &classified.ids, targets)
+            scatter.run(piece, classified, targets)
         })?;
         Ok(())
     }
@@ -338,7 +367,7 @@ impl<'a> Sort<'a> {
         let tasks: Vec<_> = memory.into_iter().enumerate().collect();
         each_with(self.threads, tasks, Scratch::new, |scratch, (at, memory)| {
             let BucketMemory { rows, values, ends, numbers, prefixes } = memory;
-            let range = self.buckets.range(at);
+            let range = self.buckets.range(self.first + at);
             let bucket = Bucket { rows, range, values, ends, numbers, prefixes };
             let bits = leaf::sort(&context, scratch, bucket)?;
             progress.advance(rows as u64)?;

@@ -1,9 +1,10 @@
 //! The rows to sort, where they lie: record batches of one schema, numbered through.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, make_array};
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, FieldRef, Fields, Schema, SchemaRef};
 
 use crate::error::{Error, Result};
 
@@ -65,9 +66,23 @@ impl Table {
         Ok(Self { schema, batches: kept, starts, hints })
     }
 
-    /// The schema of input and output.
+    /// The schema of the rows.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// The schema of the sorted rows: texts and bytes that are views become large ones.
+    pub fn sorted_schema(&self) -> SchemaRef {
+        let field = |field: &FieldRef| {
+            let data_type = match field.data_type() {
+                DataType::Utf8View => DataType::LargeUtf8,
+                DataType::BinaryView => DataType::LargeBinary,
+                _ => return field.clone(),
+            };
+            Arc::new(field.as_ref().clone().with_data_type(data_type))
+        };
+        let fields: Fields = self.schema.fields().iter().map(field).collect();
+        Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()))
     }
 
     /// How many rows there are.

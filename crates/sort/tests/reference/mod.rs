@@ -12,10 +12,10 @@ use half::f16;
 use plasmon_sort::{Job, Partition, Progress, SortKey, Table, sort};
 
 /// Numbers that look random.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -23,13 +23,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 }
 
 /// Every type that is tested, by a name.
-pub fn types() -> Vec<DataType> {
+pub(crate) fn types() -> Vec<DataType> {
     use DataType::*;
     let tz = || Some(Arc::from("Europe/Berlin"));
     vec![
@@ -70,7 +70,7 @@ pub fn types() -> Vec<DataType> {
 
 /// How the values of a column repeat.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Shape {
+pub(crate) enum Shape {
     Any,
     FewValues,
     OneValue,
@@ -80,7 +80,7 @@ pub enum Shape {
     Lopsided,
 }
 
-pub const SHAPES: [Shape; 6] =
+pub(crate) const SHAPES: [Shape; 6] =
     [Shape::Any, Shape::FewValues, Shape::OneValue, Shape::Rising, Shape::Falling, Shape::Lopsided];
 
 fn raw(random: &mut Random, shape: Shape, at: usize, rows: usize) -> u64 {
@@ -121,7 +121,7 @@ fn text(raw: u64) -> String {
 }
 
 /// A column of a type.
-pub fn column(
+pub(crate) fn column(
     data_type: &DataType,
     rows: usize,
     shape: Shape,
@@ -256,7 +256,11 @@ fn canonical(array: &ArrayRef) -> ArrayRef {
 }
 
 /// The batches as one, with its rows in order; of equal rows the first comes first.
-pub fn reference(schema: &SchemaRef, batches: &[RecordBatch], order: &[SortKey]) -> RecordBatch {
+pub(crate) fn reference(
+    schema: &SchemaRef,
+    batches: &[RecordBatch],
+    order: &[SortKey],
+) -> RecordBatch {
     let whole = concat_batches(schema, batches).unwrap();
     let columns: Vec<ArrayRef> =
         order.iter().map(|key| canonical(whole.column_by_name(&key.column).unwrap())).collect();
@@ -274,26 +278,37 @@ pub fn reference(schema: &SchemaRef, batches: &[RecordBatch], order: &[SortKey])
     take_record_batch(&whole, &UInt32Array::from(numbers)).unwrap()
 }
 
-/// Sorts into plain memory.
-pub fn sorted(
+/// Sorts into plain memory, and again each partition on its own, as processes do that share the
+/// work.
+pub(crate) fn sorted(
     table: &Table,
     order: &[SortKey],
     partitions: usize,
     threads: usize,
 ) -> Vec<RecordBatch> {
     let progress = Progress::default();
-    let job = Job {
+    let mut job = Job {
         table,
         order,
         partitions: Some(partitions),
+        only: None,
         threads: Some(threads),
         progress: &progress,
     };
-    let found = sort(&job, &mut |bytes| Ok(Memory::new(bytes as usize))).unwrap();
-    assert_eq!(found.len(), partitions);
+    let make = |job: &Job<'_>| {
+        let found = sort(job, &mut |bytes| Ok(Memory::new(bytes as usize))).unwrap();
+        let schema = table.sorted_schema();
+        found.iter().map(|partition| read(&schema, partition)).collect::<Vec<_>>()
+    };
+    let all = make(&job);
+    assert_eq!(all.len(), partitions);
     let (done, total) = progress.steps();
     assert!(done >= total, "{done} of {total} steps");
-    found.iter().map(|partition| read(table.schema(), partition)).collect()
+    for (at, wanted) in all.iter().enumerate().filter(|_| partitions > 1) {
+        job.only = Some(at..at + 1);
+        assert_eq!(&make(&job)[..], std::slice::from_ref(wanted), "partition {at} on its own");
+    }
+    all
 }
 
 fn read(schema: &SchemaRef, partition: &Partition<Memory>) -> RecordBatch {
@@ -309,7 +324,7 @@ fn read(schema: &SchemaRef, partition: &Partition<Memory>) -> RecordBatch {
 }
 
 /// Memory that starts at a multiple of 64 and holds what somebody left there.
-pub struct Memory(Vec<[u64; 8]>, usize);
+pub(crate) struct Memory(Vec<[u64; 8]>, usize);
 
 impl Memory {
     fn new(bytes: usize) -> Self {
