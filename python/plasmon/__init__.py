@@ -44,6 +44,7 @@ from plasmon._errors import (
 )
 from plasmon._info import ClientInfo, Lost, Notice, ObjectInfo, ObjectList, Status
 from plasmon._native import Buffer, ObjectId, Writer, __version__, default_socket
+from plasmon._sort import Sorted, WorkerDied, sort
 from plasmon._store import Daemon, Store, Subscription, connect, start
 
 __all__ = [
@@ -78,6 +79,7 @@ __all__ = [
     "OutOfDescriptors",
     "PlasmonError",
     "QuotaExceeded",
+    "Sorted",
     "Status",
     "Store",
     "StoreFull",
@@ -87,9 +89,11 @@ __all__ = [
     "TooManyPins",
     "Unsupported",
     "VersionMismatch",
+    "WorkerDied",
     "Writer",
     "__version__",
     "connect",
     "default_socket",
+    "sort",
     "start",
 ]

@@ -38,6 +38,18 @@ def start_daemon(
     daemon: str | PathLike[str] | None = None,
     timeout: float = 10.0,
 ) -> tuple[int, Path]: ...
+def sort_tables(
+    store: Store,
+    tables: list[Any],
+    by: list[tuple[str, bool, bool]],
+    *,
+    partitions: int | None,
+    only: tuple[int, int] | None,
+    threads: int | None,
+    kind: int,
+    options: list[dict[str, Any]],
+    progress: Callable[[int, int], object] | None,
+) -> list[tuple[ObjectId, int]]: ...
 
 @final
 class ObjectId:
