@@ -20,7 +20,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use arrow_array::{ArrayRef, Float64Array, RecordBatch};
-//! use plasmon_sort::{Job, Progress, SortKey, Table, sort};
+//! use plasmon_sort::{Heap, Job, Progress, SortKey, Table, sort};
 //!
 //! let prices: ArrayRef = Arc::new(Float64Array::from(vec![3.0, 1.0, 2.0]));
 //! let batch = RecordBatch::try_from_iter([("price", prices)])?;
@@ -28,7 +28,7 @@
 //! let (order, progress) = ([SortKey::descending("price")], Progress::default());
 //! let job =
 //!     Job { table: &table, order: &order, partitions: None, only: None, threads: None, progress: &progress };
-//! let sorted = sort(&job, &mut |bytes| Ok(vec![0; bytes as usize]))?;
+//! let sorted = sort(&job, &mut |bytes| Ok(Heap::new(bytes)))?;
 //! let stream = arrow_ipc::reader::StreamReader::try_new(&sorted[0].memory[..], None)?;
 //! let batch = stream.last().expect("a batch")?;
 //! let prices: &Float64Array = batch["price"].as_any().downcast_ref().expect("floats");
@@ -43,6 +43,7 @@
 mod column;
 mod crew;
 mod error;
+mod heap;
 mod interleave;
 mod ipc;
 mod kernel;
@@ -56,6 +57,7 @@ mod table;
 
 pub use crew::Progress;
 pub use error::{Error, Result};
+pub use heap::Heap;
 pub use kernel::kernel_name;
 pub use order::SortKey;
 pub use sorting::{Create, Job, PARTITIONS_MAX, Partition, sort};
