@@ -44,7 +44,7 @@ from plasmon._errors import (
 )
 from plasmon._info import ClientInfo, Lost, Notice, ObjectInfo, ObjectList, Status
 from plasmon._native import Buffer, ObjectId, Writer, __version__, default_socket
-from plasmon._sort import Sorted, WorkerDied, sort
+from plasmon._sort import Sorted, WorkerDied, sort, sort_part
 from plasmon._store import Daemon, Store, Subscription, connect, start
 
 __all__ = [
@@ -95,5 +95,6 @@ __all__ = [
     "connect",
     "default_socket",
     "sort",
+    "sort_part",
     "start",
 ]

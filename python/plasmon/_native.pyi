@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
-from typing import Any, Generic, Literal, Self, TypeVar, final, overload
+from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, final, overload
 
 from typing_extensions import Buffer as Bytes
 from typing_extensions import CapsuleType
@@ -31,6 +31,15 @@ TABLE_PANDAS_SERIES: int
 TABLE_POLARS_FRAME: int
 TABLE_POLARS_SERIES: int
 
+# Not there at run time: what sort_tables takes.
+class SortWanted(TypedDict):
+    partitions: int | None
+    only: tuple[int, int] | None
+    threads: int | None
+    kind: int
+    options: list[dict[str, Any]]
+    progress: Callable[[int, int], object] | None
+
 def default_socket() -> Path: ...
 def start_daemon(
     settings: list[tuple[str, str]],
@@ -42,13 +51,7 @@ def sort_tables(
     store: Store,
     tables: list[Any],
     by: list[tuple[str, bool, bool]],
-    *,
-    partitions: int | None,
-    only: tuple[int, int] | None,
-    threads: int | None,
-    kind: int,
-    options: list[dict[str, Any]],
-    progress: Callable[[int, int], object] | None,
+    wanted: SortWanted,
 ) -> list[tuple[ObjectId, int]]: ...
 
 @final

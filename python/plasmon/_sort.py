@@ -203,6 +203,45 @@ def sort(
         return into_store(store, tables, order, partitions, threads, kind, name, tell)
 
 
+def sort_part(
+    data: Any,
+    by: By,
+    *,
+    part: int,
+    partitions: int,
+    nulls: Literal["first", "last"] = "last",
+    threads: int = 1,
+    name: str | None = None,
+    store: Store,
+) -> ObjectId:
+    """Makes one of the partitions that :func:`sort` would make of the same data; its id.
+
+    For schedulers that run the parts wherever they like: calls that are given the same data, order
+    and number of partitions agree on what is in each. Takes what :func:`sort` takes; ``name`` is
+    the name of this partition.
+
+    Raises what :func:`sort` raises, and ValueError when there is no such part.
+    """
+    if not 0 <= part < partitions:
+        raise ValueError(f"there are parts 0 to {partitions - 1}, found {part}")
+    tables, kind = _tables(store, data)
+    made = _native.sort_tables(
+        store,
+        tables,
+        keys(by, nulls),
+        {
+            "partitions": partitions,
+            "only": (part, part + 1),
+            "threads": threads,
+            "kind": kind,
+            "options": [] if name is None else [{"name": name}],
+            "progress": None,
+        },
+    )
+    store.flush()
+    return made[0][0]
+
+
 def into_store(
     store: Store,
     tables: list[Any],
@@ -219,12 +258,14 @@ def into_store(
         store,
         tables,
         order,
-        partitions=partitions or (1 if name is not None else None),
-        only=None,
-        threads=threads,
-        kind=kind,
-        options=options,
-        progress=tell,
+        {
+            "partitions": partitions or (1 if name is not None else None),
+            "only": None,
+            "threads": threads,
+            "kind": kind,
+            "options": options,
+            "progress": tell,
+        },
     )
     return Sorted(store, [id for id, _ in made], [rows for _, rows in made])
 

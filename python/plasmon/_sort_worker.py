@@ -45,12 +45,14 @@ def work(socket: str, job: dict[str, Any]) -> list[int]:
             store,
             [store.get_buffer(from_hex(text)) for text in job["inputs"]],
             by,
-            partitions=job["partitions"],
-            only=tuple(job["only"]),
-            threads=job["threads"],
-            kind=job["kind"],
-            options=options,
-            progress=lambda done, total: _tell(steps=[done, total]),
+            {
+                "partitions": job["partitions"],
+                "only": tuple(job["only"]),
+                "threads": job["threads"],
+                "kind": job["kind"],
+                "options": options,
+                "progress": lambda done, total: _tell(steps=[done, total]),
+            },
         )
         store.flush()
     return [rows for _, rows in made]

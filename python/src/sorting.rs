@@ -28,24 +28,32 @@ const STEP: Duration = Duration::from_millis(50);
 /// A key as Python gives it: column, descending, nulls first.
 type Key = (String, bool, bool);
 
-/// Sorts tables, as if they were one, into `partitions` objects (None: as few as can be), or into
-/// those of them that `only` names. `options` has the put options of each object that is made;
-/// more objects than options get none. Returns (id, rows) for each.
+/// What the package asks for; all of it is always given.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Wanted<'py> {
+    /// None: as few as can be.
+    partitions: Option<usize>,
+    /// Which of the partitions, from one to another; None: all.
+    only: Option<(usize, usize)>,
+    threads: Option<usize>,
+    /// What each object comes back as.
+    kind: u8,
+    /// The put options of each object; those behind the last ones get none.
+    options: Vec<Bound<'py, PyDict>>,
+    progress: Option<Bound<'py, PyAny>>,
+}
+
+/// Sorts tables, as if they were one, into new objects. Returns (id, rows) for each.
 #[pyfunction]
-#[pyo3(signature = (store, tables, by, *, partitions, only, threads, kind, options, progress))]
-#[expect(clippy::too_many_arguments, reason = "keywords, of which only the package itself calls")]
 pub(crate) fn sort_tables(
     py: Python<'_>,
     store: &Bound<'_, Store>,
     tables: Vec<Bound<'_, PyAny>>,
     by: Vec<Key>,
-    partitions: Option<usize>,
-    only: Option<(usize, usize)>,
-    threads: Option<usize>,
-    kind: u8,
-    options: Vec<Bound<'_, PyDict>>,
-    progress: Option<Bound<'_, PyAny>>,
+    wanted: Wanted<'_>,
 ) -> PyResult<Vec<(Id, usize)>> {
+    let Wanted { partitions, only, threads, kind, options, progress } = wanted;
     let mut prepared = Vec::with_capacity(options.len());
     for options in &options {
         prepared.push(put_options(Some(options))?);

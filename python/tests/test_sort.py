@@ -117,6 +117,16 @@ def test_tables_in_the_store_are_sorted_as_one(sorting):
             assert objects(sorting) == before
 
 
+def test_parts_are_those_of_the_whole(sorting):
+    table = frame(5000)
+    whole = plasmon.sort(table, ["group", "number"], partitions=3, store=sorting)
+    for part, id in enumerate(whole.ids):
+        own = plasmon.sort_part(table, ["group", "number"], part=part, partitions=3, store=sorting)
+        assert pl.DataFrame(sorting.get(own)).equals(pl.DataFrame(sorting.get(id)))
+    with pytest.raises(ValueError, match="parts 0 to 2, found 3"):
+        plasmon.sort_part(table, "row", part=3, partitions=3, store=sorting)
+
+
 def test_names_are_given_to_the_partitions(sorting):
     plasmon.sort(frame(100), "number", name="one", store=sorting)
     for workers in (None, 2):

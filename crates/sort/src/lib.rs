@@ -26,8 +26,14 @@
 //! let batch = RecordBatch::try_from_iter([("price", prices)])?;
 //! let table = Table::new(batch.schema(), vec![batch])?;
 //! let (order, progress) = ([SortKey::descending("price")], Progress::default());
-//! let job =
-//!     Job { table: &table, order: &order, partitions: None, only: None, threads: None, progress: &progress };
+//! let job = Job {
+//!     table: &table,
+//!     order: &order,
+//!     partitions: None,
+//!     only: None,
+//!     threads: None,
+//!     progress: &progress,
+//! };
 //! let sorted = sort(&job, &mut |bytes| Ok(Heap::new(bytes)))?;
 //! let stream = arrow_ipc::reader::StreamReader::try_new(&sorted[0].memory[..], None)?;
 //! let batch = stream.last().expect("a batch")?;

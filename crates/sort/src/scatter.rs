@@ -326,7 +326,7 @@ impl<'a, T: Pod, const N: usize> Lines<'a, T, N> {
             let filled = &mut self.filled[bucket];
             self.lines[bucket][*filled as usize % N] = value;
             *filled = filled.wrapping_add(1);
-            if *filled as usize % N == 0 {
+            if (*filled as usize).is_multiple_of(N) {
                 self.write(bucket, N);
             }
         }

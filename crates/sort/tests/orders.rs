@@ -1,5 +1,7 @@
 //! Every type, option and shape of data, beside a reference.
 
+#![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
+
 mod reference;
 
 use std::sync::Arc;
@@ -180,7 +182,9 @@ proptest! {
 
     #[test]
     fn any_table_sorts_like_the_reference(
-        kinds in proptest::collection::vec((0..types().len(), 0..SHAPES.len(), any::<bool>()), 1..5),
+        kinds in proptest::collection::vec(
+            (0..types().len(), 0..SHAPES.len(), any::<bool>()), 1..5
+        ),
         keys in proptest::collection::vec((any::<bool>(), any::<bool>()), 1..4),
         sizes in proptest::collection::vec(0usize..200, 0..4),
         partitions in 1usize..9,

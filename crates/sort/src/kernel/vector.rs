@@ -157,8 +157,8 @@ impl Lanes {
                 right
             };
             let mut block = [pivots; BLOCK];
-            for at in 0..BLOCK {
-                block[at] = self.load(numbers, from + LANES * at);
+            for (at, vector) in block.iter_mut().enumerate() {
+                *vector = self.load(numbers, from + LANES * at);
             }
             for vector in block {
                 self.split(numbers, vector, pivots, &mut written);
@@ -183,10 +183,8 @@ impl Lanes {
         }
         let mut below = written.0;
         for at in whole..numbers.len() {
-            let number = numbers[at];
-            numbers[at] = numbers[below];
-            numbers[below] = number;
-            below += usize::from(number < pivot);
+            numbers.swap(at, below);
+            below += usize::from(numbers[below] < pivot);
         }
         below
     }
@@ -222,9 +220,9 @@ impl Lanes {
                     numbers[hole] = number;
                 }
             }
-            ..=16 => self.network::<2>(numbers),
-            ..=32 => self.network::<4>(numbers),
-            ..=64 => self.network::<8>(numbers),
+            LANES..=16 => self.network::<2>(numbers),
+            17..=32 => self.network::<4>(numbers),
+            33..=64 => self.network::<8>(numbers),
             _ => self.network::<16>(numbers),
         }
     }
@@ -237,13 +235,14 @@ impl Lanes {
         let count = numbers.len();
         let top = self.splat(u64::MAX);
         let mut v = [top; N];
-        for at in 0..N {
+        for (at, vector) in v.iter_mut().enumerate() {
             if LANES * (at + 1) <= count {
-                v[at] = self.load(numbers, LANES * at);
+                *vector = self.load(numbers, LANES * at);
             } else if LANES * at < count {
                 let seen = LANES * (at + 1) - count;
                 let mask = ((1u32 << seen) - 1) as u8;
-                v[at] = avx512._mm512_mask_mov_epi64(self.load(numbers, count - LANES), mask, top);
+                *vector =
+                    avx512._mm512_mask_mov_epi64(self.load(numbers, count - LANES), mask, top);
             }
         }
         self.sort_vectors::<N>(&mut v);

@@ -207,8 +207,9 @@ impl Extremes {
             }};
         }
         with_kind!(kind, run, words => {
+            let valid = |at: usize| present.as_ref().is_none_or(|nulls| nulls.is_valid(at));
             let values = cast_slice::<u8, u64>(bytes).chunks_exact(words).enumerate();
-            for (_, value) in values.filter(|(at, _)| present.as_ref().is_none_or(|n| n.is_valid(*at))) {
+            for (_, value) in values.filter(|(at, _)| valid(*at)) {
                 for (part, (least, greatest)) in found.parts.iter_mut().enumerate() {
                     let code = wide_code(value, part);
                     (*least, *greatest) = ((*least).min(code), (*greatest).max(code));

@@ -1,6 +1,8 @@
 //! Tables of every type that look random, and the sort that is right by construction: rows of
 //! bytes of all keys (`arrow_row`), sorted by the standard library.
 
+#![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
+
 use std::sync::Arc;
 
 use arrow::array::*;
@@ -108,11 +110,8 @@ fn text(raw: u64) -> String {
     // Common beginnings of several lengths, texts that begin others, and bytes of zero.
     match raw % 7 {
         0 => String::new(),
-        1 => "http://example.org/".to_owned() + &raw.to_string(),
-        2 => {
-            "http://example.org/a/long/common/path/".repeat((raw % 3) as usize)
-                + &(raw >> 60).to_string()
-        }
+        1 => "/a/long/".to_owned() + &raw.to_string(),
+        2 => "/a/long/common/path/of/many/".repeat((raw % 3) as usize) + &(raw >> 60).to_string(),
         3 => "a".repeat((raw >> 3) as usize % 20),
         4 => "a\0".repeat((raw >> 3) as usize % 8),
         5 => format!("{raw:x}"),
@@ -139,7 +138,6 @@ pub(crate) fn column(
             Arc::new(array.with_data_type(data_type.clone())) as ArrayRef
         }};
     }
-    let texts = || raws.iter().zip(&valid).map(|(raw, valid)| valid.then(|| text(*raw)));
     let float = |raw: &u64| match raw % 11 {
         0 => f64::NAN,
         1 => -f64::NAN,
@@ -188,6 +186,20 @@ pub(crate) fn column(
         DataType::Decimal256(..) => primitive!(Decimal256Type, |raw| {
             i256::from_i128(*raw as i128 - (1 << 62)).wrapping_mul(i256::from_i128(1 << 90))
         }),
+        _ => texts(data_type, &raws, &valid, validity.clone())
+            .unwrap_or_else(|| nested(data_type, &raws, &valid, validity, random)),
+    }
+}
+
+/// A column of texts or bytes.
+fn texts(
+    data_type: &DataType,
+    raws: &[u64],
+    valid: &[bool],
+    validity: Option<NullBuffer>,
+) -> Option<ArrayRef> {
+    let texts = || raws.iter().zip(valid).map(|(raw, valid)| valid.then(|| text(*raw)));
+    Some(match data_type {
         DataType::Utf8 => Arc::new(texts().collect::<StringArray>()),
         DataType::LargeUtf8 => Arc::new(texts().collect::<LargeStringArray>()),
         DataType::Utf8View => Arc::new(texts().collect::<StringViewArray>()),
@@ -200,9 +212,22 @@ pub(crate) fn column(
             let bytes = bytes.collect::<Vec<u8>>().into();
             Arc::new(FixedSizeBinaryArray::new(*size, bytes, validity))
         }
+        _ => return None,
+    })
+}
+
+/// A column of values made of others.
+fn nested(
+    data_type: &DataType,
+    raws: &[u64],
+    valid: &[bool],
+    validity: Option<NullBuffer>,
+    random: &mut Random,
+) -> ArrayRef {
+    match data_type {
         DataType::Dictionary(..) => Arc::new(
             raws.iter()
-                .zip(&valid)
+                .zip(valid)
                 .map(|(raw, valid)| valid.then(|| text(raw % 50)))
                 .collect::<Vec<_>>()
                 .iter()
@@ -210,7 +235,7 @@ pub(crate) fn column(
                 .collect::<DictionaryArray<Int32Type>>(),
         ),
         DataType::List(_) => Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(
-            raws.iter().zip(&valid).map(|(raw, valid)| {
+            raws.iter().zip(valid).map(|(raw, valid)| {
                 valid.then(|| {
                     (0..raw % 4)
                         .map(|at| (at != 2).then_some((raw >> at) as i32))
@@ -219,8 +244,8 @@ pub(crate) fn column(
             }),
         )),
         DataType::Struct(fields) => {
-            let x = column(&DataType::Int32, rows, shape, nulls, random);
-            let y = column(&DataType::Utf8, rows, shape, nulls, random);
+            let x = column(&DataType::Int32, raws.len(), Shape::Any, true, random);
+            let y = column(&DataType::Utf8, raws.len(), Shape::Any, true, random);
             Arc::new(StructArray::new(fields.clone(), vec![x, y], validity))
         }
         other => panic!("no column of {other} is made"),
