@@ -7,7 +7,7 @@ from typing import Any
 import plasmon
 from bench.ours.worker import Plasmon
 from bench.rivals.protocol import Answer, serve
-from bench.rivals.tables.made import ORDERS, measured, table
+from bench.rivals.tables.made import ORDERS, measured, resident_bytes, table
 
 
 class Sorter(Plasmon):
@@ -22,6 +22,7 @@ class Sorter(Plasmon):
         threads: int | None = None,
         workers: int | None = None,
     ) -> Answer:
+        base = resident_bytes()
         data: Any = table(case, rows)
         order = [(name, "descending" if down else "ascending") for name, down in ORDERS[case]]
         nbytes = data.nbytes
@@ -33,18 +34,14 @@ class Sorter(Plasmon):
         def run() -> None:
             if kept:
                 kept.pop().delete()
-            kept.append(
-                plasmon.sort(data, order, threads=threads, workers=workers, store=self.store)
-            )
-
-        def others() -> int:
-            # What this process has mapped of the store counts as its own already.
-            return 0
+            made = plasmon.sort(data, order, threads=threads, workers=workers, store=self.store)
+            kept.append(made)
 
         try:
-            return measured(what, run, count, nbytes, others)
+            return measured(what, run, count, nbytes, base)
         finally:
-            kept.pop().delete()
+            for made in kept:
+                made.delete()
             if workers is not None:
                 self.store.delete(data)
 

@@ -58,11 +58,11 @@ def _available_bytes() -> int:
     return int(found.split()[1]) * 1024
 
 
-def measured(what: str, run: Callable[[], Any], count: int, nbytes: int) -> Answer:
+def measured(what: str, run: Callable[[], Any], count: int, nbytes: int, base_bytes: int) -> Answer:
     """`count` samples of a sort: its wall or processor time in ns, or its peak memory.
 
-    The peak is of all memory that this process has in sight, the store's included, over the bytes
-    of the input. The first run is not counted.
+    The peak is of all memory that this process has in sight, the store's included, less what it had
+    before there was an input, over the bytes of the input. The first run is not counted.
     """
     samples: list[float] = []
     for turn in range(-1, count):
@@ -71,7 +71,7 @@ def measured(what: str, run: Callable[[], Any], count: int, nbytes: int) -> Answ
         begin, begin_cpu = time.perf_counter_ns(), _cpu_ns()
         result = run()
         taken, taken_cpu = time.perf_counter_ns() - begin, _cpu_ns() - begin_cpu
-        peak = _peak_bytes() / nbytes
+        peak = (_resident_bytes("VmHWM") - base_bytes) / nbytes
         del result
         if turn >= 0:
             samples.append({"wall": taken, "cpu": taken_cpu, "peak": peak}[what])
@@ -90,7 +90,12 @@ def _reset_peak() -> None:
         file.write("5")
 
 
-def _peak_bytes() -> int:
+def resident_bytes() -> int:
+    """The memory that this process has in sight."""
+    return _resident_bytes("VmRSS")
+
+
+def _resident_bytes(line: str) -> int:
     with open(f"/proc/{os.getpid()}/status") as lines:
-        found = next(line for line in lines if line.startswith("VmHWM"))
+        found = next(text for text in lines if text.startswith(line))
     return int(found.split()[1]) * 1024

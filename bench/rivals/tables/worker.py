@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from bench.rivals.protocol import Answer, UnsupportedError, serve
-from bench.rivals.tables.made import ORDERS, measured, table
+from bench.rivals.tables.made import ORDERS, measured, resident_bytes, table
 
 Order = list[tuple[str, bool]]
 
@@ -94,6 +94,7 @@ class Library:
         return {"address": "", "start_ns": 0, "versions": {package: version(package)}}
 
     def op_sort(self, case: str, rows: int, what: str, count: int = 1) -> Answer:
+        base = resident_bytes()
         data = table(case, rows)
         if self.engine == "numpy" and case == "string" and rows > 10_000_000:
             raise UnsupportedError("has no strings of its own: 1e8 Python objects do not fit")
@@ -102,7 +103,7 @@ class Library:
         if self.engine in {"numpy", "pandas"}:
             # What they were given instead holds the same; two inputs would not be fair.
             del data
-        return measured(what, run, count, nbytes)
+        return measured(what, run, count, nbytes, base)
 
 
 if __name__ == "__main__":
