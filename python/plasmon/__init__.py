@@ -44,6 +44,7 @@ from plasmon._errors import (
 )
 from plasmon._info import ClientInfo, Lost, Notice, ObjectInfo, ObjectList, Status
 from plasmon._native import Buffer, ObjectId, Serialized, Writer, __version__, default_socket
+from plasmon._sort import Sorted, WorkerDied, sort, sort_part
 from plasmon._store import Daemon, Store, Subscription, connect, start
 from plasmon.objects import (
     NotSerializable,
@@ -91,6 +92,7 @@ __all__ = [
     "QuotaExceeded",
     "SerializationContext",
     "Serialized",
+    "Sorted",
     "Status",
     "Store",
     "StoreFull",
@@ -100,6 +102,7 @@ __all__ = [
     "TooManyPins",
     "Unsupported",
     "VersionMismatch",
+    "WorkerDied",
     "Writer",
     "__version__",
     "connect",
@@ -108,5 +111,7 @@ __all__ = [
     "dumps",
     "loads",
     "serialize",
+    "sort",
+    "sort_part",
     "start",
 ]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
-from typing import Any, Generic, Literal, Self, TypeVar, final, overload
+from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, final, overload
 
 from typing_extensions import Buffer as Bytes
 from typing_extensions import CapsuleType
@@ -30,6 +30,15 @@ TABLE_PANDAS_FRAME: int
 TABLE_PANDAS_SERIES: int
 TABLE_POLARS_FRAME: int
 TABLE_POLARS_SERIES: int
+
+# Not there at run time: what sort_tables takes.
+class SortWanted(TypedDict):
+    partitions: int | None
+    only: tuple[int, int] | None
+    threads: int | None
+    kind: int
+    options: list[dict[str, Any]]
+    progress: Callable[[int, int], object] | None
 
 def default_socket() -> Path: ...
 def start_daemon(
@@ -102,6 +111,12 @@ class _ArrowStream:
 class _Piece:
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+def sort_tables(
+    store: Store,
+    tables: list[Any],
+    by: list[tuple[str, bool, bool]],
+    wanted: SortWanted,
+) -> list[tuple[ObjectId, int]]: ...
 
 @final
 class ObjectId:

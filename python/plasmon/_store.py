@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from plasmon import _native
 from plasmon._errors import Absent, Cancelled, NotFound, PlasmonError, TimedOut
@@ -23,10 +23,14 @@ from plasmon._info import (
 )
 from plasmon._native import ObjectId, Writer
 
+if TYPE_CHECKING:
+    from plasmon._sort import Sorted
+
 Key: TypeAlias = ObjectId | str
 As: TypeAlias = Literal["arrow", "pandas", "polars", "numpy", "bytes", "memoryview"]
 
 # Inside of Store `list` is the method.
+_Sequences = (list, tuple)
 _States: TypeAlias = list[State]
 _Clients: TypeAlias = list[ClientInfo]
 
@@ -143,6 +147,22 @@ class Store(_native.Store):
         access = {"ReadWrite": "rw", "ReadOnly": "ro"}
         found = self.clients_fields()
         return [known(ClientInfo, {**one, "access": access[one["access"]]}) for one in found]
+
+    def sort(self, data: Any, by: Any, *, namespace: str = "", **options: Any) -> Sorted:
+        """Sorts tables of this store, by id or by name, or any others, into this store.
+
+        Takes what :func:`plasmon.sort` takes, but that a str is the name of a table in
+        ``namespace``; a path is a :class:`pathlib.Path`.
+        """
+        from plasmon._sort import sort
+
+        def found(part: Any) -> Any:
+            return ObjectId.from_name(part, namespace) if isinstance(part, str) else part
+
+        many = isinstance(data, _Sequences)
+        return sort(
+            [found(part) for part in data] if many else found(data), by, store=self, **options
+        )
 
     def subscribe(self, namespace: str | None = None, prefix: str | None = None) -> Subscription:
         """Notices about all objects, or those with a name in a namespace or with a prefix."""

@@ -61,17 +61,30 @@ impl Source {
         Err(PyTypeError::new_err("the object offers no Arrow data"))
     }
 
-    /// The pieces of an IPC stream with this data. With `column` each array becomes the only column
-    /// of a batch; without, the arrays must be structures, and each becomes a batch.
-    pub(crate) fn encode(self, column: bool) -> Result<Vec<Buffer>, ArrowError> {
-        let (field, arrays) = match self {
-            Self::Stream(stream) => import_stream(stream)?,
+    /// The schema and the batches of a table.
+    pub(crate) fn batches(self) -> Result<(SchemaRef, Vec<RecordBatch>), ArrowError> {
+        let (field, arrays) = self.arrays()?;
+        let schema = schema_of(field, false)?;
+        let batches = arrays.into_iter().map(|array| batch_of(array, &schema, false));
+        let batches = batches.collect::<Result<_, _>>()?;
+        Ok((schema, batches))
+    }
+
+    fn arrays(self) -> Result<(Field, Vec<ArrayRef>), ArrowError> {
+        match self {
+            Self::Stream(stream) => import_stream(stream),
             Self::Array(array, schema) => {
                 let field = Field::try_from(&schema)?;
                 let array = import_array(array, &field)?;
-                (field, vec![array])
+                Ok((field, vec![array]))
             }
-        };
+        }
+    }
+
+    /// The pieces of an IPC stream with this data. With `column` each array becomes the only column
+    /// of a batch; without, the arrays must be structures, and each becomes a batch.
+    pub(crate) fn encode(self, column: bool) -> Result<Vec<Buffer>, ArrowError> {
+        let (field, arrays) = self.arrays()?;
         let schema = schema_of(field, column)?;
         let options = IpcWriteOptions::try_new(OBJECT_ALIGN as usize, false, MetadataVersion::V5)?;
         let mut encoder = StreamEncoder::try_new_with_options(&schema, options)?;

@@ -31,6 +31,7 @@ mod objects;
 mod pending;
 mod process;
 mod put;
+mod sorting;
 mod store;
 mod subscription;
 mod waiting;
@@ -65,6 +66,8 @@ mod _native {
     use crate::process::{default_socket, start_daemon};
     #[pymodule_export]
     use crate::put::Put;
+    #[pymodule_export]
+    use crate::sorting::sort_tables;
     #[pymodule_export]
     use crate::store::Store;
     #[pymodule_export]

@@ -48,6 +48,11 @@ fn may_come(code: Code) -> bool {
 }
 
 impl Store {
+    /// The connection itself.
+    pub(crate) fn client(&self) -> &plasmon_client::Store {
+        &self.client
+    }
+
     /// Notifications, for [`crate::subscription::Subscription`].
     pub(crate) fn subscribe(
         &self,

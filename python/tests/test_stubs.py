@@ -12,7 +12,11 @@ import plasmon
 from plasmon import _native
 
 STUB = ast.parse((Path(plasmon.__file__).parent / "_native.pyi").read_text())
-CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
+CLASSES = {
+    node.name: node
+    for node in STUB.body
+    if isinstance(node, ast.ClassDef) and "TypedDict" not in map(ast.unparse, node.bases)
+}
 FUNCTIONS = {node.name: node for node in STUB.body if isinstance(node, ast.FunctionDef)}
 VARIABLES = {node.target.id for node in STUB.body if isinstance(node, ast.AnnAssign)}
 

@@ -51,6 +51,8 @@ pub(crate) enum Command {
         #[arg(required = true)]
         objects: Vec<String>,
     },
+    /// Sort tables: files, or tables in the store, into a file or into the store.
+    Sort(Sort),
     /// Follow what happens to objects, a line each.
     Watch {
         /// Only objects named in this namespace.
@@ -150,6 +152,33 @@ pub(crate) struct Put {
     /// Delete an object of the same name first.
     #[arg(long)]
     pub(crate) replace: bool,
+}
+
+/// Arguments of `sort`.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("result").required(true).multiple(false))]
+pub(crate) struct Sort {
+    /// Parquet, CSV and Arrow files, or names or ids of tables in the store; sorted as one table.
+    #[arg(required = true, value_name = "IN")]
+    pub(crate) inputs: Vec<String>,
+    /// The columns, the most significant first, such as "city,-price"; a minus sorts downwards.
+    #[arg(long, value_name = "COLUMNS", allow_hyphen_values = true)]
+    pub(crate) by: String,
+    /// The file to write: Parquet, CSV or Arrow, by its ending.
+    #[arg(long, short, value_name = "FILE", group = "result")]
+    pub(crate) out: Option<PathBuf>,
+    /// The name of the result in the store; of several partitions NAME/0000 and so on.
+    #[arg(long, group = "result")]
+    pub(crate) name: Option<String>,
+    /// Missing values first (default: last).
+    #[arg(long)]
+    pub(crate) nulls_first: bool,
+    /// Into how many partitions (default: as few as can be).
+    #[arg(long, value_name = "N")]
+    pub(crate) partitions: Option<usize>,
+    /// With how many threads (default: one for each processor).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
 }
 
 /// Arguments of `get`.

@@ -19,3 +19,16 @@ pub(crate) fn bytes(total: u64, what: &str, quiet: bool) -> ProgressBar {
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
+
+/// A bar over steps of unequal kind: it shows how much is done, and for how long it still takes.
+pub(crate) fn steps(what: &str, quiet: bool) -> ProgressBar {
+    let shown = !quiet && io::stderr().is_terminal();
+    let target =
+        if shown { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(Some(1), target);
+    if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent} % {eta}") {
+        bar.set_style(style);
+    }
+    bar.set_message(what.to_owned());
+    bar
+}

@@ -148,3 +148,30 @@ fn the_store_is_described_and_watched() {
     }
     assert!(fixture.good(&["--help"]).contains("Exit codes"));
 }
+
+#[test]
+fn files_and_objects_are_sorted_into_files_and_into_the_store() {
+    let fixture = Fixture::started();
+    std::fs::write(fixture.path("one.csv"), "city,price\nB,3\nA,1\n").unwrap();
+    std::fs::write(fixture.path("two.csv"), "city,price\nA,7\nC,\n").unwrap();
+    let by = ["--by", "city,-price"];
+    fixture.good(&[&["sort", "one.csv", "two.csv", "--out", "out.csv"], &by[..]].concat());
+    let sorted = "city,price\nA,7\nA,1\nB,3\nC,\n";
+    assert_eq!(std::fs::read_to_string(fixture.path("out.csv")).unwrap(), sorted);
+
+    let named = ["sort", "out.csv", "--name", "s", "--partitions", "2", "--by", "-city"];
+    let told = fixture.json(&named);
+    assert_eq!(told["names"], serde_json::json!(["s/0000", "s/0001"]));
+    assert_eq!(told["rows"], 4);
+    fixture.good(&["sort", "s/0001", "s/0000", "-o", "again.csv", "--by", "city,-price"]);
+    assert_eq!(std::fs::read_to_string(fixture.path("again.csv")).unwrap(), sorted);
+
+    let wrong = fixture.fails(1, &["sort", "one.csv", "--out", "x.csv", "--by", "town"]);
+    assert!(wrong.contains("\"town\"") && wrong.contains("\"city\", \"price\""), "{wrong}");
+    fixture.fails(1, &["sort", "one.csv", "--out", "x.txt", "--by", "city"]);
+    fixture.fails(2, &["sort", "one.csv", "--by", "city"]);
+    fixture.fails(4, &["sort", "nothing", "--out", "x.csv", "--by", "city"]);
+    let taken = fixture.fails(1, &named);
+    assert!(taken.contains("s/0000") || taken.contains("exists"), "{taken}");
+    assert!(!fixture.path("x.csv").exists());
+}

@@ -49,7 +49,10 @@ fn write(format: Format, buffer: &Buffer, out: &mut (dyn Write + Send)) -> Resul
 }
 
 /// Writes beside the file and renames.
-fn replace(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
+pub(super) fn replace(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
+) -> Result<()> {
     let mut scratch = path.as_os_str().to_owned();
     scratch.push(format!(".{}.part", std::process::id()));
     let scratch = Path::new(&scratch);

@@ -6,6 +6,7 @@ mod get;
 mod listing;
 mod put;
 mod server;
+mod sort;
 mod top;
 mod watch;
 
@@ -28,6 +29,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<()> {
         Command::Put(put) => put::put(&connect(arguments)?, put, output),
         Command::Get(get) => get::get(&connect(arguments)?, get, output),
         Command::Rm { objects } => remove(&connect(arguments)?, objects, output),
+        Command::Sort(sort) => sort::sort(&|| connect(arguments), sort, output),
         Command::Watch { namespace, prefix, count } => {
             let filter = listing::filter(namespace.as_deref(), prefix.as_deref());
             watch::watch(&connect(arguments)?, &filter, *count, output)

@@ -7,6 +7,8 @@
 mod npy;
 mod tables;
 
+pub(crate) use tables::{Table, TableWriter, read_stream};
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -78,6 +80,21 @@ pub(crate) fn of_path(path: &Path) -> Format {
         "npy" => Format::Npy,
         _ => Format::Raw,
     }
+}
+
+/// The rows of a file that holds a table.
+pub(crate) fn load_table(path: &Path) -> Result<Table> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let format = of_path(path);
+    let read = match format {
+        Format::Parquet => tables::read_parquet(file),
+        Format::Csv => tables::read_csv(file, delimiter(path)),
+        Format::Arrow => tables::read_arrow(file),
+        Format::Npy | Format::Raw => {
+            bail!("{}: a table is a .parquet, .csv, .tsv or .arrow file", path.display())
+        }
+    };
+    read.with_context(|| format!("{} is no {} file that can be read", path.display(), key(format)))
 }
 
 /// Opens and reads a file as this format.

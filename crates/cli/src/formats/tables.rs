@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use arrow::array::RecordBatch;
 use arrow::csv;
 use arrow::datatypes::SchemaRef;
@@ -13,6 +13,8 @@ use arrow::ipc::reader::{FileReader, StreamReader};
 use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use crate::arguments::Format;
 
 /// Rows in one record batch of a table that came from a file.
 const BATCH_ROWS: usize = 1 << 20;
@@ -23,9 +25,9 @@ const CSV_SAMPLE_LINES: usize = 10_000;
 const ALIGNMENT: usize = 64;
 
 /// A table in this process's memory, on its way into the store.
-pub(super) struct Table {
-    schema: SchemaRef,
-    batches: Vec<RecordBatch>,
+pub(crate) struct Table {
+    pub(crate) schema: SchemaRef,
+    pub(crate) batches: Vec<RecordBatch>,
 }
 
 impl Table {
@@ -98,6 +100,55 @@ pub(super) fn read_arrow(mut file: File) -> Result<Table> {
     let reader = StreamReader::try_new(input, None)?;
     let schema = reader.schema();
     Ok(Table { schema, batches: reader.collect::<Result<_, _>>()? })
+}
+
+/// The rows of an IPC stream.
+pub(crate) fn read_stream(stream: &[u8]) -> Result<Table> {
+    let reader = StreamReader::try_new(stream, None)?;
+    let schema = reader.schema();
+    Ok(Table { schema, batches: reader.collect::<Result<_, _>>()? })
+}
+
+/// A file that is being written, batch by batch.
+pub(crate) enum TableWriter<W: Write + Send> {
+    /// Parquet.
+    Parquet(ArrowWriter<W>),
+    /// CSV with a header line.
+    Csv(csv::Writer<W>),
+    /// An Arrow stream.
+    Arrow(StreamWriter<W>),
+}
+
+impl<W: Write + Send> TableWriter<W> {
+    /// Begins a file.
+    pub(crate) fn new(format: Format, schema: &SchemaRef, out: W) -> Result<Self> {
+        Ok(match format {
+            Format::Parquet => Self::Parquet(ArrowWriter::try_new(out, schema.clone(), None)?),
+            Format::Csv => Self::Csv(csv::Writer::new(out)),
+            Format::Arrow => Self::Arrow(StreamWriter::try_new(out, schema)?),
+            Format::Npy | Format::Raw => bail!("a table is written as Parquet, CSV or Arrow"),
+        })
+    }
+
+    /// Adds rows.
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        match self {
+            Self::Parquet(writer) => writer.write(batch)?,
+            Self::Csv(writer) => writer.write(batch)?,
+            Self::Arrow(writer) => writer.write(batch)?,
+        }
+        Ok(())
+    }
+
+    /// Ends the file.
+    pub(crate) fn finish(self) -> Result<()> {
+        match self {
+            Self::Parquet(writer) => drop(writer.close()?),
+            Self::Csv(writer) => writer.into_inner().flush()?,
+            Self::Arrow(mut writer) => writer.finish()?,
+        }
+        Ok(())
+    }
 }
 
 /// Writes a stored IPC stream as a Parquet file.

@@ -1,0 +1,1 @@
+"""Libraries that sort tables: pandas, NumPy, polars, DuckDB, pyarrow."""

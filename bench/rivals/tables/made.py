@@ -1,0 +1,101 @@
+"""The tables that every side sorts, made alike everywhere, and how a sort is timed."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bench.rivals.protocol import Answer, UnsupportedError
+
+#: By what each case is sorted: column, descending.
+ORDERS: dict[str, list[tuple[str, bool]]] = {
+    "key": [("k", False)],
+    "key_payload7": [("k", False)],
+    "string": [("k", False)],
+    "two_keys": [("k", False), ("k2", True)],
+}
+#: Bytes of a row of each case, about.
+ROW_BYTES = {"key": 8, "key_payload7": 64, "string": 24, "two_keys": 16}
+#: Copies of the input that must fit the memory: input, result, and what a sort needs besides.
+COPIES = 2.5
+
+
+def table(case: str, rows: int) -> Any:
+    """An Arrow table; the same for everybody."""
+    import pyarrow as pa
+
+    need, found = ROW_BYTES[case] * rows * COPIES, _available_bytes()
+    if need > found:
+        raise UnsupportedError(f"needs {need / 1e9:.0f} GB of memory, {found / 1e9:.0f} are free")
+    random = np.random.default_rng(42)
+    if case == "string":
+        # Sixteen hexadecimal digits: random, without a common beginning.
+        digits = np.frombuffer(b"0123456789abcdef", np.uint8)
+        data = np.empty((rows, 16), np.uint8)
+        step = 1 << 20
+        for at in range(0, rows, step):
+            part = data[at : at + step]
+            part[...] = digits[random.integers(0, 16, part.shape, np.uint8)]
+        offsets = np.arange(rows + 1, dtype=np.int64) * 16
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        return pa.table({"k": pa.Array.from_buffers(pa.large_string(), rows, buffers)})
+    if case == "two_keys":
+        return pa.table({"k": random.integers(0, 1000, rows), "k2": random.random(rows)})
+    payload = 7 if case == "key_payload7" else 0
+    columns = {"k": random.random(rows), **{f"p{at}": random.random(rows) for at in range(payload)}}
+    return pa.table(columns)
+
+
+def _available_bytes() -> int:
+    with open("/proc/meminfo") as lines:
+        found = next(line for line in lines if line.startswith("MemAvailable"))
+    return int(found.split()[1]) * 1024
+
+
+def measured(what: str, run: Callable[[], Any], count: int, nbytes: int, base_bytes: int) -> Answer:
+    """`count` samples of a sort: its wall or processor time in ns, or its peak memory.
+
+    The peak is of all memory that this process has in sight, the store's included, less what it had
+    before there was an input, over the bytes of the input. The first run is not counted.
+    """
+    samples: list[float] = []
+    for turn in range(-1, count):
+        gc.collect()
+        _reset_peak()
+        begin, begin_cpu = time.perf_counter_ns(), _cpu_ns()
+        result = run()
+        taken, taken_cpu = time.perf_counter_ns() - begin, _cpu_ns() - begin_cpu
+        peak = (_resident_bytes("VmHWM") - base_bytes) / nbytes
+        del result
+        if turn >= 0:
+            samples.append({"wall": taken, "cpu": taken_cpu, "peak": peak}[what])
+    return {"samples": samples}
+
+
+def _cpu_ns() -> float:
+    own, children = (
+        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return 1e9 * sum(usage.ru_utime + usage.ru_stime for usage in (own, children))
+
+
+def _reset_peak() -> None:
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+
+def resident_bytes() -> int:
+    """The memory that this process has in sight."""
+    return _resident_bytes("VmRSS")
+
+
+def _resident_bytes(line: str) -> int:
+    with open(f"/proc/{os.getpid()}/status") as lines:
+        found = next(text for text in lines if text.startswith(line))
+    return int(found.split()[1]) * 1024

@@ -1,0 +1,184 @@
+//! The columns of the table, by how they move.
+//!
+//! * **Fixed**: values of some bytes each. They are scattered into their bucket and, there, put in
+//!   order.
+//! * **Bits**: truth values, and for every column which values there are. Eight rows share a byte,
+//!   so they are collected row by row once the order is known.
+//! * **Text**: strings and bytes, collected like bits. Views become texts with offsets of 64 bits:
+//!   the result has its bytes in order, and none that it does not need.
+//! * Everything else (nested values, dictionaries) is not moved here: see
+//!   [`crate::interleave`].
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BinaryViewArray};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow_schema::DataType;
+
+use crate::key::Kind;
+use crate::table::Table;
+
+/// How a column moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Motion {
+    /// Values of so many bytes.
+    Fixed(usize),
+    Bits,
+    /// Texts with offsets of 32 bits, or of 64.
+    Text {
+        large: bool,
+    },
+}
+
+impl Motion {
+    /// How a column of this type moves; `None` when it does so as Arrow arrays.
+    pub(crate) fn of(data_type: &DataType) -> Option<Self> {
+        if let Some(kind) = Kind::of(data_type) {
+            return Some(Self::Fixed(kind.bytes()));
+        }
+        match data_type {
+            DataType::Boolean => Some(Self::Bits),
+            DataType::Utf8 | DataType::Binary => Some(Self::Text { large: false }),
+            DataType::LargeUtf8
+            | DataType::LargeBinary
+            | DataType::Utf8View
+            | DataType::BinaryView => Some(Self::Text { large: true }),
+            DataType::FixedSizeBinary(bytes) if *bytes > 0 => Some(Self::Fixed(*bytes as usize)),
+            DataType::Interval(_) => data_type.primitive_width().map(Self::Fixed),
+            _ => None,
+        }
+    }
+}
+
+/// Where the texts of one batch begin and end.
+#[derive(Clone, Debug)]
+enum Offsets {
+    Small(ScalarBuffer<i32>),
+    Large(ScalarBuffer<i64>),
+}
+
+/// A column's values in one batch.
+#[derive(Clone, Debug)]
+enum Part {
+    Fixed(Buffer),
+    Bits(BooleanBuffer),
+    Text(Offsets, Buffer),
+    Views(BinaryViewArray),
+}
+
+/// One column of the table.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub(crate) motion: Motion,
+    /// Whether any value is missing.
+    pub(crate) nullable: bool,
+    parts: Vec<(Part, Option<NullBuffer>)>,
+}
+
+impl Column {
+    /// A column of the table, if it moves here.
+    pub(crate) fn of(table: &Table, at: usize) -> Option<Self> {
+        let motion = Motion::of(table.schema().field(at).data_type())?;
+        let part = |array: &ArrayRef| {
+            let nulls = array.nulls().filter(|nulls| nulls.null_count() != 0).cloned();
+            (Part::of(motion, array), nulls)
+        };
+        let parts: Vec<_> = table.column(at).iter().map(part).collect();
+        let nullable = parts.iter().any(|(_, nulls)| nulls.is_some());
+        Some(Self { motion, nullable, parts })
+    }
+
+    /// The bytes of a batch's values, all of them, of a fixed column.
+    pub(crate) fn fixed(&self, batch: usize) -> &[u8] {
+        match &self.parts[batch].0 {
+            Part::Fixed(bytes) => bytes,
+            Part::Bits(_) | Part::Text(..) | Part::Views(_) => &[],
+        }
+    }
+
+    /// The text of a row.
+    #[inline]
+    pub(crate) fn text(&self, (batch, row): (usize, usize)) -> &[u8] {
+        match &self.parts[batch].0 {
+            Part::Text(Offsets::Small(offsets), bytes) => {
+                &bytes[offsets[row] as usize..offsets[row + 1] as usize]
+            }
+            Part::Text(Offsets::Large(offsets), bytes) => {
+                &bytes[offsets[row] as usize..offsets[row + 1] as usize]
+            }
+            Part::Views(views) => views.value(row),
+            Part::Fixed(_) | Part::Bits(_) => &[],
+        }
+    }
+
+    /// How many bytes the texts of consecutive rows have, one by one.
+    pub(crate) fn lengths(&self, batch: usize, rows: std::ops::Range<usize>, out: &mut Vec<u64>) {
+        out.clear();
+        match &self.parts[batch].0 {
+            Part::Text(Offsets::Small(offsets), _) => {
+                let ends = offsets[rows.start..=rows.end].windows(2);
+                out.extend(ends.map(|ends| (ends[1] - ends[0]) as u64));
+            }
+            Part::Text(Offsets::Large(offsets), _) => {
+                let ends = offsets[rows.start..=rows.end].windows(2);
+                out.extend(ends.map(|ends| (ends[1] - ends[0]) as u64));
+            }
+            // The length is the lower half of a view.
+            Part::Views(views) => {
+                out.extend(views.views()[rows].iter().map(|view| u64::from(*view as u32)));
+            }
+            Part::Fixed(_) | Part::Bits(_) => {}
+        }
+    }
+
+    /// The bit of a row.
+    #[inline]
+    pub(crate) fn bit(&self, (batch, row): (usize, usize)) -> bool {
+        match &self.parts[batch].0 {
+            Part::Bits(bits) => bits.value(row),
+            Part::Fixed(_) | Part::Text(..) | Part::Views(_) => false,
+        }
+    }
+
+    /// Whether the row has a value.
+    #[inline]
+    pub(crate) fn is_valid(&self, (batch, row): (usize, usize)) -> bool {
+        self.parts[batch].1.as_ref().is_none_or(|nulls| nulls.is_valid(row))
+    }
+}
+
+impl Part {
+    fn of(motion: Motion, array: &ArrayRef) -> Self {
+        match motion {
+            Motion::Fixed(width) => {
+                let data = array.to_data();
+                let (from, bytes) = (data.offset() * width, data.len() * width);
+                Self::Fixed(data.buffers()[0].slice_with_length(from, bytes))
+            }
+            Motion::Bits => Self::Bits(array.as_boolean().values().clone()),
+            Motion::Text { .. } => match array.data_type() {
+                DataType::Utf8View => Self::Views(array.as_string_view().clone().to_binary_view()),
+                DataType::BinaryView => Self::Views(array.as_binary_view().clone()),
+                DataType::Utf8 => {
+                    let array = array.as_string::<i32>();
+                    let offsets = array.offsets().inner().clone();
+                    Self::Text(Offsets::Small(offsets), array.values().clone())
+                }
+                DataType::LargeUtf8 => {
+                    let array = array.as_string::<i64>();
+                    let offsets = array.offsets().inner().clone();
+                    Self::Text(Offsets::Large(offsets), array.values().clone())
+                }
+                DataType::LargeBinary => {
+                    let array = array.as_binary::<i64>();
+                    let offsets = array.offsets().inner().clone();
+                    Self::Text(Offsets::Large(offsets), array.values().clone())
+                }
+                _ => {
+                    let array = array.as_binary::<i32>();
+                    let offsets = array.offsets().inner().clone();
+                    Self::Text(Offsets::Small(offsets), array.values().clone())
+                }
+            },
+        }
+    }
+}

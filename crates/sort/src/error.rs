@@ -1,0 +1,76 @@
+//! What can go wrong, by what the caller can do about it.
+
+use arrow_schema::{ArrowError, DataType};
+
+/// Why a table was not sorted.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing to sort by.
+    #[error("no column to sort by was given: name at least one")]
+    NoKeys,
+    /// A key names a column that the table does not have.
+    #[error("the table has no column \"{wanted}\"; it has {found}")]
+    NoColumn {
+        /// The name that was asked for.
+        wanted: String,
+        /// The names that there are.
+        found: String,
+    },
+    /// A name that several columns of the table have.
+    #[error("the table has several columns \"{0}\": rename all but one of them")]
+    Ambiguous(String),
+    /// A column whose values have no order.
+    #[error("column \"{column}\" of type {data_type} has no order: sort by another column")]
+    NoOrder {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+    },
+    /// A number of partitions that cannot be made.
+    #[error("{wanted} partitions were asked for; 1 to {limit} can be made")]
+    Partitions {
+        /// How many were asked for.
+        wanted: usize,
+        /// How many can be made.
+        limit: usize,
+    },
+    /// A table with more rows than one sort takes.
+    #[error("{found} rows are more than the {limit} of one table: sort it in partitions")]
+    Rows {
+        /// How many rows there are.
+        found: u64,
+        /// How many one sort takes.
+        limit: u64,
+    },
+    /// Text of one partition that its type cannot address.
+    #[error(
+        "column \"{column}\" has {found} bytes in one partition, more than {data_type} can \
+         address: ask for more partitions, or use its large form"
+    )]
+    Bytes {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+        /// Bytes in the partition.
+        found: u64,
+    },
+    /// The caller asked to stop.
+    #[error("the sort was cancelled")]
+    Cancelled,
+    /// Arrow data that cannot be read or made.
+    #[error(transparent)]
+    Arrow(#[from] ArrowError),
+    /// The caller could not provide the memory for a partition.
+    #[error("no memory for a sorted partition of {bytes} bytes: {source}")]
+    Memory {
+        /// How much was asked for.
+        bytes: u64,
+        /// Why there was none.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// A result with this crate's error.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,230 @@
+//! Keys of any length: strings and bytes as they lie, and everything else as rows of bytes whose
+//! order is that of the values (`arrow_row`).
+//!
+//! A chunk of such a key is seven bytes and a code for how many of them there are, so that a text
+//! sorts behind each of its beginnings:
+//!
+//! ```text
+//!   | 7 bytes, zeros behind the end | code |      code 2 + n: n bytes are left, n <= 7
+//!                                                 code 10: more; the next chunk tells
+//! ```
+//!
+//! Bytes that all keys of the sample begin with are skipped. A key without them sorts before
+//! ([`BEFORE`]) or behind ([`BEHIND`]) all that have them, and is compared as a whole.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float16Type, Float32Type, Float64Type};
+use arrow_array::{Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray};
+use arrow_array::{LargeBinaryArray, LargeStringArray, StringArray, StringViewArray};
+use arrow_row::{RowConverter, Rows, SortField};
+use arrow_schema::{DataType, SortOptions};
+use half::f16;
+
+use crate::error::{Error, Result};
+use crate::order::SortKey;
+
+/// Bytes of the key in one chunk.
+const CHUNK_BYTES: usize = 7;
+const MORE: u64 = 10;
+/// Of a missing value that comes first.
+const MISSING_FIRST: u64 = 0;
+const BEFORE: u64 = 1;
+const BEHIND: u64 = u64::MAX - 1;
+/// Of a missing value that comes last.
+const MISSING_LAST: u64 = u64::MAX;
+
+/// The bytes of keys in one batch.
+#[derive(Debug)]
+enum Source {
+    Utf8(StringArray),
+    LargeUtf8(LargeStringArray),
+    Utf8View(StringViewArray),
+    Binary(BinaryArray),
+    LargeBinary(LargeBinaryArray),
+    BinaryView(BinaryViewArray),
+    FixedBinary(FixedSizeBinaryArray),
+    Rows(Rows),
+}
+
+impl Source {
+    fn of(array: &ArrayRef) -> Option<Self> {
+        Some(match array.data_type() {
+            DataType::Utf8 => Self::Utf8(array.as_string().clone()),
+            DataType::LargeUtf8 => Self::LargeUtf8(array.as_string().clone()),
+            DataType::Utf8View => Self::Utf8View(array.as_string_view().clone()),
+            DataType::Binary => Self::Binary(array.as_binary().clone()),
+            DataType::LargeBinary => Self::LargeBinary(array.as_binary().clone()),
+            DataType::BinaryView => Self::BinaryView(array.as_binary_view().clone()),
+            DataType::FixedSizeBinary(_) => Self::FixedBinary(array.as_fixed_size_binary().clone()),
+            _ => return None,
+        })
+    }
+
+    #[inline]
+    fn get(&self, row: usize) -> Option<&[u8]> {
+        macro_rules! of {
+            ($array:expr) => {
+                if $array.is_valid(row) { Some($array.value(row).as_ref()) } else { None }
+            };
+        }
+        match self {
+            Self::Utf8(array) => of!(array),
+            Self::LargeUtf8(array) => of!(array),
+            Self::Utf8View(array) => of!(array),
+            Self::Binary(array) => of!(array),
+            Self::LargeBinary(array) => of!(array),
+            Self::BinaryView(array) => of!(array),
+            Self::FixedBinary(array) => of!(array),
+            Self::Rows(rows) => Some(rows.row(row).data()),
+        }
+    }
+}
+
+/// Keys of any length, batch by batch.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    batches: Vec<Source>,
+    /// What all keys of the sample begin with.
+    common: Vec<u8>,
+    descending: bool,
+    nulls_first: bool,
+}
+
+impl Texts {
+    /// One column of strings or bytes, as it lies.
+    pub(crate) fn of_column(arrays: &[ArrayRef], key: &SortKey) -> Option<Self> {
+        let batches = arrays.iter().map(Source::of).collect::<Option<_>>()?;
+        let (descending, nulls_first) = (key.descending, key.nulls_first);
+        Some(Self { batches, common: Vec::new(), descending, nulls_first })
+    }
+
+    /// Whether a lone column of this type needs no rows of bytes.
+    pub(crate) fn takes(data_type: &DataType) -> bool {
+        matches!(
+            data_type,
+            DataType::Utf8
+                | DataType::LargeUtf8
+                | DataType::Utf8View
+                | DataType::Binary
+                | DataType::LargeBinary
+                | DataType::BinaryView
+                | DataType::FixedSizeBinary(_)
+        )
+    }
+
+    /// Any columns, made into rows of bytes.
+    pub(crate) fn of_rows(
+        keys: &[(&SortKey, &DataType)],
+        batches: &[Vec<ArrayRef>],
+    ) -> Result<Self> {
+        let field = |(key, data_type): &(&SortKey, &DataType)| {
+            let SortKey { descending, nulls_first, .. } = **key;
+            let options = SortOptions { descending, nulls_first };
+            SortField::new_with_options((*data_type).clone(), options)
+        };
+        for (key, data_type) in keys {
+            if !RowConverter::supports_fields(&[field(&(key, data_type))]) {
+                let (column, data_type) = (key.column.clone(), (*data_type).clone());
+                return Err(Error::NoOrder { column, data_type });
+            }
+        }
+        let converter = RowConverter::new(keys.iter().map(field).collect())?;
+        let convert = |columns: &Vec<ArrayRef>| {
+            let columns: Vec<ArrayRef> = columns.iter().map(ordered).collect();
+            converter.convert_columns(&columns)
+        };
+        let rows = batches.iter().map(|columns| Ok(Source::Rows(convert(columns)?)));
+        let batches = rows.collect::<Result<_>>()?;
+        Ok(Self { batches, common: Vec::new(), descending: false, nulls_first: false })
+    }
+
+    /// Chooses what to skip, from a sample of rows.
+    pub(crate) fn skip_common(&mut self, sample: &[(usize, usize)]) {
+        let mut keys = sample.iter().filter_map(|(batch, row)| self.batches[*batch].get(*row));
+        let Some(first) = keys.next() else { return };
+        let length = keys.fold(first.len(), |length, key| {
+            let both = first[..length].iter().zip(key);
+            both.take_while(|(one, other)| one == other).count()
+        });
+        self.common = first[..length].to_vec();
+    }
+
+    /// The first chunk of a row.
+    #[inline]
+    pub(crate) fn chunk(&self, batch: usize, row: usize, depth: usize) -> u64 {
+        let Some(key) = self.batches[batch].get(row) else {
+            return if self.nulls_first { MISSING_FIRST } else { MISSING_LAST };
+        };
+        let rest = if self.common.is_empty() { Some(key) } else { key.strip_prefix(&*self.common) };
+        let chunk = match rest {
+            Some(rest) => chunk_of(rest.get(depth * CHUNK_BYTES..).unwrap_or_default()),
+            None if key < self.common.as_slice() => BEFORE,
+            None => BEHIND,
+        };
+        if self.descending { !chunk } else { chunk }
+    }
+
+    /// Whether equal chunks of this value mean equal keys.
+    pub(crate) fn is_last(&self, chunk: u64) -> bool {
+        if chunk == MISSING_FIRST || chunk == MISSING_LAST {
+            return true;
+        }
+        let chunk = if self.descending { !chunk } else { chunk };
+        (chunk & 0xFF) < MORE && chunk != BEFORE
+    }
+
+    /// Whether rows with this chunk must be compared as a whole.
+    pub(crate) fn is_outside(&self, chunk: u64) -> bool {
+        let chunk = if self.descending { !chunk } else { chunk };
+        chunk == BEFORE || chunk == BEHIND
+    }
+
+    /// The order of two rows, both with a value.
+    pub(crate) fn compare(&self, one: (usize, usize), other: (usize, usize)) -> Ordering {
+        let key = |(batch, row): (usize, usize)| self.batches[batch].get(row);
+        let order = key(one).cmp(&key(other));
+        if self.descending { order.reverse() } else { order }
+    }
+}
+
+/// The same column, but floats so that the order of their bits is the order that is promised:
+/// one zero, and one NaN that is greater than any number.
+fn ordered(array: &ArrayRef) -> ArrayRef {
+    macro_rules! floats {
+        ($type:ty, $zero:expr, $nan:expr) => {{
+            let array = array.as_primitive::<$type>();
+            Arc::new(array.unary::<_, $type>(|value| match value {
+                value if value.is_nan() => $nan,
+                value if value == $zero => $zero,
+                value => value,
+            }))
+        }};
+    }
+    match array.data_type() {
+        DataType::Float16 => floats!(Float16Type, f16::ZERO, f16::NAN),
+        DataType::Float32 => floats!(Float32Type, 0.0, f32::NAN),
+        DataType::Float64 => floats!(Float64Type, 0.0, f64::NAN),
+        _ => array.clone(),
+    }
+}
+
+/// The chunk that the rest of a key starts with.
+#[inline]
+fn chunk_of(rest: &[u8]) -> u64 {
+    if let Some(eight) = rest.first_chunk::<8>() {
+        return u64::from_be_bytes(*eight) & !0xFF | MORE;
+    }
+    // Three loads that overlap are faster than a copy of any length.
+    let count = rest.len();
+    let bytes = if let (Some(first), Some(last)) = (rest.first_chunk(), rest.last_chunk()) {
+        let (first, last) = (u32::from_be_bytes(*first), u32::from_be_bytes(*last));
+        u64::from(first) << 32 | u64::from(last) << (8 * (8 - count))
+    } else {
+        let byte = |at: usize| rest.get(at).map_or(0, |byte| u64::from(*byte) << (56 - 8 * at));
+        byte(0) | byte(1) | byte(2)
+    };
+    bytes & !0xFF | (2 + count as u64)
+}

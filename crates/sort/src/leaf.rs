@@ -1,0 +1,344 @@
+//! One bucket: the order of its rows, and then every column into that order, all in the caches.
+//!
+//! The order is found by sorting numbers of 64 bits: the upper bits of what distinguishes the
+//! bucket's prefixes, and below them the row's place in the bucket.
+//!
+//! ```text
+//!   prefix − least prefix, shifted right as far as needed │ place
+//! ```
+//!
+//! The places make all numbers different and keep equal rows in their order. Where the upper bits
+//! tie and are not the whole key, the rows of the tie are settled by what follows.
+
+use std::cmp::Ordering;
+
+use bytemuck::{Pod, cast_slice_mut};
+use pulp::Arch;
+
+use crate::column::{Column, Motion};
+use crate::error::Result;
+use crate::kernel::Kernel;
+use crate::key::{Chunks, Fields, KeyColumn, Keys, settle};
+use crate::table::Table;
+
+/// What every bucket of a sort shares.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) table: &'a Table,
+    pub(crate) keys: &'a Keys,
+    pub(crate) columns: &'a [Column],
+    /// The lone column that its own keys can be turned back into.
+    pub(crate) lone: Option<usize>,
+}
+
+/// The places of a bucket's rows, filled in the order of the table.
+#[derive(Debug, Default)]
+pub(crate) struct Bucket<'a> {
+    pub(crate) rows: usize,
+    /// The least and the greatest prefix that it may have.
+    pub(crate) range: (u64, u64),
+    /// For each column the values, or the bytes of texts; empty for bits.
+    pub(crate) values: Vec<&'a mut [u8]>,
+    /// For each column of texts the ends of its rows' texts, and where its first one begins.
+    pub(crate) ends: Vec<(&'a mut [u8], u64)>,
+    pub(crate) numbers: &'a mut [u32],
+    pub(crate) prefixes: &'a [u64],
+}
+
+/// The bits of a bucket's rows, for each column: the values of truth values, and which are there.
+pub(crate) type Bits = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// What a thread keeps from bucket to bucket.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    kernel: Kernel,
+    prefixes: Vec<u64>,
+    packed: Vec<u64>,
+    spare: Vec<u64>,
+    order: Vec<u32>,
+    /// Values before they are put in order, in words so that they are aligned.
+    values: Vec<[u64; 4]>,
+}
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        let kernel = Kernel::best();
+        let (prefixes, packed, spare) = (Vec::new(), Vec::new(), Vec::new());
+        Self { kernel, prefixes, packed, spare, order: Vec::new(), values: Vec::new() }
+    }
+}
+
+/// Sorts one bucket in place.
+pub(crate) fn sort(
+    context: &Context<'_>,
+    scratch: &mut Scratch,
+    mut bucket: Bucket<'_>,
+) -> Result<Bits> {
+    let in_place = context.keys.in_place();
+    match in_place {
+        Some((fields, columns)) if bucket.prefixes.is_empty() => {
+            scratch.prefixes.resize(bucket.rows, 0);
+            let column = |key: usize| (&*bucket.values[columns[key].at], None);
+            fields.encode(0, column, &mut scratch.prefixes);
+            if let Some(at) = context.lone {
+                if bucket.range.0 != bucket.range.1 {
+                    let Scratch { kernel, prefixes, spare, .. } = scratch;
+                    kernel.sort(prefixes, spare, 64);
+                    fields.decode(columns[0].kind, prefixes, bucket.values[at]);
+                }
+                return Ok(Bits::new());
+            }
+        }
+        _ => {
+            scratch.prefixes.clear();
+            scratch.prefixes.extend_from_slice(bucket.prefixes);
+        }
+    }
+    if find_order(context, scratch, &bucket) {
+        if !bucket.numbers.is_empty() {
+            reorder(bucket.numbers, &scratch.order, &mut scratch.values);
+        }
+        for (column, values) in context.columns.iter().zip(&mut bucket.values) {
+            if let Motion::Fixed(width) = column.motion {
+                reorder_bytes(values, width, &scratch.order, &mut scratch.values);
+            }
+        }
+    }
+    Ok(collect(context, bucket))
+}
+
+/// Finds the order of a bucket's rows; `false` when they are in order.
+fn find_order(context: &Context<'_>, scratch: &mut Scratch, bucket: &Bucket<'_>) -> bool {
+    let Scratch { kernel, prefixes, packed, spare, order, .. } = scratch;
+    let Some((least, greatest)) = extremes(prefixes) else { return false };
+    let rows = prefixes.len();
+    let place_bits = usize::BITS - (rows - 1).leading_zeros();
+    let wide = 64 - (greatest - least).leading_zeros();
+    let shift = (wide + place_bits).saturating_sub(64);
+    let mut rises = true;
+    packed.clear();
+    let mut last = 0;
+    packed.extend(prefixes.iter().enumerate().map(|(at, prefix)| {
+        rises &= last <= *prefix;
+        last = *prefix;
+        (prefix - least) >> shift << place_bits | at as u64
+    }));
+    if !rises {
+        kernel.sort(packed, spare, wide - shift + place_bits);
+    }
+    let mask = if place_bits == 0 { 0 } else { u64::MAX >> (64 - place_bits) };
+    order.clear();
+    order.extend(packed.iter().map(|number| (number & mask) as u32));
+    let ties = settle_ties(context, bucket, (prefixes, packed, place_bits, shift), order);
+    !rises || ties
+}
+
+/// Puts rows in order whose packed prefixes tie; whether there were any.
+fn settle_ties(
+    context: &Context<'_>,
+    bucket: &Bucket<'_>,
+    (prefixes, packed, place_bits, shift): (&[u64], &[u64], u32, u32),
+    order: &mut [u32],
+) -> bool {
+    let whole = matches!(context.keys, Keys::Fields { fields, .. } if fields.chunks() == 1);
+    if shift == 0 && whole {
+        return false;
+    }
+    let mut deeper = InBucket::new(context, bucket);
+    let (mut from, mut any) = (0, false);
+    let same = |one: &u64, other: &u64| (one ^ other).checked_shr(place_bits) == Some(0);
+    for run in packed.chunk_by(same) {
+        let rows = &mut order[from..from + run.len()];
+        from += run.len();
+        if rows.len() < 2 {
+            continue;
+        }
+        if shift != 0 {
+            rows.sort_by_key(|row| prefixes[*row as usize]);
+            any = true;
+        }
+        let prefix = |row: &u32| prefixes[*row as usize];
+        for rows in rows.chunk_by_mut(|one, other| prefix(one) == prefix(other)) {
+            let first = prefix(&rows[0]);
+            if rows.len() > 1 && !context.keys.is_whole(first) {
+                settle(&mut deeper, rows, first, 0);
+                any = true;
+            }
+        }
+    }
+    any
+}
+
+/// The rows of a bucket by their places in it.
+struct InBucket<'a, 'b> {
+    context: &'a Context<'a>,
+    bucket: &'a Bucket<'b>,
+    /// The chunks of all rows at each depth that was asked for.
+    chunks: Vec<Vec<u64>>,
+}
+
+impl<'a, 'b> InBucket<'a, 'b> {
+    fn new(context: &'a Context<'a>, bucket: &'a Bucket<'b>) -> Self {
+        Self { context, bucket, chunks: Vec::new() }
+    }
+
+    fn encode(&mut self, fields: &Fields, columns: &[KeyColumn], depth: usize) {
+        while self.chunks.len() < depth {
+            let mut chunks = vec![0; self.bucket.rows];
+            let column = |key: usize| (&*self.bucket.values[columns[key].at], None);
+            fields.encode(self.chunks.len() + 1, column, &mut chunks);
+            self.chunks.push(chunks);
+        }
+    }
+}
+
+impl Chunks for InBucket<'_, '_> {
+    fn chunk(&mut self, row: u32, depth: usize) -> u64 {
+        if !self.bucket.prefixes.is_empty() {
+            let number = self.bucket.numbers[row as usize];
+            return self.context.keys.by_row(self.context.table).chunk(number, depth);
+        }
+        if let Some((fields, columns)) = self.context.keys.in_place() {
+            self.encode(fields, columns, depth);
+        }
+        self.chunks.get(depth - 1).map_or(0, |chunks| chunks[row as usize])
+    }
+
+    fn is_last(&self, chunk: u64, depth: usize) -> bool {
+        self.context.keys.by_row(self.context.table).is_last(chunk, depth)
+    }
+
+    fn is_outside(&self, chunk: u64, depth: usize) -> bool {
+        self.context.keys.by_row(self.context.table).is_outside(chunk, depth)
+    }
+
+    fn compare(&self, one: u32, other: u32) -> Ordering {
+        let numbers = &self.bucket.numbers;
+        let (one, other) = (numbers[one as usize], numbers[other as usize]);
+        self.context.keys.by_row(self.context.table).compare(one, other)
+    }
+}
+
+fn extremes(prefixes: &[u64]) -> Option<(u64, u64)> {
+    let first = *prefixes.first()?;
+    Some(prefixes.iter().fold((first, first), |(l, g), prefix| (l.min(*prefix), g.max(*prefix))))
+}
+
+fn reorder_bytes(values: &mut [u8], width: usize, order: &[u32], spare: &mut Vec<[u64; 4]>) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || reorder_width(values, width, order, spare),
+    );
+}
+
+#[inline(always)]
+fn reorder_width(values: &mut [u8], width: usize, order: &[u32], spare: &mut Vec<[u64; 4]>) {
+    match width {
+        1 => reorder::<u8>(values, order, spare),
+        2 => reorder::<u16>(cast_slice_mut(values), order, spare),
+        4 => reorder::<u32>(cast_slice_mut(values), order, spare),
+        8 => reorder::<u64>(cast_slice_mut(values), order, spare),
+        16 => reorder::<[u64; 2]>(cast_slice_mut(values), order, spare),
+        32 => reorder::<[u64; 4]>(cast_slice_mut(values), order, spare),
+        _ => {
+            let before = values.to_vec();
+            for (place, row) in values.chunks_exact_mut(width).zip(order) {
+                let from = *row as usize * width;
+                place.copy_from_slice(&before[from..from + width]);
+            }
+        }
+    }
+}
+
+/// Puts values in order. They are copied first, which their cache does not notice.
+#[inline(always)]
+fn reorder<T: Pod>(values: &mut [T], order: &[u32], spare: &mut Vec<[u64; 4]>) {
+    spare.resize(std::mem::size_of_val(values).div_ceil(32).max(spare.len()), [0; 4]);
+    let before: &mut [T] = &mut cast_slice_mut(spare)[..values.len()];
+    before.copy_from_slice(values);
+    for (value, row) in values.iter_mut().zip(order) {
+        *value = before[*row as usize];
+    }
+}
+
+/// Collects what does not lie in the bucket: texts, and the bits of all columns.
+fn collect(context: &Context<'_>, bucket: Bucket<'_>) -> Bits {
+    let Bucket { values, ends, numbers, .. } = bucket;
+    let mut ends = ends.into_iter();
+    let mut bits = Bits::with_capacity(context.columns.len());
+    for (column, values) in context.columns.iter().zip(values) {
+        if let Motion::Text { large } = column.motion
+            && let Some((ends, first)) = ends.next()
+        {
+            if large {
+                collect_texts(context, column, numbers, values, first, |at, end| {
+                    cast_slice_mut::<u8, i64>(ends)[at] = end as i64;
+                });
+            } else {
+                collect_texts(context, column, numbers, values, first, |at, end| {
+                    cast_slice_mut::<u8, i32>(ends)[at] = end as i32;
+                });
+            }
+        }
+        let place = |number: &u32| context.table.place(*number);
+        let truths = if column.motion == Motion::Bits {
+            pack(numbers.iter().map(|number| column.bit(place(number))))
+        } else {
+            Vec::new()
+        };
+        let valid = if column.nullable {
+            pack(numbers.iter().map(|number| column.is_valid(place(number))))
+        } else {
+            Vec::new()
+        };
+        bits.push((truths, valid));
+    }
+    bits
+}
+
+#[inline(always)]
+fn collect_texts(
+    context: &Context<'_>,
+    column: &Column,
+    numbers: &[u32],
+    values: &mut [u8],
+    first: u64,
+    mut set_end: impl FnMut(usize, u64),
+) {
+    let mut filled = 0;
+    for (at, number) in numbers.iter().enumerate() {
+        let text = column.text(context.table.place(*number));
+        copy(&mut values[filled..], text);
+        filled += text.len();
+        set_end(at, first + filled as u64);
+    }
+}
+
+/// Copies a text. Most are short, and two copies of one size that overlap are faster than a call.
+#[inline(always)]
+fn copy(to: &mut [u8], text: &[u8]) {
+    let count = text.len();
+    macro_rules! overlapping {
+        ($half:literal) => {{
+            to[..$half].copy_from_slice(&text[..$half]);
+            to[count - $half..count].copy_from_slice(&text[count - $half..]);
+        }};
+    }
+    match count {
+        0 => {}
+        1..=3 => to.iter_mut().zip(text).for_each(|(to, byte)| *to = *byte),
+        4..=7 => overlapping!(4),
+        8..=16 => overlapping!(8),
+        17..=32 => overlapping!(16),
+        _ => to[..count].copy_from_slice(text),
+    }
+}
+
+/// Eight bits to a byte, the first one lowest.
+fn pack(bits: impl ExactSizeIterator<Item = bool>) -> Vec<u8> {
+    let mut bytes = vec![0; bits.len().div_ceil(8)];
+    for (at, bit) in bits.enumerate() {
+        bytes[at / 8] |= u8::from(bit) << (at % 8);
+    }
+    bytes
+}

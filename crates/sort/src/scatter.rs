@@ -1,0 +1,359 @@
+//! From the table to the buckets: first every row's bucket, then every column's values, column by
+//! column, each to the next free place of its bucket.
+//!
+//! Places are handed out before: each piece of the table has a range of its own in every bucket,
+//! behind those of the pieces before it. So threads never meet, and rows of one bucket stay in
+//! the order of the table, which is what makes the sort stable.
+
+use std::ops::Range;
+
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use pulp::Arch;
+
+use crate::column::{Column, Motion};
+use crate::crew::Progress;
+use crate::error::Result;
+use crate::key::Keys;
+use crate::split::{Buckets, Id};
+use crate::table::{Piece, Run, Table};
+
+/// Rows whose prefixes are made at a time: they stay in the nearest cache.
+const BLOCK_ROWS: usize = 1024;
+const LINE_BYTES: usize = 64;
+
+/// The bucket of each row of a piece; a byte each as long as that is enough.
+#[derive(Debug)]
+pub(crate) enum Ids {
+    Bytes(Vec<u8>),
+    Words(Vec<u16>),
+}
+
+/// A piece whose rows' buckets are known.
+#[derive(Debug)]
+pub(crate) struct Classified {
+    pub(crate) ids: Ids,
+    /// The rows that the ids are of, for each run counted from its first one; `None`: all rows.
+    selected: Option<Vec<Vec<u32>>>,
+    /// Rows in each bucket.
+    pub(crate) rows: Vec<u32>,
+    /// For each column of texts, its bytes in each bucket; nothing for other columns.
+    pub(crate) text_bytes: Vec<Vec<u64>>,
+}
+
+/// Finds each row's bucket.
+pub(crate) fn classify(
+    piece: &Piece,
+    keys: &Keys,
+    buckets: &Buckets,
+    columns: &[Column],
+    progress: &Progress,
+) -> Result<Classified> {
+    let count = buckets.count();
+    let mut rows = vec![0; count];
+    let ids = if count <= 1 << 8 {
+        Ids::Bytes(place(piece, keys, buckets, &mut rows, progress)?)
+    } else {
+        Ids::Words(place(piece, keys, buckets, &mut rows, progress)?)
+    };
+    let text_bytes = columns.iter().map(|column| match (column.motion, &ids) {
+        (Motion::Text { .. }, Ids::Bytes(ids)) => text_bytes(piece, column, ids, count),
+        (Motion::Text { .. }, Ids::Words(ids)) => text_bytes(piece, column, ids, count),
+        _ => Vec::new(),
+    });
+    let text_bytes = text_bytes.collect();
+    Ok(Classified { ids, selected: None, rows, text_bytes })
+}
+
+impl Classified {
+    /// Only the rows of some buckets, which are numbered from the first of them.
+    pub(crate) fn select(self, piece: &Piece, buckets: Range<usize>) -> Self {
+        let Self { ids, rows, text_bytes, .. } = self;
+        let rows = rows[buckets.clone()].to_vec();
+        let count = rows.iter().map(|rows| *rows as usize).sum();
+        let (ids, selected) = match ids {
+            Ids::Bytes(ids) => {
+                let (ids, selected) = select(piece, &ids, &buckets, count);
+                (Ids::Bytes(ids), selected)
+            }
+            Ids::Words(ids) => {
+                let (ids, selected) = select(piece, &ids, &buckets, count);
+                (Ids::Words(ids), selected)
+            }
+        };
+        let part = |bytes: Vec<u64>| bytes.get(buckets.clone()).unwrap_or_default().to_vec();
+        let text_bytes = text_bytes.into_iter().map(part).collect();
+        Self { ids, selected: Some(selected), rows, text_bytes }
+    }
+}
+
+fn select<I: Id>(
+    piece: &Piece,
+    ids: &[I],
+    buckets: &Range<usize>,
+    count: usize,
+) -> (Vec<I>, Vec<Vec<u32>>) {
+    let mut kept = Vec::with_capacity(count);
+    let mut selected = Vec::with_capacity(piece.runs.len());
+    let mut left = ids;
+    for run in &piece.runs {
+        let (now, later) = left.split_at(run.rows.len());
+        // Written always and kept now and then: nothing to predict. One place more is needed.
+        let (mut rows, mut found) = (vec![0; now.len() + 1], 0);
+        for (at, id) in now.iter().enumerate() {
+            rows[found] = at as u32;
+            found += usize::from(buckets.contains(&(*id).into()));
+        }
+        rows.truncate(found);
+        rows.shrink_to_fit();
+        kept.extend(rows.iter().map(|at| I::of(now[*at as usize].into() - buckets.start)));
+        selected.push(rows);
+        left = later;
+    }
+    (kept, selected)
+}
+
+fn place<I: Id>(
+    piece: &Piece,
+    keys: &Keys,
+    buckets: &Buckets,
+    rows: &mut [u32],
+    progress: &Progress,
+) -> Result<Vec<I>> {
+    let mut ids = vec![I::default(); piece.rows];
+    let mut prefixes = [0; BLOCK_ROWS];
+    let mut left = ids.as_mut_slice();
+    for run in &piece.runs {
+        for from in run.rows.clone().step_by(BLOCK_ROWS) {
+            let to = run.rows.end.min(from + BLOCK_ROWS);
+            let prefixes = &mut prefixes[..to - from];
+            keys.prefixes(run.batch, from..to, prefixes);
+            let (block, rest) = left.split_at_mut(to - from);
+            Arch::new().dispatch(
+                #[inline(always)]
+                || buckets.place(prefixes, block),
+            );
+            block.iter().for_each(|id| rows[(*id).into()] += 1);
+            left = rest;
+            progress.advance((to - from) as u64)?;
+        }
+    }
+    Ok(ids)
+}
+
+fn text_bytes<I: Id>(piece: &Piece, column: &Column, ids: &[I], count: usize) -> Vec<u64> {
+    let (mut sums, mut lengths) = (vec![0; count], Vec::new());
+    let mut from = 0;
+    for run in &piece.runs {
+        column.lengths(run.batch, run.rows.clone(), &mut lengths);
+        for (id, length) in ids[from..].iter().zip(&lengths) {
+            sums[(*id).into()] += length;
+        }
+        from += lengths.len();
+    }
+    sums
+}
+
+/// Where a piece's rows go: for each bucket the piece's own range of places.
+#[derive(Debug, Default)]
+pub(crate) struct Targets<'a> {
+    /// For each column; empty for those that are not scattered.
+    pub(crate) columns: Vec<Vec<&'a mut [u8]>>,
+    /// Of the rows' numbers; empty when nobody asks for them.
+    pub(crate) numbers: Vec<&'a mut [u32]>,
+    /// Of the rows' prefixes; empty when they can be had from the columns.
+    pub(crate) prefixes: Vec<&'a mut [u64]>,
+}
+
+/// What is scattered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scatter<'a> {
+    pub(crate) table: &'a Table,
+    pub(crate) keys: &'a Keys,
+    pub(crate) columns: &'a [Column],
+    pub(crate) progress: &'a Progress,
+}
+
+impl Scatter<'_> {
+    /// Moves the rows of a piece to their buckets.
+    pub(crate) fn run(
+        &self,
+        piece: &Piece,
+        classified: &Classified,
+        targets: Targets<'_>,
+    ) -> Result<()> {
+        let selected = classified.selected.as_deref();
+        Arch::new().dispatch(
+            #[inline(always)]
+            || match &classified.ids {
+                Ids::Bytes(ids) => self.run_with(Rows { piece, selected, ids }, targets),
+                Ids::Words(ids) => self.run_with(Rows { piece, selected, ids }, targets),
+            },
+        )
+    }
+
+    #[inline(always)]
+    fn run_with<I: Id>(&self, rows: Rows<'_, I>, targets: Targets<'_>) -> Result<()> {
+        for (column, targets) in self.columns.iter().zip(targets.columns) {
+            let Motion::Fixed(width) = column.motion else { continue };
+            match width {
+                1 => rows.move_all::<u8, 64>(column, targets),
+                2 => rows.move_all::<u16, 32>(column, targets),
+                4 => rows.move_all::<u32, 16>(column, targets),
+                8 => rows.move_all::<u64, 8>(column, targets),
+                16 => rows.move_all::<[u64; 2], 4>(column, targets),
+                32 => rows.move_all::<[u64; 4], 2>(column, targets),
+                _ => rows.move_any(column, width, targets),
+            }
+            self.progress.advance(0)?;
+        }
+        if !targets.numbers.is_empty() {
+            let mut lines = Lines::<u32, 16>::new(targets.numbers);
+            rows.each_run(|run, selected, ids| {
+                let first = self.table.start(run.batch) + run.rows.start as u32;
+                match selected {
+                    None => lines.put_all(first..first + ids.len() as u32, ids),
+                    Some(selected) => lines.put_all(selected.iter().map(|at| first + at), ids),
+                }
+            });
+            lines.finish();
+        }
+        if !targets.prefixes.is_empty() {
+            let mut lines = Lines::<u64, 8>::new(targets.prefixes);
+            let mut prefixes = Vec::new();
+            rows.each_run(|run, selected, ids| {
+                let mut done = 0;
+                for from in run.rows.clone().step_by(BLOCK_ROWS) {
+                    let to = run.rows.end.min(from + BLOCK_ROWS);
+                    prefixes.resize(to - from, 0);
+                    self.keys.prefixes(run.batch, from..to, &mut prefixes);
+                    let Some(selected) = selected else {
+                        let ids = &ids[from - run.rows.start..to - run.rows.start];
+                        lines.put_all(prefixes.iter().copied(), ids);
+                        continue;
+                    };
+                    let start = (from - run.rows.start) as u32;
+                    let end = start + (to - from) as u32;
+                    let count = selected[done..].partition_point(|at| *at < end);
+                    let own = &selected[done..done + count];
+                    let values = own.iter().map(|at| prefixes[(at - start) as usize]);
+                    lines.put_all(values, &ids[done..done + count]);
+                    done += count;
+                }
+            });
+            lines.finish();
+        }
+        self.progress.advance(rows.piece.rows as u64)
+    }
+}
+
+/// The rows of a piece, or some of them, and their buckets.
+#[derive(Clone, Copy)]
+struct Rows<'a, I> {
+    piece: &'a Piece,
+    selected: Option<&'a [Vec<u32>]>,
+    ids: &'a [I],
+}
+
+impl<I: Id> Rows<'_, I> {
+    /// Calls `with` for each run, with the rows of it that are meant, and their buckets.
+    #[inline(always)]
+    fn each_run(&self, mut with: impl FnMut(&Run, Option<&[u32]>, &[I])) {
+        let mut left = self.ids;
+        for (at, run) in self.piece.runs.iter().enumerate() {
+            let selected = self.selected.map(|selected| selected[at].as_slice());
+            let count = selected.map_or(run.rows.len(), <[u32]>::len);
+            let (now, later) = left.split_at(count);
+            with(run, selected, now);
+            left = later;
+        }
+    }
+
+    #[inline(always)]
+    fn move_all<T: Pod, const N: usize>(&self, column: &Column, targets: Vec<&mut [u8]>) {
+        let mut lines = Lines::<T, N>::new(targets.into_iter().map(cast_slice_mut).collect());
+        self.each_run(|run, selected, ids| {
+            let values: &[T] = &cast_slice(column.fixed(run.batch))[run.rows.clone()];
+            match selected {
+                None => lines.put_all(values.iter().copied(), ids),
+                Some(selected) => {
+                    lines.put_all(selected.iter().map(|at| values[*at as usize]), ids);
+                }
+            }
+        });
+        lines.finish();
+    }
+
+    /// For values of a width that is no machine word's.
+    fn move_any(&self, column: &Column, width: usize, targets: Vec<&mut [u8]>) {
+        let mut places: Vec<_> =
+            targets.into_iter().map(|bytes| bytes.chunks_exact_mut(width)).collect();
+        self.each_run(|run, selected, ids| {
+            let values = &column.fixed(run.batch)[run.rows.start * width..];
+            for (at, id) in ids.iter().enumerate() {
+                let row = selected.map_or(at, |selected| selected[at] as usize);
+                // As many places as rows were handed out.
+                if let Some(place) = places[(*id).into()].next() {
+                    place.copy_from_slice(&values[row * width..(row + 1) * width]);
+                }
+            }
+        });
+    }
+}
+
+/// The next places of all buckets. Values are gathered in a line of the cache for each bucket and
+/// written a whole line at a time: a bucket's place in memory is far away, its line is not.
+struct Lines<'a, T, const N: usize> {
+    lines: Vec<[T; N]>,
+    /// Values in each line, counted on and on.
+    filled: Vec<u32>,
+    /// Places at the start of a line that are not the bucket's.
+    skipped: Vec<u32>,
+    targets: Vec<&'a mut [T]>,
+}
+
+impl<'a, T: Pod, const N: usize> Lines<'a, T, N> {
+    fn new(targets: Vec<&'a mut [T]>) -> Self {
+        let skip = |target: &&mut [T]| (N - target.as_ptr().align_offset(LINE_BYTES) % N) % N;
+        let skipped: Vec<u32> = targets.iter().map(|target| skip(target) as u32).collect();
+        let lines = vec![[T::zeroed(); N]; targets.len()];
+        Self { lines, filled: skipped.clone(), skipped, targets }
+    }
+
+    #[inline(always)]
+    fn put_all<I: Id>(&mut self, values: impl Iterator<Item = T>, ids: &[I]) {
+        for (value, id) in values.zip(ids) {
+            let bucket = (*id).into();
+            let filled = &mut self.filled[bucket];
+            self.lines[bucket][*filled as usize % N] = value;
+            *filled = filled.wrapping_add(1);
+            if (*filled as usize).is_multiple_of(N) {
+                self.write(bucket, N);
+            }
+        }
+    }
+
+    /// Writes the first values of a bucket's line. As many places as rows were handed out.
+    #[inline(always)]
+    fn write(&mut self, bucket: usize, filled: usize) {
+        let skipped = std::mem::take(&mut self.skipped[bucket]) as usize;
+        let target = std::mem::take(&mut self.targets[bucket]);
+        if skipped == 0 && filled == N {
+            let (line, rest) = target.split_at_mut(N);
+            line.copy_from_slice(&self.lines[bucket]);
+            self.targets[bucket] = rest;
+        } else {
+            let (line, rest) = target.split_at_mut(filled - skipped);
+            line.copy_from_slice(&self.lines[bucket][skipped..filled]);
+            self.targets[bucket] = rest;
+        }
+    }
+
+    fn finish(mut self) {
+        for bucket in 0..self.lines.len() {
+            let filled = self.filled[bucket] as usize % N;
+            if filled > self.skipped[bucket] as usize {
+                self.write(bucket, filled);
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The rows to sort, where they lie: record batches of one schema, numbered through.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch, make_array};
+use arrow_schema::{DataType, FieldRef, Fields, Schema, SchemaRef};
+
+use crate::error::{Error, Result};
+
+/// Rows that one sort takes: row numbers are `u32`.
+pub const ROWS_MAX: u64 = u32::MAX as u64;
+
+/// Record batches of one schema.
+#[derive(Clone, Debug)]
+pub struct Table {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    /// The number of each batch's first row, and behind them the number of rows.
+    starts: Vec<u32>,
+    /// For each so many rows, the batch of the first of them.
+    hints: Vec<u32>,
+}
+
+/// Each entry of the hints stands for this many rows, as a power of two.
+const HINT_SHIFT: u32 = 14;
+
+/// Consecutive rows of one batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) batch: usize,
+    /// Within the batch.
+    pub(crate) rows: Range<usize>,
+}
+
+/// Consecutive rows of the table, which one thread reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) runs: Vec<Run>,
+    pub(crate) rows: usize,
+}
+
+impl Table {
+    /// A table of these batches, which must all have the schema's columns.
+    pub fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Self> {
+        let found: u64 = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        if found > ROWS_MAX {
+            return Err(Error::Rows { found, limit: ROWS_MAX });
+        }
+        let mut kept = Vec::with_capacity(batches.len());
+        let mut starts = vec![0];
+        let mut rows = 0;
+        for batch in batches.into_iter().filter(|batch| batch.num_rows() != 0) {
+            rows += batch.num_rows();
+            let columns = batch.columns().iter().map(aligned).collect();
+            kept.push(RecordBatch::try_new_with_options(
+                schema.clone(),
+                columns,
+                &arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
+            )?);
+            starts.push(rows as u32);
+        }
+        let hint =
+            |at: usize| starts.partition_point(|start| *start <= (at << HINT_SHIFT) as u32) - 1;
+        let hints = (0..=rows >> HINT_SHIFT).map(|at| hint(at) as u32).collect();
+        Ok(Self { schema, batches: kept, starts, hints })
+    }
+
+    /// The schema of the rows.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The schema of the sorted rows: texts and bytes that are views become large ones.
+    pub fn sorted_schema(&self) -> SchemaRef {
+        let field = |field: &FieldRef| {
+            let data_type = match field.data_type() {
+                DataType::Utf8View => DataType::LargeUtf8,
+                DataType::BinaryView => DataType::LargeBinary,
+                _ => return field.clone(),
+            };
+            Arc::new(field.as_ref().clone().with_data_type(data_type))
+        };
+        let fields: Fields = self.schema.fields().iter().map(field).collect();
+        Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()))
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.starts.last().map_or(0, |rows| *rows as usize)
+    }
+
+    /// The batches that have rows.
+    pub fn batches(&self) -> &[RecordBatch] {
+        &self.batches
+    }
+
+    /// The number of a batch's first row.
+    pub(crate) fn start(&self, batch: usize) -> u32 {
+        self.starts[batch]
+    }
+
+    /// One column, batch by batch.
+    pub(crate) fn column(&self, at: usize) -> Vec<ArrayRef> {
+        self.batches.iter().map(|batch| batch.column(at).clone()).collect()
+    }
+
+    /// Where the row with this number lies.
+    #[inline]
+    pub(crate) fn place(&self, row: u32) -> (usize, usize) {
+        if self.batches.len() == 1 {
+            return (0, row as usize);
+        }
+        let mut batch = self.hints[(row >> HINT_SHIFT) as usize] as usize;
+        while self.starts[batch + 1] <= row {
+            batch += 1;
+        }
+        (batch, (row - self.starts[batch]) as usize)
+    }
+
+    /// All rows in `count` pieces of about the same size, in order.
+    pub(crate) fn pieces(&self, count: usize) -> Vec<Piece> {
+        let bound = |at: usize| (self.rows() as u64 * at as u64 / count as u64) as u32;
+        (0..count).map(|at| self.piece(bound(at)..bound(at + 1))).collect()
+    }
+
+    /// The piece with the rows of these numbers.
+    fn piece(&self, numbers: Range<u32>) -> Piece {
+        let mut runs = Vec::new();
+        let mut from = numbers.start;
+        while from < numbers.end {
+            let (batch, row) = self.place(from);
+            let to = numbers.end.min(self.starts[batch + 1]);
+            runs.push(Run { batch, rows: row..row + (to - from) as usize });
+            from = to;
+        }
+        Piece { runs, rows: numbers.len() }
+    }
+}
+
+/// The same array with every buffer where its type wants it; foreign producers do not always care.
+fn aligned(array: &ArrayRef) -> ArrayRef {
+    let mut data = array.to_data();
+    data.align_buffers();
+    make_array(data)
+}

@@ -1,0 +1,207 @@
+//! Every type, option and shape of data, beside a reference.
+
+#![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
+
+mod reference;
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, RecordBatch};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use plasmon_sort::{Error, Job, Progress, SortKey, Table, sort};
+use proptest::prelude::*;
+
+use reference::{Random, SHAPES, Shape, column, reference as wanted, sorted, types};
+
+/// Batches of these columns; the last column, "row", tells rows apart.
+fn batches(
+    columns: &[(DataType, Shape, bool)],
+    sizes: &[usize],
+    random: &mut Random,
+) -> (SchemaRef, Vec<RecordBatch>) {
+    let mut fields: Vec<Field> = columns
+        .iter()
+        .enumerate()
+        .map(|(at, (data_type, _, _))| Field::new(format!("c{at}"), data_type.clone(), true))
+        .collect();
+    fields.push(Field::new("row", DataType::Int32, false));
+    let schema = Arc::new(Schema::new(fields));
+    let mut first = 0;
+    let batches = sizes.iter().map(|rows| {
+        let mut arrays: Vec<ArrayRef> = columns
+            .iter()
+            .map(|(data_type, shape, nulls)| column(data_type, *rows, *shape, *nulls, random))
+            .collect();
+        arrays.push(Arc::new(Int32Array::from_iter_values(first..first + *rows as i32)));
+        first += *rows as i32;
+        RecordBatch::try_new(schema.clone(), arrays).unwrap()
+    });
+    let batches = batches.collect();
+    (schema, batches)
+}
+
+fn check(
+    (schema, batches): (SchemaRef, Vec<RecordBatch>),
+    order: &[SortKey],
+    partitions: usize,
+    threads: usize,
+) {
+    let wanted = wanted(&schema, &batches, order);
+    let table = Table::new(schema.clone(), batches).unwrap();
+    let found = concat_batches(&table.sorted_schema(), &sorted(&table, order, partitions, threads))
+        .unwrap();
+    assert_eq!(found.num_rows(), wanted.num_rows());
+    for (name, (found, wanted)) in
+        schema.fields().iter().map(|f| f.name()).zip(found.columns().iter().zip(wanted.columns()))
+    {
+        let wanted = &arrow::compute::cast(wanted, found.data_type()).unwrap();
+        assert!(found == wanted, "column {name} by {order:?}\n{found:?}\n{wanted:?}");
+    }
+}
+
+fn key(at: usize, descending: bool, nulls_first: bool) -> SortKey {
+    SortKey { column: format!("c{at}"), descending, nulls_first }
+}
+
+#[test]
+fn every_type_sorts_alone_in_both_directions_with_and_without_nulls() {
+    for (at, data_type) in types().into_iter().enumerate() {
+        for option in 0..8u64 {
+            let (descending, nulls_first, nulls) =
+                (option & 1 != 0, option & 2 != 0, option & 4 != 0);
+            let mut random = Random(at as u64 * 8 + option);
+            let given =
+                batches(&[(data_type.clone(), Shape::Any, nulls)], &[130, 1, 70], &mut random);
+            let order = [key(0, descending, nulls_first)];
+            check(given.clone(), &order, 1, 1);
+            check(given, &order, 7, 2);
+        }
+    }
+}
+
+#[test]
+fn every_shape_sorts_in_many_buckets_and_threads() {
+    let kinds = [DataType::Float64, DataType::Int64, DataType::Utf8, DataType::Int8];
+    for (at, data_type) in kinds.into_iter().enumerate() {
+        for (shape_at, shape) in SHAPES.into_iter().enumerate() {
+            let mut random = Random((at * 10 + shape_at) as u64);
+            let nulls = at % 2 == 1;
+            let columns = [
+                (data_type.clone(), shape, nulls),
+                (DataType::Float32, Shape::Any, true),
+                (DataType::Boolean, Shape::Any, false),
+                (DataType::LargeUtf8, Shape::Any, true),
+            ];
+            let given = batches(&columns, &[30_000, 5, 41_000], &mut random);
+            check(given.clone(), &[key(0, false, false)], 3, 3);
+            check(given, &[key(0, true, true), key(1, false, false)], 1, 2);
+        }
+    }
+}
+
+#[test]
+fn a_column_alone_keeps_every_bit_of_its_values() {
+    for data_type in [DataType::Float64, DataType::Float32, DataType::Float16, DataType::Int32] {
+        for shape in SHAPES {
+            let mut random = Random(3);
+            let values = column(&data_type, 50_000, shape, false, &mut random);
+            let batch = RecordBatch::try_from_iter([("c0", values)]).unwrap();
+            check((batch.schema(), vec![batch.clone()]), &[key(0, false, false)], 1, 2);
+            check((batch.schema(), vec![batch]), &[key(0, true, false)], 4, 2);
+        }
+    }
+}
+
+#[test]
+fn slices_sort_like_what_they_show() {
+    let mut random = Random(11);
+    for data_type in types() {
+        let (schema, given) = batches(&[(data_type, Shape::Any, true)], &[300], &mut random);
+        let sliced = vec![given[0].slice(13, 101), given[0].slice(200, 77)];
+        check((schema, sliced), &[key(0, false, false)], 2, 1);
+    }
+}
+
+#[test]
+fn no_rows_make_empty_partitions() {
+    let mut random = Random(1);
+    for data_type in types() {
+        let given = batches(&[(data_type, Shape::Any, true)], &[0, 0], &mut random);
+        check(given, &[key(0, false, false)], 3, 2);
+    }
+}
+
+#[test]
+fn what_cannot_be_sorted_is_refused_with_a_name() {
+    let batch = batches(&[(DataType::Int32, Shape::Any, false)], &[5], &mut Random(1)).1.remove(0);
+    let table = Table::new(batch.schema(), vec![batch]).unwrap();
+    let attempt = |order: &[SortKey], partitions: Option<usize>| {
+        let progress = Progress::default();
+        let job = Job {
+            table: &table,
+            order,
+            partitions,
+            only: None,
+            threads: None,
+            progress: &progress,
+        };
+        sort(&job, &mut |bytes| Ok(vec![0; bytes as usize])).unwrap_err()
+    };
+    assert!(matches!(attempt(&[], None), Error::NoKeys));
+    let unknown = attempt(&[SortKey::ascending("prize")], None).to_string();
+    assert!(unknown.contains("\"prize\"") && unknown.contains("\"c0\", \"row\""), "{unknown}");
+    let order = [SortKey::ascending("c0")];
+    assert!(matches!(attempt(&order, Some(0)), Error::Partitions { wanted: 0, .. }));
+    assert!(matches!(attempt(&order, Some(4097)), Error::Partitions { wanted: 4097, .. }));
+}
+
+#[test]
+fn memory_that_is_refused_and_a_cancelled_sort_are_errors() {
+    let (schema, given) =
+        batches(&[(DataType::Float64, Shape::Any, false)], &[100_000], &mut Random(1));
+    let table = Table::new(schema, given).unwrap();
+    let (order, progress) = ([key(0, false, false)], Progress::default());
+    let job = Job {
+        table: &table,
+        order: &order,
+        partitions: None,
+        only: None,
+        threads: None,
+        progress: &progress,
+    };
+    let refused = sort::<Vec<u8>>(&job, &mut |_| Err("the store is full".into())).unwrap_err();
+    assert!(refused.to_string().ends_with("the store is full"), "{refused}");
+    progress.cancel();
+    let cancelled = sort(&job, &mut |bytes| Ok(vec![0; bytes as usize])).unwrap_err();
+    assert!(matches!(cancelled, Error::Cancelled));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_table_sorts_like_the_reference(
+        kinds in proptest::collection::vec(
+            (0..types().len(), 0..SHAPES.len(), any::<bool>()), 1..5
+        ),
+        keys in proptest::collection::vec((any::<bool>(), any::<bool>()), 1..4),
+        sizes in proptest::collection::vec(0usize..200, 0..4),
+        partitions in 1usize..9,
+        threads in 1usize..4,
+        seed in any::<u64>(),
+    ) {
+        let types = types();
+        let columns: Vec<_> = kinds
+            .iter()
+            .map(|(data_type, shape, nulls)| (types[*data_type].clone(), SHAPES[*shape], *nulls))
+            .collect();
+        let order: Vec<SortKey> = keys
+            .iter()
+            .take(columns.len())
+            .enumerate()
+            .map(|(at, (descending, nulls_first))| key(at, *descending, *nulls_first))
+            .collect();
+        check(batches(&columns, &sizes, &mut Random(seed)), &order, partitions, threads);
+    }
+}

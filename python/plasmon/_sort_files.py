@@ -1,0 +1,80 @@
+"""Files that are sorted, and files that sorted tables are written to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from plasmon._native import ObjectId
+    from plasmon._store import Store
+
+_FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".arrow": "arrow",
+    ".arrows": "stream",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+
+
+def _format(path: Path) -> str:
+    found = _FORMATS.get(path.suffix.lower())
+    if found is None:
+        raise ValueError(f"{path}: the ending must be one of {', '.join(_FORMATS)}")
+    return found
+
+
+def read(path: Path) -> Any:
+    """A file as a pyarrow table. Arrow files are mapped, not read."""
+    import pyarrow as pa
+
+    kind = _format(path)
+    if kind == "parquet":
+        from pyarrow import parquet
+
+        return parquet.read_table(path)
+    if kind in {"csv", "tsv"}:
+        from pyarrow import csv
+
+        delimiter = "\t" if kind == "tsv" else ","
+        return csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=delimiter))
+    source = pa.memory_map(str(path))
+    magic = source.read(6)
+    source.seek(0)
+    opened = pa.ipc.open_file(source) if magic == b"ARROW1" else pa.ipc.open_stream(source)
+    return opened.read_all()
+
+
+def write(path: Path, store: Store, ids: list[ObjectId]) -> None:
+    """Writes partitions to a file, one after the other."""
+    kind = _format(path)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        first = store.get(ids[0], as_="arrow")
+        with _writer(kind, unfinished, first.schema) as writer:
+            for id in ids:
+                writer.write_table(store.get(id, as_="arrow"))
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _writer(kind: str, path: Path, schema: Any) -> Any:
+    import pyarrow as pa
+
+    if kind == "parquet":
+        from pyarrow import parquet
+
+        return parquet.ParquetWriter(path, schema)
+    if kind in {"csv", "tsv"}:
+        from pyarrow import csv
+
+        options = csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
+        return csv.CSVWriter(path, schema, write_options=options)
+    opened = pa.ipc.new_file if kind == "arrow" else pa.ipc.new_stream
+    return opened(str(path), schema)

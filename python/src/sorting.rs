@@ -1,0 +1,250 @@
+//! Sorting tables of any producer into new objects of the store.
+//!
+//! The sort runs on threads of its own; the thread that called waits for it in steps, between which
+//! Python's signal handlers run and the caller hears how far it is. Whatever ends it early, an
+//! error, Ctrl-C or the caller's own exception, takes back every object that was begun.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use plasmon_client::{Code, PutOptions, Writer, tag};
+use plasmon_proto::value::ValueHeader;
+use plasmon_sort::{Error, Job, Partition, Progress, SortKey, Table, sort};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::arguments::put_options;
+use crate::arrow_write::Source;
+use crate::error::raised;
+use crate::id::Id;
+use crate::put::describe;
+use crate::store::Store;
+
+/// How long the calling thread waits before it looks at signals and progress.
+const STEP: Duration = Duration::from_millis(50);
+
+/// A key as Python gives it: column, descending, nulls first.
+type Key = (String, bool, bool);
+
+/// What the package asks for; all of it is always given.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Wanted<'py> {
+    /// None: as few as can be.
+    partitions: Option<usize>,
+    /// Which of the partitions, from one to another; None: all.
+    only: Option<(usize, usize)>,
+    threads: Option<usize>,
+    /// What each object comes back as.
+    kind: u8,
+    /// The put options of each object; those behind the last ones get none.
+    options: Vec<Bound<'py, PyDict>>,
+    progress: Option<Bound<'py, PyAny>>,
+}
+
+/// Sorts tables, as if they were one, into new objects. Returns (id, rows) for each.
+#[pyfunction]
+pub(crate) fn sort_tables(
+    py: Python<'_>,
+    store: &Bound<'_, Store>,
+    tables: Vec<Bound<'_, PyAny>>,
+    by: Vec<Key>,
+    wanted: Wanted<'_>,
+) -> PyResult<Vec<(Id, usize)>> {
+    let Wanted { partitions, only, threads, kind, options, progress } = wanted;
+    let mut prepared = Vec::with_capacity(options.len());
+    for options in &options {
+        prepared.push(put_options(Some(options))?);
+    }
+    let header = ValueHeader { kind, ..ValueHeader::default() };
+    let mut plain = PutOptions::default();
+    for options in prepared.iter_mut().chain([&mut plain]) {
+        describe(py, options, tag::ARROW_STREAM, &header)?;
+    }
+    let order = by.into_iter().map(|(column, descending, nulls_first)| SortKey {
+        column,
+        descending,
+        nulls_first,
+    });
+    let task = Task {
+        store: store.get().client().clone(),
+        table: read(py, &tables)?,
+        order: order.collect(),
+        partitions,
+        only: only.map(|(from, to)| from..to),
+        threads,
+        options: prepared,
+        plain,
+        progress: Arc::new(Progress::default()),
+    };
+    let writers = watch(py, task, progress.as_ref())?;
+    let mut sealed = Vec::with_capacity(writers.len());
+    for Partition { memory, rows } in writers {
+        let client = store.get().client();
+        match py.detach(|| memory.0.seal()) {
+            Ok(id) => sealed.push((id, rows)),
+            Err(error) => {
+                let ids: Vec<_> = sealed.iter().map(|(id, _)| *id).collect();
+                // What was sealed already would be half a result; a daemon that is gone has
+                // forgotten it.
+                let _ = py.detach(|| client.delete(&ids));
+                return Err(raised(py, &error));
+            }
+        }
+    }
+    Ok(sealed.into_iter().map(|(id, rows)| (Id::new(id), rows)).collect())
+}
+
+/// The tables as one, on the memory of their producers.
+fn read(py: Python<'_>, tables: &[Bound<'_, PyAny>]) -> PyResult<Table> {
+    let mut schema = None;
+    let mut batches = Vec::new();
+    for (at, table) in tables.iter().enumerate() {
+        let source = Source::of(table)?;
+        let bad = |error: arrow_schema::ArrowError| PyValueError::new_err(error.to_string());
+        let (found, mut more) = py.detach(|| source.batches()).map_err(bad)?;
+        let first = schema.get_or_insert_with(|| found.clone());
+        let columns = |schema: &arrow_schema::Schema| {
+            let fields = schema.fields().iter();
+            fields
+                .map(|field| (field.name().clone(), field.data_type().clone()))
+                .collect::<Vec<_>>()
+        };
+        if columns(first) != columns(&found) {
+            let text = format!(
+                "table {at} has other columns than table 0: {:?}, not {:?}",
+                columns(&found),
+                columns(first)
+            );
+            return Err(PyValueError::new_err(text));
+        }
+        batches.append(&mut more);
+    }
+    let Some(schema) = schema else {
+        return Err(PyValueError::new_err("there is no table to sort"));
+    };
+    py.detach(|| Table::new(schema, batches)).map_err(|error| in_python(py, error))
+}
+
+/// Everything that the sort needs, so that it can run on a thread of its own.
+struct Task {
+    store: plasmon_client::Store,
+    table: Table,
+    order: Vec<SortKey>,
+    partitions: Option<usize>,
+    only: Option<std::ops::Range<usize>>,
+    threads: Option<usize>,
+    options: Vec<PutOptions>,
+    plain: PutOptions,
+    progress: Arc<Progress>,
+}
+
+/// An object that is being written; dropped, it is aborted.
+struct Memory(Writer);
+
+impl std::ops::Deref for Memory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+impl Task {
+    fn run(self) -> Result<Vec<Partition<Memory>>, Error> {
+        let job = Job {
+            table: &self.table,
+            order: &self.order,
+            partitions: self.partitions,
+            only: self.only.clone(),
+            threads: self.threads,
+            progress: &self.progress,
+        };
+        let mut options = self.options.iter();
+        sort(&job, &mut |bytes| {
+            let options = options.next().unwrap_or(&self.plain);
+            Ok(Memory(self.store.create(bytes, options)?))
+        })
+    }
+}
+
+/// Runs the task and waits for it, with an ear for signals.
+fn watch(
+    py: Python<'_>,
+    task: Task,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<Partition<Memory>>> {
+    let state = Arc::clone(&task.progress);
+    let (send, receive) = channel();
+    let receive = Mutex::new(receive);
+    let thread = std::thread::Builder::new().name("plasmon-sort".to_owned());
+    let thread = thread.spawn(move || {
+        // The receiver stays until the thread has ended.
+        let _ = send.send(task.run());
+    })?;
+    let mut stopped = None;
+    let outcome = loop {
+        let step = || receive.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(STEP);
+        match py.detach(step) {
+            Ok(outcome) => break Some(outcome),
+            Err(RecvTimeoutError::Disconnected) => break None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if stopped.is_none() {
+            let heard = py.check_signals().and_then(|()| tell(progress, &state));
+            stopped = heard.err();
+        }
+        if stopped.is_some() {
+            state.cancel();
+        }
+    };
+    // The thread has sent its answer or panicked: it ends now.
+    let ended = py.detach(|| thread.join());
+    match (stopped, outcome) {
+        (Some(error), _) => Err(error),
+        (None, Some(outcome)) => {
+            let sorted = outcome.map_err(|error| in_python(py, error))?;
+            tell(progress, &state)?;
+            Ok(sorted)
+        }
+        (None, None) => {
+            let panic = ended.err();
+            let text = panic.as_ref().and_then(|panic| {
+                let owned = panic.downcast_ref::<String>().map(String::as_str);
+                owned.or_else(|| panic.downcast_ref::<&str>().copied())
+            });
+            let text = text.unwrap_or("without a word");
+            Err(PyRuntimeError::new_err(format!("the sort failed, which is a fault of it: {text}")))
+        }
+    }
+}
+
+fn tell(progress: Option<&Bound<'_, PyAny>>, state: &Progress) -> PyResult<()> {
+    let Some(progress) = progress else { return Ok(()) };
+    progress.call1(state.steps()).map(drop)
+}
+
+fn in_python(py: Python<'_>, error: Error) -> PyErr {
+    let text = error.to_string();
+    match error {
+        Error::Memory { source, .. } => match source.downcast::<plasmon_client::Error>() {
+            Ok(error) => raised(py, &error),
+            Err(_) => PyRuntimeError::new_err(text),
+        },
+        Error::NoOrder { .. } => PyTypeError::new_err(text),
+        Error::Cancelled => PyKeyboardInterrupt::new_err(text),
+        Error::Rows { found, limit } => {
+            let error = plasmon_client::Error::new(Code::TooLarge, "sorting");
+            raised(py, &error.with_amounts(found, limit).with_detail(text))
+        }
+        _ => PyValueError::new_err(text),
+    }
+}

@@ -1,0 +1,315 @@
+"""Sorting into the store, with threads and with worker processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import plasmon
+from plasmon import _sort_workers
+
+from .conftest import MIB, child
+
+ROWS = 50_000
+
+
+def frame(rows: int = ROWS, seed: int = 1) -> pa.Table:
+    """Rows of several types, with values missing, repeated, and not a number."""
+    random = np.random.default_rng(seed)
+    numbers = random.random(rows)
+    numbers[random.integers(0, max(rows, 1), rows // 50)] = np.nan
+    words = random.integers(0, 1000, rows)
+    return pa.table(
+        {
+            "number": pa.array(numbers, from_pandas=False),
+            "word": pa.array([None if word % 50 == 0 else f"word {word}" for word in words]),
+            "group": pa.array(words % 7, pa.int8()),
+            "row": pa.array(np.arange(rows)),
+        }
+    )
+
+
+def polars_sorted(table: pa.Table, by: list[str], descending: list[bool]) -> pl.DataFrame:
+    """What polars makes of it; its order is the one that is promised."""
+    return pl.DataFrame(table).sort(by, descending=descending, nulls_last=True, maintain_order=True)
+
+
+def same(found: pa.Table, wanted: pl.DataFrame) -> bool:
+    """Whether the rows are the same, NaN equal to itself."""
+    return pl.DataFrame(found).equals(wanted)
+
+
+def objects(store: plasmon.Store) -> set[plasmon.ObjectId]:
+    """The ids of everything in the store."""
+    return {info.id for info in store.list()}
+
+
+@pytest.fixture
+def sorting(own):
+    """A store of the test's own, so that what is left in it can be told."""
+    return own(256 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("by", "columns", "descending"),
+    [
+        ("number", ["number"], [False]),
+        (("number", "descending"), ["number"], [True]),
+        (["group", ("word", "descending")], ["group", "word"], [False, True]),
+        ([("word", "ascending"), "number"], ["word", "number"], [False, False]),
+    ],
+)
+@pytest.mark.parametrize("workers", [None, 2])
+def test_rows_are_in_order_with_threads_and_with_processes(
+    sorting, by, columns, descending, workers
+):
+    table = frame()
+    with plasmon.sort(table, by, partitions=3, workers=workers, store=sorting) as result:
+        assert len(result.ids) == 3
+        assert result.num_rows == len(result) == ROWS
+        assert sum(part.num_rows for part in result) == ROWS
+        assert same(result.to_arrow(), polars_sorted(table, columns, descending))
+    assert not objects(sorting)
+
+
+def test_each_kind_of_table_comes_back_as_it_came(sorting):
+    table = frame(1000)
+    for given in (table, table.to_pandas(), pl.DataFrame(table)):
+        result = plasmon.sort(given, "row", store=sorting)
+        assert isinstance(sorting.get(result.ids[0]), type(given))
+        assert same(result.to_arrow().select(table.column_names), pl.DataFrame(table))
+        assert result.to_pandas()["row"].tolist() == list(range(1000))
+        assert result.to_polars()["row"].to_list() == list(range(1000))
+        assert pa.table(result).num_rows == 1000
+
+
+def test_a_pandas_frame_in_partitions_is_one_frame_again(sorting):
+    given = pd.DataFrame({"a": [3.0, 1.0, 2.0, 5.0]}, index=["x", "y", "z", "w"])
+    result = plasmon.sort(given, "a", partitions=2, store=sorting).to_pandas()
+    assert result.index.tolist() == ["y", "z", "x", "w"]
+    assert result["a"].tolist() == [1.0, 2.0, 3.0, 5.0]
+
+
+def test_the_result_lies_in_the_store(sorting):
+    result = plasmon.sort(frame(10_000), "number", store=sorting)
+    buffer = sorting.get_buffer(result.ids[0])
+    address = result.to_arrow()["number"].chunk(0).buffers()[1].address
+    assert buffer.address <= address < buffer.address + buffer.nbytes
+
+
+def test_tables_in_the_store_are_sorted_as_one(sorting):
+    parts = [frame(5000, seed) for seed in range(4)]
+    ids = [sorting.put(part, name=f"part {at}") for at, part in enumerate(parts)]
+    before = objects(sorting)
+    wanted = polars_sorted(pa.concat_tables(parts), ["number"], [False])
+    for data in (ids, [f"part {at}" for at in range(4)]):
+        for workers in (None, 3):
+            with sorting.sort(data, "number", workers=workers) as result:
+                assert same(result.to_arrow(), wanted)
+            assert objects(sorting) == before
+
+
+def test_parts_are_those_of_the_whole(sorting):
+    table = frame(5000)
+    whole = plasmon.sort(table, ["group", "number"], partitions=3, store=sorting)
+    for part, id in enumerate(whole.ids):
+        own = plasmon.sort_part(table, ["group", "number"], part=part, partitions=3, store=sorting)
+        assert pl.DataFrame(sorting.get(own)).equals(pl.DataFrame(sorting.get(id)))
+    with pytest.raises(ValueError, match="parts 0 to 2, found 3"):
+        plasmon.sort_part(table, "row", part=3, partitions=3, store=sorting)
+
+
+def test_names_are_given_to_the_partitions(sorting):
+    plasmon.sort(frame(100), "number", name="one", store=sorting)
+    for workers in (None, 2):
+        name = f"many {workers}"
+        plasmon.sort(frame(100), "number", name=name, partitions=2, workers=workers, store=sorting)
+        rows = [sorting.get(f"{name}/000{at}").num_rows for at in range(2)]
+        assert sum(rows) == 100
+        with pytest.raises(plasmon.Exists):
+            plasmon.sort(
+                frame(100), "number", name=name, partitions=2, workers=workers, store=sorting
+            )
+        assert sorting.contains(f"{name}/0000"), "a refused sort takes nothing away"
+    assert sorting.get("one").num_rows == 100
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "arrow"])
+def test_files_are_read_and_written(sorting, tmp_path, ending):
+    table = frame(2000).select(["row", "group"])
+    source, target = tmp_path / f"in.{ending}", tmp_path / f"out.{ending}"
+    plasmon.sort(table, ("row", "descending"), store=sorting).write(source)
+    plasmon.sort(source, "row", partitions=3, store=sorting).write(target)
+    read = plasmon.sort(str(target), "row", store=sorting).to_arrow()
+    assert read["row"].to_pylist() == list(range(2000))
+    assert not list(tmp_path.glob(".*.part")), "nothing unfinished is left"
+    with pytest.raises(ValueError, match="ending must be one of"):
+        plasmon.sort(tmp_path / "in.txt", "row", store=sorting)
+
+
+def test_what_makes_no_sense_is_refused_with_a_name(sorting):
+    table = frame(10)
+    for by, text in [
+        ([], "name at least one"),
+        ("prize", '"prize"; it has "number", "word"'),
+        (["row", "row"], "named twice"),
+    ]:
+        for workers in (None, 2):
+            with pytest.raises(ValueError, match=text):
+                plasmon.sort(table, by, workers=workers, store=sorting)
+    with pytest.raises(TypeError, match="column's name"):
+        plasmon.sort(table, [3], store=sorting)
+    with pytest.raises(ValueError, match="partitions must be 1 or more"):
+        plasmon.sort(table, "row", partitions=0, store=sorting)
+    with pytest.raises(ValueError, match='"first" or "last"'):
+        plasmon.sort(table, "row", nulls="middle", store=sorting)
+    with pytest.raises(ValueError, match="other columns than table 0"):
+        plasmon.sort([table, table.select(["row"])], "row", store=sorting)
+    with pytest.raises(ValueError, match="list of tables is empty"):
+        plasmon.sort([], "row", store=sorting)
+    with pytest.raises(TypeError, match=r"cannot sort a builtins\.int"):
+        plasmon.sort(3, "row", store=sorting)
+    with pytest.raises(TypeError, match="holds no table"):
+        plasmon.sort(sorting.put(b"bytes", name="b"), "row", store=sorting)
+    sorting.delete("b")
+    assert not objects(sorting)
+
+
+def test_nulls_come_where_they_are_wanted(sorting):
+    table = pa.table({"a": [2, None, 1]})
+    for direction, nulls, wanted in [
+        ("ascending", "last", [1, 2, None]),
+        ("descending", "last", [2, 1, None]),
+        ("ascending", "first", [None, 1, 2]),
+        ("descending", "first", [None, 2, 1]),
+    ]:
+        found = plasmon.sort(table, ("a", direction), nulls=nulls, store=sorting)
+        assert found.to_arrow()["a"].to_pylist() == wanted
+
+
+def test_no_rows_and_one_row(sorting):
+    for rows in (0, 1):
+        for workers in (None, 2):
+            result = plasmon.sort(frame(rows), "number", workers=workers, store=sorting)
+            assert result.to_arrow().num_rows == rows
+            assert result.to_arrow().schema.names == frame(0).schema.names
+
+
+def test_progress_reaches_its_end(sorting, capfd):
+    for workers in (None, 2):
+        told: list[tuple[int, int]] = []
+        plasmon.sort(
+            frame(),
+            "number",
+            workers=workers,
+            progress=lambda done, total, told=told: told.append((done, total)),
+            store=sorting,
+        )
+        done, total = told[-1]
+        assert done >= total > 0
+    plasmon.sort(frame(), "number", progress=True, store=sorting)
+    assert "sorting [" in capfd.readouterr().err
+
+
+def test_an_exception_of_the_caller_stops_the_sort_and_leaves_nothing(sorting):
+    class Stop(Exception):
+        pass
+
+    def stop(done: int, total: int) -> None:
+        raise Stop
+
+    for workers in (None, 2):
+        with pytest.raises(Stop):
+            plasmon.sort(frame(), "number", workers=workers, progress=stop, store=sorting)
+        assert not objects(sorting)
+
+
+def test_a_store_that_is_too_small_says_so_and_keeps_nothing(own):
+    store = own(4 * MIB)
+    for workers in (None, 2):
+        with pytest.raises(plasmon.NoRoom):
+            plasmon.sort(frame(400_000), "number", workers=workers, store=store)
+        assert not objects(store)
+
+
+def test_a_killed_worker_is_named_and_the_store_is_clean(sorting, monkeypatch):
+    """A worker that is killed must not cost more than the sort: what it and the others made so far
+    would otherwise stay in the store for ever, with ids that nobody knows."""
+    table = frame()
+    given = sorting.put(table)
+    killed: list[int] = []
+    start = _sort_workers._start
+
+    def start_and_kill(store, share):
+        worker = start(store, share)
+        if share.start == 1:
+            # Stopped, so that it is there and has made nothing when the others are done.
+            os.kill(worker.process.pid, signal.SIGSTOP)
+            killed.append(worker.process.pid)
+        return worker
+
+    def tell(done: int, total: int) -> None:
+        if killed and any(info.state == "sealed" for info in sorting.list() if info.id != given):
+            os.kill(killed.pop(), signal.SIGKILL)
+
+    monkeypatch.setattr(_sort_workers, "_start", start_and_kill)
+    with pytest.raises(plasmon.WorkerDied, match="SIGKILL") as caught:
+        sorting.sort(given, "number", workers=2, progress=tell)
+    assert str(caught.value.pid) in str(caught.value)
+    assert caught.value.partitions == range(1, 2)
+    assert caught.value.code == -signal.SIGKILL
+    assert objects(sorting) == {given}
+    monkeypatch.undo()
+    with sorting.sort(given, "number", workers=2) as result:
+        assert same(result.to_arrow(), polars_sorted(table, ["number"], [False]))
+
+
+def test_ctrl_c_ends_the_workers_and_leaves_nothing(sorting, tmp_path: Path):
+    given = sorting.put(frame(200_000))
+    code = """
+        import os, signal, sys
+        import plasmon
+        from plasmon import _sort_workers
+
+        store = plasmon.connect(sys.argv[1])
+        start = _sort_workers._start
+
+        def remember(store, share):
+            worker = start(store, share)
+            print(worker.process.pid, flush=True)
+            os.kill(worker.process.pid, signal.SIGSTOP)
+            return worker
+
+        _sort_workers._start = remember
+        follow = _sort_workers._follow
+
+        def interrupted(running, tell):
+            os.kill(os.getpid(), signal.SIGINT)
+            follow(running, tell)
+
+        _sort_workers._follow = interrupted
+        store.sort(plasmon.ObjectId.from_hex(sys.argv[2]), "number", workers=2)
+    """
+    done = child(code, str(sorting.socket), given.hex())
+    assert "KeyboardInterrupt" in done.stderr
+    pids = [int(line) for line in done.stdout.split()]
+    assert len(pids) == 2
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    assert objects(sorting) == {given}
+
+
+def test_the_module_is_light():
+    code = "import sys, plasmon; print(*sorted(sys.modules))"
+    loaded = child(code).stdout.split()
+    assert not {"pyarrow", "numpy", "pandas", "polars"} & set(loaded)
+    assert sys.version_info >= (3, 11)
