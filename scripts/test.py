@@ -122,6 +122,11 @@ TESTS = [
         ["scripts/test-reader.sh", "javascript"],
     ),
     Suite(
+        "pyarrow",
+        "pyarrow 11's own tests of its serialization, over ours",
+        python("scripts/pyarrow_tests.py"),
+    ),
+    Suite(
         "soak",
         "processes killed at random, for a moment",
         ["scripts/soak.sh", "kill", "--rounds", "60"],

@@ -27,7 +27,7 @@ _is_in_place = contextvars.ContextVar("plasmon.torch.in_place", default=False)
 _REQUIRES_GRAD, _PARAMETER = 1, 2
 
 #: Types that NumPy has not, and the integers that their elements are kept as, by their size.
-_INTEGERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
+_INTEGERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
 _LAYOUTS = ("strided", "sparse_coo")
 
@@ -69,16 +69,34 @@ def _array_of(tensor: Any) -> Any:
         tensor = tensor.resolve_neg()
     if not hasattr(np, _name(tensor.dtype)):
         tensor = tensor.view(getattr(_torch(), _INTEGERS[tensor.element_size()]))
-    return np.from_dlpack(tensor)
+    return tensor.numpy()
+
+
+def _copied(array: Any) -> Any:
+    """A tensor with the elements and strides of an array, on memory of its own.
+
+    What is copied is the memory from the first to the last element, however often the strides say
+    that it is used: a few bytes cannot become a large tensor.
+    """
+    import numpy as np
+
+    torch = _torch()
+    if array.flags.c_contiguous or not array.size:
+        return torch.from_numpy(np.array(array, order="C"))
+    steps = [divmod(stride, array.itemsize) for stride in array.strides]
+    if any(step < 0 or rest for step, rest in steps):
+        raise _broken()
+    strides = [step for step, _ in steps]
+    count = 1 + sum((extent - 1) * step for extent, step in zip(array.shape, strides, strict=True))
+    flat = np.lib.stride_tricks.as_strided(array, (count,), (array.itemsize,), writeable=False)
+    return torch.from_numpy(flat.copy()).as_strided(array.shape, strides)
 
 
 def _tensor_of(array: Any, dtype: str) -> Any:
     """A dense tensor of an array that :func:`_array_of` gave, in the type that it had."""
-    import numpy as np
-
     torch = _torch()
-    if not _is_in_place.get() or not array.size:
-        tensor = torch.from_numpy(np.array(array))
+    if not _is_in_place.get():
+        tensor = _copied(array)
     else:
         with warnings.catch_warnings():
             # That the array is read-only, and that this is not known of the tensor.
@@ -86,6 +104,10 @@ def _tensor_of(array: Any, dtype: str) -> Any:
             tensor = torch.from_numpy(array)
     wanted = getattr(torch, dtype)
     return tensor if tensor.dtype == wanted else tensor.view(wanted)
+
+
+def _broken() -> ValueError:
+    return ValueError("the object is broken: a tensor of something that is none")
 
 
 def take_tensor(tensor: Any) -> tuple[Any, ...]:
@@ -124,7 +146,7 @@ def make_tensor(layout: str, dtype: str, flags: int, *parts: Any) -> Any:
     is_type = texts and isinstance(getattr(torch, dtype, None), torch.dtype)
     count = {"strided": 1, "sparse_coo": 3}.get(layout) if texts else None
     if not is_type or len(parts) != count or type(parts[0]) is not np.ndarray:
-        raise ValueError("the object is broken: a tensor of something that is none")
+        raise _broken()
     if layout == "strided":
         tensor = _tensor_of(parts[0], dtype)
     else:

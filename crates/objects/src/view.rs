@@ -415,20 +415,23 @@ fn read_sizes(bytes: &[u8]) -> Result<(Sizes, Layout)> {
 }
 
 fn read_small_sizes(bytes: &[u8]) -> Result<(Sizes, Layout)> {
-    let truncated = || Error::Truncated { wanted: 16, found: bytes.len() as u64 };
-    let (fixed, rest) = bytes.split_first_chunk::<16>().ok_or_else(truncated)?;
+    let truncated = |wanted| Error::Truncated { wanted, found: bytes.len() as u64 };
+    let (fixed, rest) = bytes.split_first_chunk::<16>().ok_or_else(|| truncated(16))?;
     let words = fixed.as_chunks::<4>().0;
     let word = |at: usize| u32::from_le_bytes(words[at]);
     let mut present = u64::from(word(2)) | u64::from(word(3)) << 32;
     if present >> sizes::COUNT != 0 {
         return broken("an unknown size", present.leading_zeros());
     }
-    let given = rest.as_chunks::<4>().0;
+    let count = present.count_ones() as usize;
+    let Some(given) = rest.as_chunks::<4>().0.get(..count) else {
+        return Err(truncated(16 + 4 * count as u64));
+    };
     let mut sizes = Sizes::default();
-    for at in 0..present.count_ones() as usize {
+    for size in given {
         let number = present.trailing_zeros() as usize;
         present &= present - 1;
-        let size = u64::from(u32::from_le_bytes(*given.get(at).ok_or_else(truncated)?));
+        let size = u64::from(u32::from_le_bytes(*size));
         if size == 0 || (size > ENTRIES_MAX && number != at::HEAP_BYTES) {
             return broken("a size of 0 that is said not to be, or one past its limit", number);
         }

@@ -18,6 +18,9 @@ _SMALL_MAGIC = b"PLO1"
 #: The stream form: where its constant parts end, and where it says where each buffer lies.
 _SCHEMA_BYTES, _BATCH_BYTES, _BUFFERS_AT = 3328, 3264, 1136
 
+#: The number of the size that counts references.
+_SLOT_REF = 8
+
 #: Slots that hold the number of a node: its first mention, and others.
 _NODE, _REF = 6, 7
 _DICT, _DICT_ROWS, _TUPLE_ROWS, _OBJECT_ROWS = 2, 5, 6, 7
@@ -108,11 +111,20 @@ def _children(tables: _Tables, node: int) -> Iterator[int]:
         yield from _of_run(tables, int(tables.elem2[node]), start2, length)
 
 
+def _has_references(front: memoryview) -> bool:
+    if front[:4] == _SMALL_MAGIC:
+        return bool(int.from_bytes(front[8:16], "little") >> _SLOT_REF & 1)
+    length_at = (
+        _SCHEMA_BYTES + _BUFFERS_AT + 16 * _STREAM_BUFFERS[_Tables._fields.index("refs")] + 8
+    )
+    return front[length_at : length_at + 8] != bytes(8)
+
+
 def has_cycle(front: memoryview) -> bool:
     """Whether the value contains itself somewhere; ``front`` is the object up to its heap."""
-    tables = _tables(front)
-    if not len(tables.refs):
+    if not _has_references(front):
         return False
+    tables = _tables(front)
     is_open = np.zeros(len(tables.kind), bool)
     is_done = np.zeros(len(tables.kind), bool)
     stack = [(0, _children(tables, 0))]

@@ -50,3 +50,11 @@ def not_serializable(text: str, culprit: Any) -> NotSerializable:
     error = NotSerializable(text)
     error.culprit = (culprit,)  # type: ignore[attr-defined]
     return error
+
+
+def not_reduced(value: Any, error: TypeError) -> NotSerializable:
+    """The error of an object that doesn't say how to make it again."""
+    kind = type(value)
+    refused = not_serializable(f"cannot serialize a {kind.__module__}.{kind.__qualname__}", value)
+    refused.__cause__ = error
+    return refused

@@ -13,6 +13,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from plasmon import torch as _torch
+
 #: The types that may be values themselves, as the factory of a defaultdict is.
 DATA_TYPES: dict[str, type] = {
     kind.__name__: kind
@@ -128,6 +130,7 @@ CALLABLES: dict[str, Callable[..., Any]] = {
     "numpy.ma:MaskedArray": _masked,
     "numpy:matrix": _matrix,
     "numpy:strings": _strings,
+    **_torch.CALLABLES,
 }
 CALLABLES.update(
     (f"builtins:{name}", found)
@@ -192,4 +195,5 @@ TAKERS: dict[tuple[str, str], Callable[[Any], tuple[Any, ...]]] = {
     ("numpy.ma.core", "MaskedArray"): _take_masked,
     ("numpy", "matrix"): _take_matrix,
     ("numpy", "ndarray"): _take_ndarray,
+    **_torch.TAKERS,
 }

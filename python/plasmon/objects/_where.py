@@ -11,7 +11,7 @@ _STEPS_MAX = 200_000
 
 
 def locate(error: BaseException, value: Any) -> BaseException:
-    """The error with the place of its object; ``error.culprit`` is that object."""
+    """The error with the place of its object; ``error.culprit`` has that object."""
     culprit = getattr(error, "culprit", None)
     if not isinstance(error, NotSerializable) or culprit is None:
         return error
@@ -21,12 +21,18 @@ def locate(error: BaseException, value: Any) -> BaseException:
     located = NotSerializable(f"{error.args[0]} (it is {place})")
     located.__cause__ = error.__cause__
     located.__suppress_context__ = True
+    located.culprit = culprit  # type: ignore[attr-defined]
     return located
+
+
+def _is(part: Any, culprit: Any) -> bool:
+    """Whether a part is what is looked for, or the first object of the class that is."""
+    return part is culprit or (type(part) is culprit and culprit is not type)
 
 
 def _path(value: Any, culprit: Any) -> str | None:
     """How to get from a value to a part of it."""
-    if value is culprit:
+    if _is(value, culprit):
         return "the value itself"
     seen = {id(value)}
     level: list[tuple[Any, str]] = [(value, "")]
@@ -36,7 +42,7 @@ def _path(value: Any, culprit: Any) -> str | None:
         following: list[tuple[Any, str]] = []
         for holder, path in level:
             for part, step in _parts(holder):
-                if part is culprit:
+                if _is(part, culprit):
                     return f"at {path}{step}"
                 if id(part) not in seen and len(seen) < _STEPS_MAX:
                     seen.add(id(part))

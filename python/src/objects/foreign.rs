@@ -371,8 +371,10 @@ impl<'py> Encoder<'py> {
             (Some(encode), _) if strategy.get().how == how::PARTS => {
                 encode.bind(py).call1((value,))?
             }
-            (_, Some(reducer)) => reducer.call1((value,))?,
-            _ => value.call_method1(intern!(py, "__reduce_ex__"), (PROTOCOL,))?,
+            (_, Some(reducer)) => reducer.call1((value,)).map_err(|e| not_reduced(value, e))?,
+            _ => value
+                .call_method1(intern!(py, "__reduce_ex__"), (PROTOCOL,))
+                .map_err(|error| not_reduced(value, error))?,
         };
         if found.is_instance_of::<PyString>() {
             return Ok(None);
@@ -424,6 +426,18 @@ fn exhausted<'py>(items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         list.append(item?)?;
     }
     Ok(list)
+}
+
+/// The error of an object that cannot be taken apart, with the object.
+fn not_reduced(value: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    let py = value.py();
+    if !error.is_instance_of::<PyTypeError>(py) {
+        return error;
+    }
+    let module = py.import("plasmon.objects._names");
+    let refused =
+        module.and_then(|module| module.getattr("not_reduced")?.call1((value, error.value(py))));
+    refused.map_or(error, PyErr::from_value)
 }
 
 fn no_encoder(class: &Bound<'_, PyType>) -> PyErr {

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyComplex, PyDict, PyInt, PyList, PySlice, PyTuple};
 
 use super::decode::{Decoder, changed, shared, text_of};
+use super::memory::Block;
 use super::raw::{self, Ptr};
 use crate::numpy::{array_type, type_object};
 
@@ -67,7 +68,8 @@ impl<'a, 'py> Decoder<'a, 'py> {
             None => py.import("numpy")?.getattr("ndarray")?.cast_into()?,
         };
         if tensors.heap.at(number) < 0 {
-            return class.call1((shape, dtype, PyBytes::new(py, b"")));
+            // No bytes, but aligned like all others.
+            return class.call1((shape, dtype, Block::new(0)?));
         }
         let entry = self.object.view.heap_range(tensors.heap.index(number));
         let place = (self.object.view.heap_at() + entry.start) as i64 + tensors.offset.at(number);

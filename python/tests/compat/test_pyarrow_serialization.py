@@ -268,8 +268,8 @@ class TestWritten:
             for value in values:
                 ours.serialize_to(value, file)
         whole = pa.py_buffer(path.read_bytes())
-        for source in (pa.BufferReader(whole), pa.OSFile(str(path)), open(path, "rb")):  # noqa: SIM115
-            with source:
+        for open_source in (pa.BufferReader, pa.OSFile, io.FileIO):
+            with open_source(whole if open_source is pa.BufferReader else str(path)) as source:
                 back = [ours.read_serialized(source).deserialize() for _ in values]
                 assert repr(back) == repr(values)
                 assert source.tell() == whole.size
