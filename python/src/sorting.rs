@@ -83,7 +83,7 @@ pub(crate) fn sort_tables(
     let mut sealed = Vec::with_capacity(writers.len());
     for Partition { memory, rows } in writers {
         let client = store.get().client();
-        match py.detach(|| memory.0.seal()) {
+        match py.detach(|| memory.seal()) {
             Ok(id) => sealed.push((id, rows)),
             Err(error) => {
                 let ids: Vec<_> = sealed.iter().map(|(id, _)| *id).collect();
@@ -141,25 +141,8 @@ struct Task {
     progress: Arc<Progress>,
 }
 
-/// An object that is being written; dropped, it is aborted.
-struct Memory(Writer);
-
-impl std::ops::Deref for Memory {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl std::ops::DerefMut for Memory {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
-    }
-}
-
 impl Task {
-    fn run(self) -> Result<Vec<Partition<Memory>>, Error> {
+    fn run(self) -> Result<Vec<Partition<Writer>>, Error> {
         let job = Job {
             table: &self.table,
             order: &self.order,
@@ -171,7 +154,7 @@ impl Task {
         let mut options = self.options.iter();
         sort(&job, &mut |bytes| {
             let options = options.next().unwrap_or(&self.plain);
-            Ok(Memory(self.store.create(bytes, options)?))
+            Ok(self.store.create(bytes, options)?)
         })
     }
 }
@@ -181,7 +164,7 @@ fn watch(
     py: Python<'_>,
     task: Task,
     progress: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Vec<Partition<Memory>>> {
+) -> PyResult<Vec<Partition<Writer>>> {
     let state = Arc::clone(&task.progress);
     let (send, receive) = channel();
     let receive = Mutex::new(receive);

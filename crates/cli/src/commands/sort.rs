@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use arrow::datatypes::SchemaRef;
-use plasmon_client::{Name, ObjectId, PutOptions, Store, Writer};
+use plasmon_client::{Name, ObjectId, PutOptions, Store};
 use plasmon_proto::object::tag;
 use plasmon_sort::{Heap, Job, Partition, Progress, SortKey, Table};
 use serde_json::json;
@@ -155,11 +155,11 @@ fn store(store: &Store, work: &Work<'_>, name: &str) -> Result<Vec<String>> {
         let name = wanted.next().ok_or("more partitions than names: give --partitions")?;
         let name = Some(Name::new("", name.clone())?);
         let options = PutOptions { name, tag: tag::ARROW_STREAM, ..PutOptions::default() };
-        Ok(Made(store.create(bytes, &options)?))
+        Ok(store.create(bytes, &options)?)
     })?;
     let mut sealed: Vec<ObjectId> = Vec::new();
     for partition in sorted {
-        match partition.memory.0.seal() {
+        match partition.memory.seal() {
             Ok(id) => sealed.push(id),
             Err(error) => {
                 // Half a result is none; the first error is the one to tell.
@@ -169,23 +169,6 @@ fn store(store: &Store, work: &Work<'_>, name: &str) -> Result<Vec<String>> {
         }
     }
     Ok(names)
-}
-
-/// An object that is being written.
-struct Made(Writer);
-
-impl std::ops::Deref for Made {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl std::ops::DerefMut for Made {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
-    }
 }
 
 fn write(path: &Path, schema: &SchemaRef, sorted: &[Partition<Heap>]) -> Result<()> {
