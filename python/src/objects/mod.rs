@@ -21,12 +21,12 @@ mod leaves;
 mod makers;
 mod memo;
 pub(crate) mod memory;
-mod raw;
 mod rows;
 mod runs;
 pub(crate) mod serialized;
 pub(crate) mod stream;
 
+use plasmon_cpython as raw;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyBytes;

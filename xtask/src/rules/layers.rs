@@ -37,7 +37,11 @@ const PLACES: &[Place] = &[
     place("crates/daemon", &["plasmon-proto", "plasmon-shm", "plasmon-store", "plasmon-media"]),
     place("crates/capi", &["plasmon-proto", "plasmon-client"]),
     place("crates/cli", &["plasmon-proto", "plasmon-client", "plasmon-sort"]),
-    place("python", &["plasmon-proto", "plasmon-objects", "plasmon-client", "plasmon-sort"]),
+    place("python/cpython", &[]),
+    place(
+        "python",
+        &["plasmon-proto", "plasmon-objects", "plasmon-client", "plasmon-sort", "plasmon-cpython"],
+    ),
     place("bench/native", &["plasmon-proto", "plasmon-shm", "plasmon-client"]),
     place("tests/soak", &["plasmon-proto", "plasmon-client"]),
     place("tests/faults", &["plasmon-proto", "plasmon-shm", "plasmon-client"]),

@@ -9,27 +9,40 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 /// An object. Whoever has one says where it holds a reference, or who else does.
-pub(super) type Ptr = *mut ffi::PyObject;
+pub type Ptr = *mut ffi::PyObject;
 
 /// What an object is, as far as the encoder tells things apart by itself. Subclasses are foreign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub enum Shape {
+    /// `None`.
     None,
+    /// An exact `bool`.
     Bool,
+    /// An exact `int`.
     Int,
+    /// An exact `float`.
     Float,
+    /// An exact `str`.
     Str,
+    /// An exact `bytes`.
     Bytes,
+    /// An exact `list`.
     List,
+    /// An exact `tuple`.
     Tuple,
+    /// An exact `dict`.
     Dict,
+    /// An exact `set`.
     Set,
+    /// An exact `frozenset`.
     FrozenSet,
+    /// Anything else.
     Foreign,
 }
 
 impl Shape {
-    pub(super) fn is_container(self) -> bool {
+    /// Whether it holds other objects.
+    pub fn is_container(self) -> bool {
         matches!(self, Self::List | Self::Tuple | Self::Dict | Self::Set | Self::FrozenSet)
     }
 }
@@ -40,7 +53,7 @@ impl Shape {
 ///
 /// `object` must be alive, and the thread attached to the interpreter.
 #[inline]
-pub(super) unsafe fn type_of(object: Ptr) -> *mut ffi::PyTypeObject {
+pub unsafe fn type_of(object: Ptr) -> *mut ffi::PyTypeObject {
     // SAFETY: alive by this function's contract.
     unsafe { ffi::Py_TYPE(object) }
 }
@@ -51,7 +64,7 @@ pub(super) unsafe fn type_of(object: Ptr) -> *mut ffi::PyTypeObject {
 ///
 /// As for [`type_of`].
 #[inline]
-pub(super) unsafe fn shape(object: Ptr) -> Shape {
+pub unsafe fn shape(object: Ptr) -> Shape {
     // SAFETY: alive by this function's contract.
     let kind = unsafe { type_of(object) };
     if kind == &raw mut ffi::PyUnicode_Type {
@@ -87,13 +100,14 @@ pub(super) unsafe fn shape(object: Ptr) -> Shape {
 ///
 /// As for [`type_of`].
 #[inline]
-pub(super) unsafe fn is_exact(object: Ptr, kind: *mut ffi::PyTypeObject) -> bool {
+pub unsafe fn is_exact(object: Ptr, kind: *mut ffi::PyTypeObject) -> bool {
     // SAFETY: alive by this function's contract.
     unsafe { type_of(object) == kind }
 }
 
+/// Whether an object is `None`.
 #[inline]
-pub(super) fn is_none(object: Ptr) -> bool {
+pub fn is_none(object: Ptr) -> bool {
     // SAFETY: None is alive for as long as the interpreter is.
     object == unsafe { ffi::Py_None() }
 }
@@ -104,7 +118,7 @@ pub(super) fn is_none(object: Ptr) -> bool {
 ///
 /// As for [`type_of`].
 #[inline]
-pub(super) unsafe fn references(object: Ptr) -> isize {
+pub unsafe fn references(object: Ptr) -> isize {
     // SAFETY: alive by this function's contract.
     unsafe { ffi::Py_REFCNT(object) }
 }
@@ -115,7 +129,7 @@ pub(super) unsafe fn references(object: Ptr) -> isize {
 ///
 /// `object` must be an exact float that is alive.
 #[inline]
-pub(super) unsafe fn float(object: Ptr) -> f64 {
+pub unsafe fn float(object: Ptr) -> f64 {
     // SAFETY: an exact float by this function's contract.
     unsafe { ffi::PyFloat_AS_DOUBLE(object) }
 }
@@ -127,7 +141,7 @@ pub(super) unsafe fn float(object: Ptr) -> f64 {
 /// `object` must be an exact int that is alive.
 #[cfg(not(Py_3_12))]
 #[inline]
-pub(super) unsafe fn int(object: Ptr) -> Option<i64> {
+pub unsafe fn int(object: Ptr) -> Option<i64> {
     // Up to Python 3.11 an int is a size and digits of 30 bits, as `sys.int_info` would say.
     #[repr(C)]
     struct Long {
@@ -157,7 +171,7 @@ pub(super) unsafe fn int(object: Ptr) -> Option<i64> {
 /// `object` must be an exact int that is alive.
 #[cfg(Py_3_12)]
 #[inline]
-pub(super) unsafe fn int(object: Ptr) -> Option<i64> {
+pub unsafe fn int(object: Ptr) -> Option<i64> {
     // SAFETY: by this function's contract.
     unsafe { checked_int(object) }
 }
@@ -179,7 +193,7 @@ unsafe fn checked_int(object: Ptr) -> Option<i64> {
 ///
 /// `object` must be an exact str that is alive; the bytes live as long as it does.
 #[inline]
-pub(super) unsafe fn utf8<'a>(object: Ptr) -> Option<&'a [u8]> {
+pub unsafe fn utf8<'a>(object: Ptr) -> Option<&'a [u8]> {
     #[cfg(not(Py_3_14))]
     // SAFETY: an exact str; a compact ASCII one has its bytes behind its header.
     unsafe {
@@ -207,7 +221,7 @@ pub(super) unsafe fn utf8<'a>(object: Ptr) -> Option<&'a [u8]> {
 ///
 /// `object` must be an exact bytes object that is alive; the bytes live as long as it does.
 #[inline]
-pub(super) unsafe fn bytes<'a>(object: Ptr) -> &'a [u8] {
+pub unsafe fn bytes<'a>(object: Ptr) -> &'a [u8] {
     // SAFETY: an exact bytes object by this function's contract.
     unsafe {
         let start = ffi::PyBytes_AS_STRING(object);
@@ -221,7 +235,7 @@ pub(super) unsafe fn bytes<'a>(object: Ptr) -> &'a [u8] {
 ///
 /// `list` must be an exact list that is alive and does not change meanwhile.
 #[inline]
-pub(super) unsafe fn list_items<'a>(list: Ptr) -> &'a [Ptr] {
+pub unsafe fn list_items<'a>(list: Ptr) -> &'a [Ptr] {
     // SAFETY: by this function's contract; a list without items may have no memory for them.
     unsafe {
         let length = ffi::PyList_GET_SIZE(list) as usize;
@@ -238,7 +252,7 @@ pub(super) unsafe fn list_items<'a>(list: Ptr) -> &'a [Ptr] {
 ///
 /// `tuple` must be an exact tuple that is alive; the slice must not outlive it.
 #[inline]
-pub(super) unsafe fn tuple_items<'a>(tuple: Ptr) -> &'a [Ptr] {
+pub unsafe fn tuple_items<'a>(tuple: Ptr) -> &'a [Ptr] {
     // SAFETY: by this function's contract.
     unsafe {
         let length = ffi::PyTuple_GET_SIZE(tuple) as usize;
@@ -253,7 +267,7 @@ pub(super) unsafe fn tuple_items<'a>(tuple: Ptr) -> &'a [Ptr] {
 ///
 /// `dict` must be an exact dict that is alive and does not change meanwhile.
 #[inline]
-pub(super) unsafe fn dict_items(dict: Ptr, mut give: impl FnMut(Ptr, Ptr) -> bool) {
+pub unsafe fn dict_items(dict: Ptr, mut give: impl FnMut(Ptr, Ptr) -> bool) {
     let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: by this function's contract.
     while unsafe { ffi::PyDict_Next(dict, &raw mut position, &raw mut key, &raw mut value) != 0 } {
@@ -278,7 +292,8 @@ unsafe extern "C" {
 /// # Safety
 ///
 /// `set` must be an exact set or frozenset that is alive and does not change meanwhile.
-pub(super) unsafe fn set_items(py: Python<'_>, set: Ptr, items: &mut Vec<Ptr>) -> PyResult<()> {
+#[inline]
+pub unsafe fn set_items(py: Python<'_>, set: Ptr, items: &mut Vec<Ptr>) -> PyResult<()> {
     #[cfg(not(Py_3_13))]
     {
         let _ = py;
@@ -322,7 +337,7 @@ unsafe extern "C" {
 ///
 /// The thread must be attached to the interpreter.
 #[inline]
-pub(super) unsafe fn new_dict(length: usize) -> Ptr {
+pub unsafe fn new_dict(length: usize) -> Ptr {
     #[cfg(not(Py_3_14))]
     // SAFETY: attached; Python exports the function for its own modules.
     unsafe {
@@ -342,7 +357,7 @@ pub(super) unsafe fn new_dict(length: usize) -> Ptr {
 ///
 /// The thread must be attached to the interpreter, and every byte of `text` be below 128.
 #[inline]
-pub(super) unsafe fn new_ascii(text: &[u8]) -> Ptr {
+pub unsafe fn new_ascii(text: &[u8]) -> Ptr {
     if text.len() < 2 {
         // The empty one and those of one character are shared.
         // SAFETY: attached; the text is valid UTF-8.
@@ -366,7 +381,7 @@ pub(super) unsafe fn new_ascii(text: &[u8]) -> Ptr {
 ///
 /// The thread must be attached to the interpreter.
 #[inline]
-pub(super) unsafe fn new_str(text: &[u8]) -> Ptr {
+pub unsafe fn new_str(text: &[u8]) -> Ptr {
     let start = text.as_ptr().cast::<c_char>();
     // SAFETY: attached; the bytes are read only.
     unsafe { ffi::PyUnicode_DecodeUTF8(start, text.len() as ffi::Py_ssize_t, c"strict".as_ptr()) }
@@ -374,12 +389,14 @@ pub(super) unsafe fn new_str(text: &[u8]) -> Ptr {
 
 /// Keeps the garbage collector from running until it is dropped: while a value is taken apart it
 /// must not run finalizers, and while one is built there is no garbage to find.
-pub(super) struct NoCollection {
+#[derive(Debug)]
+pub struct NoCollection {
     was_on: bool,
 }
 
 impl NoCollection {
-    pub(super) fn new(_py: Python<'_>) -> Self {
+    /// Switches it off until this is dropped, if it is on.
+    pub fn new(_py: Python<'_>) -> Self {
         // SAFETY: attached to the interpreter.
         Self { was_on: unsafe { ffi::PyGC_Disable() } != 0 }
     }
