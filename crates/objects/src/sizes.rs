@@ -73,8 +73,8 @@ impl Sizes {
     /// Which sizes are not 0, a bit for each.
     #[inline]
     pub fn present(&self) -> u64 {
-        let bits = self.0.iter().enumerate().map(|(number, size)| u64::from(*size != 0) << number);
-        bits.fold(0, |present, bit| present | bit)
+        // From the last to the first, so that each is shifted to its place by those before it.
+        self.0.iter().rev().fold(0, |present, size| present << 1 | u64::from(*size != 0))
     }
 
     /// A size as an index. A checked object lies in memory, so every size of it fits.

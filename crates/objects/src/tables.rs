@@ -369,8 +369,25 @@ pub struct Tables {
 impl Tables {
     /// The sizes, each within its limit.
     pub fn sizes(&self) -> Result<Sizes> {
-        let mut sizes = Sizes::default();
-        let mut set = |number: usize, size: usize| sizes.0[number] = size as u64;
+        let (sizes, _) = self.count();
+        match sizes.past_limit() {
+            None => Ok(sizes),
+            Some(number) => Err(Error::TooLarge {
+                what: sizes::name(number),
+                found: sizes[number],
+                most: crate::codes::limit::ENTRIES_MAX,
+            }),
+        }
+    }
+
+    /// The sizes, and which of them are not 0, a bit for each.
+    #[inline]
+    pub(crate) fn count(&self) -> (Sizes, u64) {
+        let (mut sizes, mut present) = (Sizes::default(), 0u64);
+        let mut set = |number: usize, size: usize| {
+            sizes.0[number] = size as u64;
+            present |= u64::from(size != 0) << number;
+        };
         set(at::SLOTS, self.slots.len());
         set(at::SLOT_NULL, self.slots.nulls);
         set(at::SLOT_BOOL, self.slots.bools.len());
@@ -402,15 +419,8 @@ impl Tables {
         set(at::EXT_BYTES, self.exts.data.bytes.len());
         set(at::EXT_HEAPS, self.exts.heaps.values.len());
         set(at::HEAP, self.heap.len());
-        sizes.0[at::HEAP_BYTES] = self.heap.bytes;
-        match sizes.past_limit() {
-            None => Ok(sizes),
-            Some(number) => Err(Error::TooLarge {
-                what: sizes::name(number),
-                found: sizes[number],
-                most: crate::codes::limit::ENTRIES_MAX,
-            }),
-        }
+        set(at::HEAP_BYTES, self.heap.bytes as usize);
+        (sizes, present)
     }
 
     /// Gives every table in order: how many entries it has, and its buffers in the order of

@@ -5,7 +5,7 @@
 
 use crate::codes::limit::ENTRIES_MAX;
 use crate::error::{Error, Result, broken};
-use crate::layout::{BODY_AT, END_MARKER, Form, HEAP_ALIGN, Layout, small_header_bytes};
+use crate::layout::{BODY_AT, END_MARKER, Form, HEAP_ALIGN, Layout};
 use crate::sizes::{self, Sizes, at};
 use crate::stream::{BATCH_MESSAGE, SCHEMA_MESSAGE, read_batch_message};
 use crate::write::SMALL_MAGIC;
@@ -392,7 +392,7 @@ impl<'a> Cursor<'a> {
 /// How many bytes at the front of `bytes` are an object, without looking further into it; for
 /// objects that follow one another.
 pub fn object_bytes(bytes: &[u8]) -> Result<u64> {
-    read_sizes(bytes).map(|(_, layout)| layout.bytes)
+    read_sizes(bytes).map(|(_, layout, _)| layout.bytes)
 }
 
 /// Whether bytes start like an object in one of its forms.
@@ -400,7 +400,8 @@ pub fn is_object(bytes: &[u8]) -> bool {
     bytes.starts_with(&SMALL_MAGIC) || bytes.starts_with(SCHEMA_MESSAGE)
 }
 
-fn read_sizes(bytes: &[u8]) -> Result<(Sizes, Layout)> {
+/// The sizes, the layout, and where the first buffer is.
+fn read_sizes(bytes: &[u8]) -> Result<(Sizes, Layout, u64)> {
     if bytes.starts_with(&SMALL_MAGIC) {
         return read_small_sizes(bytes);
     }
@@ -411,10 +412,10 @@ fn read_sizes(bytes: &[u8]) -> Result<(Sizes, Layout)> {
         return Err(Error::Truncated { wanted: BODY_AT, found: bytes.len() as u64 });
     };
     let (sizes, _) = read_batch_message(message)?;
-    Ok((sizes, Layout::of(&sizes, Form::Stream)))
+    Ok((sizes, Layout::of(&sizes, Form::Stream), BODY_AT))
 }
 
-fn read_small_sizes(bytes: &[u8]) -> Result<(Sizes, Layout)> {
+fn read_small_sizes(bytes: &[u8]) -> Result<(Sizes, Layout, u64)> {
     let truncated = |wanted| Error::Truncated { wanted, found: bytes.len() as u64 };
     let (fixed, rest) = bytes.split_first_chunk::<16>().ok_or_else(|| truncated(16))?;
     let words = fixed.as_chunks::<4>().0;
@@ -441,13 +442,14 @@ fn read_small_sizes(bytes: &[u8]) -> Result<(Sizes, Layout)> {
     // The tables will have to end where this says that the heap begins.
     let heap_at = bytes.checked_sub(sizes[at::HEAP_BYTES]);
     let Some(heap_at) = heap_at else { return broken("a length less than the heap's", word(1)) };
-    Ok((sizes, Layout { form: Form::Small, heap_at, bytes }))
+    let front = (16 + 4 * count as u64).next_multiple_of(8);
+    Ok((sizes, Layout { form: Form::Small, heap_at, bytes }, front))
 }
 
 impl<'a> View<'a> {
     /// Finds the tables of the object at the front of `bytes`. What follows it is ignored.
     pub fn of(bytes: &'a [u8]) -> Result<Box<Self>> {
-        let (sizes, layout) = read_sizes(bytes)?;
+        let (sizes, layout, front) = read_sizes(bytes)?;
         let Some(object) = usize::try_from(layout.bytes).ok().and_then(|end| bytes.get(..end))
         else {
             return Err(Error::Truncated { wanted: layout.bytes, found: bytes.len() as u64 });
@@ -455,11 +457,8 @@ impl<'a> View<'a> {
         if layout.form == Form::Stream && !object.ends_with(&END_MARKER) {
             return broken("no end marker", layout.bytes);
         }
-        let end = match layout.form {
-            Form::Stream => BODY_AT as usize,
-            Form::Small => small_header_bytes(&sizes) as usize,
-        };
-        let mut cursor = Cursor { object, sizes, form: layout.form, end, wrong: None };
+        let (form, end) = (layout.form, front as usize);
+        let mut cursor = Cursor { object, sizes, form, end, wrong: None };
         let mut view = Box::new(Self::empty(sizes, layout));
         cursor.tables(&mut view);
         view.heap = stretch(object, layout.heap_at as usize, sizes.get(at::HEAP_BYTES));

@@ -8,7 +8,7 @@ use crate::codes::limit;
 use crate::error::Result;
 use crate::layout::{BODY_AT, END_MARKER, Form, Layout};
 
-use crate::sizes::{Sizes, at};
+use crate::sizes::at;
 use crate::stream::{SCHEMA_MESSAGE, batch_message};
 use crate::tables::Tables;
 
@@ -48,14 +48,30 @@ pub enum Wanted {
 /// The layout of tables that won't change any more.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    sizes: Sizes,
     layout: Layout,
+    heap_bytes: u64,
+}
+
+/// Copies bytes that are mostly few, for which calling somebody would take longer.
+#[inline]
+fn copy_few(bytes: &[u8], room: &mut [u8]) {
+    const FEW: usize = 64;
+    let room = &mut room[..bytes.len()];
+    if bytes.len() > FEW {
+        room.copy_from_slice(bytes);
+        return;
+    }
+    let (words, rest) = bytes.as_chunks::<8>();
+    let (room_words, room_rest) = room.as_chunks_mut::<8>();
+    room_words.iter_mut().zip(words).for_each(|(room, word)| *room = *word);
+    room_rest.iter_mut().zip(rest).for_each(|(room, byte)| *room = *byte);
 }
 
 impl Plan {
     /// Lays tables out.
     pub fn of(tables: &Tables, wanted: Wanted) -> Result<Self> {
         let sizes = tables.sizes()?;
+        let heap_bytes = sizes[at::HEAP_BYTES];
         let most = match wanted {
             Wanted::Auto => limit::SMALL_FORM_BYTES_MAX,
             Wanted::Stream => 0,
@@ -64,10 +80,10 @@ impl Plan {
         if most != 0 {
             let layout = Layout::small(tables, &sizes);
             if layout.bytes <= most {
-                return Ok(Self { sizes, layout });
+                return Ok(Self { layout, heap_bytes });
             }
         }
-        Ok(Self { layout: Layout::of(&sizes, Form::Stream), sizes })
+        Ok(Self { layout: Layout::of(&sizes, Form::Stream), heap_bytes })
     }
 
     /// Bytes of the object.
@@ -87,7 +103,7 @@ impl Plan {
 
     /// Bytes of the heap's data.
     pub fn heap_bytes(&self) -> u64 {
-        self.sizes[at::HEAP_BYTES]
+        self.heap_bytes
     }
 
     /// What follows the heap's data.
@@ -100,6 +116,12 @@ impl Plan {
 
     /// Writes everything before the heap's data. `front` is [`Self::heap_at`] bytes long.
     pub fn write_front(&self, tables: &Tables, front: &mut [u8]) {
+        if self.layout.form == Form::Small {
+            // Most of a small object is padding and a few bytes here and there.
+            front.fill(0);
+            self.pieces(tables, |at, part| copy_few(part.bytes(), &mut front[at..]));
+            return;
+        }
         let mut end = 0;
         self.pieces(tables, |at, part| {
             let bytes = part.bytes();
@@ -146,8 +168,8 @@ impl Plan {
     fn pieces<'t>(&self, tables: &'t Tables, mut give: impl FnMut(usize, Part<'_, 't>)) {
         let form = self.layout.form;
         let mut end = match form {
-            Form::Small => self.small_header(&mut give),
-            Form::Stream => self.stream_header(&mut give),
+            Form::Small => self.small_header(tables, &mut give),
+            Form::Stream => self.stream_header(tables, &mut give),
         };
         let outer = form == Form::Stream;
         let align = form.align() as usize;
@@ -168,16 +190,20 @@ impl Plan {
     }
 
     /// Gives the header of the small form, and says where it ends.
-    fn small_header<'t>(&self, give: &mut impl FnMut(usize, Part<'_, 't>)) -> usize {
+    fn small_header<'t>(
+        &self,
+        tables: &'t Tables,
+        give: &mut impl FnMut(usize, Part<'_, 't>),
+    ) -> usize {
         let mut header = [[0; 4]; 4 + crate::sizes::COUNT];
-        let mut present = self.sizes.present();
+        let (sizes, mut present) = tables.count();
         header[0] = SMALL_MAGIC;
         header[1] = (self.layout.bytes as u32).to_le_bytes();
         header[2] = (present as u32).to_le_bytes();
         header[3] = ((present >> 32) as u32).to_le_bytes();
         let mut count = 4;
         while present != 0 {
-            header[count] = (self.sizes[present.trailing_zeros() as usize] as u32).to_le_bytes();
+            header[count] = (sizes[present.trailing_zeros() as usize] as u32).to_le_bytes();
             present &= present - 1;
             count += 1;
         }
@@ -187,9 +213,13 @@ impl Plan {
     }
 
     /// Gives the messages of the stream form, and says where they end.
-    fn stream_header<'t>(&self, give: &mut impl FnMut(usize, Part<'_, 't>)) -> usize {
+    fn stream_header<'t>(
+        &self,
+        tables: &'t Tables,
+        give: &mut impl FnMut(usize, Part<'_, 't>),
+    ) -> usize {
         give(0, Part::Own(SCHEMA_MESSAGE));
-        let batch = batch_message(&self.sizes, &self.layout);
+        let batch = batch_message(&tables.count().0, &self.layout);
         give(SCHEMA_MESSAGE.len(), Part::Own(&batch));
         BODY_AT as usize
     }

@@ -351,6 +351,9 @@ pub unsafe fn new_dict(length: usize) -> Ptr {
     }
 }
 
+/// So many bytes are copied one by one.
+const FEW: usize = 16;
+
 /// A new str of ASCII, or null with an error set.
 ///
 /// # Safety
@@ -369,7 +372,14 @@ pub unsafe fn new_ascii(text: &[u8]) -> Ptr {
         let made = ffi::PyUnicode_New(text.len() as ffi::Py_ssize_t, 127);
         if !made.is_null() {
             let room = ffi::PyUnicode_1BYTE_DATA(made);
-            std::ptr::copy_nonoverlapping(text.as_ptr(), room, text.len());
+            if text.len() <= FEW {
+                // For few bytes calling somebody would take longer.
+                for (at, byte) in text.iter().enumerate() {
+                    room.add(at).write(*byte);
+                }
+            } else {
+                std::ptr::copy_nonoverlapping(text.as_ptr(), room, text.len());
+            }
         }
         made
     }

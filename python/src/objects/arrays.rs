@@ -290,6 +290,9 @@ impl<'py> Encoder<'py> {
 
     /// Gives every array its place in the heap.
     pub(super) fn place_arrays(&mut self) -> PyResult<()> {
+        if self.tables.tensors.is_empty() {
+            return Ok(());
+        }
         let waiting = std::mem::take(&mut self.arrays.waiting);
         let mut spans = Vec::with_capacity(waiting.len());
         for (number, one) in waiting.iter().enumerate() {

@@ -13,7 +13,7 @@ use plasmon_objects::{Checked, Order};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyMemoryView;
+use pyo3::types::{PyBytes, PyMemoryView};
 
 use super::context::{Context, pickle};
 use super::makers::Maker;
@@ -126,8 +126,15 @@ pub(super) struct Source<'a, 'py> {
 
 /// The value of the object at the front of some memory, and how long the object is.
 pub(super) fn decode<'py>(source: &Source<'_, 'py>) -> PyResult<(Bound<'py, PyAny>, u64)> {
-    let flat = Flat::with_flags(source.memory, ffi::PyBUF_C_CONTIGUOUS)?;
-    let object = Checked::of(flat.bytes()).map_err(|error| raised(&error))?;
+    let flat;
+    let bytes = match source.memory.cast_exact::<PyBytes>() {
+        Ok(bytes) => bytes.as_bytes(),
+        Err(_) => {
+            flat = Flat::with_flags(source.memory, ffi::PyBUF_C_CONTIGUOUS)?;
+            flat.bytes()
+        }
+    };
+    let object = Checked::of(bytes).map_err(|error| raised(&error))?;
     let order = Order::of(&object).map_err(|error| raised(&error))?;
     let view = &object.view;
     let cache = |wanted: bool, number| Owned::nulls(if wanted { view.count(number) } else { 0 });
@@ -424,11 +431,15 @@ impl<'a, 'py> Decoder<'a, 'py> {
         }
         let strs = self.object.view.strs;
         let ascii = self.ascii || strs.range(start, out.len()).is_ascii();
-        for (at, out) in out.iter_mut().enumerate() {
-            let text = strs.at(start + at);
+        let ends = whole(strs.offsets.range(start + 1, out.len()), out)?;
+        let mut from = strs.offsets.index(start);
+        for (end, out) in ends.iter().zip(out) {
+            let to = u32::from_le_bytes(*end) as usize;
+            let text = strs.bytes.get(from..to).ok_or_else(changed)?;
             // SAFETY: attached; ASCII if all of them are.
             let made = unsafe { if ascii { raw::new_ascii(text) } else { raw::new_str(text) } };
             *out = self.made(made)?;
+            from = to;
         }
         Ok(())
     }

@@ -161,6 +161,8 @@ pub(super) struct Memory {
 
 // SAFETY: between encoders there are no pointers in it; see `Encoder::finish`.
 unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
 
 /// References that are dropped with this.
 #[derive(Default)]

@@ -68,58 +68,54 @@ impl<'py> Encoder<'py> {
     }
 
     fn run_of_floats(&mut self, items: Items<'_>) -> PyResult<Run> {
-        let column = &mut self.tables.f64;
-        let start = column.len();
-        column.reserve(items.all.len());
+        let start = self.tables.f64.len();
         let kind = &raw mut ffi::PyFloat_Type;
-        for item in items.all {
+        let count = append(&mut self.tables.f64, items.all, |item| {
             // SAFETY: alive, and an exact float when its type is that.
-            if unsafe { !raw::is_exact(*item, kind) } {
-                let count = column.len() - start;
-                return self.mixed(items, Prefix::F64 { start, count });
-            }
-            // SAFETY: as above.
-            column.push(unsafe { raw::float(*item) }.to_le_bytes());
+            unsafe { raw::is_exact(item, kind).then(|| raw::float(item).to_le_bytes()) }
+        });
+        if count < items.all.len() {
+            return self.mixed(items, Prefix::F64 { start, count });
         }
         Ok(Run { elem: elem::F64, start })
     }
 
     fn run_of_ints(&mut self, items: Items<'_>) -> PyResult<Run> {
-        let column = &mut self.tables.i32;
-        let start = column.len();
-        column.reserve(items.all.len());
+        let start = self.tables.i32.len();
         let kind = &raw mut ffi::PyLong_Type;
-        for (count, item) in items.all.iter().enumerate() {
+        let count = append(&mut self.tables.i32, items.all, |item| {
             // SAFETY: alive, and an exact int when its type is that.
-            let value = unsafe { if raw::is_exact(*item, kind) { raw::int(*item) } else { None } };
-            let Some(value) = value else {
-                return self.mixed(items, Prefix::I32 { start, count });
-            };
-            let Ok(small) = i32::try_from(value) else {
-                return self.run_of_longs(items, start);
-            };
-            column.push(small.to_le_bytes());
+            let value = unsafe { if raw::is_exact(item, kind) { raw::int(item) } else { None } };
+            value.and_then(|value| i32::try_from(value).ok()).map(i32::to_le_bytes)
+        });
+        if count < items.all.len() {
+            return self.run_of_longs(items, start, count);
         }
         Ok(Run { elem: elem::I32, start })
     }
 
     /// Goes on with 64 bits where 32 were too few.
-    fn run_of_longs(&mut self, items: Items<'_>, small_start: usize) -> PyResult<Run> {
+    fn run_of_longs(&mut self, items: Items<'_>, small: usize, done: usize) -> PyResult<Run> {
+        let kind = &raw mut ffi::PyLong_Type;
+        // SAFETY: here and below: alive, and an exact int when its type is that.
+        if unsafe { !raw::is_exact(items.all[done], kind) || raw::int(items.all[done]).is_none() } {
+            return self.mixed(items, Prefix::I32 { start: small, count: done });
+        }
         let column = &mut self.tables.i64;
         let start = column.len();
         column.reserve(items.all.len());
-        let small = &self.tables.i32[small_start..];
-        column.extend(small.iter().map(|v| i64::from(i32::from_le_bytes(*v)).to_le_bytes()));
-        let done = small.len();
-        self.tables.i32.truncate(small_start);
-        let kind = &raw mut ffi::PyLong_Type;
-        for (count, item) in items.all.iter().enumerate().skip(done) {
-            // SAFETY: alive, and an exact int when its type is that.
-            let value = unsafe { if raw::is_exact(*item, kind) { raw::int(*item) } else { None } };
-            let Some(value) = value else {
-                return self.mixed(items, Prefix::I64 { start, count });
-            };
-            column.push(value.to_le_bytes());
+        let widened = self.tables.i32[small..].iter();
+        column.extend(widened.map(|v| i64::from(i32::from_le_bytes(*v)).to_le_bytes()));
+        self.tables.i32.truncate(small);
+        let count = done
+            + append(column, &items.all[done..], |item| {
+                // SAFETY: as above.
+                let value =
+                    unsafe { if raw::is_exact(item, kind) { raw::int(item) } else { None } };
+                value.map(i64::to_le_bytes)
+            });
+        if count < items.all.len() {
+            return self.mixed(items, Prefix::I64 { start, count });
         }
         Ok(Run { elem: elem::I64, start })
     }
@@ -401,6 +397,21 @@ impl<'py> Encoder<'py> {
         self.tables.slots.push_index(slot::STR, number.unwrap_or(next));
         Ok(())
     }
+}
+
+/// Appends what items are in a column, up to the first that does not fit; how many did.
+#[inline]
+fn append<T: Copy>(column: &mut Vec<T>, items: &[Ptr], value: impl Fn(Ptr) -> Option<T>) -> usize {
+    column.reserve(items.len());
+    let mut count = 0;
+    for (room, item) in column.spare_capacity_mut().iter_mut().zip(items) {
+        let Some(value) = value(*item) else { break };
+        room.write(value);
+        count += 1;
+    }
+    // SAFETY: so many behind the old length were just written, within the capacity.
+    unsafe { column.set_len(column.len() + count) };
+    count
 }
 
 #[inline]

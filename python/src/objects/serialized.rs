@@ -1,6 +1,6 @@
 //! A value that was taken apart: its layout is known and its bytes can be written anywhere.
 
-use std::sync::{Mutex, PoisonError};
+use std::cell::Cell;
 
 use plasmon_objects::tables::Tables;
 use plasmon_objects::{Form, Plan, Wanted};
@@ -18,7 +18,9 @@ use super::memory::Block;
 /// than it takes to fill it. Larger tables are given back.
 const HELD_BYTES_MAX: usize = 16 << 20;
 
-static MEMORY: Mutex<Option<Memory>> = Mutex::new(None);
+thread_local! {
+    static MEMORY: Cell<Option<Memory>> = const { Cell::new(None) };
+}
 
 /// A value in the PLO format that has a size and is not written yet. Made by `plasmon.serialize`.
 ///
@@ -28,6 +30,8 @@ pub(crate) struct Serialized {
     tables: Box<Tables>,
     heap: Vec<Piece>,
     plan: Plan,
+    /// What the encoder leaves to the next one.
+    memory: Memory,
 }
 
 pub(super) fn wanted(form: Option<&str>) -> PyResult<Wanted> {
@@ -53,12 +57,10 @@ impl Serialized {
         value: &Bound<'_, PyAny>,
         wanted: Wanted,
     ) -> PyResult<Self> {
-        let memory = MEMORY.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (Encoded { tables, heap }, memory) =
-            encode(context, value, memory.unwrap_or_default())?;
-        *MEMORY.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
+        let memory = MEMORY.take().unwrap_or_default();
+        let (Encoded { tables, heap }, memory) = encode(context, value, memory)?;
         let plan = Plan::of(&tables, wanted).map_err(|error| raised(&error))?;
-        Ok(Self { tables, heap, plan })
+        Ok(Self { tables, heap, plan, memory })
     }
 
     /// How long the object is.
@@ -87,15 +89,14 @@ impl Serialized {
         gather(&parts)
     }
 
-    /// Gives what a small object needs no more to the next one.
+    /// Gives the memory that is not needed any more to the next object of this thread.
     pub(crate) fn recycle(self) {
-        let Self { mut tables, .. } = self;
-        if tables.held_bytes() <= HELD_BYTES_MAX
-            && let Some(memory) = MEMORY.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
-        {
+        let Self { mut tables, mut memory, .. } = self;
+        if tables.held_bytes() <= HELD_BYTES_MAX {
             tables.clear();
             memory.tables = Some(tables);
         }
+        MEMORY.set(Some(memory));
     }
 }
 
