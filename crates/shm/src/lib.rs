@@ -60,6 +60,8 @@ pub mod fork;
 #[cfg(not(loom))]
 pub mod futex;
 #[cfg(not(loom))]
+pub mod growing;
+#[cfg(not(loom))]
 pub mod map;
 #[cfg(not(loom))]
 pub mod memfd;
@@ -87,6 +89,7 @@ pub use {
     counted::CountedView,
     eventfd::Doorbell,
     extents::ExtentTable,
+    growing::{GrowingMap, GrowingMemfd},
     index::{IndexReader, IndexWriter},
     map::{Populate, ReadMap, WriteMap},
     memfd::Memfd,

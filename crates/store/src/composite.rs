@@ -4,6 +4,8 @@
 //! of least recently used objects and can be neither evicted, spilled nor deleted. The last
 //! composite lets it go when its own memory is free, so a reader that pins the composite pins the
 //! members.
+//!
+//! An owned member of which its creator makes no composite before it leaves goes with it.
 
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
@@ -22,11 +24,31 @@ impl<D: Directory> Store<D> {
         for id in members {
             if let Some(entry) = self.find(id) {
                 self.rare_mut(entry.record).holders += 1;
+                if entry.traits.owned {
+                    let owner = self.records.get(entry.record).owner;
+                    if let Some((_, client)) = self.clients.of_session_mut(owner) {
+                        client.unheld.remove(id);
+                    }
+                }
                 self.records.unlist(entry.record);
             } else if let Some(spilled) = self.tier.get_mut(id) {
                 spilled.rare.holders += 1;
             }
         }
+    }
+
+    /// An owned object was published that nothing holds yet.
+    pub(crate) fn await_composite(&mut self, owner: u32, id: ObjectId) {
+        if let Some((_, client)) = self.clients.of_session_mut(owner) {
+            client.unheld.insert(id);
+        }
+    }
+
+    /// The creator of these owned objects left before it made a composite of them.
+    pub(crate) fn bury_unheld(&mut self, ids: impl IntoIterator<Item = ObjectId>) {
+        let entries = ids.into_iter().filter_map(|id| self.find(&id));
+        let unheld: Vec<_> = entries.filter(|entry| self.holders(entry.record) == 0).collect();
+        self.bury(unheld);
     }
 
     /// Lets the members of composites go that are gone. Returns whether that deleted any.

@@ -43,6 +43,10 @@ impl<D: Directory> Store<D> {
             flags |= RARE;
         }
         self.hold_content(owner, &sizes);
+        let held = rare.as_ref().is_some_and(|rare| rare.holders > 0);
+        if traits.owned && !held {
+            self.await_composite(owner, id);
+        }
         let record = self.records.allocate(owner, flags);
         let entry = Entry { serial, id, range, sizes, traits, created_ms, record };
         let records = &mut self.records;
@@ -54,7 +58,6 @@ impl<D: Directory> Store<D> {
         if self.memory.publish_first(&range) && self.config.level == Level::Leased {
             self.out.push(Effect::Protect(range.extent));
         }
-        let held = rare.as_ref().is_some_and(|rare| rare.holders > 0);
         if let Some(rare) = rare {
             if let Some(expires_ms) = rare.expires_ms {
                 self.expiries.insert((expires_ms, id, serial));

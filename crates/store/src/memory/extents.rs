@@ -22,6 +22,9 @@ pub(crate) enum Kind {
     Arena,
     /// One object, from its first byte.
     Exact,
+    /// One object that is being written and whose size is not known yet. Its pages are all there;
+    /// more are added at its end. Sealed, it becomes an exact one.
+    Growing,
 }
 
 /// One extent.
@@ -180,7 +183,14 @@ impl Extents {
         self.resting.push_back(id.index() as u32);
     }
 
-    /// Makes an exact extent idle.
+    /// Makes a growing extent in use longer or shorter.
+    pub(super) fn resize(&mut self, id: ExtentId, bytes: u64) {
+        let Some(extent) = self.get_mut(id) else { return };
+        let before = std::mem::replace(&mut extent.bytes, bytes);
+        self.total_bytes = self.total_bytes - before + bytes;
+    }
+
+    /// Makes an exact or growing extent idle.
     pub(super) fn rest(&mut self, id: ExtentId) {
         let key = self.next_idle;
         let Some(extent) = self.get_mut(id) else { return };
@@ -208,7 +218,7 @@ impl Extents {
         self.idle.first_key_value().map(|(_, id)| *id)
     }
 
-    /// Idle exact extents, the longest idle first.
+    /// Idle extents, the longest idle first.
     pub(super) fn idle(&self) -> impl Iterator<Item = &Extent> {
         self.idle.values().filter_map(|id| self.get(*id))
     }
