@@ -16,6 +16,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -75,9 +76,11 @@ pub struct Growing {
     session: Arc<Session>,
     id: ObjectId,
     extent: ExtentId,
+    /// The connection that it was granted on; it does not outlive it.
+    link: u64,
     /// `None` once it is sealed, except for [`Self::seal_lent`].
     map: Option<GrowingMap>,
-    sealed: bool,
+    sealed: AtomicBool,
     /// The request for the next part, which nobody has looked at yet.
     asked: Option<u64>,
     patience: Duration,
@@ -98,7 +101,7 @@ impl Process {
         let traits = Traits { policy: options.policy, owned: options.owned, ..Traits::default() };
         let bytes = options.bytes_hint.max(STEP_BYTES_MIN as u64);
         let deadline = Instant::now() + options.patience;
-        let (granted, map) = loop {
+        let (granted, map, link) = loop {
             let request = Request::CreateGrowing { id, traits, bytes };
             let mut answer = match self.ask_with_room(&session, BEGINNING, request) {
                 Err(error) if error.code() == Code::StoreFull && Instant::now() < deadline => {
@@ -112,7 +115,7 @@ impl Process {
             };
             // The daemon forgot what it granted on a connection that broke since.
             if !session.writing().is_void(answer.link) {
-                break (*granted, self.map_growing(&session, granted, fd));
+                break (*granted, self.map_growing(&session, granted, fd), answer.link);
             }
         };
         let extent = granted.range.extent;
@@ -123,8 +126,9 @@ impl Process {
             session,
             id,
             extent,
+            link,
             map: None,
-            sealed: false,
+            sealed: AtomicBool::new(false),
             asked,
             patience,
         };
@@ -167,6 +171,14 @@ impl Growing {
         &self.store
     }
 
+    /// Whether the daemon that gave the memory is gone: then it cannot be sealed any more, only
+    /// read.
+    pub fn is_lost(&self) -> bool {
+        !self.process.is_ours()
+            || !self.process.is_current(&self.session)
+            || self.session.writing().is_void(self.link)
+    }
+
     /// How many bytes may be used.
     pub fn granted(&self) -> usize {
         self.map.as_ref().map_or(0, GrowingMap::granted)
@@ -196,9 +208,41 @@ impl Growing {
         Ok(())
     }
 
+    /// Like [`Self::ensure`], but asks for no more than this, now and ahead: for sizes that are
+    /// known.
+    pub fn ensure_exactly(&mut self, bytes: usize) -> Result<()> {
+        let deadline = Instant::now() + self.patience;
+        while bytes > self.granted() {
+            self.process.check_ours(GROWING, self.id)?;
+            match self.ask_for(bytes) {
+                Err(error) if error.code() == Code::StoreFull && Instant::now() < deadline => {
+                    thread::sleep(PATIENCE_STEP);
+                }
+                outcome => outcome?,
+            }
+        }
+        if let Some(map) = &mut self.map {
+            map.populate(bytes);
+        }
+        Ok(())
+    }
+
+    /// Copies bytes to `at`, within what is granted; faster than a copy into the slice when they
+    /// are many.
+    ///
+    /// # Panics
+    ///
+    /// If they are not within what is granted, or it is sealed.
+    #[inline]
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        let sealed = self.is_sealed();
+        let map = self.map.as_mut().filter(|_| !sealed);
+        map.expect("memory that is not sealed").write(at, bytes);
+    }
+
     fn ask_ahead(&mut self, bytes: usize) {
         let within = self.map.as_ref().is_some_and(|map| bytes as u64 <= map.window());
-        if within && self.process.is_ours() && self.process.is_current(&self.session) {
+        if within && !self.is_lost() {
             let request = Request::Grow { id: self.id, bytes: bytes as u64 };
             // Whoever really needs it asks again and hears why there is none.
             self.asked = self.process.calls().begin(GROWING, request, None).ok();
@@ -232,7 +276,7 @@ impl Growing {
     }
 
     fn ask_for(&mut self, bytes: usize) -> Result<()> {
-        if !self.process.is_current(&self.session) {
+        if self.is_lost() {
             return Err(Error::forgotten(GROWING, self.id));
         }
         let request = Request::Grow { id: self.id, bytes: bytes as u64 };
@@ -259,12 +303,38 @@ impl Growing {
         self.process.check_ours(SEALING, self.id)?;
         // From here on there is no way to write these bytes; at level strict, no mapping either.
         drop(self.map.take());
+        self.quiet();
         self.seal_now(bytes)
+    }
+
+    /// No more writing: the first `bytes` bytes, which are granted, are only read from now on, and
+    /// may be sealed later.
+    pub fn freeze(mut self, bytes: usize) -> Frozen {
+        self.quiet();
+        let bytes = bytes.min(self.granted());
+        Frozen { growing: self, bytes }
+    }
+
+    /// Nobody looks at what was asked for ahead.
+    fn quiet(&mut self) {
+        if let Some(number) = self.asked.take() {
+            self.process.calls().forget(number);
+        }
+    }
+
+    fn is_sealed(&self) -> bool {
+        // Pairs with the Release in `end_seal`; set once, by whoever sealed.
+        self.sealed.load(Ordering::Acquire)
     }
 
     /// Like [`Self::seal`], but the memory stays mapped here for as long as this exists: for
     /// callers that have lent it to code that only reads it. Not possible at level strict.
     pub fn seal_lent(&mut self, bytes: usize) -> Result<ObjectId> {
+        self.quiet();
+        self.seal_in_place(bytes)
+    }
+
+    fn seal_in_place(&self, bytes: usize) -> Result<ObjectId> {
         self.process.check_ours(SEALING, self.id)?;
         if self.session.welcome.level == Level::Strict {
             let detail = "a strict store seals no memory that its writer has mapped";
@@ -273,7 +343,7 @@ impl Growing {
         self.seal_now(bytes)
     }
 
-    fn seal_now(&mut self, bytes: usize) -> Result<ObjectId> {
+    fn seal_now(&self, bytes: usize) -> Result<ObjectId> {
         let number = self.begin_seal(bytes)?;
         self.end_seal(number)
     }
@@ -288,10 +358,11 @@ impl Growing {
             for (mut one, bytes) in rest.by_ref().take(SEALS_AT_ONCE) {
                 one.process.check_ours(SEALING, one.id)?;
                 drop(one.map.take());
+                one.quiet();
                 let number = one.begin_seal(bytes)?;
                 begun.push((one, number));
             }
-            for (mut one, number) in begun {
+            for (one, number) in begun {
                 ids.push(one.end_seal(number)?);
             }
         }
@@ -304,6 +375,7 @@ impl Growing {
             let mut numbers = Vec::with_capacity(chunk.len());
             for (one, bytes) in chunk.iter_mut() {
                 one.process.check_ours(SEALING, one.id)?;
+                one.quiet();
                 numbers.push(one.begin_seal(*bytes)?);
             }
             for ((one, _), number) in chunk.iter_mut().zip(numbers) {
@@ -313,18 +385,15 @@ impl Growing {
         Ok(())
     }
 
-    fn begin_seal(&mut self, bytes: usize) -> Result<u64> {
-        if let Some(number) = self.asked.take() {
-            self.process.calls().forget(number);
-        }
-        if !self.process.is_current(&self.session) {
+    fn begin_seal(&self, bytes: usize) -> Result<u64> {
+        if self.is_lost() {
             return Err(Error::forgotten(SEALING, self.id));
         }
         let request = Request::SealGrown { id: self.id, data: bytes as u64 };
         self.process.calls().begin(SEALING, request, None)
     }
 
-    fn end_seal(&mut self, number: u64) -> Result<ObjectId> {
+    fn end_seal(&self, number: u64) -> Result<ObjectId> {
         let answer = self.process.collect(&[number], None)?.1;
         match answer.reply {
             Reply::Done => {}
@@ -338,7 +407,7 @@ impl Growing {
             }
             _ => return Err(Error::unexpected(SEALING)),
         }
-        self.sealed = true;
+        self.sealed.store(true, Ordering::Release);
         Ok(self.id)
     }
 
@@ -348,10 +417,8 @@ impl Growing {
     }
 
     fn give_up(&mut self) {
-        if let Some(number) = self.asked.take() {
-            self.process.calls().forget(number);
-        }
-        if !self.process.is_current(&self.session) {
+        self.quiet();
+        if self.is_lost() {
             return;
         }
         if let Some(map) = self.map.take() {
@@ -383,7 +450,7 @@ impl Deref for Growing {
 impl DerefMut for Growing {
     fn deref_mut(&mut self) -> &mut [u8] {
         match &mut self.map {
-            Some(map) if !self.sealed => map,
+            Some(map) if !self.sealed.load(Ordering::Relaxed) => map,
             _ => &mut [],
         }
     }
@@ -394,15 +461,49 @@ impl fmt::Debug for Growing {
         f.debug_struct("Growing")
             .field("id", &self.id)
             .field("granted", &self.granted())
-            .field("sealed", &self.sealed)
+            .field("sealed", &self.is_sealed())
             .finish_non_exhaustive()
     }
 }
 
 impl Drop for Growing {
     fn drop(&mut self) {
-        if !self.sealed && self.process.is_ours() {
+        if !self.is_sealed() && self.process.is_ours() {
             self.give_up();
         }
+    }
+}
+
+/// Memory that was written and is only read from now on; whether it becomes an object is decided
+/// later.
+#[derive(Debug)]
+pub struct Frozen {
+    growing: Growing,
+    bytes: usize,
+}
+
+impl Frozen {
+    /// The id that the object has, or will have.
+    pub fn id(&self) -> ObjectId {
+        self.growing.id
+    }
+
+    /// Whether it is an object already.
+    pub fn is_sealed(&self) -> bool {
+        self.growing.is_sealed()
+    }
+
+    /// Makes it an object, immutable and visible to everybody, where it is; see
+    /// [`Growing::seal_lent`]. One thread at a time.
+    pub fn seal(&self) -> Result<ObjectId> {
+        if self.is_sealed() { Ok(self.id()) } else { self.growing.seal_in_place(self.bytes) }
+    }
+}
+
+impl Deref for Frozen {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.growing[..self.bytes]
     }
 }

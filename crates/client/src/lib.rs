@@ -43,7 +43,7 @@ mod writing;
 
 pub use buffer::{Buffer, Pinned};
 pub use error::{Error, Result};
-pub use growing::{GrowOptions, Growing};
+pub use growing::{Frozen, GrowOptions, Growing};
 pub use listing::Listing;
 pub use options::{ConnectOptions, PutOptions, StartOptions};
 pub use pending::PendingWait;
@@ -52,6 +52,12 @@ pub use start::{StartedDaemon, default_socket, start};
 pub use store::{PROTOCOL_VERSION, Store};
 pub use subscription::{Notification, Subscription};
 pub use writer::{Mapping, Writer};
+
+/// A number that is another one in a forked child: what was made under one number must not be used
+/// under another.
+pub fn fork_generation() -> u64 {
+    plasmon_shm::fork::generation()
+}
 
 pub use plasmon_proto::message::{Access, ClientInfo, Filter, Notice, Status};
 pub use plasmon_proto::object::{Level, ObjectInfo, ObjectState, Policy, Sizes, Traits, tag};

@@ -104,6 +104,21 @@ impl Region {
         self.span.get_mut(offset as usize..(offset + bytes) as usize)
     }
 
+    /// The part as it is, published or not.
+    pub fn slice(&self, offset: u64, bytes: u64) -> Option<&[u8]> {
+        self.span.get(offset as usize..offset.checked_add(bytes)? as usize)
+    }
+
+    /// Copies bytes to another place in the region; false if that is not the region's own.
+    pub fn copy_within(&mut self, from: u64, to: u64, bytes: u64) -> bool {
+        let source = from as usize..from as usize + bytes as usize;
+        let fits = self.piece(to, bytes).is_some() && source.end <= self.span.len();
+        if fits {
+            self.span.copy_within(source, to as usize);
+        }
+        fits
+    }
+
     fn piece(&self, offset: u64, bytes: u64) -> Option<(u64, u64)> {
         let (start, length) = self.own.range(..=offset).next_back()?;
         let end = offset.checked_add(bytes)?;

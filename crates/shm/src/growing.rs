@@ -21,6 +21,7 @@ use std::slice;
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, SealFlags};
 use rustix::io::Errno;
 
+use crate::copy;
 use crate::map::{HUGE_PAGE_BYTES, WindowMap};
 use crate::memfd::Memfd;
 
@@ -115,6 +116,18 @@ impl GrowingMap {
     /// How far it can ever grow.
     pub fn window(&self) -> u64 {
         self.map.bytes()
+    }
+
+    /// Copies bytes to `at`, past the caches when they are many.
+    ///
+    /// # Panics
+    ///
+    /// If they are not within what is granted.
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        let fits = at.checked_add(bytes.len()).is_some_and(|end| end <= self.granted);
+        assert!(fits, "{} bytes at {at} lie within {} that are granted", bytes.len(), self.granted);
+        // SAFETY: the range was checked; granted memory is there and ours alone.
+        unsafe { copy::copy(bytes, self.map.base().wrapping_add(at)) };
     }
 
     /// The first byte, for whoever lends the memory to foreign code. Bytes up to

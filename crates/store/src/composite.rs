@@ -9,7 +9,8 @@
 
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
-use crate::ports::Directory;
+use crate::ports::{Directory, Entry};
+use crate::records::UNHELD;
 use crate::store::Store;
 
 impl<D: Directory> Store<D> {
@@ -25,7 +26,9 @@ impl<D: Directory> Store<D> {
             if let Some(entry) = self.find(id) {
                 self.rare_mut(entry.record).holders += 1;
                 if entry.traits.owned {
-                    let owner = self.records.get(entry.record).owner;
+                    let record = self.records.get_mut(entry.record);
+                    record.flags &= !UNHELD;
+                    let owner = record.owner;
                     if let Some((_, client)) = self.clients.of_session_mut(owner) {
                         client.unheld.remove(id);
                     }
@@ -37,17 +40,18 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    /// An owned object was published that nothing holds yet.
-    pub(crate) fn await_composite(&mut self, owner: u32, id: ObjectId) {
-        if let Some((_, client)) = self.clients.of_session_mut(owner) {
-            client.unheld.insert(id);
-        }
+    /// An owned object was published that nothing holds yet. Whether its creator is there to make
+    /// a composite of it.
+    pub(crate) fn await_composite(&mut self, owner: u32, id: ObjectId) -> bool {
+        let creator = self.clients.of_session_mut(owner);
+        creator.map(|(_, client)| client.unheld.insert(id)).is_some()
     }
 
     /// The creator of these owned objects left before it made a composite of them.
     pub(crate) fn bury_unheld(&mut self, ids: impl IntoIterator<Item = ObjectId>) {
         let entries = ids.into_iter().filter_map(|id| self.find(&id));
-        let unheld: Vec<_> = entries.filter(|entry| self.holders(entry.record) == 0).collect();
+        let unheld = |entry: &Entry| self.records.get(entry.record).is(UNHELD);
+        let unheld: Vec<_> = entries.filter(unheld).collect();
         self.bury(unheld);
     }
 

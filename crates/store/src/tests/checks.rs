@@ -10,7 +10,7 @@ use crate::Store;
 use crate::content::content_bytes;
 use crate::jobs::Purpose;
 use crate::memory::{Kind, PAGE_BYTES, pages};
-use crate::records::{HIDDEN, LISTED, List, SPILLING};
+use crate::records::{HIDDEN, LISTED, List, SPILLING, UNHELD};
 
 impl Store<TestDirectory> {
     /// Checks everything that must always hold.
@@ -141,7 +141,7 @@ impl Store<TestDirectory> {
             let record = self.records.used(entry.record).expect("an object has a record");
             assert_eq!(record.slot, slot);
             assert_eq!(record.is(HIDDEN), !is_visible);
-            let may_be_listed = is_visible && self.holders(entry.record) == 0;
+            let may_be_listed = is_visible && self.holders(entry.record) == 0 && !record.is(UNHELD);
             assert!(may_be_listed || !record.is(LISTED), "{:?}", entry.id);
             assert!(!may_be_listed || record.is(LISTED) || record.is(SPILLING), "{:?}", entry.id);
             *(if is_visible { &mut visible } else { &mut hidden }) += 1;

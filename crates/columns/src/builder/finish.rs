@@ -1,0 +1,155 @@
+//! From the tree of a column to an object, or to arrays of this process.
+
+use std::collections::HashMap;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use plasmon_client::{Growing, ObjectId, PutOptions, Store, tag};
+use plasmon_proto::composite::CompositeWriter;
+use plasmon_proto::limits::OBJECT_ALIGN;
+use plasmon_proto::value::ValueHeader;
+
+use super::node::Node;
+use super::stream::{self, Sink, Slot};
+use crate::composing;
+use crate::error::{Error, Result};
+use crate::memory::Bytes;
+use crate::reading::{Scattered, checked};
+
+/// What kind of value the object holds: [`plasmon_proto::value::table_kind`].
+pub(crate) type Kind = u8;
+
+/// Columns that become an object.
+pub(crate) struct Finished<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) schema: &'a SchemaRef,
+    pub(crate) rows: usize,
+    pub(crate) kind: Kind,
+}
+
+impl Finished<'_> {
+    /// Seals the memory of the columns, and makes the composite object of it.
+    pub(crate) fn seal(&self, columns: Vec<Node>, options: &PutOptions) -> Result<ObjectId> {
+        let mut sink = InParts::default();
+        stream::write(self.schema, &columns.iter().collect::<Vec<_>>(), self.rows, &mut sink)?;
+        if sink.is_lost {
+            return self.copy(&columns, options);
+        }
+        let memories = memories(columns);
+        let members: Vec<ObjectId> = memories.iter().map(|(memory, _)| memory.id()).collect();
+        let sealed = Growing::seal_all(memories).map_err(Error::from);
+        let composed = sealed.and_then(|_| {
+            composing::put(self.store, &sink.writer, &sink.ordered(&members), self.kind, options)
+        });
+        composed.inspect_err(|_| composing::forget(self.store, &members))
+    }
+
+    /// Copies what was built into an ordinary object: the daemon that gave the memory is gone.
+    fn copy(&self, columns: &[Node], options: &PutOptions) -> Result<ObjectId> {
+        let bytes = contiguous(self.schema, columns, self.rows)?;
+        let header = ValueHeader { kind: self.kind, ..ValueHeader::default() };
+        let metadata = header.encode(&options.metadata).unwrap_or_default();
+        let options = PutOptions { tag: tag::ARROW_STREAM, metadata, ..options.clone() };
+        Ok(self.store.put(&bytes, &options)?)
+    }
+}
+
+/// A copy of what was built so far, as a batch of this process alone.
+pub(crate) fn snapshot(schema: &SchemaRef, columns: &[&Node], rows: usize) -> Result<RecordBatch> {
+    let mut sink = Contiguous::default();
+    stream::write(schema, columns, rows, &mut sink)?;
+    let stream = Scattered::whole(sink.0.into());
+    let (_, batches) = stream.decode(&mut checked)?;
+    match batches.into_iter().next() {
+        Some(batch) => Ok(batch),
+        None => Ok(RecordBatch::new_empty(schema.clone())),
+    }
+}
+
+fn contiguous(schema: &Schema, columns: &[Node], rows: usize) -> Result<Vec<u8>> {
+    let mut sink = Contiguous::default();
+    stream::write(schema, &columns.iter().collect::<Vec<_>>(), rows, &mut sink)?;
+    Ok(sink.0)
+}
+
+fn memories(columns: Vec<Node>) -> Vec<(Growing, usize)> {
+    let (mut buffers, mut nodes) = (Vec::new(), columns);
+    while !nodes.is_empty() {
+        let mut dictionaries = Vec::new();
+        nodes.into_iter().for_each(|it| stream::into_buffers(it, &mut buffers, &mut dictionaries));
+        nodes = dictionaries;
+    }
+    buffers.into_iter().filter_map(Bytes::into_memory).collect()
+}
+
+/// The stream with its buffers as members, which are numbered as they come.
+#[derive(Default)]
+struct InParts {
+    writer: CompositeWriter,
+    numbers: HashMap<ObjectId, u32>,
+    is_lost: bool,
+}
+
+impl InParts {
+    /// The members by their numbers.
+    fn ordered(&self, members: &[ObjectId]) -> Vec<ObjectId> {
+        let mut ordered = members.to_vec();
+        ordered.sort_by_key(|id| self.numbers.get(id).copied().unwrap_or(u32::MAX));
+        ordered
+    }
+}
+
+impl Sink for InParts {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.writer.push(bytes);
+    }
+
+    fn pad(&mut self) {
+        self.writer.pad();
+    }
+
+    fn buffer(&mut self, slot: Slot<'_>) {
+        match slot {
+            Slot::Empty => {}
+            Slot::Zeroes(bytes) => self.writer.zeroes(bytes as u64),
+            Slot::Bytes(bytes) => {
+                if let Some(memory) = bytes.memory() {
+                    let next = self.numbers.len() as u32;
+                    let number = *self.numbers.entry(memory.id()).or_insert(next);
+                    self.is_lost |= memory.is_lost();
+                    self.writer.push_member(number, 0, bytes.len() as u64);
+                }
+            }
+        }
+    }
+
+    fn stream_bytes(&self) -> u64 {
+        self.writer.stream_bytes()
+    }
+}
+
+/// The stream as bytes.
+#[derive(Default)]
+struct Contiguous(Vec<u8>);
+
+impl Sink for Contiguous {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn pad(&mut self) {
+        self.0.resize(self.0.len().next_multiple_of(OBJECT_ALIGN as usize), 0);
+    }
+
+    fn buffer(&mut self, slot: Slot<'_>) {
+        match slot {
+            Slot::Empty => {}
+            Slot::Zeroes(bytes) => self.0.resize(self.0.len() + bytes, 0),
+            Slot::Bytes(bytes) => self.0.extend_from_slice(bytes.as_slice()),
+        }
+    }
+
+    fn stream_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
