@@ -11,6 +11,7 @@ are for as long as an array, a table or a buffer refers to them. See :func:`conn
 :class:`Store` and, for what can go wrong, :class:`PlasmonError`.
 """
 
+from plasmon._columns import ColumnBuilder, TableBuilder
 from plasmon._errors import (
     Absent,
     AlreadyRunning,
@@ -43,6 +44,7 @@ from plasmon._errors import (
     VersionMismatch,
 )
 from plasmon._info import ClientInfo, Lost, Notice, ObjectInfo, ObjectList, Status
+from plasmon._memory_pool import memory_pool, pooled
 from plasmon._native import Buffer, ObjectId, Serialized, Writer, __version__, default_socket
 from plasmon._store import Daemon, Store, Subscription, connect, start
 from plasmon.objects import (
@@ -63,6 +65,7 @@ __all__ = [
     "Buffer",
     "Cancelled",
     "ClientInfo",
+    "ColumnBuilder",
     "Corrupt",
     "CreatorDied",
     "Daemon",
@@ -95,6 +98,7 @@ __all__ = [
     "Store",
     "StoreFull",
     "Subscription",
+    "TableBuilder",
     "TimedOut",
     "TooLarge",
     "TooManyPins",
@@ -107,6 +111,8 @@ __all__ = [
     "deserialize",
     "dumps",
     "loads",
+    "memory_pool",
+    "pooled",
     "serialize",
     "start",
 ]

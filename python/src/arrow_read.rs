@@ -16,11 +16,11 @@ use arrow_array::ffi::{FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator, UInt8Array};
 use arrow_buffer::{Buffer as ArrowBuffer, ScalarBuffer};
-use arrow_data::UnsafeFlag;
+use arrow_data::{ArrayDataBuilder, UnsafeFlag};
 use arrow_ipc::reader::{RecordBatchDecoder, read_dictionary_impl};
 use arrow_ipc::{Message, MessageHeader, root_as_message};
 use arrow_schema::{ArrowError, SchemaRef};
-use plasmon_client::{Code, Error};
+use plasmon_client::{Code, Error, tag};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -61,13 +61,35 @@ pub(crate) fn array_capsules<'py>(
 
 /// The Arrow stream in `owner` as record batches on its memory.
 pub(crate) fn stream_capsule<'py>(owner: &Bound<'py, Buffer>) -> PyResult<Bound<'py, PyCapsule>> {
-    let bytes = in_place(owner)?;
     let (py, trusted) = (owner.py(), owner.get().is_trusted());
-    let decoded = py.detach(|| Decoder::new(trusted).run(&bytes));
-    let (schema, batches) = decoded.map_err(|error| in_python(owner, &error))?;
+    let (schema, batches) = if owner.get().with(|buffer| buffer.tag())? == tag::COMPOSITE {
+        in_parts(owner, trusted)?
+    } else {
+        let bytes = in_place(owner)?;
+        let decoded = py.detach(|| Decoder::new(trusted).run(&bytes));
+        decoded.map_err(|error| in_python(owner, &error))?
+    };
     let batches = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
     let stream = FFI_ArrowArrayStream::new(Box::new(batches));
     PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+}
+
+/// The arrays of a composite object, each with the pins that it needs.
+fn in_parts(owner: &Bound<'_, Buffer>, trusted: bool) -> PyResult<plasmon_columns::Batches> {
+    let object = owner.get().with(Clone::clone)?;
+    let py = owner.py();
+    let read = py.detach(|| {
+        if trusted {
+            // SAFETY: as for `Decoder::new`: whoever wrote it could as well write into this
+            // process.
+            let mut unchecked =
+                |parts: ArrayDataBuilder| unsafe { parts.skip_validation(true) }.build();
+            plasmon_columns::read_with(&object, &mut unchecked)
+        } else {
+            plasmon_columns::read(&object)
+        }
+    });
+    read.map_err(|error| crate::error::raised_by_columns(py, "reading an object", error))
 }
 
 fn in_python(owner: &Bound<'_, Buffer>, error: &ArrowError) -> PyErr {

@@ -61,27 +61,45 @@ impl Source {
         Err(PyTypeError::new_err("the object offers no Arrow data"))
     }
 
-    /// The pieces of an IPC stream with this data. With `column` each array becomes the only column
-    /// of a batch; without, the arrays must be structures, and each becomes a batch.
-    pub(crate) fn encode(self, column: bool) -> Result<Vec<Buffer>, ArrowError> {
-        let (field, arrays) = match self {
-            Self::Stream(stream) => import_stream(stream)?,
+    /// The arrays with their type.
+    pub(crate) fn arrays(self) -> Result<(Field, Vec<ArrayRef>), ArrowError> {
+        match self {
+            Self::Stream(stream) => import_stream(stream),
             Self::Array(array, schema) => {
                 let field = Field::try_from(&schema)?;
                 let array = import_array(array, &field)?;
-                (field, vec![array])
+                Ok((field, vec![array]))
             }
-        };
-        let schema = schema_of(field, column)?;
-        let options = IpcWriteOptions::try_new(OBJECT_ALIGN as usize, false, MetadataVersion::V5)?;
-        let mut encoder = StreamEncoder::try_new_with_options(&schema, options)?;
-        let mut pieces = Vec::new();
-        for array in arrays {
-            pieces.append(&mut encoder.encode(&batch_of(array, &schema, column)?)?);
         }
-        pieces.append(&mut encoder.finish()?);
-        Ok(pieces)
     }
+
+    /// The data as record batches with their schema. With `column` each array becomes the only
+    /// column of a batch; without, the arrays must be structures, and each becomes a batch.
+    pub(crate) fn batches(self, column: bool) -> Result<(SchemaRef, Vec<RecordBatch>), ArrowError> {
+        let (field, arrays) = self.arrays()?;
+        let schema = schema_of(field, column)?;
+        let batches = arrays.into_iter().map(|array| batch_of(array, &schema, column));
+        Ok((schema.clone(), batches.collect::<Result<_, _>>()?))
+    }
+}
+
+/// The pieces of an IPC stream with this data. What a slice does not refer to is left out.
+pub(crate) fn encode(
+    schema: &SchemaRef,
+    batches: Vec<RecordBatch>,
+) -> Result<Vec<Buffer>, ArrowError> {
+    let options = IpcWriteOptions::try_new(OBJECT_ALIGN as usize, false, MetadataVersion::V5)?;
+    let mut encoder = StreamEncoder::try_new_with_options(schema, options)?;
+    let mut pieces = Vec::new();
+    for batch in batches {
+        let (schema, columns, rows) = batch.into_parts();
+        let columns = columns.into_iter().map(compacted).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        pieces.append(&mut encoder.encode(&batch)?);
+    }
+    pieces.append(&mut encoder.finish()?);
+    Ok(pieces)
 }
 
 /// The fields of an `ArrowArray` that lie before the ones looked at here, and those.
@@ -165,7 +183,17 @@ fn checked(stream: &mut FFI_ArrowArrayStream, status: i32) -> Result<(), ArrowEr
     Err(ArrowError::CDataInterface(words))
 }
 
-fn schema_of(field: Field, column: bool) -> Result<SchemaRef, ArrowError> {
+/// The type that `value` offers through `__arrow_c_schema__`, with its name and metadata.
+pub(crate) fn field_of(value: &Bound<'_, PyAny>) -> PyResult<Field> {
+    let capsule = value.call_method0("__arrow_c_schema__")?.cast_into::<PyCapsule>()?;
+    let schema = capsule.pointer_checked(Some(c"arrow_schema"))?;
+    // SAFETY: the Arrow PyCapsule interface: under this name lies a valid schema, which is moved
+    // out of the capsule.
+    let schema = unsafe { FFI_ArrowSchema::from_raw(schema.cast().as_ptr()) };
+    Field::try_from(&schema).map_err(|error| PyTypeError::new_err(error.to_string()))
+}
+
+pub(crate) fn schema_of(field: Field, column: bool) -> Result<SchemaRef, ArrowError> {
     if column {
         // Some producers leave the flag off for a lone array that has nulls.
         return Ok(Arc::new(Schema::new(vec![field.with_nullable(true)])));
@@ -195,7 +223,6 @@ fn batch_of(array: ArrayRef, schema: &SchemaRef, column: bool) -> Result<RecordB
         }
         structure.columns().to_vec()
     };
-    let columns = columns.into_iter().map(compacted).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
 }

@@ -8,6 +8,7 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 
+use arrow_schema::ArrowError;
 use plasmon_client::{Code, Error, PutOptions, tag};
 use plasmon_objects::Wanted;
 use plasmon_proto::value::{Order, ValueHeader};
@@ -17,12 +18,13 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PyString, PyTuple};
 
-use crate::arrow_write::Source;
+use crate::arrow_write::{Source, encode};
 use crate::error::{OrRaise, raised};
 use crate::id::{Id, bad_request};
 use crate::numpy;
 use crate::objects::context::Context;
 use crate::objects::serialized::Serialized;
+use crate::pool;
 use crate::writer::Writer;
 
 static ENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -180,12 +182,19 @@ impl Put {
         let (py, source) = (source.py(), Source::of(source)?);
         let mut options = self.take()?;
         let header = ValueHeader { kind, text, ..ValueHeader::default() };
+        let shared_options = options.clone();
         describe(py, &mut options, tag::ARROW_STREAM, &header)?;
         let doing = "putting Arrow data";
         let outcome = py.detach(|| {
-            let pieces = source.encode(column).map_err(|error| {
+            let bad = |error: ArrowError| {
                 Error::new(Code::BadRequest, doing).with_detail(error.to_string())
-            })?;
+            };
+            let (schema, batches) = source.batches(column).map_err(bad)?;
+            let table = (&schema, batches.as_slice());
+            if let Some(shared) = pool::share(&self.store, table, (kind, text), &shared_options) {
+                return shared;
+            }
+            let pieces = encode(&schema, batches).map_err(bad)?;
             let parts: Vec<&[u8]> = pieces.iter().map(|piece| piece.as_slice()).collect();
             self.store.put_parts(&parts, &options)
         });

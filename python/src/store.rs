@@ -57,6 +57,11 @@ impl Store {
         py.detach(|| self.client.subscribe(filter)).or_raise(py)
     }
 
+    /// The connection.
+    pub(crate) fn client(&self) -> &plasmon_client::Store {
+        &self.client
+    }
+
     fn wrap(&self, buffer: plasmon_client::Buffer) -> Buffer {
         Buffer::new(buffer, self.trusted)
     }

@@ -192,6 +192,8 @@ impl Growing {
 
     /// Makes sure that the first `bytes` bytes may be used. An error leaves everything as it is.
     pub fn ensure(&mut self, bytes: usize) -> Result<()> {
+        // A forked child shares the memory and must not write to it.
+        self.process.check_ours(GROWING, self.id)?;
         if bytes > self.granted() {
             self.grow_to(bytes)?;
         }

@@ -1,14 +1,13 @@
 //! Making composite objects: of members that are sealed, of Arrow data whose buffers lie in them.
 
 use arrow_buffer::Buffer;
-use arrow_ipc::root_as_message;
-use arrow_schema::ArrowError;
 use plasmon_client::{ObjectId, PutOptions, Store, tag};
 use plasmon_proto::composite::CompositeWriter;
 use plasmon_proto::limits::MEMBERS_MAX;
 use plasmon_proto::value::ValueHeader;
 use plasmon_proto::{Code, ObjectState};
 
+use crate::encoding::{Encoded, Piece};
 use crate::error::{Error, Result};
 
 const PUTTING: &str = "putting a composite object";
@@ -18,10 +17,10 @@ pub(crate) fn put(
     store: &Store,
     writer: &CompositeWriter,
     members: &[ObjectId],
-    kind: u8,
+    (kind, text): (u8, &str),
     options: &PutOptions,
 ) -> Result<ObjectId> {
-    let header = ValueHeader { kind, ..ValueHeader::default() };
+    let header = ValueHeader { kind, text, ..ValueHeader::default() };
     let metadata = header.encode(&options.metadata).unwrap_or_default();
     // With an id of its own the put returns with the verdict.
     let chosen = options.id.is_some() || options.name.is_some();
@@ -81,72 +80,28 @@ pub(crate) struct Scattering {
     pub(crate) shared_bytes: u64,
 }
 
-/// The pieces of an IPC stream as a composite: those that `locate` knows as members.
+/// A stream as a composite: buffers that `locate` knows are members, the others are copied.
 pub(crate) fn scatter(
-    pieces: &[Buffer],
+    stream: &Encoded,
     mut locate: impl FnMut(&Buffer) -> Option<(u32, u64)>,
-) -> Result<Scattering> {
+) -> Scattering {
     let mut made = Scattering::default();
-    let mut bodies = Bodies::default();
-    for piece in pieces {
-        if !bodies.is_body(piece)? {
-            made.writer.push(piece);
-        } else if let Some((member, offset)) = locate(piece) {
-            made.writer.push_member(member, offset, piece.len() as u64);
-            made.shared_bytes += piece.len() as u64;
-        } else if is_padding(piece) {
-            made.writer.zeroes(piece.len() as u64);
-        } else {
-            made.writer.push(piece);
-            made.copied_bytes += piece.len() as u64;
+    for piece in &stream.pieces {
+        match piece {
+            Piece::Header(bytes) => made.writer.push(bytes),
+            Piece::Pad => made.writer.pad(),
+            Piece::Buffer(buffer) if buffer.is_empty() => {}
+            Piece::Buffer(buffer) => {
+                let bytes = buffer.len() as u64;
+                if let Some((member, offset)) = locate(buffer) {
+                    made.writer.push_member(member, offset, bytes);
+                    made.shared_bytes += bytes;
+                } else {
+                    made.writer.push(buffer);
+                    made.copied_bytes += bytes;
+                }
+            }
         }
     }
-    Ok(made)
-}
-
-/// The pieces that are buffers of an IPC stream, not headers or padding.
-pub(crate) fn buffers(pieces: &[Buffer]) -> Result<Vec<&Buffer>> {
-    let mut bodies = Bodies::default();
-    let mut found = Vec::new();
-    for piece in pieces {
-        if bodies.is_body(piece)? && !piece.is_empty() && !is_padding(piece) {
-            found.push(piece);
-        }
-    }
-    Ok(found)
-}
-
-/// Whether it is as good as absent: gaps of a composite are zeroes.
-fn is_padding(piece: &Buffer) -> bool {
-    piece.len() < plasmon_proto::limits::OBJECT_ALIGN as usize
-        && piece.iter().all(|byte| *byte == 0)
-}
-
-/// Tells bodies from headers in a stream that comes in pieces.
-#[derive(Debug, Default)]
-struct Bodies {
-    header: Vec<u8>,
-    body_left: u64,
-}
-
-impl Bodies {
-    fn is_body(&mut self, piece: &[u8]) -> Result<bool> {
-        if self.body_left > 0 {
-            self.body_left = self.body_left.saturating_sub(piece.len() as u64);
-            return Ok(true);
-        }
-        self.header.extend_from_slice(piece);
-        let Some(length) = self.header.get(4..8) else { return Ok(false) };
-        let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]) as usize;
-        if self.header.len() < 8 + length {
-            return Ok(false);
-        }
-        if length > 0 {
-            let message = root_as_message(&self.header[8..])
-                .map_err(|error| ArrowError::IpcError(error.to_string()))?;
-            self.body_left = u64::try_from(message.bodyLength()).unwrap_or_default();
-        }
-        self.header.clear();
-        Ok(false)
-    }
+    made
 }

@@ -20,13 +20,16 @@
 
 mod builder;
 mod composing;
+mod encoding;
 mod error;
 mod memory;
+mod message;
 mod pool;
 mod reading;
 mod shared;
 
 pub use builder::{BuilderOptions, ColumnBuilder, TableBuilder};
+pub use encoding::Encoded;
 pub use error::{Error, Result};
 pub use pool::{Pool, PoolStats, Shared};
 pub use reading::{Batches, Builder, checked, read, read_with};

@@ -4,15 +4,31 @@
 //! own. Its length is what counts: bytes behind it are leftovers of appends that failed halfway and
 //! were taken back.
 
-use plasmon_client::{GrowOptions, Growing, Store};
+use plasmon_client::{Code, GrowOptions, Growing, Store};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Where memory comes from and how patiently.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) store: Store,
     pub(crate) options: GrowOptions,
+    /// Of the process that it was made in.
+    pub(crate) fork: u64,
+}
+
+impl Source {
+    /// An error in a forked child, which shares the memory with its parent.
+    #[inline]
+    pub(crate) fn check_ours(&self) -> Result<()> {
+        if self.fork == plasmon_client::fork_generation() { Ok(()) } else { Err(forked()) }
+    }
+}
+
+#[cold]
+fn forked() -> Error {
+    let detail = "a forked child builds columns of its own";
+    plasmon_client::Error::new(Code::Forked, "building a column").with_detail(detail).into()
 }
 
 /// A buffer of a column.

@@ -21,6 +21,7 @@ use plasmon_client::{Store, tag};
 use plasmon_proto::composite::{Composite, Part, Place};
 
 use crate::error::{Error, Result};
+use crate::message::dictionary_number;
 
 const CONTINUATION: u32 = u32::MAX;
 
@@ -319,7 +320,8 @@ impl Body<'_> {
                 Ok(vec![self.array(ends)?, self.array(values)?])
             }
             DataType::Dictionary(_, values) => {
-                let known = number(field).and_then(|number| self.dictionaries.get(&number));
+                let known =
+                    dictionary_number(field).and_then(|number| self.dictionaries.get(&number));
                 // A dictionary that nothing refers to may be left out.
                 let values = known.map_or_else(|| new_empty_array(values), Arc::clone);
                 Ok(vec![values.to_data()])
@@ -329,16 +331,10 @@ impl Body<'_> {
     }
 }
 
-/// The number of a field's dictionary.
-fn number(field: &Field) -> Option<i64> {
-    #[expect(deprecated, reason = "fields that were read from a stream have it nowhere else")]
-    field.dict_id()
-}
-
 /// The type of the values of the dictionary with this number.
 fn values_type(fields: &Fields, wanted: i64) -> Option<DataType> {
     fields.iter().find_map(|field| match field.data_type() {
-        DataType::Dictionary(_, values) if number(field) == Some(wanted) => {
+        DataType::Dictionary(_, values) if dictionary_number(field) == Some(wanted) => {
             Some(values.as_ref().clone())
         }
         DataType::Struct(inner) => values_type(inner, wanted),

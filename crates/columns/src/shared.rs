@@ -11,14 +11,12 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
-use arrow_ipc::MetadataVersion;
-use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
-use arrow_schema::SchemaRef;
+use arrow_schema::{ArrowError, SchemaRef};
 use plasmon_client::{Frozen, GrowOptions, Growing, PutOptions, Store};
-use plasmon_proto::limits::OBJECT_ALIGN;
 use plasmon_proto::value::table_kind;
 
 use crate::composing;
+use crate::encoding::Encoded;
 use crate::error::Result;
 use crate::pool::Shared;
 
@@ -88,10 +86,11 @@ impl SharedAllocator {
         options: &PutOptions,
     ) -> Result<Shared> {
         composing::check_free(&self.store, options)?;
-        let pieces = encode(schema, batches)?;
+        let rare = || ArrowError::NotYetImplemented("sharing a table of this schema".to_owned());
+        let stream = Encoded::of(schema, batches)?.ok_or_else(rare)?;
         let mut used: Vec<Arc<Lent>> = Vec::new();
         let mut numbers = BTreeMap::new();
-        for buffer in composing::buffers(&pieces)? {
+        for buffer in stream.buffers() {
             if let Some(lent) = self.find(buffer) {
                 lent.memory.seal()?;
                 numbers.entry(lent.memory.as_ptr() as usize).or_insert_with(|| {
@@ -100,14 +99,14 @@ impl SharedAllocator {
                 });
             }
         }
-        let made = composing::scatter(&pieces, |piece| {
+        let made = composing::scatter(&stream, |piece| {
             let lent = self.find(piece)?;
             let start = lent.memory.as_ptr() as usize;
             let number = *numbers.get(&start)?;
             Some((number, (piece.as_ptr() as usize - start) as u64))
-        })?;
+        });
         let members: Vec<_> = used.iter().map(|lent| lent.memory.id()).collect();
-        let kind = table_kind::TABLE;
+        let kind = (table_kind::TABLE, "");
         let id = composing::put(&self.store, &made.writer, &members, kind, options)?;
         let pin = self.store.get(&id, Some(Duration::ZERO))?;
         for lent in used {
@@ -129,17 +128,6 @@ impl SharedAllocator {
         let lent = lent?;
         (address + bytes.len() <= start + lent.memory.len()).then_some(lent)
     }
-}
-
-fn encode(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Vec<Buffer>> {
-    let options = IpcWriteOptions::try_new(OBJECT_ALIGN as usize, false, MetadataVersion::V5)?;
-    let mut encoder = StreamEncoder::try_new_with_options(schema, options)?;
-    let mut pieces = Vec::new();
-    for batch in batches {
-        pieces.append(&mut encoder.encode(batch)?);
-    }
-    pieces.append(&mut encoder.finish()?);
-    Ok(pieces)
 }
 
 /// Bytes in the store that are being written: like a `Vec<u8>` that never moves.

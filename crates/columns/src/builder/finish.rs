@@ -39,7 +39,13 @@ impl Finished<'_> {
         let members: Vec<ObjectId> = memories.iter().map(|(memory, _)| memory.id()).collect();
         let sealed = Growing::seal_all(memories).map_err(Error::from);
         let composed = sealed.and_then(|_| {
-            composing::put(self.store, &sink.writer, &sink.ordered(&members), self.kind, options)
+            composing::put(
+                self.store,
+                &sink.writer,
+                &sink.ordered(&members),
+                (self.kind, ""),
+                options,
+            )
         });
         composed.inspect_err(|_| composing::forget(self.store, &members))
     }

@@ -52,7 +52,7 @@ impl BuilderOptions {
     fn source(&self, store: &Store) -> Source {
         let Self { bytes_hint, patience } = *self;
         let options = GrowOptions { bytes_hint, patience, owned: true, ..GrowOptions::default() };
-        Source { store: store.clone(), options }
+        Source { store: store.clone(), options, fork: plasmon_client::fork_generation() }
     }
 }
 
@@ -148,6 +148,7 @@ impl ColumnBuilder {
 
     /// Appends all or nothing.
     fn attempt(&mut self, append: impl FnOnce(&mut Node) -> Result<()>) -> Result<()> {
+        self.source.check_ours()?;
         let Some(length) = self.simple_mark() else {
             let mark = self.node.mark();
             return append(&mut self.node).inspect_err(|_| self.node.rewind(&mark));
@@ -175,6 +176,7 @@ impl ColumnBuilder {
     ///
     /// Should the daemon have been started anew in the meantime, the column is copied instead.
     pub fn finish(&mut self, options: &PutOptions) -> Result<ObjectId> {
+        self.source.check_ours()?;
         composing::check_free(&self.source.store, options)?;
         let fresh = Node::new(&self.source, self.data_type())?;
         let node = std::mem::replace(&mut self.node, fresh);

@@ -4,19 +4,13 @@
 //! are made, and the buffers are named in the order in which the format wants them: a node, its
 //! validity, its values, its children. Dictionaries go before the batch that uses them.
 
-use arrow_ipc::convert::try_fb_to_schema;
-use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteOptions};
-use arrow_ipc::{
-    Buffer, DictionaryBatchBuilder, FieldNode, MessageBuilder, MessageHeader, MetadataVersion,
-    RecordBatchBuilder, root_as_message,
-};
-use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
-use flatbuffers::FlatBufferBuilder;
-use plasmon_proto::limits::OBJECT_ALIGN;
+use arrow_ipc::FieldNode;
+use arrow_schema::{DataType, Field, Schema};
 
 use super::node::{Node, Values};
 use crate::error::Result;
 use crate::memory::Bytes;
+use crate::message::{self, Body, dictionary_number};
 
 /// One buffer of a message's body.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +62,8 @@ pub(crate) fn write(
     rows: usize,
     sink: &mut dyn Sink,
 ) -> Result<()> {
-    let fields = write_schema(schema, sink)?;
+    let (header, fields) = message::schema(schema)?;
+    write_header(&header, sink);
     let mut batch = Batch { rows, ..Batch::default() };
     for (field, column) in fields.iter().zip(columns) {
         batch.take(column, field);
@@ -79,25 +74,8 @@ pub(crate) fn write(
         dictionary.write(Some(number), sink);
     }
     batch.write(None, sink);
-    sink.bytes(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
+    sink.bytes(&message::END);
     Ok(())
-}
-
-/// Writes the schema; the fields as a reader finds them, with the numbers of their dictionaries.
-fn write_schema(schema: &Schema, sink: &mut dyn Sink) -> Result<Fields> {
-    let options = IpcWriteOptions::try_new(OBJECT_ALIGN as usize, false, MetadataVersion::V5)?;
-    let mut tracker = DictionaryTracker::new(false);
-    let encoded = IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(
-        schema,
-        &mut tracker,
-        &options,
-    );
-    let broken = |error: &dyn std::fmt::Display| ArrowError::IpcError(error.to_string());
-    let message = root_as_message(&encoded.ipc_message).map_err(|error| broken(&error))?;
-    let read = message.header_as_schema().ok_or_else(|| broken(&"no schema"))?;
-    let fields = try_fb_to_schema(read)?.fields;
-    write_header(&encoded.ipc_message, sink);
-    Ok(fields)
 }
 
 impl<'a> Batch<'a> {
@@ -133,69 +111,28 @@ impl<'a> Batch<'a> {
             }
             (Values::Dictionary(dictionary), _) => {
                 self.slots.push(Slot::Bytes(&dictionary.keys));
-                self.dictionaries.push((number(field), &dictionary.values));
+                let number = dictionary_number(field).unwrap_or_default();
+                self.dictionaries.push((number, &dictionary.values));
             }
             (values, found) => unreachable!("{values:?} was made for another type than {found}"),
         }
     }
 
-    fn write(&self, dictionary: Option<i64>, sink: &mut dyn Sink) {
-        let mut at = 0_u64;
-        let mut buffers = Vec::with_capacity(self.slots.len());
-        for slot in &self.slots {
-            let bytes = slot.len() as u64;
-            buffers.push(Buffer::new(at as i64, bytes as i64));
-            at += bytes.next_multiple_of(OBJECT_ALIGN);
-        }
-        write_header(&self.header(&buffers, at as i64, dictionary), sink);
-        for slot in &self.slots {
-            sink.buffer(*slot);
+    fn write(self, dictionary: Option<i64>, sink: &mut dyn Sink) {
+        let lengths = self.slots.iter().map(Slot::len).collect();
+        let body = Body { rows: self.rows, nodes: self.nodes, lengths, variadic: Vec::new() };
+        write_header(&body.header(dictionary), sink);
+        for slot in self.slots {
+            sink.buffer(slot);
             sink.pad();
         }
     }
-
-    fn header(&self, buffers: &[Buffer], body_bytes: i64, dictionary: Option<i64>) -> Vec<u8> {
-        let mut builder = FlatBufferBuilder::new();
-        let nodes = builder.create_vector(&self.nodes);
-        let buffers = builder.create_vector(buffers);
-        let mut batch = RecordBatchBuilder::new(&mut builder);
-        batch.add_length(self.rows as i64);
-        batch.add_nodes(nodes);
-        batch.add_buffers(buffers);
-        let batch = batch.finish();
-        let (kind, header) = match dictionary {
-            None => (MessageHeader::RecordBatch, batch.as_union_value()),
-            Some(number) => {
-                let mut dictionary = DictionaryBatchBuilder::new(&mut builder);
-                dictionary.add_id(number);
-                dictionary.add_data(batch);
-                (MessageHeader::DictionaryBatch, dictionary.finish().as_union_value())
-            }
-        };
-        let mut message = MessageBuilder::new(&mut builder);
-        message.add_version(MetadataVersion::V5);
-        message.add_header_type(kind);
-        message.add_bodyLength(body_bytes);
-        message.add_header(header);
-        let root = message.finish();
-        builder.finish(root, None);
-        builder.finished_data().to_vec()
-    }
-}
-
-/// The number of a field's dictionary.
-fn number(field: &Field) -> i64 {
-    #[expect(deprecated, reason = "fields that were read from a stream have it nowhere else")]
-    field.dict_id().unwrap_or_default()
 }
 
 /// Writes a message's header so that its body starts at a multiple of the alignment.
 fn write_header(header: &[u8], sink: &mut dyn Sink) {
-    let start = sink.stream_bytes() + 8;
-    let end = (start + header.len() as u64).next_multiple_of(OBJECT_ALIGN);
-    sink.bytes(&[0xff; 4]);
-    sink.bytes(&((end - start) as u32).to_le_bytes());
-    sink.bytes(header);
+    let framed = message::framed(header, sink.stream_bytes());
+    sink.bytes(&framed);
     sink.pad();
 }
 

@@ -55,6 +55,7 @@ impl TableBuilder {
 
     /// Appends the rows of a batch whose columns have these types, in this order: all or none.
     pub fn append_batch(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.source.check_ours()?;
         let (wanted, found) = (self.columns.len(), batch.num_columns());
         if wanted != found {
             let text = format!("a builder of {wanted} columns takes no batch of {found}");
@@ -117,6 +118,7 @@ impl TableBuilder {
 
     /// Seals the table as one object of one record batch; see [`ColumnBuilder::finish`].
     pub fn finish(&mut self, options: &PutOptions) -> Result<ObjectId> {
+        self.source.check_ours()?;
         let rows = self.whole_rows()?;
         self.check_nulls()?;
         composing::check_free(&self.source.store, options)?;

@@ -1,6 +1,6 @@
 //! Tables whose buffers lie in a pool become objects without a copy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use plasmon_client::{Growing, ObjectId, PutOptions};
 use super::slabs::{Spot, rounded};
 use super::{Block, Member, Place, Pool, State};
 use crate::composing;
+use crate::encoding::Encoded;
 use crate::error::Result;
 
 const SHARING: &str = "sharing buffers";
@@ -26,31 +27,59 @@ pub struct Shared {
 }
 
 impl Pool {
-    /// How many bytes of buffers of an IPC stream lie in this pool, and how many elsewhere.
-    pub fn measure(&self, pieces: &[Buffer]) -> Result<(u64, u64)> {
-        let buffers = composing::buffers(pieces)?;
+    /// Whether a table is better shared than copied: most of it lies in
+    /// this pool, and most of the buffers that it lies in belongs to it. A few rows of a large
+    /// table are better copied: shared, they would keep all of it.
+    pub fn is_worth_sharing(&self, stream: &Encoded) -> bool {
+        if !self.is_ours() {
+            return false;
+        }
         let state = self.lock();
         let (mut inside, mut outside) = (0, 0);
-        for buffer in buffers {
-            let counter = if state.holds(buffer) { &mut inside } else { &mut outside };
-            *counter += buffer.len() as u64;
+        let mut held: BTreeMap<usize, u64> = BTreeMap::new();
+        // Slices of one array name its buffers again and again.
+        let mut seen = HashSet::new();
+        for buffer in stream.buffers().filter(|it| seen.insert((it.as_ptr() as usize, it.len()))) {
+            match state.block_of(buffer) {
+                Some((address, block)) => {
+                    inside += buffer.len() as u64;
+                    held.insert(address, block.bytes as u64);
+                }
+                None => outside += buffer.len() as u64,
+            }
         }
-        Ok((inside, outside))
+        inside > outside && held.values().sum::<u64>() / 2 <= inside
     }
 
-    /// Makes a composite object of an IPC stream that came in pieces: those that lie in the pool
-    /// become members where they are, the others are copied. `kind` says what the stream was, see
-    /// [`plasmon_proto::value::table_kind`].
-    pub fn share(&self, pieces: &[Buffer], kind: u8, options: &PutOptions) -> Result<Shared> {
+    /// Whether the buffer at this address lies in the pool.
+    pub fn holds(&self, address: usize) -> bool {
+        if !self.is_ours() {
+            return false;
+        }
+        let state = self.lock();
+        let before = state.blocks.range(..=address).next_back();
+        before.is_some_and(|(start, block)| address < start + block.bytes)
+    }
+
+    /// Makes a composite object of a table: buffers that lie in the pool become members where they
+    /// are, the others are copied. `kind` and `text` say what the table was, see
+    /// [`plasmon_proto::value::ValueHeader`].
+    pub fn share(
+        &self,
+        stream: &Encoded,
+        kind: u8,
+        text: &str,
+        options: &PutOptions,
+    ) -> Result<Shared> {
         self.check_ours(SHARING)?;
         composing::check_free(&self.store, options)?;
         let _one_at_a_time = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
-        let buffers = composing::buffers(pieces)?;
+        let buffers: Vec<&Buffer> = stream.buffers().collect();
         let addresses = self.seal(&buffers)?;
         let mut members = Vec::new();
         let mut numbers = BTreeMap::new();
         let state = self.lock();
-        let made = composing::scatter(pieces, |piece| {
+        let made = composing::scatter(stream, |piece| {
             let (block_at, block) = state.block_of(piece)?;
             let member = block.shared.as_ref()?;
             let number = *numbers.entry(member.id).or_insert_with(|| {
@@ -58,9 +87,9 @@ impl Pool {
                 members.len() as u32 - 1
             });
             Some((number, member.offset + (piece.as_ptr() as usize - block_at) as u64))
-        })?;
+        });
         drop(state);
-        let put = composing::put(&self.store, &made.writer, &members, kind, options);
+        let put = composing::put(&self.store, &made.writer, &members, (kind, text), options);
         let id = match put {
             Ok(id) => id,
             Err(error) => {
@@ -146,10 +175,6 @@ impl State {
         let address = bytes.as_ptr() as usize;
         let (start, block) = self.blocks.range(..=address).next_back()?;
         (address + bytes.len() <= start + block.bytes).then_some((*start, block))
-    }
-
-    fn holds(&self, bytes: &[u8]) -> bool {
-        self.block_of(bytes).is_some()
     }
 
     /// Publishes small buffers: those that lie one behind the other as one object.
