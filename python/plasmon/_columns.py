@@ -55,6 +55,10 @@ def _schema_of(schema: Any) -> Any:
     return pa.schema([(name, _type_of(kind)) for name, kind in fields])
 
 
+def _imported(capsule: Any) -> Any:
+    return _pyarrow().RecordBatchReader._import_from_c_capsule(capsule).read_all()
+
+
 class _Column:
     """One column of something that is built: its values as they come, and those gathered."""
 
@@ -156,7 +160,7 @@ class ColumnBuilder(_Column):
         It works also when the store is full, or gone.
         """
         self.flush()
-        return _pyarrow().Array._import_from_c_capsule(*self._native.snapshot())
+        return _imported(self._native.snapshot()).column(0).combine_chunks()
 
     def finish(self, **options: Any) -> ObjectId:
         """Seals the column and returns the object's id; nothing is copied.
@@ -239,9 +243,9 @@ class TableBuilder:
             column.flush()
 
     def snapshot(self) -> Any:
-        """A pyarrow batch with a copy of what was appended so far."""
+        """A pyarrow table with a copy of what was appended so far."""
         self._flush()
-        return _pyarrow().RecordBatch._import_from_c_capsule(*self._native.snapshot())
+        return _imported(self._native.snapshot())
 
     def finish(self, **options: Any) -> ObjectId:
         """Seals the table and returns the object's id; see :meth:`ColumnBuilder.finish`."""

@@ -8,8 +8,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
-use arrow_array::{Array, RecordBatch, StructArray};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{Array, RecordBatch, RecordBatchIterator};
 use arrow_schema::{Field, Schema};
 use plasmon_columns::{BuilderOptions, ColumnBuilder, TableBuilder};
 use pyo3::exceptions::PyValueError;
@@ -148,27 +148,21 @@ impl Columns {
         self.with_column(py, at, |column| Ok((column.len(), column.null_count())))
     }
 
-    /// A copy of what was appended so far, as the capsules of an Arrow array.
-    fn snapshot<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-        let (schema, array) = self.with(py, |built| match built {
+    /// A copy of what was appended so far, as the capsule of an Arrow stream.
+    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let (schema, batches) = self.with(py, |built| match built {
             Built::Column(column) => {
                 let array = column.snapshot()?;
-                let field = Field::new("", array.data_type().clone(), true);
-                exported(FFI_ArrowSchema::try_from(&field)?, &*array)
+                let field = Field::new("values", array.data_type().clone(), true);
+                let schema = Arc::new(Schema::new(vec![field]));
+                let batch = RecordBatch::try_new(schema.clone(), vec![array])?;
+                Ok((schema, vec![batch]))
             }
-            Built::Table(table) => {
-                let batch = table.snapshot()?;
-                let schema = batch.schema();
-                exported(FFI_ArrowSchema::try_from(&*schema)?, &StructArray::from(batch))
-            }
+            Built::Table(table) => Ok((table.schema().clone(), table.snapshot()?)),
         })?;
-        Ok((
-            PyCapsule::new_with_value(py, schema, c"arrow_schema")?,
-            PyCapsule::new_with_value(py, array, c"arrow_array")?,
-        ))
+        let batches = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
+        let stream = FFI_ArrowArrayStream::new(Box::new(batches));
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
     /// Seals what was built: it is an object at once, and nothing was copied. Takes the options of
@@ -197,13 +191,6 @@ impl Columns {
     fn aborted(&self) -> bool {
         self.lock().is_none()
     }
-}
-
-fn exported(
-    schema: FFI_ArrowSchema,
-    array: &dyn Array,
-) -> plasmon_columns::Result<(FFI_ArrowSchema, FFI_ArrowArray)> {
-    Ok((schema, FFI_ArrowArray::new(&array.to_data())))
 }
 
 /// The batch with its columns in the order of the table's.

@@ -345,7 +345,7 @@ fn a_table_is_one_object_and_is_read_in_place() {
     for _ in 0..100 {
         table.append_batch(&batch).unwrap();
     }
-    assert_eq!((table.rows(), table.snapshot().unwrap().num_rows()), (500, 500));
+    assert_eq!((table.rows(), table.snapshot().unwrap()[0].num_rows()), (500, 500));
     let name = Name::new("test", "table").unwrap();
     let options = PutOptions { name: Some(name.clone()), ..PutOptions::default() };
     let id = table.finish(&options).unwrap();
@@ -414,6 +414,34 @@ fn tables_with_columns_of_different_lengths_are_refused() {
     let error = table.append_batch(&wrong.unwrap()).unwrap_err();
     assert!(error.to_string().contains("column \"b\""), "{error}");
     assert_eq!(table.rows(), 3, "neither column has got a row");
+}
+
+#[test]
+fn a_table_longer_than_its_types_can_count_has_several_batches() {
+    let node = TestStore::new(64 << 20);
+    let (store, other) = (node.connect(), node.connect());
+    let texts: Vec<String> = (0..300).map(|n| format!("text {n}")).collect();
+    let of = |texts: &[String]| -> ArrayRef {
+        let words: DictionaryArray<Int8Type> = texts.iter().map(String::as_str).collect();
+        Arc::new(words)
+    };
+    let data_type = of(&texts[..1]).data_type().clone();
+    let schema = Arc::new(Schema::new(vec![Field::new("t", data_type, true)]));
+    let mut table = TableBuilder::new(&store, &schema, &BuilderOptions::default()).unwrap();
+    for part in texts.chunks(50) {
+        table.append_batch(&RecordBatch::try_new(schema.clone(), vec![of(part)]).unwrap()).unwrap();
+    }
+    assert_eq!((table.rows(), table.snapshot().unwrap().len()), (300, 3));
+    let id = table.finish(&PutOptions::default()).unwrap();
+    let (_, batches) = read(&other.get(&id, NOW).unwrap()).unwrap();
+    assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [100, 100, 100]);
+    let words = batches.iter().flat_map(|batch| {
+        let words = batch.column(0).as_any().downcast_ref::<DictionaryArray<Int8Type>>().unwrap();
+        let texts = words.downcast_dict::<StringArray>().unwrap();
+        texts.into_iter().flatten().map(str::to_owned).collect::<Vec<_>>()
+    });
+    assert_eq!(words.collect::<Vec<_>>(), texts);
+    assert_eq!(table.rows(), 0, "and it is ready for the next");
 }
 
 #[test]

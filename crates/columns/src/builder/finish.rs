@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use plasmon_client::{Growing, ObjectId, PutOptions, Store, tag};
 use plasmon_proto::composite::CompositeWriter;
 use plasmon_proto::limits::OBJECT_ALIGN;
@@ -19,67 +19,67 @@ use crate::reading::{Scattered, checked};
 /// What kind of value the object holds: [`plasmon_proto::value::table_kind`].
 pub(crate) type Kind = u8;
 
+/// The columns of one batch.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) rows: usize,
+    pub(crate) columns: Vec<Node>,
+}
+
 /// Columns that become an object.
 pub(crate) struct Finished<'a> {
     pub(crate) store: &'a Store,
     pub(crate) schema: &'a SchemaRef,
-    pub(crate) rows: usize,
     pub(crate) kind: Kind,
 }
 
 impl Finished<'_> {
     /// Seals the memory of the columns, and makes the composite object of it.
-    pub(crate) fn seal(&self, columns: Vec<Node>, options: &PutOptions) -> Result<ObjectId> {
+    pub(crate) fn seal(&self, batches: Vec<Batch>, options: &PutOptions) -> Result<ObjectId> {
         let mut sink = InParts::default();
-        stream::write(self.schema, &columns.iter().collect::<Vec<_>>(), self.rows, &mut sink)?;
+        stream::write(self.schema, &borrowed(&batches), &mut sink)?;
         if sink.is_lost {
-            return self.copy(&columns, options);
+            return self.copy(&batches, options);
         }
-        let memories = memories(columns);
+        let memories = memories(batches);
         let members: Vec<ObjectId> = memories.iter().map(|(memory, _)| memory.id()).collect();
         let sealed = Growing::seal_all(memories).map_err(Error::from);
         let composed = sealed.and_then(|_| {
-            composing::put(
-                self.store,
-                &sink.writer,
-                &sink.ordered(&members),
-                (self.kind, ""),
-                options,
-            )
+            let members = sink.ordered(&members);
+            composing::put(self.store, &sink.writer, &members, (self.kind, ""), options)
         });
         composed.inspect_err(|_| composing::forget(self.store, &members))
     }
 
     /// Copies what was built into an ordinary object: the daemon that gave the memory is gone.
-    fn copy(&self, columns: &[Node], options: &PutOptions) -> Result<ObjectId> {
-        let bytes = contiguous(self.schema, columns, self.rows)?;
+    fn copy(&self, batches: &[Batch], options: &PutOptions) -> Result<ObjectId> {
+        let mut sink = Contiguous::default();
+        stream::write(self.schema, &borrowed(batches), &mut sink)?;
         let header = ValueHeader { kind: self.kind, ..ValueHeader::default() };
         let metadata = header.encode(&options.metadata).unwrap_or_default();
         let options = PutOptions { tag: tag::ARROW_STREAM, metadata, ..options.clone() };
-        Ok(self.store.put(&bytes, &options)?)
+        Ok(self.store.put(&sink.0, &options)?)
     }
 }
 
-/// A copy of what was built so far, as a batch of this process alone.
-pub(crate) fn snapshot(schema: &SchemaRef, columns: &[&Node], rows: usize) -> Result<RecordBatch> {
-    let mut sink = Contiguous::default();
-    stream::write(schema, columns, rows, &mut sink)?;
-    let stream = Scattered::whole(sink.0.into());
-    let (_, batches) = stream.decode(&mut checked)?;
-    match batches.into_iter().next() {
-        Some(batch) => Ok(batch),
-        None => Ok(RecordBatch::new_empty(schema.clone())),
-    }
+fn borrowed(batches: &[Batch]) -> Vec<(usize, Vec<&Node>)> {
+    batches.iter().map(|batch| (batch.rows, batch.columns.iter().collect())).collect()
 }
 
-fn contiguous(schema: &Schema, columns: &[Node], rows: usize) -> Result<Vec<u8>> {
+/// A copy of what was built so far, as batches of this process alone.
+pub(crate) fn snapshot(
+    schema: &SchemaRef,
+    batches: &[(usize, Vec<&Node>)],
+) -> Result<Vec<RecordBatch>> {
     let mut sink = Contiguous::default();
-    stream::write(schema, &columns.iter().collect::<Vec<_>>(), rows, &mut sink)?;
-    Ok(sink.0)
+    stream::write(schema, batches, &mut sink)?;
+    let (_, batches) = Scattered::whole(sink.0.into()).decode(&mut checked)?;
+    Ok(batches)
 }
 
-fn memories(columns: Vec<Node>) -> Vec<(Growing, usize)> {
-    let (mut buffers, mut nodes) = (Vec::new(), columns);
+fn memories(batches: Vec<Batch>) -> Vec<(Growing, usize)> {
+    let mut buffers = Vec::new();
+    let mut nodes: Vec<Node> = batches.into_iter().flat_map(|batch| batch.columns).collect();
     while !nodes.is_empty() {
         let mut dictionaries = Vec::new();
         nodes.into_iter().for_each(|it| stream::into_buffers(it, &mut buffers, &mut dictionaries));

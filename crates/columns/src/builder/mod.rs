@@ -33,7 +33,7 @@ pub use table::TableBuilder;
 use crate::composing;
 use crate::error::{Error, Result};
 use crate::memory::Source;
-use finish::Finished;
+use finish::{Batch, Finished};
 use node::Node;
 
 /// The name of a lone column in its stream, as for other arrays in the store.
@@ -166,8 +166,8 @@ impl ColumnBuilder {
     /// A copy of what was appended so far, as an array of this process alone. It works also when
     /// the store is full or gone.
     pub fn snapshot(&self) -> Result<ArrayRef> {
-        let batch = finish::snapshot(&self.schema, &[&self.node], self.len())?;
-        Ok(Arc::clone(batch.column(0)))
+        let batches = finish::snapshot(&self.schema, &[(self.len(), vec![&self.node])])?;
+        Ok(Arc::clone(batches[0].column(0)))
     }
 
     /// Seals the column: it is an object at once, readable by every process, and nothing was
@@ -180,13 +180,9 @@ impl ColumnBuilder {
         composing::check_free(&self.source.store, options)?;
         let fresh = Node::new(&self.source, self.data_type())?;
         let node = std::mem::replace(&mut self.node, fresh);
-        let finished = Finished {
-            store: &self.source.store,
-            schema: &self.schema,
-            rows: node.length,
-            kind: table_kind::ARRAY,
-        };
-        finished.seal(vec![node], options)
+        let (store, schema) = (&self.source.store, &self.schema);
+        let finished = Finished { store, schema, kind: table_kind::ARRAY };
+        finished.seal(vec![Batch { rows: node.length, columns: vec![node] }], options)
     }
 
     /// Gives up what was appended; its memory is free again, and warm for the next builder.

@@ -55,25 +55,26 @@ struct Batch<'a> {
     dictionaries: Vec<(i64, &'a Node)>,
 }
 
-/// Writes the columns as one batch of a stream of this schema.
+/// Writes batches of columns as a stream of this schema.
 pub(crate) fn write(
     schema: &Schema,
-    columns: &[&Node],
-    rows: usize,
+    batches: &[(usize, Vec<&Node>)],
     sink: &mut dyn Sink,
 ) -> Result<()> {
     let (header, fields) = message::schema(schema)?;
     write_header(&header, sink);
-    let mut batch = Batch { rows, ..Batch::default() };
-    for (field, column) in fields.iter().zip(columns) {
-        batch.take(column, field);
+    for (rows, columns) in batches {
+        let mut batch = Batch { rows: *rows, ..Batch::default() };
+        for (field, column) in fields.iter().zip(columns) {
+            batch.take(column, field);
+        }
+        for (number, values) in std::mem::take(&mut batch.dictionaries) {
+            let mut dictionary = Batch { rows: values.length, ..Batch::default() };
+            dictionary.take(values, &Field::new("", values.data_type.clone(), true));
+            dictionary.write(Some(number), sink);
+        }
+        batch.write(None, sink);
     }
-    for (number, values) in std::mem::take(&mut batch.dictionaries) {
-        let mut dictionary = Batch { rows: values.length, ..Batch::default() };
-        dictionary.take(values, &Field::new("", values.data_type.clone(), true));
-        dictionary.write(Some(number), sink);
-    }
-    batch.write(None, sink);
     sink.bytes(&message::END);
     Ok(())
 }

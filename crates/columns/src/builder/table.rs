@@ -5,7 +5,7 @@ use arrow_schema::SchemaRef;
 use plasmon_client::{ObjectId, PutOptions, Store};
 use plasmon_proto::value::table_kind;
 
-use super::finish::{self, Finished};
+use super::finish::{self, Batch, Finished};
 use super::node::Node;
 use super::{BuilderOptions, ColumnBuilder};
 use crate::composing;
@@ -18,6 +18,8 @@ pub struct TableBuilder {
     source: Source,
     schema: SchemaRef,
     columns: Vec<ColumnBuilder>,
+    /// Batches that are as long as their types can count.
+    full: Vec<Batch>,
 }
 
 impl TableBuilder {
@@ -28,7 +30,7 @@ impl TableBuilder {
             ColumnBuilder::of_field(source.clone(), field.as_ref().clone())
         };
         let columns = schema.fields().iter().map(column).collect::<Result<_>>()?;
-        Ok(Self { source, schema: schema.clone(), columns })
+        Ok(Self { source, schema: schema.clone(), columns, full: Vec::new() })
     }
 
     /// The schema.
@@ -38,6 +40,12 @@ impl TableBuilder {
 
     /// How many rows there are: those of the shortest column.
     pub fn rows(&self) -> usize {
+        let full: usize = self.full.iter().map(|batch| batch.rows).sum();
+        full + self.newest_rows()
+    }
+
+    /// The rows of the batch that is being built.
+    fn newest_rows(&self) -> usize {
         self.columns.iter().map(ColumnBuilder::len).min().unwrap_or(0)
     }
 
@@ -54,7 +62,35 @@ impl TableBuilder {
     }
 
     /// Appends the rows of a batch whose columns have these types, in this order: all or none.
+    ///
+    /// Where a column would get longer than its type can count, another record batch is begun.
     pub fn append_batch(&mut self, batch: &RecordBatch) -> Result<()> {
+        match self.append_here(batch) {
+            Err(Error::Overflow { .. }) if self.newest_rows() > 0 => {
+                self.begin_batch()?;
+                self.append_here(batch)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Begins another record batch; the columns must be equally long.
+    fn begin_batch(&mut self) -> Result<()> {
+        let batch = self.take_newest()?;
+        self.full.push(batch);
+        Ok(())
+    }
+
+    fn take_newest(&mut self) -> Result<Batch> {
+        let rows = self.whole_rows()?;
+        let fresh = |column: &ColumnBuilder| Node::new(&self.source, column.data_type());
+        let fresh: Vec<Node> = self.columns.iter().map(fresh).collect::<Result<_>>()?;
+        let columns = self.columns.iter_mut().zip(fresh);
+        let columns = columns.map(|(it, fresh)| std::mem::replace(&mut it.node, fresh)).collect();
+        Ok(Batch { rows, columns })
+    }
+
+    fn append_here(&mut self, batch: &RecordBatch) -> Result<()> {
         self.source.check_ours()?;
         let (wanted, found) = (self.columns.len(), batch.num_columns());
         if wanted != found {
@@ -80,7 +116,7 @@ impl TableBuilder {
 
     /// The rows that every column has, or which columns are of different lengths.
     fn whole_rows(&self) -> Result<usize> {
-        let rows = self.rows();
+        let rows = self.newest_rows();
         let uneven = self.columns.iter().zip(self.schema.fields());
         let uneven: Vec<_> = uneven
             .filter(|(column, _)| column.len() != rows)
@@ -96,9 +132,10 @@ impl TableBuilder {
 
     /// A null in a column that has none is a promise broken.
     fn check_nulls(&self) -> Result<()> {
-        for (column, field) in self.columns.iter().zip(self.schema.fields()) {
-            if !field.is_nullable() && column.null_count() > 0 {
-                let count = column.null_count();
+        for (at, (column, field)) in self.columns.iter().zip(self.schema.fields()).enumerate() {
+            let before = self.full.iter().map(|batch| batch.columns[at].null_count);
+            let count = column.null_count() + before.sum::<usize>();
+            if !field.is_nullable() && count > 0 {
                 let text = format!("column \"{}\" may have no nulls and has {count}", field.name());
                 return Err(Error::Shape(text));
             }
@@ -106,34 +143,28 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// A copy of what was appended so far, as a batch of this process alone.
-    pub fn snapshot(&self) -> Result<RecordBatch> {
-        let rows = self.whole_rows()?;
-        finish::snapshot(&self.schema, &self.nodes(), rows)
+    /// A copy of what was appended so far, as batches of this process alone.
+    pub fn snapshot(&self) -> Result<Vec<RecordBatch>> {
+        let newest = (self.whole_rows()?, self.columns.iter().map(|it| &it.node).collect());
+        let full = self.full.iter().map(|it| (it.rows, it.columns.iter().collect()));
+        let batches: Vec<(usize, Vec<&Node>)> = full.chain([newest]).collect();
+        finish::snapshot(&self.schema, &batches)
     }
 
-    fn nodes(&self) -> Vec<&Node> {
-        self.columns.iter().map(|column| &column.node).collect()
-    }
-
-    /// Seals the table as one object of one record batch; see [`ColumnBuilder::finish`].
+    /// Seals the table as one object, of one record batch unless it is too long for that; see
+    /// [`ColumnBuilder::finish`].
     pub fn finish(&mut self, options: &PutOptions) -> Result<ObjectId> {
         self.source.check_ours()?;
-        let rows = self.whole_rows()?;
+        self.whole_rows()?;
         self.check_nulls()?;
         composing::check_free(&self.source.store, options)?;
-        let mut nodes = Vec::with_capacity(self.columns.len());
-        for column in &mut self.columns {
-            let fresh = Node::new(&self.source, column.data_type())?;
-            nodes.push(std::mem::replace(&mut column.node, fresh));
+        let newest = self.take_newest()?;
+        let mut batches = std::mem::take(&mut self.full);
+        if newest.rows > 0 || batches.is_empty() {
+            batches.push(newest);
         }
-        let finished = Finished {
-            store: &self.source.store,
-            schema: &self.schema,
-            rows,
-            kind: table_kind::TABLE,
-        };
-        finished.seal(nodes, options)
+        let (store, schema) = (&self.source.store, &self.schema);
+        Finished { store, schema, kind: table_kind::TABLE }.seal(batches, options)
     }
 
     /// Gives up what was appended.
