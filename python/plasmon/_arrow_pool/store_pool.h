@@ -75,7 +75,7 @@ private:
     static arrow::Status failure(int64_t size, int code) {
         return arrow::Status::OutOfMemory("Plasmon has no memory for a buffer of ", size,
                                           " bytes: error ", code,
-                                          " (see docs/errors.md; 5 means that the store is full)");
+                                          " (see docs/errors.md; 3 means that the store is full)");
     }
 
     plasmon_pool_figures figures() const {
