@@ -1,30 +1,16 @@
-//! Arrow data of any producer as one IPC stream, without copying it yet.
-//!
-//! What comes in through the Arrow C interface shares the producer's memory. The encoder gives the
-//! stream as a list of pieces: headers and padding of its own, and the producer's buffers as they
-//! are. The store then gathers the pieces into the object: that is the one copy. Only what a slice
-//! cuts in the middle (offsets of strings and lists, bits that do not start at a byte) is rebuilt.
+//! Arrow data of any producer, through the Arrow C interface: it shares the producer's memory. What
+//! becomes of it is decided by `plasmon_columns::put`.
 
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::types::{BinaryViewType, ByteViewType, StringViewType};
-use arrow_array::{
-    Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions, StructArray, make_array,
-};
-use arrow_buffer::Buffer;
-use arrow_ipc::MetadataVersion;
-use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, make_array};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use plasmon_proto::limits::OBJECT_ALIGN;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
-
-/// View buffers are compacted when a slice uses less than one part in this many of them.
-const VIEW_WASTE_MAX: usize = 2;
 
 /// Arrow data that a Python object offered, not looked at yet.
 pub(crate) enum Source {
@@ -81,25 +67,6 @@ impl Source {
         let batches = arrays.into_iter().map(|array| batch_of(array, &schema, column));
         Ok((schema.clone(), batches.collect::<Result<_, _>>()?))
     }
-}
-
-/// The pieces of an IPC stream with this data. What a slice does not refer to is left out.
-pub(crate) fn encode(
-    schema: &SchemaRef,
-    batches: Vec<RecordBatch>,
-) -> Result<Vec<Buffer>, ArrowError> {
-    let options = IpcWriteOptions::try_new(OBJECT_ALIGN as usize, false, MetadataVersion::V5)?;
-    let mut encoder = StreamEncoder::try_new_with_options(schema, options)?;
-    let mut pieces = Vec::new();
-    for batch in batches {
-        let (schema, columns, rows) = batch.into_parts();
-        let columns = columns.into_iter().map(compacted).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
-        pieces.append(&mut encoder.encode(&batch)?);
-    }
-    pieces.append(&mut encoder.finish()?);
-    Ok(pieces)
 }
 
 /// The fields of an `ArrowArray` that lie before the ones looked at here, and those.
@@ -225,20 +192,4 @@ fn batch_of(array: ArrayRef, schema: &SchemaRef, column: bool) -> Result<RecordB
     };
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
-}
-
-/// Drops what a slice of a view array no longer refers to, when that is most of it.
-fn compacted(array: ArrayRef) -> ArrayRef {
-    fn of<T: ByteViewType + ?Sized>(array: &ArrayRef) -> Option<ArrayRef> {
-        let views = array.as_any().downcast_ref::<GenericByteViewArray<T>>()?;
-        let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
-        let wasteful =
-            held > OBJECT_ALIGN as usize && held / VIEW_WASTE_MAX > views.total_buffer_bytes_used();
-        wasteful.then(|| Arc::new(views.gc()) as ArrayRef)
-    }
-    match array.data_type() {
-        DataType::Utf8View => of::<StringViewType>(&array).unwrap_or(array),
-        DataType::BinaryView => of::<BinaryViewType>(&array).unwrap_or(array),
-        _ => array,
-    }
 }

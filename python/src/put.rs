@@ -8,8 +8,8 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 
-use arrow_schema::ArrowError;
-use plasmon_client::{Code, Error, PutOptions, tag};
+use plasmon_client::{PutOptions, tag};
+use plasmon_columns::Table;
 use plasmon_objects::Wanted;
 use plasmon_proto::value::{Order, ValueHeader};
 use pyo3::exceptions::PyValueError;
@@ -18,8 +18,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PyString, PyTuple};
 
-use crate::arrow_write::{Source, encode};
-use crate::error::{OrRaise, raised};
+use crate::arrow_write::Source;
+use crate::error::{OrRaise, raised_by_columns};
 use crate::id::{Id, bad_request};
 use crate::numpy;
 use crate::objects::context::Context;
@@ -180,25 +180,14 @@ impl Put {
     #[pyo3(signature = (source, kind, *, column = false, text = ""))]
     fn arrow(&self, source: &Bound<'_, PyAny>, kind: u8, column: bool, text: &str) -> PyResult<Id> {
         let (py, source) = (source.py(), Source::of(source)?);
-        let mut options = self.take()?;
-        let header = ValueHeader { kind, text, ..ValueHeader::default() };
-        let shared_options = options.clone();
-        describe(py, &mut options, tag::ARROW_STREAM, &header)?;
+        let options = self.take()?;
         let doing = "putting Arrow data";
         let outcome = py.detach(|| {
-            let bad = |error: ArrowError| {
-                Error::new(Code::BadRequest, doing).with_detail(error.to_string())
-            };
-            let (schema, batches) = source.batches(column).map_err(bad)?;
-            let table = (&schema, batches.as_slice());
-            if let Some(shared) = pool::share(&self.store, table, (kind, text), &shared_options) {
-                return shared;
-            }
-            let pieces = encode(&schema, batches).map_err(bad)?;
-            let parts: Vec<&[u8]> = pieces.iter().map(|piece| piece.as_slice()).collect();
-            self.store.put_parts(&parts, &options)
+            let (schema, batches) = source.batches(column)?;
+            let table = Table { schema: &schema, batches: &batches, kind, text };
+            pool::put(&self.store, table, &options)
         });
-        outcome.map(Id::new).map_err(|error| raised(py, &error))
+        outcome.map(Id::new).map_err(|error| raised_by_columns(py, doing, error))
     }
 }
 

@@ -59,6 +59,8 @@ pub fn fork_generation() -> u64 {
     plasmon_shm::fork::generation()
 }
 
+pub use plasmon_shm::foreign;
+
 pub use plasmon_proto::message::{Access, ClientInfo, Filter, Notice, Status};
 pub use plasmon_proto::object::{Level, ObjectInfo, ObjectState, Policy, Sizes, Traits, tag};
 pub use plasmon_proto::{Code, Name, ObjectId};

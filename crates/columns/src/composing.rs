@@ -20,8 +20,7 @@ pub(crate) fn put(
     (kind, text): (u8, &str),
     options: &PutOptions,
 ) -> Result<ObjectId> {
-    let header = ValueHeader { kind, text, ..ValueHeader::default() };
-    let metadata = header.encode(&options.metadata).unwrap_or_default();
+    let metadata = described((kind, text), options)?;
     // With an id of its own the put returns with the verdict.
     let chosen = options.id.is_some() || options.name.is_some();
     let id = if chosen { options.id } else { Some(store.new_id()) };
@@ -30,6 +29,13 @@ pub(crate) fn put(
     options.members = grouped(store, members.to_vec(), &mut groups)?;
     let put = store.put(&writer.encode(members), &options).map_err(Error::from);
     put.inspect_err(|_| forget(store, &groups))
+}
+
+/// The metadata of a table: what it was, then the caller's own.
+pub(crate) fn described((kind, text): (u8, &str), options: &PutOptions) -> Result<Vec<u8>> {
+    let header = ValueHeader { kind, text, ..ValueHeader::default() };
+    let encoded = header.encode(&options.metadata);
+    encoded.ok_or_else(|| Error::Shape("the table's description is too long".to_owned()))
 }
 
 /// At most so many objects as one composite may hold, which hold all members: groups of groups.

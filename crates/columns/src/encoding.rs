@@ -28,7 +28,7 @@ pub(crate) enum Piece {
 
 /// A table as the pieces of an IPC stream.
 #[derive(Debug)]
-pub struct Encoded {
+pub(crate) struct Encoded {
     pub(crate) pieces: Vec<Piece>,
     stream_bytes: u64,
 }
@@ -56,7 +56,7 @@ fn is_known(data_type: &DataType) -> bool {
 
 impl Encoded {
     /// The stream of these batches; `None` when one of their types is too rare for that.
-    pub fn of(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Option<Self>> {
+    pub(crate) fn of(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Option<Self>> {
         if !schema.fields().iter().all(|field| is_known(field.data_type())) {
             return Ok(None);
         }

@@ -25,12 +25,13 @@ mod error;
 mod memory;
 mod message;
 mod pool;
+mod putting;
 mod reading;
 mod shared;
 
 pub use builder::{BuilderOptions, ColumnBuilder, TableBuilder};
-pub use encoding::Encoded;
 pub use error::{Error, Result};
 pub use pool::{Pool, PoolStats, Shared};
+pub use putting::{Table, put};
 pub use reading::{Batches, Builder, checked, read, read_with};
 pub use shared::{SharedAllocator, SharedBuffer};

@@ -56,6 +56,8 @@ pub mod eventfd;
 #[cfg(not(loom))]
 pub mod extents;
 #[cfg(not(loom))]
+pub mod foreign;
+#[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]
 pub mod futex;

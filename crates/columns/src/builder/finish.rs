@@ -7,7 +7,6 @@ use arrow_schema::SchemaRef;
 use plasmon_client::{Growing, ObjectId, PutOptions, Store, tag};
 use plasmon_proto::composite::CompositeWriter;
 use plasmon_proto::limits::OBJECT_ALIGN;
-use plasmon_proto::value::ValueHeader;
 
 use super::node::Node;
 use super::stream::{self, Sink, Slot};
@@ -55,8 +54,7 @@ impl Finished<'_> {
     fn copy(&self, batches: &[Batch], options: &PutOptions) -> Result<ObjectId> {
         let mut sink = Contiguous::default();
         stream::write(self.schema, &borrowed(batches), &mut sink)?;
-        let header = ValueHeader { kind: self.kind, ..ValueHeader::default() };
-        let metadata = header.encode(&options.metadata).unwrap_or_default();
+        let metadata = composing::described((self.kind, ""), options)?;
         let options = PutOptions { tag: tag::ARROW_STREAM, metadata, ..options.clone() };
         Ok(self.store.put(&sink.0, &options)?)
     }

@@ -61,6 +61,12 @@ impl TableBuilder {
         self.columns.get_mut(at)
     }
 
+    /// How many values the column at this position has in all; `None` when there is none.
+    pub fn column_length(&self, at: usize) -> Option<usize> {
+        let full: usize = self.full.iter().map(|batch| batch.rows).sum();
+        self.columns.get(at).map(|column| full + column.len())
+    }
+
     /// Appends the rows of a batch whose columns have these types, in this order: all or none.
     ///
     /// Where a column would get longer than its type can count, another record batch is begun.

@@ -23,6 +23,7 @@ mod slabs;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use plasmon_client::foreign::{Allocator, Figures};
 use plasmon_client::{Code, GrowOptions, Growing, ObjectId, Store};
 
 use crate::error::Result;
@@ -328,6 +329,34 @@ impl Pool {
     pub fn release_unused(&self) -> bool {
         let regions = self.lock().slabs.release_unused();
         !regions.is_empty()
+    }
+}
+
+impl Allocator for Pool {
+    fn allocate(&self, bytes: usize) -> std::result::Result<usize, i32> {
+        Self::allocate(self, bytes).map_err(|error| i32::from(error.code().number()))
+    }
+
+    fn reallocate(&self, address: usize, bytes: usize) -> std::result::Result<usize, i32> {
+        Self::reallocate(self, address, bytes).map_err(|error| i32::from(error.code().number()))
+    }
+
+    fn release(&self, address: usize) {
+        self.free(address);
+    }
+
+    fn release_unused(&self) {
+        Self::release_unused(self);
+    }
+
+    fn figures(&self) -> Figures {
+        let stats = self.stats();
+        Figures {
+            allocated_bytes: stats.allocated_bytes as i64,
+            allocated_bytes_max: stats.allocated_bytes_max as i64,
+            total_bytes: stats.total_bytes as i64,
+            allocations: stats.allocations as i64,
+        }
     }
 }
 

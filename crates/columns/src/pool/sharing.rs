@@ -30,7 +30,7 @@ impl Pool {
     /// Whether a table is better shared than copied: most of it lies in
     /// this pool, and most of the buffers that it lies in belongs to it. A few rows of a large
     /// table are better copied: shared, they would keep all of it.
-    pub fn is_worth_sharing(&self, stream: &Encoded) -> bool {
+    pub(crate) fn is_worth_sharing(&self, stream: &Encoded) -> bool {
         if !self.is_ours() {
             return false;
         }
@@ -64,7 +64,7 @@ impl Pool {
     /// Makes a composite object of a table: buffers that lie in the pool become members where they
     /// are, the others are copied. `kind` and `text` say what the table was, see
     /// [`plasmon_proto::value::ValueHeader`].
-    pub fn share(
+    pub(crate) fn share(
         &self,
         stream: &Encoded,
         kind: u8,
