@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, make_array};
+use arrow_buffer::Buffer;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -66,6 +67,12 @@ impl Source {
         let schema = schema_of(field, column)?;
         let batches = arrays.into_iter().map(|array| batch_of(array, &schema, column));
         Ok((schema.clone(), batches.collect::<Result<_, _>>()?))
+    }
+
+    /// The pieces of an IPC stream with this data, see [`Self::batches`].
+    pub(crate) fn encode(self, column: bool) -> Result<Vec<Buffer>, ArrowError> {
+        let (schema, batches) = self.batches(column)?;
+        plasmon_columns::pieces(&schema, &batches)
     }
 }
 

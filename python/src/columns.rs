@@ -120,13 +120,9 @@ impl Columns {
                 arrays.iter().try_for_each(|array| column.append_array(array))
             }),
             None => self.with(py, |built| {
-                let (schema, batches) = source.batches(false)?;
+                let (_, batches) = source.batches(false)?;
                 let Built::Table(table) = built else { return Ok(()) };
-                let batches = batches.iter().map(|batch| ordered(table, &schema, batch));
-                batches
-                    .collect::<plasmon_columns::Result<Vec<_>>>()?
-                    .iter()
-                    .try_for_each(|batch| table.append_batch(batch))
+                batches.iter().try_for_each(|batch| table.append_named(batch))
             }),
         }
     }
@@ -191,27 +187,4 @@ impl Columns {
     fn aborted(&self) -> bool {
         self.lock().is_none()
     }
-}
-
-/// The batch with its columns in the order of the table's.
-fn ordered(
-    table: &TableBuilder,
-    schema: &Arc<Schema>,
-    batch: &RecordBatch,
-) -> plasmon_columns::Result<RecordBatch> {
-    let names = || table.schema().fields().iter().map(|field| field.name());
-    if batch.num_columns() == table.schema().fields().len()
-        && names().eq(schema.fields().iter().map(|it| it.name()))
-    {
-        return Ok(batch.clone());
-    }
-    let order: Result<Vec<usize>, _> = names().map(|name| schema.index_of(name)).collect();
-    let missing = |error| plasmon_columns::Error::Shape(format!("the rows do not fit: {error}"));
-    let order = order.map_err(missing)?;
-    if batch.num_columns() != order.len() {
-        let text =
-            format!("a table of {} columns takes no rows of {}", order.len(), batch.num_columns());
-        return Err(plasmon_columns::Error::Shape(text));
-    }
-    Ok(batch.project(&order)?)
 }

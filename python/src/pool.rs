@@ -7,13 +7,13 @@
 //!
 //! Pools that exist are listed here, so that a put finds the one that a table's buffers lie in.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use plasmon_client::foreign::AllocatorTable;
 use plasmon_client::{ObjectId, PutOptions};
-use plasmon_columns::PoolStats;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict};
+use pyo3::types::PyCapsule;
 
 use crate::error::raised_by_columns;
 use crate::store::Store;
@@ -52,33 +52,8 @@ impl Pool {
     }
 
     /// What the pool has done so far.
-    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let PoolStats {
-            allocated_bytes,
-            allocated_bytes_max,
-            total_bytes,
-            allocations,
-            grown_in_place,
-            moved,
-            shared_bytes,
-            copied_bytes,
-            slab_bytes,
-        } = self.pool.stats();
-        let stats = PyDict::new(py);
-        for (name, value) in [
-            ("allocated_bytes", allocated_bytes),
-            ("allocated_bytes_max", allocated_bytes_max),
-            ("total_bytes", total_bytes),
-            ("allocations", allocations),
-            ("grown_in_place", grown_in_place),
-            ("moved", moved),
-            ("shared_bytes", shared_bytes),
-            ("copied_bytes", copied_bytes),
-            ("slab_bytes", slab_bytes),
-        ] {
-            stats.set_item(name, value)?;
-        }
-        Ok(stats)
+    fn stats(&self) -> HashMap<&'static str, u64> {
+        self.pool.stats().named().into()
     }
 
     /// Whether the buffer at this address lies in the pool.

@@ -20,6 +20,7 @@
 
 mod builder;
 mod composing;
+mod contiguous;
 mod encoding;
 mod error;
 mod memory;
@@ -32,6 +33,6 @@ mod shared;
 pub use builder::{BuilderOptions, ColumnBuilder, TableBuilder};
 pub use error::{Error, Result};
 pub use pool::{Pool, PoolStats, Shared};
-pub use putting::{Table, put};
-pub use reading::{Batches, Builder, checked, read, read_with};
+pub use putting::{Table, pieces, put};
+pub use reading::{Batches, Builder, Checks, checked, read, read_with};
 pub use shared::{SharedAllocator, SharedBuffer};

@@ -61,7 +61,7 @@ pub fn put<'a>(
 
 /// The pieces of an IPC stream of the batches, of which only headers and what a slice cuts in the
 /// middle is made anew. What a slice does not refer to is left out.
-fn pieces(
+pub fn pieces(
     schema: &SchemaRef,
     batches: &[RecordBatch],
 ) -> std::result::Result<Vec<Buffer>, ArrowError> {

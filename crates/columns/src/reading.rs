@@ -13,13 +13,14 @@ use std::time::Duration;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array, new_empty_array};
 use arrow_buffer::{Buffer, MutableBuffer};
-use arrow_data::{ArrayData, ArrayDataBuilder, layout};
+use arrow_data::{ArrayData, ArrayDataBuilder, UnsafeFlag, layout};
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::{FieldNode, Message, MessageHeader, root_as_message};
 use arrow_schema::{ArrowError, DataType, Field, Fields, SchemaRef};
 use plasmon_client::{Store, tag};
 use plasmon_proto::composite::{Composite, Part, Place};
 
+use crate::contiguous;
 use crate::error::{Error, Result};
 use crate::message::dictionary_number;
 
@@ -40,25 +41,52 @@ pub fn checked(parts: ArrayDataBuilder) -> std::result::Result<ArrayData, ArrowE
     parts.build()
 }
 
-/// The Arrow data of an object, in place, checked.
-pub fn read(object: &plasmon_client::Buffer) -> Result<Batches> {
-    read_with(object, &mut checked)
+/// What is checked before bytes of others are arrays.
+pub struct Checks<'a> {
+    /// Makes the arrays of a composite: [`checked`], or less where the writer can be trusted.
+    pub build: Box<Builder<'a>>,
+    /// The same for a stream in one object.
+    pub skip_validation: UnsafeFlag,
 }
 
-/// The Arrow data of an object, in place. `build` makes the arrays and decides what is checked:
-/// [`checked`], or less where the writer can be trusted.
-pub fn read_with(object: &plasmon_client::Buffer, build: &mut Builder<'_>) -> Result<Batches> {
-    let data = whole(object);
+impl Checks<'_> {
+    /// Everything is checked.
+    pub fn all() -> Checks<'static> {
+        Checks { build: Box::new(checked), skip_validation: UnsafeFlag::new() }
+    }
+}
+
+impl std::fmt::Debug for Checks<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Checks").finish_non_exhaustive()
+    }
+}
+
+/// The Arrow data of an object, in place, checked.
+pub fn read(object: &plasmon_client::Buffer) -> Result<Batches> {
+    read_with(object, whole(object), &mut Checks::all())
+}
+
+/// The Arrow data of an object, in place. `data` is the object's data as a buffer that keeps what
+/// it needs.
+pub fn read_with(
+    object: &plasmon_client::Buffer,
+    data: Buffer,
+    checks: &mut Checks<'_>,
+) -> Result<Batches> {
     let broken = |detail: String| Error::Corrupt { id: object.id(), detail };
     let stream = match object.tag() {
-        tag::ARROW_STREAM => Scattered::whole(data),
+        tag::ARROW_STREAM => {
+            let decoded = contiguous::Decoder::new(checks.skip_validation.clone()).run(&data);
+            return decoded.map_err(|error| broken(format!("its Arrow stream is broken: {error}")));
+        }
         tag::COMPOSITE => {
             let found = Composite::decode(&data).map_err(|bad| broken(bad.to_string()))?;
             Scattered::of(object.store(), &found, &data, &broken)?
         }
         other => return Err(broken(format!("it holds a value of kind {other}"))),
     };
-    stream.decode(build).map_err(|error| match error {
+    stream.decode(&mut *checks.build).map_err(|error| match error {
         Error::Arrow(error) => broken(error.to_string()),
         other => other,
     })

@@ -213,9 +213,8 @@ impl<D: Directory> Store<D> {
     /// Takes back the memory of an object that will not be sealed.
     pub(crate) fn give_up_growing(&mut self, creating: &Creating, range: Range, growing: Growing) {
         self.clients.disown(creating.owner, growing.coming_bytes);
-        let settling = growing.data_bytes.is_some();
-        if growing.coming_bytes > 0 || settling {
-            // Pages are on their way to it or from it: nobody else can be given it.
+        if growing.data_bytes.is_some() {
+            // It is being cut to its size, and cannot grow again.
             self.memory.discard_growing(range, creating.charge, &mut self.out);
         } else {
             self.memory.release(range, creating.charge, &mut self.out);

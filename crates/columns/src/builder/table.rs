@@ -80,6 +80,18 @@ impl TableBuilder {
         }
     }
 
+    /// Like [`Self::append_batch`], for a batch whose columns have these names in any order.
+    pub fn append_named(&mut self, batch: &RecordBatch) -> Result<()> {
+        let (wanted, found) = (self.schema.fields(), batch.schema());
+        if wanted.len() != found.fields().len() {
+            return self.append_batch(batch);
+        }
+        let order: std::result::Result<Vec<usize>, _> =
+            wanted.iter().map(|field| found.index_of(field.name())).collect();
+        let order = order.map_err(|error| Error::Shape(format!("the rows do not fit: {error}")))?;
+        self.append_batch(&batch.project(&order)?)
+    }
+
     /// Begins another record batch; the columns must be equally long.
     fn begin_batch(&mut self) -> Result<()> {
         let batch = self.take_newest()?;

@@ -361,6 +361,21 @@ impl Allocator for Pool {
 }
 
 impl PoolStats {
+    /// Every figure with its name.
+    pub fn named(&self) -> [(&'static str, u64); 9] {
+        [
+            ("allocated_bytes", self.allocated_bytes),
+            ("allocated_bytes_max", self.allocated_bytes_max),
+            ("total_bytes", self.total_bytes),
+            ("allocations", self.allocations),
+            ("grown_in_place", self.grown_in_place),
+            ("moved", self.moved),
+            ("shared_bytes", self.shared_bytes),
+            ("copied_bytes", self.copied_bytes),
+            ("slab_bytes", self.slab_bytes),
+        ]
+    }
+
     fn grew(&mut self, before: usize, after: usize) {
         let (before, after) = (before as u64, after as u64);
         self.allocated_bytes = self.allocated_bytes - before + after;

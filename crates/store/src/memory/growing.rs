@@ -53,6 +53,7 @@ impl Memory {
         self.extents
             .idle()
             .filter(|extent| extent.kind == Kind::Growing && extent.bytes <= left)
+            .filter(|extent| !extent.awaits_pages)
             .filter(|extent| shared || extent.domain == domain)
             .map(|extent| (extent.id, extent.bytes))
             .min_by_key(|(_, found)| match *found >= bytes {
@@ -73,27 +74,36 @@ impl Memory {
             return None;
         }
         self.extents.resize(id, end + bytes);
+        self.await_pages(id, true);
         self.charged_bytes += bytes;
         let range = Range { extent: id, offset: end, bytes };
         let reservation = Some(Reservation { range, new_extent: false });
         Some(Placed { range, extent_bytes: end + bytes, charge: bytes, reservation })
     }
 
+    /// Pages are on their way to a growing extent, or not any more.
+    pub(super) fn await_pages(&mut self, id: ExtentId, awaits: bool) {
+        if let Some(extent) = self.extents.get_mut(id) {
+            extent.awaits_pages = awaits;
+        }
+    }
+
     /// The machine refused to let an extent grow.
     pub(super) fn not_grown(&mut self, growth: &Range) {
+        self.await_pages(growth.extent, false);
         let still = |extent: &super::Extent| extent.kind == Kind::Growing;
         if self.extents.get(growth.extent).is_some_and(still) {
             self.extents.resize(growth.extent, growth.offset);
         }
     }
 
-    /// Nobody wants the growth any more that was just reserved; the extent took its pages along
-    /// when it was settled or dropped.
+    /// Nobody wants the growth any more that was just reserved; the extent has its pages, idle or
+    /// in use by somebody else, or took them along when it was settled or dropped.
     pub(crate) fn forget_growth(&mut self, charge: u64) {
         self.charged_bytes -= charge;
     }
 
-    /// Frees a growing extent that may be growing at this moment: nobody else can have it.
+    /// Frees a growing extent that is being settled: nobody else can have it.
     pub(crate) fn discard_growing(&mut self, range: Range, charge: u64, out: &mut Vec<Effect>) {
         if self.extents.get(range.extent).is_some() {
             self.charged_bytes -= charge;

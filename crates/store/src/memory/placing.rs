@@ -163,7 +163,7 @@ impl Memory {
     pub(crate) fn reserved(&mut self, placed: &Placed) {
         let Some(reservation) = placed.reservation else { return };
         if !self.is_arena(placed.range.extent) {
-            return;
+            return self.await_pages(placed.range.extent, false);
         }
         let (range, reserved_end) = (placed.range, end(&reservation.range));
         if reservation.new_extent {
