@@ -90,6 +90,7 @@ package() {
     fi
     say "building the package (a few minutes the first time)"
     .venv/bin/python -m pip install --quiet --disable-pip-version-check .
+    .venv/bin/python -m plasmon.build_memory_pool >/dev/null
     printf '%s' "$wanted" >"$stamp"
 }
 

@@ -11,6 +11,7 @@ are for as long as an array, a table or a buffer refers to them. See :func:`conn
 :class:`Store` and, for what can go wrong, :class:`PlasmonError`.
 """
 
+from plasmon._columns import ColumnBuilder, TableBuilder
 from plasmon._errors import (
     Absent,
     AlreadyRunning,
@@ -43,6 +44,7 @@ from plasmon._errors import (
     VersionMismatch,
 )
 from plasmon._info import ClientInfo, Lost, Notice, ObjectInfo, ObjectList, Status
+from plasmon._memory_pool import memory_pool, pooled
 from plasmon._native import Buffer, ObjectId, Serialized, Writer, __version__, default_socket
 from plasmon._sort import Sorted, WorkerDied, sort, sort_part
 from plasmon._store import Daemon, Store, Subscription, connect, start
@@ -64,6 +66,7 @@ __all__ = [
     "Buffer",
     "Cancelled",
     "ClientInfo",
+    "ColumnBuilder",
     "Corrupt",
     "CreatorDied",
     "Daemon",
@@ -97,6 +100,7 @@ __all__ = [
     "Store",
     "StoreFull",
     "Subscription",
+    "TableBuilder",
     "TimedOut",
     "TooLarge",
     "TooManyPins",
@@ -110,6 +114,8 @@ __all__ = [
     "deserialize",
     "dumps",
     "loads",
+    "memory_pool",
+    "pooled",
     "serialize",
     "sort",
     "sort_part",

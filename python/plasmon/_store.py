@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from plasmon import _native
+from plasmon._columns import ColumnBuilder, TableBuilder
 from plasmon._errors import Absent, Cancelled, NotFound, PlasmonError, TimedOut
 from plasmon._info import (
     ClientInfo,
@@ -21,6 +23,7 @@ from plasmon._info import (
     bytes_text,
     known,
 )
+from plasmon._memory_pool import memory_pool, pooled
 from plasmon._native import ObjectId, Writer
 
 if TYPE_CHECKING:
@@ -110,6 +113,29 @@ class Store(_native.Store):
     def create(self, nbytes: int, **options: Any) -> Writer:
         """Reserves an object of ``nbytes`` bytes for writing in place; takes the options of put."""
         return self.create_object(nbytes, **options)
+
+    def builder(self, type: Any, *, bytes_hint: int = 0, patience: float = 0.0) -> ColumnBuilder:
+        """A builder for a column of an Arrow type, which grows in the store without ever moving.
+
+        ``type`` is an Arrow type, its name, or a NumPy dtype. ``bytes_hint`` says how long its
+        buffers will be, if that is known; ``patience`` for how many seconds to wait for room while
+        the store is full, before StoreFull is raised.
+        """
+        return ColumnBuilder(self, type, bytes_hint=bytes_hint, patience=patience)
+
+    def table_builder(
+        self, schema: Any, *, bytes_hint: int = 0, patience: float = 0.0
+    ) -> TableBuilder:
+        """A builder for a table; ``schema`` is an Arrow schema, or names with their types."""
+        return TableBuilder(self, schema, bytes_hint=bytes_hint, patience=patience)
+
+    def memory_pool(self) -> Any:
+        """A memory pool for pyarrow in this store; see :func:`plasmon.memory_pool`."""
+        return memory_pool(self)
+
+    def pooled(self) -> AbstractContextManager[Any]:
+        """In its block, what pyarrow allocates lies in this store; see :func:`plasmon.pooled`."""
+        return pooled(self)
 
     def delete(
         self,

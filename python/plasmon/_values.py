@@ -261,7 +261,7 @@ def decode(buffer: Buffer, wanted: str | None) -> Any:
         return buffer.data
     if buffer.tag == _native.TAG_NDARRAY:
         return _decode_array(buffer, wanted)
-    if buffer.tag == _native.TAG_ARROW_STREAM:
+    if buffer.tag in {_native.TAG_ARROW_STREAM, _native.TAG_COMPOSITE}:
         return _decode_table(buffer, wanted)
     if buffer.tag == _native.TAG_RAW:
         return _decode_raw(buffer, wanted)
@@ -269,7 +269,7 @@ def decode(buffer: Buffer, wanted: str | None) -> Any:
     raise Unsupported(f"{text}, which this version cannot read: use get_buffer()", buffer.id)
 
 
-_KINDS = {_native.TAG_PYTHON: "a Python object", _native.TAG_COMPOSITE: "a composite"}
+_KINDS = {_native.TAG_PYTHON: "a Python object"}
 
 
 def _corrupt(buffer: Buffer, detail: str) -> Corrupt:
@@ -374,8 +374,8 @@ def _table(buffer: Buffer) -> Any:
     except ImportError as missing:
         text = f'reading object {buffer.id} needs pyarrow, or get(..., as_="polars") with polars'
         raise ImportError(text) from missing
-    if not buffer.trusted:
-        # Every offset is checked before anything looks at the data.
+    if not buffer.trusted or buffer.tag == _native.TAG_COMPOSITE:
+        # A stream in parts; or one of others, of which every offset is checked first.
         return pa.table(buffer)
     try:
         return pa.ipc.open_stream(pa.py_buffer(buffer)).read_all()

@@ -7,28 +7,24 @@
 //! admits other users ([`Buffer::is_trusted`] is false), every offset and every text is checked
 //! first: then no object can make this process read where it should not.
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{Array, RecordBatch, RecordBatchIterator, UInt8Array};
+use arrow_array::{Array, RecordBatchIterator, UInt8Array};
 use arrow_buffer::{Buffer as ArrowBuffer, ScalarBuffer};
-use arrow_data::UnsafeFlag;
-use arrow_ipc::reader::{RecordBatchDecoder, read_dictionary_impl};
-use arrow_ipc::{Message, MessageHeader, root_as_message};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_data::{ArrayDataBuilder, UnsafeFlag};
+use arrow_schema::ArrowError;
 use plasmon_client::{Code, Error};
+use plasmon_columns::Checks;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::buffer::{Buffer, Export, id_of};
-use crate::error::raised;
-
-const CONTINUATION: u32 = u32::MAX;
+use crate::error::{raised, raised_by_columns};
 
 /// The data of `owner` as an Arrow buffer that keeps it pinned.
 fn in_place(owner: &Bound<'_, Buffer>) -> PyResult<ArrowBuffer> {
@@ -59,12 +55,27 @@ pub(crate) fn array_capsules<'py>(
     ))
 }
 
-/// The Arrow stream in `owner` as record batches on its memory.
+/// The Arrow data in `owner` as record batches on its memory.
 pub(crate) fn stream_capsule<'py>(owner: &Bound<'py, Buffer>) -> PyResult<Bound<'py, PyCapsule>> {
-    let bytes = in_place(owner)?;
     let (py, trusted) = (owner.py(), owner.get().is_trusted());
-    let decoded = py.detach(|| Decoder::new(trusted).run(&bytes));
-    let (schema, batches) = decoded.map_err(|error| in_python(owner, &error))?;
+    let (object, data) = (owner.get().with(Clone::clone)?, in_place(owner)?);
+    let read = py.detach(|| {
+        if !trusted {
+            return plasmon_columns::read_with(&object, data, &mut Checks::all());
+        }
+        let mut skip_validation = UnsafeFlag::new();
+        // SAFETY: the store's level is `shared`: only processes of this user wrote into it, and
+        // they wrote with an Arrow writer or could as well write into this process.
+        unsafe { skip_validation.set(true) };
+        // SAFETY: as above.
+        let build = |parts: ArrayDataBuilder| unsafe { parts.skip_validation(true) }.build();
+        plasmon_columns::read_with(
+            &object,
+            data,
+            &mut Checks { build: Box::new(build), skip_validation },
+        )
+    });
+    let (schema, batches) = read.map_err(|error| raised_by_columns(py, "reading object", error))?;
     let batches = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
     let stream = FFI_ArrowArrayStream::new(Box::new(batches));
     PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
@@ -75,100 +86,4 @@ fn in_python(owner: &Bound<'_, Buffer>, error: &ArrowError) -> PyErr {
     let detail = format!("its Arrow stream is broken: {error}");
     let error = Error::new(Code::Corrupt, "reading object").with_id(id).with_detail(detail);
     raised(owner.py(), &error)
-}
-
-/// Decodes an IPC stream that lies in memory as a whole.
-struct Decoder {
-    schema: Option<SchemaRef>,
-    dictionaries: HashMap<i64, Arc<dyn Array>>,
-    batches: Vec<RecordBatch>,
-    skip_validation: UnsafeFlag,
-}
-
-impl Decoder {
-    fn new(trusted: bool) -> Self {
-        let mut skip_validation = UnsafeFlag::new();
-        if trusted {
-            // SAFETY: the store's level is `shared`: only processes of this user wrote into it, and
-            // they wrote with an Arrow writer or could as well write into this process.
-            unsafe { skip_validation.set(true) };
-        }
-        let (dictionaries, batches) = (HashMap::new(), Vec::new());
-        Self { schema: None, dictionaries, batches, skip_validation }
-    }
-
-    fn run(mut self, bytes: &ArrowBuffer) -> Result<(SchemaRef, Vec<RecordBatch>), ArrowError> {
-        let mut at = 0;
-        while let Some((header, body_at)) = next_header(bytes, at)? {
-            let message = root_as_message(header)
-                .map_err(|error| ArrowError::IpcError(format!("a bad message: {error}")))?;
-            let body_bytes = usize::try_from(message.bodyLength()).map_err(|_| cut_short())?;
-            at = body_at.checked_add(body_bytes).ok_or_else(cut_short)?;
-            if at > bytes.len() {
-                return Err(cut_short());
-            }
-            self.take(message, &bytes.slice_with_length(body_at, body_bytes))?;
-        }
-        Ok((self.schema.ok_or_else(no_schema)?, self.batches))
-    }
-
-    fn take(&mut self, message: Message<'_>, body: &ArrowBuffer) -> Result<(), ArrowError> {
-        let version = message.version();
-        match message.header_type() {
-            MessageHeader::Schema => {
-                let schema = message.header_as_schema().ok_or_else(no_schema)?;
-                self.schema = Some(Arc::new(arrow_ipc::convert::try_fb_to_schema(schema)?));
-            }
-            MessageHeader::DictionaryBatch => {
-                let batch = message.header_as_dictionary_batch().ok_or_else(cut_short)?;
-                let schema = self.schema.as_deref().ok_or_else(no_schema)?;
-                let (known, skip) = (&mut self.dictionaries, self.skip_validation.clone());
-                read_dictionary_impl(body, batch, schema, known, &version, false, skip)?;
-            }
-            MessageHeader::RecordBatch => {
-                let batch = message.header_as_record_batch().ok_or_else(cut_short)?;
-                let schema = self.schema.clone().ok_or_else(no_schema)?;
-                let known = &self.dictionaries;
-                let decoder = RecordBatchDecoder::try_new(body, batch, schema, known, &version)?
-                    .with_skip_validation(self.skip_validation.clone());
-                self.batches.push(decoder.read_record_batch()?);
-            }
-            other => {
-                let text = format!("a message of a kind that streams do not have: {other:?}");
-                return Err(ArrowError::IpcError(text));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn cut_short() -> ArrowError {
-    ArrowError::IpcError("the stream is cut short".to_owned())
-}
-
-fn no_schema() -> ArrowError {
-    ArrowError::IpcError("the stream has no schema".to_owned())
-}
-
-/// The header of the message at `at` and where its body starts; `None` at the end of the stream.
-fn next_header(bytes: &[u8], at: usize) -> Result<Option<(&[u8], usize)>, ArrowError> {
-    let word = |at: usize| -> Option<u32> {
-        let word = bytes.get(at..at.checked_add(4)?)?;
-        Some(u32::from_le_bytes(word.try_into().ok()?))
-    };
-    if at == bytes.len() {
-        return Ok(None);
-    }
-    let first = word(at).ok_or_else(cut_short)?;
-    // Writers before Arrow 0.15 left the continuation mark out.
-    let (length, start) = match first {
-        CONTINUATION => (word(at + 4).ok_or_else(cut_short)?, at + 8),
-        length => (length, at + 4),
-    };
-    if length == 0 {
-        return Ok(None);
-    }
-    let end = start.checked_add(length as usize).ok_or_else(cut_short)?;
-    let header = bytes.get(start..end).ok_or_else(cut_short)?;
-    Ok(Some((header, end)))
 }

@@ -1,30 +1,17 @@
-//! Arrow data of any producer as one IPC stream, without copying it yet.
-//!
-//! What comes in through the Arrow C interface shares the producer's memory. The encoder gives the
-//! stream as a list of pieces: headers and padding of its own, and the producer's buffers as they
-//! are. The store then gathers the pieces into the object: that is the one copy. Only what a slice
-//! cuts in the middle (offsets of strings and lists, bits that do not start at a byte) is rebuilt.
+//! Arrow data of any producer, through the Arrow C interface: it shares the producer's memory. What
+//! becomes of it is decided by `plasmon_columns::put`.
 
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::types::{BinaryViewType, ByteViewType, StringViewType};
-use arrow_array::{
-    Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions, StructArray, make_array,
-};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, make_array};
 use arrow_buffer::Buffer;
-use arrow_ipc::MetadataVersion;
-use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use plasmon_proto::limits::OBJECT_ALIGN;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
-
-/// View buffers are compacted when a slice uses less than one part in this many of them.
-const VIEW_WASTE_MAX: usize = 2;
 
 /// Arrow data that a Python object offered, not looked at yet.
 pub(crate) enum Source {
@@ -61,16 +48,8 @@ impl Source {
         Err(PyTypeError::new_err("the object offers no Arrow data"))
     }
 
-    /// The schema and the batches of a table.
-    pub(crate) fn batches(self) -> Result<(SchemaRef, Vec<RecordBatch>), ArrowError> {
-        let (field, arrays) = self.arrays()?;
-        let schema = schema_of(field, false)?;
-        let batches = arrays.into_iter().map(|array| batch_of(array, &schema, false));
-        let batches = batches.collect::<Result<_, _>>()?;
-        Ok((schema, batches))
-    }
-
-    fn arrays(self) -> Result<(Field, Vec<ArrayRef>), ArrowError> {
+    /// The arrays with their type.
+    pub(crate) fn arrays(self) -> Result<(Field, Vec<ArrayRef>), ArrowError> {
         match self {
             Self::Stream(stream) => import_stream(stream),
             Self::Array(array, schema) => {
@@ -81,19 +60,19 @@ impl Source {
         }
     }
 
-    /// The pieces of an IPC stream with this data. With `column` each array becomes the only column
-    /// of a batch; without, the arrays must be structures, and each becomes a batch.
-    pub(crate) fn encode(self, column: bool) -> Result<Vec<Buffer>, ArrowError> {
+    /// The data as record batches with their schema. With `column` each array becomes the only
+    /// column of a batch; without, the arrays must be structures, and each becomes a batch.
+    pub(crate) fn batches(self, column: bool) -> Result<(SchemaRef, Vec<RecordBatch>), ArrowError> {
         let (field, arrays) = self.arrays()?;
         let schema = schema_of(field, column)?;
-        let options = IpcWriteOptions::try_new(OBJECT_ALIGN as usize, false, MetadataVersion::V5)?;
-        let mut encoder = StreamEncoder::try_new_with_options(&schema, options)?;
-        let mut pieces = Vec::new();
-        for array in arrays {
-            pieces.append(&mut encoder.encode(&batch_of(array, &schema, column)?)?);
-        }
-        pieces.append(&mut encoder.finish()?);
-        Ok(pieces)
+        let batches = arrays.into_iter().map(|array| batch_of(array, &schema, column));
+        Ok((schema.clone(), batches.collect::<Result<_, _>>()?))
+    }
+
+    /// The pieces of an IPC stream with this data, see [`Self::batches`].
+    pub(crate) fn encode(self, column: bool) -> Result<Vec<Buffer>, ArrowError> {
+        let (schema, batches) = self.batches(column)?;
+        plasmon_columns::pieces(&schema, &batches)
     }
 }
 
@@ -178,7 +157,17 @@ fn checked(stream: &mut FFI_ArrowArrayStream, status: i32) -> Result<(), ArrowEr
     Err(ArrowError::CDataInterface(words))
 }
 
-fn schema_of(field: Field, column: bool) -> Result<SchemaRef, ArrowError> {
+/// The type that `value` offers through `__arrow_c_schema__`, with its name and metadata.
+pub(crate) fn field_of(value: &Bound<'_, PyAny>) -> PyResult<Field> {
+    let capsule = value.call_method0("__arrow_c_schema__")?.cast_into::<PyCapsule>()?;
+    let schema = capsule.pointer_checked(Some(c"arrow_schema"))?;
+    // SAFETY: the Arrow PyCapsule interface: under this name lies a valid schema, which is moved
+    // out of the capsule.
+    let schema = unsafe { FFI_ArrowSchema::from_raw(schema.cast().as_ptr()) };
+    Field::try_from(&schema).map_err(|error| PyTypeError::new_err(error.to_string()))
+}
+
+pub(crate) fn schema_of(field: Field, column: bool) -> Result<SchemaRef, ArrowError> {
     if column {
         // Some producers leave the flag off for a lone array that has nulls.
         return Ok(Arc::new(Schema::new(vec![field.with_nullable(true)])));
@@ -208,23 +197,6 @@ fn batch_of(array: ArrayRef, schema: &SchemaRef, column: bool) -> Result<RecordB
         }
         structure.columns().to_vec()
     };
-    let columns = columns.into_iter().map(compacted).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
-}
-
-/// Drops what a slice of a view array no longer refers to, when that is most of it.
-fn compacted(array: ArrayRef) -> ArrayRef {
-    fn of<T: ByteViewType + ?Sized>(array: &ArrayRef) -> Option<ArrayRef> {
-        let views = array.as_any().downcast_ref::<GenericByteViewArray<T>>()?;
-        let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
-        let wasteful =
-            held > OBJECT_ALIGN as usize && held / VIEW_WASTE_MAX > views.total_buffer_bytes_used();
-        wasteful.then(|| Arc::new(views.gc()) as ArrayRef)
-    }
-    match array.data_type() {
-        DataType::Utf8View => of::<StringViewType>(&array).unwrap_or(array),
-        DataType::BinaryView => of::<BinaryViewType>(&array).unwrap_or(array),
-        _ => array,
-    }
 }

@@ -321,7 +321,8 @@ impl Buffer {
     // Consumers ask with hasattr whether an object is an Arrow array or a stream of batches, and
     // some prefer the array. So a buffer has only the one of the two that fits what it holds.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        let table = slf.get().tag().is_ok_and(|tag| tag == tag::ARROW_STREAM);
+        let table =
+            slf.get().tag().is_ok_and(|tag| matches!(tag, tag::ARROW_STREAM | tag::COMPOSITE));
         match (name, table) {
             ("__arrow_c_array__", false) => slf.getattr(intern!(slf.py(), "_arrow_c_array")),
             ("__arrow_c_stream__", true) => slf.getattr(intern!(slf.py(), "_arrow_c_stream")),

@@ -3,7 +3,8 @@
 //! The classes are declared in `plasmon._errors`, one for each [`plasmon_client::Code`]; this
 //! module only carries the facts of a failure over.
 
-use plasmon_client::{Error, Result};
+use plasmon_client::{Code, Error, Result};
+use pyo3::exceptions::{PyNotImplementedError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -33,6 +34,26 @@ pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
     match exception(py, error) {
         Ok(exception) => PyErr::from_value(exception),
         Err(problem) => problem,
+    }
+}
+
+/// The exception that an error about Arrow data is in Python.
+pub(crate) fn raised_by_columns(
+    py: Python<'_>,
+    doing: &'static str,
+    error: plasmon_columns::Error,
+) -> PyErr {
+    use plasmon_columns::Error as E;
+    match error {
+        E::Store(error) => raised(py, &error),
+        E::Type { .. } => PyTypeError::new_err(error.to_string()),
+        E::Unsupported(_) => PyNotImplementedError::new_err(error.to_string()),
+        E::Shape(_) => PyValueError::new_err(error.to_string()),
+        E::Overflow { .. } => PyOverflowError::new_err(error.to_string()),
+        E::Corrupt { id, detail } => {
+            raised(py, &Error::new(Code::Corrupt, doing).with_id(id).with_detail(detail))
+        }
+        other => raised(py, &Error::new(other.code(), doing).with_detail(other.to_string())),
     }
 }
 

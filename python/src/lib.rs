@@ -21,6 +21,7 @@ mod arguments;
 mod arrow_read;
 mod arrow_write;
 mod buffer;
+mod columns;
 mod describe;
 mod dlpack;
 mod error;
@@ -29,6 +30,7 @@ mod lending;
 mod numpy;
 mod objects;
 mod pending;
+mod pool;
 mod process;
 mod put;
 mod sorting;
@@ -44,6 +46,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::buffer::{Buffer, Part};
+    #[pymodule_export]
+    use crate::columns::Columns;
     #[pymodule_export]
     use crate::id::Id;
     #[pymodule_export]
@@ -62,6 +66,8 @@ mod _native {
     use crate::objects::{dumps, loads, object_nbytes, serialize};
     #[pymodule_export]
     use crate::pending::PendingWait;
+    #[pymodule_export]
+    use crate::pool::Pool;
     #[pymodule_export]
     use crate::process::{default_socket, start_daemon};
     #[pymodule_export]

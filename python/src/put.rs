@@ -8,7 +8,8 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 
-use plasmon_client::{Code, Error, PutOptions, tag};
+use plasmon_client::{PutOptions, tag};
+use plasmon_columns::Table;
 use plasmon_objects::Wanted;
 use plasmon_proto::value::{Order, ValueHeader};
 use pyo3::exceptions::PyValueError;
@@ -18,11 +19,12 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PyString, PyTuple};
 
 use crate::arrow_write::Source;
-use crate::error::{OrRaise, raised};
+use crate::error::{OrRaise, raised_by_columns};
 use crate::id::{Id, bad_request};
 use crate::numpy;
 use crate::objects::context::Context;
 use crate::objects::serialized::Serialized;
+use crate::pool;
 use crate::writer::Writer;
 
 static ENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -178,18 +180,14 @@ impl Put {
     #[pyo3(signature = (source, kind, *, column = false, text = ""))]
     fn arrow(&self, source: &Bound<'_, PyAny>, kind: u8, column: bool, text: &str) -> PyResult<Id> {
         let (py, source) = (source.py(), Source::of(source)?);
-        let mut options = self.take()?;
-        let header = ValueHeader { kind, text, ..ValueHeader::default() };
-        describe(py, &mut options, tag::ARROW_STREAM, &header)?;
+        let options = self.take()?;
         let doing = "putting Arrow data";
         let outcome = py.detach(|| {
-            let pieces = source.encode(column).map_err(|error| {
-                Error::new(Code::BadRequest, doing).with_detail(error.to_string())
-            })?;
-            let parts: Vec<&[u8]> = pieces.iter().map(|piece| piece.as_slice()).collect();
-            self.store.put_parts(&parts, &options)
+            let (schema, batches) = source.batches(column)?;
+            let table = Table { schema: &schema, batches: &batches, kind, text };
+            pool::put(&self.store, table, &options)
         });
-        outcome.map(Id::new).map_err(|error| raised(py, &error))
+        outcome.map(Id::new).map_err(|error| raised_by_columns(py, doing, error))
     }
 }
 

@@ -104,7 +104,7 @@ fn read(py: Python<'_>, tables: &[Bound<'_, PyAny>]) -> PyResult<Table> {
     for (at, table) in tables.iter().enumerate() {
         let source = Source::of(table)?;
         let bad = |error: arrow_schema::ArrowError| PyValueError::new_err(error.to_string());
-        let (found, mut more) = py.detach(|| source.batches()).map_err(bad)?;
+        let (found, mut more) = py.detach(|| source.batches(false)).map_err(bad)?;
         let first = schema.get_or_insert_with(|| found.clone());
         let columns = |schema: &arrow_schema::Schema| {
             let fields = schema.fields().iter();

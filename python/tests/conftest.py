@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,14 @@ def own(tmp_path: Path) -> Iterator[Callable[..., plasmon.Store]]:
         one.disconnect()
     for one in daemons:
         one.stop()
+
+
+def settles(holds: Callable[[], bool]) -> None:
+    """Waits until something that another process does is done."""
+    end = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.005)
 
 
 def child(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -24,6 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plasmon_pool.h"
+
 /* The version of this header, the same as of everything else. */
 #define PLASMON_VERSION "0.1.0"
 
@@ -288,6 +290,60 @@ void plasmon_buffer_release(plasmon_buffer *buffer);
 
 /* BLAKE3 of the object's data and metadata. */
 plasmon_code plasmon_digest(const plasmon_store *store, const plasmon_id *id, uint8_t digest[32]);
+
+/* ---- Arrow data -------------------------------------------------------------------------- */
+
+/* Arrow's C data interface, https://arrow.apache.org/docs/format/CDataInterface.html: any library
+ * for Arrow declares and fills these. */
+struct ArrowSchema;
+struct ArrowArray;
+struct ArrowArrayStream;
+
+/* The Arrow data of an object, in place: `stream` is filled, and its arrays keep the object pinned
+ * until they are released. The buffer may be released before. */
+plasmon_code plasmon_read_arrow(const plasmon_buffer *buffer, struct ArrowArrayStream *stream);
+
+/* Puts a table. The stream is consumed and released, also on failure. Buffers that lie in the pool,
+ * which may be null, are shared where they are when they are most of the table; `copied_bytes`, if
+ * not null, gets how many bytes were copied. */
+plasmon_code plasmon_put_arrow(const plasmon_store *store, const plasmon_pool_api *pool,
+                               struct ArrowArrayStream *stream,
+                               const plasmon_put_options *options, plasmon_id *id,
+                               uint64_t *copied_bytes);
+
+/* A pool of buffers in the store. The table is the caller's; its last reference ends with
+ * api->close(api->pool), when no buffer is in use any more. */
+plasmon_code plasmon_pool_open(const plasmon_store *store, plasmon_pool_api *api);
+
+typedef struct plasmon_builder plasmon_builder;
+
+#define PLASMON_ROWS (-1) /* as a column: all columns of a table at once */
+
+/* A builder in the store: for a table if the schema is one of structures ("+s"), else for one
+ * column, which is column 0. Its buffers grow in shared memory without ever moving. The schema is
+ * consumed and released, also on failure. `patience_ms` is how long an append waits for room while
+ * the store is full. End with plasmon_builder_free. */
+plasmon_code plasmon_builder_open(const plasmon_store *store, struct ArrowSchema *schema,
+                                  uint64_t bytes_hint, int64_t patience_ms,
+                                  plasmon_builder **builder);
+/* Appends an array of the column's type, or with PLASMON_ROWS an array of structures. It is
+ * consumed and released, also on failure. All of it is appended or nothing: what was appended
+ * before stays as it is, also when the store is full. */
+plasmon_code plasmon_builder_append(plasmon_builder *builder, int64_t column,
+                                    struct ArrowArray *array);
+/* Appends values of fixed width as they are in memory. */
+plasmon_code plasmon_builder_append_values(plasmon_builder *builder, int64_t column,
+                                           const void *values, size_t bytes);
+plasmon_code plasmon_builder_append_nulls(plasmon_builder *builder, int64_t column, size_t count);
+/* How many values the column has; with PLASMON_ROWS, those of the shortest. */
+plasmon_code plasmon_builder_length(const plasmon_builder *builder, int64_t column,
+                                    uint64_t *length);
+/* Seals what was built: an object at once, nothing copied. The builder is empty afterwards and may
+ * go on. When the name is taken it is as before. */
+plasmon_code plasmon_builder_finish(plasmon_builder *builder, const plasmon_put_options *options,
+                                    plasmon_id *id);
+/* Gives the builder back, with what was not finished. */
+void plasmon_builder_free(plasmon_builder *builder);
 
 /* ---- Waiting ----------------------------------------------------------------------------- */
 

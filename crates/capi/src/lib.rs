@@ -14,6 +14,7 @@
 
 pub mod arguments;
 pub mod boundary;
+pub mod columns;
 pub mod connecting;
 pub mod describing;
 pub mod error;

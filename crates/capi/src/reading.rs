@@ -12,7 +12,7 @@ use crate::id::plasmon_id;
 
 /// A pinned object, as C sees it: opaque.
 #[derive(Debug)]
-pub struct plasmon_buffer(Buffer);
+pub struct plasmon_buffer(pub(crate) Buffer);
 
 /// See the header.
 #[unsafe(no_mangle)]

@@ -68,7 +68,7 @@ impl Default for plasmon_put_options {
 /// # Safety
 ///
 /// As the header says of the struct.
-unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<PutOptions> {
+pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<PutOptions> {
     if pointer.is_null() {
         return Ok(PutOptions::default());
     }

@@ -94,6 +94,8 @@ fn the_examples_in_c_run() {
     runs("examples/c/put_get.c", Linking::Shared);
     runs("examples/c/put_get.c", Linking::Static);
     runs("examples/c/watch.c", Linking::Shared);
+    runs("examples/c/columns.c", Linking::Shared);
+    runs("examples/c/columns.c", Linking::Static);
 }
 
 #[test]
@@ -178,6 +180,7 @@ fn the_constants_of_the_header_are_those_of_the_library() {
     define("PLASMON_NAMESPACE_TEXT_BYTES".to_owned(), namespace);
     define("PLASMON_FOREVER".to_owned(), -1);
     define("PLASMON_NOW".to_owned(), 0);
+    define("PLASMON_ROWS".to_owned(), -1);
     let mut found = constants();
     found.retain(|name, _| name != "PLASMON_H");
     assert_eq!(found, expected);
@@ -195,6 +198,8 @@ fn the_structs_of_the_header_are_as_large_as_those_of_the_library() {
         ("plasmon_store_facts", size_of::<plasmon::connecting::plasmon_store_facts>()),
         ("plasmon_put_options", size_of::<plasmon::writing::plasmon_put_options>()),
         ("plasmon_part", size_of::<plasmon::writing::plasmon_part>()),
+        ("plasmon_pool_api", size_of::<plasmon_client::foreign::AllocatorTable>()),
+        ("plasmon_pool_figures", size_of::<plasmon_client::foreign::Figures>()),
         ("plasmon_info", size_of::<plasmon::describing::plasmon_info>()),
         ("plasmon_notification", size_of::<plasmon::subscribing::plasmon_notification>()),
     ];

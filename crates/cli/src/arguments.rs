@@ -42,6 +42,8 @@ pub(crate) enum Command {
     /// Put files into the store: Parquet, CSV and Arrow files as tables, npy as arrays, others as
     /// bytes.
     Put(Put),
+    /// Build one table of Parquet, CSV or Arrow files in the store, a batch of rows at a time.
+    Ingest(Ingest),
     /// Write an object to a file or to the standard output.
     Get(Get),
     /// Delete objects.
@@ -179,6 +181,35 @@ pub(crate) struct Sort {
     /// With how many threads (default: one for each processor).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
+}
+
+/// Arguments of `ingest`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ingest {
+    /// The files, which must have the same columns.
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The name of the table.
+    #[arg(long, short)]
+    pub(crate) name: String,
+    /// The namespace of the name.
+    #[arg(long, default_value = "")]
+    pub(crate) namespace: String,
+    /// What the files are (default: by their endings).
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+    /// Let the store drop the table when memory is short.
+    #[arg(long)]
+    pub(crate) cache: bool,
+    /// Seconds after which the table deletes itself.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) ttl: Option<f64>,
+    /// Delete an object of the same name when the new table is complete.
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Seconds to wait for room while the store is full.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    pub(crate) patience: f64,
 }
 
 /// Arguments of `get`.

@@ -102,6 +102,43 @@ fn a_table_goes_in_and_comes_out() {
 }
 
 #[test]
+fn files_become_one_table_built_in_the_store() {
+    let fixture = Fixture::started();
+    std::fs::write(fixture.path("1.csv"), "x,s\n1,a\n2,b\n").unwrap();
+    std::fs::write(fixture.path("2.csv"), "x,s\n3,c\n").unwrap();
+    let made = fixture.json(&["ingest", "1.csv", "2.csv", "--name", "all", "--namespace", "n"]);
+    assert_eq!((&made["name"], &made["rows"]), (&"all".into(), &3.into()));
+    assert_eq!(fixture.good(&["get", "n:all", "--format", "csv"]), "x,s\n1,a\n2,b\n3,c\n");
+    for file in ["all.parquet", "all.arrow"] {
+        fixture.good(&["get", "n:all", "-o", file]);
+        fixture.good(&["ingest", file, "--name", file]);
+        assert_eq!(fixture.good(&["get", file, "--format", "csv"]), "x,s\n1,a\n2,b\n3,c\n");
+    }
+    let taken = fixture.fails(1, &["ingest", "1.csv", "--name", "all.arrow"]);
+    assert!(taken.contains("taken"), "{taken}");
+    fixture.good(&["ingest", "1.csv", "--name", "all.arrow", "--replace"]);
+    assert_eq!(fixture.good(&["get", "all.arrow", "--format", "csv"]), "x,s\n1,a\n2,b\n");
+    std::fs::write(fixture.path("other.csv"), "y\n3\n").unwrap();
+    let other = fixture.fails(1, &["ingest", "1.csv", "other.csv", "--name", "x"]);
+    assert!(other.contains("other.csv has other columns"), "{other}");
+    let raw = fixture.fails(1, &["ingest", "1.bin", "--name", "x"]);
+    assert!(raw.contains("1.bin"), "{raw}");
+    fixture.good(&["rm", "n:all", "all.parquet", "all.arrow"]);
+    assert_eq!(fixture.json(&["ls"]).as_array().unwrap().len(), 0, "members go with their table");
+}
+
+#[test]
+fn files_that_cannot_fit_are_told_before() {
+    let fixture = Fixture::started();
+    let capacity = fixture.json(&["status"])["capacity_bytes"].as_u64().unwrap();
+    let file = std::fs::File::create(fixture.path("large.csv")).unwrap();
+    std::io::Write::write_all(&mut &file, b"x\n1\n").unwrap();
+    file.set_len(capacity + 1).unwrap();
+    let told = fixture.fails(1, &["ingest", "large.csv", "--name", "x"]);
+    assert!(told.contains("more capacity"), "{told}");
+}
+
+#[test]
 fn what_is_wrong_is_said_with_its_exit_code() {
     let fixture = Fixture::started();
     std::fs::write(fixture.path("b"), vec![1; 1000]).unwrap();

@@ -20,6 +20,7 @@ mod buffer;
 mod calls;
 mod chain;
 mod error;
+mod growing;
 mod handshake;
 mod ids;
 mod leases;
@@ -30,6 +31,7 @@ mod pending;
 mod process;
 mod putting;
 mod reading;
+mod region;
 mod session;
 mod sleeping;
 mod start;
@@ -41,14 +43,24 @@ mod writing;
 
 pub use buffer::{Buffer, Pinned};
 pub use error::{Error, Result};
+pub use growing::{Frozen, GrowOptions, Growing};
 pub use listing::Listing;
 pub use options::{ConnectOptions, PutOptions, StartOptions};
 pub use pending::PendingWait;
+pub use region::Region;
 pub use start::{StartedDaemon, default_socket, start};
 pub use store::{PROTOCOL_VERSION, Store};
 pub use subscription::{Notification, Subscription};
 pub use writer::{Mapping, Writer};
 
+/// A number that is another one in a forked child: what was made under one number must not be used
+/// under another.
+pub fn fork_generation() -> u64 {
+    plasmon_shm::fork::generation()
+}
+
+pub use plasmon_shm::foreign;
+
 pub use plasmon_proto::message::{Access, ClientInfo, Filter, Notice, Status};
-pub use plasmon_proto::object::{Level, ObjectInfo, ObjectState, Policy, Sizes, tag};
+pub use plasmon_proto::object::{Level, ObjectInfo, ObjectState, Policy, Sizes, Traits, tag};
 pub use plasmon_proto::{Code, Name, ObjectId};

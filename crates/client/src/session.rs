@@ -8,7 +8,7 @@
 //!     └──────(fork, or the daemon lost everything)──► ended: a new session takes its place
 //! ```
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +20,7 @@ use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::channel::{ChannelClient, Submitted};
 use plasmon_shm::control::ControlReader;
 use plasmon_shm::eventfd::Doorbell;
+use plasmon_shm::growing::GrowingMap;
 use plasmon_shm::index::IndexReader;
 use plasmon_shm::map::ReadMap;
 use plasmon_shm::reader::Reader;
@@ -82,6 +83,8 @@ pub(crate) struct Writing {
     muted: HashSet<u64>,
     /// Large objects under construction.
     creating: HashMap<ObjectId, Creating>,
+    /// Mappings of growing extents that are idle, the last used at the end.
+    growing_maps: VecDeque<(ExtentId, GrowingMap)>,
     /// Small objects under construction: few at a time, and every one comes and goes.
     announced: BTreeSet<ObjectId>,
     /// The connection whose daemon was told last what this session holds.
@@ -123,8 +126,15 @@ pub(crate) struct SocketMemory {
     pub(crate) maps: Mutex<HashMap<ExtentId, Arc<ReadMap>>>,
 }
 
+/// Mappings of idle growing extents that are kept: as many as the daemon keeps extents idle.
+const GROWING_MAPS_MAX: usize = 64;
+
 /// Mappings that were found to be gone, to be dropped without the lock they were found under.
-pub(crate) type Dropped = Vec<Arc<WriteExtent>>;
+#[derive(Debug, Default)]
+pub(crate) struct Dropped {
+    extents: Vec<Arc<WriteExtent>>,
+    growing: Vec<GrowingMap>,
+}
 
 impl Session {
     /// Maps what came with a welcome.
@@ -194,6 +204,20 @@ impl Session {
     pub(crate) fn keep_map(&self, extent: ExtentId, map: &Arc<WriteExtent>) {
         let mut writing = self.writing();
         let displaced = writing.leases.keep(extent, Arc::clone(map));
+        drop(writing);
+        drop(displaced);
+    }
+
+    /// Keeps the mapping of a growing extent for the next time that this client is given it.
+    /// Without a channel nobody would say when the extent is gone.
+    pub(crate) fn keep_growing_map(&self, extent: ExtentId, map: GrowingMap) {
+        if self.channel().is_none() {
+            return;
+        }
+        let mut writing = self.writing();
+        writing.growing_maps.push_back((extent, map));
+        let full = writing.growing_maps.len() > GROWING_MAPS_MAX;
+        let displaced = if full { writing.growing_maps.pop_front() } else { None };
         drop(writing);
         drop(displaced);
     }
@@ -321,6 +345,7 @@ impl Writing {
             completions_lost: 0,
             muted: HashSet::new(),
             creating: HashMap::new(),
+            growing_maps: VecDeque::new(),
             announced: BTreeSet::new(),
             link: 0,
         }
@@ -329,12 +354,15 @@ impl Writing {
     /// Takes the completions out of the ring. The caller drops what comes back without the lock.
     #[must_use]
     pub(crate) fn drain(&mut self, reader: &Reader) -> Dropped {
-        let mut dropped = Dropped::new();
+        let mut dropped = Dropped::default();
         while let Some(completion) = reader.next_completion() {
             match completion {
                 Completion::Lease { range, .. } => self.leases.granted(range),
                 Completion::Refused { position, code, id } => self.refused(position, code, id),
-                Completion::ExtentGone(extent) => dropped.extend(self.leases.forget(extent)),
+                Completion::ExtentGone(extent) => {
+                    dropped.extents.extend(self.leases.forget(extent));
+                    dropped.growing.extend(self.take_growing_map(extent));
+                }
             }
         }
         let lost = reader.channel().completions_lost();
@@ -345,6 +373,12 @@ impl Writing {
             self.leases.forget_asking();
         }
         dropped
+    }
+
+    /// The mapping of an idle growing extent, if it is kept.
+    pub(crate) fn take_growing_map(&mut self, extent: ExtentId) -> Option<GrowingMap> {
+        let at = self.growing_maps.iter().position(|(known, _)| *known == extent)?;
+        self.growing_maps.remove(at).map(|(_, map)| map)
     }
 
     fn refused(&mut self, position: u64, code: Code, id: ObjectId) {

@@ -275,7 +275,7 @@ impl Process {
 
     /// A range that the daemon grants, and its mapping; `None` when the daemon has taken it back
     /// before it was known here, because the connection broke meanwhile.
-    fn ask_lease(
+    pub(crate) fn ask_lease(
         &self,
         session: &Session,
         bytes_min: u64,
@@ -309,7 +309,7 @@ impl Process {
     }
 
     /// Asks for memory. If there is none, this client's own unused leases go back first.
-    fn ask_with_room(
+    pub(crate) fn ask_with_room(
         &self,
         session: &Session,
         doing: &'static str,

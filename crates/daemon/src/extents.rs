@@ -8,7 +8,7 @@ use std::sync::Arc;
 use plasmon_proto::Attributes;
 use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Sizes;
-use plasmon_shm::{Memfd, Populate, WriteExtent};
+use plasmon_shm::{GrowingMemfd, Memfd, Populate, WriteExtent};
 use plasmon_store::Ticket;
 
 /// The extents of a store.
@@ -17,6 +17,9 @@ pub(crate) struct Extents {
     by_id: HashMap<ExtentId, Arc<Memfd>>,
     /// Those that the daemon writes to although nobody may start to write to them any more.
     mapped: HashMap<ExtentId, Arc<WriteExtent>>,
+    /// Those whose size is not fixed yet. The keeper does not hold them: what is not sealed does
+    /// not outlive its daemon.
+    growing: HashMap<ExtentId, Arc<GrowingMemfd>>,
     /// Extents that a worker is making, with the ranges of them that are wanted besides.
     making: HashMap<ExtentId, Vec<(Ticket, Range)>>,
 }
@@ -27,6 +30,21 @@ impl Extents {
         let memfd = Arc::new(memfd);
         self.by_id.insert(extent, Arc::clone(&memfd));
         memfd
+    }
+
+    /// Takes an extent in that grows.
+    pub(crate) fn insert_growing(&mut self, extent: ExtentId, memfd: GrowingMemfd) {
+        self.growing.insert(extent, Arc::new(memfd));
+    }
+
+    /// An extent that grows.
+    pub(crate) fn growing(&self, extent: ExtentId) -> Option<&Arc<GrowingMemfd>> {
+        self.growing.get(&extent)
+    }
+
+    /// Lets an extent go that grew, or has got its final size.
+    pub(crate) fn remove_growing(&mut self, extent: ExtentId) -> Option<Arc<GrowingMemfd>> {
+        self.growing.remove(&extent)
     }
 
     /// An extent is being made.

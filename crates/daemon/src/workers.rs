@@ -23,7 +23,7 @@ use std::thread;
 
 use plasmon_media::Medium;
 use plasmon_proto::message::ExtentId;
-use plasmon_shm::{Doorbell, Memfd};
+use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
 use plasmon_store::event::Ticket;
 
 pub(crate) use files::{FileJob, Target};
@@ -31,6 +31,17 @@ pub(crate) use memory::{Ahead, MemoryJob};
 
 /// Bytes of a worker's stack: neither recurses.
 const STACK_BYTES: usize = 256 * 1024;
+
+/// What was made to have memory.
+#[derive(Debug)]
+pub(crate) enum Made {
+    /// Nothing: the extent was there.
+    Nothing,
+    /// An extent of fixed size.
+    Extent(Memfd),
+    /// One that grows.
+    Growing(GrowingMemfd),
+}
 
 /// Something that a worker has finished.
 #[derive(Debug)]
@@ -41,8 +52,17 @@ pub(crate) enum Done {
         ticket: Ticket,
         /// Which extent.
         extent: ExtentId,
-        /// Its memfd if it was made for this, or why there is none.
-        made: io::Result<Option<Memfd>>,
+        /// What was made for this, or why there is none.
+        made: io::Result<Made>,
+    },
+    /// An extent that grew has its final size, or has not.
+    Settled {
+        /// The ticket.
+        ticket: Ticket,
+        /// Which extent.
+        extent: ExtentId,
+        /// What it is from now on.
+        settled: io::Result<Memfd>,
     },
     /// An object was written to the spill tier, or not.
     Spilled(Ticket, bool),

@@ -7,6 +7,7 @@
 //! * [`message`]: what clients and the daemon say to each other on the socket.
 //! * [`ring`]: the records of the rings in shared memory.
 //! * [`frame`]: how a message becomes bytes and back; hostile bytes end in an error.
+//! * [`composite`]: the data of an object whose parts lie in others.
 //! * [`settings`]: every setting of the daemon with its default, unit and text.
 //! * [`value`]: the header that says what the bytes of an array or a table mean.
 //!
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod code;
+pub mod composite;
 pub mod frame;
 pub mod id;
 pub mod limits;

@@ -242,6 +242,33 @@ pub enum Request {
         /// How many bytes.
         bytes: u64,
     },
+    /// Reserves an id for an object whose size is not known yet, and first memory for it. The
+    /// extent is the object's own and grows at its end. Answer: [`Reply::Created`] with a writable
+    /// descriptor; the range may be shorter or longer than wanted.
+    CreateGrowing {
+        /// The id.
+        id: ObjectId,
+        /// Policy, tag, ownership.
+        traits: Traits,
+        /// How much would be best at first.
+        bytes: u64,
+    },
+    /// More memory for a growing object, behind what it has; one at a time for each object. Answer:
+    /// [`Reply::Grown`].
+    Grow {
+        /// The id.
+        id: ObjectId,
+        /// How much it is to have in all.
+        bytes: u64,
+    },
+    /// Makes a growing object immutable and visible; memory behind its data goes back. Answer:
+    /// [`Reply::Done`].
+    SealGrown {
+        /// The id.
+        id: ObjectId,
+        /// Bytes of its data; it has neither metadata nor attributes.
+        data: u64,
+    },
 }
 
 /// Which objects a listing or a subscription is about; an empty filter means all.
@@ -387,6 +414,11 @@ pub enum Reply {
     Status(Box<Status>),
     /// Connected clients.
     Clients(Vec<ClientInfo>),
+    /// A growing object may use this many bytes from its first on.
+    Grown {
+        /// How many.
+        bytes: u64,
+    },
 }
 
 /// Granted memory.

@@ -129,7 +129,7 @@ impl<'a> ValueHeader<'a> {
     /// stream without one, which is a plain table.
     pub fn of_object(tag: u8, metadata: &'a [u8]) -> Option<(Self, &'a [u8])> {
         match tag {
-            tag::NDARRAY | tag::ARROW_STREAM => Self::decode(metadata).ok(),
+            tag::NDARRAY | tag::ARROW_STREAM | tag::COMPOSITE => Self::decode(metadata).ok(),
             _ => None,
         }
     }

@@ -56,9 +56,13 @@ pub mod eventfd;
 #[cfg(not(loom))]
 pub mod extents;
 #[cfg(not(loom))]
+pub mod foreign;
+#[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]
 pub mod futex;
+#[cfg(not(loom))]
+pub mod growing;
 #[cfg(not(loom))]
 pub mod map;
 #[cfg(not(loom))]
@@ -87,6 +91,7 @@ pub use {
     counted::CountedView,
     eventfd::Doorbell,
     extents::ExtentTable,
+    growing::{GrowingMap, GrowingMemfd},
     index::{IndexReader, IndexWriter},
     map::{Populate, ReadMap, WriteMap},
     memfd::Memfd,

@@ -294,6 +294,34 @@ impl WriteMap {
     }
 }
 
+/// Addresses for more of a file than there is. Who touches what is not there is killed by a signal.
+#[derive(Debug)]
+pub(crate) struct WindowMap(Mapping);
+
+impl WindowMap {
+    /// Reserves addresses for the first `bytes` bytes that the file will ever have.
+    pub(crate) fn new(fd: impl AsFd, bytes: u64) -> io::Result<Self> {
+        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let mut mapping = Mapping::anonymous(bytes, ProtFlags::empty())?;
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        mapping.replace(bytes, ProtFlags::READ | ProtFlags::WRITE, flags, fd)?;
+        Ok(Self(mapping))
+    }
+
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.0.base.as_ptr()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.bytes as u64
+    }
+
+    /// Maps the pages of a range, writable.
+    pub(crate) fn populate(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.0.advise(offset, bytes, Advice::LinuxPopulateWrite)
+    }
+}
+
 /// A range of addresses into which files are mapped read-only one after the other.
 #[derive(Debug)]
 pub(crate) struct Region(Mapping);

@@ -39,6 +39,8 @@ pub(crate) struct Client {
     /// How many leases it was promised on the socket.
     pub(crate) socket_leases_pending: usize,
     pub(crate) creating: BTreeSet<ObjectId>,
+    /// Its owned objects that no composite has held yet: they go with it.
+    pub(crate) unheld: BTreeSet<ObjectId>,
     /// Its waiting requests.
     pub(crate) waits: BTreeMap<u64, WaiterNo>,
     /// Its pins that the store counts, by serial.
@@ -112,6 +114,7 @@ impl Clients {
             ring_lease_pending: false,
             socket_leases_pending: 0,
             creating: BTreeSet::new(),
+            unheld: BTreeSet::new(),
             waits: BTreeMap::new(),
             pins: BTreeMap::new(),
             pins_count: 0,

@@ -4,10 +4,13 @@
 //! of least recently used objects and can be neither evicted, spilled nor deleted. The last
 //! composite lets it go when its own memory is free, so a reader that pins the composite pins the
 //! members.
+//!
+//! An owned member of which its creator makes no composite before it leaves goes with it.
 
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
-use crate::ports::Directory;
+use crate::ports::{Directory, Entry};
+use crate::records::UNHELD;
 use crate::store::Store;
 
 impl<D: Directory> Store<D> {
@@ -22,11 +25,34 @@ impl<D: Directory> Store<D> {
         for id in members {
             if let Some(entry) = self.find(id) {
                 self.rare_mut(entry.record).holders += 1;
+                if entry.traits.owned {
+                    let record = self.records.get_mut(entry.record);
+                    record.flags &= !UNHELD;
+                    let owner = record.owner;
+                    if let Some((_, client)) = self.clients.of_session_mut(owner) {
+                        client.unheld.remove(id);
+                    }
+                }
                 self.records.unlist(entry.record);
             } else if let Some(spilled) = self.tier.get_mut(id) {
                 spilled.rare.holders += 1;
             }
         }
+    }
+
+    /// An owned object was published that nothing holds yet. Whether its creator is there to make
+    /// a composite of it.
+    pub(crate) fn await_composite(&mut self, owner: u32, id: ObjectId) -> bool {
+        let creator = self.clients.of_session_mut(owner);
+        creator.map(|(_, client)| client.unheld.insert(id)).is_some()
+    }
+
+    /// The creator of these owned objects left before it made a composite of them.
+    pub(crate) fn bury_unheld(&mut self, ids: impl IntoIterator<Item = ObjectId>) {
+        let entries = ids.into_iter().filter_map(|id| self.find(&id));
+        let unheld = |entry: &Entry| self.records.get(entry.record).is(UNHELD);
+        let unheld: Vec<_> = entries.filter(unheld).collect();
+        self.bury(unheld);
     }
 
     /// Lets the members of composites go that are gone. Returns whether that deleted any.

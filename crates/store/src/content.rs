@@ -52,6 +52,7 @@ impl<D: Directory> Store<D> {
         let coming = match job.purpose {
             // What is being created counts from its beginning.
             Purpose::Create { .. } => 0,
+            Purpose::Grow { .. } => job.charge(),
             // Nobody knows yet what a lease will hold.
             Purpose::Lease { .. } => return 0,
             Purpose::Restore { id, .. } => {

@@ -37,6 +37,17 @@ pub(crate) struct Creating {
     pub(crate) stage: Stage,
     /// What its creator owns for it.
     pub(crate) charge: u64,
+    /// For an object that grows.
+    pub(crate) growing: Option<Growing>,
+}
+
+/// What is special about an object whose size is not known before it is sealed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Growing {
+    /// How many bytes more are being looked for; its creator owns them already.
+    pub(crate) coming_bytes: u64,
+    /// Bytes of its data, once its creator has said so.
+    pub(crate) data_bytes: Option<u64>,
 }
 
 /// How far the construction is.
@@ -53,7 +64,12 @@ pub(crate) enum Stage {
 }
 
 impl Creating {
-    fn range(&self) -> Option<Range> {
+    /// Whether it grew and has got all that it will get.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.growing.is_some_and(|growing| growing.data_bytes.is_some())
+    }
+
+    pub(crate) fn range(&self) -> Option<Range> {
         match &self.stage {
             Stage::Announced | Stage::Placing => None,
             Stage::Writing(range) | Stage::Hardening { range, .. } => Some(*range),
@@ -76,7 +92,7 @@ pub(crate) struct Creatings {
     by_id: BTreeMap<ObjectId, Creating>,
     by_serial: BTreeMap<u64, ObjectId>,
     /// Seals that wait for the kernel.
-    hardening: BTreeMap<Ticket, (ObjectId, u64)>,
+    pub(crate) hardening: BTreeMap<Ticket, (ObjectId, u64)>,
 }
 
 impl Creatings {
@@ -170,6 +186,7 @@ impl<D: Directory> Store<D> {
             since_ms: self.now_ms,
             stage,
             charge,
+            growing: None,
         };
         self.obituaries.forget(&wanted.id);
         self.hold_content(creating.owner, &creating.sizes);
@@ -191,8 +208,12 @@ impl<D: Directory> Store<D> {
     pub(crate) fn give_up(&mut self, id: &ObjectId) {
         let Some(creating) = self.end_creating(id) else { return };
         self.clients.disown(creating.owner, creating.charge);
-        if let Some(range) = creating.range() {
-            self.memory.release(range, creating.charge, &mut self.out);
+        match (creating.range(), creating.growing) {
+            (Some(range), Some(growing)) => self.give_up_growing(&creating, range, growing),
+            (Some(range), None) => {
+                self.memory.release(range, creating.charge, &mut self.out);
+            }
+            (None, _) => {}
         }
         if let Stage::Hardening { request, .. } = creating.stage
             && let Some((client, _)) = self.clients.of_session(creating.owner)
@@ -256,6 +277,9 @@ impl<D: Directory> Store<D> {
     pub(crate) fn created(&mut self, id: &ObjectId, placed: &Placed) {
         if let Some(creating) = self.creatings.get_mut(id) {
             creating.stage = Stage::Writing(placed.range);
+            if creating.growing.is_some() {
+                self.begun_growing(id, placed);
+            }
         }
     }
 
@@ -298,6 +322,7 @@ impl<D: Directory> Store<D> {
             return Err(Code::NotOwner);
         }
         let range = match &creating.stage {
+            Stage::Writing(_) if creating.growing.is_some() => return Err(Code::BadRequest),
             Stage::Writing(range) => *range,
             Stage::Hardening { .. } => return Err(Code::AlreadySealed),
             Stage::Announced | Stage::Placing => return Err(Code::BadRequest),
@@ -318,6 +343,9 @@ impl<D: Directory> Store<D> {
         };
         let client = creating.client;
         creating.stage = Stage::Writing(range);
+        if creating.growing.is_some() {
+            return self.settled(request, &id, done);
+        }
         let members = self.check_members(&attributes.members);
         if !done {
             let detail = "the object is still mapped for writing";
@@ -330,7 +358,7 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    fn finish_seal(&mut self, id: &ObjectId, attributes: Attributes) {
+    pub(crate) fn finish_seal(&mut self, id: &ObjectId, attributes: Attributes) {
         let Some(creating) = self.end_creating(id) else { return };
         let Some(range) = creating.range() else { return };
         let exact = self.memory.extent(&range).is_some_and(|extent| extent.kind == Kind::Exact);

@@ -13,6 +13,7 @@ impl<D: Directory> Store<D> {
         for id in &client.creating {
             self.creator_died(id);
         }
+        self.bury_unheld(std::mem::take(&mut client.unheld));
         for waiter in client.waits.values() {
             self.waits.remove(*waiter);
         }

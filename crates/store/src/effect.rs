@@ -32,6 +32,28 @@ pub enum Effect {
         /// The range.
         range: Range,
     },
+    /// Have memory at the end of an extent that grows; the daemon answers as for
+    /// [`Effect::Reserve`].
+    Extend {
+        /// Names the work.
+        ticket: Ticket,
+        /// Whether the extent must be made first.
+        new_extent: bool,
+        /// What is to be there; an extent that exists ends where it begins.
+        range: Range,
+    },
+    /// Fix the size of an extent that grew, for good, and forbid every further write if it is
+    /// strict. Answered with [`crate::event::Event::Hardened`].
+    Settle {
+        /// Names the work.
+        ticket: Ticket,
+        /// The extent.
+        extent: ExtentId,
+        /// What stays of it.
+        bytes: u64,
+        /// Whether the kernel must refuse every write from now on.
+        strict: bool,
+    },
     /// The client is now the extent's writer (or nobody is): persist it for a restart. It comes
     /// before the grant that makes it so.
     Writer(ExtentId, Option<ClientNo>),

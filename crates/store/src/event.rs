@@ -82,7 +82,7 @@ pub enum Event {
     /// The memory asked for with [`crate::effect::Effect::Reserve`] is there, or is not.
     Reserved(Ticket, bool),
     /// The kernel refuses every write to the extent now, or would not because somebody still maps
-    /// it.
+    /// it. For [`crate::effect::Effect::Settle`]: the extent has its final size, or has not.
     Hardened(Ticket, bool),
     /// An object's bytes were written to the spill tier, or were not.
     Spilled(Ticket, bool),

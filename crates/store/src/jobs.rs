@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use plasmon_proto::message::{Failure, Granted};
+use plasmon_proto::message::{ExtentId, Failure, Granted};
 use plasmon_proto::object::Level;
 use plasmon_proto::{Code, ObjectId};
 
@@ -21,7 +21,7 @@ use crate::effect::Effect;
 use crate::event::{ClientNo, Ticket};
 use crate::evict::{Measure, Whose};
 use crate::leasing::{Answer, Size};
-use crate::memory::{Ask, Domain, Placed, aligned};
+use crate::memory::{Ask, Domain, Placed, Reservation, aligned};
 use crate::ports::Directory;
 use crate::store::Store;
 
@@ -38,6 +38,8 @@ pub(crate) enum Purpose {
     Lease { client: ClientNo, session: u32, answer: Answer, held_bytes: u64 },
     /// An object under construction.
     Create { client: ClientNo, session: u32, request: u64, id: ObjectId, serial: u64 },
+    /// More memory for one that grows.
+    Grow { client: ClientNo, session: u32, request: u64, id: ObjectId, serial: u64 },
     /// A spilled object that somebody wants to read.
     Restore { id: ObjectId, serial: u64 },
 }
@@ -49,23 +51,38 @@ pub(crate) struct Exact {
     pub(crate) strict: bool,
 }
 
+/// Memory for an object whose size is not known yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// Its first.
+    First,
+    /// More, at the end of this extent.
+    Behind(ExtentId),
+}
+
 /// A request for memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     pub(crate) purpose: Purpose,
     size: Size,
     exact: Option<Exact>,
+    growth: Option<Growth>,
     refusals: u8,
     spill_failures: u8,
 }
 
 impl Job {
     pub(crate) fn new(purpose: Purpose, size: Size, exact: Option<Exact>) -> Self {
-        Self { purpose, size, exact, refusals: 0, spill_failures: 0 }
+        Self { purpose, size, exact, growth: None, refusals: 0, spill_failures: 0 }
+    }
+
+    /// A request for memory in an extent that grows.
+    pub(crate) fn growing(purpose: Purpose, bytes: u64, growth: Growth) -> Self {
+        Self { growth: Some(growth), ..Self::new(purpose, Size::exactly(bytes), None) }
     }
 
     /// What the least that helps is charged.
-    fn charge(&self) -> u64 {
+    pub(crate) fn charge(&self) -> u64 {
         self.exact.map_or(self.size.bytes_min, |exact| exact.charge)
     }
 }
@@ -147,6 +164,10 @@ impl<D: Directory> Store<D> {
             Purpose::Create { id, serial, .. } => {
                 self.creatings.get(&id).is_some_and(|creating| creating.serial == serial)
             }
+            Purpose::Grow { id, serial, .. } => {
+                let creating = self.creatings.get(&id).filter(|it| it.serial == serial);
+                creating.is_some_and(|creating| !creating.is_settling())
+            }
             Purpose::Restore { id, serial } => {
                 self.tier.get(&id).is_some_and(|spilled| spilled.serial == serial)
             }
@@ -156,9 +177,9 @@ impl<D: Directory> Store<D> {
     /// Whose arenas the memory comes from.
     fn domain(&self, job: &Job) -> Domain {
         match job.purpose {
-            Purpose::Lease { session, .. } | Purpose::Create { session, .. } => {
-                Domain::Client(session)
-            }
+            Purpose::Lease { session, .. }
+            | Purpose::Create { session, .. }
+            | Purpose::Grow { session, .. } => Domain::Client(session),
             Purpose::Restore { .. } if self.config.level == Level::Shared => Domain::Open,
             Purpose::Restore { .. } => Domain::Daemon,
         }
@@ -169,6 +190,13 @@ impl<D: Directory> Store<D> {
     fn place(&mut self, job: &Job) -> Option<Placed> {
         let (domain, out) = (self.domain(job), &mut self.out);
         let Size { bytes_min, bytes_wanted } = job.size;
+        match job.growth {
+            Some(Growth::First) => return self.memory.place_growing(domain, bytes_min, out),
+            Some(Growth::Behind(extent)) => {
+                return self.memory.place_growth(extent, bytes_min, out);
+            }
+            None => {}
+        }
         if let Some(Exact { charge, strict }) = job.exact {
             return self.memory.place_exact(domain, bytes_min, charge, strict, out);
         }
@@ -195,8 +223,14 @@ impl<D: Directory> Store<D> {
     fn placed(&mut self, job: Job, placed: Placed) {
         let Some(reservation) = placed.reservation else { return self.grant(&job, &placed) };
         let ticket = self.ticket();
-        let new_extent_bytes = reservation.new_extent.then_some(placed.extent_bytes);
-        self.out.push(Effect::Reserve { ticket, new_extent_bytes, range: reservation.range });
+        let Reservation { range, new_extent } = reservation;
+        self.out.push(match job.growth {
+            Some(_) => Effect::Extend { ticket, new_extent, range },
+            None => {
+                let new_extent_bytes = new_extent.then_some(placed.extent_bytes);
+                Effect::Reserve { ticket, new_extent_bytes, range }
+            }
+        });
         self.jobs.reserving.insert(ticket, (job, placed));
     }
 
@@ -227,7 +261,10 @@ impl<D: Directory> Store<D> {
 
     /// Nobody wants the place any more.
     fn give_place_back(&mut self, job: &Job, placed: &Placed) {
-        self.memory.release(placed.range, placed.charge, &mut self.out);
+        match job.growth {
+            Some(Growth::Behind(_)) => self.memory.forget_growth(placed.charge),
+            _ => self.memory.release(placed.range, placed.charge, &mut self.out),
+        }
         self.job_failed(job, Failure::of(Code::Cancelled));
         self.feed_starving();
     }
@@ -237,6 +274,7 @@ impl<D: Directory> Store<D> {
             Purpose::Lease { client, answer, held_bytes, .. } => {
                 self.leased(client, answer, held_bytes, placed);
             }
+            Purpose::Grow { client, request, id, .. } => self.grown(client, request, &id, placed),
             Purpose::Create { client, request, id, .. } => {
                 self.created(&id, placed);
                 let Placed { range, extent_bytes, .. } = *placed;
@@ -261,6 +299,12 @@ impl<D: Directory> Store<D> {
                 if self.creatings.get(&id).is_some_and(|creating| creating.serial == serial) {
                     self.give_up(&id);
                 }
+                if let Some((client, _)) = self.clients.of_session(session) {
+                    self.fail(client, request, failure.with_id(id));
+                }
+            }
+            Purpose::Grow { session, request, id, serial, .. } => {
+                self.not_grown(&id, serial);
                 if let Some((client, _)) = self.clients.of_session(session) {
                     self.fail(client, request, failure.with_id(id));
                 }

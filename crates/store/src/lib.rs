@@ -35,6 +35,7 @@ mod departure;
 pub mod effect;
 pub mod event;
 mod evict;
+mod growing;
 mod jobs;
 mod leasing;
 mod memory;

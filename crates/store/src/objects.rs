@@ -7,7 +7,7 @@ use plasmon_proto::{Attributes, Name, ObjectId, ObjectState, Policy};
 use crate::effect::Effect;
 use crate::ports::{Directory, Entry};
 use crate::rare::Rare;
-use crate::records::{CACHE, HIDDEN, RARE};
+use crate::records::{CACHE, HIDDEN, RARE, UNHELD};
 use crate::store::Store;
 
 /// An object that is complete and about to be seen.
@@ -43,6 +43,10 @@ impl<D: Directory> Store<D> {
             flags |= RARE;
         }
         self.hold_content(owner, &sizes);
+        let held = rare.as_ref().is_some_and(|rare| rare.holders > 0);
+        if traits.owned && !held && self.await_composite(owner, id) {
+            flags |= UNHELD;
+        }
         let record = self.records.allocate(owner, flags);
         let entry = Entry { serial, id, range, sizes, traits, created_ms, record };
         let records = &mut self.records;
@@ -54,7 +58,6 @@ impl<D: Directory> Store<D> {
         if self.memory.publish_first(&range) && self.config.level == Level::Leased {
             self.out.push(Effect::Protect(range.extent));
         }
-        let held = rare.as_ref().is_some_and(|rare| rare.holders > 0);
         if let Some(rare) = rare {
             if let Some(expires_ms) = rare.expires_ms {
                 self.expiries.insert((expires_ms, id, serial));
@@ -185,6 +188,11 @@ impl<D: Directory> Store<D> {
         self.directory.remove(record.slot);
         self.memory.release(entry.range, charge, &mut self.out);
         self.clients.disown(record.owner, charge);
+        if record.is(UNHELD)
+            && let Some((_, creator)) = self.clients.of_session_mut(record.owner)
+        {
+            creator.unheld.remove(&entry.id);
+        }
         self.records.release(entry.record);
         if record.flags & RARE == 0 {
             return Rare::default();

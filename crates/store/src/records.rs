@@ -25,6 +25,9 @@ pub(crate) const RARE: u8 = 16;
 pub(crate) const SPILLING: u8 = 32;
 /// The object comes from an earlier daemon.
 pub(crate) const RECOVERED: u8 = 64;
+/// The object is owned and no composite has held it yet: it is in no list. What is being put
+/// together is not taken apart, because its creator may still read it where it wrote it.
+pub(crate) const UNHELD: u8 = 128;
 
 const CHUNK_BITS: u32 = 12;
 const CHUNK: usize = 1 << CHUNK_BITS;
@@ -161,6 +164,9 @@ impl Records {
 
     /// Puts the record at the recently used end of its list.
     pub(crate) fn touch(&mut self, number: u32) {
+        if self.get(number).is(UNHELD) {
+            return;
+        }
         let list = self.list_of(number) as usize;
         if self.lists[list].newest == number {
             return;

@@ -233,6 +233,9 @@ impl<D: Directory> Store<D> {
                 | Request::Evict { .. }
                 | Request::Quota { .. }
                 | Request::Share { .. }
+                | Request::CreateGrowing { .. }
+                | Request::Grow { .. }
+                | Request::SealGrown { .. }
         );
         if !self.admits(client, request, writes) {
             return;
@@ -247,6 +250,11 @@ impl<D: Directory> Store<D> {
                 let wanted = crate::creating::Wanted { id, sizes, traits, strict };
                 return self.create(client, request, wanted);
             }
+            Request::CreateGrowing { id, traits, bytes } => {
+                return self.create_growing(client, request, id, traits, bytes);
+            }
+            Request::Grow { id, bytes } => return self.grow(client, request, id, bytes),
+            Request::SealGrown { id, data } => return self.seal_grown(client, request, id, data),
             Request::Seal { id } => {
                 let plain = self.creating(client, &id).is_none_or(|(_, it)| it.attributes == 0);
                 return self.seal(client, request, id, plain.then(Attributes::default));

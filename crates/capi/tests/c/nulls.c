@@ -53,12 +53,23 @@ static void without_a_store(void) {
     REFUSED(plasmon_id_of_name(NULL, NULL, &id));
     REFUSED(plasmon_id_to_text(&id, NULL));
     REFUSED(plasmon_id_from_text(NULL, &id));
+    REFUSED(plasmon_builder_append(NULL, 0, NULL));
+    REFUSED(plasmon_builder_append_values(NULL, 0, NULL, 0));
+    REFUSED(plasmon_builder_append_nulls(NULL, 0, 1));
+    REFUSED(plasmon_builder_length(NULL, 0, NULL));
+    REFUSED(plasmon_builder_finish(NULL, NULL, NULL));
+    plasmon_builder_free(NULL);
+    REFUSED(plasmon_read_arrow(NULL, NULL));
+    REFUSED(plasmon_pool_open(NULL, NULL));
 }
 
 static void without_an_argument(plasmon_store *store) {
     plasmon_id id = {{0}};
     plasmon_part part = {NULL, 1};
 
+    REFUSED(plasmon_builder_open(store, NULL, 0, 0, NULL));
+    REFUSED(plasmon_put_arrow(store, NULL, NULL, NULL, NULL, NULL));
+    REFUSED(plasmon_pool_open(store, NULL));
     REFUSED(plasmon_put(store, NULL, 1, NULL, &id));
     REFUSED(plasmon_put_parts(store, &part, 1, NULL, &id));
     REFUSED(plasmon_put_parts(store, NULL, 1, NULL, &id));

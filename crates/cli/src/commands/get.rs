@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use plasmon_client::{Buffer, Store};
+use plasmon_client::{Buffer, Store, tag};
 use serde_json::json;
 
 use crate::arguments::{Format, Get};
@@ -43,7 +43,11 @@ pub(super) fn get(store: &Store, get: &Get, output: &Output) -> Result<()> {
 }
 
 fn write(format: Format, buffer: &Buffer, out: &mut (dyn Write + Send)) -> Result<()> {
-    formats::save(format, buffer.tag(), buffer.data(), buffer.metadata(), out)?;
+    if buffer.tag() == tag::COMPOSITE && format != Format::Raw {
+        formats::save_table(format, plasmon_columns::read(buffer)?, out)?;
+    } else {
+        formats::save(format, buffer.tag(), buffer.data(), buffer.metadata(), out)?;
+    }
     out.flush()?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 mod demo;
 mod doctor;
 mod get;
+mod ingest;
 mod listing;
 mod put;
 mod server;
@@ -27,6 +28,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<()> {
         Command::Ls(list) => listing::list(&connect(arguments)?, list, output),
         Command::Stat { object } => listing::stat(&connect(arguments)?, object, output),
         Command::Put(put) => put::put(&connect(arguments)?, put, output),
+        Command::Ingest(ingest) => ingest::ingest(&connect(arguments)?, ingest, output),
         Command::Get(get) => get::get(&connect(arguments)?, get, output),
         Command::Rm { objects } => remove(&connect(arguments)?, objects, output),
         Command::Sort(sort) => sort::sort(&|| connect(arguments), sort, output),

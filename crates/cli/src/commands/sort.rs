@@ -98,10 +98,11 @@ fn read(connect: &dyn Fn() -> Result<Store>, input: &str) -> Result<formats::Tab
     let id = target::object(input)?;
     let store = connect().context("it is no file, and for an object there must be a store")?;
     let buffer = store.get(&id, Some(Duration::ZERO))?;
-    if buffer.tag() != tag::ARROW_STREAM {
+    if !matches!(buffer.tag(), tag::ARROW_STREAM | tag::COMPOSITE) {
         bail!("the object holds {}, not a table", formats::kind(buffer.tag()));
     }
-    read_stream(buffer.data())
+    let (schema, batches) = plasmon_columns::read(&buffer)?;
+    Ok(formats::Table { schema, batches })
 }
 
 struct Work<'a> {
@@ -175,7 +176,7 @@ fn write(path: &Path, schema: &SchemaRef, sorted: &[Partition<Heap>]) -> Result<
     replace(path, |file| {
         let mut writer = TableWriter::new(formats::of_path(path), schema, file)?;
         for partition in sorted {
-            for batch in &read_stream(&partition.memory)?.batches {
+            for batch in &read_stream(&partition.memory)?.1 {
                 writer.write(batch)?;
             }
         }

@@ -7,13 +7,14 @@
 mod npy;
 mod tables;
 
-pub(crate) use tables::{Table, TableWriter, read_stream};
+pub(crate) use tables::{Rows, Table, TableWriter, read_stream};
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use plasmon_columns::Batches;
 use plasmon_proto::object::tag;
 
 use crate::arguments::Format;
@@ -131,6 +132,22 @@ pub(crate) fn load(path: &Path, format: Format) -> Result<Loaded> {
     }
 }
 
+/// Opens a file of rows, as this format or as its ending says.
+pub(crate) fn rows(path: &Path, format: Option<Format>) -> Result<Rows> {
+    let format = format.unwrap_or_else(|| of_path(path));
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    match format {
+        Format::Parquet => Rows::parquet(file),
+        Format::Csv => Rows::csv(file, delimiter(path)),
+        Format::Arrow => Rows::arrow(file),
+        Format::Npy | Format::Raw => bail!(
+            "{} is no table: give --format parquet, csv or arrow if it is one, or use put",
+            path.display()
+        ),
+    }
+    .with_context(|| format!("{} is no {} file that can be read", path.display(), key(format)))
+}
+
 fn delimiter(path: &Path) -> u8 {
     if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("tsv")) {
         b'\t'
@@ -149,7 +166,7 @@ fn key(format: Format) -> &'static str {
     }
 }
 
-/// Writes an object's value to a file of this format.
+/// Writes an object's value to a file of this format; tables in parts are for [`save_table`].
 pub(crate) fn save(
     format: Format,
     tag_found: u8,
@@ -161,8 +178,9 @@ pub(crate) fn save(
         (Format::Raw, _) => out.write_all(data)?,
         (Format::Npy, tag::NDARRAY) => npy::write(data, metadata, out)?,
         (Format::Arrow, tag::ARROW_STREAM) => out.write_all(data)?,
-        (Format::Parquet, tag::ARROW_STREAM) => tables::write_parquet(data, out)?,
-        (Format::Csv, tag::ARROW_STREAM) => tables::write_csv(data, out)?,
+        (Format::Parquet | Format::Csv, tag::ARROW_STREAM) => {
+            save_table(format, tables::read_stream(data)?, out)?;
+        }
         _ => bail!(
             "an object of kind {} cannot be written as {}; --format raw writes its bytes",
             kind(tag_found),
@@ -172,6 +190,20 @@ pub(crate) fn save(
     Ok(())
 }
 
+/// Writes a table to a file of this format.
+pub(crate) fn save_table(
+    format: Format,
+    table: Batches,
+    out: &mut (dyn Write + Send),
+) -> Result<()> {
+    match format {
+        Format::Parquet => tables::write_parquet(table, out),
+        Format::Csv => tables::write_csv(table, out),
+        Format::Arrow => tables::write_arrow(table, out),
+        Format::Npy | Format::Raw => bail!("a table cannot be written as {}", key(format)),
+    }
+}
+
 /// The kind of value in words.
 pub(crate) fn kind(tag_found: u8) -> &'static str {
     match tag_found {
@@ -179,7 +211,7 @@ pub(crate) fn kind(tag_found: u8) -> &'static str {
         tag::ARROW_STREAM => "table",
         tag::NDARRAY => "array",
         tag::PYTHON => "python",
-        tag::COMPOSITE => "composite",
+        tag::COMPOSITE => "table in parts",
         _ => "unknown",
     }
 }

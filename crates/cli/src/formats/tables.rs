@@ -8,16 +8,21 @@ use anyhow::{Result, bail};
 use arrow::array::RecordBatch;
 use arrow::csv;
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use arrow::ipc::MetadataVersion;
 use arrow::ipc::reader::{FileReader, StreamReader};
 use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use plasmon_columns::Batches;
 
 use crate::arguments::Format;
 
 /// Rows in one record batch of a table that came from a file.
 const BATCH_ROWS: usize = 1 << 20;
+
+/// Rows that are in this process's memory at once while a table is built in the store.
+const ROWS_AT_ONCE: usize = 1 << 16;
 
 /// How many lines of a CSV file decide the types of its columns.
 const CSV_SAMPLE_LINES: usize = 10_000;
@@ -86,25 +91,24 @@ pub(super) fn read_csv(mut file: File, delimiter: u8) -> Result<Table> {
     Ok(Table { schema, batches })
 }
 
-/// An Arrow file or stream, told apart by the magic letters of a file.
-pub(super) fn read_arrow(mut file: File) -> Result<Table> {
+/// Whether an Arrow file starts as a file, not as a stream.
+fn is_arrow_file(file: &mut File) -> Result<bool> {
     let mut magic = [0; 6];
     let whole = file.read(&mut magic)? == magic.len();
     file.seek(SeekFrom::Start(0))?;
+    Ok(whole && &magic == b"ARROW1")
+}
+
+/// An Arrow file or stream, told apart by the magic letters of a file.
+pub(super) fn read_arrow(mut file: File) -> Result<Table> {
+    let is_file = is_arrow_file(&mut file)?;
     let input = BufReader::with_capacity(1 << 20, file);
-    if whole && &magic == b"ARROW1" {
+    if is_file {
         let reader = FileReader::try_new(input, None)?;
         let schema = reader.schema();
         return Ok(Table { schema, batches: reader.collect::<Result<_, _>>()? });
     }
     let reader = StreamReader::try_new(input, None)?;
-    let schema = reader.schema();
-    Ok(Table { schema, batches: reader.collect::<Result<_, _>>()? })
-}
-
-/// The rows of an IPC stream.
-pub(crate) fn read_stream(stream: &[u8]) -> Result<Table> {
-    let reader = StreamReader::try_new(stream, None)?;
     let schema = reader.schema();
     Ok(Table { schema, batches: reader.collect::<Result<_, _>>()? })
 }
@@ -151,23 +155,104 @@ impl<W: Write + Send> TableWriter<W> {
     }
 }
 
-/// Writes a stored IPC stream as a Parquet file.
-pub(super) fn write_parquet(stream: &[u8], out: &mut (dyn Write + Send)) -> Result<()> {
+/// The rows of a file, read a batch at a time.
+pub(crate) struct Rows {
+    /// The columns.
+    pub(crate) schema: SchemaRef,
+    /// About how many bytes all rows take in memory.
+    pub(crate) bytes_about: u64,
+    batches: Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>,
+    bytes_read: u64,
+}
+
+impl Rows {
+    /// About how many bytes the rows took that were read.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.bytes_read.min(self.bytes_about)
+    }
+
+    /// A Parquet file.
+    pub(super) fn parquet(file: File) -> Result<Self> {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+        let groups = builder.metadata().row_groups();
+        let bytes_about = groups.iter().map(|group| group.total_byte_size().max(0) as u64).sum();
+        let schema = builder.schema().clone();
+        let batches = Box::new(builder.with_batch_size(ROWS_AT_ONCE).build()?);
+        Ok(Self { schema, bytes_about, batches, bytes_read: 0 })
+    }
+
+    /// A CSV file whose first line names the columns.
+    pub(super) fn csv(mut file: File, delimiter: u8) -> Result<Self> {
+        let bytes_about = file.metadata()?.len();
+        let format = csv::reader::Format::default().with_header(true).with_delimiter(delimiter);
+        let (schema, _) = format.infer_schema(BufReader::new(&file), Some(CSV_SAMPLE_LINES))?;
+        file.seek(SeekFrom::Start(0))?;
+        let schema = Arc::new(schema);
+        let reader = csv::ReaderBuilder::new(schema.clone())
+            .with_format(format)
+            .with_batch_size(ROWS_AT_ONCE)
+            .build(BufReader::with_capacity(1 << 20, file))?;
+        Ok(Self { schema, bytes_about, batches: Box::new(reader), bytes_read: 0 })
+    }
+
+    /// An Arrow file or stream.
+    pub(super) fn arrow(mut file: File) -> Result<Self> {
+        let bytes_about = file.metadata()?.len();
+        let is_file = is_arrow_file(&mut file)?;
+        let input = BufReader::with_capacity(1 << 20, file);
+        let (schema, batches): (_, Box<dyn Iterator<Item = _>>) = if is_file {
+            let reader = FileReader::try_new(input, None)?;
+            (reader.schema(), Box::new(reader))
+        } else {
+            let reader = StreamReader::try_new(input, None)?;
+            (reader.schema(), Box::new(reader))
+        };
+        Ok(Self { schema, bytes_about, batches, bytes_read: 0 })
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.batches.next()?;
+        if let Ok(batch) = &batch {
+            self.bytes_read += batch.get_array_memory_size() as u64;
+        }
+        Some(batch)
+    }
+}
+
+/// The batches of a stored IPC stream.
+pub(crate) fn read_stream(stream: &[u8]) -> Result<Batches> {
     let reader = StreamReader::try_new(stream, None)?;
-    let mut writer = ArrowWriter::try_new(out, reader.schema(), None)?;
-    for batch in reader {
-        writer.write(&batch?)?;
+    let schema = reader.schema();
+    Ok((schema, reader.collect::<Result<_, _>>()?))
+}
+
+/// Writes a stored table as an Arrow IPC stream.
+pub(super) fn write_arrow((schema, batches): Batches, out: &mut (dyn Write + Send)) -> Result<()> {
+    Table { schema, batches }.encode(out)
+}
+
+/// Writes a stored table as a Parquet file.
+pub(super) fn write_parquet(
+    (schema, batches): Batches,
+    out: &mut (dyn Write + Send),
+) -> Result<()> {
+    let mut writer = ArrowWriter::try_new(out, schema, None)?;
+    for batch in batches {
+        writer.write(&batch)?;
     }
     writer.close()?;
     Ok(())
 }
 
-/// Writes a stored IPC stream as a CSV file with a header line.
-pub(super) fn write_csv(stream: &[u8], out: &mut (dyn Write + Send)) -> Result<()> {
-    let reader = StreamReader::try_new(stream, None)?;
+/// Writes a stored table as a CSV file with a header line.
+pub(super) fn write_csv((_, batches): Batches, out: &mut (dyn Write + Send)) -> Result<()> {
     let mut writer = csv::Writer::new(out);
-    for batch in reader {
-        writer.write(&batch?)?;
+    for batch in batches {
+        writer.write(&batch)?;
     }
     Ok(())
 }

@@ -14,9 +14,10 @@ use plasmon_store::{ClientNo, Effect, Event, Ticket};
 use rustix::io::Errno;
 
 use super::Core;
+use super::greeting::io_failure;
 use crate::keeper::wire::Label;
 use crate::outbox::Passed;
-use crate::workers::{Done, FileJob, MemoryJob, Target};
+use crate::workers::{Done, FileJob, Made, MemoryJob, Target};
 
 impl Core {
     pub(super) fn carry_out(&mut self, effect: Effect) {
@@ -42,6 +43,12 @@ impl Core {
             }
             Effect::Reserve { ticket, new_extent_bytes, range } => {
                 self.reserve(ticket, new_extent_bytes, range);
+            }
+            Effect::Extend { ticket, new_extent, range } => {
+                self.extend(ticket, new_extent, range);
+            }
+            Effect::Settle { ticket, extent, bytes, strict } => {
+                self.settle(ticket, extent, bytes, strict);
             }
             Effect::Writer(extent, client) => self.set_writer(extent, client),
             Effect::Punch(range) => self.punch(range),
@@ -83,6 +90,12 @@ impl Core {
 
     /// Answers with memory and the descriptor to write to it.
     fn grant(&mut self, client: ClientNo, number: u64, reply: &Reply, granted: &Granted) {
+        if let Some(memfd) = self.extents.growing(granted.range.extent) {
+            return match memfd.duplicate() {
+                Ok(fd) => self.reply(client, number, reply, vec![Passed::Made(fd)]),
+                Err(error) => self.fail(client, number, io_failure(error)),
+            };
+        }
         match self.extents.get(granted.range.extent) {
             Some(memfd) => {
                 let fds = vec![Passed::Extent(Arc::clone(memfd))];
@@ -120,7 +133,7 @@ impl Core {
         }
     }
 
-    fn give_memory_job(&mut self, job: MemoryJob) -> bool {
+    pub(super) fn give_memory_job(&mut self, job: MemoryJob) -> bool {
         let given = self.workers.memory(job);
         if let Err(error) = &given {
             tracing::error!(%error, "the memory worker takes no job");
@@ -129,6 +142,10 @@ impl Core {
     }
 
     fn set_writer(&mut self, extent: ExtentId, client: Option<ClientNo>) {
+        if self.extents.growing(extent).is_some() {
+            // Only a restarted daemon asks for it, and it finds no extent that grows.
+            return;
+        }
         let shared = self.shared();
         let session = client.and_then(|client| shared.sessions.of_client(client));
         let token = session.and_then(|no| shared.sessions.get(no)).map_or(0, |found| found.token);
@@ -136,6 +153,11 @@ impl Core {
     }
 
     fn punch(&mut self, range: Range) {
+        if let Some(memfd) = self.extents.growing(range.extent) {
+            let memfd = Arc::clone(memfd);
+            self.give_memory_job(MemoryJob::PunchGrowing { memfd, range });
+            return;
+        }
         if let Some(memfd) = self.extents.get(range.extent) {
             let memfd = Arc::clone(memfd);
             self.give_memory_job(MemoryJob::Punch { memfd, range });
@@ -143,6 +165,11 @@ impl Core {
     }
 
     fn drop_extent(&mut self, extent: ExtentId) {
+        if let Some(memfd) = self.extents.remove_growing(extent) {
+            self.shared().sessions.complete_all(&Completion::ExtentGone(extent));
+            self.give_memory_job(MemoryJob::CloseGrowing(memfd));
+            return;
+        }
         // One that was refused before it was made.
         let Some(memfd) = self.extents.remove(extent) else { return };
         let shared = self.shared();
@@ -223,17 +250,24 @@ impl Core {
             match done {
                 Done::Reserved { ticket, extent, made } => {
                     let is_there = match made {
-                        Ok(Some(memfd)) => {
+                        Ok(Made::Extent(memfd)) => {
                             self.take_in(extent, memfd);
                             true
                         }
-                        Ok(None) => true,
+                        Ok(Made::Growing(memfd)) => {
+                            self.extents.insert_growing(extent, memfd);
+                            true
+                        }
+                        Ok(Made::Nothing) => true,
                         Err(error) => {
                             tracing::warn!(?extent, %error, "the machine has no memory for it");
                             false
                         }
                     };
                     self.reserved(ticket, extent, is_there);
+                }
+                Done::Settled { ticket, extent, settled } => {
+                    self.settled(ticket, extent, settled);
                 }
                 Done::Spilled(ticket, done) => self.feed(Event::Spilled(ticket, done)),
                 Done::Restored(ticket, done) => self.feed(Event::Restored(ticket, done)),
@@ -242,7 +276,7 @@ impl Core {
     }
 
     /// A new extent: the keeper has it before anybody is promised a byte of it.
-    fn take_in(&mut self, extent: ExtentId, memfd: Memfd) {
+    pub(super) fn take_in(&mut self, extent: ExtentId, memfd: Memfd) {
         let shared = self.store.directory_mut();
         shared.keeper.hold(&Label::Extent(extent), &[memfd.as_fd()]);
         shared.control.set_writer(extent, 0);

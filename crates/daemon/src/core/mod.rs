@@ -14,6 +14,7 @@
 
 mod effects;
 mod greeting;
+mod growing;
 mod keeping;
 mod partings;
 mod requests;

@@ -86,6 +86,9 @@ impl Core {
             Request::Sync => self.reply(client, number, &Reply::Done, Vec::new()),
             Request::Shutdown => self.shut_down(client, number),
             Request::Seal { id } => self.seal(client, number, id),
+            Request::SealGrown { id, .. } if !self.store.directory().index.has_room() => {
+                self.fail(client, number, no_index(id));
+            }
             request => {
                 if wants_memory(&request) {
                     self.collect_touches();
@@ -187,10 +190,7 @@ impl Core {
     /// Seals an object that was created over the socket; its attributes lie in memory by now.
     fn seal(&mut self, client: ClientNo, number: u64, id: ObjectId) {
         if !self.store.directory().index.has_room() {
-            let failure = Failure::of(Code::LimitReached)
-                .with_id(id)
-                .with_detail("there is no memory for a larger index");
-            return self.fail(client, number, failure);
+            return self.fail(client, number, no_index(id));
         }
         let attributes = match self.store.creating(client, &id) {
             Some((range, sizes)) => self.extents.attributes(range.extent, range.offset, &sizes),
@@ -200,12 +200,20 @@ impl Core {
     }
 }
 
+/// Nothing can be sealed for now.
+fn no_index(id: ObjectId) -> Failure {
+    let detail = "there is no memory for a larger index";
+    Failure::of(Code::LimitReached).with_id(id).with_detail(detail)
+}
+
 /// Whether the store may have to evict something for it.
 fn wants_memory(request: &Request) -> bool {
     matches!(
         request,
         Request::Lease { .. }
             | Request::Create { .. }
+            | Request::CreateGrowing { .. }
+            | Request::Grow { .. }
             | Request::Evict { .. }
             | Request::Get { .. }
     )

@@ -9,11 +9,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use plasmon_proto::message::Range;
-use plasmon_shm::{Memfd, Populate, WriteMap};
+use plasmon_proto::message::{ExtentId, Range};
+use plasmon_shm::{GrowingMemfd, Memfd, Populate, WriteMap};
 use plasmon_store::event::Ticket;
 
-use super::{Done, Report};
+use super::{Done, Made, Report};
 
 /// How an extent is called in `/proc/PID/maps`.
 const EXTENT_NAME: &str = "plasmon-extent";
@@ -39,6 +39,44 @@ pub(crate) enum MemoryJob {
         /// The range.
         range: Range,
     },
+    /// Make a new extent that grows, with first memory.
+    MakeGrowing {
+        /// Names the work.
+        ticket: Ticket,
+        /// The extent's number and the range.
+        range: Range,
+    },
+    /// Add memory at the end of an extent that grows.
+    Extend {
+        /// Names the work.
+        ticket: Ticket,
+        /// The extent.
+        memfd: Arc<GrowingMemfd>,
+        /// The range.
+        range: Range,
+    },
+    /// Fix the size of an extent that grew.
+    Settle {
+        /// Names the work.
+        ticket: Ticket,
+        /// The extent's number.
+        extent: ExtentId,
+        /// The extent.
+        memfd: Arc<GrowingMemfd>,
+        /// Its final size.
+        bytes: u64,
+        /// Whether every further write is refused.
+        strict: bool,
+    },
+    /// Give the pages of a range of an extent that grows back.
+    PunchGrowing {
+        /// The extent.
+        memfd: Arc<GrowingMemfd>,
+        /// The range.
+        range: Range,
+    },
+    /// Close an extent that grew.
+    CloseGrowing(Arc<GrowingMemfd>),
     /// Give the pages of a range back.
     Punch {
         /// The extent.
@@ -74,11 +112,15 @@ pub(super) fn work(jobs: &Receiver<MemoryJob>, report: &Report, ahead: Ahead) {
                     Some(memfd) => Ok(memfd),
                     None => make(extent_bytes, range),
                 };
-                report.tell(Done::Reserved { ticket, extent: range.extent, made: made.map(Some) });
+                report.tell(Done::Reserved {
+                    ticket,
+                    extent: range.extent,
+                    made: made.map(Made::Extent),
+                });
                 refill(&mut ready, ahead);
             }
             MemoryJob::Reserve { ticket, memfd, range } => {
-                let made = memfd.reserve(range.offset, range.bytes).map(|()| None);
+                let made = memfd.reserve(range.offset, range.bytes).map(|()| Made::Nothing);
                 report.tell(Done::Reserved { ticket, extent: range.extent, made });
             }
             MemoryJob::Punch { memfd, range } => {
@@ -88,6 +130,24 @@ pub(super) fn work(jobs: &Receiver<MemoryJob>, report: &Report, ahead: Ahead) {
                     tracing::debug!(?range, %error, "memory cannot be given back");
                 }
             }
+            MemoryJob::MakeGrowing { ticket, range } => {
+                let made = make_growing(range).map(Made::Growing);
+                report.tell(Done::Reserved { ticket, extent: range.extent, made });
+            }
+            MemoryJob::Extend { ticket, memfd, range } => {
+                let made = memfd.extend(range.offset, range.bytes).map(|()| Made::Nothing);
+                report.tell(Done::Reserved { ticket, extent: range.extent, made });
+            }
+            MemoryJob::Settle { ticket, extent, memfd, bytes, strict } => {
+                let settled = memfd.settle(bytes, strict);
+                report.tell(Done::Settled { ticket, extent, settled });
+            }
+            MemoryJob::PunchGrowing { memfd, range } => {
+                if let Err(error) = memfd.punch(range.offset, range.bytes) {
+                    tracing::warn!(?range, %error, "idle memory cannot be given back");
+                }
+            }
+            MemoryJob::CloseGrowing(memfd) => drop(memfd),
             MemoryJob::Close(memfd) => drop(memfd),
             MemoryJob::WarmUp => refill(&mut ready, ahead),
         }
@@ -97,6 +157,12 @@ pub(super) fn work(jobs: &Receiver<MemoryJob>, report: &Report, ahead: Ahead) {
 fn make(extent_bytes: u64, range: Range) -> io::Result<Memfd> {
     let memfd = Memfd::create(EXTENT_NAME, extent_bytes)?;
     memfd.reserve(range.offset, range.bytes)?;
+    Ok(memfd)
+}
+
+fn make_growing(range: Range) -> io::Result<GrowingMemfd> {
+    let memfd = GrowingMemfd::create(EXTENT_NAME)?;
+    memfd.extend(range.offset, range.bytes)?;
     Ok(memfd)
 }
 

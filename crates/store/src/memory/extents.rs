@@ -22,6 +22,9 @@ pub(crate) enum Kind {
     Arena,
     /// One object, from its first byte.
     Exact,
+    /// One object that is being written and whose size is not known yet. Its pages are all there;
+    /// more are added at its end. Sealed, it becomes an exact one.
+    Growing,
 }
 
 /// One extent.
@@ -42,6 +45,9 @@ pub(crate) struct Extent {
     pub(super) holes: BTreeMap<u64, Hole>,
     /// Bytes in all holes.
     pub(super) free_bytes: u64,
+    /// Whether pages are on their way to the end of this growing extent: nobody else gets it before
+    /// they are there or refused.
+    pub(super) awaits_pages: bool,
     /// The key in the list of idle extents while this exact extent is idle.
     pub(super) idle: Option<u64>,
 }
@@ -166,6 +172,7 @@ impl Extents {
             quarantined: false,
             holes: BTreeMap::new(),
             free_bytes: 0,
+            awaits_pages: false,
             idle: None,
         });
     }
@@ -180,7 +187,18 @@ impl Extents {
         self.resting.push_back(id.index() as u32);
     }
 
-    /// Makes an exact extent idle.
+    /// Makes a growing extent longer or shorter.
+    pub(super) fn resize(&mut self, id: ExtentId, bytes: u64) {
+        let Some(extent) = self.get_mut(id) else { return };
+        let before = std::mem::replace(&mut extent.bytes, bytes);
+        let idle = extent.idle.is_some();
+        self.total_bytes = self.total_bytes - before + bytes;
+        if idle {
+            self.idle_bytes = self.idle_bytes - before + bytes;
+        }
+    }
+
+    /// Makes an exact or growing extent idle.
     pub(super) fn rest(&mut self, id: ExtentId) {
         let key = self.next_idle;
         let Some(extent) = self.get_mut(id) else { return };
@@ -208,7 +226,7 @@ impl Extents {
         self.idle.first_key_value().map(|(_, id)| *id)
     }
 
-    /// Idle exact extents, the longest idle first.
+    /// Idle extents, the longest idle first.
     pub(super) fn idle(&self) -> impl Iterator<Item = &Extent> {
         self.idle.values().filter_map(|id| self.get(*id))
     }

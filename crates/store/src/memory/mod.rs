@@ -15,11 +15,13 @@
 //! ```
 //!
 //! An *arena* is an extent that small objects are carved from; it has holes. An *exact* extent
-//! holds one object from its first byte; it is in use or idle as a whole. Who may be given memory
-//! of an extent is its [`Domain`].
+//! holds one object from its first byte; it is in use or idle as a whole. A *growing* extent holds
+//! one object whose size is not known yet and becomes an exact one. Who may be given memory of an
+//! extent is its [`Domain`].
 
 mod budget;
 mod extents;
+mod growing;
 mod holes;
 mod leases;
 mod placing;
@@ -33,7 +35,7 @@ pub(crate) use extents::{Extent, Kind};
 #[cfg(test)]
 pub(crate) use leases::LEASE_PIECES_MAX;
 pub(crate) use leases::{LeaseError, Leases};
-pub(crate) use placing::{Ask, Placed};
+pub(crate) use placing::{Ask, Placed, Reservation};
 
 use extents::Extents;
 use holes::HoleIndex;

@@ -146,6 +146,7 @@ impl Memory {
         let shared = self.limits.level == Level::Shared;
         self.extents
             .idle()
+            .filter(|extent| extent.kind == Kind::Exact)
             .filter(|extent| extent.bytes >= bytes && extent.bytes - bytes <= bytes / 8)
             .filter(|extent| shared || extent.domain == domain)
             .min_by_key(|extent| extent.bytes)
@@ -161,8 +162,8 @@ impl Memory {
     /// and the rest of a new arena a cold one.
     pub(crate) fn reserved(&mut self, placed: &Placed) {
         let Some(reservation) = placed.reservation else { return };
-        if self.is_exact_extent(placed.range.extent) {
-            return;
+        if !self.is_arena(placed.range.extent) {
+            return self.await_pages(placed.range.extent, false);
         }
         let (range, reserved_end) = (placed.range, end(&reservation.range));
         if reservation.new_extent {
@@ -180,9 +181,12 @@ impl Memory {
         let Some(reservation) = placed.reservation else { return };
         self.charged_bytes -= placed.charge;
         if !reservation.new_extent {
-            return self.open_hole(reservation.range, false);
+            return match self.is_arena(placed.range.extent) {
+                true => self.open_hole(reservation.range, false),
+                false => self.not_grown(&placed.range),
+            };
         }
-        if !self.is_exact_extent(placed.range.extent) {
+        if self.is_arena(placed.range.extent) {
             self.unmade_bytes -= placed.extent_bytes - end(&reservation.range);
         }
         self.drop_extent(placed.range.extent, out);
@@ -194,10 +198,10 @@ impl Memory {
         let (kind, domain, strict) = (extent.kind, extent.domain, extent.strict);
         self.charged_bytes -= charge;
         match kind {
-            Kind::Exact if strict || domain == Domain::Closed => {
+            Kind::Exact | Kind::Growing if strict || domain == Domain::Closed => {
                 self.drop_extent(range.extent, out);
             }
-            Kind::Exact => self.extents.rest(range.extent),
+            Kind::Exact | Kind::Growing => self.extents.rest(range.extent),
             Kind::Arena => {
                 self.open_hole(range, true);
                 let empty = self.extents.get(range.extent).is_some_and(|extent| extent.is_empty());
@@ -222,6 +226,7 @@ impl Memory {
     /// Forgets an extent in which nothing is in use.
     pub(super) fn drop_extent(&mut self, id: ExtentId, out: &mut Vec<Effect>) {
         self.close_holes(id);
+        self.punch_idle_growing(id, out);
         self.extents.remove(id);
         out.push(Effect::Drop(id));
     }

@@ -61,6 +61,11 @@ impl Memory {
         self.extents.get(id).is_some_and(|extent| extent.kind == Kind::Exact)
     }
 
+    /// Whether small objects are carved from the extent.
+    pub(super) fn is_arena(&self, id: ExtentId) -> bool {
+        self.extents.get(id).is_some_and(|extent| extent.kind == Kind::Arena)
+    }
+
     /// Whether nobody is given memory of the extent.
     pub(crate) fn is_closed(&self, id: ExtentId) -> bool {
         self.extents.get(id).is_some_and(|extent| extent.domain == Domain::Closed)

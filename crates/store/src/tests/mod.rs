@@ -4,6 +4,7 @@ mod checks;
 mod composites;
 mod directory;
 mod eviction;
+mod growing;
 mod limits;
 mod lives;
 mod memory;

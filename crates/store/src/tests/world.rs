@@ -137,6 +137,22 @@ impl World {
                 }
                 self.answer(self.reserve, *ticket, effect, Event::Reserved)
             }
+            Effect::Extend { ticket, new_extent, range } => {
+                if self.reserve != Some(false) {
+                    let before = self.extents.insert(range.extent, range.offset + range.bytes);
+                    assert_eq!(
+                        before,
+                        (!new_extent).then_some(range.offset),
+                        "it grows at its end"
+                    );
+                }
+                self.answer(self.reserve, *ticket, effect, Event::Reserved)
+            }
+            Effect::Settle { ticket, extent, bytes, .. } => {
+                let before = self.extents.insert(*extent, *bytes);
+                assert!(before.is_some_and(|before| before >= *bytes), "it is only cut short");
+                self.answer(self.harden, *ticket, effect, Event::Hardened)
+            }
             Effect::Spill(ticket, order) => {
                 if self.spill == Some(true) {
                     self.tier.insert(order.serial, order.id);
@@ -185,7 +201,7 @@ impl World {
     pub(crate) fn settle_at(&mut self, at: usize, done: bool) {
         let (ticket, effect) = self.open.remove(at).expect("the store asked for something");
         let event = match effect {
-            Effect::Reserve { .. } => Event::Reserved(ticket, done),
+            Effect::Reserve { .. } | Effect::Extend { .. } => Event::Reserved(ticket, done),
             Effect::Spill(_, order) => {
                 if done {
                     self.tier.insert(order.serial, order.id);
@@ -193,7 +209,7 @@ impl World {
                 Event::Spilled(ticket, done)
             }
             Effect::Restore(..) => Event::Restored(ticket, done),
-            Effect::Harden(..) => Event::Hardened(ticket, done),
+            Effect::Harden(..) | Effect::Settle { .. } => Event::Hardened(ticket, done),
             other => panic!("{other:?} is not answered"),
         };
         self.event(event);

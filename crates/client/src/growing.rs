@@ -1,0 +1,511 @@
+//! Objects that grow while they are written.
+//!
+//! ```text
+//! Store::grow ─► Growing ── ensure(bytes) ──► memory up to there, at the same address as before
+//!                  │  ▲                        asked for ahead, while the last part is written
+//!                  │  └─ StoreFull: what was written stays readable; ask again later
+//!                  ├─ seal(bytes) ─► an object like any other; nothing was copied
+//!                  └─ dropped ─────► its memory is idle: warm for this client's next one,
+//!                                    and the daemon's to take back when somebody needs room
+//! ```
+//!
+//! The daemon grants memory that it has allocated, so a full machine is an error of `ensure` and
+//! never a signal in the middle of a write. What is not sealed ends with its connection: a daemon
+//! that comes back knows nothing of it, and the bytes stay readable here and nowhere else.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use plasmon_proto::message::{ExtentId, Granted, Reply, Request};
+use plasmon_proto::object::{Level, Traits};
+use plasmon_proto::{Code, ObjectId, Policy};
+use plasmon_shm::growing::GrowingMap;
+
+use crate::error::{Error, Result};
+use crate::process::Process;
+use crate::session::Session;
+use crate::store::Store;
+
+const BEGINNING: &str = "reserving memory for a growing object";
+const GROWING: &str = "growing object";
+const SEALING: &str = "sealing object";
+
+/// What is asked for at least at a time, so that small objects do not ask for every page.
+const STEP_BYTES_MIN: usize = 64 << 10;
+
+/// What is asked for at most at a time beyond what is needed: enough to be written while the next
+/// part is allocated, and little enough not to starve others near the end of the memory.
+const STEP_BYTES_MAX: usize = 32 << 20;
+
+/// Addresses are cheap, and a buffer can never be longer than its store; but capacities of small
+/// test stores are not what a restarted daemon may have.
+const WINDOW_BYTES_MIN: u64 = 1 << 30;
+
+/// Windows start and end where huge pages can.
+const WINDOW_ALIGN: u64 = 2 << 20;
+
+/// How long a full store is left alone before it is asked again.
+const PATIENCE_STEP: Duration = Duration::from_millis(5);
+
+/// Seals that are on their way at once.
+const SEALS_AT_ONCE: usize = 32;
+
+/// How an object grows and what it becomes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GrowOptions {
+    /// How long it will be, as far as that is known; 0 when it is not.
+    pub bytes_hint: u64,
+    /// For how long to wait for room while the store is full, before that is an error.
+    pub patience: Duration,
+    /// What the store may do with the sealed object when memory is short.
+    pub policy: Policy,
+    /// Whether it goes with the last composite object that holds it, or with this client if none
+    /// ever does.
+    pub owned: bool,
+}
+
+/// An object under construction whose size is not known yet. It reads and writes as the memory that
+/// it was granted so far, whose address never changes.
+pub struct Growing {
+    store: Store,
+    process: Arc<Process>,
+    session: Arc<Session>,
+    id: ObjectId,
+    extent: ExtentId,
+    /// The connection that it was granted on; it does not outlive it.
+    link: u64,
+    /// `None` once it is sealed, except for [`Self::seal_lent`].
+    map: Option<GrowingMap>,
+    sealed: AtomicBool,
+    /// The request for the next part, which nobody has looked at yet.
+    asked: Option<u64>,
+    patience: Duration,
+}
+
+impl Store {
+    /// Begins an object whose size is not known yet, with memory for [`GrowOptions::bytes_hint`].
+    pub fn grow(&self, options: &GrowOptions) -> Result<Growing> {
+        self.here()?.begin_growing(self, options)
+    }
+}
+
+impl Process {
+    fn begin_growing(self: &Arc<Self>, store: &Store, options: &GrowOptions) -> Result<Growing> {
+        let session = Arc::clone(self.session());
+        session.drain();
+        let id = self.new_id();
+        let traits = Traits { policy: options.policy, owned: options.owned, ..Traits::default() };
+        let bytes = options.bytes_hint.max(STEP_BYTES_MIN as u64);
+        let deadline = Instant::now() + options.patience;
+        let (granted, map, link) = loop {
+            let request = Request::CreateGrowing { id, traits, bytes };
+            let mut answer = match self.ask_with_room(&session, BEGINNING, request) {
+                Err(error) if error.code() == Code::StoreFull && Instant::now() < deadline => {
+                    thread::sleep(PATIENCE_STEP);
+                    continue;
+                }
+                outcome => outcome?,
+            };
+            let (Reply::Created(granted), Some(fd)) = (&answer.reply, answer.fds.pop()) else {
+                return Err(Error::unexpected(BEGINNING));
+            };
+            // The daemon forgot what it granted on a connection that broke since.
+            if !session.writing().is_void(answer.link) {
+                break (*granted, self.map_growing(&session, granted, fd), answer.link);
+            }
+        };
+        let extent = granted.range.extent;
+        let (asked, patience) = (None, options.patience);
+        let mut growing = Growing {
+            store: store.clone(),
+            process: Arc::clone(self),
+            session,
+            id,
+            extent,
+            link,
+            map: None,
+            sealed: AtomicBool::new(false),
+            asked,
+            patience,
+        };
+        // From here on, dropping it gives the memory back.
+        growing.map = Some(map?);
+        Ok(growing)
+    }
+
+    /// The mapping of a growing extent: the one that this client had when it last had the extent,
+    /// whose pages are mapped already, or a new one.
+    fn map_growing(
+        &self,
+        session: &Session,
+        granted: &Granted,
+        fd: std::os::fd::OwnedFd,
+    ) -> Result<GrowingMap> {
+        let failed = |error| Error::io("mapping memory to write to", error);
+        let known = session.writing().take_growing_map(granted.range.extent);
+        let mut map = match known {
+            Some(map) => map,
+            None => {
+                let capacity = session.welcome.capacity_bytes.max(WINDOW_BYTES_MIN);
+                let window = capacity.max(granted.range.bytes).next_multiple_of(WINDOW_ALIGN);
+                GrowingMap::new(fd, window).map_err(failed)?
+            }
+        };
+        map.grant(granted.range.bytes).map_err(failed)?;
+        Ok(map)
+    }
+}
+
+impl Growing {
+    /// The id that the object will have.
+    pub fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    /// The store that the object goes to.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Whether the daemon that gave the memory is gone: then it cannot be sealed any more, only
+    /// read.
+    pub fn is_lost(&self) -> bool {
+        !self.process.is_ours()
+            || !self.process.is_current(&self.session)
+            || self.session.writing().is_void(self.link)
+    }
+
+    /// How many bytes may be used.
+    pub fn granted(&self) -> usize {
+        self.map.as_ref().map_or(0, GrowingMap::granted)
+    }
+
+    /// The first byte, for callers that lend the memory to foreign code: up to [`Self::granted`]
+    /// bytes from there may be used for as long as this exists.
+    pub fn base(&self) -> *mut u8 {
+        self.map.as_ref().map_or(std::ptr::null_mut(), GrowingMap::base)
+    }
+
+    /// Makes sure that the first `bytes` bytes may be used. An error leaves everything as it is.
+    pub fn ensure(&mut self, bytes: usize) -> Result<()> {
+        // A forked child shares the memory and must not write to it.
+        self.process.check_ours(GROWING, self.id)?;
+        if bytes > self.granted() {
+            self.grow_to(bytes)?;
+        }
+        let granted = self.granted();
+        if self.asked.is_none()
+            && granted - bytes < step(granted) / 2
+            && bytes >= STEP_BYTES_MIN / 2
+        {
+            self.ask_ahead(granted + step(granted));
+        }
+        if let Some(map) = &mut self.map {
+            map.populate(bytes);
+        }
+        Ok(())
+    }
+
+    /// Like [`Self::ensure`], but asks for no more than this, now and ahead: for sizes that are
+    /// known.
+    pub fn ensure_exactly(&mut self, bytes: usize) -> Result<()> {
+        let deadline = Instant::now() + self.patience;
+        while bytes > self.granted() {
+            self.process.check_ours(GROWING, self.id)?;
+            match self.ask_for(bytes) {
+                Err(error) if error.code() == Code::StoreFull && Instant::now() < deadline => {
+                    thread::sleep(PATIENCE_STEP);
+                }
+                outcome => outcome?,
+            }
+        }
+        if let Some(map) = &mut self.map {
+            map.populate(bytes);
+        }
+        Ok(())
+    }
+
+    /// Copies bytes to `at`, within what is granted; faster than a copy into the slice when they
+    /// are many.
+    ///
+    /// # Panics
+    ///
+    /// If they are not within what is granted, or it is sealed.
+    #[inline]
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        let sealed = self.is_sealed();
+        let map = self.map.as_mut().filter(|_| !sealed);
+        map.expect("memory that is not sealed").write(at, bytes);
+    }
+
+    fn ask_ahead(&mut self, bytes: usize) {
+        let within = self.map.as_ref().is_some_and(|map| bytes as u64 <= map.window());
+        if within && !self.is_lost() {
+            let request = Request::Grow { id: self.id, bytes: bytes as u64 };
+            // Whoever really needs it asks again and hears why there is none.
+            self.asked = self.process.calls().begin(GROWING, request, None).ok();
+        }
+    }
+
+    #[cold]
+    fn grow_to(&mut self, bytes: usize) -> Result<()> {
+        self.process.check_ours(GROWING, self.id)?;
+        if let Some(number) = self.asked.take() {
+            let answer = self.process.collect(&[number], None)?.1;
+            if let Reply::Grown { bytes } = answer.reply {
+                self.grant(bytes)?;
+            }
+        }
+        let deadline = Instant::now() + self.patience;
+        while bytes > self.granted() {
+            let generous = self.granted() + step(self.granted());
+            let outcome = match self.ask_for(bytes.max(generous)) {
+                Err(error) if bytes < generous && is_too_much(&error) => self.ask_for(bytes),
+                outcome => outcome,
+            };
+            match outcome {
+                Err(error) if error.code() == Code::StoreFull && Instant::now() < deadline => {
+                    thread::sleep(PATIENCE_STEP);
+                }
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
+    fn ask_for(&mut self, bytes: usize) -> Result<()> {
+        if self.is_lost() {
+            return Err(Error::forgotten(GROWING, self.id));
+        }
+        let request = Request::Grow { id: self.id, bytes: bytes as u64 };
+        match self.process.ask_with_room(&self.session, GROWING, request) {
+            Ok(answer) => match answer.reply {
+                Reply::Grown { bytes } => self.grant(bytes),
+                _ => Err(Error::unexpected(GROWING)),
+            },
+            Err(error) if error.code() == Code::Absent => Err(Error::forgotten(GROWING, self.id)),
+            Err(error) => Err(crate::calls::naming(error, self.id)),
+        }
+    }
+
+    fn grant(&mut self, bytes: u64) -> Result<()> {
+        let Some(map) = &mut self.map else { return Ok(()) };
+        // An answer that comes late tells of less.
+        let bytes = bytes.max(map.granted() as u64);
+        map.grant(bytes).map_err(|error| Error::io(GROWING, error).with_id(self.id))
+    }
+
+    /// Makes the first `bytes` bytes an object, immutable and visible to everybody; nothing is
+    /// copied, and memory behind them goes back. After an error the object is gone.
+    pub fn seal(mut self, bytes: usize) -> Result<ObjectId> {
+        self.process.check_ours(SEALING, self.id)?;
+        // From here on there is no way to write these bytes; at level strict, no mapping either.
+        drop(self.map.take());
+        self.quiet();
+        self.seal_now(bytes)
+    }
+
+    /// No more writing: the first `bytes` bytes, which are granted, are only read from now on, and
+    /// may be sealed later.
+    pub fn freeze(mut self, bytes: usize) -> Frozen {
+        self.quiet();
+        let bytes = bytes.min(self.granted());
+        Frozen { growing: self, bytes }
+    }
+
+    /// Nobody looks at what was asked for ahead.
+    fn quiet(&mut self) {
+        if let Some(number) = self.asked.take() {
+            self.process.calls().forget(number);
+        }
+    }
+
+    fn is_sealed(&self) -> bool {
+        // Pairs with the Release in `end_seal`; set once, by whoever sealed.
+        self.sealed.load(Ordering::Acquire)
+    }
+
+    /// Like [`Self::seal`], but the memory stays mapped here for as long as this exists: for
+    /// callers that have lent it to code that only reads it. Not possible at level strict.
+    pub fn seal_lent(&mut self, bytes: usize) -> Result<ObjectId> {
+        self.quiet();
+        self.seal_in_place(bytes)
+    }
+
+    fn seal_in_place(&self, bytes: usize) -> Result<ObjectId> {
+        self.process.check_ours(SEALING, self.id)?;
+        if self.session.welcome.level == Level::Strict {
+            let detail = "a strict store seals no memory that its writer has mapped";
+            return Err(Error::new(Code::Unsupported, SEALING).with_detail(detail));
+        }
+        self.seal_now(bytes)
+    }
+
+    fn seal_now(&self, bytes: usize) -> Result<ObjectId> {
+        let number = self.begin_seal(bytes)?;
+        self.end_seal(number)
+    }
+
+    /// Seals many, with one wait for all of their answers. The first error ends it; then objects of
+    /// it may be sealed that nobody holds, which end with this client at the latest.
+    pub fn seal_all(growing: Vec<(Self, usize)>) -> Result<Vec<ObjectId>> {
+        let mut ids = Vec::with_capacity(growing.len());
+        let mut rest = growing.into_iter().peekable();
+        while rest.peek().is_some() {
+            let mut begun = Vec::new();
+            for (mut one, bytes) in rest.by_ref().take(SEALS_AT_ONCE) {
+                one.process.check_ours(SEALING, one.id)?;
+                drop(one.map.take());
+                one.quiet();
+                let number = one.begin_seal(bytes)?;
+                begun.push((one, number));
+            }
+            for (one, number) in begun {
+                ids.push(one.end_seal(number)?);
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Like [`Self::seal_all`] for [`Self::seal_lent`].
+    pub fn seal_all_lent(growing: &mut [(&mut Self, usize)]) -> Result<()> {
+        for chunk in growing.chunks_mut(SEALS_AT_ONCE) {
+            let mut numbers = Vec::with_capacity(chunk.len());
+            for (one, bytes) in chunk.iter_mut() {
+                one.process.check_ours(SEALING, one.id)?;
+                one.quiet();
+                numbers.push(one.begin_seal(*bytes)?);
+            }
+            for ((one, _), number) in chunk.iter_mut().zip(numbers) {
+                one.end_seal(number)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_seal(&self, bytes: usize) -> Result<u64> {
+        if self.is_lost() {
+            return Err(Error::forgotten(SEALING, self.id));
+        }
+        let request = Request::SealGrown { id: self.id, data: bytes as u64 };
+        self.process.calls().begin(SEALING, request, None)
+    }
+
+    fn end_seal(&self, number: u64) -> Result<ObjectId> {
+        let answer = self.process.collect(&[number], None)?.1;
+        match answer.reply {
+            Reply::Done => {}
+            // Asked twice because the connection broke: the first time did it.
+            Reply::Failed(failure) if answer.again && failure.code == Code::AlreadySealed => {}
+            Reply::Failed(failure) if failure.code == Code::Absent => {
+                return Err(Error::forgotten(SEALING, self.id));
+            }
+            Reply::Failed(failure) => {
+                return Err(crate::calls::naming(Error::of_failure(SEALING, failure), self.id));
+            }
+            _ => return Err(Error::unexpected(SEALING)),
+        }
+        self.sealed.store(true, Ordering::Release);
+        Ok(self.id)
+    }
+
+    /// Gives the object up; its memory is free again, and warm for the next one.
+    pub fn abort(self) {
+        drop(self);
+    }
+
+    fn give_up(&mut self) {
+        self.quiet();
+        if self.is_lost() {
+            return;
+        }
+        if let Some(map) = self.map.take() {
+            // Before the daemon knows, so that the next one who is given the extent finds it.
+            self.session.keep_growing_map(self.extent, map);
+        }
+        self.process.calls().send_unawaited(&Request::Abort { id: self.id });
+    }
+}
+
+/// Whether less may be had.
+fn is_too_much(error: &Error) -> bool {
+    matches!(error.code(), Code::StoreFull | Code::TooLarge | Code::QuotaExceeded)
+}
+
+/// By how much an object grows that has `granted` bytes.
+fn step(granted: usize) -> usize {
+    granted.clamp(STEP_BYTES_MIN, STEP_BYTES_MAX)
+}
+
+impl Deref for Growing {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.map.as_deref().unwrap_or(&[])
+    }
+}
+
+impl DerefMut for Growing {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match &mut self.map {
+            Some(map) if !self.sealed.load(Ordering::Relaxed) => map,
+            _ => &mut [],
+        }
+    }
+}
+
+impl fmt::Debug for Growing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Growing")
+            .field("id", &self.id)
+            .field("granted", &self.granted())
+            .field("sealed", &self.is_sealed())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Growing {
+    fn drop(&mut self) {
+        if !self.is_sealed() && self.process.is_ours() {
+            self.give_up();
+        }
+    }
+}
+
+/// Memory that was written and is only read from now on; whether it becomes an object is decided
+/// later.
+#[derive(Debug)]
+pub struct Frozen {
+    growing: Growing,
+    bytes: usize,
+}
+
+impl Frozen {
+    /// The id that the object has, or will have.
+    pub fn id(&self) -> ObjectId {
+        self.growing.id
+    }
+
+    /// Whether it is an object already.
+    pub fn is_sealed(&self) -> bool {
+        self.growing.is_sealed()
+    }
+
+    /// Makes it an object, immutable and visible to everybody, where it is; see
+    /// [`Growing::seal_lent`]. One thread at a time.
+    pub fn seal(&self) -> Result<ObjectId> {
+        if self.is_sealed() { Ok(self.id()) } else { self.growing.seal_in_place(self.bytes) }
+    }
+}
+
+impl Deref for Frozen {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.growing[..self.bytes]
+    }
+}

@@ -1,0 +1,134 @@
+//! A dictionary that grows: keys, and each value once.
+//!
+//! Arrays that are appended have dictionaries of their own. The values that they use are looked up
+//! by their row encoding, which is equal where values are, and appended if they are new; keys are
+//! written anew. Keys of values that were not used before an append failed are forgotten with it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, downcast_dictionary_array};
+use arrow_row::{RowConverter, SortField};
+use arrow_schema::DataType;
+
+use super::node::{Mark, Node};
+use crate::error::{Error, Result};
+use crate::memory::{Bytes, Source};
+
+/// The growing form of a dictionary array, without its validity.
+#[derive(Debug)]
+pub(crate) struct Dictionary {
+    pub(crate) keys: Bytes,
+    pub(crate) values: Node,
+    key_type: DataType,
+    key_width: usize,
+    keys_max: u64,
+    rows: RowConverter,
+    known: HashMap<Box<[u8]>, u64>,
+    /// The dictionary of the array before, and which keys its values have here.
+    last: Option<(ArrayRef, Vec<Option<u64>>)>,
+}
+
+impl Dictionary {
+    pub(crate) fn new(source: &Source, key_type: &DataType, values: &DataType) -> Result<Self> {
+        let whole = DataType::Dictionary(Box::new(key_type.clone()), Box::new(values.clone()));
+        let unsupported = || Error::Unsupported(whole.clone());
+        let (key_width, bits) = match key_type {
+            DataType::Int8 => (1, 7),
+            DataType::UInt8 => (1, 8),
+            DataType::Int16 => (2, 15),
+            DataType::UInt16 => (2, 16),
+            DataType::Int32 => (4, 31),
+            DataType::UInt32 => (4, 32),
+            DataType::Int64 | DataType::UInt64 => (8, 63),
+            _ => return Err(unsupported()),
+        };
+        if values.is_nested() || matches!(values, DataType::Dictionary(..)) {
+            return Err(unsupported());
+        }
+        let rows = RowConverter::new(vec![SortField::new(values.clone())])?;
+        Ok(Self {
+            keys: Bytes::new(source),
+            values: Node::new(source, values)?,
+            key_type: key_type.clone(),
+            key_width,
+            keys_max: (1 << bits) - 1,
+            rows,
+            known: HashMap::new(),
+            last: None,
+        })
+    }
+
+    pub(crate) fn append(&mut self, array: &dyn Array) -> Result<()> {
+        let (values, keys): (ArrayRef, Vec<Option<usize>>) = downcast_dictionary_array!(
+            array => {
+                let keys = array.keys_iter().collect();
+                (Arc::clone(array.values()), keys)
+            },
+            other => return Err(Error::mismatch(&self.key_type, other))
+        );
+        let mut here = match self.last.take() {
+            Some((last, here)) if same_array(&last, &values) => here,
+            _ => vec![None; values.len()],
+        };
+        let rows = self.rows.convert_columns(&[Arc::clone(&values)])?;
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            found.push(match key {
+                None => 0,
+                Some(key) => match here[key] {
+                    Some(key) => key,
+                    None => {
+                        let new = self.key_of(rows.row(key).as_ref(), &*values, key)?;
+                        *here[key].insert(new)
+                    }
+                },
+            });
+        }
+        self.push_keys(&found)?;
+        self.last = Some((values, here));
+        Ok(())
+    }
+
+    /// The key of a value, which is appended if it is new.
+    fn key_of(&mut self, row: &[u8], values: &dyn Array, at: usize) -> Result<u64> {
+        if let Some(key) = self.known.get(row) {
+            return Ok(*key);
+        }
+        let key = self.values.length as u64;
+        if key > self.keys_max {
+            let data_type = self.key_type.clone();
+            return Err(Error::Overflow { what: "the keys", data_type, instead: "wider keys" });
+        }
+        self.values.append(&*values.slice(at, 1))?;
+        self.known.insert(row.into(), key);
+        Ok(key)
+    }
+
+    fn push_keys(&mut self, keys: &[u64]) -> Result<()> {
+        let width = self.key_width;
+        self.keys.extend(keys.len() * width, |into| {
+            for (place, key) in into.chunks_exact_mut(width).zip(keys) {
+                place.copy_from_slice(&key.to_le_bytes()[..width]);
+            }
+        })
+    }
+
+    pub(crate) fn append_nulls(&mut self, count: usize) -> Result<()> {
+        self.keys.extend(self.key_width * count, |into| into.fill(0))
+    }
+
+    /// Takes back what lies behind `length` keys, and the values that came with them.
+    pub(crate) fn rewind(&mut self, length: usize, values: &Mark) {
+        self.keys.truncate(length * self.key_width);
+        self.values.rewind(values);
+        let left = self.values.length as u64;
+        self.known.retain(|_, key| *key < left);
+        self.last = None;
+    }
+}
+
+/// Whether two arrays are the same memory.
+fn same_array(one: &ArrayRef, other: &ArrayRef) -> bool {
+    Arc::ptr_eq(one, other) || one.to_data().ptr_eq(&other.to_data())
+}

@@ -1,0 +1,159 @@
+//! From the tree of a column to an object, or to arrays of this process.
+
+use std::collections::HashMap;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use plasmon_client::{Growing, ObjectId, PutOptions, Store, tag};
+use plasmon_proto::composite::CompositeWriter;
+use plasmon_proto::limits::OBJECT_ALIGN;
+
+use super::node::Node;
+use super::stream::{self, Sink, Slot};
+use crate::composing;
+use crate::error::{Error, Result};
+use crate::memory::Bytes;
+use crate::reading::{Scattered, checked};
+
+/// What kind of value the object holds: [`plasmon_proto::value::table_kind`].
+pub(crate) type Kind = u8;
+
+/// The columns of one batch.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) rows: usize,
+    pub(crate) columns: Vec<Node>,
+}
+
+/// Columns that become an object.
+pub(crate) struct Finished<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) schema: &'a SchemaRef,
+    pub(crate) kind: Kind,
+}
+
+impl Finished<'_> {
+    /// Seals the memory of the columns, and makes the composite object of it.
+    pub(crate) fn seal(&self, batches: Vec<Batch>, options: &PutOptions) -> Result<ObjectId> {
+        let mut sink = InParts::default();
+        stream::write(self.schema, &borrowed(&batches), &mut sink)?;
+        if sink.is_lost {
+            return self.copy(&batches, options);
+        }
+        let memories = memories(batches);
+        let members: Vec<ObjectId> = memories.iter().map(|(memory, _)| memory.id()).collect();
+        let sealed = Growing::seal_all(memories).map_err(Error::from);
+        let composed = sealed.and_then(|_| {
+            let members = sink.ordered(&members);
+            composing::put(self.store, &sink.writer, &members, (self.kind, ""), options)
+        });
+        composed.inspect_err(|_| composing::forget(self.store, &members))
+    }
+
+    /// Copies what was built into an ordinary object: the daemon that gave the memory is gone.
+    fn copy(&self, batches: &[Batch], options: &PutOptions) -> Result<ObjectId> {
+        let mut sink = Contiguous::default();
+        stream::write(self.schema, &borrowed(batches), &mut sink)?;
+        let metadata = composing::described((self.kind, ""), options)?;
+        let options = PutOptions { tag: tag::ARROW_STREAM, metadata, ..options.clone() };
+        Ok(self.store.put(&sink.0, &options)?)
+    }
+}
+
+fn borrowed(batches: &[Batch]) -> Vec<(usize, Vec<&Node>)> {
+    batches.iter().map(|batch| (batch.rows, batch.columns.iter().collect())).collect()
+}
+
+/// A copy of what was built so far, as batches of this process alone.
+pub(crate) fn snapshot(
+    schema: &SchemaRef,
+    batches: &[(usize, Vec<&Node>)],
+) -> Result<Vec<RecordBatch>> {
+    let mut sink = Contiguous::default();
+    stream::write(schema, batches, &mut sink)?;
+    let (_, batches) = Scattered::whole(sink.0.into()).decode(&mut checked)?;
+    Ok(batches)
+}
+
+fn memories(batches: Vec<Batch>) -> Vec<(Growing, usize)> {
+    let mut buffers = Vec::new();
+    let mut nodes: Vec<Node> = batches.into_iter().flat_map(|batch| batch.columns).collect();
+    while !nodes.is_empty() {
+        let mut dictionaries = Vec::new();
+        nodes.into_iter().for_each(|it| stream::into_buffers(it, &mut buffers, &mut dictionaries));
+        nodes = dictionaries;
+    }
+    buffers.into_iter().filter_map(Bytes::into_memory).collect()
+}
+
+/// The stream with its buffers as members, which are numbered as they come.
+#[derive(Default)]
+struct InParts {
+    writer: CompositeWriter,
+    numbers: HashMap<ObjectId, u32>,
+    is_lost: bool,
+}
+
+impl InParts {
+    /// The members by their numbers.
+    fn ordered(&self, members: &[ObjectId]) -> Vec<ObjectId> {
+        let mut ordered = members.to_vec();
+        ordered.sort_by_key(|id| self.numbers.get(id).copied().unwrap_or(u32::MAX));
+        ordered
+    }
+}
+
+impl Sink for InParts {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.writer.push(bytes);
+    }
+
+    fn pad(&mut self) {
+        self.writer.pad();
+    }
+
+    fn buffer(&mut self, slot: Slot<'_>) {
+        match slot {
+            Slot::Empty => {}
+            Slot::Zeroes(bytes) => self.writer.zeroes(bytes as u64),
+            Slot::Bytes(bytes) => {
+                if let Some(memory) = bytes.memory() {
+                    let next = self.numbers.len() as u32;
+                    let number = *self.numbers.entry(memory.id()).or_insert(next);
+                    self.is_lost |= memory.is_lost();
+                    self.writer.push_member(number, 0, bytes.len() as u64);
+                }
+            }
+        }
+    }
+
+    fn stream_bytes(&self) -> u64 {
+        self.writer.stream_bytes()
+    }
+}
+
+/// The stream as bytes.
+#[derive(Default)]
+struct Contiguous(Vec<u8>);
+
+impl Sink for Contiguous {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn pad(&mut self) {
+        self.0.resize(self.0.len().next_multiple_of(OBJECT_ALIGN as usize), 0);
+    }
+
+    fn buffer(&mut self, slot: Slot<'_>) {
+        match slot {
+            Slot::Empty => {}
+            Slot::Zeroes(bytes) => self.0.resize(self.0.len() + bytes, 0),
+            Slot::Bytes(bytes) => self.0.extend_from_slice(bytes.as_slice()),
+        }
+    }
+
+    fn stream_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+}

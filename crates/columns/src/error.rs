@@ -1,0 +1,69 @@
+//! What can go wrong with columns.
+
+use arrow_schema::{ArrowError, DataType};
+use plasmon_proto::Code;
+
+/// Why something with Arrow data did not work, named by what the caller can do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store refused: its error says what to do. What was appended before is still there.
+    #[error(transparent)]
+    Store(#[from] plasmon_client::Error),
+    /// The Arrow data is broken, or is not what it is said to be.
+    #[error("{0}")]
+    Arrow(#[from] ArrowError),
+    /// Data of another type: convert it first.
+    #[error("a builder of {wanted} takes no {found}; convert it first")]
+    Type {
+        /// The builder's type.
+        wanted: String,
+        /// The type that came.
+        found: String,
+    },
+    /// No builder is made for this type.
+    #[error("no builder is made for {0}")]
+    Unsupported(DataType),
+    /// The builder's type cannot hold so much: use the wider type that is named.
+    #[error("{what} of a column of {data_type} exceed what it can count; use {instead}")]
+    Overflow {
+        /// What there is too much of.
+        what: &'static str,
+        /// The builder's type.
+        data_type: DataType,
+        /// A type that can.
+        instead: &'static str,
+    },
+    /// The columns of a table do not fit each other, or the schema.
+    #[error("{0}")]
+    Shape(String),
+    /// The object holds no Arrow data, or broken data.
+    #[error("object {id} cannot be read as Arrow data: {detail}")]
+    Corrupt {
+        /// The object.
+        id: plasmon_proto::ObjectId,
+        /// What is wrong.
+        detail: String,
+    },
+}
+
+/// The result of something with Arrow data.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// The stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Store(error) => error.code(),
+            Self::Arrow(_) | Self::Type { .. } | Self::Shape(_) => Code::BadRequest,
+            Self::Unsupported(_) => Code::Unsupported,
+            Self::Overflow { .. } => Code::LimitReached,
+            Self::Corrupt { .. } => Code::Corrupt,
+        }
+    }
+
+    /// Data of another type came than the builder has.
+    pub(crate) fn mismatch(wanted: &DataType, found: impl std::fmt::Display) -> Self {
+        Self::Type { wanted: wanted.to_string(), found: found.to_string() }
+    }
+}

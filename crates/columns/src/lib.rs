@@ -1,0 +1,38 @@
+//! Arrow data in the store without a copy: built there, or shared from where it lies.
+//!
+//! * [`ColumnBuilder`] and [`TableBuilder`] grow columns in shared memory and seal them in place.
+//! * [`Pool`] gives out buffers in shared memory to whoever allocates, and makes tables of them
+//!   objects where they lie.
+//! * [`SharedAllocator`] does the same for buffers of arrow-rs.
+//! * [`read`] gives the Arrow data of an object as arrays on its memory.
+//!
+//! ```text
+//! builder ──► growing objects, one for each buffer ──seal──► members ─┐
+//! pool    ──► regions and growing objects ─────────share──► members ─┼─► composite object
+//!             headers of an Arrow IPC stream ────────────────────────┘
+//! ```
+//!
+//! A composite object is an Arrow IPC stream in parts: what every other stream is, but for where
+//! its buffers lie. Deliberately absent: any knowledge of how memory is shared, which is the
+//! client's.
+
+#![forbid(unsafe_code)]
+
+mod builder;
+mod composing;
+mod contiguous;
+mod encoding;
+mod error;
+mod memory;
+mod message;
+mod pool;
+mod putting;
+mod reading;
+mod shared;
+
+pub use builder::{BuilderOptions, ColumnBuilder, TableBuilder};
+pub use error::{Error, Result};
+pub use pool::{Pool, PoolStats, Shared};
+pub use putting::{Table, pieces, put};
+pub use reading::{Batches, Builder, Checks, checked, read, read_with};
+pub use shared::{SharedAllocator, SharedBuffer};

@@ -1,0 +1,230 @@
+//! Objects that grow while they are written: their size is known when they are sealed.
+//!
+//! ```text
+//! CreateGrowing ─► placing ─► writing ──────── SealGrown ─► hardening ─► sealed
+//!                              │    ▲                        (the extent gets its final size)
+//!                         Grow ▼    │ pages are there
+//!                             growing at the end
+//! ```
+//!
+//! Each lies from the first byte of an extent of its own, which ends where its memory ends. So what
+//! is charged is what is there, a full store is an error before anything is written, and nothing
+//! that was written ever moves. One growth is under way at a time; it may overlap with the seal.
+
+use plasmon_proto::limits::OBJECT_BYTES_MAX;
+use plasmon_proto::message::{Failure, Range, Reply};
+use plasmon_proto::object::{Level, Sizes, Traits};
+use plasmon_proto::{Attributes, Code, ObjectId};
+
+use crate::creating::{Creating, Growing, Stage, Wanted};
+use crate::effect::Effect;
+use crate::event::ClientNo;
+use crate::jobs::{Growth, Job, Purpose};
+use crate::memory::{Placed, pages};
+use crate::ports::Directory;
+use crate::store::Store;
+
+impl<D: Directory> Store<D> {
+    /// A `CreateGrowing` request: takes the id and looks for first memory.
+    pub(crate) fn create_growing(
+        &mut self,
+        client: ClientNo,
+        request: u64,
+        id: ObjectId,
+        traits: Traits,
+        bytes: u64,
+    ) {
+        match self.check_create_growing(client, request, Wanted::growing(id, traits), bytes) {
+            Ok(job) => self.start(job),
+            Err(failure) => self.fail(client, request, failure.with_id(id)),
+        }
+    }
+
+    fn check_create_growing(
+        &mut self,
+        client: ClientNo,
+        request: u64,
+        wanted: Wanted,
+        bytes: u64,
+    ) -> Result<Job, Failure> {
+        let bytes = self.check_growth(client, bytes.max(1), 0)?;
+        if !self.is_free(&wanted.id) {
+            return Err(Failure::of(Code::Exists));
+        }
+        let strict = self.config.level == Level::Strict;
+        let wanted = Wanted { strict, ..wanted };
+        self.begin(client, &wanted, Stage::Placing, bytes).map_err(Failure::of)?;
+        let creating = self.creatings.get_mut(&wanted.id).expect("it was just begun");
+        creating.growing = Some(Growing::default());
+        let (session, serial) = (creating.owner, creating.serial);
+        let purpose = Purpose::Create { client, session, request, id: wanted.id, serial };
+        Ok(Job::growing(purpose, bytes, Growth::First))
+    }
+
+    /// How many bytes, in whole pages, are to be added to `present` to make it `bytes`.
+    fn check_growth(&self, client: ClientNo, bytes: u64, present: u64) -> Result<u64, Failure> {
+        let most = self.memory.capacity_bytes().min(OBJECT_BYTES_MAX);
+        let wanted = pages(bytes);
+        if wanted > most {
+            return Err(Failure::of(Code::TooLarge).with_amounts(bytes, most));
+        }
+        let more = wanted.saturating_sub(present);
+        let left = self.clients.get(client).map_or(0, |found| found.quota_left());
+        if more > left {
+            return Err(Failure::of(Code::QuotaExceeded).with_amounts(more, left));
+        }
+        Ok(more)
+    }
+
+    /// First memory was found: it may be more or less than was asked for.
+    pub(crate) fn begun_growing(&mut self, id: &ObjectId, placed: &Placed) {
+        let Some(creating) = self.creatings.get_mut(id) else { return };
+        let before = std::mem::replace(&mut creating.charge, placed.charge);
+        let owner = creating.owner;
+        self.clients.disown(owner, before);
+        self.clients.own(owner, placed.charge);
+        self.resize_content(id, placed.range.bytes);
+    }
+
+    fn resize_content(&mut self, id: &ObjectId, data: u64) {
+        let Some(creating) = self.creatings.get_mut(id) else { return };
+        let sizes = Sizes { data, ..Sizes::default() };
+        let before = std::mem::replace(&mut creating.sizes, sizes);
+        let owner = creating.owner;
+        self.drop_content(owner, &before);
+        self.hold_content(owner, &sizes);
+    }
+
+    /// A `Grow` request.
+    pub(crate) fn grow(&mut self, client: ClientNo, request: u64, id: ObjectId, bytes: u64) {
+        let (range, growing) = match self.check_grow(client, &id) {
+            Ok(found) => found,
+            Err(code) => return self.fail(client, request, Failure::of(code).with_id(id)),
+        };
+        if bytes <= range.bytes {
+            return self.reply(client, request, Reply::Grown { bytes: range.bytes });
+        }
+        if growing.coming_bytes > 0 {
+            let failure = Failure::of(Code::LimitReached).with_id(id);
+            let detail = "its memory is growing already: ask once that is answered";
+            return self.fail(client, request, failure.with_detail(detail));
+        }
+        let more = match self.check_growth(client, bytes, range.bytes) {
+            Ok(more) => more,
+            Err(failure) => return self.fail(client, request, failure.with_id(id)),
+        };
+        let Some(creating) = self.creatings.get_mut(&id) else { return };
+        creating.growing = Some(Growing { coming_bytes: more, ..growing });
+        let (session, serial) = (creating.owner, creating.serial);
+        self.clients.own(session, more);
+        let purpose = Purpose::Grow { client, session, request, id, serial };
+        self.start(Job::growing(purpose, more, Growth::Behind(range.extent)));
+    }
+
+    /// What the client has of the object that it lets grow.
+    fn check_grow(&self, client: ClientNo, id: &ObjectId) -> Result<(Range, Growing), Code> {
+        let Some(creating) = self.creatings.get(id) else {
+            return Err(if self.is_free(id) { Code::Absent } else { Code::AlreadySealed });
+        };
+        if creating.client != client {
+            return Err(Code::NotOwner);
+        }
+        match (&creating.stage, creating.growing) {
+            (Stage::Writing(range), Some(growing)) => Ok((*range, growing)),
+            (Stage::Hardening { .. }, _) => Err(Code::AlreadySealed),
+            _ => Err(Code::BadRequest),
+        }
+    }
+
+    /// More memory is there.
+    pub(crate) fn grown(&mut self, client: ClientNo, request: u64, id: &ObjectId, placed: &Placed) {
+        let Some(creating) = self.creatings.get_mut(id) else { return };
+        creating.charge += placed.charge;
+        if let Some(growing) = &mut creating.growing {
+            growing.coming_bytes = 0;
+        }
+        if let Stage::Writing(range) = &mut creating.stage {
+            range.bytes += placed.range.bytes;
+            let bytes = range.bytes;
+            self.resize_content(id, bytes);
+            self.reply(client, request, Reply::Grown { bytes });
+        }
+    }
+
+    /// No more memory was found.
+    pub(crate) fn not_grown(&mut self, id: &ObjectId, serial: u64) {
+        let creating = self.creatings.get_mut(id).filter(|creating| creating.serial == serial);
+        let Some(creating) = creating else { return };
+        let owner = creating.owner;
+        let coming = creating.growing.as_mut().map_or(0, |it| std::mem::take(&mut it.coming_bytes));
+        self.clients.disown(owner, coming);
+    }
+
+    /// A `SealGrown` request: its extent gets its final size first.
+    pub(crate) fn seal_grown(&mut self, client: ClientNo, request: u64, id: ObjectId, data: u64) {
+        let (range, growing) = match self.check_grow(client, &id) {
+            Ok((range, _)) if data > range.bytes => {
+                let failure = Failure::of(Code::BadRequest).with_id(id);
+                let detail = "an object cannot be longer than the memory that it was given";
+                let failure = failure.with_amounts(data, range.bytes).with_detail(detail);
+                return self.fail(client, request, failure);
+            }
+            Ok(found) => found,
+            Err(code) => return self.fail(client, request, Failure::of(code).with_id(id)),
+        };
+        let ticket = self.ticket();
+        let Some(creating) = self.creatings.get_mut(&id) else { return };
+        creating.growing = Some(Growing { data_bytes: Some(data), ..growing });
+        let attributes = Box::new(Attributes::default());
+        creating.stage = Stage::Hardening { range, request, attributes };
+        let (serial, strict) = (creating.serial, creating.strict);
+        self.creatings.hardening.insert(ticket, (id, serial));
+        let (extent, bytes) = (range.extent, pages(data.max(1)));
+        self.out.push(Effect::Settle { ticket, extent, bytes, strict });
+    }
+
+    /// The extent of an object has its final size, or the creator did something to it.
+    pub(crate) fn settled(&mut self, request: u64, id: &ObjectId, done: bool) {
+        let Some(creating) = self.creatings.get(id) else { return };
+        let (Some(range), Some(growing)) = (creating.range(), creating.growing) else { return };
+        let (client, owner, before) = (creating.client, creating.owner, creating.charge);
+        let data = growing.data_bytes.unwrap_or(0);
+        if !done {
+            self.give_up(id);
+            let detail = "its memory could not be sealed: it is mapped for writing still, or was \
+                          resized by its creator";
+            let failure = Failure::of(Code::InUse).with_id(*id).with_detail(detail);
+            return self.fail(client, request, failure);
+        }
+        let charge = self.memory.settle(range.extent, before, data);
+        self.clients.disown(owner, (before + growing.coming_bytes).saturating_sub(charge));
+        self.resize_content(id, data);
+        let Some(creating) = self.creatings.get_mut(id) else { return };
+        creating.charge = charge;
+        creating.growing = None;
+        let bytes = creating.sizes.footprint().unwrap_or(range.bytes);
+        creating.stage = Stage::Writing(Range { bytes, ..range });
+        self.finish_seal(id, Attributes::default());
+        self.reply(client, request, Reply::Done);
+        // What was trimmed off may be enough for somebody who waits.
+        self.feed_starving();
+    }
+
+    /// Takes back the memory of an object that will not be sealed.
+    pub(crate) fn give_up_growing(&mut self, creating: &Creating, range: Range, growing: Growing) {
+        self.clients.disown(creating.owner, growing.coming_bytes);
+        if growing.data_bytes.is_some() {
+            // It is being cut to its size, and cannot grow again.
+            self.memory.discard_growing(range, creating.charge, &mut self.out);
+        } else {
+            self.memory.release(range, creating.charge, &mut self.out);
+        }
+    }
+}
+
+impl Wanted {
+    /// An object whose sizes are not known yet.
+    fn growing(id: ObjectId, traits: Traits) -> Self {
+        Self { id, sizes: Sizes::default(), traits, strict: false }
+    }
+}

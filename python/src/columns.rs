@@ -1,0 +1,190 @@
+//! Columns and tables that are built in the store: what `plasmon.ColumnBuilder` and
+//! `plasmon.TableBuilder` are made of.
+//!
+//! The Python half decides what a value is (a NumPy array, Arrow data, one value); here it arrives
+//! as Arrow data, as the bytes of numbers, or as a count of nulls. Memory is asked for and copied
+//! to detached from the interpreter.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{Array, RecordBatch, RecordBatchIterator};
+use arrow_schema::{Field, Schema};
+use plasmon_columns::{BuilderOptions, ColumnBuilder, TableBuilder};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict};
+
+use crate::arguments::put_options;
+use crate::arrow_write::{Source, field_of, schema_of};
+use crate::error::raised_by_columns;
+use crate::id::Id;
+use crate::put::Flat;
+use crate::store::Store;
+
+const BUILDING: &str = "building a column";
+
+/// What is built.
+#[derive(Debug)]
+enum Built {
+    Column(Box<ColumnBuilder>),
+    Table(TableBuilder),
+}
+
+/// A column or a table being built in the store.
+#[pyclass(frozen, module = "plasmon._native", name = "_Columns", weakref)]
+#[derive(Debug)]
+pub(crate) struct Columns {
+    /// `None` once it was given up.
+    built: Mutex<Option<Built>>,
+}
+
+impl Built {
+    /// The column at this position; a lone column is at 0.
+    fn column(&mut self, at: usize) -> Option<&mut ColumnBuilder> {
+        match self {
+            Self::Column(column) => Some(&mut **column).filter(|_| at == 0),
+            Self::Table(table) => table.column_at(at),
+        }
+    }
+}
+
+impl Columns {
+    fn lock(&self) -> MutexGuard<'_, Option<Built>> {
+        self.built.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with what is built, detached from the interpreter.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Built) -> plasmon_columns::Result<T> + Send,
+    ) -> PyResult<T> {
+        let done = py.detach(|| self.lock().as_mut().map(work));
+        match done {
+            Some(outcome) => outcome.map_err(|error| raised_by_columns(py, BUILDING, error)),
+            None => Err(PyValueError::new_err("the builder was given up")),
+        }
+    }
+
+    fn with_column<T: Send>(
+        &self,
+        py: Python<'_>,
+        at: usize,
+        work: impl FnOnce(&mut ColumnBuilder) -> plasmon_columns::Result<T> + Send,
+    ) -> PyResult<T> {
+        let outcome = self.with(py, |built| built.column(at).map(work).transpose())?;
+        outcome.ok_or_else(|| PyValueError::new_err(format!("there is no column {at}")))
+    }
+}
+
+#[pymethods]
+impl Columns {
+    /// A builder for a column of the type, or with `table` for a table of the schema, that
+    /// `described` offers through `__arrow_c_schema__`.
+    #[new]
+    #[pyo3(signature = (store, described, *, table = false, bytes_hint = 0, patience = 0.0))]
+    fn new(
+        py: Python<'_>,
+        store: &Store,
+        described: &Bound<'_, PyAny>,
+        table: bool,
+        bytes_hint: u64,
+        patience: f64,
+    ) -> PyResult<Self> {
+        let patience = Duration::try_from_secs_f64(patience)
+            .map_err(|_| PyValueError::new_err("patience is a number of seconds"))?;
+        let (store, field) = (store.client(), field_of(described)?);
+        let options = BuilderOptions { bytes_hint, patience };
+        let built = if table {
+            let schema = schema_of(field, false)
+                .map_err(|error| PyValueError::new_err(error.to_string()))?;
+            TableBuilder::new(store, &schema, &options).map(Built::Table)
+        } else {
+            ColumnBuilder::new(store, field.data_type(), &options)
+                .map(|it| Built::Column(Box::new(it)))
+        };
+        let built = built.map_err(|error| raised_by_columns(py, BUILDING, error))?;
+        Ok(Self { built: Mutex::new(Some(built)) })
+    }
+
+    /// Appends Arrow data: to one column, or without `at` the rows of a table. Each array or batch
+    /// is appended as a whole or not at all.
+    #[pyo3(signature = (source, at = None))]
+    fn extend_arrow(&self, source: &Bound<'_, PyAny>, at: Option<usize>) -> PyResult<()> {
+        let (py, source) = (source.py(), Source::of(source)?);
+        match at {
+            Some(at) => self.with_column(py, at, |column| {
+                let (_, arrays) = source.arrays()?;
+                arrays.iter().try_for_each(|array| column.append_array(array))
+            }),
+            None => self.with(py, |built| {
+                let (_, batches) = source.batches(false)?;
+                let Built::Table(table) = built else { return Ok(()) };
+                batches.iter().try_for_each(|batch| table.append_named(batch))
+            }),
+        }
+    }
+
+    /// Appends numbers, dates or times as the bytes that they are in memory.
+    fn extend_raw(&self, data: &Bound<'_, PyAny>, at: usize) -> PyResult<()> {
+        let (py, data) = (data.py(), Flat::of(data)?);
+        let bytes = data.bytes();
+        self.with_column(py, at, |column| column.append_raw(bytes))
+    }
+
+    /// Appends nulls.
+    fn append_nulls(&self, py: Python<'_>, count: usize, at: usize) -> PyResult<()> {
+        self.with_column(py, at, |column| column.append_nulls(count))
+    }
+
+    /// How many values a column has, and how many of them are null.
+    fn counts(&self, py: Python<'_>, at: usize) -> PyResult<(usize, usize)> {
+        self.with_column(py, at, |column| Ok((column.len(), column.null_count())))
+    }
+
+    /// A copy of what was appended so far, as the capsule of an Arrow stream.
+    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let (schema, batches) = self.with(py, |built| match built {
+            Built::Column(column) => {
+                let array = column.snapshot()?;
+                let field = Field::new("values", array.data_type().clone(), true);
+                let schema = Arc::new(Schema::new(vec![field]));
+                let batch = RecordBatch::try_new(schema.clone(), vec![array])?;
+                Ok((schema, vec![batch]))
+            }
+            Built::Table(table) => Ok((table.schema().clone(), table.snapshot()?)),
+        })?;
+        let batches = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
+        let stream = FFI_ArrowArrayStream::new(Box::new(batches));
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+    }
+
+    /// Seals what was built: it is an object at once, and nothing was copied. Takes the options of
+    /// put(). The builder is empty afterwards.
+    #[pyo3(
+        signature = (**options),
+        text_signature = "($self, *, id=None, name=None, namespace='', metadata=b'', \
+                          policy='keep', ttl=None, owned=False)"
+    )]
+    fn seal(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Id> {
+        let options = put_options(options)?;
+        let id = self.with(py, |built| match built {
+            Built::Column(column) => column.finish(&options),
+            Built::Table(table) => table.finish(&options),
+        })?;
+        Ok(Id::new(id))
+    }
+
+    /// Gives up what was appended; its memory is free again. A second call does nothing.
+    fn abort(&self, py: Python<'_>) {
+        py.detach(|| drop(self.lock().take()));
+    }
+
+    /// Whether it was given up.
+    #[getter]
+    fn aborted(&self) -> bool {
+        self.lock().is_none()
+    }
+}
