@@ -26,16 +26,16 @@ fuzz_target!(|bytes: &[u8]| {
 fn with_header(bytes: &[u8]) -> Option<Vec<u8>> {
     let (numbers, rest) = bytes.split_at_checked(sizes::COUNT)?;
     let mut sizes = Sizes::default();
-    for (size, number) in sizes.0.iter_mut().zip(numbers) {
-        *size = u64::from(number % 16);
+    for (number, byte) in numbers.iter().enumerate() {
+        let unit = if number == at::HEAP_BYTES { 64 } else { 1 };
+        sizes.set(number, unit * u64::from(byte % 16));
     }
-    sizes.0[at::HEAP_BYTES] *= 64;
     let layout = Layout::of(&sizes, Form::Small);
     let mut fitted = SMALL_MAGIC.to_vec();
     fitted.extend((layout.bytes as u32).to_le_bytes());
     fitted.extend(sizes.present().to_le_bytes());
-    let present = sizes.0.iter().filter(|size| **size != 0);
-    present.for_each(|size| fitted.extend((*size as u32).to_le_bytes()));
+    let present = (0..sizes::COUNT).map(|number| sizes.get(number)).filter(|size| *size != 0);
+    present.for_each(|size| fitted.extend((size as u32).to_le_bytes()));
     fitted.extend(rest);
     fitted.resize(layout.bytes as usize, 0);
     Some(fitted)

@@ -342,7 +342,7 @@ impl Checker<'_, '_> {
 
     fn all_used(&self) -> Result<()> {
         let used = &self.used;
-        let pairs = [
+        let tables = [
             (used.slots, at::SLOTS),
             (used.nodes, at::NODES),
             (used.i32, at::I32),
@@ -358,9 +358,13 @@ impl Checker<'_, '_> {
         ];
         let kinds = used.slot_kinds.iter().enumerate();
         let kinds = kinds.map(|(kind, used)| (*used, at::SLOT_NULL + kind));
-        match pairs.into_iter().chain(kinds).find(|(used, number)| *used != self.count(*number)) {
+        // Without early ends the compiler compares many at once.
+        let left = tables.into_iter().chain(kinds).fold(None, |left, (used, number)| {
+            if used == self.count(number) { left } else { Some(number) }
+        });
+        match left {
             None => Ok(()),
-            Some((_, number)) => broken("a table with entries that nothing uses", number),
+            Some(number) => broken("a table with entries that nothing uses", number),
         }
     }
 

@@ -6,7 +6,7 @@ pub type Word = [u8; 4];
 pub type Long = [u8; 8];
 
 /// A number as an index or a count in a table. What doesn't fit is past a limit, which
-/// [`Tables::sizes`] finds.
+/// [`crate::Plan::of`] finds.
 #[inline]
 pub fn word(number: usize) -> Word {
     (number as u32).to_le_bytes()

@@ -51,7 +51,7 @@ const FORMULAS: [Formula; BUFFER_COUNT] = {
 #[inline]
 pub fn lengths(sizes: &Sizes) -> [u64; BUFFER_COUNT] {
     FORMULAS.map(|Formula { size, add, mul }| {
-        let size = sizes[usize::from(size)];
+        let size = sizes.get(usize::from(size));
         (size + u64::from(add)) * u64::from(mul) / 8 * u64::from(size != 0)
     })
 }
@@ -61,12 +61,12 @@ impl Extent {
     #[inline]
     pub fn bytes(self, sizes: &Sizes) -> u64 {
         match self {
-            Words(width, number) => width * sizes[number],
-            Bits(number) => sizes[number].div_ceil(8),
-            Offsets32(number) if sizes[number] == 0 => 0,
-            Offsets32(number) => 4 * (sizes[number] + 1),
-            Offsets64(number) if sizes[number] == 0 => 0,
-            Offsets64(number) => 8 * (sizes[number] + 1),
+            Words(width, number) => width * sizes.get(number),
+            Bits(number) => sizes.get(number).div_ceil(8),
+            Offsets32(number) if sizes.get(number) == 0 => 0,
+            Offsets32(number) => 4 * (sizes.get(number) + 1),
+            Offsets64(number) if sizes.get(number) == 0 => 0,
+            Offsets64(number) => 8 * (sizes.get(number) + 1),
         }
     }
 }
@@ -286,7 +286,7 @@ const ARROW_NODES: [usize; ARROW_NODE_COUNT] = [
 
 /// The lengths of the record batch's field nodes, in order.
 pub fn arrow_nodes(sizes: &Sizes) -> impl Iterator<Item = u64> {
-    ARROW_NODES.iter().map(|number| if *number == ROW { 1 } else { sizes[*number] })
+    ARROW_NODES.iter().map(|number| if *number == ROW { 1 } else { sizes.get(*number) })
 }
 
 /// The two forms of an object.
@@ -318,25 +318,23 @@ impl Layout {
         let lengths = lengths(sizes);
         let front: u64 =
             lengths[..HEAP_DATA].iter().map(|length| length.next_multiple_of(align)).sum();
-        let heap = sizes[at::HEAP_BYTES];
+        let heap = sizes.get(at::HEAP_BYTES);
         match form {
             Form::Stream => {
                 let heap_at = BODY_AT + COLUMNS.len() as u64 * HEAP_ALIGN + front;
                 Self { form, heap_at, bytes: heap_at + heap + END_MARKER.len() as u64 }
             }
-            Form::Small => Self::small_ending_at(small_header_bytes(sizes) + front, heap),
+            Form::Small => Self::small_ending_at(header_bytes(sizes.present()) + front, heap),
         }
     }
 
     /// The layout of tables in the small form, without looking at those that are empty.
-    pub(crate) fn small(tables: &Tables, sizes: &Sizes) -> Self {
-        let mut end = small_header_bytes(sizes);
-        tables.visit(|entries, buffers| {
-            if entries != 0 {
-                end += buffers.iter().map(|b| (b.len() as u64).next_multiple_of(8)).sum::<u64>();
-            }
+    pub(crate) fn small(tables: &Tables, sizes: &Sizes, present: u64) -> Self {
+        let mut end = header_bytes(present);
+        tables.visit(false, |_, buffers| {
+            end += buffers.iter().map(|b| (b.len() as u64).next_multiple_of(8)).sum::<u64>();
         });
-        Self::small_ending_at(end, sizes[at::HEAP_BYTES])
+        Self::small_ending_at(end, sizes.get(at::HEAP_BYTES))
     }
 
     /// The layout of an object in the small form whose buffers end here.
@@ -366,9 +364,9 @@ pub const END_MARKER: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 /// Where the body of the stream form starts.
 pub const BODY_AT: u64 = (SCHEMA_MESSAGE.len() + BATCH_MESSAGE.len()) as u64;
 
-/// Bytes before the buffers of the small form.
-pub(crate) fn small_header_bytes(sizes: &Sizes) -> u64 {
-    (16 + 4 * u64::from(sizes.present().count_ones())).next_multiple_of(8)
+/// Bytes before the buffers of the small form, by which sizes are not 0.
+pub(crate) fn header_bytes(present: u64) -> u64 {
+    (16 + 4 * u64::from(present.count_ones())).next_multiple_of(8)
 }
 
 // The heap's column is the last, its data the last buffer.
@@ -377,7 +375,7 @@ const _: () = assert!(HEAP_DATA + 1 == BUFFERS.len(), "the heap is last");
 /// Takes a size from the length of a field node, for [`crate::stream::read_batch_message`].
 pub(crate) fn set_arrow_node(sizes: &mut Sizes, number: usize, length: u64) {
     if ARROW_NODES[number] != ROW {
-        sizes.0[ARROW_NODES[number]] = length;
+        sizes.set(ARROW_NODES[number], length);
     }
 }
 
@@ -418,6 +416,6 @@ const fn is_bytes(number: usize) -> bool {
 /// Takes a size from the length of a buffer, for [`crate::stream::read_batch_message`].
 pub(crate) fn set_arrow_buffer(sizes: &mut Sizes, number: usize, bytes: u64) {
     if let Some((_, size)) = BYTE_BUFFERS.iter().find(|(buffer, _)| *buffer == number) {
-        sizes.0[*size] = bytes;
+        sizes.set(*size, bytes);
     }
 }

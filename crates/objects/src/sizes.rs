@@ -45,41 +45,58 @@ pub mod at {
     pub const HEAP_BYTES: usize = 34;
 }
 
-/// The sizes, by their numbers.
+/// The sizes, by their numbers. They are many and mostly 0, so they are kept small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes(pub [u64; COUNT]);
+pub struct Sizes {
+    /// Those with 32 bits.
+    entries: [u32; at::HEAP_BYTES],
+    /// The last one.
+    heap_bytes: u64,
+}
 
 impl Default for Sizes {
     fn default() -> Self {
-        Self([0; COUNT])
-    }
-}
-
-impl std::ops::Index<usize> for Sizes {
-    type Output = u64;
-
-    fn index(&self, number: usize) -> &u64 {
-        &self.0[number]
+        Self { entries: [0; at::HEAP_BYTES], heap_bytes: 0 }
     }
 }
 
 impl Sizes {
+    /// A size.
+    #[inline]
+    pub fn get(&self, number: usize) -> u64 {
+        self.entries.get(number).map_or(self.heap_bytes, |size| u64::from(*size))
+    }
+
+    /// Sets a size. One that has no 32 bits where it should is past its limit in any case.
+    #[inline]
+    pub fn set(&mut self, number: usize, size: u64) {
+        match self.entries.get_mut(number) {
+            Some(entry) => *entry = u32::try_from(size).unwrap_or(u32::MAX),
+            None => self.heap_bytes = size,
+        }
+    }
+
     /// The first size past its limit.
     pub fn past_limit(&self) -> Option<usize> {
-        let entries = self.0[..at::HEAP_BYTES].iter().position(|size| *size > limit::ENTRIES_MAX);
-        entries.or((self.0[at::HEAP_BYTES] > limit::HEAP_BYTES_MAX).then_some(at::HEAP_BYTES))
+        let most = limit::ENTRIES_MAX as u32;
+        // Without early ends the compiler compares many at once.
+        let past = self.entries.iter().fold(false, |past, size| past | (*size > most));
+        let entries = past.then(|| self.entries.iter().position(|size| *size > most)).flatten();
+        entries.or((self.heap_bytes > limit::HEAP_BYTES_MAX).then_some(at::HEAP_BYTES))
     }
 
     /// Which sizes are not 0, a bit for each.
     #[inline]
     pub fn present(&self) -> u64 {
+        let last = u64::from(self.heap_bytes != 0);
         // From the last to the first, so that each is shifted to its place by those before it.
-        self.0.iter().rev().fold(0, |present, size| present << 1 | u64::from(*size != 0))
+        self.entries.iter().rev().fold(last, |present, size| present << 1 | u64::from(*size != 0))
     }
 
     /// A size as an index. A checked object lies in memory, so every size of it fits.
-    pub(crate) fn get(&self, number: usize) -> usize {
-        self.0[number] as usize
+    #[inline]
+    pub(crate) fn count(&self, number: usize) -> usize {
+        self.get(number) as usize
     }
 }
 

@@ -40,7 +40,7 @@ pub fn batch_message(sizes: &Sizes, layout: &Layout) -> Vec<u8> {
         put(NODES_AT + STRUCT_BYTES * number, length);
     }
     // The child of type Null has nothing but nulls, and some readers want to be told.
-    put(NODES_AT + STRUCT_BYTES * NULL_NODE + 8, sizes[at::SLOT_NULL]);
+    put(NODES_AT + STRUCT_BYTES * NULL_NODE + 8, sizes.get(at::SLOT_NULL));
     let mut end = 0;
     for (number, bytes) in arrow_buffers(sizes).enumerate() {
         let at = BUFFERS_AT + STRUCT_BYTES * number;

@@ -2,7 +2,7 @@
 //!
 //! Whoever turns a value into an object goes through it breadth-first and appends here; see
 //! section 4 of `spec/objects.md` for the order. Nothing is checked on the way: numbers past the
-//! limits of the format are found by [`Tables::sizes`] before anything is laid out. The bytes of
+//! limits of the format are found by [`crate::Plan::of`] before anything is laid out. The bytes of
 //! the heap stay where they are until the object is written; only their lengths are here.
 
 use crate::codes::slot;
@@ -367,14 +367,14 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// The sizes, each within its limit.
-    pub fn sizes(&self) -> Result<Sizes> {
-        let (sizes, _) = self.count();
+    /// The sizes, each within its limit, and which of them are not 0.
+    pub(crate) fn sizes(&self) -> Result<(Sizes, u64)> {
+        let (sizes, present) = self.count();
         match sizes.past_limit() {
-            None => Ok(sizes),
+            None => Ok((sizes, present)),
             Some(number) => Err(Error::TooLarge {
                 what: sizes::name(number),
-                found: sizes[number],
+                found: sizes.get(number),
                 most: crate::codes::limit::ENTRIES_MAX,
             }),
         }
@@ -385,7 +385,7 @@ impl Tables {
     pub(crate) fn count(&self) -> (Sizes, u64) {
         let (mut sizes, mut present) = (Sizes::default(), 0u64);
         let mut set = |number: usize, size: usize| {
-            sizes.0[number] = size as u64;
+            sizes.set(number, size as u64);
             present |= u64::from(size != 0) << number;
         };
         set(at::SLOTS, self.slots.len());
@@ -423,92 +423,122 @@ impl Tables {
         (sizes, present)
     }
 
-    /// Gives every table in order: how many entries it has, and its buffers in the order of
-    /// [`crate::layout::BUFFERS`], without the heap's data.
+    /// Gives tables in order, those without entries only with `empty`: how many entries there are,
+    /// and the buffers in the order of [`crate::layout::BUFFERS`], without the heap's data.
     #[inline]
-    pub(crate) fn visit<'t>(&'t self, mut give: impl FnMut(usize, &[&'t [u8]])) {
+    pub(crate) fn visit<'t>(&'t self, empty: bool, mut give: impl FnMut(usize, &[&'t [u8]])) {
+        let given = |entries: usize| empty || entries != 0;
         let [str, bytes, node, refs, tensor, ext] = &self.slots.indices;
-        give(
-            self.slots.len(),
-            &[
-                &self.slots.types,
-                self.slots.offsets.as_flattened(),
-                &self.slots.bools.bytes,
-                self.slots.ints.as_flattened(),
-                self.slots.floats.as_flattened(),
-                str.as_flattened(),
-                bytes.as_flattened(),
-                node.as_flattened(),
-                refs.as_flattened(),
-                tensor.as_flattened(),
-                ext.as_flattened(),
-            ],
-        );
-        give(
-            self.nodes.len(),
-            &[
-                &self.nodes.kinds,
-                &self.nodes.elems,
-                &self.nodes.elems2,
-                self.nodes.starts.as_flattened(),
-                self.nodes.lengths.as_flattened(),
-                self.nodes.starts2.as_flattened(),
-            ],
-        );
-        give(self.i32.len(), &[self.i32.as_flattened()]);
-        give(self.i64.len(), &[self.i64.as_flattened()]);
-        give(self.f64.len(), &[self.f64.as_flattened()]);
-        give(self.bits.len(), &[&self.bits.bytes]);
-        give(self.strs.len(), &[self.strs.offsets.as_flattened(), &self.strs.bytes]);
-        give(self.refs.len(), &[self.refs.as_flattened()]);
-        give(self.bins.len(), &[self.bins.offsets.as_flattened(), &self.bins.bytes]);
-        self.visit_rare(give);
+        if given(self.slots.len()) {
+            give(
+                self.slots.len(),
+                &[
+                    &self.slots.types,
+                    self.slots.offsets.as_flattened(),
+                    &self.slots.bools.bytes,
+                    self.slots.ints.as_flattened(),
+                    self.slots.floats.as_flattened(),
+                    str.as_flattened(),
+                    bytes.as_flattened(),
+                    node.as_flattened(),
+                    refs.as_flattened(),
+                    tensor.as_flattened(),
+                    ext.as_flattened(),
+                ],
+            );
+        }
+        if given(self.nodes.len()) {
+            give(
+                self.nodes.len(),
+                &[
+                    &self.nodes.kinds,
+                    &self.nodes.elems,
+                    &self.nodes.elems2,
+                    self.nodes.starts.as_flattened(),
+                    self.nodes.lengths.as_flattened(),
+                    self.nodes.starts2.as_flattened(),
+                ],
+            );
+        }
+        if given(self.i32.len()) {
+            give(self.i32.len(), &[self.i32.as_flattened()]);
+        }
+        if given(self.i64.len()) {
+            give(self.i64.len(), &[self.i64.as_flattened()]);
+        }
+        if given(self.f64.len()) {
+            give(self.f64.len(), &[self.f64.as_flattened()]);
+        }
+        if given(self.bits.len()) {
+            give(self.bits.len(), &[&self.bits.bytes]);
+        }
+        if given(self.strs.len()) {
+            give(self.strs.len(), &[self.strs.offsets.as_flattened(), &self.strs.bytes]);
+        }
+        if given(self.refs.len()) {
+            give(self.refs.len(), &[self.refs.as_flattened()]);
+        }
+        if given(self.bins.len()) {
+            give(self.bins.len(), &[self.bins.offsets.as_flattened(), &self.bins.bytes]);
+        }
+        self.visit_rare(empty, give);
     }
 
     /// The tables that plain data doesn't need.
-    fn visit_rare<'t>(&'t self, mut give: impl FnMut(usize, &[&'t [u8]])) {
+    fn visit_rare<'t>(&'t self, empty: bool, mut give: impl FnMut(usize, &[&'t [u8]])) {
         let Self { classes, dtypes, tensors, exts, heap, .. } = self;
-        give(
-            classes.len(),
-            &[
-                &classes.sources,
-                &classes.makes,
-                classes.names.offsets.as_flattened(),
-                &classes.names.bytes,
-                classes.versions.as_flattened(),
-                classes.fields.offsets.as_flattened(),
-                classes.field_names.offsets.as_flattened(),
-                &classes.field_names.bytes,
-                classes.exts.as_flattened(),
-            ],
-        );
+        let given = |entries: usize| empty || entries != 0;
+        if given(classes.len()) {
+            give(
+                classes.len(),
+                &[
+                    &classes.sources,
+                    &classes.makes,
+                    classes.names.offsets.as_flattened(),
+                    &classes.names.bytes,
+                    classes.versions.as_flattened(),
+                    classes.fields.offsets.as_flattened(),
+                    classes.field_names.offsets.as_flattened(),
+                    &classes.field_names.bytes,
+                    classes.exts.as_flattened(),
+                ],
+            );
+        }
         let texts = &dtypes.texts;
         let itemsizes = dtypes.itemsizes.as_flattened();
-        give(dtypes.len(), &[texts.offsets.as_flattened(), &texts.bytes, itemsizes]);
-        give(
-            tensors.len(),
-            &[
-                &tensors.kinds,
-                tensors.dtypes.as_flattened(),
-                tensors.shape.offsets.as_flattened(),
-                tensors.shape.values.as_flattened(),
-                tensors.strides.offsets.as_flattened(),
-                tensors.strides.values.as_flattened(),
-                tensors.heaps.as_flattened(),
-                tensors.offsets.as_flattened(),
-            ],
-        );
-        give(
-            exts.len(),
-            &[
-                &exts.kinds,
-                exts.data.offsets.as_flattened(),
-                &exts.data.bytes,
-                exts.heaps.offsets.as_flattened(),
-                exts.heaps.values.as_flattened(),
-            ],
-        );
-        give(heap.len(), &[heap.offsets.as_flattened()]);
+        if given(dtypes.len()) {
+            give(dtypes.len(), &[texts.offsets.as_flattened(), &texts.bytes, itemsizes]);
+        }
+        if given(tensors.len()) {
+            give(
+                tensors.len(),
+                &[
+                    &tensors.kinds,
+                    tensors.dtypes.as_flattened(),
+                    tensors.shape.offsets.as_flattened(),
+                    tensors.shape.values.as_flattened(),
+                    tensors.strides.offsets.as_flattened(),
+                    tensors.strides.values.as_flattened(),
+                    tensors.heaps.as_flattened(),
+                    tensors.offsets.as_flattened(),
+                ],
+            );
+        }
+        if given(exts.len()) {
+            give(
+                exts.len(),
+                &[
+                    &exts.kinds,
+                    exts.data.offsets.as_flattened(),
+                    &exts.data.bytes,
+                    exts.heaps.offsets.as_flattened(),
+                    exts.heaps.values.as_flattened(),
+                ],
+            );
+        }
+        if given(heap.len()) {
+            give(heap.len(), &[heap.offsets.as_flattened()]);
+        }
     }
 
     /// Empties the tables and keeps their memory for the next object.

@@ -5,7 +5,7 @@
 
 use crate::codes::limit::ENTRIES_MAX;
 use crate::error::{Error, Result, broken};
-use crate::layout::{BODY_AT, END_MARKER, Form, HEAP_ALIGN, Layout};
+use crate::layout::{BODY_AT, END_MARKER, Form, HEAP_ALIGN, Layout, header_bytes};
 use crate::sizes::{self, Sizes, at};
 use crate::stream::{BATCH_MESSAGE, SCHEMA_MESSAGE, read_batch_message};
 use crate::write::SMALL_MAGIC;
@@ -219,9 +219,9 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn table(&mut self, size: usize) -> bool {
         if self.form == Form::Stream {
-            self.outer(self.sizes[size]);
+            self.outer(self.sizes.get(size));
         }
-        self.sizes[size] != 0
+        self.sizes.get(size) != 0
     }
 
     /// Outer offsets, which this reader doesn't need, must be what other readers take them for.
@@ -246,28 +246,28 @@ impl<'a> Cursor<'a> {
     /// As many bytes as a size says.
     #[inline]
     fn flags(&mut self, size: usize) -> &'a [u8] {
-        self.bytes(self.sizes.get(size))
+        self.bytes(self.sizes.count(size))
     }
 
     #[inline]
     fn bits(&mut self, size: usize) -> Bitmap<'a> {
-        Bitmap(self.bytes(self.sizes.get(size).div_ceil(8)))
+        Bitmap(self.bytes(self.sizes.count(size).div_ceil(8)))
     }
 
     #[inline]
     fn words(&mut self, size: usize) -> Words<'a> {
-        Words(self.bytes(4 * self.sizes.get(size)).as_chunks::<4>().0)
+        Words(self.bytes(4 * self.sizes.count(size)).as_chunks::<4>().0)
     }
 
     #[inline]
     fn longs(&mut self, size: usize) -> Longs<'a> {
-        Longs(self.bytes(8 * self.sizes.get(size)).as_chunks::<8>().0)
+        Longs(self.bytes(8 * self.sizes.count(size)).as_chunks::<8>().0)
     }
 
     /// The offsets of so many entries.
     #[inline]
     fn offsets(&mut self, size: usize) -> Words<'a> {
-        match self.sizes.get(size) {
+        match self.sizes.count(size) {
             0 => Words::default(),
             entries => Words(self.bytes(4 * (entries + 1)).as_chunks::<4>().0),
         }
@@ -285,7 +285,7 @@ impl<'a> Cursor<'a> {
         slots.int = self.longs(at::SLOT_INT);
         slots.float = self.longs(at::SLOT_FLOAT);
         for (child, values) in slots.indices.iter_mut().enumerate() {
-            if self.sizes[at::SLOT_STR + child] != 0 {
+            if self.sizes.get(at::SLOT_STR + child) != 0 {
                 *values = self.words(at::SLOT_STR + child);
             }
         }
@@ -337,7 +337,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn heap(&mut self, view: &mut View<'a>) {
-        let offsets = self.bytes(8 * (self.sizes.get(at::HEAP) + 1));
+        let offsets = self.bytes(8 * (self.sizes.count(at::HEAP) + 1));
         view.heap_offsets = Longs(offsets.as_chunks::<8>().0);
     }
 
@@ -424,7 +424,7 @@ fn read_small_sizes(bytes: &[u8]) -> Result<(Sizes, Layout, u64)> {
     if present >> sizes::COUNT != 0 {
         return broken("an unknown size", present.leading_zeros());
     }
-    let count = present.count_ones() as usize;
+    let (count, front) = (present.count_ones() as usize, header_bytes(present));
     let Some(given) = rest.as_chunks::<4>().0.get(..count) else {
         return Err(truncated(16 + 4 * count as u64));
     };
@@ -436,13 +436,12 @@ fn read_small_sizes(bytes: &[u8]) -> Result<(Sizes, Layout, u64)> {
         if size == 0 || (size > ENTRIES_MAX && number != at::HEAP_BYTES) {
             return broken("a size of 0 that is said not to be, or one past its limit", number);
         }
-        sizes.0[number] = size;
+        sizes.set(number, size);
     }
     let bytes = u64::from(word(1));
     // The tables will have to end where this says that the heap begins.
-    let heap_at = bytes.checked_sub(sizes[at::HEAP_BYTES]);
+    let heap_at = bytes.checked_sub(sizes.get(at::HEAP_BYTES));
     let Some(heap_at) = heap_at else { return broken("a length less than the heap's", word(1)) };
-    let front = (16 + 4 * count as u64).next_multiple_of(8);
     Ok((sizes, Layout { form: Form::Small, heap_at, bytes }, front))
 }
 
@@ -461,13 +460,13 @@ impl<'a> View<'a> {
         let mut cursor = Cursor { object, sizes, form, end, wrong: None };
         let mut view = Box::new(Self::empty(sizes, layout));
         cursor.tables(&mut view);
-        view.heap = stretch(object, layout.heap_at as usize, sizes.get(at::HEAP_BYTES));
+        view.heap = stretch(object, layout.heap_at as usize, sizes.count(at::HEAP_BYTES));
         if layout.form == Form::Small
-            && layout != Layout::small_ending_at(cursor.end as u64, sizes[at::HEAP_BYTES])
+            && layout != Layout::small_ending_at(cursor.end as u64, sizes.get(at::HEAP_BYTES))
         {
             return broken("a length that does not follow from the sizes", layout.bytes);
         }
-        if view.heap.len() != sizes.get(at::HEAP_BYTES) {
+        if view.heap.len() != sizes.count(at::HEAP_BYTES) {
             return broken("a heap that is not all there", layout.heap_at);
         }
         match cursor.wrong {
@@ -518,7 +517,7 @@ impl<'a> View<'a> {
     /// A size as a count in memory.
     #[inline]
     pub fn count(&self, number: usize) -> usize {
-        self.sizes.get(number)
+        self.sizes.count(number)
     }
 }
 

@@ -70,15 +70,15 @@ fn copy_few(bytes: &[u8], room: &mut [u8]) {
 impl Plan {
     /// Lays tables out.
     pub fn of(tables: &Tables, wanted: Wanted) -> Result<Self> {
-        let sizes = tables.sizes()?;
-        let heap_bytes = sizes[at::HEAP_BYTES];
+        let (sizes, present) = tables.sizes()?;
+        let heap_bytes = sizes.get(at::HEAP_BYTES);
         let most = match wanted {
             Wanted::Auto => limit::SMALL_FORM_BYTES_MAX,
             Wanted::Stream => 0,
             Wanted::Small => u64::from(u32::MAX),
         };
         if most != 0 {
-            let layout = Layout::small(tables, &sizes);
+            let layout = Layout::small(tables, &sizes, present);
             if layout.bytes <= most {
                 return Ok(Self { layout, heap_bytes });
             }
@@ -173,7 +173,7 @@ impl Plan {
         };
         let outer = form == Form::Stream;
         let align = form.align() as usize;
-        tables.visit(|entries, buffers| {
+        tables.visit(outer, |entries, buffers| {
             if outer {
                 let offsets = [[0; 4], (entries as u32).to_le_bytes()];
                 give(end, Part::Own(offsets.as_flattened()));
@@ -203,7 +203,7 @@ impl Plan {
         header[3] = ((present >> 32) as u32).to_le_bytes();
         let mut count = 4;
         while present != 0 {
-            header[count] = (sizes[present.trailing_zeros() as usize] as u32).to_le_bytes();
+            header[count] = (sizes.get(present.trailing_zeros() as usize) as u32).to_le_bytes();
             present &= present - 1;
             count += 1;
         }

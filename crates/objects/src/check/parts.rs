@@ -69,9 +69,9 @@ impl Checker<'_, '_> {
             (view.exts.heap_offsets, at::EXT_HEAPS),
         ];
         for (offsets, size) in tables {
-            rising(offsets, view.sizes[size])?;
+            rising(offsets, view.sizes.get(size))?;
         }
-        heap_offsets(view.heap_offsets, view.sizes[at::HEAP_BYTES])
+        heap_offsets(view.heap_offsets, view.sizes.get(at::HEAP_BYTES))
     }
 
     /// How many elements a tensor has.
