@@ -111,6 +111,7 @@ class _ArrowStream:
 class _Piece:
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
 def sort_tables(
     store: Store,
     tables: list[Any],

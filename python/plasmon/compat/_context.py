@@ -174,8 +174,9 @@ def _has_place(kind: type, core: _Core) -> bool:
         return False
     if kind in _specified.NAMES or kind in {memoryview, plain_pickle.PickleBuffer}:
         return True
-    if (kind.__module__, kind.__qualname__) in _specified.TAKERS:
-        return True
+    if _specified.taker(kind) is not None:
+        # pandas' moments were always read as the standard library's.
+        return not issubclass(kind, dt.date | dt.timedelta)
     if issubclass(kind, BaseException):
         return f"{kind.__module__}:{kind.__qualname__}" in _specified.CALLABLES
     return _extensions.encoder(kind, core) is not None

@@ -160,7 +160,7 @@ class SerializationContext(_native._Context):
         encoder = _extensions.encoder(kind, self)
         if encoder is not None:
             return _native._Strategy(EXT, encoder)
-        taker = _specified.TAKERS.get((kind.__module__, kind.__qualname__))
+        taker = _specified.taker(kind)
         if taker is not None:
             return _native._Strategy(PARTS, taker)
         if self.pickle != "never" and _is_plain(kind):
@@ -174,6 +174,9 @@ class SerializationContext(_native._Context):
         name = _specified_name(value) if make in {MAKE_CALL, MAKE_NEW} else None
         if name is not None:
             return SPECIFIED, name, 0, 0, None
+        specified = _specified.value_name(value) if make == MAKE_VALUE else None
+        if specified is not None:
+            return SPECIFIED, specified, 0, 0, None
         if make != MAKE_VALUE or self.pickle == "never":
             return self._named(value)
         name = _reduced_name(value)
@@ -209,6 +212,8 @@ class SerializationContext(_native._Context):
     ) -> Any:
         """What a class of an object stands for."""
         if source == SPECIFIED:
+            if make == MAKE_VALUE and name in _specified.VALUES:
+                return _specified.find_value(name)
             if make != MAKE_CALL or name not in _specified.CALLABLES:
                 raise ValueError(f"the object is broken: the format has no class {name!r}")
             return _specified.CALLABLES[name]

@@ -1,4 +1,4 @@
-"""Arrow, pandas and polars data inside of a value: complete Arrow streams in the heap."""
+"""Arrow and polars data inside of a value: complete Arrow streams in the heap."""
 
 from __future__ import annotations
 
@@ -34,60 +34,11 @@ def _encode_polars(value: Any) -> _Encoded:
     return _stream(value, kind, column=not frame)
 
 
-def _is_exact(dtype: Any) -> bool:
-    """Whether Arrow holds values of a type so that they come back as they are."""
-    import numpy as np
-    import pandas as pd
-
-    if isinstance(dtype, np.dtype):
-        return dtype.kind in "biufM" and dtype.str[0] in "<|" and dtype.itemsize <= 8
-    if isinstance(dtype, pd.CategoricalDtype):
-        return _is_exact(dtype.categories.dtype) or str(dtype.categories.dtype) == "str"
-    return isinstance(dtype, pd.ArrowDtype | pd.StringDtype | pd.DatetimeTZDtype) or (
-        type(dtype).__module__ == "pandas.core.arrays.integer"
-    )
-
-
-def _holds_frame(frame: Any) -> bool:
-    """Whether Arrow holds a frame so that it comes back as it is."""
-    import pandas as pd
-
-    index, columns = frame.index, frame.columns
-    labels = columns.dtype == object or str(columns.dtype) == "str"
-    if not labels or columns.nlevels != 1 or columns.name is not None or not columns.is_unique:
-        return False
-    if index.nlevels != 1 or not (index.name is None or isinstance(index.name, str)):
-        return False
-    plain = type(index) in {pd.RangeIndex, pd.Index, pd.DatetimeIndex}
-    fits = plain and (isinstance(index, pd.RangeIndex) or _is_exact(index.dtype))
-    texts = all(type(name) is str for name in columns)
-    return fits and texts and not frame.attrs and all(_is_exact(dtype) for dtype in frame.dtypes)
-
-
-def _encode_frame(frame: Any) -> _Encoded:
-    if not _holds_frame(frame) or getattr(frame.index, "freq", None) is not None:
-        return None
-    return _stream(_values._table_of_frame(frame), _native.TABLE_PANDAS_FRAME)
-
-
-def _encode_series(series: Any) -> _Encoded:
-    if not (series.name is None or isinstance(series.name, str)):
-        return None
-    frame = series.to_frame("values" if series.name is None else series.name)
-    text = "unnamed" if series.name is None else "named"
-    exact = not series.attrs and getattr(series.index, "freq", None) is None
-    if not exact or not _holds_frame(frame):
-        return None
-    return _stream(_values._table_of_frame(frame), _native.TABLE_PANDAS_SERIES, text=text)
-
-
 _ENCODERS: dict[tuple[str, str], Callable[[Any], _Encoded]] = {
     ("pyarrow", "Table"): _arrow(_native.TABLE_TABLE),
     ("pyarrow", "RecordBatch"): _arrow(_native.TABLE_RECORD_BATCH),
     ("pyarrow", "Array"): _arrow(_native.TABLE_ARRAY, column=True),
     ("pyarrow", "ChunkedArray"): _arrow(_native.TABLE_CHUNKED_ARRAY, column=True),
-    ("pandas", "DataFrame"): _encode_frame,
-    ("pandas", "Series"): _encode_series,
     ("polars", "DataFrame"): _encode_polars,
     ("polars", "Series"): _encode_polars,
 }

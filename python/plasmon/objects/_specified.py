@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from plasmon import torch as _torch
+from plasmon.objects import _pandas
 
 #: The types that may be values themselves, as the factory of a defaultdict is.
 DATA_TYPES: dict[str, type] = {
@@ -131,6 +132,7 @@ CALLABLES: dict[str, Callable[..., Any]] = {
     "numpy:matrix": _matrix,
     "numpy:strings": _strings,
     **_torch.CALLABLES,
+    **_pandas.CALLABLES,
 }
 CALLABLES.update(
     (f"builtins:{name}", found)
@@ -186,6 +188,16 @@ def _take_ndarray(value: Any) -> tuple[Any, ...]:
     missing = (value.dtype.na_object,) if hasattr(value.dtype, "na_object") else ()
     return _strings, (value.shape, value.ravel().tolist(), *missing)
 
+
+def taker(kind: type) -> Callable[[Any], Any] | None:
+    """What takes an object of this type apart, where its own way would not do."""
+    return TAKERS.get((kind.__module__, kind.__qualname__)) or _pandas.taker(kind)
+
+
+#: Values that have a name, and what they have it from.
+VALUES = ("pandas:NA", "pandas:NaT")
+value_name = _pandas.value_name
+find_value = _pandas.find_value
 
 #: By module and qualified name of the type.
 TAKERS: dict[tuple[str, str], Callable[[Any], tuple[Any, ...]]] = {

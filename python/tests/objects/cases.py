@@ -501,24 +501,85 @@ def _noted() -> Any:
     return frame
 
 
-def _libraries() -> Iterator[Case]:
-    """Arrow, pandas, polars, scipy."""
+def _wide() -> Any:
+    """A frame with a column of nearly every type."""
+    import numpy as np
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "i8": np.array([1, -1], "i1"),
+            "u": np.array([1, 2**64 - 1], "u8"),
+            "f4": np.array([0.5, np.nan], "f4"),
+            "c": np.array([1j, 2]),
+            "b": [True, False],
+            "o": np.array([(1, "a"), None], object),
+            "s": ["x", "y"],
+            "Int": pd.array([1, None], dtype="Int64"),
+            "Bool": pd.array([True, None], dtype="boolean"),
+            "Float": pd.array([1.5, None], dtype="Float32"),
+            "string": pd.array(["a", None], dtype="string"),
+            "python": pd.array(["a", None], dtype="string[python]"),
+            "arrow": pd.array([[1], None], dtype=pd.ArrowDtype(_arrow().list_(_arrow().int64()))),
+            "when": pd.to_datetime(["2020-01-01", None]),
+            "zoned": pd.to_datetime(["2020-01-01", None]).tz_localize("Europe/Paris"),
+            "span": pd.to_timedelta([1, None]),
+            ("mixed", 1): pd.Categorical([3, 1], categories=[3, 2, 1], ordered=True),
+        }
+    )
+
+
+def _frames() -> dict[str, Callable[[], Any]]:
     import numpy as np
 
-    pandas = ("numpy", "pandas", "pyarrow")
-    frames: dict[str, Callable[[], Any]] = {
+    return {
         "frame": _frame,
         "frame, MultiIndex": lambda: _frame().set_index(["a", "s"]),
         "frame, of Arrow types": lambda: _frame().convert_dtypes(dtype_backend="pyarrow"),
         "frame, of numbers": lambda: _pandas().DataFrame(np.arange(6.0).reshape(3, 2)),
         "frame, with NaN": lambda: _pandas().DataFrame({"f": [1.0, float("nan")]}),
+        "frame, with attrs": _noted,
+        "frame, of all types": _wide,
+        "frame, empty": lambda: _pandas().DataFrame(),
+        "frame, without rows": lambda: _wide().iloc[:0],
+        "frame, of one name twice": lambda: _pandas().DataFrame([[1, 2.5]], columns=["a", "a"]),
+        "frame, sliced": lambda: _wide().iloc[::-1, 3:],
         "series": lambda: _pandas().Series([1, 2], name="q"),
         "series, of objects": lambda: _pandas().Series([1, "a", None], dtype=object),
+        "series, of categories": lambda: _wide()[("mixed", 1)],
+        "series, zoned": lambda: _wide()["zoned"],
     }
-    for name, make in frames.items():
-        exact = name in {"frame", "frame, of Arrow types", "frame, with NaN", "series"}
-        yield Case(f"pandas {name}", make, _same_frame, pandas, "" if exact else "pickle")
-    yield Case("pandas frame, with attrs", _noted, _same_frame, pandas, "pickle")
+
+
+def _libraries() -> Iterator[Case]:
+    """Arrow, pandas, polars, scipy."""
+
+    pandas = ("numpy", "pandas", "pyarrow")
+    for name, make in _frames().items():
+        yield Case(f"pandas {name}", make, _same_frame, pandas)
+    moments: dict[str, Callable[[], Any]] = {
+        "Timestamp": lambda: _pandas().Timestamp("2020-01-01 01:02:03.000000004"),
+        "Timestamp, zoned": lambda: _pandas().Timestamp("2020-07-25 02:30", tz="Europe/Paris"),
+        "Timedelta": lambda: _pandas().Timedelta(-5, "s"),
+    }
+    for name, make in moments.items():
+        yield Case(f"pandas {name}", make, _by_text, pandas)
+    for name in ("NA", "NaT"):
+        make = lambda name=name: getattr(_pandas(), name)  # noqa: E731
+        yield Case(f"pandas {name}", make, lambda v, b: b is v, pandas)
+    periods: dict[str, Callable[[], Any]] = {
+        "series, of periods": lambda: _pandas().Series(_pandas().period_range("2020", periods=3)),
+        "series, of intervals": lambda: _pandas().Series(_pandas().interval_range(0, 3)),
+        "series, sparse": lambda: _pandas().Series([0, 0, 1], dtype="Sparse[int]"),
+    }
+    for name, make in periods.items():
+        yield Case(f"pandas {name}", make, _same_frame, pandas, "pickle")
+    yield Case(
+        "pandas index, with a frequency",
+        lambda: _pandas().date_range("2020-01-01", periods=3, freq="D", tz="Europe/Paris"),
+        lambda v, b: type(b) is type(v) and b.equals(v) and b.freq == v.freq and b.dtype == v.dtype,
+        pandas,
+    )
     arrow: dict[str, Callable[[], Any]] = {
         "table": lambda: _arrow().table({"a": [1, 2], "s": ["x", None]}),
         "table, sliced": lambda: _arrow().table({"a": [1, 2], "s": ["x", None]}).slice(1, 1),
