@@ -13,7 +13,7 @@ use plasmon_objects::{Checked, Order};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyMemoryView};
+use pyo3::types::{PyBytes, PyMemoryView, PyTuple};
 
 use super::context::{Context, pickle};
 use super::makers::Maker;
@@ -113,6 +113,9 @@ pub(super) struct Decoder<'a, 'py> {
     pub(super) tensors: Owned,
     pub(super) exts: Owned,
     pub(super) makers: Vec<Option<Maker<'py>>>,
+    /// Most arrays are of the type and the shape of the one before.
+    pub(super) last_dtype: Option<(usize, Bound<'py, PyAny>)>,
+    pub(super) last_shape: Option<(&'a [[u8; 8]], Bound<'py, PyTuple>)>,
     ascii: bool,
 }
 
@@ -152,6 +155,8 @@ pub(super) fn decode<'py>(source: &Source<'_, 'py>) -> PyResult<(Bound<'py, PyAn
         tensors: cache(object.repeats.tensors, at::TENSORS),
         exts: cache(object.repeats.exts, at::EXTS),
         makers: std::iter::repeat_with(|| None).take(view.count(at::CLASSES)).collect(),
+        last_dtype: None,
+        last_shape: None,
         ascii: view.strs.bytes.is_ascii(),
     };
     let value = decoder.run(&order)?;

@@ -46,7 +46,12 @@ impl<'a, 'py> Decoder<'a, 'py> {
     }
 
     /// The element type of a tensor or a scalar, which is as long as the object says.
-    fn dtype(&self, number: usize) -> PyResult<(Bound<'py, PyAny>, usize)> {
+    fn dtype(&mut self, number: usize) -> PyResult<Bound<'py, PyAny>> {
+        if let Some((known, dtype)) = &self.last_dtype
+            && *known == number
+        {
+            return Ok(dtype.clone());
+        }
         let view = &self.object.view;
         let text = text_of(view.dtype_texts.at(number))?;
         let dtype = type_object(self.py, text)?;
@@ -55,14 +60,28 @@ impl<'a, 'py> Decoder<'a, 'py> {
             let text = format!("the object is broken: {text} has {itemsize} bytes");
             return Err(PyValueError::new_err(text));
         }
-        Ok((dtype, itemsize))
+        self.last_dtype = Some((number, dtype.clone()));
+        Ok(dtype)
+    }
+
+    /// The extents of a tensor as a tuple.
+    fn shape_tuple(&mut self, number: usize) -> PyResult<Bound<'py, PyTuple>> {
+        let shape = self.shape_of(number);
+        if let Some((known, tuple)) = &self.last_shape
+            && *known == shape
+        {
+            return Ok(tuple.clone());
+        }
+        let tuple = numbers(self.py, shape)?;
+        self.last_shape = Some((shape, tuple.clone()));
+        Ok(tuple)
     }
 
     fn array(&mut self, number: usize) -> PyResult<Bound<'py, PyAny>> {
         let py = self.py;
         let tensors = &self.object.view.tensors;
-        let (dtype, _) = self.dtype(tensors.dtype.index(number))?;
-        let shape = numbers(py, self.shape_of(number))?;
+        let dtype = self.dtype(tensors.dtype.index(number))?;
+        let shape = self.shape_tuple(number)?;
         let class = match array_type(py)? {
             Some(class) => class.clone(),
             None => py.import("numpy")?.getattr("ndarray")?.cast_into()?,
@@ -183,7 +202,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
             ext::BYTEARRAY => PyByteArray::new(py, data).into_any(),
             ext::LONG_BYTEARRAY => PyByteArray::new(py, self.heap_bytes(number)?).into_any(),
             ext::SCALAR | ext::DTYPE => {
-                let (dtype, _) = self.dtype(Words(data.as_chunks::<4>().0).index(0))?;
+                let dtype = self.dtype(Words(data.as_chunks::<4>().0).index(0))?;
                 if kind == ext::DTYPE {
                     return Ok(dtype);
                 }
