@@ -3,6 +3,8 @@
 //! Everything that depends on how a version of Python lays objects out is here, with a way around
 //! it for versions that it is not known for.
 
+pub mod ndarray;
+
 use std::ffi::{c_char, c_int};
 
 use pyo3::ffi;

@@ -3,8 +3,6 @@
 //! Arrays that overlap become views of one entry of the heap. An array that uses only some of the
 //! memory that it spans, and shares it with no other, is copied without the gaps.
 
-use std::ffi::c_int;
-
 use plasmon_objects::codes::{kind, limit, tensor};
 use plasmon_objects::tables::Node;
 use pyo3::exceptions::PyTypeError;
@@ -16,6 +14,7 @@ use pyo3::types::{PyMemoryView, PyString};
 
 use super::encode::{Encoder, Items};
 use super::heap::Piece;
+use super::raw::ndarray::{ArrayFields, fields};
 use super::raw::{self, Ptr};
 use crate::numpy::{array_type, type_text};
 
@@ -27,19 +26,6 @@ const ENTRY_ALIGN: usize = 16;
 
 unsafe extern "C" {
     static mut PyPickleBuffer_Type: ffi::PyTypeObject;
-}
-
-/// The fields of an array, which are part of NumPy's binary interface since its first version.
-#[repr(C)]
-struct ArrayFields {
-    base: ffi::PyObject,
-    data: *mut u8,
-    dimensions: c_int,
-    shape: *const isize,
-    strides: *const isize,
-    owner: Ptr,
-    dtype: Ptr,
-    flags: c_int,
 }
 
 /// What is known about an element type.
@@ -78,62 +64,6 @@ struct Span {
     high: usize,
     /// Bytes of all elements.
     bytes: usize,
-}
-
-/// An array's fields.
-///
-/// # Safety
-///
-/// `array` must be an exact `numpy.ndarray` that outlives the result.
-unsafe fn fields<'a>(array: Ptr) -> &'a ArrayFields {
-    // SAFETY: by this function's contract.
-    unsafe { &*array.cast::<ArrayFields>() }
-}
-
-impl ArrayFields {
-    fn shape(&self) -> &[isize] {
-        self.extents(self.shape)
-    }
-
-    fn strides(&self) -> &[isize] {
-        self.extents(self.strides)
-    }
-
-    fn extents(&self, start: *const isize) -> &[isize] {
-        if self.dimensions == 0 {
-            return &[];
-        }
-        // SAFETY: an array has as many extents and strides as dimensions.
-        unsafe { std::slice::from_raw_parts(start, self.dimensions as usize) }
-    }
-
-    /// The first and the last address that elements use, from and to; `None` without elements.
-    fn span(&self, itemsize: usize) -> Option<(usize, usize)> {
-        let (mut low, mut high) = (self.data.addr(), self.data.addr() + itemsize);
-        for (extent, stride) in self.shape().iter().zip(self.strides()) {
-            match extent {
-                0 => return None,
-                extent => {
-                    let reach = (extent - 1) * stride;
-                    if reach < 0 {
-                        low -= reach.unsigned_abs();
-                    } else {
-                        high += reach.unsigned_abs();
-                    }
-                }
-            }
-        }
-        (itemsize != 0).then_some((low, high))
-    }
-
-    fn is_c_order(&self, itemsize: usize) -> bool {
-        let mut wanted = itemsize as isize;
-        self.shape().iter().zip(self.strides()).rev().all(|(extent, stride)| {
-            let fits = *extent == 1 || *stride == wanted;
-            wanted *= extent;
-            fits
-        })
-    }
 }
 
 impl<'py> Encoder<'py> {
