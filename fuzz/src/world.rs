@@ -399,6 +399,9 @@ impl World {
                 Effect::Punch(range) => self.store.directory().assert_free(&range),
                 Effect::Drop(extent) => self.dropped(extent),
                 Effect::Expel(client, _) => self.disconnect(client.0),
+                Effect::Extend { .. } | Effect::Settle { .. } => {
+                    panic!("no event of this world makes an object that grows")
+                }
                 Effect::Complete(..)
                 | Effect::Notify(..)
                 | Effect::Writer(..)
