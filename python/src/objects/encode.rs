@@ -237,14 +237,20 @@ impl<'py> Encoder<'py> {
     #[inline]
     pub(super) fn later(&mut self, work: Work) {
         if self.pinned {
-            match &work {
-                Work::Value(object) => self.keep_all(&[*object]),
-                Work::Rows(rows) => self.keep_all(&rows.objects()),
-                Work::Field(column) => self.keep_all(&column.0),
-                Work::Done => {}
-            }
+            self.hold(&work);
         }
         self.work.push(work);
+    }
+
+    /// Holds on to what is to be done later.
+    #[cold]
+    fn hold(&mut self, work: &Work) {
+        match work {
+            Work::Value(object) => self.keep_all(&[*object]),
+            Work::Rows(rows) => self.keep_all(&rows.objects()),
+            Work::Field(column) => self.keep_all(&column.0),
+            Work::Done => {}
+        }
     }
 
     /// Whether references are taken to everything.

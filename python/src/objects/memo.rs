@@ -21,7 +21,7 @@ pub(super) struct Memo {
 
 const FREE: (Ptr, Place) = (std::ptr::null_mut(), Place { kind: 0, index: 0 });
 
-const ENTRIES_MIN: usize = 64;
+const ENTRIES_MIN: usize = 16;
 
 /// What is kept for the next object.
 const ENTRIES_KEPT: usize = 256;
