@@ -75,7 +75,11 @@ def python(*arguments: str) -> list[str]:
 
 
 EXCLUDED = [argument for name in NOT_IN_WORKSPACE_SUITE for argument in ("--exclude", name)]
-PURE = [argument for name in ("proto", "store", "media") for argument in ("-p", f"plasmon-{name}")]
+PURE = [
+    argument
+    for name in ("proto", "store", "media", "objects")
+    for argument in ("-p", f"plasmon-{name}")
+]
 
 TIDY = Suite("tidy", "the rules of the repository", cargo("run", "-q", "-p", "xtask", "--", "tidy"))
 LICENCES = Suite(

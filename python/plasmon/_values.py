@@ -30,8 +30,11 @@ def encode(value: Any, sink: _Put) -> ObjectId:
         return sink.arrow(value, _native.TABLE_TABLE)
     if hasattr(value, "__arrow_c_array__") and not isinstance(value, _native.Buffer):
         return sink.arrow(value, _native.TABLE_ARRAY, column=True)
-    if isinstance(value, bytes | bytearray | _native.Buffer):
+    if isinstance(value, bytes | _native.Buffer):
         return sink.raw(value)
+    if isinstance(value, bytearray):
+        # Raw bytes come back as bytes.
+        return sink.python(value)
     return _encode_other(value, sink)
 
 
@@ -190,6 +193,9 @@ def _needs_pyarrow(value: Any) -> None:
 
 
 def _encode_frame(value: Any, sink: _Put) -> ObjectId:
+    if value.attrs:
+        # Arrow's table would lose them.
+        return sink.python(value)
     _needs_pyarrow(value)
     try:
         table = _table_of_frame(value)
@@ -200,6 +206,8 @@ def _encode_frame(value: Any, sink: _Put) -> ObjectId:
 
 
 def _encode_series(value: Any, sink: _Put) -> ObjectId:
+    if value.attrs:
+        return sink.python(value)
     _needs_pyarrow(value)
     # A frame's columns may have any name, None too; the text keeps that apart from "None".
     text = "unnamed" if value.name is None else "named"

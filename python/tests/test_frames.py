@@ -229,3 +229,14 @@ def test_python_objects_in_frames(store):
     for value in (objects, pl.DataFrame(objects)):
         with pytest.raises(Exception, match="type Object is not supported"):
             store.put(value)
+
+
+def test_what_is_noted_on_a_pandas_object_is_kept(store):
+    frame = pd.DataFrame({"x": [1.0, 2.0]})
+    frame.attrs["unit"] = "m"
+    column = frame["x"]
+    for value in (frame, column):
+        back = store.get(store.put(value))
+        assert type(back) is type(value)
+        assert back.attrs == {"unit": "m"}
+        assert back.equals(value)

@@ -18,6 +18,11 @@ except ImportError as error:
     raise ImportError("plasmon.plasma needs pyarrow: pip install 'plasmon[arrow]'") from error
 
 from plasmon._external_store import ExternalStore, register_external_store
+from plasmon.compat._errors import (
+    ArrowSerializationError,
+    DeserializationCallbackError,
+    SerializationCallbackError,
+)
 
 from ._buffers import PlasmaBuffer
 from ._client import PlasmaClient, connect
@@ -31,9 +36,6 @@ from ._tensorflow import (
     tf_plasma_op,
 )
 from .serialization import (
-    ArrowSerializationError,
-    DeserializationCallbackError,
-    SerializationCallbackError,
     SerializationContext,
 )
 

@@ -24,6 +24,12 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from plasmon.compat._errors import (
+    ArrowSerializationError,
+    DeserializationCallbackError,
+    SerializationCallbackError,
+)
+
 from ._reduction import reduce_value
 
 _MAGIC = b"PLPICKL1"
@@ -33,28 +39,6 @@ _ALIGN = 64
 
 #: Parts in one value.
 PARTS_MAX = 1 << 20
-
-_Base: Any = getattr(pa.lib, "ArrowSerializationError", pa.lib.ArrowException)
-
-
-class ArrowSerializationError(_Base):  # type: ignore[misc]
-    """A value cannot be stored, or bytes cannot be read as a value."""
-
-
-class SerializationCallbackError(ArrowSerializationError):
-    """No way is known to store a value of this type."""
-
-    def __init__(self, message: str, example_object: object) -> None:
-        super().__init__(message)
-        self.example_object = example_object
-
-
-class DeserializationCallbackError(ArrowSerializationError):
-    """The bytes hold a value of a type that is not registered."""
-
-    def __init__(self, message: str, type_id: str) -> None:
-        super().__init__(message)
-        self.type_id = type_id
 
 
 class _Registered:
