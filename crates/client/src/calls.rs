@@ -87,6 +87,9 @@ struct State {
     mending: bool,
     closed: bool,
     sleepers: u32,
+    /// The last request that nobody awaits, and the last that the daemon is known to have read.
+    last_unawaited: u64,
+    last_read: u64,
     /// When the connection was made.
     linked: Option<Instant>,
     /// Connections that ended at once without an answer, since the last that did not.
@@ -155,12 +158,25 @@ impl Calls {
         let mut state = self.lock();
         let number = state.next_number;
         state.next_number += 1;
+        state.last_unawaited = number;
         let link = state.link.clone();
         drop(state);
         if let (Some(link), Ok(frame)) = (link, frame::encode_request(number, request)) {
             // What is lost here is lost with the connection, and with it what it was about.
             let _ = link.send(&frame, &[]);
         }
+    }
+
+    /// The last request that nobody awaits, unless it is known that the daemon has read it.
+    pub(crate) fn unawaited(&self) -> Option<u64> {
+        let state = self.lock();
+        (state.last_unawaited > state.last_read).then_some(state.last_unawaited)
+    }
+
+    /// Remembers that the daemon has read everything up to this request.
+    pub(crate) fn read_up_to(&self, number: u64) {
+        let mut state = self.lock();
+        state.last_read = state.last_read.max(number);
     }
 
     /// Looks for the answer to one of the requests until the deadline.

@@ -217,8 +217,9 @@ impl Process {
 
     pub(crate) fn flush(&self) -> Result<()> {
         let session = Arc::clone(self.session());
+        let unawaited = self.calls().unawaited();
         match session.channel() {
-            Some(channel) => {
+            Some(channel) if unawaited.is_none() => {
                 let last = channel.reader.channel().tail().wrapping_sub(1);
                 match self.await_applied(&session, last) {
                     // What was lost with the old session is told by the new one, below.
@@ -226,7 +227,11 @@ impl Process {
                     outcome => outcome?,
                 }
             }
-            None => self.command(FLUSHING, Request::Sync)?,
+            // Answered behind everything that was sent before, on the ring or on the socket.
+            _ => {
+                self.command(FLUSHING, Request::Sync)?;
+                unawaited.inspect(|number| self.calls().read_up_to(*number));
+            }
         }
         let session = self.session();
         session.drain();
