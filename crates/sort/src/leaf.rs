@@ -45,6 +45,13 @@ pub(crate) struct Bucket<'a> {
     pub(crate) prefixes: &'a [u64],
 }
 
+impl Bucket<'_> {
+    /// Whether the rows came with their prefixes: else they are made of the values here.
+    fn has_prefixes(&self) -> bool {
+        self.prefixes.len() == self.rows
+    }
+}
+
 /// The bits of a bucket's rows, for each column: the values of truth values, and which are there.
 pub(crate) type Bits = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -76,7 +83,7 @@ pub(crate) fn sort(
 ) -> Result<Bits> {
     let in_place = context.keys.in_place();
     match in_place {
-        Some((fields, columns)) if bucket.prefixes.is_empty() => {
+        Some((fields, columns)) if !bucket.has_prefixes() => {
             scratch.prefixes.resize(bucket.rows, 0);
             let column = |key: usize| (&*bucket.values[columns[key].at], None);
             fields.encode(0, column, &mut scratch.prefixes);
@@ -194,7 +201,7 @@ impl<'a, 'b> InBucket<'a, 'b> {
 
 impl Chunks for InBucket<'_, '_> {
     fn chunk(&mut self, row: u32, depth: usize) -> u64 {
-        if !self.bucket.prefixes.is_empty() {
+        if self.bucket.has_prefixes() {
             let number = self.bucket.numbers[row as usize];
             return self.context.keys.by_row(self.context.table).chunk(number, depth);
         }
