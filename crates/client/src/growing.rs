@@ -86,6 +86,19 @@ pub struct Growing {
     patience: Duration,
 }
 
+/// Tries until there is room or the deadline has passed. The store tells nobody when it has room
+/// again, so it is asked now and then.
+fn patiently<T>(deadline: Instant, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    loop {
+        match attempt() {
+            Err(error) if error.code() == Code::StoreFull && Instant::now() < deadline => {
+                thread::sleep(PATIENCE_STEP);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
 impl Store {
     /// Begins an object whose size is not known yet, with memory for [`GrowOptions::bytes_hint`].
     pub fn grow(&self, options: &GrowOptions) -> Result<Growing> {
@@ -103,13 +116,8 @@ impl Process {
         let deadline = Instant::now() + options.patience;
         let (granted, map, link) = loop {
             let request = Request::CreateGrowing { id, traits, bytes };
-            let mut answer = match self.ask_with_room(&session, BEGINNING, request) {
-                Err(error) if error.code() == Code::StoreFull && Instant::now() < deadline => {
-                    thread::sleep(PATIENCE_STEP);
-                    continue;
-                }
-                outcome => outcome?,
-            };
+            let mut answer =
+                patiently(deadline, || self.ask_with_room(&session, BEGINNING, request.clone()))?;
             let (Reply::Created(granted), Some(fd)) = (&answer.reply, answer.fds.pop()) else {
                 return Err(Error::unexpected(BEGINNING));
             };
@@ -216,12 +224,7 @@ impl Growing {
         let deadline = Instant::now() + self.patience;
         while bytes > self.granted() {
             self.process.check_ours(GROWING, self.id)?;
-            match self.ask_for(bytes) {
-                Err(error) if error.code() == Code::StoreFull && Instant::now() < deadline => {
-                    thread::sleep(PATIENCE_STEP);
-                }
-                outcome => outcome?,
-            }
+            patiently(deadline, || self.ask_for(bytes))?;
         }
         if let Some(map) = &mut self.map {
             map.populate(bytes);
@@ -263,16 +266,10 @@ impl Growing {
         let deadline = Instant::now() + self.patience;
         while bytes > self.granted() {
             let generous = self.granted() + step(self.granted());
-            let outcome = match self.ask_for(bytes.max(generous)) {
+            patiently(deadline, || match self.ask_for(bytes.max(generous)) {
                 Err(error) if bytes < generous && is_too_much(&error) => self.ask_for(bytes),
                 outcome => outcome,
-            };
-            match outcome {
-                Err(error) if error.code() == Code::StoreFull && Instant::now() < deadline => {
-                    thread::sleep(PATIENCE_STEP);
-                }
-                outcome => outcome?,
-            }
+            })?;
         }
         Ok(())
     }
