@@ -7,6 +7,7 @@
 mod npy;
 mod tables;
 
+use tables::{BATCH_ROWS, ROWS_AT_ONCE};
 pub(crate) use tables::{Rows, Table, TableWriter, read_stream};
 
 use std::fs::File;
@@ -85,17 +86,34 @@ pub(crate) fn of_path(path: &Path) -> Format {
 
 /// The rows of a file that holds a table.
 pub(crate) fn load_table(path: &Path) -> Result<Table> {
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let format = of_path(path);
-    let read = match format {
-        Format::Parquet => tables::read_parquet(file),
-        Format::Csv => tables::read_csv(file, delimiter(path)),
-        Format::Arrow => tables::read_arrow(file),
-        Format::Npy | Format::Raw => {
-            bail!("{}: a table is a .parquet, .csv, .tsv or .arrow file", path.display())
-        }
+    if matches!(format, Format::Npy | Format::Raw) {
+        bail!("{}: a table is a .parquet, .csv, .tsv or .arrow file", path.display());
+    }
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    table_of(file, path, format)
+}
+
+/// All rows of a table's file.
+fn table_of(file: File, path: &Path, format: Format) -> Result<Table> {
+    rows_of(file, path, format, BATCH_ROWS)?.table().with_context(|| unreadable(path, format))
+}
+
+fn rows_of(file: File, path: &Path, format: Format, batch_rows: usize) -> Result<Rows> {
+    let rows = match format {
+        Format::Parquet => Rows::parquet(file, batch_rows),
+        Format::Csv => Rows::csv(file, delimiter(path), batch_rows),
+        Format::Arrow => Rows::arrow(file),
+        Format::Npy | Format::Raw => bail!(
+            "{} is no table: give --format parquet, csv or arrow if it is one, or use put",
+            path.display()
+        ),
     };
-    read.with_context(|| format!("{} is no {} file that can be read", path.display(), key(format)))
+    rows.with_context(|| unreadable(path, format))
+}
+
+fn unreadable(path: &Path, format: Format) -> String {
+    format!("{} is no {} file that can be read", path.display(), key(format))
 }
 
 /// Opens and reads a file as this format.
@@ -105,26 +123,21 @@ pub(crate) fn load(path: &Path, format: Format) -> Result<Loaded> {
     if file.metadata()?.is_dir() {
         bail!("{} is a directory", path.display());
     }
-    let wrong = || format!("{} is no {} file that can be read", path.display(), key(format));
     match format {
         Format::Raw => {
             let body = Body::File(file);
             Ok(Loaded { tag: tag::RAW, metadata: Vec::new(), data_bytes: size, body })
         }
         Format::Npy => {
-            let (header, file) = npy::read_header(file).with_context(wrong)?;
+            let (header, file) =
+                npy::read_header(file).with_context(|| unreadable(path, format))?;
             let metadata = header.metadata()?;
             let data_bytes = header.data_bytes;
             let body = Body::File(file);
             Ok(Loaded { tag: tag::NDARRAY, metadata, data_bytes, body })
         }
         Format::Parquet | Format::Csv | Format::Arrow => {
-            let table = match format {
-                Format::Parquet => tables::read_parquet(file),
-                Format::Csv => tables::read_csv(file, delimiter(path)),
-                _ => tables::read_arrow(file),
-            }
-            .with_context(wrong)?;
+            let table = table_of(file, path, format)?;
             let data_bytes = table.encoded_bytes()?;
             let body = Body::Table(table);
             Ok(Loaded { tag: tag::ARROW_STREAM, metadata: Vec::new(), data_bytes, body })
@@ -136,16 +149,7 @@ pub(crate) fn load(path: &Path, format: Format) -> Result<Loaded> {
 pub(crate) fn rows(path: &Path, format: Option<Format>) -> Result<Rows> {
     let format = format.unwrap_or_else(|| of_path(path));
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    match format {
-        Format::Parquet => Rows::parquet(file),
-        Format::Csv => Rows::csv(file, delimiter(path)),
-        Format::Arrow => Rows::arrow(file),
-        Format::Npy | Format::Raw => bail!(
-            "{} is no table: give --format parquet, csv or arrow if it is one, or use put",
-            path.display()
-        ),
-    }
-    .with_context(|| format!("{} is no {} file that can be read", path.display(), key(format)))
+    rows_of(file, path, format, ROWS_AT_ONCE)
 }
 
 fn delimiter(path: &Path) -> u8 {

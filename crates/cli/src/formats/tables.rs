@@ -18,11 +18,11 @@ use plasmon_columns::Batches;
 
 use crate::arguments::Format;
 
-/// Rows in one record batch of a table that came from a file.
-const BATCH_ROWS: usize = 1 << 20;
+/// Rows in one record batch of a table that is read as a whole.
+pub(super) const BATCH_ROWS: usize = 1 << 20;
 
 /// Rows that are in this process's memory at once while a table is built in the store.
-const ROWS_AT_ONCE: usize = 1 << 16;
+pub(super) const ROWS_AT_ONCE: usize = 1 << 16;
 
 /// How many lines of a CSV file decide the types of its columns.
 const CSV_SAMPLE_LINES: usize = 10_000;
@@ -68,49 +68,12 @@ impl Write for Count<'_> {
     }
 }
 
-/// A Parquet file.
-pub(super) fn read_parquet(file: File) -> Result<Table> {
-    let reader =
-        ParquetRecordBatchReaderBuilder::try_new(file)?.with_batch_size(BATCH_ROWS).build()?;
-    let schema = arrow::array::RecordBatchReader::schema(&reader);
-    let batches = reader.collect::<Result<_, _>>()?;
-    Ok(Table { schema, batches })
-}
-
-/// A CSV file whose first line names the columns; their types are inferred from the first lines.
-pub(super) fn read_csv(mut file: File, delimiter: u8) -> Result<Table> {
-    let format = csv::reader::Format::default().with_header(true).with_delimiter(delimiter);
-    let (schema, _) = format.infer_schema(BufReader::new(&file), Some(CSV_SAMPLE_LINES))?;
-    file.seek(SeekFrom::Start(0))?;
-    let schema = Arc::new(schema);
-    let reader = csv::ReaderBuilder::new(schema.clone())
-        .with_format(format)
-        .with_batch_size(BATCH_ROWS)
-        .build(BufReader::with_capacity(1 << 20, file))?;
-    let batches = reader.collect::<Result<_, _>>()?;
-    Ok(Table { schema, batches })
-}
-
 /// Whether an Arrow file starts as a file, not as a stream.
 fn is_arrow_file(file: &mut File) -> Result<bool> {
     let mut magic = [0; 6];
     let whole = file.read(&mut magic)? == magic.len();
     file.seek(SeekFrom::Start(0))?;
     Ok(whole && &magic == b"ARROW1")
-}
-
-/// An Arrow file or stream, told apart by the magic letters of a file.
-pub(super) fn read_arrow(mut file: File) -> Result<Table> {
-    let is_file = is_arrow_file(&mut file)?;
-    let input = BufReader::with_capacity(1 << 20, file);
-    if is_file {
-        let reader = FileReader::try_new(input, None)?;
-        let schema = reader.schema();
-        return Ok(Table { schema, batches: reader.collect::<Result<_, _>>()? });
-    }
-    let reader = StreamReader::try_new(input, None)?;
-    let schema = reader.schema();
-    Ok(Table { schema, batches: reader.collect::<Result<_, _>>()? })
 }
 
 /// A file that is being written, batch by batch.
@@ -171,18 +134,24 @@ impl Rows {
         self.bytes_read.min(self.bytes_about)
     }
 
+    /// All of them.
+    pub(super) fn table(self) -> Result<Table> {
+        Ok(Table { schema: self.schema, batches: self.batches.collect::<Result<_, _>>()? })
+    }
+
     /// A Parquet file.
-    pub(super) fn parquet(file: File) -> Result<Self> {
+    pub(super) fn parquet(file: File, batch_rows: usize) -> Result<Self> {
         let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
         let groups = builder.metadata().row_groups();
         let bytes_about = groups.iter().map(|group| group.total_byte_size().max(0) as u64).sum();
         let schema = builder.schema().clone();
-        let batches = Box::new(builder.with_batch_size(ROWS_AT_ONCE).build()?);
+        let batches = Box::new(builder.with_batch_size(batch_rows).build()?);
         Ok(Self { schema, bytes_about, batches, bytes_read: 0 })
     }
 
-    /// A CSV file whose first line names the columns.
-    pub(super) fn csv(mut file: File, delimiter: u8) -> Result<Self> {
+    /// A CSV file whose first line names the columns; their types are inferred from the first
+    /// lines.
+    pub(super) fn csv(mut file: File, delimiter: u8, batch_rows: usize) -> Result<Self> {
         let bytes_about = file.metadata()?.len();
         let format = csv::reader::Format::default().with_header(true).with_delimiter(delimiter);
         let (schema, _) = format.infer_schema(BufReader::new(&file), Some(CSV_SAMPLE_LINES))?;
@@ -190,12 +159,13 @@ impl Rows {
         let schema = Arc::new(schema);
         let reader = csv::ReaderBuilder::new(schema.clone())
             .with_format(format)
-            .with_batch_size(ROWS_AT_ONCE)
+            .with_batch_size(batch_rows)
             .build(BufReader::with_capacity(1 << 20, file))?;
         Ok(Self { schema, bytes_about, batches: Box::new(reader), bytes_read: 0 })
     }
 
-    /// An Arrow file or stream.
+    /// An Arrow file or stream, told apart by the magic letters of a file, in the batches that it
+    /// has.
     pub(super) fn arrow(mut file: File) -> Result<Self> {
         let bytes_about = file.metadata()?.len();
         let is_file = is_arrow_file(&mut file)?;
