@@ -158,10 +158,14 @@ def test_what_is_read_lies_in_shared_memory_and_is_one_place(store, other):
 
 
 def test_duckdb_reads_it_in_place(store, other):
-    duckdb = pytest.importorskip("duckdb")
+    import duckdb
+
     builder = store.table_builder({"x": "int64"})
     builder.extend({"x": np.arange(1000)})
-    assert duckdb.from_arrow(other.get(builder.finish())).sum("x").fetchone() == (499500,)
+    table = other.get(builder.finish())
+    with duckdb.connect() as connection:
+        connection.register("built", table)
+        assert connection.sql("SELECT sum(x), count(*) FROM built").fetchall() == [(499500, 1000)]
 
 
 def test_a_table_by_rows_batches_and_columns(store, other):
