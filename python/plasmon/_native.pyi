@@ -320,7 +320,7 @@ class Store:
         strict: bool = False,
         tag: int = 0,
     ) -> ObjectId: ...
-    def create_object(
+    def create(
         self,
         nbytes: int,
         *,

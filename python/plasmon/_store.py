@@ -110,10 +110,6 @@ class Store(_native.Store):
     are in seconds, sizes in bytes. Made by :func:`connect`; a context manager that disconnects.
     """
 
-    def create(self, nbytes: int, **options: Any) -> Writer:
-        """Reserves an object of ``nbytes`` bytes for writing in place; takes the options of put."""
-        return self.create_object(nbytes, **options)
-
     def builder(self, type: Any, *, bytes_hint: int = 0, patience: float = 0.0) -> ColumnBuilder:
         """A builder for a column of an Arrow type, which grows in the store without ever moving.
 

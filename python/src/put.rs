@@ -1,22 +1,24 @@
 //! Making an object out of a value.
 //!
-//! Bytes, NumPy arrays and plain Python values, the hot cases, are recognized here. Anything else
-//! goes to `plasmon._values.encode`, which decides what it is and calls one method of the [`Put`]
+//! Bytes, memoryviews, NumPy arrays and plain Python values, the hot cases, are recognized here.
+//! Anything else goes to `plasmon._values.encode`, which decides what it is and calls one method of the [`Put`]
 //! that it is given.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 
-use plasmon_client::{PutOptions, tag};
+use plasmon_client::{ObjectId, PutOptions, tag};
 use plasmon_columns::Table;
 use plasmon_objects::Wanted;
-use plasmon_proto::value::{Order, ValueHeader};
+use plasmon_proto::value::{Order, ValueHeader, array_kind};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PyString, PyTuple};
+use pyo3::types::{
+    PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PySet, PyString, PyTuple,
+};
 
 use crate::arrow_write::Source;
 use crate::error::{OrRaise, raised_by_columns};
@@ -26,6 +28,9 @@ use crate::objects::context::Context;
 use crate::objects::serialized::Serialized;
 use crate::pool;
 use crate::writer::Writer;
+
+/// The formats of elements that memory comes back with, those of the module `struct`.
+const ELEMENTS: &str = "bBhHiIlLqQnNefd?c";
 
 static ENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
@@ -45,7 +50,8 @@ pub(crate) fn put(
         let bytes = bytes.as_bytes();
         return py.detach(|| store.put(bytes, &options)).or_raise(py).map(Id::new);
     }
-    let options = match numpy::put(store, value, options)? {
+    let lent = if value.is_exact_instance_of::<PyMemoryView>() { memory } else { numpy::put };
+    let options = match lent(store, value, options)? {
         Ok(id) => return Ok(Id::new(id)),
         Err(options) => options,
     };
@@ -69,6 +75,26 @@ fn is_plain(value: &Bound<'_, PyAny>) -> bool {
         || value.is_exact_instance_of::<PyFloat>()
         || value.is_exact_instance_of::<PyBool>()
         || value.is_exact_instance_of::<PySet>()
+}
+
+/// Puts memory whose elements lie without gaps; else gives the options back: what lies otherwise,
+/// and elements that have no name of one letter, are sorted out in `plasmon._values`.
+fn memory(
+    store: &plasmon_client::Store,
+    value: &Bound<'_, PyAny>,
+    mut options: PutOptions,
+) -> PyResult<Result<ObjectId, PutOptions>> {
+    let py = value.py();
+    let flat = Flat::with_flags(value, ffi::PyBUF_FULL_RO)?;
+    let letter = flat.format().strip_prefix('@').unwrap_or(flat.format());
+    if !flat.is_contiguous(b'C') || letter.len() != 1 || !ELEMENTS.contains(letter) {
+        return Ok(Err(options));
+    }
+    let kind = array_kind::MEMORYVIEW;
+    let header = ValueHeader { kind, order: Order::C, shape: flat.shape(), text: letter };
+    describe(py, &mut options, tag::NDARRAY, &header)?;
+    let bytes = flat.bytes();
+    py.detach(|| store.put(bytes, &options)).or_raise(py).map(Ok)
 }
 
 /// Puts a value in the PLO format.
@@ -234,6 +260,15 @@ impl Flat {
     pub(crate) fn is_contiguous(&self, order: u8) -> bool {
         // SAFETY: the view is filled.
         unsafe { ffi::PyBuffer_IsContiguous(&raw const *self.view, order as std::ffi::c_char) != 0 }
+    }
+
+    /// The format of an element, as the module `struct` writes it; empty when it is no text.
+    pub(crate) fn format(&self) -> &str {
+        if self.view.format.is_null() {
+            return "B";
+        }
+        // SAFETY: the exporter keeps the text, which ends with a zero, until the view is released.
+        unsafe { CStr::from_ptr(self.view.format) }.to_str().unwrap_or_default()
     }
 
     /// The extents.

@@ -265,6 +265,7 @@ impl Store {
     /// Reserves an object of so many bytes for writing in place: a Writer. Takes the options of
     /// put().
     #[pyo3(
+        name = "create",
         signature = (nbytes, **options),
         text_signature = "($self, nbytes, *, id=None, name=None, namespace='', metadata=b'', \
                           policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0)"

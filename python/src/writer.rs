@@ -22,6 +22,9 @@ use crate::buffer::fill;
 use crate::error::{OrRaise, raised};
 use crate::id::Id;
 
+/// A copy of fewer bytes is over before another thread would have run.
+const DETACHED_BYTES: usize = 32 << 10;
+
 /// An object under construction; it has the buffer protocol, writable. As a context manager it
 /// seals the object at the end of the block and aborts it when the block raises.
 #[pyclass(frozen, module = "plasmon", name = "Writer", weakref)]
@@ -145,7 +148,11 @@ impl Writer {
     fn write(&self, data: &Bound<'_, PyAny>, offset: usize) -> PyResult<usize> {
         let part = crate::put::Flat::of(data)?;
         let (py, bytes) = (data.py(), part.bytes());
-        py.detach(|| self.copy_in(offset, bytes))?;
+        if bytes.len() < DETACHED_BYTES {
+            self.copy_in(offset, bytes)?;
+        } else {
+            py.detach(|| self.copy_in(offset, bytes))?;
+        }
         Ok(offset + bytes.len())
     }
 
