@@ -100,14 +100,10 @@ fn image_of(entry: &Entry) -> SlotImage {
     }
 }
 
-fn slot(slot: SlotNo) -> u32 {
-    u32::try_from(slot).expect("a table has fewer slots than 32 bits can number")
-}
-
 impl Shared {
     fn grow(&mut self, moved: &mut dyn FnMut(u32, SlotNo)) {
         let number = self.control.table() + 1;
-        let grown = self.index.table.grow(number, |record, to| moved(record, u64::from(to)));
+        let grown = self.index.table.grow(number, moved);
         let grown = match grown {
             Ok(grown) => grown,
             Err(error) => {
@@ -133,11 +129,11 @@ impl Shared {
 impl Directory for Shared {
     fn find(&self, id: &ObjectId) -> Option<(SlotNo, Entry)> {
         let at = self.index.table.find(id)?;
-        Some((u64::from(at), self.entry_at(at)))
+        Some((at, self.entry_at(at)))
     }
 
     fn entry(&self, at: SlotNo) -> Entry {
-        self.entry_at(slot(at))
+        self.entry_at(at)
     }
 
     fn insert(&mut self, entry: &Entry, moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo {
@@ -147,20 +143,19 @@ impl Directory for Shared {
                 None => self.grow(moved),
             }
         }
-        u64::from(self.index.table.insert(&image_of(entry)))
+        self.index.table.insert(&image_of(entry))
     }
 
     fn hide(&mut self, slots: &[SlotNo]) {
-        let slots: Vec<u32> = slots.iter().map(|at| slot(*at)).collect();
-        self.index.table.hide(&slots);
+        self.index.table.hide(slots);
     }
 
     fn show(&mut self, at: SlotNo) {
-        self.index.table.show(slot(at));
+        self.index.table.show(at);
     }
 
     fn remove(&mut self, at: SlotNo) {
-        self.index.table.remove(slot(at));
+        self.index.table.remove(at);
     }
 
     fn pins(&self, serials: &[u64]) -> Vec<u32> {

@@ -193,7 +193,7 @@ pub(crate) fn recovered_objects(
             traits: entry.traits,
             attributes: attributes.unwrap_or_default(),
             created_ms: entry.created_ms,
-            slot: u64::from(slot),
+            slot,
             record: image.record,
             hidden: state == State::Hidden,
         })

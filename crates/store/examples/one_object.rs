@@ -31,8 +31,9 @@ impl Directory for Index {
     }
 
     fn insert(&mut self, entry: &Entry, _moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo {
-        self.slots.insert(entry.serial, (*entry, true));
-        entry.serial
+        let slot = entry.serial as SlotNo;
+        self.slots.insert(slot, (*entry, true));
+        slot
     }
 
     fn hide(&mut self, slots: &[SlotNo]) {
@@ -54,8 +55,9 @@ impl Directory for Index {
     }
 
     fn next(&self, cursor: u64) -> Option<(Entry, u64)> {
+        let cursor = SlotNo::try_from(cursor).unwrap_or(SlotNo::MAX);
         let mut behind = self.slots.range(cursor..).filter(|(_, (_, visible))| *visible);
-        behind.next().map(|(slot, (entry, _))| (*entry, slot + 1))
+        behind.next().map(|(slot, (entry, _))| (*entry, u64::from(*slot) + 1))
     }
 
     fn slots(&self) -> u64 {

@@ -24,7 +24,7 @@ pub struct Entry {
 }
 
 /// The position of an entry; it changes when the index grows.
-pub type SlotNo = u64;
+pub type SlotNo = u32;
 
 /// The index that clients read, and the ledgers in which they pin.
 ///

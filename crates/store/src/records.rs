@@ -1,4 +1,4 @@
-//! The private record of each object in memory: 24 bytes in a slab indexed by record number.
+//! The private record of each object in memory: 20 bytes in a slab indexed by record number.
 //!
 //! What else is known about an object is in its slot of the index, which the record points to, and
 //! for the few objects with rarer properties in the side map of [`crate::rare`]. The records also
@@ -43,7 +43,7 @@ pub(crate) struct Record {
     pub(crate) flags: u8,
 }
 
-const _: () = assert!(size_of::<Record>() <= 32, "the design promises 32 bytes for an object");
+const _: () = assert!(size_of::<Record>() == 20, "every object in memory has one");
 
 const FREE: Record = Record { slot: 0, previous: NONE, next: NONE, owner: 0, flags: 0 };
 

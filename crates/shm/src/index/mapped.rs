@@ -25,7 +25,7 @@ use crate::memfd::Memfd;
 use crate::slot::{SLOT_BYTES, Slot};
 use crate::table;
 
-/// How many times its first table fits a range: four growths by half.
+/// How many times its first table fits a range: seven growths by a quarter.
 const ROOM: u64 = 5;
 
 /// One table as readers see it. Never changed after it was published.

@@ -122,7 +122,7 @@ fn a_reader_follows_the_daemon_to_larger_tables_and_keeps_its_pins() {
         if node.index.wants_growth() {
             let before = node.index.slots();
             node.grow();
-            assert_eq!(node.index.slots(), before + before / 2);
+            assert_eq!(node.index.slots(), before + before / 4);
             assert_eq!(node.get(0), Lookup::TableChanged);
             node.follow();
         }

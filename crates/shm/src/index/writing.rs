@@ -154,8 +154,8 @@ impl IndexWriter {
         used * 4 > self.slots() * 3
     }
 
-    /// A new table with the same objects: half as large again, or of the same size when only
-    /// tombstones were to blame. `moved` hears each object's record and new slot, and nothing when
+    /// A new table with the same objects: a quarter larger, so that no table is emptier than three
+    /// fifths for long, or of the same size when only tombstones were to blame. `moved` hears each object's record and new slot, and nothing when
     /// there is no memory for the table.
     ///
     /// The caller announces it with [`crate::ControlDaemon::set_table`] and never writes to the
@@ -164,7 +164,7 @@ impl IndexWriter {
         let counts = self.counts();
         let slots = self.slots();
         let crowded = (counts.live + counts.hidden) * 2 > slots;
-        let wanted = if crowded { slots + slots / 2 } else { slots };
+        let wanted = if crowded { slots + slots / 4 } else { slots };
         let mut grown = Self::create(number, wanted)?;
         for (_, state, image) in self.iter_from(0) {
             let at = grown.table.insert(&image, state);

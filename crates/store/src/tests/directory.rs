@@ -57,7 +57,7 @@ impl TestDirectory {
         self.room = self.room * 2 + 4;
         // Far away from all old slots, in another order.
         let first = self.next_slot + 1000;
-        let count = self.slots.len() as u64;
+        let count = self.slots.len() as u32;
         self.next_slot = first + count;
         let old = std::mem::take(&mut self.slots);
         for (at, (_, (entry, visible))) in (0..count).zip(old) {
@@ -116,8 +116,9 @@ impl Directory for TestDirectory {
     }
 
     fn next(&self, cursor: u64) -> Option<(Entry, u64)> {
+        let cursor = SlotNo::try_from(cursor).unwrap_or(SlotNo::MAX);
         let mut behind = self.slots.range(cursor..).filter(|(_, (_, visible))| *visible);
-        behind.next().map(|(slot, (entry, _))| (*entry, slot + 1))
+        behind.next().map(|(slot, (entry, _))| (*entry, u64::from(*slot) + 1))
     }
 
     fn slots(&self) -> u64 {
