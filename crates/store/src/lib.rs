@@ -39,6 +39,7 @@ mod growing;
 mod jobs;
 mod leasing;
 mod memory;
+mod numbers;
 mod obituaries;
 mod objects;
 pub mod ports;

@@ -6,6 +6,7 @@
 //! may be evicted, and those with policy keep, which may be spilled. Members of composites are in
 //! neither.
 
+use crate::numbers::FreeNumbers;
 use crate::ports::SlotNo;
 
 /// No record.
@@ -73,14 +74,14 @@ struct Ends {
 #[derive(Debug)]
 pub(crate) struct Records {
     chunks: Vec<Box<[Record]>>,
-    free: u32,
+    free: FreeNumbers,
     lists: [Ends; 2],
 }
 
 impl Default for Records {
     fn default() -> Self {
         let ends = Ends { newest: NONE, oldest: NONE, count: 0 };
-        Self { chunks: Vec::new(), free: NONE, lists: [ends; 2] }
+        Self { chunks: Vec::new(), free: FreeNumbers::default(), lists: [ends; 2] }
     }
 }
 
@@ -105,57 +106,44 @@ impl Records {
     }
 
     fn grow(&mut self) {
-        let first = self.capacity() as u32;
         self.chunks.push(vec![FREE; CHUNK].into_boxed_slice());
-        for number in (first..first + CHUNK as u32).rev() {
-            self.get_mut(number).next = self.free;
-            self.free = number;
-        }
+        self.free.extend(CHUNK);
     }
 
     /// A record to fill.
     pub(crate) fn allocate(&mut self, owner: u32, flags: u8) -> u32 {
-        if self.free == NONE {
-            self.grow();
-        }
-        let number = self.free;
-        self.free = self.get(number).next;
+        let number = loop {
+            match self.free.take() {
+                Some(number) => break number,
+                None => self.grow(),
+            }
+        };
         *self.get_mut(number) = Record { owner, flags: flags | USED, ..FREE };
         number
     }
 
     /// The record with exactly this number, for an object of an earlier daemon; false when it is
-    /// taken or beyond `limit`. [`Self::relink_free`] must follow before anything is allocated.
+    /// taken or beyond `limit`.
     pub(crate) fn claim(&mut self, number: u32, limit: u32, flags: u8) -> bool {
         if number >= limit {
             return false;
         }
         while self.capacity() <= number as usize {
-            self.chunks.push(vec![FREE; CHUNK].into_boxed_slice());
+            self.grow();
         }
         if self.get(number).is(USED) {
             return false;
         }
+        self.free.remove(number);
         *self.get_mut(number) = Record { flags: flags | USED, ..FREE };
         true
-    }
-
-    /// Makes the list of free records anew.
-    pub(crate) fn relink_free(&mut self) {
-        self.free = NONE;
-        for number in (0..self.capacity() as u32).rev() {
-            if !self.get(number).is(USED) {
-                self.get_mut(number).next = self.free;
-                self.free = number;
-            }
-        }
     }
 
     /// Gives a record back, out of its list.
     pub(crate) fn release(&mut self, number: u32) {
         self.unlist(number);
-        *self.get_mut(number) = Record { next: self.free, ..FREE };
-        self.free = number;
+        *self.get_mut(number) = FREE;
+        self.free.give(number);
     }
 
     fn list_of(&self, number: u32) -> List {
@@ -270,7 +258,6 @@ mod tests {
         assert!(records.claim(5, 10, 0));
         assert!(!records.claim(5, 10, 0));
         assert!(!records.claim(10, 10, 0));
-        records.relink_free();
         let mut seen = std::collections::BTreeSet::from([5]);
         for _ in 0..2 * CHUNK {
             assert!(seen.insert(records.allocate(0, 0)));

@@ -103,7 +103,6 @@ impl<D: Directory> Store<D> {
                 homeless.push(object);
             }
         }
-        self.records.relink_free();
         // All of them leave before the first comes back: growing names entries by their records.
         for object in &homeless {
             if !object.hidden {
