@@ -1,8 +1,8 @@
 //! Making an object out of a value.
 //!
 //! Bytes, memoryviews, NumPy arrays and plain Python values, the hot cases, are recognized here.
-//! Anything else goes to `plasmon._values.encode`, which decides what it is and calls one method of the [`Put`]
-//! that it is given.
+//! Anything else goes to `plasmon._values.encode`, which decides what it is and calls one method of
+//! the [`Put`] that it is given.
 
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;

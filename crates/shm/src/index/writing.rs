@@ -155,8 +155,8 @@ impl IndexWriter {
     }
 
     /// A new table with the same objects: a quarter larger, so that no table is emptier than three
-    /// fifths for long, or of the same size when only tombstones were to blame. `moved` hears each object's record and new slot, and nothing when
-    /// there is no memory for the table.
+    /// fifths for long, or of the same size when only tombstones were to blame. `moved` hears each
+    /// object's record and new slot, and nothing when there is no memory for the table.
     ///
     /// The caller announces it with [`crate::ControlDaemon::set_table`] and never writes to the
     /// old one again.
