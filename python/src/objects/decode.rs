@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use plasmon_objects::codes::{elem, kind, slot};
 use plasmon_objects::sizes::at;
 use plasmon_objects::{Checked, Order};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyUnicodeDecodeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView, PyTuple};
@@ -18,7 +18,7 @@ use pyo3::types::{PyBytes, PyMemoryView, PyTuple};
 use super::context::{Context, pickle};
 use super::makers::Maker;
 use super::raw::{self, NoCollection, Ptr};
-use super::serialized::raised;
+use super::serialized::{broken, raised};
 use crate::put::Flat;
 
 /// References that are dropped with this.
@@ -137,8 +137,8 @@ pub(super) fn decode<'py>(source: &Source<'_, 'py>) -> PyResult<(Bound<'py, PyAn
             flat.bytes()
         }
     };
-    let object = Checked::of(bytes).map_err(|error| raised(&error))?;
-    let order = Order::of(&object).map_err(|error| raised(&error))?;
+    let object = Checked::of(bytes).map_err(|error| raised(source.memory.py(), &error))?;
+    let order = Order::of(&object).map_err(|error| raised(source.memory.py(), &error))?;
     let view = &object.view;
     let cache = |wanted: bool, number| Owned::nulls(if wanted { view.count(number) } else { 0 });
     let decoder = Decoder {
@@ -208,6 +208,23 @@ impl<'a, 'py> Decoder<'a, 'py> {
         if object.is_null() { Err(PyErr::fetch(self.py)) } else { Ok(object) }
     }
 
+    /// A new string, or the error that its bytes are none.
+    pub(super) fn made_text(&self, text: Ptr) -> PyResult<Ptr> {
+        self.made(text).map_err(|error| match error.is_instance_of::<PyUnicodeDecodeError>(self.py) {
+            true => broken(self.py, &format!("text that is not UTF-8: {error}")),
+            false => error,
+        })
+    }
+
+    /// The error of a key or an item of a set, which CPython has set.
+    fn no_key(&self) -> PyErr {
+        let error = PyErr::fetch(self.py);
+        match error.is_instance_of::<PyTypeError>(self.py) {
+            true => broken(self.py, &format!("a key that cannot be one: {error}")),
+            false => error,
+        }
+    }
+
     /// The node's object if it was made empty because something referred to it: before its turn,
     /// or while its own values were built. Else null.
     pub(super) fn empty(&self, node: usize) -> Ptr {
@@ -275,7 +292,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
             for (key, value) in keys.iter().zip(values.iter()) {
                 // SAFETY: a dict and two objects, all alive.
                 if unsafe { ffi::PyDict_SetItem(dict, *key, *value) } != 0 {
-                    return Err(PyErr::fetch(self.py));
+                    return Err(self.no_key());
                 }
             }
             items.clear();
@@ -300,7 +317,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
         for item in items.all().iter() {
             // SAFETY: a set, or a frozenset that nobody has seen, and an object; all alive.
             if unsafe { ffi::PySet_Add(new.0, *item) } != 0 {
-                return Err(PyErr::fetch(self.py));
+                return Err(self.no_key());
             }
         }
         Ok(self.kept_or_new(node, new))
@@ -443,7 +460,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
             let text = strs.bytes.get(from..to).ok_or_else(changed)?;
             // SAFETY: attached; ASCII if all of them are.
             let made = unsafe { if ascii { raw::new_ascii(text) } else { raw::new_str(text) } };
-            *out = self.made(made)?;
+            *out = self.made_text(made)?;
             from = to;
         }
         Ok(())
@@ -457,7 +474,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
         let text = self.object.view.strs.at(number);
         // SAFETY: attached; ASCII if all of them are.
         let made = unsafe { if self.ascii { raw::new_ascii(text) } else { raw::new_str(text) } };
-        let made = self.made(made)?;
+        let made = self.made_text(made)?;
         if let Some(room) = self.strs.0.get_mut(number) {
             *room = shared(made);
         }
@@ -535,10 +552,10 @@ pub(super) fn changed() -> PyErr {
     PyValueError::new_err("the object changed while it was read")
 }
 
-/// A name or another short text of an object.
+/// A name or another short text of an object, which the check has found to be one.
 pub(super) fn text_of(bytes: &[u8]) -> PyResult<&str> {
     std::str::from_utf8(bytes)
-        .map_err(|_| PyValueError::new_err("the object is broken: a name that is not UTF-8"))
+        .map_err(|_| changed())
 }
 
 /// Values for all of the room.

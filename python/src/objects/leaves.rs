@@ -2,13 +2,13 @@
 
 use plasmon_objects::codes::{ext, tensor};
 use plasmon_objects::view::{Longs, Words};
-use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyComplex, PyDict, PyInt, PyList, PySlice, PyTuple};
 
 use super::decode::{Decoder, changed, shared, text_of};
 use super::memory::Block;
+use super::serialized::broken;
 use super::raw::{self, Ptr};
 use crate::numpy::{array_type, type_object};
 
@@ -54,11 +54,11 @@ impl<'a, 'py> Decoder<'a, 'py> {
         }
         let view = &self.object.view;
         let text = text_of(view.dtype_texts.at(number))?;
-        let dtype = type_object(self.py, text)?;
+        let unknown = |error| broken(self.py, &format!("no element type {text:?}: {error}"));
+        let dtype = type_object(self.py, text).map_err(unknown)?;
         let itemsize: usize = dtype.getattr(intern!(self.py, "itemsize"))?.extract()?;
         if itemsize != view.dtype_itemsizes.index(number) {
-            let text = format!("the object is broken: {text} has {itemsize} bytes");
-            return Err(PyValueError::new_err(text));
+            return Err(broken(self.py, &format!("{text} has {itemsize} bytes")));
         }
         self.last_dtype = Some((number, dtype.clone()));
         Ok(dtype)
@@ -195,8 +195,8 @@ impl<'a, 'py> Decoder<'a, 'py> {
                 let made = unsafe {
                     if text.is_ascii() { raw::new_ascii(text) } else { raw::new_str(text) }
                 };
-                // SAFETY: a new reference or null with an error set.
-                unsafe { Bound::from_owned_ptr_or_err(py, made)? }
+                // SAFETY: a new reference.
+                unsafe { Bound::from_owned_ptr(py, self.made_text(made)?) }
             }
             ext::LONG_BYTES => PyBytes::new(py, self.heap_bytes(number)?).into_any(),
             ext::BYTEARRAY => PyByteArray::new(py, data).into_any(),

@@ -122,5 +122,6 @@ pub(crate) fn loads<'py>(
 #[pyfunction]
 pub(crate) fn object_nbytes(data: &Bound<'_, PyAny>) -> PyResult<u64> {
     let flat = crate::put::Flat::of(data)?;
-    plasmon_objects::object_bytes(flat.bytes()).map_err(|error| serialized::raised(&error))
+    let found = plasmon_objects::object_bytes(flat.bytes());
+    found.map_err(|error| serialized::raised(data.py(), &error))
 }
