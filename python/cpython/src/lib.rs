@@ -5,6 +5,15 @@
 
 pub mod ndarray;
 
+// Lists and dicts are read where they lie, on the promise that nobody else runs meanwhile.
+#[cfg(Py_GIL_DISABLED)]
+compile_error!(
+    "plasmon needs a Python with a global interpreter lock: build it for python3.11 and later \
+     without the suffix t"
+);
+#[cfg(any(PyPy, GraalPy))]
+compile_error!("plasmon needs CPython: it reads its objects where they lie");
+
 use std::ffi::{c_char, c_int};
 
 use pyo3::ffi;

@@ -20,6 +20,7 @@ import plasmon.torch
 from plasmon.objects import trusting_context
 
 from .standin import make_torch
+from .test_guide import WITH_TORCH
 
 
 @pytest.fixture
@@ -208,6 +209,13 @@ def test_without_pytorch(monkeypatch):
     plasmon.objects.default_context._forget()
     with pytest.raises(LookupError, match="PyTorch"):
         plasmon.loads(data)
+
+
+def test_the_guides_example(torch, store):
+    if not hasattr(torch, "ones"):
+        torch.ones = lambda *shape: torch.from_numpy(np.ones(shape))
+    (example,) = WITH_TORCH
+    exec(example, {"store": store, "plasmon": plasmon})
 
 
 def test_importing_does_not_import_pytorch():
