@@ -17,4 +17,5 @@ if ! cmp --silent "$wanted" .venvs/torch/made-from; then
     cp "$wanted" .venvs/torch/made-from
 fi
 "$python" -c 'import torch; print("PyTorch", torch.__version__)'
+export PLASMON_DAEMON=${PLASMON_DAEMON:-$PWD/.venv/bin/plasmond}
 PYTHONPATH=python exec "$python" -m pytest -q python/tests/objects/test_torch.py

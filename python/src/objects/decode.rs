@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use plasmon_objects::codes::{elem, kind, slot};
+use plasmon_objects::codes::{elem, kind};
 use plasmon_objects::sizes::at;
 use plasmon_objects::{Checked, Order};
 use pyo3::exceptions::{PyTypeError, PyUnicodeDecodeError, PyValueError};
@@ -17,84 +17,13 @@ use pyo3::types::{PyBytes, PyMemoryView, PyTuple};
 
 use super::context::{Context, pickle};
 use super::makers::Maker;
+use super::owned::{One, Owned, Scratch};
 use super::raw::{self, NoCollection, Ptr};
 use super::serialized::{broken, raised};
 use crate::put::Flat;
 
-/// References that are dropped with this.
-#[derive(Default)]
-pub(super) struct Owned(pub(super) Vec<Ptr>);
-
-impl Owned {
-    pub(super) fn nulls(count: usize) -> Self {
-        Self(vec![std::ptr::null_mut(); count])
-    }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        for object in &self.0 {
-            // SAFETY: each is null or a reference of ours; these live in functions that are called
-            // attached to the interpreter.
-            unsafe { ffi::Py_XDECREF(*object) };
-        }
-    }
-}
-
-/// One reference that is dropped with this.
-struct One(Ptr);
-
-impl One {
-    /// The reference, the caller's from now on.
-    fn release(self) -> Ptr {
-        std::mem::ManuallyDrop::new(self).0
-    }
-}
-
-impl Drop for One {
-    fn drop(&mut self) {
-        // SAFETY: a reference of ours; see `Owned`.
-        unsafe { ffi::Py_XDECREF(self.0) };
-    }
-}
-
-/// Values on their way into a set or a dict. Most are few, and then need no memory of their own.
-struct Scratch {
-    few: [Ptr; FEW],
-    many: Vec<Ptr>,
-    count: usize,
-}
-
-const FEW: usize = 16;
-
 /// So many values of large containers are built at a time.
 pub(super) const BLOCK: usize = 1024;
-
-impl Scratch {
-    fn new(count: usize) -> Self {
-        let many = if count > FEW { vec![std::ptr::null_mut(); count] } else { Vec::new() };
-        Self { few: [std::ptr::null_mut(); FEW], many, count }
-    }
-
-    fn all(&mut self) -> &mut [Ptr] {
-        if self.count > FEW { &mut self.many } else { &mut self.few[..self.count] }
-    }
-
-    /// Drops the values.
-    fn clear(&mut self) {
-        for object in self.all() {
-            let object = std::mem::replace(object, std::ptr::null_mut());
-            // SAFETY: null or a reference of ours; see `Owned`.
-            unsafe { ffi::Py_XDECREF(object) };
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
 
 pub(super) struct Decoder<'a, 'py> {
     pub(super) py: Python<'py>,
@@ -108,15 +37,15 @@ pub(super) struct Decoder<'a, 'py> {
     built: Owned,
     /// The rows of row nodes, for the runs that they are in.
     pub(super) rows: HashMap<usize, Owned>,
-    strs: Owned,
-    bins: Owned,
+    pub(super) strs: Owned,
+    pub(super) bins: Owned,
     pub(super) tensors: Owned,
     pub(super) exts: Owned,
     pub(super) makers: Vec<Option<Maker<'py>>>,
     /// Most arrays are of the type and the shape of the one before.
     pub(super) last_dtype: Option<(usize, Bound<'py, PyAny>)>,
     pub(super) last_shape: Option<(&'a [[u8; 8]], Bound<'py, PyTuple>)>,
-    ascii: bool,
+    pub(super) ascii: bool,
 }
 
 /// What to decode, and how.
@@ -210,9 +139,11 @@ impl<'a, 'py> Decoder<'a, 'py> {
 
     /// A new string, or the error that its bytes are none.
     pub(super) fn made_text(&self, text: Ptr) -> PyResult<Ptr> {
-        self.made(text).map_err(|error| match error.is_instance_of::<PyUnicodeDecodeError>(self.py) {
-            true => broken(self.py, &format!("text that is not UTF-8: {error}")),
-            false => error,
+        self.made(text).map_err(|error| {
+            match error.is_instance_of::<PyUnicodeDecodeError>(self.py) {
+                true => broken(self.py, &format!("text that is not UTF-8: {error}")),
+                false => error,
+            }
         })
     }
 
@@ -330,7 +261,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
     }
 
     /// The node's object as a reference of the caller's. One that isn't built yet is made empty.
-    fn node(&mut self, node: usize) -> PyResult<Ptr> {
+    pub(super) fn node(&mut self, node: usize) -> PyResult<Ptr> {
         let Some(object) = self.built.0.get(node).copied() else {
             return Err(changed());
         };
@@ -365,169 +296,6 @@ impl<'a, 'py> Decoder<'a, 'py> {
         Ok(made)
     }
 
-    /// Fills the room with the values of a run, references of the caller's.
-    pub(super) fn fill(&mut self, elem: u8, start: usize, out: &mut [Ptr]) -> PyResult<()> {
-        let view = &self.object.view;
-        match elem {
-            // SAFETY: here and below: attached; constants live for ever.
-            elem::NONE => out.iter_mut().for_each(|out| *out = shared(unsafe { ffi::Py_None() })),
-            elem::BITS => {
-                let bits = (start..).map(|at| view.bits.at(at));
-                out.iter_mut().zip(bits).for_each(|(out, bit)| *out = truth(bit));
-            }
-            elem::I32 => {
-                let values = whole(view.i32.range(start, out.len()), out)?;
-                for (out, value) in out.iter_mut().zip(values) {
-                    let value = i32::from_le_bytes(*value);
-                    // SAFETY: attached.
-                    *out = self.made(unsafe { ffi::PyLong_FromLong(value.into()) })?;
-                }
-            }
-            elem::I64 => {
-                let values = whole(view.i64.range(start, out.len()), out)?;
-                for (out, value) in out.iter_mut().zip(values) {
-                    let value = i64::from_le_bytes(*value);
-                    // SAFETY: attached.
-                    *out = self.made(unsafe { ffi::PyLong_FromLongLong(value) })?;
-                }
-            }
-            elem::F64 => {
-                let values = whole(view.f64.range(start, out.len()), out)?;
-                for (out, value) in out.iter_mut().zip(values) {
-                    let value = f64::from_le_bytes(*value);
-                    // SAFETY: attached.
-                    *out = self.made(unsafe { ffi::PyFloat_FromDouble(value) })?;
-                }
-            }
-            elem::STRS => self.fill_strs(start, out)?,
-            elem::REFS => {
-                let numbers = whole(view.refs.range(start, out.len()), out)?;
-                for (out, number) in out.iter_mut().zip(numbers) {
-                    *out = self.str(u32::from_le_bytes(*number) as usize)?;
-                }
-            }
-            elem::BINS => self.fill_each(start, out, Self::bytes)?,
-            elem::NODES => self.fill_each(start, out, Self::node)?,
-            elem::SLOTS => self.fill_each(start, out, Self::slot)?,
-            elem::TENSORS => self.fill_each(start, out, Self::tensor)?,
-            elem::EXTS => self.fill_each(start, out, Self::ext)?,
-            elem::ROWS => self.fill_rows(start, out)?,
-            _ => return Err(changed()),
-        }
-        Ok(())
-    }
-
-    /// Fills the room with the values of a run from one on. Rows come all at once.
-    pub(super) fn fill_part(
-        &mut self,
-        elem: u8,
-        start: usize,
-        from: usize,
-        out: &mut [Ptr],
-    ) -> PyResult<()> {
-        if elem != elem::ROWS {
-            return self.fill(elem, start + from, out);
-        }
-        let Some(rows) = self.rows.get_mut(&start) else { return Err(changed()) };
-        let Some(part) = rows.0.get_mut(from..from + out.len()) else { return Err(changed()) };
-        out.swap_with_slice(part);
-        Ok(())
-    }
-
-    #[inline]
-    fn fill_each(
-        &mut self,
-        start: usize,
-        out: &mut [Ptr],
-        make: impl Fn(&mut Self, usize) -> PyResult<Ptr>,
-    ) -> PyResult<()> {
-        for (at, out) in out.iter_mut().enumerate() {
-            *out = make(self, start + at)?;
-        }
-        Ok(())
-    }
-
-    fn fill_strs(&mut self, start: usize, out: &mut [Ptr]) -> PyResult<()> {
-        if !self.strs.0.is_empty() {
-            return self.fill_each(start, out, Self::str);
-        }
-        let strs = self.object.view.strs;
-        let ascii = self.ascii || strs.range(start, out.len()).is_ascii();
-        let ends = whole(strs.offsets.range(start + 1, out.len()), out)?;
-        let mut from = strs.offsets.index(start);
-        for (end, out) in ends.iter().zip(out) {
-            let to = u32::from_le_bytes(*end) as usize;
-            let text = strs.bytes.get(from..to).ok_or_else(changed)?;
-            // SAFETY: attached; ASCII if all of them are.
-            let made = unsafe { if ascii { raw::new_ascii(text) } else { raw::new_str(text) } };
-            *out = self.made_text(made)?;
-            from = to;
-        }
-        Ok(())
-    }
-
-    /// A string as a reference of the caller's.
-    pub(super) fn str(&mut self, number: usize) -> PyResult<Ptr> {
-        if let Some(known) = self.strs.0.get(number).filter(|known| !known.is_null()) {
-            return Ok(shared(*known));
-        }
-        let text = self.object.view.strs.at(number);
-        // SAFETY: attached; ASCII if all of them are.
-        let made = unsafe { if self.ascii { raw::new_ascii(text) } else { raw::new_str(text) } };
-        let made = self.made_text(made)?;
-        if let Some(room) = self.strs.0.get_mut(number) {
-            *room = shared(made);
-        }
-        Ok(made)
-    }
-
-    fn bytes(&mut self, number: usize) -> PyResult<Ptr> {
-        if let Some(known) = self.bins.0.get(number).filter(|known| !known.is_null()) {
-            return Ok(shared(*known));
-        }
-        let bytes = self.object.view.bins.at(number);
-        let start = bytes.as_ptr().cast();
-        // SAFETY: attached; the bytes are copied.
-        let made = unsafe { ffi::PyBytes_FromStringAndSize(start, bytes.len() as isize) };
-        let made = self.made(made)?;
-        if let Some(room) = self.bins.0.get_mut(number) {
-            *room = shared(made);
-        }
-        Ok(made)
-    }
-
-    fn slot(&mut self, number: usize) -> PyResult<Ptr> {
-        let slots = &self.object.view.slots;
-        let kind = slots.kind.get(number).copied().unwrap_or(u8::MAX);
-        let at = slots.offset.index(number);
-        match kind {
-            // SAFETY: here and below: attached.
-            slot::NULL => Ok(shared(unsafe { ffi::Py_None() })),
-            slot::BOOL => Ok(truth(slots.bool.at(at))),
-            // SAFETY: as above.
-            slot::INT => self.made(unsafe { ffi::PyLong_FromLongLong(slots.int.at(at)) }),
-            slot::FLOAT => {
-                let value = f64::from_le_bytes(slots.float.at(at).to_le_bytes());
-                // SAFETY: as above.
-                self.made(unsafe { ffi::PyFloat_FromDouble(value) })
-            }
-            slot::STR => self.str(slots.index(number, kind)),
-            slot::BYTES => self.bytes(slots.index(number, kind)),
-            slot::TENSOR => self.tensor(slots.index(number, kind)),
-            slot::EXT => self.ext(slots.index(number, kind)),
-            _ => self.node(slots.index(number, kind)),
-        }
-    }
-
-    fn fill_rows(&mut self, header: usize, out: &mut [Ptr]) -> PyResult<()> {
-        let Some(mut rows) = self.rows.remove(&header) else {
-            return Err(changed());
-        };
-        whole(&rows.0, out)?;
-        out.swap_with_slice(&mut rows.0);
-        Ok(())
-    }
-
     /// Notes an object that exists and is not whole yet.
     pub(super) fn keep_built(&mut self, node: usize, object: Ptr) {
         if let Some(room) = self.built.0.get_mut(node) {
@@ -554,14 +322,7 @@ pub(super) fn changed() -> PyErr {
 
 /// A name or another short text of an object, which the check has found to be one.
 pub(super) fn text_of(bytes: &[u8]) -> PyResult<&str> {
-    std::str::from_utf8(bytes)
-        .map_err(|_| changed())
-}
-
-/// Values for all of the room.
-#[inline]
-fn whole<'v, T>(values: &'v [T], room: &[Ptr]) -> PyResult<&'v [T]> {
-    if values.len() == room.len() { Ok(values) } else { Err(changed()) }
+    std::str::from_utf8(bytes).map_err(|_| changed())
 }
 
 /// One more reference to something that is alive.
@@ -570,10 +331,4 @@ pub(super) fn shared(object: Ptr) -> Ptr {
     // SAFETY: alive: constants, and what caches hold.
     unsafe { ffi::Py_INCREF(object) };
     object
-}
-
-#[inline]
-fn truth(bit: bool) -> Ptr {
-    // SAFETY: constants live for as long as the interpreter.
-    shared(unsafe { if bit { ffi::Py_True() } else { ffi::Py_False() } })
 }

@@ -8,8 +8,8 @@ use pyo3::types::{PyByteArray, PyBytes, PyComplex, PyDict, PyInt, PyList, PySlic
 
 use super::decode::{Decoder, changed, shared, text_of};
 use super::memory::Block;
-use super::serialized::broken;
 use super::raw::{self, Ptr};
+use super::serialized::broken;
 use crate::numpy::{array_type, type_object};
 
 impl<'a, 'py> Decoder<'a, 'py> {
@@ -247,7 +247,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
     pub(super) fn array_of_objects(&mut self, node: usize) -> PyResult<Ptr> {
         let nodes = &self.object.view.nodes;
         let (elem, start) = (nodes.elem[node], nodes.start.index(node));
-        let mut items = super::decode::Owned::nulls(nodes.length.index(node));
+        let mut items = super::owned::Owned::nulls(nodes.length.index(node));
         self.fill(elem, start, &mut items.0)?;
         let empty = self.empty(node);
         let array = if empty.is_null() { self.new_array_of_objects(node)? } else { shared(empty) };

@@ -9,7 +9,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
-use super::decode::{BLOCK, Decoder, Owned, changed, text_of};
+use super::decode::{BLOCK, Decoder, changed, text_of};
+use super::owned::Owned;
 use super::raw::{self, Ptr};
 use super::serialized::broken;
 

@@ -1,7 +1,7 @@
 """The guide's examples run as they stand.
 
-Those of one page are parts of one program, in order; one with ``if __name__`` is a program of its own,
-because processes import it. The one for PyTorch runs with PyTorch or its stand-in.
+They are parts of one program, in order; one with ``if __name__`` is a program of its own, because
+processes import it. The one for PyTorch runs in its own tests, with PyTorch or its stand-in.
 """
 
 from __future__ import annotations

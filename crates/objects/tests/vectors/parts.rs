@@ -9,6 +9,7 @@ use crate::{Vector, rooted, small};
 
 pub(crate) fn vectors() -> Vec<Vector> {
     let mut all = classes();
+    all.extend(named_classes());
     all.extend(arguments());
     all.extend(tensors());
     all.extend(arrays_of_objects());
@@ -49,7 +50,6 @@ fn classes() -> Vec<Vector> {
     };
     let parts = "an object has the parts that its class's make says";
     let fields = "fields are those of make 0, at most 1,024";
-    let pickled = Class { source: source::PICKLED, ..registered(make::CALL) };
     vec![
         made(
             ["an_unknown_source", "source is 0 to 3", UNKNOWN],
@@ -66,6 +66,15 @@ fn classes() -> Vec<Vector> {
         made(["a_value_with_parts", parts, PARTS], registered(make::VALUE), 0, 1),
         made(["fields_of_a_state", fields, FIELDS], registered(make::STATE), 1, 1),
         made(["fields_past_the_limit", fields, FIELDS], registered(make::ATTRIBUTES), 1025, 1025),
+    ]
+}
+
+fn named_classes() -> Vec<Vector> {
+    let made = |names: [&'static str; 3], class: Class<'static>, fields, parts| {
+        vector(5, names, |t| object(t, class, fields, parts))
+    };
+    let pickled = Class { source: source::PICKLED, ..registered(make::CALL) };
+    vec![
         vector(
             5,
             [
@@ -124,7 +133,6 @@ fn classes() -> Vec<Vector> {
             },
         ),
     ]
-    .into()
 }
 
 fn arguments() -> Vec<Vector> {
