@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView, PyTuple};
 
 use super::context::{Context, pickle};
+use super::leaves::QuickArrays;
 use super::makers::Maker;
 use super::owned::{One, Owned, Scratch};
 use super::raw::{self, NoCollection, Ptr};
@@ -34,6 +35,8 @@ pub(super) struct Decoder<'a, 'py> {
     /// The object's memory, for what lies on it.
     pub(super) memory: &'a Bound<'py, PyAny>,
     memory_view: Option<Bound<'py, PyAny>>,
+    /// How arrays are made on that memory without NumPy's constructor, once that was asked for.
+    pub(super) quick_arrays: Option<Option<QuickArrays>>,
     built: Owned,
     /// The rows of row nodes, for the runs that they are in.
     pub(super) rows: HashMap<usize, Owned>,
@@ -77,6 +80,7 @@ pub(super) fn decode<'py>(source: &Source<'_, 'py>) -> PyResult<(Bound<'py, PyAn
         pickle: source.pickle,
         memory: source.memory,
         memory_view: None,
+        quick_arrays: None,
         built: cache(true, at::NODES),
         rows: HashMap::new(),
         strs: cache(object.repeats.strs, at::STRS),
