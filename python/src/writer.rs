@@ -143,7 +143,7 @@ impl Writer {
     /// Copies bytes into the object at an offset; the offset behind them.
     #[pyo3(signature = (data, offset = 0))]
     fn write(&self, data: &Bound<'_, PyAny>, offset: usize) -> PyResult<usize> {
-        let part = crate::put::Flat::of(data)?;
+        let part = plasmon_cpython::buffer::Flat::of(data)?;
         let (py, bytes) = (data.py(), part.bytes());
         py.detach(|| self.copy_in(offset, bytes))?;
         Ok(offset + bytes.len())

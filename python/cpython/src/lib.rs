@@ -3,6 +3,8 @@
 //! Everything that depends on how a version of Python lays objects out is here, with a way around
 //! it for versions that it is not known for.
 
+pub mod buffer;
+pub mod memo;
 pub mod ndarray;
 
 // Lists and dicts are read where they lie, on the promise that nobody else runs meanwhile.

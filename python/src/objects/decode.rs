@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use plasmon_cpython::buffer::Flat;
 use plasmon_objects::codes::{elem, kind};
 use plasmon_objects::sizes::at;
 use plasmon_objects::{Checked, Order};
@@ -21,7 +22,6 @@ use super::makers::Maker;
 use super::owned::{One, Owned, Scratch};
 use super::raw::{self, NoCollection, Ptr};
 use super::serialized::{broken, raised};
-use crate::put::Flat;
 
 /// So many values of large containers are built at a time.
 pub(super) const BLOCK: usize = 1024;

@@ -29,9 +29,9 @@ use pyo3::types::PyList;
 use super::arrays::Arrays;
 use super::context::Context;
 use super::heap::Piece;
-use super::memo::{Memo, Place};
 use super::raw::{self, NoCollection, Ptr, Shape};
 use super::runs::Prefix;
+use plasmon_cpython::memo::{Memo, Place};
 
 /// What is to be done when a node's turn comes.
 #[derive(Debug, Default)]
@@ -117,10 +117,10 @@ pub(super) struct Encoder<'py> {
 pub(super) fn encode<'py>(
     context: &'py Bound<'py, Context>,
     value: &Bound<'py, PyAny>,
-    memory: Memory,
-) -> PyResult<(Encoded, Memory)> {
+    memory: &mut Memory,
+) -> PyResult<Encoded> {
     let _gc = NoCollection::new(context.py());
-    let Memory { tables, memo, work, scratch } = memory;
+    let Memory { tables, memo, work, scratch } = std::mem::take(memory);
     let mut encoder = Encoder {
         py: context.py(),
         context,
@@ -147,7 +147,7 @@ pub(super) fn encode<'py>(
         encoder.next += 1;
     }
     encoder.place_arrays()?;
-    Ok(encoder.finish())
+    Ok(encoder.finish(memory))
 }
 
 /// Memory that one encoder leaves to the next.
@@ -186,12 +186,12 @@ fn emptied<T>(mut items: Vec<T>) -> Vec<T> {
 }
 
 impl<'py> Encoder<'py> {
-    fn finish(self) -> (Encoded, Memory) {
+    fn finish(self, memory: &mut Memory) -> Encoded {
         let Self { tables, heap, mut memo, work, scratch: [first, second], .. } = self;
         memo.clear();
         let scratch = [emptied(first), emptied(second)];
-        let memory = Memory { tables: None, memo, work: emptied(work), scratch };
-        (Encoded { tables, heap }, memory)
+        *memory = Memory { tables: None, memo, work: emptied(work), scratch };
+        Encoded { tables, heap }
     }
 
     /// Takes references to everything that is still needed, because code is about to run.

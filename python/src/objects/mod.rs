@@ -20,7 +20,6 @@ mod foreign;
 pub(crate) mod heap;
 mod leaves;
 mod makers;
-mod memo;
 pub(crate) mod memory;
 mod owned;
 mod rows;
@@ -123,7 +122,7 @@ pub(crate) fn loads<'py>(
 /// How many bytes at the start of `data` are one object, for objects that follow one another.
 #[pyfunction]
 pub(crate) fn object_nbytes(data: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let flat = crate::put::Flat::of(data)?;
+    let flat = plasmon_cpython::buffer::Flat::of(data)?;
     let found = plasmon_objects::object_bytes(flat.bytes());
     found.map_err(|error| serialized::raised(data.py(), &error))
 }

@@ -1,4 +1,4 @@
-//! References that a decoder holds until they are given to what it builds.
+//! References that are held until they are given to what is built of them.
 
 use pyo3::ffi;
 
@@ -48,6 +48,7 @@ pub(super) struct Scratch {
     count: usize,
 }
 
+/// So many values need no memory of their own.
 const FEW: usize = 16;
 
 impl Scratch {
