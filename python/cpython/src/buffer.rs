@@ -20,11 +20,13 @@ unsafe impl Sync for Flat {}
 
 impl Flat {
     /// The memory of `owner`, in C or Fortran order.
+    #[inline]
     pub fn of(owner: &Bound<'_, PyAny>) -> PyResult<Self> {
         Self::with_flags(owner, ffi::PyBUF_ANY_CONTIGUOUS)
     }
 
     /// The memory of `owner`, asked for with these flags.
+    #[inline]
     pub fn with_flags(owner: &Bound<'_, PyAny>, flags: c_int) -> PyResult<Self> {
         let mut view = Box::new(MaybeUninit::<ffi::Py_buffer>::uninit());
         // SAFETY: `owner` is a live object and the view has room; attached to the interpreter.
@@ -37,6 +39,7 @@ impl Flat {
     }
 
     /// The bytes. They must lie without gaps: checked by the flags, or by [`Self::is_contiguous`].
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         if self.view.len <= 0 || self.view.buf.is_null() {
             return &[];

@@ -81,6 +81,7 @@ impl Memo {
     }
 
     /// Forgets everything and keeps the memory, unless that is much.
+    #[inline]
     pub fn clear(&mut self) {
         if self.entries.len() > ENTRIES_KEPT {
             self.entries = Vec::new();

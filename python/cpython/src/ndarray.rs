@@ -35,6 +35,7 @@ pub struct ArrayFields {
 /// # Safety
 ///
 /// `array` must be an exact `numpy.ndarray` that outlives the result.
+#[inline]
 pub unsafe fn fields<'a>(array: Ptr) -> &'a ArrayFields {
     // SAFETY: by this function's contract.
     unsafe { &*array.cast::<ArrayFields>() }
@@ -42,11 +43,13 @@ pub unsafe fn fields<'a>(array: Ptr) -> &'a ArrayFields {
 
 impl ArrayFields {
     /// The extents.
+    #[inline]
     pub fn shape(&self) -> &[isize] {
         self.extents(self.shape)
     }
 
     /// The strides, in bytes.
+    #[inline]
     pub fn strides(&self) -> &[isize] {
         self.extents(self.strides)
     }
@@ -60,6 +63,7 @@ impl ArrayFields {
     }
 
     /// The first and the last address that elements use, from and to; `None` without elements.
+    #[inline]
     pub fn span(&self, itemsize: usize) -> Option<(usize, usize)> {
         let (mut low, mut high) = (self.data.addr(), self.data.addr() + itemsize);
         for (extent, stride) in self.shape().iter().zip(self.strides()) {
@@ -79,6 +83,7 @@ impl ArrayFields {
     }
 
     /// Whether the elements follow one another without gaps, the last index fastest.
+    #[inline]
     pub fn is_c_order(&self, itemsize: usize) -> bool {
         let mut wanted = itemsize as isize;
         self.shape().iter().zip(self.strides()).rev().all(|(extent, stride)| {
@@ -161,6 +166,7 @@ impl ArrayMaker {
     ///
     /// The thread must be attached to the interpreter, `class` be `numpy.ndarray`, `dtype` one of
     /// its element types, and every element lie in memory that lives as long as `owner`.
+    #[inline]
     pub unsafe fn make(self, new: &NewArray<'_>) -> Ptr {
         assert_eq!(new.shape.len(), new.strides.len(), "a stride for each extent");
         // SAFETY: by this function's contract. The element type is given away, so one more

@@ -38,6 +38,8 @@ pub(super) struct Decoder<'a, 'py> {
     /// How arrays are made on that memory without NumPy's constructor, once that was asked for.
     pub(super) quick_arrays: Option<Option<QuickArrays>>,
     built: Owned,
+    /// Whether nodes that hold no others are built when they are asked for.
+    on_demand: bool,
     /// The rows of row nodes, for the runs that they are in.
     pub(super) rows: HashMap<usize, Owned>,
     pub(super) strs: Owned,
@@ -82,6 +84,7 @@ pub(super) fn decode<'py>(source: &Source<'_, 'py>) -> PyResult<(Bound<'py, PyAn
         memory_view: None,
         quick_arrays: None,
         built: cache(true, at::NODES),
+        on_demand: false,
         rows: HashMap::new(),
         strs: cache(object.repeats.strs, at::STRS),
         bins: cache(object.repeats.bins, at::BINS),
@@ -105,7 +108,12 @@ impl<'a, 'py> Decoder<'a, 'py> {
         match order {
             Order::Backwards => {
                 let nodes = self.object.view.count(at::NODES);
-                (0..nodes).rev().try_for_each(|node| self.build(node))?;
+                self.on_demand = true;
+                for node in (0..nodes).rev() {
+                    if !self.is_flat(node) {
+                        self.build(node)?;
+                    }
+                }
             }
             Order::Listed(nodes) => {
                 nodes.iter().try_for_each(|node| self.build(*node as usize))?;
@@ -116,6 +124,16 @@ impl<'a, 'py> Decoder<'a, 'py> {
         let root = std::mem::replace(&mut root.0[0], std::ptr::null_mut());
         // SAFETY: filled with a reference of ours.
         unsafe { Bound::from_owned_ptr_or_err(self.py, root) }
+    }
+
+    /// Whether a node holds values without parts alone. Such a one is made when its owner asks for
+    /// it: then it is in the cache while the owner takes it.
+    fn is_flat(&self, node: usize) -> bool {
+        let nodes = &self.object.view.nodes;
+        let flat = |elem| !matches!(elem, elem::NODES | elem::SLOTS | elem::ROWS);
+        matches!(nodes.kind[node], kind::LIST..=kind::FROZENSET)
+            && flat(nodes.elem[node])
+            && flat(nodes.elem2[node])
     }
 
     fn build(&mut self, node: usize) -> PyResult<()> {
@@ -266,9 +284,14 @@ impl<'a, 'py> Decoder<'a, 'py> {
 
     /// The node's object as a reference of the caller's. One that isn't built yet is made empty.
     pub(super) fn node(&mut self, node: usize) -> PyResult<Ptr> {
-        let Some(object) = self.built.0.get(node).copied() else {
+        let Some(mut object) = self.built.0.get(node).copied() else {
             return Err(changed());
         };
+        if object.is_null() && self.on_demand {
+            // No deeper than this: what holds no nodes asks for none.
+            self.build(node)?;
+            object = self.empty(node);
+        }
         if object.is_null() {
             return self.empty_node(node);
         }

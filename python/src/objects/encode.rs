@@ -20,6 +20,7 @@
 
 use std::collections::HashMap;
 
+use plasmon_cpython::memo::{Memo, Place};
 use plasmon_objects::codes::kind;
 use plasmon_objects::tables::{Node, Run, Tables};
 use pyo3::ffi;
@@ -31,7 +32,6 @@ use super::context::Context;
 use super::heap::Piece;
 use super::raw::{self, NoCollection, Ptr, Shape};
 use super::runs::Prefix;
-use plasmon_cpython::memo::{Memo, Place};
 
 /// What is to be done when a node's turn comes.
 #[derive(Debug, Default)]
@@ -117,10 +117,10 @@ pub(super) struct Encoder<'py> {
 pub(super) fn encode<'py>(
     context: &'py Bound<'py, Context>,
     value: &Bound<'py, PyAny>,
-    memory: &mut Memory,
-) -> PyResult<Encoded> {
+    memory: Memory,
+) -> PyResult<(Encoded, Memory)> {
     let _gc = NoCollection::new(context.py());
-    let Memory { tables, memo, work, scratch } = std::mem::take(memory);
+    let Memory { tables, memo, work, scratch } = memory;
     let mut encoder = Encoder {
         py: context.py(),
         context,
@@ -147,7 +147,7 @@ pub(super) fn encode<'py>(
         encoder.next += 1;
     }
     encoder.place_arrays()?;
-    Ok(encoder.finish(memory))
+    Ok(encoder.finish())
 }
 
 /// Memory that one encoder leaves to the next.
@@ -186,12 +186,12 @@ fn emptied<T>(mut items: Vec<T>) -> Vec<T> {
 }
 
 impl<'py> Encoder<'py> {
-    fn finish(self, memory: &mut Memory) -> Encoded {
+    fn finish(self) -> (Encoded, Memory) {
         let Self { tables, heap, mut memo, work, scratch: [first, second], .. } = self;
         memo.clear();
         let scratch = [emptied(first), emptied(second)];
-        *memory = Memory { tables: None, memo, work: emptied(work), scratch };
-        Encoded { tables, heap }
+        let memory = Memory { tables: None, memo, work: emptied(work), scratch };
+        (Encoded { tables, heap }, memory)
     }
 
     /// Takes references to everything that is still needed, because code is about to run.

@@ -19,7 +19,7 @@ use super::memory::Block;
 const HELD_BYTES_MAX: usize = 16 << 20;
 
 thread_local! {
-    static MEMORY: Cell<Option<Box<Memory>>> = const { Cell::new(None) };
+    static MEMORY: Cell<Option<Memory>> = const { Cell::new(None) };
 }
 
 /// A value in the PLO format that has a size and is not written yet. Made by `plasmon.serialize`.
@@ -31,7 +31,7 @@ pub(crate) struct Serialized {
     heap: Vec<Piece>,
     plan: Plan,
     /// What the encoder leaves to the next one.
-    memory: Box<Memory>,
+    memory: Memory,
 }
 
 pub(super) fn wanted(form: Option<&str>) -> PyResult<Wanted> {
@@ -74,8 +74,8 @@ impl Serialized {
         value: &Bound<'_, PyAny>,
         wanted: Wanted,
     ) -> PyResult<Self> {
-        let mut memory = MEMORY.take().unwrap_or_default();
-        let Encoded { tables, heap } = encode(context, value, &mut memory)?;
+        let memory = MEMORY.take().unwrap_or_default();
+        let (Encoded { tables, heap }, memory) = encode(context, value, memory)?;
         let plan = Plan::of(&tables, wanted).map_err(|error| raised(context.py(), &error))?;
         Ok(Self { tables, heap, plan, memory })
     }
