@@ -143,6 +143,11 @@ TESTS = [
     ),
 ]
 
+#: Run by name alone: they need what takes gigabytes to install.
+EXTRAS = [
+    Suite("torch", "tensors with PyTorch itself, 6 GB of it", ["scripts/test-torch.sh"]),
+]
+
 
 def count(output: str) -> Counts:
     """Adds up the closing lines of the runners in an output."""
@@ -220,7 +225,7 @@ def run_all(suites: list[Suite]) -> int:
 
 def main() -> int:
     """Runs what the arguments name."""
-    known = {suite.name: suite for suite in CHECKS + TESTS}
+    known = {suite.name: suite for suite in CHECKS + TESTS + EXTRAS}
     groups = {"all": TESTS, "check": CHECKS}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="all, check, or suites")

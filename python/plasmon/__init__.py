@@ -49,6 +49,7 @@ from plasmon._native import Buffer, ObjectId, Serialized, Writer, __version__, d
 from plasmon._sort import Sorted, WorkerDied, sort, sort_part
 from plasmon._store import Daemon, Store, Subscription, connect, start
 from plasmon.objects import (
+    BrokenObject,
     NotSerializable,
     PickleRefused,
     SerializationContext,
@@ -63,6 +64,7 @@ __all__ = [
     "AlreadyRunning",
     "AlreadySealed",
     "BadRequest",
+    "BrokenObject",
     "Buffer",
     "Cancelled",
     "ClientInfo",

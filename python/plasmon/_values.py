@@ -169,19 +169,55 @@ def _encode_arrow_tensor(value: Any, sink: _Put) -> ObjectId:
 def _table_of_frame(frame: Any) -> Any:
     """An Arrow table of a pandas frame that shares its columns.
 
-    pyarrow makes nulls of NaN, which costs a copy here and another one at every read. NaN stays
-    NaN: it is what the column holds.
+    pyarrow makes nulls of NaN, which costs a pass and a copy here and another copy at every read.
+    NaN stays NaN: it is what the column holds.
     """
     import numpy as np
     import pyarrow as pa
 
+    floats = [
+        at
+        for at, dtype in enumerate(frame.dtypes)
+        if isinstance(dtype, np.dtype) and dtype.kind == "f"
+    ]
+    # What pandas is told of the labels depends on all of them, unless they are texts.
+    if floats and frame.columns.inferred_type == "string" and frame.columns.is_unique:
+        return _joined_table(frame, floats)
     table = pa.Table.from_pandas(frame)
-    for at in range(frame.shape[1]):
-        dtype = frame.dtypes.iloc[at]
-        if isinstance(dtype, np.dtype) and dtype.kind == "f" and table.column(at).null_count:
+    for at in floats:
+        if table.column(at).null_count:
             array = pa.array(frame.iloc[:, at].to_numpy(), from_pandas=False)
             table = table.set_column(at, table.schema.field(at), array)
     return table
+
+
+def _joined_table(frame: Any, floats: list[int]) -> Any:
+    """The table of a frame whose columns of floats are taken as they are.
+
+    pyarrow converts the others, and says of all of them what pandas will want to know.
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    def some(places: list[int]) -> Any:
+        # Taken by a list of places, columns would be copied.
+        columns = {at: frame.iloc[:, at] for at in places}
+        part = pd.DataFrame(columns, index=frame.index, copy=False)
+        part.columns = frame.columns[places]
+        return part
+
+    rest = sorted(set(range(frame.shape[1])) - set(floats))
+    others = pa.Table.from_pandas(some(rest))
+    of_floats = pa.Schema.from_pandas(some(floats))
+    metadata = json.loads(others.schema.metadata[b"pandas"])
+    told = json.loads(of_floats.metadata[b"pandas"])["columns"]
+    fields, arrays = list(others.schema), list(others.columns)
+    for number, at in enumerate(floats):
+        fields.insert(at, of_floats.field(number))
+        metadata["columns"].insert(at, told[number])
+        arrays.insert(at, pa.array(frame.iloc[:, at].to_numpy(), from_pandas=False))
+    schema = pa.schema(fields, {**others.schema.metadata, b"pandas": json.dumps(metadata).encode()})
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _needs_pyarrow(value: Any) -> None:

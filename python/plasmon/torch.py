@@ -19,6 +19,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from plasmon.objects._errors import BrokenObject, broken
+
 __all__ = ["in_place", "make_tensor", "take_tensor"]
 
 _is_in_place = contextvars.ContextVar("plasmon.torch.in_place", default=False)
@@ -106,8 +108,8 @@ def _tensor_of(array: Any, dtype: str) -> Any:
     return tensor if tensor.dtype == wanted else tensor.view(wanted)
 
 
-def _broken() -> ValueError:
-    return ValueError("the object is broken: a tensor of something that is none")
+def _broken() -> BrokenObject:
+    return broken("a tensor of something that is none")
 
 
 def take_tensor(tensor: Any) -> tuple[Any, ...]:
@@ -118,7 +120,8 @@ def take_tensor(tensor: Any) -> tuple[Any, ...]:
     if tensor.device.type != "cpu":
         raise TypeError(f"cannot serialize a tensor on {tensor.device}: move it with .cpu()")
     layout = _name(tensor.layout)
-    if layout not in _LAYOUTS or tensor.is_quantized or getattr(tensor, "__dict__", None):
+    is_plain = layout in _LAYOUTS and not tensor.is_quantized and not tensor.is_nested
+    if not is_plain or getattr(tensor, "__dict__", None):
         reduced: tuple[Any, ...] = tensor.__reduce_ex__(5)
         return reduced
     return make_tensor, _parts(tensor, layout)
@@ -137,7 +140,11 @@ def _parts(tensor: Any, layout: str) -> tuple[Any, ...]:
 def make_tensor(layout: str, dtype: str, flags: int, *parts: Any) -> Any:
     """The tensor of what :func:`take_tensor` gave. Runs no code of whoever wrote it.
 
-    Raises ValueError for anything else.
+    ``dtype`` is the name of the type, ``flags`` is 1 for a tensor that requires gradients, plus 2
+    for a parameter. The parts of a dense tensor are one array of any shape; those of a sparse one
+    its values (n), its indices (dimensions, n) and its shape.
+
+    Raises BrokenObject for anything else, also for indices outside of the shape.
     """
     import numpy as np
 
@@ -147,12 +154,23 @@ def make_tensor(layout: str, dtype: str, flags: int, *parts: Any) -> Any:
     count = {"strided": 1, "sparse_coo": 3}.get(layout) if texts else None
     if not is_type or len(parts) != count or type(parts[0]) is not np.ndarray:
         raise _broken()
+    try:
+        return _made(layout, dtype, flags, parts)
+    except RuntimeError as refused:
+        # PyTorch's word for arrays and shapes that don't fit together.
+        raise _broken() from refused
+
+
+def _made(layout: str, dtype: str, flags: int, parts: tuple[Any, ...]) -> Any:
+    torch = _torch()
     if layout == "strided":
         tensor = _tensor_of(parts[0], dtype)
     else:
         values, indices, shape = parts
         where = _tensor_of(indices, "int64")
-        tensor = torch.sparse_coo_tensor(where, _tensor_of(values, dtype), shape).coalesce()
+        # Unchecked, indices outside of the shape would be places outside of the memory.
+        values = _tensor_of(values, dtype)
+        tensor = torch.sparse_coo_tensor(where, values, shape, check_invariants=True).coalesce()
     if flags & _PARAMETER:
         return torch.nn.Parameter(tensor, requires_grad=bool(flags & _REQUIRES_GRAD))
     return tensor.requires_grad_() if flags & _REQUIRES_GRAD else tensor

@@ -12,6 +12,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator};
 use arrow_schema::{Field, Schema};
 use plasmon_columns::{BuilderOptions, ColumnBuilder, TableBuilder};
+use plasmon_cpython::buffer::Flat;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
@@ -20,7 +21,6 @@ use crate::arguments::put_options;
 use crate::arrow_write::{Source, field_of, schema_of};
 use crate::error::raised_by_columns;
 use crate::id::Id;
-use crate::put::Flat;
 use crate::store::Store;
 
 const BUILDING: &str = "building a column";

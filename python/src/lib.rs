@@ -42,7 +42,8 @@ mod writer;
 use pyo3::prelude::*;
 
 /// The compiled half of the package `plasmon`.
-#[pymodule]
+// Nothing here is made for threads that run Python at once; `plasmon_cpython` refuses such builds.
+#[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
     use crate::buffer::{Buffer, Part};

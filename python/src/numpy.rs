@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use plasmon_client::{Code, Error, ObjectId, PutOptions, tag};
+use plasmon_cpython::buffer::Flat;
 use plasmon_proto::value::{Order, ValueHeader, array_kind};
 use pyo3::ffi;
 use pyo3::intern;
@@ -17,7 +18,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 
 use crate::buffer::Buffer;
 use crate::error::{OrRaise, raised};
-use crate::put::{Flat, describe};
+use crate::put::describe;
 
 /// Element types that are remembered; programs use few.
 const TYPES_MAX: usize = 256;

@@ -146,7 +146,7 @@ impl Writer {
     /// Copies bytes into the object at an offset; the offset behind them.
     #[pyo3(signature = (data, offset = 0))]
     fn write(&self, data: &Bound<'_, PyAny>, offset: usize) -> PyResult<usize> {
-        let part = crate::put::Flat::of(data)?;
+        let part = plasmon_cpython::buffer::Flat::of(data)?;
         let (py, bytes) = (data.py(), part.bytes());
         if bytes.len() < DETACHED_BYTES {
             self.copy_in(offset, bytes)?;

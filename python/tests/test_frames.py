@@ -11,6 +11,8 @@ import polars.testing
 import pyarrow as pa
 import pytest
 
+from plasmon import _values
+
 from .conftest import child
 
 
@@ -240,3 +242,41 @@ def test_what_is_noted_on_a_pandas_object_is_kept(store):
         assert type(back) is type(value)
         assert back.attrs == {"unit": "m"}
         assert back.equals(value)
+
+
+def _frames():
+    """Frames with columns of floats among others, and labels of every kind."""
+    one, two = [1.0, np.nan], [1, 2]
+    plain = pd.DataFrame({"i": two, "a": one, "s": ["x", None], "b": one})
+    return {
+        "plain": plain,
+        "floats alone": pd.DataFrame({"a": one, "b": one}),
+        "no floats": pd.DataFrame({"a": two}),
+        "sizes": pd.DataFrame({"f": np.array(one, "f4"), "h": np.array(one, "f2"), "i": two}),
+        "nothing": plain.iloc[:0],
+        "labelled": plain.set_index(pd.Index(["p", "q"], name="n")),
+        "labelled by floats": plain.set_index(pd.Index([0.5, 1.5])),
+        "labelled twice": plain.set_index([pd.Index(two, name="x"), pd.Index(["a", "b"])]),
+        "a range": plain.set_index(pd.RangeIndex(5, 9, 2)),
+        "named columns": plain.rename_axis(columns="columns"),
+        "numbered columns": pd.DataFrame({0: one, 1: two}),
+        "texts as objects": pd.DataFrame([[1.0, 2]], columns=pd.Index(["a", "b"], dtype=object)),
+        "masked": pd.DataFrame({"x": pd.array([1, None], "Int64"), "a": one}),
+        "blocks": pd.DataFrame(np.asfortranarray(np.ones((5, 4))), columns=list("abcd")),
+        "times": pd.DataFrame({"t": pd.to_datetime(["2020-01-01", None]), "a": one}),
+    }
+
+
+@pytest.mark.parametrize("name", _frames())
+def test_tables_of_frames_are_those_of_pyarrow_but_for_nan(name):
+    """Columns of floats go around pyarrow's conversion, and nothing else may show that."""
+    frame = _frames()[name]
+    wanted, found = pa.Table.from_pandas(frame), _values._table_of_frame(frame)
+    assert found.schema.equals(wanted.schema)
+    assert found.schema.metadata == wanted.schema.metadata
+    for label, kind in zip(found.column_names, found.schema.types, strict=True):
+        if not pa.types.is_floating(kind):
+            assert found.column(label).equals(wanted.column(label))
+        elif not label.startswith("__index"):
+            assert found.column(label).null_count == 0
+    pd.testing.assert_frame_equal(found.to_pandas(), wanted.to_pandas())

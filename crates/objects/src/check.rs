@@ -90,6 +90,7 @@ pub fn check(view: Box<View<'_>>) -> Result<Checked<'_>> {
         repeats: Repeats::default(),
     };
     checker.offsets()?;
+    checker.names()?;
     checker.slots(1)?;
     for node in 0..view.count(at::NODES) {
         // A node that nothing owns would be looked at before it was numbered.
@@ -281,6 +282,9 @@ impl Checker<'_, '_> {
             kind::OBJECT_ROWS if single && first.elem == 0 => self.object(start, start2, true),
             kind::OBJECT if single => {
                 self.object(start2, length, false)?;
+                if first.elem == elem::ROWS {
+                    return broken("an object whose parts are rows", node);
+                }
                 self.run(first)
             }
             kind::ARRAY if single => {

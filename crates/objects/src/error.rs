@@ -34,6 +34,18 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The stable name of what is wrong: section 8 of `spec/objects.md`, the same in every reader.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotAnObject(_) => "not_an_object",
+            Self::Truncated { .. } => "truncated",
+            Self::Broken { .. } => "broken",
+            Self::TooLarge { .. } => "too_large",
+        }
+    }
+}
+
 /// The outcome of reading or laying out an object.
 pub type Result<T> = std::result::Result<T, Error>;
 

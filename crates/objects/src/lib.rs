@@ -36,6 +36,7 @@ pub mod check;
 pub mod codes;
 mod columns;
 mod error;
+mod extensions;
 pub mod layout;
 mod locate;
 pub mod natural;

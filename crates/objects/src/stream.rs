@@ -14,7 +14,7 @@ pub const SCHEMA_MESSAGE: &[u8] = include_bytes!("../../../spec/objects/schema.b
 /// The batch message with zeros where the numbers go.
 pub const BATCH_MESSAGE: &[u8] = include_bytes!("../../../spec/objects/batch.bin");
 
-/// Where the batch message has the length of the body. `examples/layout.rs` finds these three.
+/// Where the batch message has the length of the body. `tests/layout.rs` finds these three.
 pub const BODY_LENGTH_AT: usize = 32;
 
 /// Where its field nodes start, each a length and a count of nulls.

@@ -3,7 +3,18 @@
 //! Everything that depends on how a version of Python lays objects out is here, with a way around
 //! it for versions that it is not known for.
 
+pub mod buffer;
+pub mod memo;
 pub mod ndarray;
+
+// Lists and dicts are read where they lie, on the promise that nobody else runs meanwhile.
+#[cfg(Py_GIL_DISABLED)]
+compile_error!(
+    "plasmon needs a Python with a global interpreter lock: build it for python3.11 and later \
+     without the suffix t"
+);
+#[cfg(any(PyPy, GraalPy))]
+compile_error!("plasmon needs CPython: it reads its objects where they lie");
 
 use std::ffi::{c_char, c_int};
 

@@ -16,13 +16,14 @@ from plasmon.objects._context import (
     default_context,
     trusting_context,
 )
-from plasmon.objects._errors import NotSerializable, PickleRefused
+from plasmon.objects._errors import BrokenObject, NotSerializable, PickleRefused
 
 #: The value in bytes; another name of :func:`loads`.
 deserialize = loads
 
 __all__ = [
     "Block",
+    "BrokenObject",
     "NotSerializable",
     "PickleRefused",
     "Registration",

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from plasmon import _native
 from plasmon.objects import _extensions, _specified
-from plasmon.objects._errors import refused
+from plasmon.objects._errors import broken, refused
 from plasmon.objects._names import find, name_of, not_serializable
 
 EXT, ATTRIBUTES, STATE, REDUCE, PARTS, MEMORY = range(6)
@@ -215,7 +215,7 @@ class SerializationContext(_native._Context):
             if make == MAKE_VALUE and name in _specified.VALUES:
                 return _specified.find_value(name)
             if make != MAKE_CALL or name not in _specified.CALLABLES:
-                raise ValueError(f"the object is broken: the format has no class {name!r}")
+                raise broken(f"the format has no class {name!r}")
             return _specified.CALLABLES[name]
         if source == REGISTERED:
             entry = self._registered(name, version)
@@ -227,7 +227,7 @@ class SerializationContext(_native._Context):
                 return entry.deserializer
             raise ValueError(f"{name!r} is registered in another way than it was written")
         if source != IMPORTABLE:
-            raise ValueError(f"the object is broken: a class of source {source}")
+            raise broken(f"a class of source {source}")
         if mode == _extensions.NEVER:
             raise refused(name, "an unknown place")
         found = find(name)

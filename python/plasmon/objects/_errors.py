@@ -11,6 +11,29 @@ class PickleRefused(ValueError):
     """Bytes hold something that only pickle can make, and the context doesn't allow that."""
 
 
+class BrokenObject(ValueError):
+    """Bytes are not an object in the PLO format, or break one of its rules; nothing was made.
+
+    ``code`` says which, with the names of ``spec/objects.md``: ``"not_an_object"`` when they start
+    with neither of its forms, ``"truncated"`` when they end before the object does, ``"broken"``
+    for everything else.
+    """
+
+    code: str
+
+    def __init__(self, text: str, code: str = "broken") -> None:
+        super().__init__(text)
+        self.code = code
+
+    def __reduce__(self) -> tuple[type[BrokenObject], tuple[str, str]]:
+        return type(self), (str(self), self.code)
+
+
+def broken(what: str) -> BrokenObject:
+    """The error of a rule that bytes break."""
+    return BrokenObject(f"the object is broken: {what}")
+
+
 def refused(what: str, place: str) -> PickleRefused:
     """The error of an object that needs pickle; ``place`` says where in the value it is."""
     text = (

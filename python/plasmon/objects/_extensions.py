@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from plasmon.objects import _frames, _specified
-from plasmon.objects._errors import refused
+from plasmon.objects._errors import broken, refused
 from plasmon.objects._names import find
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _zone_of(data: bytes) -> dt.tzinfo | None:
         return dt.timezone(offset, name) if name else dt.timezone(offset)
     if kind == 3:
         return zoneinfo.ZoneInfo(data[1:].decode())
-    raise ValueError(f"the object is broken: a time zone of kind {kind}")
+    raise broken(f"a time zone of kind {kind}")
 
 
 def _encode_date(value: dt.date) -> _Encoded:
@@ -235,7 +235,7 @@ def _decode_path(data: bytes) -> pathlib.PurePath:
 def _decode_type(data: bytes) -> type:
     found = _specified.DATA_TYPES.get(data.decode())
     if found is None:
-        raise ValueError(f"the object is broken: there is no data type {data!r}")
+        raise broken(f"there is no data type {data!r}")
     return found
 
 
@@ -255,10 +255,19 @@ _DECODERS: dict[int, Callable[..., Any]] = {
 
 
 def decode(kind: int, parts: tuple[Any, ...], context: SerializationContext, mode: int) -> Any:
-    """The value of an extension. ``mode`` says which pickles may be read."""
+    """The value of an extension. ``mode`` says which pickles may be read.
+
+    What CPython's own types refuse, such as a decimal number of no digits, breaks the object.
+    """
     decoder = _DECODERS.get(kind)
     if decoder is not None:
-        return decoder(*parts)
+        try:
+            return decoder(*parts)
+        except zoneinfo.ZoneInfoNotFoundError:
+            # The object may be right: this machine doesn't know the zone.
+            raise
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise broken(f"an extension of kind {kind}: {error}") from error
     if kind == ARROW:
         return _frames.decode(*parts, check=mode == NEVER)
     if kind == GLOBAL:
@@ -270,4 +279,4 @@ def decode(kind: int, parts: tuple[Any, ...], context: SerializationContext, mod
         if mode < (STD if kind == PICKLE else CLOUD):
             raise refused("a pickle", "an unknown place")
         return pickle.loads(parts[0], buffers=parts[1])
-    raise ValueError(f"the object is broken: an extension of the unknown kind {kind}")
+    raise broken(f"an extension of the unknown kind {kind}")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from plasmon import _native, _values
+from plasmon.objects._errors import broken
 
 ARROW = 22
 
@@ -68,7 +69,10 @@ def decode(kind: int, text: str, memory: memoryview, *, check: bool) -> Any:
 
         frame = pl.read_ipc_stream(io.BytesIO(memory))
         return frame.to_series(0) if kind == _native.TABLE_POLARS_SERIES else frame
-    table = pa.ipc.open_stream(pa.py_buffer(memory)).read_all()
-    if check:
-        table.validate(full=True)
+    try:
+        table = pa.ipc.open_stream(pa.py_buffer(memory)).read_all()
+        if check:
+            table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise broken(f"Arrow data: {error}") from error
     return _values.from_table(table, kind, text)

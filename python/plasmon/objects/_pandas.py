@@ -13,14 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from plasmon.objects._errors import BrokenObject, broken
+
 _Reduced = tuple[Any, ...]
 
 #: Types whose arrays are values and a mask.
 _MASKED = ("BooleanArray", "FloatingArray", "IntegerArray")
 
 
-def _wrong(what: str) -> ValueError:
-    return ValueError(f"the object is broken: pandas {what} of something that is none")
+def _wrong(what: str) -> BrokenObject:
+    return broken(f"pandas {what} of something that is none")
 
 
 # Taken apart

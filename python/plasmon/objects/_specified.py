@@ -15,6 +15,7 @@ from typing import Any
 
 from plasmon import torch as _torch
 from plasmon.objects import _pandas
+from plasmon.objects._errors import BrokenObject, broken
 
 #: The types that may be values themselves, as the factory of a defaultdict is.
 DATA_TYPES: dict[str, type] = {
@@ -26,8 +27,8 @@ DATA_TYPES: dict[str, type] = {
 }  # fmt: skip
 
 
-def _wrong(name: str) -> ValueError:
-    return ValueError(f"the object is broken: a {name} of something that is none")
+def _wrong(name: str) -> BrokenObject:
+    return broken(f"a {name} of something that is none")
 
 
 def _deque(items: Any = (), maxlen: Any = None) -> Any:

@@ -7,94 +7,24 @@
 
 use std::collections::HashMap;
 
-use plasmon_objects::codes::{elem, kind, slot};
+use plasmon_cpython::buffer::Flat;
+use plasmon_objects::codes::{elem, kind};
 use plasmon_objects::sizes::at;
 use plasmon_objects::{Checked, Order};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyUnicodeDecodeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView, PyTuple};
 
 use super::context::{Context, pickle};
+use super::leaves::QuickArrays;
 use super::makers::Maker;
+use super::owned::{One, Owned, Scratch};
 use super::raw::{self, NoCollection, Ptr};
-use super::serialized::raised;
-use crate::put::Flat;
-
-/// References that are dropped with this.
-#[derive(Default)]
-pub(super) struct Owned(pub(super) Vec<Ptr>);
-
-impl Owned {
-    pub(super) fn nulls(count: usize) -> Self {
-        Self(vec![std::ptr::null_mut(); count])
-    }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        for object in &self.0 {
-            // SAFETY: each is null or a reference of ours; these live in functions that are called
-            // attached to the interpreter.
-            unsafe { ffi::Py_XDECREF(*object) };
-        }
-    }
-}
-
-/// One reference that is dropped with this.
-struct One(Ptr);
-
-impl One {
-    /// The reference, the caller's from now on.
-    fn release(self) -> Ptr {
-        std::mem::ManuallyDrop::new(self).0
-    }
-}
-
-impl Drop for One {
-    fn drop(&mut self) {
-        // SAFETY: a reference of ours; see `Owned`.
-        unsafe { ffi::Py_XDECREF(self.0) };
-    }
-}
-
-/// Values on their way into a set or a dict. Most are few, and then need no memory of their own.
-struct Scratch {
-    few: [Ptr; FEW],
-    many: Vec<Ptr>,
-    count: usize,
-}
-
-const FEW: usize = 16;
+use super::serialized::{broken, raised};
 
 /// So many values of large containers are built at a time.
 pub(super) const BLOCK: usize = 1024;
-
-impl Scratch {
-    fn new(count: usize) -> Self {
-        let many = if count > FEW { vec![std::ptr::null_mut(); count] } else { Vec::new() };
-        Self { few: [std::ptr::null_mut(); FEW], many, count }
-    }
-
-    fn all(&mut self) -> &mut [Ptr] {
-        if self.count > FEW { &mut self.many } else { &mut self.few[..self.count] }
-    }
-
-    /// Drops the values.
-    fn clear(&mut self) {
-        for object in self.all() {
-            let object = std::mem::replace(object, std::ptr::null_mut());
-            // SAFETY: null or a reference of ours; see `Owned`.
-            unsafe { ffi::Py_XDECREF(object) };
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
 
 pub(super) struct Decoder<'a, 'py> {
     pub(super) py: Python<'py>,
@@ -105,18 +35,22 @@ pub(super) struct Decoder<'a, 'py> {
     /// The object's memory, for what lies on it.
     pub(super) memory: &'a Bound<'py, PyAny>,
     memory_view: Option<Bound<'py, PyAny>>,
+    /// How arrays are made on that memory without NumPy's constructor, once that was asked for.
+    pub(super) quick_arrays: Option<Option<QuickArrays>>,
     built: Owned,
+    /// Whether nodes that hold no others are built when they are asked for.
+    on_demand: bool,
     /// The rows of row nodes, for the runs that they are in.
     pub(super) rows: HashMap<usize, Owned>,
-    strs: Owned,
-    bins: Owned,
+    pub(super) strs: Owned,
+    pub(super) bins: Owned,
     pub(super) tensors: Owned,
     pub(super) exts: Owned,
     pub(super) makers: Vec<Option<Maker<'py>>>,
     /// Most arrays are of the type and the shape of the one before.
     pub(super) last_dtype: Option<(usize, Bound<'py, PyAny>)>,
     pub(super) last_shape: Option<(&'a [[u8; 8]], Bound<'py, PyTuple>)>,
-    ascii: bool,
+    pub(super) ascii: bool,
 }
 
 /// What to decode, and how.
@@ -137,8 +71,8 @@ pub(super) fn decode<'py>(source: &Source<'_, 'py>) -> PyResult<(Bound<'py, PyAn
             flat.bytes()
         }
     };
-    let object = Checked::of(bytes).map_err(|error| raised(&error))?;
-    let order = Order::of(&object).map_err(|error| raised(&error))?;
+    let object = Checked::of(bytes).map_err(|error| raised(source.memory.py(), &error))?;
+    let order = Order::of(&object).map_err(|error| raised(source.memory.py(), &error))?;
     let view = &object.view;
     let cache = |wanted: bool, number| Owned::nulls(if wanted { view.count(number) } else { 0 });
     let decoder = Decoder {
@@ -148,7 +82,9 @@ pub(super) fn decode<'py>(source: &Source<'_, 'py>) -> PyResult<(Bound<'py, PyAn
         pickle: source.pickle,
         memory: source.memory,
         memory_view: None,
+        quick_arrays: None,
         built: cache(true, at::NODES),
+        on_demand: false,
         rows: HashMap::new(),
         strs: cache(object.repeats.strs, at::STRS),
         bins: cache(object.repeats.bins, at::BINS),
@@ -172,7 +108,12 @@ impl<'a, 'py> Decoder<'a, 'py> {
         match order {
             Order::Backwards => {
                 let nodes = self.object.view.count(at::NODES);
-                (0..nodes).rev().try_for_each(|node| self.build(node))?;
+                self.on_demand = true;
+                for node in (0..nodes).rev() {
+                    if !self.is_flat(node) {
+                        self.build(node)?;
+                    }
+                }
             }
             Order::Listed(nodes) => {
                 nodes.iter().try_for_each(|node| self.build(*node as usize))?;
@@ -183,6 +124,16 @@ impl<'a, 'py> Decoder<'a, 'py> {
         let root = std::mem::replace(&mut root.0[0], std::ptr::null_mut());
         // SAFETY: filled with a reference of ours.
         unsafe { Bound::from_owned_ptr_or_err(self.py, root) }
+    }
+
+    /// Whether a node holds values without parts alone. Such a one is made when its owner asks for
+    /// it: then it is in the cache while the owner takes it.
+    fn is_flat(&self, node: usize) -> bool {
+        let nodes = &self.object.view.nodes;
+        let flat = |elem| !matches!(elem, elem::NODES | elem::SLOTS | elem::ROWS);
+        matches!(nodes.kind[node], kind::LIST..=kind::FROZENSET)
+            && flat(nodes.elem[node])
+            && flat(nodes.elem2[node])
     }
 
     fn build(&mut self, node: usize) -> PyResult<()> {
@@ -206,6 +157,25 @@ impl<'a, 'py> Decoder<'a, 'py> {
     /// A new object of CPython's, or the error that it set.
     pub(super) fn made(&self, object: Ptr) -> PyResult<Ptr> {
         if object.is_null() { Err(PyErr::fetch(self.py)) } else { Ok(object) }
+    }
+
+    /// A new string, or the error that its bytes are none.
+    pub(super) fn made_text(&self, text: Ptr) -> PyResult<Ptr> {
+        self.made(text).map_err(|error| {
+            match error.is_instance_of::<PyUnicodeDecodeError>(self.py) {
+                true => broken(self.py, &format!("text that is not UTF-8: {error}")),
+                false => error,
+            }
+        })
+    }
+
+    /// The error of a key or an item of a set, which CPython has set.
+    fn no_key(&self) -> PyErr {
+        let error = PyErr::fetch(self.py);
+        match error.is_instance_of::<PyTypeError>(self.py) {
+            true => broken(self.py, &format!("a key that cannot be one: {error}")),
+            false => error,
+        }
     }
 
     /// The node's object if it was made empty because something referred to it: before its turn,
@@ -275,7 +245,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
             for (key, value) in keys.iter().zip(values.iter()) {
                 // SAFETY: a dict and two objects, all alive.
                 if unsafe { ffi::PyDict_SetItem(dict, *key, *value) } != 0 {
-                    return Err(PyErr::fetch(self.py));
+                    return Err(self.no_key());
                 }
             }
             items.clear();
@@ -300,7 +270,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
         for item in items.all().iter() {
             // SAFETY: a set, or a frozenset that nobody has seen, and an object; all alive.
             if unsafe { ffi::PySet_Add(new.0, *item) } != 0 {
-                return Err(PyErr::fetch(self.py));
+                return Err(self.no_key());
             }
         }
         Ok(self.kept_or_new(node, new))
@@ -313,10 +283,15 @@ impl<'a, 'py> Decoder<'a, 'py> {
     }
 
     /// The node's object as a reference of the caller's. One that isn't built yet is made empty.
-    fn node(&mut self, node: usize) -> PyResult<Ptr> {
-        let Some(object) = self.built.0.get(node).copied() else {
+    pub(super) fn node(&mut self, node: usize) -> PyResult<Ptr> {
+        let Some(mut object) = self.built.0.get(node).copied() else {
             return Err(changed());
         };
+        if object.is_null() && self.on_demand {
+            // No deeper than this: what holds no nodes asks for none.
+            self.build(node)?;
+            object = self.empty(node);
+        }
         if object.is_null() {
             return self.empty_node(node);
         }
@@ -348,169 +323,6 @@ impl<'a, 'py> Decoder<'a, 'py> {
         Ok(made)
     }
 
-    /// Fills the room with the values of a run, references of the caller's.
-    pub(super) fn fill(&mut self, elem: u8, start: usize, out: &mut [Ptr]) -> PyResult<()> {
-        let view = &self.object.view;
-        match elem {
-            // SAFETY: here and below: attached; constants live for ever.
-            elem::NONE => out.iter_mut().for_each(|out| *out = shared(unsafe { ffi::Py_None() })),
-            elem::BITS => {
-                let bits = (start..).map(|at| view.bits.at(at));
-                out.iter_mut().zip(bits).for_each(|(out, bit)| *out = truth(bit));
-            }
-            elem::I32 => {
-                let values = whole(view.i32.range(start, out.len()), out)?;
-                for (out, value) in out.iter_mut().zip(values) {
-                    let value = i32::from_le_bytes(*value);
-                    // SAFETY: attached.
-                    *out = self.made(unsafe { ffi::PyLong_FromLong(value.into()) })?;
-                }
-            }
-            elem::I64 => {
-                let values = whole(view.i64.range(start, out.len()), out)?;
-                for (out, value) in out.iter_mut().zip(values) {
-                    let value = i64::from_le_bytes(*value);
-                    // SAFETY: attached.
-                    *out = self.made(unsafe { ffi::PyLong_FromLongLong(value) })?;
-                }
-            }
-            elem::F64 => {
-                let values = whole(view.f64.range(start, out.len()), out)?;
-                for (out, value) in out.iter_mut().zip(values) {
-                    let value = f64::from_le_bytes(*value);
-                    // SAFETY: attached.
-                    *out = self.made(unsafe { ffi::PyFloat_FromDouble(value) })?;
-                }
-            }
-            elem::STRS => self.fill_strs(start, out)?,
-            elem::REFS => {
-                let numbers = whole(view.refs.range(start, out.len()), out)?;
-                for (out, number) in out.iter_mut().zip(numbers) {
-                    *out = self.str(u32::from_le_bytes(*number) as usize)?;
-                }
-            }
-            elem::BINS => self.fill_each(start, out, Self::bytes)?,
-            elem::NODES => self.fill_each(start, out, Self::node)?,
-            elem::SLOTS => self.fill_each(start, out, Self::slot)?,
-            elem::TENSORS => self.fill_each(start, out, Self::tensor)?,
-            elem::EXTS => self.fill_each(start, out, Self::ext)?,
-            elem::ROWS => self.fill_rows(start, out)?,
-            _ => return Err(changed()),
-        }
-        Ok(())
-    }
-
-    /// Fills the room with the values of a run from one on. Rows come all at once.
-    pub(super) fn fill_part(
-        &mut self,
-        elem: u8,
-        start: usize,
-        from: usize,
-        out: &mut [Ptr],
-    ) -> PyResult<()> {
-        if elem != elem::ROWS {
-            return self.fill(elem, start + from, out);
-        }
-        let Some(rows) = self.rows.get_mut(&start) else { return Err(changed()) };
-        let Some(part) = rows.0.get_mut(from..from + out.len()) else { return Err(changed()) };
-        out.swap_with_slice(part);
-        Ok(())
-    }
-
-    #[inline]
-    fn fill_each(
-        &mut self,
-        start: usize,
-        out: &mut [Ptr],
-        make: impl Fn(&mut Self, usize) -> PyResult<Ptr>,
-    ) -> PyResult<()> {
-        for (at, out) in out.iter_mut().enumerate() {
-            *out = make(self, start + at)?;
-        }
-        Ok(())
-    }
-
-    fn fill_strs(&mut self, start: usize, out: &mut [Ptr]) -> PyResult<()> {
-        if !self.strs.0.is_empty() {
-            return self.fill_each(start, out, Self::str);
-        }
-        let strs = self.object.view.strs;
-        let ascii = self.ascii || strs.range(start, out.len()).is_ascii();
-        let ends = whole(strs.offsets.range(start + 1, out.len()), out)?;
-        let mut from = strs.offsets.index(start);
-        for (end, out) in ends.iter().zip(out) {
-            let to = u32::from_le_bytes(*end) as usize;
-            let text = strs.bytes.get(from..to).ok_or_else(changed)?;
-            // SAFETY: attached; ASCII if all of them are.
-            let made = unsafe { if ascii { raw::new_ascii(text) } else { raw::new_str(text) } };
-            *out = self.made(made)?;
-            from = to;
-        }
-        Ok(())
-    }
-
-    /// A string as a reference of the caller's.
-    pub(super) fn str(&mut self, number: usize) -> PyResult<Ptr> {
-        if let Some(known) = self.strs.0.get(number).filter(|known| !known.is_null()) {
-            return Ok(shared(*known));
-        }
-        let text = self.object.view.strs.at(number);
-        // SAFETY: attached; ASCII if all of them are.
-        let made = unsafe { if self.ascii { raw::new_ascii(text) } else { raw::new_str(text) } };
-        let made = self.made(made)?;
-        if let Some(room) = self.strs.0.get_mut(number) {
-            *room = shared(made);
-        }
-        Ok(made)
-    }
-
-    fn bytes(&mut self, number: usize) -> PyResult<Ptr> {
-        if let Some(known) = self.bins.0.get(number).filter(|known| !known.is_null()) {
-            return Ok(shared(*known));
-        }
-        let bytes = self.object.view.bins.at(number);
-        let start = bytes.as_ptr().cast();
-        // SAFETY: attached; the bytes are copied.
-        let made = unsafe { ffi::PyBytes_FromStringAndSize(start, bytes.len() as isize) };
-        let made = self.made(made)?;
-        if let Some(room) = self.bins.0.get_mut(number) {
-            *room = shared(made);
-        }
-        Ok(made)
-    }
-
-    fn slot(&mut self, number: usize) -> PyResult<Ptr> {
-        let slots = &self.object.view.slots;
-        let kind = slots.kind.get(number).copied().unwrap_or(u8::MAX);
-        let at = slots.offset.index(number);
-        match kind {
-            // SAFETY: here and below: attached.
-            slot::NULL => Ok(shared(unsafe { ffi::Py_None() })),
-            slot::BOOL => Ok(truth(slots.bool.at(at))),
-            // SAFETY: as above.
-            slot::INT => self.made(unsafe { ffi::PyLong_FromLongLong(slots.int.at(at)) }),
-            slot::FLOAT => {
-                let value = f64::from_le_bytes(slots.float.at(at).to_le_bytes());
-                // SAFETY: as above.
-                self.made(unsafe { ffi::PyFloat_FromDouble(value) })
-            }
-            slot::STR => self.str(slots.index(number, kind)),
-            slot::BYTES => self.bytes(slots.index(number, kind)),
-            slot::TENSOR => self.tensor(slots.index(number, kind)),
-            slot::EXT => self.ext(slots.index(number, kind)),
-            _ => self.node(slots.index(number, kind)),
-        }
-    }
-
-    fn fill_rows(&mut self, header: usize, out: &mut [Ptr]) -> PyResult<()> {
-        let Some(mut rows) = self.rows.remove(&header) else {
-            return Err(changed());
-        };
-        whole(&rows.0, out)?;
-        out.swap_with_slice(&mut rows.0);
-        Ok(())
-    }
-
     /// Notes an object that exists and is not whole yet.
     pub(super) fn keep_built(&mut self, node: usize, object: Ptr) {
         if let Some(room) = self.built.0.get_mut(node) {
@@ -535,16 +347,9 @@ pub(super) fn changed() -> PyErr {
     PyValueError::new_err("the object changed while it was read")
 }
 
-/// A name or another short text of an object.
+/// A name or another short text of an object, which the check has found to be one.
 pub(super) fn text_of(bytes: &[u8]) -> PyResult<&str> {
-    std::str::from_utf8(bytes)
-        .map_err(|_| PyValueError::new_err("the object is broken: a name that is not UTF-8"))
-}
-
-/// Values for all of the room.
-#[inline]
-fn whole<'v, T>(values: &'v [T], room: &[Ptr]) -> PyResult<&'v [T]> {
-    if values.len() == room.len() { Ok(values) } else { Err(changed()) }
+    std::str::from_utf8(bytes).map_err(|_| changed())
 }
 
 /// One more reference to something that is alive.
@@ -553,10 +358,4 @@ pub(super) fn shared(object: Ptr) -> Ptr {
     // SAFETY: alive: constants, and what caches hold.
     unsafe { ffi::Py_INCREF(object) };
     object
-}
-
-#[inline]
-fn truth(bit: bool) -> Ptr {
-    // SAFETY: constants live for as long as the interpreter.
-    shared(unsafe { if bit { ffi::Py_True() } else { ffi::Py_False() } })
 }

@@ -20,6 +20,7 @@
 
 use std::collections::HashMap;
 
+use plasmon_cpython::memo::{Memo, Place};
 use plasmon_objects::codes::kind;
 use plasmon_objects::tables::{Node, Run, Tables};
 use pyo3::ffi;
@@ -29,7 +30,6 @@ use pyo3::types::PyList;
 use super::arrays::Arrays;
 use super::context::Context;
 use super::heap::Piece;
-use super::memo::{Memo, Place};
 use super::raw::{self, NoCollection, Ptr, Shape};
 use super::runs::Prefix;
 

@@ -1,12 +1,12 @@
 //! The bytes that an object's heap will hold, where they are until it is written.
 
 use arrow_buffer::Buffer;
+use plasmon_cpython::buffer::Flat;
 use plasmon_objects::layout::HEAP_ALIGN;
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
 
 use super::stream::ArrowStream;
-use crate::put::Flat;
 
 /// Zeros for padding.
 pub(super) const ZEROS: [u8; HEAP_ALIGN as usize] = [0; HEAP_ALIGN as usize];

@@ -1,8 +1,10 @@
 //! Tensors and extensions: values that have no parts, or keep them for themselves.
 
+use plasmon_cpython::buffer::Flat;
+use plasmon_cpython::ndarray::{ArrayMaker, NewArray};
 use plasmon_objects::codes::{ext, tensor};
 use plasmon_objects::view::{Longs, Words};
-use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyComplex, PyDict, PyInt, PyList, PySlice, PyTuple};
@@ -10,7 +12,42 @@ use pyo3::types::{PyByteArray, PyBytes, PyComplex, PyDict, PyInt, PyList, PySlic
 use super::decode::{Decoder, changed, shared, text_of};
 use super::memory::Block;
 use super::raw::{self, Ptr};
+use super::serialized::broken;
 use crate::numpy::{array_type, type_object};
+
+/// Kinds of elements that refer to nothing and have no parts.
+const PLAIN: &[u8] = b"biufcmMSU";
+
+/// Arrays with more dimensions are rare, and left to NumPy's constructor.
+const DIMENSIONS_FEW: usize = 8;
+
+/// What makes arrays on an object's memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QuickArrays {
+    maker: ArrayMaker,
+    class: *mut ffi::PyTypeObject,
+    /// Where the object's memory starts.
+    start: *const u8,
+}
+
+impl QuickArrays {
+    /// For a read-only view of the object's memory, in bytes; `None` without NumPy's functions.
+    fn of(memory: &Bound<'_, PyAny>, object_bytes: usize) -> PyResult<Option<Self>> {
+        let py = memory.py();
+        let class = match array_type(py)? {
+            Some(class) => class.as_type_ptr(),
+            None => return Ok(None),
+        };
+        let Some(maker) = ArrayMaker::of(py) else { return Ok(None) };
+        // The view has lent the memory; asked again it says where that is.
+        let lent = Flat::with_flags(memory, ffi::PyBUF_C_CONTIGUOUS)?;
+        // What was checked was lent before, and somebody may lend something else each time.
+        if lent.bytes().len() < object_bytes {
+            return Err(changed());
+        }
+        Ok(Some(Self { maker, class, start: lent.bytes().as_ptr() }))
+    }
+}
 
 impl<'a, 'py> Decoder<'a, 'py> {
     /// A tensor as a reference of the caller's.
@@ -54,11 +91,11 @@ impl<'a, 'py> Decoder<'a, 'py> {
         }
         let view = &self.object.view;
         let text = text_of(view.dtype_texts.at(number))?;
-        let dtype = type_object(self.py, text)?;
+        let unknown = |error| broken(self.py, &format!("no element type {text:?}: {error}"));
+        let dtype = type_object(self.py, text).map_err(unknown)?;
         let itemsize: usize = dtype.getattr(intern!(self.py, "itemsize"))?.extract()?;
         if itemsize != view.dtype_itemsizes.index(number) {
-            let text = format!("the object is broken: {text} has {itemsize} bytes");
-            return Err(PyValueError::new_err(text));
+            return Err(broken(self.py, &format!("{text} has {itemsize} bytes")));
         }
         self.last_dtype = Some((number, dtype.clone()));
         Ok(dtype)
@@ -81,23 +118,76 @@ impl<'a, 'py> Decoder<'a, 'py> {
         let py = self.py;
         let tensors = &self.object.view.tensors;
         let dtype = self.dtype(tensors.dtype.index(number))?;
-        let shape = self.shape_tuple(number)?;
         let class = match array_type(py)? {
             Some(class) => class.clone(),
             None => py.import("numpy")?.getattr("ndarray")?.cast_into()?,
         };
         if tensors.heap.at(number) < 0 {
             // No bytes, but aligned like all others.
+            let shape = self.shape_tuple(number)?;
             return class.call1((shape, dtype, Block::new(0)?));
         }
         let entry = self.object.view.heap_range(tensors.heap.index(number));
         let place = (self.object.view.heap_at() + entry.start) as i64 + tensors.offset.at(number);
-        let memory = self.memory_view()?;
         let strides = self.strides_of(number);
+        if let Some(made) = self.quick_array(number, &dtype, strides, place)? {
+            return Ok(made);
+        }
+        let shape = self.shape_tuple(number)?;
+        let memory = self.memory_view()?;
         if strides.is_empty() {
             return class.call1((shape, dtype, memory, place));
         }
         class.call1((shape, dtype, memory, place, numbers(py, strides)?))
+    }
+
+    /// An array of a plain element type and few dimensions, made by NumPy's own function; `place`
+    /// is where in the object the element at index 0 lies.
+    fn quick_array(
+        &mut self,
+        number: usize,
+        dtype: &Bound<'py, PyAny>,
+        strides: &[[u8; 8]],
+        place: i64,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let view = &self.object.view;
+        let entry = view.tensors.dtype.index(number);
+        let (text, itemsize) = (view.dtype_texts.at(entry), view.dtype_itemsizes.index(entry));
+        let shape = self.shape_of(number);
+        let is_plain = matches!(text, [b'<' | b'>' | b'|', kind, ..] if PLAIN.contains(kind));
+        if !is_plain || itemsize == 0 || shape.len() > DIMENSIONS_FEW {
+            return Ok(None);
+        }
+        let memory = self.memory_view()?;
+        let quick = match self.quick_arrays {
+            Some(known) => known,
+            None => *self.quick_arrays.insert(QuickArrays::of(&memory, view.bytes() as usize)?),
+        };
+        let Some(quick) = quick else { return Ok(None) };
+        let mut extents = [[0isize; DIMENSIONS_FEW]; 2];
+        let [shape_room, stride_room] = &mut extents;
+        let mut step = itemsize as isize;
+        for (at, extent) in shape.iter().enumerate().rev() {
+            shape_room[at] = i64::from_le_bytes(*extent) as isize;
+            stride_room[at] = step;
+            step = step.wrapping_mul(shape_room[at]);
+        }
+        for (room, stride) in stride_room.iter_mut().zip(strides) {
+            *room = i64::from_le_bytes(*stride) as isize;
+        }
+        let new = NewArray {
+            class: quick.class,
+            dtype: dtype.as_ptr(),
+            shape: &shape_room[..shape.len()],
+            strides: &stride_room[..shape.len()],
+            data: quick.start.wrapping_offset(place as isize),
+            owner: memory.as_ptr(),
+        };
+        // SAFETY: attached; the class and the type are NumPy's. The check found every element
+        // within the object, this view of its memory is not shorter, and the view keeps it.
+        let made = unsafe { quick.maker.make(&new) };
+        // SAFETY: a new reference or null with an error set.
+        unsafe { Bound::from_owned_ptr_or_err(self.py, made) }.map(Some)
     }
 
     fn lent_memory(&mut self, number: usize) -> PyResult<Bound<'py, PyAny>> {
@@ -195,8 +285,8 @@ impl<'a, 'py> Decoder<'a, 'py> {
                 let made = unsafe {
                     if text.is_ascii() { raw::new_ascii(text) } else { raw::new_str(text) }
                 };
-                // SAFETY: a new reference or null with an error set.
-                unsafe { Bound::from_owned_ptr_or_err(py, made)? }
+                // SAFETY: a new reference.
+                unsafe { Bound::from_owned_ptr(py, self.made_text(made)?) }
             }
             ext::LONG_BYTES => PyBytes::new(py, self.heap_bytes(number)?).into_any(),
             ext::BYTEARRAY => PyByteArray::new(py, data).into_any(),
@@ -247,7 +337,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
     pub(super) fn array_of_objects(&mut self, node: usize) -> PyResult<Ptr> {
         let nodes = &self.object.view.nodes;
         let (elem, start) = (nodes.elem[node], nodes.start.index(node));
-        let mut items = super::decode::Owned::nulls(nodes.length.index(node));
+        let mut items = super::owned::Owned::nulls(nodes.length.index(node));
         self.fill(elem, start, &mut items.0)?;
         let empty = self.empty(node);
         let array = if empty.is_null() { self.new_array_of_objects(node)? } else { shared(empty) };

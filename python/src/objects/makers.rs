@@ -4,14 +4,15 @@
 //! what the pickle mode does not allow.
 
 use plasmon_objects::codes::{elem, ext, kind, make, source};
-use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
-use super::decode::{BLOCK, Decoder, Owned, changed, text_of};
+use super::decode::{BLOCK, Decoder, changed, text_of};
+use super::owned::Owned;
 use super::raw::{self, Ptr};
+use super::serialized::broken;
 
 /// How the objects of a class are made.
 #[derive(Clone)]
@@ -75,8 +76,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
             return Ok(Vec::new());
         }
         if elem == elem::ROWS {
-            // Rows are for many, and are given out once.
-            return Err(PyValueError::new_err("the object is broken: an object of rows"));
+            return Err(changed());
         }
         let mut parts = Owned::nulls(to - from);
         self.fill(elem, start + from, &mut parts.0)?;
@@ -256,7 +256,7 @@ impl<'py> Maker<'py> {
     ) -> PyResult<Bound<'py, PyAny>> {
         let arguments = || {
             let first = parts.first().and_then(|first| first.cast::<PyTuple>().ok());
-            first.ok_or_else(|| PyValueError::new_err("the object is broken: no arguments"))
+            first.ok_or_else(|| broken(py, "an object whose arguments are no tuple"))
         };
         match self.make {
             make::ATTRIBUTES => self.bare(py),

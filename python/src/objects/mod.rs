@@ -15,12 +15,13 @@ mod classes;
 pub(crate) mod context;
 mod decode;
 mod encode;
+mod fill;
 mod foreign;
 pub(crate) mod heap;
 mod leaves;
 mod makers;
-mod memo;
 pub(crate) mod memory;
+mod owned;
 mod rows;
 mod runs;
 pub(crate) mod serialized;
@@ -121,6 +122,7 @@ pub(crate) fn loads<'py>(
 /// How many bytes at the start of `data` are one object, for objects that follow one another.
 #[pyfunction]
 pub(crate) fn object_nbytes(data: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let flat = crate::put::Flat::of(data)?;
-    plasmon_objects::object_bytes(flat.bytes()).map_err(|error| serialized::raised(&error))
+    let flat = plasmon_cpython::buffer::Flat::of(data)?;
+    let found = plasmon_objects::object_bytes(flat.bytes());
+    found.map_err(|error| serialized::raised(data.py(), &error))
 }

@@ -9,8 +9,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::encode::{Encoder, Items, Work};
-use super::memo::Place;
 use super::raw::{self, Ptr, Shape};
+use plasmon_cpython::memo::Place;
 
 /// The values of a run that are in a table already, when the rest doesn't fit there.
 #[derive(Clone, Copy)]

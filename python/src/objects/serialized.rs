@@ -46,8 +46,25 @@ pub(super) fn wanted(form: Option<&str>) -> PyResult<Wanted> {
     }
 }
 
-pub(super) fn raised(error: &plasmon_objects::Error) -> PyErr {
-    PyValueError::new_err(error.to_string())
+/// A value that is too large, or bytes that are no object.
+pub(super) fn raised(py: Python<'_>, error: &plasmon_objects::Error) -> PyErr {
+    match error {
+        plasmon_objects::Error::TooLarge { .. } => PyValueError::new_err(error.to_string()),
+        _ => broken_object(py, &error.to_string(), error.code()),
+    }
+}
+
+/// The error of a rule that the bytes break, `what` in words.
+pub(super) fn broken(py: Python<'_>, what: &str) -> PyErr {
+    broken_object(py, &format!("the object is broken: {what}"), "broken")
+}
+
+fn broken_object(py: Python<'_>, text: &str, code: &str) -> PyErr {
+    let class = py.import("plasmon.objects._errors").and_then(|m| m.getattr("BrokenObject"));
+    match class.and_then(|class| class.call1((text, code))) {
+        Ok(error) => PyErr::from_value(error),
+        Err(error) => error,
+    }
 }
 
 impl Serialized {
@@ -59,7 +76,7 @@ impl Serialized {
     ) -> PyResult<Self> {
         let memory = MEMORY.take().unwrap_or_default();
         let (Encoded { tables, heap }, memory) = encode(context, value, memory)?;
-        let plan = Plan::of(&tables, wanted).map_err(|error| raised(&error))?;
+        let plan = Plan::of(&tables, wanted).map_err(|error| raised(context.py(), &error))?;
         Ok(Self { tables, heap, plan, memory })
     }
 

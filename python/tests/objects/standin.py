@@ -45,6 +45,7 @@ class Tensor:
 
     layout = _STRIDED
     is_quantized = False
+    is_nested = False
     device = types.SimpleNamespace(type="cpu")
     __slots__ = ("_array", "_indices", "dtype", "requires_grad", "shape")
 
@@ -154,7 +155,13 @@ def from_numpy(array: Any) -> Tensor:
     return Tensor(array, _BY_NUMPY[array.dtype])
 
 
-def _sparse_coo_tensor(indices: Tensor, values: Tensor, shape: Any) -> Tensor:
+def _sparse_coo_tensor(
+    indices: Tensor, values: Tensor, shape: Any, *, check_invariants: bool
+) -> Tensor:
+    places = indices.numpy()
+    outside = (places < 0) | (places >= np.array(shape)[:, None])
+    if check_invariants and outside.any():
+        raise RuntimeError("an index outside of the shape")
     return _sparse(indices.numpy(), values.numpy(), shape, values.dtype)
 
 

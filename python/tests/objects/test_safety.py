@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import collections
+import json
 import os
+import pickle
 import random
+import re
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,11 +15,12 @@ import numpy as np
 import pytest
 
 import plasmon
-from plasmon import PickleRefused, SerializationContext
+from plasmon import BrokenObject, PickleRefused, SerializationContext
 
 from . import classes
 
 VECTORS = sorted((Path(__file__).parents[3] / "spec" / "objects").glob("*.plo"))
+HOSTILE = sorted((Path(__file__).parents[3] / "spec" / "objects" / "hostile").glob("*.plo"))
 STANDARD = SerializationContext("std")
 CLOUD = SerializationContext("cloudpickle")
 
@@ -166,8 +170,46 @@ def test_attributes_of_bytes_are_no_descriptors():
 
 @pytest.mark.parametrize("data", [b"", b"PLO1", b"PLO1" + bytes(40), bytes(100), b"\xff" * 9000])
 def test_other_bytes_are_refused(data):
-    with pytest.raises(ValueError, match=r"not an object|cut off|broken"):
+    with pytest.raises(BrokenObject, match=r"not an object|cut off|broken"):
         plasmon.loads(data)
+
+
+@pytest.mark.parametrize("vector", HOSTILE, ids=lambda path: path.stem)
+def test_hostile_vectors_are_refused_for_what_they_break(vector):
+    wanted = json.loads(vector.with_suffix(".json").read_text("utf-8"))
+    for context in (None, CLOUD):
+        with pytest.raises(BrokenObject) as caught:
+            plasmon.loads(vector.read_bytes(), context=context)
+        assert caught.value.code == wanted["error"]
+        # Python's own decoder says of a text why it is none.
+        found = re.sub(r": UnicodeDecodeError: .*", " at 0", str(caught.value))
+        assert found == wanted["says"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{(1,): 2}, {(1,)}, [{"k": [3]}, {(4,): 5}]],
+    ids=str,
+)
+def test_keys_that_cannot_be_keys_are_told(value):
+    """A tuple as a key, made a list in the bytes."""
+    data = plasmon.dumps(value, form="small")
+    found = 0
+    for at in range(24, len(data)):
+        if data[at] == 1:
+            changed = data[:at] + b"\0" + data[at + 1 :]
+            try:
+                plasmon.loads(changed)
+            except BrokenObject as error:
+                found += "a key that cannot be one" in str(error)
+    assert found
+
+
+def test_errors_of_broken_objects_can_be_sent():
+    with pytest.raises(BrokenObject) as caught:
+        plasmon.loads(plasmon.dumps([1])[:-1])
+    back = pickle.loads(pickle.dumps(caught.value))
+    assert (str(back), back.code) == (str(caught.value), "truncated")
 
 
 @pytest.mark.parametrize("form", ["small", "stream"])

@@ -1,8 +1,9 @@
 """PyTorch's tensors.
 
 PyTorch is not among what the tests need: its package for Linux is some gigabytes. Where it is
-installed these tests use it. Elsewhere they run over a stand-in, which has of PyTorch only what
-plasmon.torch calls, made of NumPy arrays; so what is tested then is our half of the contract.
+installed these tests use it: `python3 scripts/test.py torch` makes an environment with it and runs
+them there. Elsewhere they run over a stand-in, which has of PyTorch only what plasmon.torch calls,
+made of NumPy arrays; so what is tested then is our half of the contract.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import plasmon.torch
 from plasmon.objects import trusting_context
 
 from .standin import make_torch
+from .test_guide import WITH_TORCH
 
 
 @pytest.fixture
@@ -60,6 +62,38 @@ def test_a_type_that_numpy_has_not(torch):
     assert torch.equal(back.view(torch.int16), value.view(torch.int16))
 
 
+@pytest.mark.filterwarnings("ignore:.*experimental:UserWarning")
+def test_every_type_that_pytorch_has(torch):
+    """Types come with new versions: whatever can be made must come back."""
+    made = 0
+    for name, dtype in sorted(vars(torch).items()):
+        if not isinstance(dtype, torch.dtype) or not hasattr(torch, "zeros"):
+            continue
+        try:
+            value = torch.zeros(3, 4, dtype=dtype)
+        except (RuntimeError, NotImplementedError):
+            continue
+        back = through(value)
+        assert (back.dtype, back.shape) == (dtype, value.shape), name
+        made += 1
+    assert made > 30 or not hasattr(torch, "zeros")
+
+
+def test_tensors_of_tensors_are_left_to_pytorch(torch):
+    if not hasattr(torch, "nested"):
+        pytest.skip("the stand-in has none")
+    value = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    with pytest.raises(plasmon.NotSerializable):
+        plasmon.dumps(value)
+
+
+def test_what_only_fits_together_is_made(torch):
+    if not hasattr(torch, "zeros"):
+        pytest.skip("the stand-in knows no views of another size")
+    with pytest.raises(plasmon.objects.BrokenObject):
+        plasmon.torch.make_tensor("strided", "float64", 0, np.ones(3, "u1"))
+
+
 def test_shapes_and_strides(torch):
     base = torch.from_numpy(np.arange(60.0).reshape(3, 4, 5))
     tensors = (base, base.transpose(0, 2), base[1:, ::2], base[0, 0, 0], base[:0], base[:, :, 1])
@@ -94,7 +128,8 @@ def test_one_tensor_twice_is_one_tensor(torch):
 def test_sparse(torch):
     dense = np.array([[0, 1.5, 0], [2, 0, 0]])
     where = torch.from_numpy(np.array(dense.nonzero()))
-    value = torch.sparse_coo_tensor(where, torch.from_numpy(dense[dense != 0]), dense.shape)
+    values = torch.from_numpy(dense[dense != 0])
+    value = torch.sparse_coo_tensor(where, values, dense.shape, check_invariants=True)
     back = through(value)
     assert back.layout == torch.sparse_coo
     assert torch.equal(back.to_dense(), torch.from_numpy(dense))
@@ -158,6 +193,8 @@ def test_tensors_of_other_devices(torch):
         ("other", "float64", 0, np.ones(2)),
         (["strided"], "float64", 0, np.ones(2)),
         ("strided", "float64", 0, np.ones(6)[::-2]),
+        ("sparse_coo", "float64", 0, np.ones(1), np.array([[0], [2]]), (2, 2)),
+        ("sparse_coo", "float64", 0, np.ones(1), np.array([[-1], [0]]), (2, 2)),
     ],
 )
 def test_hostile_arguments(torch, arguments):
@@ -174,6 +211,13 @@ def test_without_pytorch(monkeypatch):
         plasmon.loads(data)
 
 
+def test_the_guides_example(torch, store):
+    if not hasattr(torch, "ones"):
+        torch.ones = lambda *shape: torch.from_numpy(np.ones(shape))
+    (example,) = WITH_TORCH
+    exec(example, {"store": store, "plasmon": plasmon})
+
+
 def test_importing_does_not_import_pytorch():
     assert "torch" not in vars(plasmon.torch)
 
@@ -187,7 +231,7 @@ def test_the_old_interface(torch):
     where = torch.from_numpy(np.array([[0], [1]]))
     values = [
         torch.from_numpy(np.arange(5.0)).requires_grad_(),
-        torch.sparse_coo_tensor(where, torch.from_numpy(np.ones(1)), (2, 2)),
+        torch.sparse_coo_tensor(where, torch.from_numpy(np.ones(1)), (2, 2), check_invariants=True),
     ]
     dense, sparse = ours.deserialize(ours.serialize(values, context).to_buffer(), context)
     assert same(torch, values[0], dense)

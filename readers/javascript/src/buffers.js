@@ -56,13 +56,18 @@ const BUFFERS = Object.entries({
 /** The tables of an object in small form. */
 export function small(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const length = view.getUint32(4, true);
-  if (length > bytes.length) {
-    throw new PloError(`the object is cut off: it has ${length} bytes, ${bytes.length} are there`);
+  if (bytes.length < SMALL_HEADER_BYTES) {
+    throw PloError.cutOff(SMALL_HEADER_BYTES, bytes.length);
   }
+  const length = view.getUint32(4, true);
   const present = view.getBigUint64(8, true);
   if (present >> BigInt(SIZES.length) !== 0n) {
     throw new PloError('the object has sizes that are not known');
+  }
+  const given = [...present.toString(2)].filter((bit) => bit === '1').length;
+  const least = Math.max(length, SMALL_HEADER_BYTES + 4 * given);
+  if (least > bytes.length) {
+    throw PloError.cutOff(least, bytes.length);
   }
   const sizes = {};
   let end = SMALL_HEADER_BYTES;
@@ -110,9 +115,11 @@ function checkSizes(sizes) {
 export function stream(bytes) {
   const bodyBytes = checkMessages(bytes);
   const end = constants.schema.length + constants.batch.length + bodyBytes;
-  const marker = bytes.subarray(end, end + 8);
-  if (marker.length < 8 || marker.some((byte, at) => byte !== (at < 4 ? 255 : 0))) {
-    throw new PloError('the object is cut off, or does not end behind its batch');
+  if (bytes.length < end + 8) {
+    throw PloError.cutOff(end + 8, bytes.length);
+  }
+  if (bytes.subarray(end, end + 8).some((byte, at) => byte !== (at < 4 ? 255 : 0))) {
+    throw new PloError('the stream does not end behind its batch');
   }
   const [batch] = RecordBatchReader.from(bytes.subarray(0, end + 8));
   const sizes = [];
@@ -189,11 +196,12 @@ const constants = {
 function checkMessages(bytes) {
   const { schema, batch } = constants;
   if (bytes.length < schema.length || !schema.every((byte, at) => bytes[at] === byte)) {
-    throw new PloError('the bytes start with neither PLO1 nor the schema of version 1');
+    const text = 'the bytes start with neither PLO1 nor the schema of version 1';
+    throw new PloError(text, { code: 'not_an_object' });
   }
   const found = bytes.slice(schema.length, schema.length + batch.length);
   if (found.length < batch.length) {
-    throw new PloError('the object is cut off within its batch message');
+    throw PloError.cutOff(schema.length + batch.length, bytes.length);
   }
   const view = new DataView(found.buffer);
   const body = view.getBigUint64(messages.BODY_LENGTH_AT, true);

@@ -19,6 +19,8 @@ export const Elem = Object.freeze({
 
 const FIELDS_MAX = 1024;
 const ROW_FIELDS_MAX = 64;
+const NAME_BYTES_MAX = 4096;
+const HEAP_ALIGN = 64n;
 const MAKE_ATTRIBUTES = 0;
 const SOURCE_PICKLED = 3;
 const TENSOR_SHAPE = 2;
@@ -79,6 +81,9 @@ class Check {
     const { sizes } = this.tables;
     for (const [name, end] of Object.entries(OFFSETS)) {
       checkOffsets(name, this.tables[name], sizes[end]);
+    }
+    if (this.tables.heapOffsets.some((offset) => offset % HEAP_ALIGN !== 0n)) {
+      throw new PloError('the object is broken: heap entries out of line');
     }
     this.slots(0, 1);
     for (let node = 0; node < sizes.nodes; node += 1) {
@@ -218,6 +223,9 @@ class Check {
     }
     if (kind === Kind.object) {
       this.object(start2, tables.nodeLength[node]);
+      if (tables.nodeElem[node] === Elem.rows) {
+        throw broken('an object whose parts are rows', node);
+      }
     } else if (kind === Kind.objectRows) {
       this.object(tables.nodeStart[node], start2);
     } else if (kind === Kind.array) {
@@ -246,6 +254,9 @@ class Check {
     const source = tables.classSource[index];
     const make = tables.classMake[index];
     const fields = tables.fieldOffsets[index + 1] - tables.fieldOffsets[index];
+    if (tables.nameOffsets[index + 1] - tables.nameOffsets[index] > NAME_BYTES_MAX) {
+      throw broken('the name of a class past its limit', index);
+    }
     const known = source <= SOURCE_PICKLED && make <= 5 && fields <= FIELDS_MAX;
     if (!known || (fields !== 0 && make !== MAKE_ATTRIBUTES)) {
       throw broken("a class of an unknown kind, or with fields it can't have", index);

@@ -64,7 +64,10 @@ export interface ReadOptions {
 export function read(data: ArrayBuffer | ArrayBufferView, options?: ReadOptions): PloValue;
 
 /** The bytes are not an object in the PLO format, or break one of its rules. */
-export class PloError extends Error {}
+export class PloError extends Error {
+  /** Which, with the names of section 8 of the specification. */
+  readonly code: 'not_an_object' | 'truncated' | 'broken';
+}
 
 /** A Python tuple: an array that nobody should change. */
 export class Tuple extends Array<PloValue> {}

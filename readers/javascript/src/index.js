@@ -22,7 +22,7 @@ export function read(data, options = {}) {
   if (bytes.byteOffset % ALIGN !== 0) {
     bytes = bytes.slice();
   }
-  const isSmall = bytes.length >= 16 && String.fromCharCode(...bytes.subarray(0, 4)) === 'PLO1';
+  const isSmall = String.fromCharCode(...bytes.subarray(0, 4)) === 'PLO1';
   let tables;
   try {
     tables = isSmall ? small(bytes) : stream(bytes);

@@ -82,6 +82,9 @@ function zone(data) {
   }
   if (kind === 2 && rest.length >= 8) {
     const offset = viewOf(rest).getBigInt64(0, true);
+    if (offset <= -DAY_SECONDS * MICROS || offset >= DAY_SECONDS * MICROS) {
+      throw new PloError(`the object is broken: a time zone ${offset} microseconds from UTC`);
+    }
     const name = text(rest.subarray(8));
     return new values.Zone('fixed', offset, name === '' ? null : name, null);
   }
@@ -89,6 +92,14 @@ function zone(data) {
     return new values.Zone('iana', null, null, text(rest));
   }
   throw new PloError(`the object is broken: a time zone of kind ${kind}`);
+}
+
+function tzinfo(data) {
+  const found = zone(data);
+  if (found === null) {
+    throw new PloError('the object is broken: a time zone that is none');
+  }
+  return found;
 }
 
 function clock(Class, data, least, most) {
@@ -140,7 +151,7 @@ const READERS = [
   (data) => clock(values.DateTime, data, SECONDS_MIN, SECONDS_MAX),
   (data) => clock(values.Time, data, 0n, DAY_SECONDS - 1n),
   timeDelta,
-  (data) => zone(data),
+  tzinfo,
   (data) => new values.Decimal(text(data)),
   (data) => new values.Uuid(new Uint8Array(exactly(16, data).buffer, data.byteOffset, 16)),
   (data) => new values.Path(oneOf(['path', 'posix', 'windows'], data[0]), data.subarray(1)),
@@ -205,6 +216,9 @@ export class Leaves {
     const isEmpty = shape.includes(0) || kind === 'shape';
     const offset = exact(tables.tensorOffset[index], index);
     const heap = tables.tensorHeap[index];
+    if (kind === 'shape' && heap !== -1) {
+      throw broken('the shape of an array of objects with bytes', index);
+    }
     const memory = heap === -1 ? new Uint8Array(0) : this.entry(heap);
     const reach = isEmpty ? [] : shape.map((extent, at) => (extent - 1) * strides[at]);
     const sum = (numbers) => numbers.reduce((total, number) => total + number, offset);
@@ -246,8 +260,9 @@ export class Leaves {
     const entries = heaps.map((heap, at) => {
       const entry = this.entry(heap);
       const length = lengths.getBigUint64(8 * at, true);
-      if (heap <= this.heapBefore || length > BigInt(entry.length)) {
-        throw broken('heap entries of extensions that do not rise, or are too short', index);
+      const taken = ((length + 63n) / 64n) * 64n;
+      if (heap <= this.heapBefore || taken !== BigInt(entry.length)) {
+        throw broken('heap entries of extensions that do not rise, or of another length', index);
       }
       this.heapBefore = heap;
       return entry.subarray(0, Number(length));

@@ -3,6 +3,18 @@
 /** The bytes are not an object in the PLO format, or break one of its rules. */
 export class PloError extends Error {
   name = 'PloError';
+
+  /** @param {'not_an_object' | 'truncated' | 'broken'} code see section 8 of the specification */
+  constructor(message, { code = 'broken', ...options } = {}) {
+    super(message, options);
+    this.code = code;
+  }
+
+  /** The error of bytes that end before the object does. */
+  static cutOff(wanted, found) {
+    const text = `the object is cut off: it has ${wanted} bytes, and ${found} are there`;
+    return new PloError(text, { code: 'truncated' });
+  }
 }
 
 /** A Python tuple: an array that nobody should change. */

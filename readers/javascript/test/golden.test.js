@@ -32,6 +32,23 @@ for (const vector of vectors) {
   });
 }
 
+const hostile = readdirSync(new URL('hostile/', SPEC)).filter((name) => name.endsWith('.plo'));
+
+test('there are hostile vectors', () => assert.ok(hostile.length > 100));
+
+for (const vector of hostile) {
+  test(`hostile: ${vector}`, () => {
+    const want = JSON.parse(readFileSync(new URL(`hostile/${vector.replace('.plo', '.json')}`, SPEC)));
+    const bytes = readFileSync(new URL(`hostile/${vector}`, SPEC));
+    if (want.only_makers) {
+      read(bytes);
+      return;
+    }
+    assert.throws(() => read(bytes), (error) => error instanceof PloError
+      && error.code === want.error && error.message.length > 10);
+  });
+}
+
 /** Random numbers that a seed repeats: a linear congruence modulo 2^32. */
 function numbers(seed) {
   let state = seed >>> 0;

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .values import PloError
+from .values import PloError, cut_off
 
 _ENTRIES_MAX = 2**31 - 1
 _HEAP_BYTES_MAX = 2**62
@@ -148,10 +148,14 @@ def _all_extents(sizes: dict[str, int]) -> Iterator[tuple[str, int]]:
 
 def small(buffer: pa.Buffer) -> Tables:
     """The tables of an object in small form."""
+    if buffer.size < 16:
+        raise cut_off(16, buffer.size)
     length, present = struct.unpack_from("<4xIQ", buffer[:16])
-    if present >> len(SIZES) or length > buffer.size:
-        raise PloError(f"the object is cut off or broken: {length} bytes of {buffer.size}")
+    if present >> len(SIZES):
+        raise PloError(f"the object has sizes that are not known: {present >> len(SIZES):#b}")
     count = present.bit_count()
+    if buffer.size < max(length, 16 + 4 * count):
+        raise cut_off(max(length, 16 + 4 * count), buffer.size)
     given = iter(struct.unpack_from(f"<{count}I", buffer[16 : 16 + 4 * count]))
     sizes = {name: next(given) if present >> at & 1 else 0 for at, name in enumerate(SIZES)}
     if sum(size != 0 for size in sizes.values()) != count:
@@ -173,7 +177,9 @@ def stream(buffer: pa.Buffer) -> Tables:
     """The tables of an object in stream form, which pyarrow reads."""
     source = pa.BufferReader(buffer)
     body_at = _SCHEMA_BYTES + _BATCH_BYTES
-    _check_messages(buffer[:body_at].to_pybytes())
+    body_bytes = _check_messages(buffer[:body_at].to_pybytes())
+    if buffer.size < body_at + body_bytes + len(_END):
+        raise cut_off(body_at + body_bytes + len(_END), buffer.size)
     schema = pa.ipc.read_schema(source)
     batch = pa.ipc.read_record_batch(pa.ipc.read_message(source), schema)
     if source.read(8) != _END:
@@ -221,10 +227,13 @@ def _collect(array: pa.Array, sizes: list[int], views: list[pa.Buffer | None]) -
             sizes.append(buffers[2].size if buffers[2] is not None else 0)
 
 
-def _check_messages(messages: bytes) -> None:
-    """The messages must be the constant ones, but for the batch's lengths."""
+def _check_messages(messages: bytes) -> int:
+    """The messages must be the constant ones, but for the batch's lengths. The body's length."""
     if hashlib.sha256(messages[:_SCHEMA_BYTES]).hexdigest() != _SCHEMA_SHA256:
-        raise PloError("the bytes start with neither PLO1 nor the schema of version 1")
+        text = "the bytes start with neither PLO1 nor the schema of version 1"
+        raise PloError(text, "not_an_object")
+    if len(messages) < _SCHEMA_BYTES + _BATCH_BYTES:
+        raise cut_off(_SCHEMA_BYTES + _BATCH_BYTES, len(messages))
     batch = bytearray(messages[_SCHEMA_BYTES:])
     places = struct.unpack_from(f"<{2 * _BUFFER_COUNT}q", batch, _BUFFERS_AT)
     end = 0
@@ -245,7 +254,8 @@ def _check_messages(messages: bytes) -> None:
         raise PloError("null counts other than those of the format")
     batch[_NODES_AT : _NODES_AT + 16 * _NODE_COUNT] = bytes(16 * _NODE_COUNT)
     if hashlib.sha256(batch).hexdigest() != _BATCH_SHA256:
-        raise PloError("the record batch's message is cut off or not that of an object")
+        raise PloError("the record batch's message is not that of an object")
+    return end
 
 
 def _check_sizes(sizes: dict[str, int]) -> None:

@@ -11,7 +11,7 @@ LIST, TUPLE, DICT, SET, FROZENSET, DICT_ROWS, TUPLE_ROWS, OBJECT_ROWS = range(8)
 FIELD, OBJECT, ARRAY = 8, 9, 10
 ROW_KINDS = (DICT_ROWS, TUPLE_ROWS, OBJECT_ROWS)
 ATTRIBUTES, STATE, CALL, NEW, NEW_EX, VALUE = range(6)
-FIELDS_MAX, ROW_FIELDS_MAX, DIMENSIONS_MAX = 1024, 64, 64
+FIELDS_MAX, ROW_FIELDS_MAX, DIMENSIONS_MAX, NAME_BYTES_MAX = 1024, 64, 64, 4096
 _SLOT_TABLES = {4: "strs", 5: "bins", 8: "tensors", 9: "exts"}
 
 Run = tuple[int, int, int]
@@ -62,6 +62,8 @@ class Check:
             listed = getattr(tables, offsets).tolist() or [0]
             if listed[0] != 0 or listed[-1] != sizes[end] or listed != sorted(listed):
                 raise PloError(f"{offsets} don't rise from 0 to {sizes[end]}")
+        if any(offset % 64 for offset in tables.heap_offsets):
+            raise PloError("heap entries that don't start at multiples of 64")
         self.slots(0, 1)
         for node in range(sizes["nodes"]):
             if node >= self.used["nodes"]:
@@ -172,6 +174,8 @@ class Check:
             raise broken("a node with something it has no use for", node)
         if kind == OBJECT:
             self.object(start2, tables.node_length[node])
+            if tables.node_elem[node] == ROWS:
+                raise broken("an object whose parts are rows", node)
         elif kind == OBJECT_ROWS:
             self.object(tables.node_start[node], start2)
         elif kind == ARRAY:
@@ -183,6 +187,9 @@ class Check:
         tables, first = self.tables, self.mention("classes", index)
         source, make = tables.class_source[index], tables.class_make[index]
         fields = tables.field_offsets[index + 1] - tables.field_offsets[index]
+        name_bytes = tables.name_offsets[index + 1] - tables.name_offsets[index]
+        if name_bytes > NAME_BYTES_MAX:
+            raise broken("the name of a class past its limit", index)
         if source > 3 or make > VALUE or fields > FIELDS_MAX or (fields and make != ATTRIBUTES):
             raise broken("a class of an unknown kind, or with fields it can't have", index)
         if source != 3 and tables.class_ext[index] != -1:

@@ -34,6 +34,8 @@ class Leaves:
                 strict=True,
             )
         ]
+        if any(dtype.itemsize < 0 for dtype in self.dtypes):
+            raise PloError("the object is broken: an element type of a negative size")
         self.strs = _texts(tables.str_offsets, tables.str_bytes)
         self.bins = [bytes(part) for part in _parts(tables.bin_offsets, tables.bin_bytes)]
         self.tensors = [self.tensor(index) for index in range(tables.sizes["tensors"])]
@@ -64,13 +66,15 @@ class Leaves:
         if not strides:
             steps = itertools.accumulate(shape[:0:-1], int.__mul__, initial=dtype.itemsize)
             strides = tuple(steps)[: len(shape)][::-1]
-        if len(shape) != len(strides) or dtype.itemsize < 0:
+        if len(shape) != len(strides):
             raise broken("a tensor with other strides than extents", index)
         memory = memoryview(b"") if heap == -1 else self.entry(heap)
         empty = 0 in shape or kind == 2
         reach = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
         below = 0 if empty else sum(min(0, step) for step in reach)
         above = 0 if empty else sum(max(0, step) for step in reach) + dtype.itemsize
+        if kind == 2 and heap != -1:
+            raise broken("the shape of an array of objects with bytes", index)
         if not 0 <= offset + below <= offset + above <= len(memory):
             raise broken("a tensor that reaches outside of its heap entry", index)
         return Tensor(["numpy", "memoryview", "shape"][kind], dtype, shape, strides, memory, offset)
@@ -102,8 +106,8 @@ class Leaves:
         self.heap_before = heaps[-1] if heaps else self.heap_before
         if kind in (20, 21) or (kind in _IN_HEAP and len(heaps) == 1):
             lengths = struct.unpack_from(f"<{len(heaps)}Q", data)
-            if any(n > len(entry) for n, entry in zip(lengths, entries, strict=True)):
-                raise broken("an extension longer than its heap entry", index)
+            if any(-n % 64 + n != len(part) for n, part in zip(lengths, entries, strict=True)):
+                raise broken("an extension of another length than its heap entry", index)
             entries = [entry[:n] for n, entry in zip(lengths, entries, strict=True)]
             data = data[8 * len(heaps) :]
         elif kind in _IN_HEAP or heaps:
@@ -141,6 +145,13 @@ def _zone(data: bytes) -> datetime.tzinfo | None:
     if kind > 1 or rest:
         raise PloError(f"a time zone of the unknown kind {kind}")
     return datetime.UTC if kind == 1 else None
+
+
+def _tzinfo(data: bytes) -> datetime.tzinfo:
+    zone = _zone(data)
+    if zone is None:
+        raise PloError("the object is broken: a time zone that is none")
+    return zone
 
 
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -215,7 +226,7 @@ _EXT_READERS: list[Callable[[bytes, list[memoryview], list[Dtype]], Any]] = [
     lambda data, heap, dtypes: _datetime(data),
     lambda data, heap, dtypes: _time(data),
     lambda data, heap, dtypes: datetime.timedelta(*_exactly("iii", data)),
-    lambda data, heap, dtypes: _zone(data),
+    lambda data, heap, dtypes: _tzinfo(data),
     lambda data, heap, dtypes: decimal.Decimal(str(data, "ascii")),
     lambda data, heap, dtypes: uuid.UUID(bytes=data),
     lambda data, heap, dtypes: _path(data),

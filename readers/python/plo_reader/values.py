@@ -13,7 +13,20 @@ import pyarrow as pa
 
 
 class PloError(ValueError):
-    """The bytes are not an object in the PLO format, or break one of its rules."""
+    """The bytes are not an object in the PLO format, or break one of its rules.
+
+    ``code`` says which, with the names of section 8: ``not_an_object``, ``truncated``, ``broken``.
+    """
+
+    def __init__(self, text: str, code: str = "broken") -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def cut_off(wanted: int, found: int) -> PloError:
+    """The error of bytes that end before the object does."""
+    text = f"the object is cut off: it has {wanted} bytes, and {found} are there"
+    return PloError(text, "truncated")
 
 
 @dataclass(frozen=True)

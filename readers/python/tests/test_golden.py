@@ -15,6 +15,7 @@ import plo_reader
 
 SPEC = Path(os.environ.get("PLO_VECTORS", Path(__file__).parents[3] / "spec" / "objects"))
 VECTORS = sorted(SPEC.glob("*.plo"))
+HOSTILE = sorted((SPEC / "hostile").glob("*.plo"))
 MUTATIONS = 4000
 MUTATED_BYTES_MAX = 50_000
 
@@ -31,6 +32,21 @@ def test_there_are_vectors():
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda path: path.name)
 def test_vectors_are_what_they_should_be(vector):
     Matching().match(plo_reader.read(vector.read_bytes()), description(vector))
+
+
+@pytest.mark.parametrize("vector", HOSTILE, ids=lambda path: path.stem)
+def test_hostile_vectors_are_refused(vector):
+    wanted = json.loads(vector.with_suffix(".json").read_text("utf-8"))
+    if wanted["only_makers"]:
+        plo_reader.read(vector.read_bytes())
+        return
+    with pytest.raises(plo_reader.PloError, match=r"\w{3}") as caught:
+        plo_reader.read(vector.read_bytes())
+    assert caught.value.code == wanted["error"]
+
+
+def test_there_are_hostile_vectors():
+    assert len(HOSTILE) > 100
 
 
 def damaged(data, rng):

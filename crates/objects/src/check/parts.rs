@@ -3,9 +3,10 @@
 use super::{Checker, mention};
 use crate::codes::{ext, limit, tensor};
 use crate::error::{Result, broken};
+use crate::extensions::{Fields, text};
 use crate::layout::HEAP_ALIGN;
 use crate::sizes::at;
-use crate::view::{Longs, Words};
+use crate::view::{Longs, TextsView, Words};
 
 /// What an extension must have.
 struct Shape {
@@ -74,6 +75,17 @@ impl Checker<'_, '_> {
         heap_offsets(view.heap_offsets, view.sizes.get(at::HEAP_BYTES))
     }
 
+    /// Names are texts, and element types have a size. Those of strs are left to whoever makes
+    /// strings of them, which has to look at each byte anyway.
+    pub(super) fn names(&self) -> Result<()> {
+        let view = self.view;
+        texts(view.classes.name)?;
+        texts(view.classes.field_names)?;
+        texts(view.dtype_texts)?;
+        let below = (0..view.count(at::DTYPES)).find(|dtype| view.dtype_itemsizes.at(*dtype) < 0);
+        below.map_or(Ok(()), |dtype| broken("an element type of a negative size", dtype))
+    }
+
     /// How many elements a tensor has.
     pub(super) fn elements(&self, index: usize) -> Option<u64> {
         let tensors = &self.view.tensors;
@@ -114,7 +126,7 @@ impl Checker<'_, '_> {
         let itemsize = i64::from(view.dtype_itemsizes.at(dtype));
         let strides = tensors.strides.range(first_stride, last_stride - first_stride);
         let bytes = extent_in_memory(shape, strides, itemsize);
-        let Some((below, above)) = bytes.filter(|_| itemsize >= 0) else {
+        let Some((below, above)) = bytes else {
             return broken("a tensor larger than any memory", index);
         };
         let heap = tensors.heap.at(index);
@@ -178,6 +190,8 @@ impl Checker<'_, '_> {
                 return broken("an extension of another length than its heap entry", index);
             }
         }
+        let fields = Fields { data: data.get(8 * lengths..).unwrap_or_default(), number: index };
+        fields.check(exts.kind[index])?;
         if matches!(exts.kind[index], ext::SCALAR | ext::DTYPE) {
             let dtype = Words(data.as_chunks::<4>().0).index(0);
             let itemsize = self.view.dtype_itemsizes.index(dtype);
@@ -202,6 +216,10 @@ fn rising(offsets: Words<'_>, end: u64) -> Result<()> {
         falls | (i32::from_le_bytes(pair[1]) < i32::from_le_bytes(pair[0]))
     });
     if falls { broken("offsets that fall", end) } else { Ok(()) }
+}
+
+fn texts(texts: TextsView<'_>) -> Result<()> {
+    (0..texts.len()).try_for_each(|number| text(texts.at(number), number).map(drop))
 }
 
 fn heap_offsets(offsets: Longs<'_>, end: u64) -> Result<()> {

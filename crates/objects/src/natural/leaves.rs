@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Class, Clock, Dtype, PathKind, Pickle, Tensor, Value, Zone};
+use super::{Class, Dtype, Pickle, Tensor, Value};
 use crate::codes::ext;
-use crate::error::{Result, broken};
+use crate::error::Result;
+use crate::extensions::{Fields, text};
 use crate::sizes::at;
 use crate::view::{Longs, TextsView, View, Words};
-
-/// Microseconds of a day.
-const DAY_MICROS: i64 = 86_400_000_000;
-/// The days of 0001-01-01 and of 9999-12-31.
-const DAYS: std::ops::RangeInclusive<i64> = -719_162..=2_932_896;
 
 /// The leaves of an object.
 pub(super) struct Leaves<'a> {
@@ -39,23 +35,14 @@ impl<'a> Leaves<'a> {
     }
 }
 
-fn text(bytes: &[u8], number: usize) -> Result<&str> {
-    std::str::from_utf8(bytes).or_else(|_| broken("text that is not UTF-8", number))
-}
-
 fn strs(texts: TextsView<'_>, count: usize) -> Result<Vec<&str>> {
     (0..count).map(|number| text(texts.at(number), number)).collect()
 }
 
 fn dtypes<'a>(view: &View<'a>) -> Result<Vec<Dtype<'a>>> {
     let texts = strs(view.dtype_texts, view.count(at::DTYPES))?;
-    let sized = texts.into_iter().enumerate().map(|(number, text)| {
-        match usize::try_from(view.dtype_itemsizes.at(number)) {
-            Ok(itemsize) => Ok(Dtype { text, itemsize }),
-            Err(_) => broken("an element type of a negative size", number),
-        }
-    });
-    sized.collect()
+    let sized = texts.into_iter().enumerate();
+    Ok(sized.map(|(at, text)| Dtype { text, itemsize: view.dtype_itemsizes.index(at) }).collect())
 }
 
 fn longs(offsets: Words<'_>, values: Longs<'_>, index: usize) -> Vec<i64> {
@@ -110,9 +97,8 @@ fn class<'a>(
 
 /// An extension: its data behind the lengths, and what its heap entries mean.
 struct Ext<'a> {
-    number: usize,
     kind: u8,
-    data: &'a [u8],
+    fields: Fields<'a>,
     entries: Vec<&'a [u8]>,
 }
 
@@ -128,15 +114,10 @@ impl<'a> Ext<'a> {
             &view.heap[start..start + length]
         });
         Self {
-            number,
             kind: exts.kind[number],
             entries: entries.collect(),
-            data: &data[8 * count..],
+            fields: Fields { data: &data[8 * count..], number },
         }
-    }
-
-    fn broken<T>(&self, what: &'static str) -> Result<T> {
-        broken(what, self.number)
     }
 
     /// The first heap entry, which the check has found to be there.
@@ -144,111 +125,46 @@ impl<'a> Ext<'a> {
         self.entries.first().copied().unwrap_or_default()
     }
 
-    /// So many bytes of the data from an offset on.
-    fn take<const N: usize>(&self, at: usize) -> Result<[u8; N]> {
-        match self.data.get(at..).and_then(<[u8]>::first_chunk::<N>) {
-            Some(bytes) => Ok(*bytes),
-            None => self.broken("an extension that is too short"),
-        }
-    }
-
-    fn int(&self, at: usize) -> Result<i32> {
-        Ok(i32::from_le_bytes(self.take(at)?))
-    }
-
-    fn float(&self, at: usize) -> Result<f64> {
-        Ok(f64::from_le_bytes(self.take(at)?))
-    }
-
-    fn text(&self, from: usize) -> Result<&'a str> {
-        text(self.data.get(from..).unwrap_or_default(), self.number)
-    }
-
     fn value(self, dtypes: &[Dtype<'a>]) -> Result<Value<'a>> {
+        let fields = self.fields;
         Ok(match self.kind {
-            ext::INT => Value::BigInt(self.data),
-            ext::COMPLEX => Value::Complex(self.float(0)?, self.float(8)?),
-            ext::SURROGATES => Value::SurrogateStr(self.data),
-            ext::LONG_STR => Value::Str(text(self.entry(), self.number)?),
+            ext::INT => Value::BigInt(fields.data),
+            ext::COMPLEX => Value::Complex(fields.float(0)?, fields.float(8)?),
+            ext::SURROGATES => Value::SurrogateStr(fields.surrogates()?),
+            ext::LONG_STR => Value::Str(text(self.entry(), fields.number)?),
             ext::LONG_BYTES => Value::Bytes(self.entry()),
-            ext::BYTEARRAY => Value::ByteArray(self.data),
+            ext::BYTEARRAY => Value::ByteArray(fields.data),
             ext::LONG_BYTEARRAY => Value::ByteArray(self.entry()),
-            ext::DATE => self.date()?,
-            ext::DATETIME => Value::DateTime(
-                self.clock(DAYS.start() * DAY_MICROS..(DAYS.end() + 1) * DAY_MICROS)?,
-            ),
-            ext::TIME => Value::Time(self.clock(0..DAY_MICROS)?),
-            ext::TIMEDELTA => {
-                Value::TimeDelta { days: self.int(0)?, seconds: self.int(4)?, micros: self.int(8)? }
+            ext::DATE => Value::Date(fields.date()?),
+            ext::DATETIME => Value::DateTime(fields.datetime()?),
+            ext::TIME => Value::Time(fields.time()?),
+            ext::TIMEDELTA => Value::TimeDelta {
+                days: fields.int(0)?,
+                seconds: fields.int(4)?,
+                micros: fields.int(8)?,
+            },
+            ext::TZINFO => Value::Zone(fields.tzinfo()?),
+            ext::DECIMAL => Value::Decimal(fields.text(0)?),
+            ext::UUID => Value::Uuid(fields.take(0)?),
+            ext::PATH => {
+                let (kind, path) = fields.path()?;
+                Value::Path(kind, path)
             }
-            ext::TZINFO => match self.zone(0)? {
-                Some(zone) => Value::Zone(zone),
-                None => return self.broken("a time zone that is none"),
-            },
-            ext::DECIMAL => Value::Decimal(self.text(0)?),
-            ext::UUID => Value::Uuid(self.take(0)?),
-            ext::PATH => self.path()?,
-            ext::SINGLETON => match self.data {
-                [0] => Value::Ellipsis,
-                [1] => Value::NotImplemented,
-                _ => return self.broken("an unknown singleton"),
-            },
-            ext::SCALAR => Value::Scalar(dtypes[self.int(0)? as usize], &self.data[4..]),
-            ext::DTYPE => Value::Dtype(dtypes[self.int(0)? as usize]),
-            ext::TYPE => Value::Type(self.text(0)?),
-            ext::GLOBAL => Value::Global(self.text(0)?),
+            ext::SINGLETON if fields.is_ellipsis()? => Value::Ellipsis,
+            ext::SINGLETON => Value::NotImplemented,
+            ext::SCALAR => Value::Scalar(dtypes[fields.int(0)? as usize], &fields.data[4..]),
+            ext::DTYPE => Value::Dtype(dtypes[fields.int(0)? as usize]),
+            ext::TYPE => Value::Type(fields.text(0)?),
+            ext::GLOBAL => Value::Global(fields.text(0)?),
             ext::PICKLE | ext::CLOUDPICKLE => {
                 let cloudpickle = self.kind == ext::CLOUDPICKLE;
-                let Self { data, entries: buffers, .. } = self;
-                Value::Pickle(Arc::new(Pickle { cloudpickle, data, buffers }))
+                let Self { fields, entries: buffers, .. } = self;
+                Value::Pickle(Arc::new(Pickle { cloudpickle, data: fields.data, buffers }))
             }
             _ => {
-                let [kind] = self.take(0)?;
-                Value::Arrow { kind, text: self.text(1)?, stream: self.entry() }
+                let [kind] = fields.take(0)?;
+                Value::Arrow { kind, text: fields.text(1)?, stream: self.entry() }
             }
         })
-    }
-
-    fn date(&self) -> Result<Value<'a>> {
-        let days = self.int(0)?;
-        if DAYS.contains(&i64::from(days)) {
-            Ok(Value::Date(days))
-        } else {
-            self.broken("a date outside of the years 1 to 9999")
-        }
-    }
-
-    fn clock(&self, range: std::ops::Range<i64>) -> Result<Clock<'a>> {
-        let micros = i64::from_le_bytes(self.take(0)?);
-        let [fold] = self.take(8)?;
-        if range.contains(&micros) && fold <= 1 {
-            Ok(Clock { micros, fold, zone: self.zone(9)? })
-        } else {
-            self.broken("a time that no clock shows")
-        }
-    }
-
-    fn zone(&self, from: usize) -> Result<Option<Zone<'a>>> {
-        let [kind] = self.take(from)?;
-        match kind {
-            0 | 1 if self.data.len() == from + 1 => Ok((kind == 1).then_some(Zone::Utc)),
-            2 => {
-                let offset = i64::from_le_bytes(self.take(from + 1)?);
-                let name = self.text(from + 9)?;
-                Ok(Some(Zone::Fixed(offset, (!name.is_empty()).then_some(name))))
-            }
-            3 => Ok(Some(Zone::Iana(self.text(from + 1)?))),
-            _ => self.broken("an unknown time zone"),
-        }
-    }
-
-    fn path(&self) -> Result<Value<'a>> {
-        let kind = match self.data.first() {
-            Some(0) => PathKind::Platform,
-            Some(1) => PathKind::Posix,
-            Some(2) => PathKind::Windows,
-            _ => return self.broken("an unknown path"),
-        };
-        Ok(Value::Path(kind, self.data.get(1..).unwrap_or_default()))
     }
 }

@@ -15,6 +15,8 @@ import java.util.Map;
 final class Checker {
   private static final int FIELDS_MAX = 1024;
   private static final int ROW_FIELDS_MAX = 64;
+  private static final int NAME_BYTES_MAX = 4096;
+  private static final int HEAP_ALIGN = 64;
   private static final int TENSOR_SHAPE = 2;
   private static final int[][] PARTS = {{0, 0}, {1, 1}, {1, 5}, {1, 5}, {2, 6}, {0, 0}};
 
@@ -87,6 +89,9 @@ final class Checker {
       long offset = width == 4 ? tables.i32(column, at) : tables.i64(column, at);
       if (offset < before || (at == 0 && offset != 0)) {
         throw broken(column + " that do not rise from 0", at);
+      }
+      if (column == Column.HEAP_OFFSETS && offset % HEAP_ALIGN != 0) {
+        throw broken("a heap entry out of line", at);
       }
       before = offset;
     }
@@ -246,7 +251,12 @@ final class Checker {
       throw broken("a node with something it has no use for", node);
     }
     switch (kind(node)) {
-      case Kinds.OBJECT -> object(start2, tables.i32(Column.NODE_LENGTH, node));
+      case Kinds.OBJECT -> {
+        object(start2, tables.i32(Column.NODE_LENGTH, node));
+        if (tables.u8(Column.NODE_ELEM, node) == Kinds.ROWS) {
+          throw broken("an object whose parts are rows", node);
+        }
+      }
       case Kinds.OBJECT_ROWS -> object(tables.i32(Column.NODE_START, node), start2);
       case Kinds.ARRAY -> mentionTensor(start2, true);
       default -> {}
@@ -278,6 +288,9 @@ final class Checker {
     int make = tables.u8(Column.CLASS_MAKE, index);
     int fields =
         tables.i32(Column.FIELD_OFFSETS, index + 1) - tables.i32(Column.FIELD_OFFSETS, index);
+    if (tables.text(Column.NAME_OFFSETS, Column.NAME_BYTES, index).capacity() > NAME_BYTES_MAX) {
+      throw broken("the name of a class past its limit", index);
+    }
     boolean isKnown = source <= Kinds.SOURCE_PICKLED && make < PARTS.length;
     if (!isKnown || fields > FIELDS_MAX || (fields != 0 && make != Kinds.MAKE_ATTRIBUTES)) {
       throw broken("a class of an unknown kind, or with fields it can't have", index);

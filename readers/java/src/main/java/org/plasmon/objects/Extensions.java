@@ -43,7 +43,7 @@ final class Extensions {
       case 8 -> dateTime(data);
       case 9 -> time(data);
       case 10 -> timeDelta(exactly(12, data));
-      case 11 -> zone(data);
+      case 11 -> tzinfo(data);
       case 12 -> decimal(Texts.utf8(data));
       case 13 -> uuid(exactly(16, data));
       case 14 -> new PyPath(PyPath.Kind.values()[data.get(0)], new Bytes(rest(data, 1)));
@@ -119,6 +119,14 @@ final class Extensions {
     return duration.plusNanos(1000L * data.getInt(8));
   }
 
+  private static PyZone tzinfo(ByteBuffer data) {
+    PyZone zone = zone(data);
+    if (zone == null) {
+      throw PloException.broken("a time zone that is none", 0);
+    }
+    return zone;
+  }
+
   private static PyZone zone(ByteBuffer data) {
     int kind = data.get(0);
     ByteBuffer rest = rest(data, 1);
@@ -130,6 +138,9 @@ final class Extensions {
       case 1 -> new PyZone(PyZone.Kind.UTC, Duration.ZERO, null, null);
       case 2 -> {
         long micros = rest.getLong(0);
+        if (micros <= -DAY_MICROS || micros >= DAY_MICROS) {
+          throw PloException.broken("a time zone a day or more from UTC", micros);
+        }
         Duration offset =
             Duration.ofSeconds(
                 Math.floorDiv(micros, MICROS), Math.floorMod(micros, MICROS) * 1000);

@@ -10,6 +10,7 @@ import java.util.List;
 /** The values without parts, each made once: what is mentioned twice stays one. */
 final class Leaves {
   private static final int DIMENSIONS_MAX = 64;
+  private static final int HEAP_ALIGN = 64;
 
   private final Tables tables;
   private int heapBefore = -1;
@@ -82,6 +83,9 @@ final class Leaves {
       throw broken("a tensor with other strides than extents", index);
     }
     int heap = tables.i32(Column.TENSOR_HEAP, index);
+    if (kind == Tensor.Kind.SHAPE.ordinal() && heap != -1) {
+      throw broken("the shape of an array of objects with bytes", index);
+    }
     ByteBuffer memory = heap == -1 ? ByteBuffer.allocate(0) : entry(heap);
     long first = tables.i64(Column.TENSOR_OFFSET, index);
     long offset = first;
@@ -145,8 +149,10 @@ final class Leaves {
       int heap = tables.i32(Column.HEAPS, start + at);
       ByteBuffer entry = entry(heap);
       long length = data.getLong(8 * at);
-      if (heap <= heapBefore || length < 0 || length > entry.capacity()) {
-        throw broken("heap entries of extensions that do not rise, or are too short", index);
+      // A length that is past any memory does not fit its entry either, rounded up or not.
+      long taken = (length + HEAP_ALIGN - 1) / HEAP_ALIGN * HEAP_ALIGN;
+      if (heap <= heapBefore || length < 0 || taken != entry.capacity()) {
+        throw broken("heap entries of extensions that do not rise, or of another length", index);
       }
       heapBefore = heap;
       entries.add(new Bytes(entry.slice(0, (int) length)));

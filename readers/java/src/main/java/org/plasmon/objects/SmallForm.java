@@ -12,19 +12,21 @@ final class SmallForm {
   private SmallForm() {}
 
   static boolean is(ByteBuffer object) {
-    return object.capacity() >= HEADER_BYTES && object.getInt(0) == MAGIC;
+    return object.capacity() >= Integer.BYTES && object.getInt(0) == MAGIC;
   }
 
   static Tables read(ByteBuffer object) {
-    long length = Integer.toUnsignedLong(object.getInt(4));
-    if (length > object.capacity()) {
-      throw new PloException(
-          "the object is cut off: it has " + length + " bytes, " + object.capacity()
-              + " are there");
+    if (object.capacity() < HEADER_BYTES) {
+      throw PloException.cutOff(HEADER_BYTES, object.capacity());
     }
+    long length = Integer.toUnsignedLong(object.getInt(4));
     long present = object.getLong(8);
     if (present >>> Size.ALL.length != 0) {
       throw new PloException("the object has sizes that are not known");
+    }
+    long least = Math.max(length, HEADER_BYTES + 4L * Long.bitCount(present));
+    if (least > object.capacity()) {
+      throw PloException.cutOff(least, object.capacity());
     }
     long[] sizes = new long[Size.ALL.length];
     int end = HEADER_BYTES;

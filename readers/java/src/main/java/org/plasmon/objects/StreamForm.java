@@ -161,20 +161,19 @@ final class StreamForm {
    * numbers of the batch: Arrow trusts what it reads.
    */
   private static int checkMessages(ByteBuffer object) {
-    if (object.capacity() < BODY_AT || !object.slice(0, SCHEMA.length).equals(wrap(SCHEMA))) {
+    if (object.capacity() < SCHEMA.length
+        || !object.slice(0, SCHEMA.length).equals(wrap(SCHEMA))) {
       throw new PloException(
-          "the bytes start with neither PLO1 nor the schema of version 1, or end within it");
+          "the bytes start with neither PLO1 nor the schema of version 1",
+          PloException.Code.NOT_AN_OBJECT);
+    }
+    if (object.capacity() < BODY_AT) {
+      throw PloException.cutOff(BODY_AT, object.capacity());
     }
     byte[] copy = new byte[BATCH.length];
     object.get(SCHEMA.length, copy);
     ByteBuffer message = wrap(copy);
     long bodyBytes = message.getLong(BODY_LENGTH_AT);
-    if (bodyBytes < 0 || bodyBytes > object.capacity() - BODY_AT - Long.BYTES) {
-      throw new PloException("the object is cut off: its body has " + bodyBytes + " bytes");
-    }
-    if (object.getLong(BODY_AT + (int) bodyBytes) != END_MARKER) {
-      throw new PloException("the stream does not end behind its batch");
-    }
     for (int at = NODES_AT; at < NODES_AT + PAIR_BYTES * NODE_COUNT; at += PAIR_BYTES) {
       long length = takeNumber(message, at, Tables.ENTRIES_MAX);
       long nulls = at == NULL_NODE_AT ? length : 0;
@@ -196,6 +195,12 @@ final class StreamForm {
     message.putLong(BODY_LENGTH_AT, 0);
     if (!Arrays.equals(copy, BATCH)) {
       throw new PloException("the record batch's message is not that of an object");
+    }
+    if (bodyBytes > object.capacity() - BODY_AT - Long.BYTES) {
+      throw PloException.cutOff(BODY_AT + bodyBytes + Long.BYTES, object.capacity());
+    }
+    if (object.getLong(BODY_AT + (int) bodyBytes) != END_MARKER) {
+      throw new PloException("the stream does not end behind its batch");
     }
     return (int) bodyBytes;
   }

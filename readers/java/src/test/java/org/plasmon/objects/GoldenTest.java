@@ -1,6 +1,8 @@
 package org.plasmon.objects;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
@@ -12,6 +14,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.Random;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
@@ -55,6 +58,30 @@ final class GoldenTest {
                       direct.put(bytes).flip();
                       new Matching().match(Plo.read(direct), want, "root");
                     }));
+  }
+
+  @TestFactory
+  Stream<DynamicTest> hostileVectorsAreRefused() throws IOException {
+    List<Path> hostile;
+    try (Stream<Path> files = Files.list(SPEC.resolve("hostile"))) {
+      hostile = files.filter(file -> file.toString().endsWith(".plo")).sorted().toList();
+    }
+    assertTrue(hostile.size() > 100, hostile.size() + " vectors");
+    return hostile.stream()
+        .map(vector -> dynamicTest(vector.getFileName().toString(), () -> refuses(vector)));
+  }
+
+  private static void refuses(Path vector) throws IOException {
+    String name = vector.toString().replaceFirst("\\.plo$", ".json");
+    JsonNode want = new ObjectMapper().readTree(Path.of(name).toFile());
+    byte[] bytes = Files.readAllBytes(vector);
+    if (want.get("only_makers").asBoolean()) {
+      Plo.read(bytes);
+      return;
+    }
+    PloException error = assertThrows(PloException.class, () -> Plo.read(bytes));
+    assertEquals(want.get("error").asText(), error.code().name().toLowerCase(Locale.ROOT));
+    assertTrue(error.getMessage().length() > 10, error.getMessage());
   }
 
   @Test

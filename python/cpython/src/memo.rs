@@ -4,17 +4,20 @@
 //! an open table of pairs, because looking things up in it is most of what a dump of shared strings
 //! does.
 
-use super::raw::Ptr;
+use crate::Ptr;
 
 /// Where an object is: the type of slot that refers to it, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) kind: u8,
-    pub(super) index: u32,
+pub struct Place {
+    /// The type of slot that refers to it.
+    pub kind: u8,
+    /// Its number.
+    pub index: u32,
 }
 
+/// The objects that were met, each with its place.
 #[derive(Debug, Default)]
-pub(super) struct Memo {
+pub struct Memo {
     entries: Vec<(Ptr, Place)>,
     used: usize,
 }
@@ -40,7 +43,7 @@ impl Memo {
 
     /// Where an object is, or, when it was not met before, `None`, and from now on `place`.
     #[inline]
-    pub(super) fn meet(&mut self, object: Ptr, place: Place) -> Option<Place> {
+    pub fn meet(&mut self, object: Ptr, place: Place) -> Option<Place> {
         if self.used * 2 >= self.entries.len() {
             self.grow();
         }
@@ -55,7 +58,7 @@ impl Memo {
 
     /// Where an object is.
     #[inline]
-    pub(super) fn get(&self, object: Ptr) -> Option<Place> {
+    pub fn get(&self, object: Ptr) -> Option<Place> {
         if self.entries.is_empty() {
             return None;
         }
@@ -73,12 +76,13 @@ impl Memo {
     }
 
     /// The objects.
-    pub(super) fn objects(&self) -> impl Iterator<Item = Ptr> {
+    pub fn objects(&self) -> impl Iterator<Item = Ptr> {
         self.entries.iter().map(|entry| entry.0).filter(|object| !object.is_null())
     }
 
     /// Forgets everything and keeps the memory, unless that is much.
-    pub(super) fn clear(&mut self) {
+    #[inline]
+    pub fn clear(&mut self) {
         if self.entries.len() > ENTRIES_KEPT {
             self.entries = Vec::new();
         }

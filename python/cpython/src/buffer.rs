@@ -1,0 +1,87 @@
+//! Memory that other objects lend, through the buffer protocol.
+
+use std::ffi::{CStr, c_int};
+use std::mem::MaybeUninit;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+/// Memory of another object that lies without gaps, through the buffer protocol.
+#[expect(missing_debug_implementations, reason = "the view of the buffer protocol has none")]
+pub struct Flat {
+    // Boxed because some exporters let the view point into itself.
+    view: Box<ffi::Py_buffer>,
+}
+
+// SAFETY: the view is only read, and released while attached to the interpreter (see Drop).
+unsafe impl Send for Flat {}
+// SAFETY: as above.
+unsafe impl Sync for Flat {}
+
+impl Flat {
+    /// The memory of `owner`, in C or Fortran order.
+    #[inline]
+    pub fn of(owner: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::with_flags(owner, ffi::PyBUF_ANY_CONTIGUOUS)
+    }
+
+    /// The memory of `owner`, asked for with these flags.
+    #[inline]
+    pub fn with_flags(owner: &Bound<'_, PyAny>, flags: c_int) -> PyResult<Self> {
+        let mut view = Box::new(MaybeUninit::<ffi::Py_buffer>::uninit());
+        // SAFETY: `owner` is a live object and the view has room; attached to the interpreter.
+        let outcome = unsafe { ffi::PyObject_GetBuffer(owner.as_ptr(), view.as_mut_ptr(), flags) };
+        if outcome != 0 {
+            return Err(PyErr::fetch(owner.py()));
+        }
+        // SAFETY: a successful call has filled the view.
+        Ok(Self { view: unsafe { view.assume_init() } })
+    }
+
+    /// The bytes. They must lie without gaps: checked by the flags, or by [`Self::is_contiguous`].
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        if self.view.len <= 0 || self.view.buf.is_null() {
+            return &[];
+        }
+        // SAFETY: the exporter keeps the memory until the view is released. Another thread may
+        // write to it meanwhile, as with any buffer in Python; then the copy holds some of both.
+        unsafe { std::slice::from_raw_parts(self.view.buf.cast(), self.view.len as usize) }
+    }
+
+    /// Whether the bytes lie without gaps in the order `C` or `F`.
+    pub fn is_contiguous(&self, order: u8) -> bool {
+        // SAFETY: the view is filled.
+        unsafe { ffi::PyBuffer_IsContiguous(&raw const *self.view, order as std::ffi::c_char) != 0 }
+    }
+
+    /// The format of an element, as the module `struct` writes it; empty when it is no text.
+    pub fn format(&self) -> &str {
+        if self.view.format.is_null() {
+            return "B";
+        }
+        // SAFETY: the exporter keeps the text, which ends with a zero, until the view is released.
+        unsafe { CStr::from_ptr(self.view.format) }.to_str().unwrap_or_default()
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> Vec<u64> {
+        let dimensions = usize::try_from(self.view.ndim).unwrap_or_default();
+        if dimensions == 0 || self.view.shape.is_null() {
+            return Vec::new();
+        }
+        // SAFETY: a view with a shape has as many extents as dimensions.
+        let shape = unsafe { std::slice::from_raw_parts(self.view.shape, dimensions) };
+        shape.iter().map(|extent| *extent as u64).collect()
+    }
+}
+
+impl Drop for Flat {
+    fn drop(&mut self) {
+        // Flats live in functions that are called attached; attaching again is cheap.
+        Python::attach(|_| {
+            // SAFETY: the view was filled by PyObject_GetBuffer and is released once.
+            unsafe { ffi::PyBuffer_Release(&raw mut *self.view) };
+        });
+    }
+}

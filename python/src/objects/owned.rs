@@ -1,0 +1,78 @@
+//! References that are held until they are given to what is built of them.
+
+use pyo3::ffi;
+
+use super::raw::Ptr;
+
+/// References that are dropped with this.
+#[derive(Default)]
+pub(super) struct Owned(pub(super) Vec<Ptr>);
+
+impl Owned {
+    pub(super) fn nulls(count: usize) -> Self {
+        Self(vec![std::ptr::null_mut(); count])
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        for object in &self.0 {
+            // SAFETY: each is null or a reference of ours; these live in functions that are called
+            // attached to the interpreter.
+            unsafe { ffi::Py_XDECREF(*object) };
+        }
+    }
+}
+
+/// One reference that is dropped with this.
+pub(super) struct One(pub(super) Ptr);
+
+impl One {
+    /// The reference, the caller's from now on.
+    pub(super) fn release(self) -> Ptr {
+        std::mem::ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for One {
+    fn drop(&mut self) {
+        // SAFETY: a reference of ours; see `Owned`.
+        unsafe { ffi::Py_XDECREF(self.0) };
+    }
+}
+
+/// Values on their way into a set or a dict. Most are few, and then need no memory of their own.
+pub(super) struct Scratch {
+    few: [Ptr; FEW],
+    many: Vec<Ptr>,
+    count: usize,
+}
+
+/// So many values need no memory of their own.
+const FEW: usize = 16;
+
+impl Scratch {
+    pub(super) fn new(count: usize) -> Self {
+        let many = if count > FEW { vec![std::ptr::null_mut(); count] } else { Vec::new() };
+        Self { few: [std::ptr::null_mut(); FEW], many, count }
+    }
+
+    pub(super) fn all(&mut self) -> &mut [Ptr] {
+        if self.count > FEW { &mut self.many } else { &mut self.few[..self.count] }
+    }
+
+    /// Drops the values.
+    pub(super) fn clear(&mut self) {
+        for object in self.all() {
+            let object = std::mem::replace(object, std::ptr::null_mut());
+            // SAFETY: null or a reference of ours; see `Owned`.
+            unsafe { ffi::Py_XDECREF(object) };
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
