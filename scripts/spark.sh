@@ -65,7 +65,7 @@ case "${1:-}" in
         environments
         native
         maven package
-        exec .venv/bin/python -m pytest -q spark/tests "$@"
+        exec .venv/bin/python -m pytest -q -c spark/tests/pytest.ini spark/tests "$@"
         ;;
     *)
         sed -n '2,7s/^# \{0,1\}//p' "$0" >&2

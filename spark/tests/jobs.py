@@ -61,14 +61,14 @@ def custom_partitioner(spark: SparkSession) -> Any:
 
 def many_partitions(spark: SparkSession) -> Any:
     """More partitions than rows in a map task: most blocks are empty."""
-    return digest(pairs(spark.sparkContext).repartition(300).collect())
+    return digest(pairs(spark.sparkContext).repartition(120).collect())
 
 
 def java_objects(spark: SparkSession) -> Any:
     """An RDD of Java's, combined before the shuffle and serialised by Java or Kryo."""
     frame = spark.range(0, 20_000, 1, 4).selectExpr("cast(id % 500 as string) as key")
-    java = frame._jdf.toJavaRDD().rdd().distinct(3, None).toJavaRDD()
-    return java.count()
+    java = frame._jdf.toJavaRDD()
+    return [java.distinct(3).count(), java.repartition(5).distinct().count()]
 
 
 def large_records(spark: SparkSession) -> Any:
@@ -80,7 +80,9 @@ def large_records(spark: SparkSession) -> Any:
 
 def frames(spark: SparkSession) -> tuple[Any, Any]:
     orders = spark.range(0, 60_000, 1, 6).selectExpr(
-        "id", "id % 1013 as customer", "cast(id % 97 as double) / 7 as price",
+        "id",
+        "id % 1013 as customer",
+        "cast(id % 97 as double) / 7 as price",
         "repeat('x', cast(id % 50 as int)) as note",
     )
     customers = spark.range(0, 1_100, 1, 2).selectExpr("id as customer", "id % 9 as region")
@@ -120,8 +122,18 @@ def skew(spark: SparkSession) -> Any:
 
 
 JOBS: list[Callable[[SparkSession], Any]] = [
-    reduce_by_key, group_by_key, sort_by_key, join_and_cogroup, custom_partitioner,
-    many_partitions, java_objects, large_records, joins_and_aggregates, windows, repartition, skew,
+    reduce_by_key,
+    group_by_key,
+    sort_by_key,
+    join_and_cogroup,
+    custom_partitioner,
+    many_partitions,
+    java_objects,
+    large_records,
+    joins_and_aggregates,
+    windows,
+    repartition,
+    skew,
 ]
 
 

@@ -4,6 +4,8 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.SecureRandom;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
@@ -43,8 +45,7 @@ final class EmbeddedStore {
     static EmbeddedStore start(SparkConf conf) throws IOException {
         Path temporary = Path.of(System.getProperty("java.io.tmpdir"));
         removeAbandoned(temporary);
-        String folderName = FOLDER + ProcessHandle.current().pid() + "-";
-        EmbeddedStore store = new EmbeddedStore(Files.createTempDirectory(temporary, folderName));
+        EmbeddedStore store = new EmbeddedStore(makeFolder(temporary));
         try {
             store.launch(conf);
         } catch (IOException | RuntimeException error) {
@@ -52,6 +53,14 @@ final class EmbeddedStore {
             throw error;
         }
         return store;
+    }
+
+    /** A folder of this user's alone, with a short name, because sockets have short paths. */
+    private static Path makeFolder(Path temporary) throws IOException {
+        String name = String.format("%s%d-%06x", FOLDER, ProcessHandle.current().pid(),
+                new SecureRandom().nextInt(1 << 24));
+        return Files.createDirectory(temporary.resolve(name),
+                PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
     }
 
     Path socket() {
