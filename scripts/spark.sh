@@ -5,12 +5,9 @@
 #   spark.sh unit          the tests that need no Spark
 #   spark.sh environments  the Sparks to test with, into .venvs/spark35 and .venvs/spark4
 #   spark.sh test [..]     all tests; what follows goes to pytest
+#   spark.sh demo          one job with both shuffle managers
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
-# The oldest line that is supported, and the newest.
-SPARK35=3.5.7
-SPARK4=4.3.0
 
 say() { printf 'spark: %s\n' "$*" >&2; }
 
@@ -38,28 +35,23 @@ unit() {
     maven test
 }
 
-# One environment with one Spark, unless it is there.
-environment() {
-    local name=$1 version=$2 python=.venvs/$1/bin/python
-    if [ -x "$python" ] && "$python" -c "import pyspark; assert pyspark.__version__ == '$version'" \
-        2>/dev/null; then
-        return
-    fi
-    say "installing pyspark $version into .venvs/$name"
-    python3 -m venv ".venvs/$name"
-    "$python" -m pip install --quiet --disable-pip-version-check "pyspark==$version"
-}
-
+# The Sparks to test with: the oldest line that is supported, and the newest.
 environments() {
-    mkdir -p .venvs
-    environment spark35 "$SPARK35"
-    environment spark4 "$SPARK4"
+    scripts/setup.sh environment
+    .venv/bin/python -c 'from bench import provision
+for name in ("spark35", "spark4"):
+    provision.rival(name)'
 }
 
 case "${1:-}" in
     jar) jar ;;
     unit) unit ;;
     environments) environments ;;
+    demo)
+        environments
+        jar
+        exec .venvs/spark35/bin/python spark/demo.py compare spark/target/plasmon-spark.jar
+        ;;
     test)
         shift
         environments
@@ -68,7 +60,7 @@ case "${1:-}" in
         exec .venv/bin/python -m pytest -q -c spark/tests/pytest.ini spark/tests "$@"
         ;;
     *)
-        sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
+        sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
         exit 2
         ;;
 esac

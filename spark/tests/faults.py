@@ -26,6 +26,12 @@ def executor_pid() -> int:
     return int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+def kill_executor() -> None:
+    """Kills this worker's executor, and the worker, which would work on for a while."""
+    os.kill(executor_pid(), signal.SIGKILL)
+    os._exit(1)
+
+
 def mark(folder: str, what: str) -> bool:
     """Leaves a file; whether it is the first of this name."""
     try:
@@ -40,7 +46,7 @@ def mapped(sc: SparkContext, folder: str, dies: int | None = None) -> Any:
 
     def run(index: int, rows: Iterator[int]) -> Iterator[tuple[int, int]]:
         if index == dies and mark(folder, "killed"):
-            os.kill(executor_pid(), signal.SIGKILL)
+            kill_executor()
         yield from ((row % 50, row) for row in rows)
         mark(folder, f"map-{index}-{TaskContext.get().taskAttemptId()}")
 
@@ -61,7 +67,7 @@ def kill_in_reduce(sc: SparkContext, folder: str) -> Any:
 
     def run(index: int, rows: Iterator[Any]) -> Iterator[Any]:
         if index == 3 and mark(folder, "killed"):
-            os.kill(executor_pid(), signal.SIGKILL)
+            kill_executor()
         yield from rows
 
     grouped = mapped(sc, folder).groupByKey(4)
