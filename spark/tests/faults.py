@@ -74,6 +74,11 @@ def kill_in_reduce(sc: SparkContext, folder: str) -> Any:
     return total(grouped.mapPartitionsWithIndex(run, preservesPartitioning=True))
 
 
+def told_to_go_on(folder: str) -> None:
+    """Waits for the harness, which opens the other end; Spark passes no standard input on."""
+    Path(folder, "go-on").read_bytes()
+
+
 def lose(sc: SparkContext, folder: str) -> Any:
     """The harness takes one output away, or damages it, between two jobs on a shuffle."""
     grouped = mapped(sc, folder).groupByKey(4)
@@ -82,7 +87,7 @@ def lose(sc: SparkContext, folder: str) -> Any:
     socket = conf.get("spark.plasmon.internal.socket")
     namespace = conf.get("spark.plasmon.internal.namespace")
     print(json.dumps({"job": "store", "result": [socket, namespace]}), flush=True)
-    sys.stdin.readline()
+    told_to_go_on(folder)
     second = total(grouped)
     return first == second
 
@@ -93,7 +98,7 @@ def wait(sc: SparkContext, folder: str) -> Any:
     socket = sc._jsc.sc().conf().get("spark.plasmon.internal.socket")
     pid = sc._jvm.java.lang.ProcessHandle.current().pid()
     print(json.dumps({"job": "running", "result": [socket, pid]}), flush=True)
-    sys.stdin.readline()
+    told_to_go_on(folder)
 
 
 def fill(sc: SparkContext, folder: str) -> Any:

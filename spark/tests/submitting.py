@@ -97,7 +97,7 @@ class Spark:
         with (self.scratch / "log").open("w") as log:
             process = subprocess.Popen(
                 self.command(master, app, *arguments, **settings),
-                stdin=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

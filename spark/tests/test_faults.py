@@ -74,14 +74,15 @@ def test_executor_killed_in_the_maps_reruns_only_its_own(spark: Spark, tmp_path:
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["remove", "damage"])
 def test_a_lost_output_is_made_again_and_no_other(spark: Spark, tmp_path: Path, what: str) -> None:
-    process = spark.start("local[2]", "faults.py", "lose", str(tmp_path), spark_log_level="WARN")
+    process = spark.start("local[2]", "faults.py", "lose", str(tmp_path))
     socket, namespace = line(process)["result"]
     assert len(marks(tmp_path, "map-")) == MAPS
     changing = [sys.executable, "-c", CHANGE, socket, namespace, what]
     victim = subprocess.run(changing, capture_output=True, text=True, check=False)
     assert victim.returncode == 0, victim.stderr
     index = victim.stdout.split("/")[1]
-    output, _ = process.communicate("go on\n", timeout=DEADLINE_S)
+    (tmp_path / "go-on").write_bytes(b"")
+    output, _ = process.communicate(timeout=DEADLINE_S)
     assert '{"job": "lose", "result": true}' in output, (spark.scratch / "log").read_text()[-4000:]
     again = [mark.split("-")[1] for mark in marks(tmp_path, "map-")]
     twice = [mark for mark in set(again) if again.count(mark) == 2]
@@ -92,6 +93,7 @@ def test_a_lost_output_is_made_again_and_no_other(spark: Spark, tmp_path: Path, 
 
 @pytest.mark.slow
 def test_a_killed_driver_takes_its_store_along(spark35: Spark, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go-on")
     process = spark35.start(CLUSTER, "faults.py", "wait", str(tmp_path))
     socket, driver = line(process)["result"]
     daemon = int(

@@ -16,6 +16,8 @@ import org.plasmon.shuffle.StoreException;
  * becomes the failure that makes Spark run exactly that map task again.
  */
 final class Blocks implements AutoCloseable {
+    private static final long NS_PER_MS = 1_000_000;
+
     private final NativeStore store;
     private final int shuffle;
     private final MapBlocks[] outputs;
@@ -24,6 +26,7 @@ final class Blocks implements AutoCloseable {
     private int output = -1;
     private SectionReader reader;
     private long records;
+    private long waitedNs;
 
     Blocks(
             NativeStore store,
@@ -50,6 +53,24 @@ final class Blocks implements AutoCloseable {
 
     /** The next section's bytes, which stay until the next call; {@code null} at the end. */
     ByteBuffer next() throws IOException {
+        long started = System.nanoTime();
+        try {
+            return find();
+        } finally {
+            waited(System.nanoTime() - started);
+        }
+    }
+
+    /** What finding, pinning and checking sections takes is what Spark calls waiting for them. */
+    private void waited(long ns) {
+        waitedNs += ns;
+        if (waitedNs >= NS_PER_MS) {
+            metrics.incFetchWaitTime(waitedNs / NS_PER_MS);
+            waitedNs %= NS_PER_MS;
+        }
+    }
+
+    private ByteBuffer find() throws IOException {
         while (true) {
             if (reader != null) {
                 ByteBuffer section = nextOfOutput();
