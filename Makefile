@@ -6,11 +6,11 @@ ROUNDS ?= 2000
 NAME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench fuzz soak docs format clean
+.PHONY: help setup demo test check bench fuzz soak docs format clean spark demo-spark test-spark
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | \
-		awk -F '\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | \
+		awk -F '\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
 setup: ## install what the machine lacks, and the package into .venv
 	@scripts/setup.sh
@@ -21,6 +21,18 @@ demo: setup ## 10 million rows, four processes, one copy in memory, beside pickl
 test: setup ## every test; ends with the counts
 	@scripts/setup.sh languages
 	@$(PYTHON) scripts/test.py all
+
+spark: ## the jar for Spark's shuffle; docs/guides/spark.md says how to use it
+	@scripts/setup.sh languages
+	@scripts/spark.sh jar
+
+demo-spark: ## a join of 5 million rows with Spark's own shuffle manager and with ours
+	@scripts/setup.sh languages
+	@scripts/spark.sh demo
+
+test-spark: ## everything about Spark's shuffle, with Spark 3.5 and 4.3 (half an hour)
+	@scripts/setup.sh languages
+	@scripts/spark.sh test
 
 check: ## format, lints, types, the repository's rules, licences, quick tests
 	@scripts/setup.sh environment
@@ -47,4 +59,4 @@ format: ## format every language
 
 clean: ## remove everything that can be made again
 	@rm -rf target fuzz/target fuzz/corpus .venv .venvs build dist .mypy_cache .ruff_cache \
-		.pytest_cache readers/java/target readers/javascript/node_modules
+		.pytest_cache readers/java/target spark/target readers/javascript/node_modules

@@ -126,6 +126,11 @@ TESTS = [
         ["scripts/test-reader.sh", "javascript"],
     ),
     Suite(
+        "spark",
+        "Spark's shuffle: the core, and a few jobs and a fault with 3.5 and 4.3",
+        ["scripts/spark.sh", "test", "-m", "not slow"],
+    ),
+    Suite(
         "pyarrow",
         "pyarrow 11's own tests of its serialization, over ours",
         python("scripts/pyarrow_tests.py"),

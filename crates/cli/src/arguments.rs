@@ -78,6 +78,9 @@ pub(crate) enum Command {
     },
     /// Check this machine and the store, and say what to change.
     Doctor,
+    /// Keep the shuffle of Apache Spark 3.5 and 4.x in shared memory.
+    #[command(subcommand)]
+    Spark(Spark),
     /// Run the demonstration on a made file, or on yours with --input.
     #[command(disable_help_flag = true)]
     RunDemo {
@@ -90,6 +93,24 @@ pub(crate) enum Command {
         /// Which shell.
         shell: Shell,
     },
+}
+
+/// The commands of `spark`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Spark {
+    /// Print the path of the jar that Spark needs.
+    Jar,
+    /// Print the settings that Spark needs, as lines of a spark-defaults.conf.
+    Conf,
+    /// Run spark-submit with everything set; a `--socket` of this command names the store to use.
+    #[command(disable_help_flag = true)]
+    Submit {
+        /// Arguments of spark-submit.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Check that Java, Spark and the jar are there and fit each other.
+    Doctor,
 }
 
 /// Arguments of `start`.

@@ -37,6 +37,7 @@ const PLACES: &[Place] = &[
     place("crates/columns", &["plasmon-proto", "plasmon-client"]),
     place("crates/daemon", &["plasmon-proto", "plasmon-shm", "plasmon-store", "plasmon-media"]),
     place("crates/capi", &["plasmon-proto", "plasmon-client", "plasmon-columns"]),
+    place("crates/jni", &["plasmon-client"]),
     place("crates/cli", &["plasmon-proto", "plasmon-client", "plasmon-columns", "plasmon-sort"]),
     place("python/cpython", &[]),
     place(

@@ -21,26 +21,26 @@ const KERNEL_WANTED: (u32, u32) = (5, 14);
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Verdict {
+pub(super) enum Verdict {
     Good,
     Note,
     Bad,
 }
 
 #[derive(Serialize)]
-struct Check {
+pub(super) struct Check {
     what: &'static str,
     verdict: Verdict,
     found: String,
     advice: String,
 }
 
-fn check(what: &'static str, verdict: Verdict, found: impl Into<String>) -> Check {
+pub(super) fn check(what: &'static str, verdict: Verdict, found: impl Into<String>) -> Check {
     Check { what, verdict, found: found.into(), advice: String::new() }
 }
 
 impl Check {
-    fn advise(mut self, advice: &str) -> Self {
+    pub(super) fn advise(mut self, advice: &str) -> Self {
         if self.verdict != Verdict::Good {
             advice.clone_into(&mut self.advice);
         }
@@ -52,6 +52,11 @@ impl Check {
 pub(super) fn doctor(arguments: &Arguments, output: &Output) -> Result<()> {
     let mut checks = vec![kernel(), descriptors(), memory(), huge_pages()];
     checks.extend(store(&super::options(arguments)));
+    report(&checks, output)
+}
+
+/// Prints the checks; an error when one is bad.
+pub(super) fn report(checks: &[Check], output: &Output) -> Result<()> {
     let bad = checks.iter().filter(|check| check.verdict == Verdict::Bad).count();
     output.value(&json!({ "checks": checks, "bad": bad }), || {
         let lines: Vec<String> = checks.iter().map(line).collect();

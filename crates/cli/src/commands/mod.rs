@@ -8,6 +8,7 @@ mod listing;
 mod put;
 mod server;
 mod sort;
+mod spark;
 mod top;
 mod watch;
 
@@ -41,6 +42,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<()> {
             top::top(&connect(arguments)?, interval, *count, output)
         }
         Command::Doctor => doctor::doctor(arguments, output),
+        Command::Spark(command) => spark::run(arguments, command, output),
         Command::RunDemo { arguments: rest } => demo::run(rest, arguments.json),
         Command::Completions { shell } => {
             let mut command = Arguments::command();

@@ -1,0 +1,1 @@
+"""Spark, with whichever shuffle manager."""

@@ -1,0 +1,198 @@
+"""A Spark application with two executors, whose jobs are timed.
+
+Run as `worker plasmon JAR` or `worker sort`.
+
+The application lives as long as the worker, so that every job but the first finds warm executors.
+It is stopped as a whole while another side is measured, hence the long timeouts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark import TaskContext, __version__
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from bench.rivals.protocol import Answer, serve
+
+PACKAGE = "org.apache.spark.shuffle.plasmon"
+EXECUTORS = 2
+#: What the stages of a job add up to, by the names of Spark's REST interface.
+SUMS = {
+    "fetch_wait_ms": "shuffleFetchWaitTime",
+    "write_ns": "shuffleWriteTime",
+    "written_bytes": "shuffleWriteBytes",
+    "spilled_bytes": "diskBytesSpilled",
+    "tasks": "numCompleteTasks",
+    "run_ms": "executorRunTime",
+}
+#: Parts of a job on rows that an executor is killed in.
+MAPS = 16
+
+
+def conf(manager: str, jar: str, executor_mb: int) -> dict[str, str]:
+    """The settings of an application."""
+    settings = {
+        "spark.master": f"local-cluster[{EXECUTORS},1,{executor_mb}]",
+        "spark.executor.memory": f"{executor_mb}m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.port": "0",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.network.timeout": "100000s",
+        "spark.executor.heartbeatInterval": "10000s",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "32",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+    }
+    if manager == "plasmon":
+        settings |= {
+            "spark.shuffle.manager": f"{PACKAGE}.PlasmonShuffleManager",
+            "spark.shuffle.sort.io.plugin.class": f"{PACKAGE}.PlasmonShuffleDataIO",
+            "spark.driver.extraClassPath": jar,
+            "spark.executor.extraClassPath": jar,
+        }
+    return settings
+
+
+def keys(spark: SparkSession, rows: int, partitions: int) -> DataFrame:
+    """Rows of about 100 bytes with a random key of 10, as TeraSort has them."""
+    key = "substr(md5(cast(id as string)), 1, 10) as key"
+    return spark.range(0, rows, 1, partitions).selectExpr(key, "repeat(md5(id), 3) as payload")
+
+
+def terasort(spark: SparkSession, rows: int) -> None:
+    ordered = keys(spark, rows, 16).repartitionByRange(32, "key").sortWithinPartitions("key")
+    ordered.write.format("noop").mode("overwrite").save()
+
+
+def repartition(spark: SparkSession, rows: int) -> None:
+    """Few map tasks with much output each."""
+    keys(spark, rows, 2).repartition(32).write.format("noop").mode("overwrite").save()
+
+
+def blocks(spark: SparkSession, rows: int, count: int) -> None:
+    """As many map tasks as reduce tasks: count x count blocks."""
+    spread = spark.range(0, rows, 1, count).repartition(count, f.hash("id"))
+    spread.write.format("noop").mode("overwrite").save()
+
+
+def tpc(spark: SparkSession, rows: int) -> None:
+    """Line items, orders and customers: two joins, an aggregation and a sort."""
+    items = spark.range(0, rows, 1, 16).selectExpr(
+        "id % 450000 as order_id", "cast(id % 10007 as double) / 100 as price", "md5(id) as note"
+    )
+    orders = spark.range(0, 450_000, 1, 8).selectExpr("id as order_id", "id % 45000 as customer")
+    customers = spark.range(0, 45_000, 1, 4).selectExpr("id as customer", "id % 25 as nation")
+    joined = items.join(orders, "order_id").join(customers, "customer").groupBy("nation")
+    joined.agg(f.sum("price"), f.max("note")).orderBy("nation").collect()
+
+
+def group_by_key(spark: SparkSession, rows: int) -> None:
+    pairs = spark.sparkContext.parallelize(range(rows), 8).map(lambda n: (n % 1000, n))
+    pairs.groupByKey(8).mapValues(len).count()
+
+
+def kill(spark: SparkSession, rows: int, folder: str) -> int:
+    """Kills an executor when all map tasks have finished; how many of them ran again."""
+
+    def mark(what: str) -> bool:
+        try:
+            Path(folder, what).open("x").close()
+        except FileExistsError:
+            return False
+        return True
+
+    def work(index: int, numbers: Any) -> Any:
+        for number in numbers:
+            yield number % 100, hash(str(number) * 20)
+        mark(f"map-{index}-{TaskContext.get().taskAttemptId()}")
+
+    def die_once(index: int, pairs: Any) -> Any:
+        if index == 4 and mark("killed"):
+            stat = Path(f"/proc/{os.getppid()}/stat").read_text()
+            os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
+            os._exit(1)
+        yield from pairs
+
+    made = spark.sparkContext.parallelize(range(rows), MAPS).mapPartitionsWithIndex(work)
+    made.groupByKey(8).mapPartitionsWithIndex(die_once).count()
+    return len(list(Path(folder).glob("map-*"))) - MAPS
+
+
+JOBS: dict[str, Callable[..., Any]] = {
+    job.__name__: job for job in (terasort, repartition, blocks, tpc, group_by_key, kill)
+}
+
+
+class Application:
+    """One application with one shuffle manager."""
+
+    def __init__(self, manager: str, jar: str = "") -> None:
+        self.manager = manager
+        self.jar = jar
+        self.spark: SparkSession | None = None
+        self.directory = Path()
+        self.executor_mb = 1024
+        self.kills = 0
+
+    def op_start(self, directory: str, capacity_bytes: int, executor_mb: int = 1024) -> Answer:
+        """Only notes what it is told: an application takes longer to start than one waits here."""
+        self.directory = Path(directory)
+        self.executor_mb = executor_mb
+        return {"address": "", "start_ns": 0, "versions": {"spark": __version__}}
+
+    def session(self) -> SparkSession:
+        if self.spark is None:
+            os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+            os.environ["SPARK_WORKER_DIR"] = str(self.directory / "work")
+            os.environ["SPARK_LOCAL_DIRS"] = str(self.directory)
+            builder = SparkSession.builder.appName(f"bench {self.manager}")
+            for key, value in conf(self.manager, self.jar, self.executor_mb).items():
+                builder = builder.config(key, value)
+            self.spark = builder.getOrCreate()
+        return self.spark
+
+    def op_run(self, job: str, warmup: int = 1, **parameters: Any) -> Answer:
+        """Runs a job; the sample is its wall time, beside it the sums over its stages."""
+        spark = self.session()
+        if job == "kill":
+            self.kills += 1
+            folder = self.directory / f"marks-{self.kills}"
+            folder.mkdir()
+            parameters["folder"] = str(folder)
+        else:
+            for _ in range(warmup):
+                JOBS[job](spark, **parameters)
+        before = self.sums()
+        begin = time.perf_counter_ns()
+        told = JOBS[job](spark, **parameters)
+        taken = time.perf_counter_ns() - begin
+        after = self.sums()
+        sums = {name: after[name] - before[name] for name in SUMS}
+        return {"samples": [taken], "told": told, **sums}
+
+    def sums(self) -> dict[str, int]:
+        """What all stages so far add up to."""
+        context = self.session().sparkContext
+        url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages"
+        with urllib.request.urlopen(url) as answer:
+            stages = json.load(answer)
+        return {name: sum(stage[key] for stage in stages) for name, key in SUMS.items()}
+
+    def op_stop(self) -> None:
+        if self.spark is not None:
+            self.spark.stop()
+
+
+if __name__ == "__main__":
+    serve(Application(*sys.argv[1:]))

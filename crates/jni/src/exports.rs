@@ -1,0 +1,312 @@
+//! The native functions of `org.plasmon.shuffle.NativeStore`, in the order of its declarations.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jni::JNIEnv;
+use jni::objects::{JByteBuffer, JClass, JLongArray, JObject, JObjectArray, JString};
+use jni::sys::{jint, jlong, jobject, jsize};
+use plasmon_client::{Buffer, Code, Error, Writer};
+
+use crate::boundary::{Failure, run};
+use crate::door::{Door, Part};
+
+/// What one `ByteBuffer` covers at most.
+const BUFFER_BYTES_MAX: u64 = i32::MAX as u64;
+
+fn text(env: &mut JNIEnv<'_>, string: &JString<'_>) -> Result<String, Failure> {
+    Ok(env.get_string(string)?.into())
+}
+
+fn milliseconds(number: jlong) -> Duration {
+    Duration::from_millis(u64::try_from(number).unwrap_or(0))
+}
+
+/// Hands a value to Java, which gives it back to `taken` once.
+fn lent<T>(value: T) -> jlong {
+    Box::into_raw(Box::new(value)) as jlong
+}
+
+/// Looks at a value that Java holds.
+///
+/// # Safety
+///
+/// `number` is what [`lent`] gave for a `T` that was not [`taken`] back.
+unsafe fn borrowed<'a, T>(number: jlong) -> &'a T {
+    debug_assert_ne!(number, 0, "Java passed a number that it was never given");
+    // SAFETY: the pointer comes from a box that nobody has freed, as the caller ensures.
+    unsafe { &*(number as *const T) }
+}
+
+/// Takes a value back from Java.
+///
+/// # Safety
+///
+/// `number` is what [`lent`] gave for a `T`, and nobody uses it during or after this call.
+unsafe fn taken<T>(number: jlong) -> Box<T> {
+    debug_assert_ne!(number, 0, "Java passed a number that it was never given");
+    // SAFETY: the pointer comes from a box that nobody else looks at, as the caller ensures.
+    unsafe { Box::from_raw(number as *mut T) }
+}
+
+/// A `ByteBuffer` over foreign memory.
+///
+/// # Safety
+///
+/// The memory stays where it is until Java's owner of the buffer gives up what holds it.
+unsafe fn buffer_over<'local>(
+    env: &mut JNIEnv<'local>,
+    address: *mut u8,
+    bytes: usize,
+) -> Result<JByteBuffer<'local>, Failure> {
+    if bytes as u64 > BUFFER_BYTES_MAX {
+        let error = Error::new(Code::LimitReached, "lending memory to Java");
+        return Err(error.with_amounts(bytes as u64, BUFFER_BYTES_MAX).into());
+    }
+    // SAFETY: the caller ensures that the memory outlives the buffer's use.
+    Ok(unsafe { env.new_direct_byte_buffer(address, bytes) }?)
+}
+
+/// `connect0(String socket, String client, String namespace, long timeoutMs): long`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_connect0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    socket: JString<'local>,
+    client: JString<'local>,
+    namespace: JString<'local>,
+    timeout_ms: jlong,
+) -> jlong {
+    run(&mut env, 0, |env| {
+        let socket = PathBuf::from(text(env, &socket)?);
+        let (client, namespace) = (text(env, &client)?, text(env, &namespace)?);
+        Ok(lent(Door::connect(socket, client, namespace, milliseconds(timeout_ms))?))
+    })
+}
+
+/// `start0(String daemon, String[] keysAndValues): long`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_start0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    daemon: JString<'local>,
+    keys_and_values: JObjectArray<'local>,
+) -> jlong {
+    run(&mut env, 0, |env| {
+        let daemon = PathBuf::from(text(env, &daemon)?);
+        let mut words = Vec::new();
+        for at in 0..env.get_array_length(&keys_and_values)? {
+            let word = JString::from(env.get_object_array_element(&keys_and_values, at)?);
+            words.push(text(env, &word)?);
+        }
+        let pairs = words.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
+        Ok(jlong::from(Door::start(daemon, pairs.collect())?))
+    })
+}
+
+/// `create0(long door, long shuffleAndRun, long map, long bytes): long`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_create0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    door: jlong,
+    shuffle_and_run: jlong,
+    map: jlong,
+    bytes: jlong,
+) -> jlong {
+    run(&mut env, 0, |_| {
+        // SAFETY: doors are never taken back, and Java passes the number of one.
+        let door = unsafe { borrowed::<Door>(door) };
+        let part = Part::packed(shuffle_and_run, map);
+        Ok(lent(door.create(part, u64::try_from(bytes).unwrap_or(u64::MAX))?))
+    })
+}
+
+/// `memory0(long writer): ByteBuffer`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_memory0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    writer: jlong,
+) -> jobject {
+    run(&mut env, JObject::null().into_raw(), |env| {
+        // SAFETY: Java's class for writers owns it and is the only one to use it, by one thread.
+        let writer = unsafe { &mut *(writer as *mut Writer) };
+        let (address, bytes) = (writer.as_mut_ptr(), writer.len());
+        // SAFETY: the memory is the writer's until it is sealed or aborted, and Java's class for
+        // writers gives the buffer up before either.
+        Ok(unsafe { buffer_over(env, address, bytes) }?.into_raw())
+    })
+}
+
+/// `seal0(long writer)`; the writer is gone afterwards, also when this fails.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_seal0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    writer: jlong,
+) {
+    run(&mut env, (), |_| {
+        // SAFETY: Java's class for writers forgets the number before it calls this.
+        let writer = unsafe { taken::<Writer>(writer) };
+        writer.seal()?;
+        Ok(())
+    });
+}
+
+/// `abort0(long writer)`; the writer is gone afterwards, also when this fails.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_abort0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    writer: jlong,
+) {
+    run(&mut env, (), |_| {
+        // SAFETY: Java's class for writers forgets the number before it calls this.
+        let writer = unsafe { taken::<Writer>(writer) };
+        writer.abort()?;
+        Ok(())
+    });
+}
+
+/// `open0(long door, long shuffleAndRun, long map, long[] pin): ByteBuffer`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_open0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    door: jlong,
+    shuffle_and_run: jlong,
+    map: jlong,
+    pin: JLongArray<'local>,
+) -> jobject {
+    run(&mut env, JObject::null().into_raw(), |env| {
+        // SAFETY: doors are never taken back, and Java passes the number of one.
+        let door = unsafe { borrowed::<Door>(door) };
+        let part = Part::packed(shuffle_and_run, map);
+        let found = door.open(part)?;
+        let (address, bytes) = (found.data().as_ptr().cast_mut(), found.data().len());
+        // SAFETY: the pin holds the memory, and Java's class for pins gives the buffer up before it
+        // releases the pin. Nobody writes through the buffer: that class only lends it read-only.
+        let buffer = unsafe { buffer_over(env, address, bytes) }?;
+        let pinned = lent::<Buffer>(found);
+        if let Err(error) = env.set_long_array_region(&pin, 0, &[pinned]) {
+            // SAFETY: Java never saw the number.
+            drop(unsafe { taken::<Buffer>(pinned) });
+            return Err(error.into());
+        }
+        Ok(buffer.into_raw())
+    })
+}
+
+/// `release0(long pin)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_release0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    pin: jlong,
+) {
+    run(&mut env, (), |_| {
+        // SAFETY: Java's class for pins forgets the number before it calls this.
+        drop(unsafe { taken::<Buffer>(pin) });
+        Ok(())
+    });
+}
+
+/// `deleteAttempt0(long door, int shuffle, long map, int runs)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_deleteAttempt0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    door: jlong,
+    shuffle: jint,
+    map: jlong,
+    runs: jint,
+) {
+    run(&mut env, (), |_| {
+        // SAFETY: doors are never taken back, and Java passes the number of one.
+        let door = unsafe { borrowed::<Door>(door) };
+        Ok(door.delete_attempt(shuffle, map, runs)?)
+    });
+}
+
+/// `deleteShuffle0(long door, int shuffle): int`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_deleteShuffle0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    door: jlong,
+    shuffle: jint,
+) -> jint {
+    run(&mut env, 0, |_| {
+        // SAFETY: doors are never taken back, and Java passes the number of one.
+        let door = unsafe { borrowed::<Door>(door) };
+        Ok(jint::try_from(door.delete_shuffle(shuffle)?).unwrap_or(jint::MAX))
+    })
+}
+
+/// `deleteApplication0(long door): int`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_deleteApplication0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    door: jlong,
+) -> jint {
+    run(&mut env, 0, |_| {
+        // SAFETY: doors are never taken back, and Java passes the number of one.
+        let door = unsafe { borrowed::<Door>(door) };
+        Ok(jint::try_from(door.delete_application()?).unwrap_or(jint::MAX))
+    })
+}
+
+/// `figures0(long door, long[] figures)`: capacity, used and spilled bytes, objects in memory, the
+/// daemon's process.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_figures0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    door: jlong,
+    figures: JLongArray<'local>,
+) {
+    run(&mut env, (), |env| {
+        // SAFETY: doors are never taken back, and Java passes the number of one.
+        let door = unsafe { borrowed::<Door>(door) };
+        let status = door.status()?;
+        let numbers = [
+            status.capacity_bytes,
+            status.used_bytes,
+            status.spilled_bytes,
+            status.objects,
+            u64::from(status.pid),
+        ];
+        let numbers = numbers.map(|number| jlong::try_from(number).unwrap_or(jlong::MAX));
+        let first: jsize = 0;
+        Ok(env.set_long_array_region(&figures, first, &numbers)?)
+    });
+}
+
+/// `disconnect0(long door)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_disconnect0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    door: jlong,
+) {
+    run(&mut env, (), |_| {
+        // SAFETY: doors are never taken back, and Java passes the number of one.
+        unsafe { borrowed::<Door>(door) }.disconnect();
+        Ok(())
+    });
+}
+
+/// `shutdown0(long door)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_shutdown0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    door: jlong,
+) {
+    run(&mut env, (), |_| {
+        // SAFETY: doors are never taken back, and Java passes the number of one.
+        Ok(unsafe { borrowed::<Door>(door) }.shutdown()?)
+    });
+}

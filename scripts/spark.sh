@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Builds and tests the Spark shuffle.
+#
+#   spark.sh jar           build spark/target/plasmon-spark.jar, with library and daemon inside
+#   spark.sh unit          the tests that need no Spark
+#   spark.sh environments  the Sparks to test with, into .venvs/spark35 and .venvs/spark4
+#   spark.sh test [..]     all tests; what follows goes to pytest
+#   spark.sh demo          one job with both shuffle managers
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'spark: %s\n' "$*" >&2; }
+
+maven() {
+    mvn --batch-mode --no-transfer-progress -Dstyle.color=never -f spark/pom.xml "$@"
+}
+
+# The native library and the daemon, where Maven takes them from.
+native() {
+    local folder
+    folder="spark/target/native/linux-$(uname -m)"
+    cargo build --quiet --locked --release -p plasmon-jni -p plasmon-daemon
+    mkdir -p "$folder"
+    install -s -m 755 target/release/libplasmon_jni.so target/release/plasmond "$folder"
+}
+
+jar() {
+    native
+    maven --quiet -DskipTests package
+    say "spark/target/plasmon-spark.jar"
+}
+
+unit() {
+    native
+    maven test
+}
+
+# The Sparks to test with: the oldest line that is supported, and the newest.
+environments() {
+    scripts/setup.sh environment
+    .venv/bin/python -c 'from bench import provision
+for name in ("spark35", "spark4"):
+    provision.rival(name)'
+}
+
+case "${1:-}" in
+    jar) jar ;;
+    unit) unit ;;
+    environments) environments ;;
+    demo)
+        environments
+        jar
+        exec .venvs/spark35/bin/python spark/demo.py compare spark/target/plasmon-spark.jar
+        ;;
+    test)
+        shift
+        environments
+        native
+        maven package
+        exec .venv/bin/python -m pytest -q -c spark/tests/pytest.ini spark/tests "$@"
+        ;;
+    *)
+        sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+        exit 2
+        ;;
+esac

@@ -1,0 +1,148 @@
+package org.apache.spark.shuffle.plasmon;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.SecureRandom;
+import java.util.HexFormat;
+
+import org.apache.spark.SparkConf;
+import org.plasmon.shuffle.NativeStore;
+import org.plasmon.shuffle.StoreException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * This process's part in one Spark application: its connection to the store that all processes of
+ * the application share.
+ *
+ * <pre>
+ * driver:   starts a store, or takes the one that is named ─► writes socket, namespace and machine
+ *           into the configuration that every executor is given
+ * executor: reads them ─► refuses another machine ─► connects
+ * </pre>
+ */
+final class Application {
+    private static final Logger LOG = LoggerFactory.getLogger(Application.class);
+
+    /** Names this boot of this machine, also from within containers. */
+    private static final Path MACHINE = Path.of("/proc/sys/kernel/random/boot_id");
+
+    private static volatile Application current;
+
+    private final NativeStore store;
+    /** Of the driver that started it, else null. */
+    private final EmbeddedStore embedded;
+    private final boolean isDriver;
+
+    private Application(NativeStore store, EmbeddedStore embedded, boolean isDriver) {
+        this.store = store;
+        this.embedded = embedded;
+        this.isDriver = isDriver;
+    }
+
+    /** The application of this process, once its shuffle manager was made. */
+    static Application current() {
+        Application application = current;
+        if (application == null) {
+            throw new IllegalStateException(
+                    "Plasmon's shuffle manager is not running in this process; set "
+                            + "spark.shuffle.manager=" + PlasmonShuffleManager.class.getName());
+        }
+        return application;
+    }
+
+    NativeStore store() {
+        return store;
+    }
+
+    /** Joins as what the process is; an error says what is missing. */
+    static Application join(SparkConf conf, boolean isDriver) {
+        try {
+            current = isDriver ? drive(conf) : execute(conf);
+            return current;
+        } catch (IOException error) {
+            throw new IllegalStateException(
+                    "Plasmon's shuffle cannot start: " + error.getMessage(), error);
+        }
+    }
+
+    private static Application drive(SparkConf conf) throws IOException {
+        byte[] random = new byte[8];
+        new SecureRandom().nextBytes(random);
+        String namespace = "spark-" + HexFormat.of().formatHex(random);
+        String running = conf.get(Settings.STORE, "");
+        EmbeddedStore embedded = running.isEmpty() ? EmbeddedStore.start(conf) : null;
+        String socket = embedded == null ? running : embedded.socket().toString();
+        conf.set(Settings.SOCKET, socket);
+        conf.set(Settings.NAMESPACE, namespace);
+        conf.set(Settings.MACHINE, machine());
+        try {
+            NativeStore store =
+                    NativeStore.connect(socket, "spark driver", namespace, Settings.timeoutMs(conf));
+            LOG.info("the shuffle is kept by the store at {}, in the namespace {}", socket, namespace);
+            return new Application(store, embedded, true);
+        } catch (StoreException error) {
+            if (embedded != null) {
+                embedded.forget();
+            }
+            throw error;
+        }
+    }
+
+    private static Application execute(SparkConf conf) throws IOException {
+        String socket = conf.get(Settings.SOCKET, "");
+        if (socket.isEmpty()) {
+            throw new IllegalStateException(
+                    "the driver does not use Plasmon's shuffle, but this executor does; set "
+                            + "spark.shuffle.manager for the application, not for executors");
+        }
+        String driver = conf.get(Settings.MACHINE);
+        String here = machine();
+        if (!driver.equals(here)) {
+            throw new IllegalStateException(
+                    "this executor runs on another machine than the driver (boot " + here
+                            + ", driver " + driver + "). Plasmon's shuffle is in the memory of one "
+                            + "machine: run all executors there, or use Spark's default manager");
+        }
+        NativeStore store = NativeStore.connect(socket, "spark executor",
+                conf.get(Settings.NAMESPACE), Settings.timeoutMs(conf));
+        return new Application(store, null, false);
+    }
+
+    private static String machine() throws IOException {
+        return Files.readString(MACHINE).trim();
+    }
+
+    /** Deletes what any attempt wrote for a shuffle. */
+    void removeShuffle(int shuffle) {
+        try {
+            int objects = store.deleteShuffle(shuffle);
+            LOG.debug("shuffle {} is removed: {} objects", shuffle, objects);
+        } catch (StoreException error) {
+            // Spark cleans up in the background and has nobody to tell. What is left goes with the
+            // application.
+            LOG.warn("shuffle {} was not removed", shuffle, error);
+        }
+    }
+
+    /** Leaves; the driver takes everything of the application along. */
+    void leave() {
+        if (current == this) {
+            current = null;
+        }
+        try {
+            if (embedded != null) {
+                store.shutdown();
+            } else if (isDriver) {
+                store.deleteApplication();
+            }
+        } catch (StoreException error) {
+            LOG.warn("the application's shuffle data was not removed", error);
+        }
+        store.close();
+        if (embedded != null) {
+            embedded.forget();
+        }
+    }
+}

@@ -1,0 +1,192 @@
+package org.apache.spark.shuffle.plasmon;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.ByteBuffer;
+
+import org.apache.spark.shuffle.FetchFailedException;
+import org.apache.spark.shuffle.ShuffleReadMetricsReporter;
+import org.apache.spark.storage.ShuffleBlockId;
+import org.plasmon.shuffle.NativeStore;
+import org.plasmon.shuffle.SectionReader;
+import org.plasmon.shuffle.StoreException;
+
+/**
+ * All sections that a reduce task reads, one after the other: where one that is lost or damaged
+ * becomes the failure that makes Spark run exactly that map task again.
+ */
+final class Blocks implements AutoCloseable {
+    private static final long NS_PER_MS = 1_000_000;
+
+    private final NativeStore store;
+    private final int shuffle;
+    private final MapBlocks[] outputs;
+    private final ShuffleReadMetricsReporter metrics;
+    private final Streams streams;
+    private int output = -1;
+    private SectionReader reader;
+    private long records;
+    private long waitedNs;
+
+    Blocks(
+            NativeStore store,
+            int shuffle,
+            MapBlocks[] outputs,
+            ShuffleReadMetricsReporter metrics,
+            Streams streams) {
+        this.store = store;
+        this.shuffle = shuffle;
+        this.outputs = outputs;
+        this.metrics = metrics;
+        this.streams = streams;
+    }
+
+    /** Whether sections can be read as one stream, given that their records can. */
+    boolean arePlain() {
+        return streams.arePlain();
+    }
+
+    /** How many records all sections so far have. */
+    long records() {
+        return records;
+    }
+
+    /** The next section's bytes, which stay until the next call; {@code null} at the end. */
+    ByteBuffer next() throws IOException {
+        long started = System.nanoTime();
+        try {
+            return find();
+        } finally {
+            waited(System.nanoTime() - started);
+        }
+    }
+
+    /** What finding, pinning and checking sections takes is what Spark calls waiting for them. */
+    private void waited(long ns) {
+        waitedNs += ns;
+        if (waitedNs >= NS_PER_MS) {
+            metrics.incFetchWaitTime(waitedNs / NS_PER_MS);
+            waitedNs %= NS_PER_MS;
+        }
+    }
+
+    private ByteBuffer find() throws IOException {
+        while (true) {
+            if (reader != null) {
+                ByteBuffer section = nextOfOutput();
+                if (section != null) {
+                    records += reader.records();
+                    metrics.incLocalBlocksFetched(1);
+                    metrics.incLocalBytesRead(section.capacity());
+                    return section;
+                }
+            }
+            if (++output >= outputs.length) {
+                close();
+                return null;
+            }
+            MapBlocks blocks = outputs[output];
+            reader = new SectionReader(store, shuffle, blocks.mapId(), blocks.partitions());
+        }
+    }
+
+    private ByteBuffer nextOfOutput() throws IOException {
+        try {
+            return reader.next();
+        } catch (StoreException error) {
+            if (error.isLoss()) {
+                throw Failures.unchecked(failure(error.getMessage(), error));
+            }
+            throw error;
+        }
+    }
+
+    /** The failure of the section that was read last. */
+    FetchFailedException failure(String why, Throwable cause) {
+        MapBlocks blocks = outputs[Math.min(output, outputs.length - 1)];
+        return new FetchFailedException(blocks.location(), shuffle, blocks.mapId(),
+                blocks.mapIndex(), partition(), why, cause);
+    }
+
+    private int partition() {
+        return reader == null ? -1 : reader.partition();
+    }
+
+    /** A stream over one section, through whatever is put around it. */
+    InputStream around(ByteBuffer section) {
+        ShuffleBlockId block =
+                new ShuffleBlockId(shuffle, outputs[output].mapId(), reader.partition());
+        return streams.around(block, new SectionStream(section));
+    }
+
+    @Override
+    public void close() {
+        if (reader != null) {
+            reader.close();
+            reader = null;
+        }
+    }
+
+    /** The bytes of one section. */
+    private static final class SectionStream extends InputStream {
+        private final ByteBuffer section;
+
+        SectionStream(ByteBuffer section) {
+            this.section = section;
+        }
+
+        @Override
+        public int read() {
+            return section.hasRemaining() ? section.get() & 0xff : -1;
+        }
+
+        @Override
+        public int read(byte[] target, int offset, int length) {
+            return take(section, target, offset, length);
+        }
+
+        @Override
+        public int available() {
+            return section.remaining();
+        }
+    }
+
+    private static int take(ByteBuffer section, byte[] target, int offset, int length) {
+        if (length == 0) {
+            return 0;
+        }
+        int taken = Math.min(length, section.remaining());
+        if (taken == 0) {
+            return -1;
+        }
+        section.get(target, offset, taken);
+        return taken;
+    }
+
+    /** The bytes of all sections, one behind the other. */
+    InputStream concatenated() {
+        return new InputStream() {
+            private ByteBuffer section;
+
+            private boolean isAtEnd() throws IOException {
+                while (section == null || !section.hasRemaining()) {
+                    section = Blocks.this.next();
+                    if (section == null) {
+                        return true;
+                    }
+                }
+                return false;
+            }
+
+            @Override
+            public int read() throws IOException {
+                return isAtEnd() ? -1 : section.get() & 0xff;
+            }
+
+            @Override
+            public int read(byte[] target, int offset, int length) throws IOException {
+                return isAtEnd() ? -1 : take(section, target, offset, length);
+            }
+        };
+    }
+}

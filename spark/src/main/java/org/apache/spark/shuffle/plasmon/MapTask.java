@@ -1,0 +1,93 @@
+package org.apache.spark.shuffle.plasmon;
+
+import org.apache.spark.ShuffleDependency;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
+import org.apache.spark.scheduler.MapStatus;
+import org.apache.spark.shuffle.ShuffleWriteMetricsReporter;
+import org.apache.spark.storage.BlockManagerId;
+import org.apache.spark.storage.ShuffleBlockId;
+import org.plasmon.shuffle.MapOutput;
+import org.plasmon.shuffle.NativeStore;
+import org.plasmon.shuffle.Part;
+import org.plasmon.shuffle.RunContent;
+import org.plasmon.shuffle.StoreException;
+
+/** What both writers know of the task whose output they write, and the output itself. */
+final class MapTask<K, V> {
+    final ShuffleDependency<K, V, Object> dependency;
+    final TaskContext context;
+    final ShuffleWriteMetricsReporter metrics;
+    final Reservation reservation;
+    final Streams streams;
+    final RowChecksums checksums;
+    final int partitions;
+    final int runBytes;
+    private final long mapId;
+    private final MapOutput output;
+
+    MapTask(
+            NativeStore store,
+            SparkConf conf,
+            ShuffleDependency<K, V, Object> dependency,
+            long mapId,
+            TaskContext context,
+            ShuffleWriteMetricsReporter metrics) {
+        this.dependency = dependency;
+        this.mapId = mapId;
+        this.context = context;
+        this.metrics = metrics;
+        this.partitions = dependency.partitioner().numPartitions();
+        this.runBytes = (int) Settings.runBytes(conf);
+        this.reservation = new Reservation(context.taskMemoryManager());
+        this.streams = Streams.of(conf);
+        this.checksums = RowChecksums.of(dependency);
+        Part first = new Part(dependency.shuffleId(), mapId, 0);
+        this.output = new MapOutput(store, first, partitions, Settings.timeoutMs(conf));
+    }
+
+    ShuffleBlockId block(int partition) {
+        return new ShuffleBlockId(dependency.shuffleId(), mapId, partition);
+    }
+
+    int partitionOf(Object key) {
+        return dependency.partitioner().getPartition(key);
+    }
+
+    /** Puts a run into the store and counts it; the last one commits the output. */
+    void seal(RunContent content, boolean last) throws StoreException {
+        long started = System.nanoTime();
+        long bytes = output.bytes();
+        long records = output.records();
+        output.seal(content, last);
+        metrics.incWriteTime(System.nanoTime() - started);
+        metrics.incBytesWritten(output.bytes() - bytes);
+        metrics.incRecordsWritten(output.records() - records);
+    }
+
+    long[] partitionBytes() {
+        return output.partitionBytes();
+    }
+
+    /** Ends the task's part: what a failed task sealed is taken back. */
+    MapStatus finish(boolean success) throws StoreException {
+        reservation.releaseAll();
+        if (!success) {
+            output.abort();
+            return null;
+        }
+        return Lines.mapStatus(location(), output.partitionBytes(), mapId, checksums.value());
+    }
+
+    /**
+     * Where Spark believes the output to be: on this machine, with an executor that never existed.
+     * So no executor's loss is the loss of an output; and as each output has a name of its own, the
+     * loss of one is not the loss of others.
+     */
+    private BlockManagerId location() {
+        BlockManagerId here = SparkEnv.get().blockManager().blockManagerId();
+        return BlockManagerId.apply(
+                "plasmon-" + mapId, here.host(), here.port(), scala.Option.empty());
+    }
+}

@@ -1,0 +1,187 @@
+package org.apache.spark.shuffle.plasmon;
+
+import java.io.IOException;
+import java.io.OutputStream;
+
+import org.apache.spark.Aggregator;
+import org.apache.spark.scheduler.MapStatus;
+import org.apache.spark.serializer.SerializationStream;
+import org.apache.spark.serializer.SerializerInstance;
+import org.apache.spark.shuffle.ShuffleWriter;
+import org.apache.spark.util.collection.PartitionedAppendOnlyMap;
+import org.apache.spark.util.collection.PartitionedPairBuffer;
+import org.apache.spark.util.collection.SizeTracker;
+import org.apache.spark.util.collection.WritablePartitionedPairCollection;
+import org.plasmon.shuffle.StagedSections;
+import org.plasmon.shuffle.Staging;
+import scala.Function2;
+import scala.Option;
+import scala.Product2;
+import scala.Tuple2;
+import scala.collection.Iterator;
+import scala.reflect.ClassTag;
+import scala.reflect.ClassTag$;
+
+/**
+ * Writes records that are combined first, or whose serialised form cannot be moved, such as those
+ * of Java's serialisation: they are kept as objects until memory is short or all are there, then
+ * serialised partition by partition.
+ *
+ * <p>When memory is short, what is combined so far becomes a run and combining starts anew. Nothing
+ * is merged again here: a reduce task merges what comes from several map tasks anyway, and runs
+ * are no different.
+ */
+final class ObjectsWriter<K, V> extends ShuffleWriter<K, V> {
+    private static final ClassTag<Object> ANY = ClassTag$.MODULE$.Object();
+
+    /** What a collection may take before Spark's memory manager is asked, as in Spark. */
+    private static final long UNASKED_BYTES = 5L << 20;
+
+    /** How often the size of the collection is looked at, in records. */
+    private static final int LOOK_EVERY = 32;
+
+    private final MapTask<K, V> task;
+    private final SerializerInstance serializer;
+    private final Staging staging;
+    private final StagedSections sections;
+    /** Exactly one of them, by whether records are combined. */
+    private PartitionedAppendOnlyMap<K, Object> combined;
+    private PartitionedPairBuffer<K, Object> collected;
+    private long allowedBytes = UNASKED_BYTES;
+    private long taken;
+    private boolean stopped;
+
+    ObjectsWriter(MapTask<K, V> task) {
+        this.task = task;
+        this.serializer = task.dependency.serializer().newInstance();
+        this.staging = new Staging(task.reservation::reserve);
+        this.sections = new StagedSections(staging, task.partitions);
+        start();
+    }
+
+    private void start() {
+        if (task.dependency.mapSideCombine()) {
+            combined = new PartitionedAppendOnlyMap<>();
+        } else {
+            collected = new PartitionedPairBuffer<>(64);
+        }
+    }
+
+    private WritablePartitionedPairCollection<K, Object> collection() {
+        return combined != null ? combined : collected;
+    }
+
+    @Override
+    public void write(Iterator<Product2<K, V>> records) throws IOException {
+        Combining<K, V> combining =
+                combined == null ? null : new Combining<>(task.dependency.aggregator().get());
+        while (records.hasNext()) {
+            Product2<K, V> record = records.next();
+            K key = record._1();
+            int partition = task.partitionOf(key);
+            task.checksums.update(partition, key, record._2());
+            if (combining == null) {
+                collected.insert(partition, key, record._2());
+            } else {
+                combining.value = record._2();
+                combined.changeValue(new Tuple2<>(partition, key), combining);
+            }
+            if (++taken % LOOK_EVERY == 0 && isShortOfMemory()) {
+                empty(false);
+            }
+        }
+        empty(true);
+    }
+
+    /** Puts one value after the other into the combiner of its key. */
+    private static final class Combining<K, V> extends
+            scala.runtime.AbstractFunction2<Object, Object, Object> {
+        private final Aggregator<K, V, Object> aggregator;
+        private V value;
+
+        Combining(Aggregator<K, V, Object> aggregator) {
+            this.aggregator = aggregator;
+        }
+
+        @Override
+        public Object apply(Object isThere, Object combiner) {
+            return (Boolean) isThere
+                    ? aggregator.mergeValue().apply(combiner, value)
+                    : aggregator.createCombiner().apply(value);
+        }
+    }
+
+    private boolean isShortOfMemory() {
+        long size = ((SizeTracker) collection()).estimateSize();
+        if (size < allowedBytes) {
+            return false;
+        }
+        // As Spark does: room to double, and if there is less, then this much and no more.
+        long wanted = 2 * size - allowedBytes;
+        if (task.reservation.reserve(wanted)) {
+            allowedBytes += wanted;
+            return false;
+        }
+        return true;
+    }
+
+    /** Serialises what was collected; at the end it also commits the output. */
+    private void empty(boolean last) throws IOException {
+        Iterator<Tuple2<Tuple2<Object, K>, Object>> sorted =
+                collection().partitionedDestructiveSortedIterator(Option.empty());
+        boolean more = sorted.hasNext();
+        Tuple2<Tuple2<Object, K>, Object> record = more ? sorted.next() : null;
+        while (record != null) {
+            record = writeSection(record, sorted);
+            if (record != null && (staging.size() >= task.runBytes || staging.isPressed())) {
+                seal(false);
+            }
+        }
+        if (last || !sections.isEmpty()) {
+            seal(last);
+        }
+        task.reservation.release(allowedBytes - UNASKED_BYTES);
+        allowedBytes = UNASKED_BYTES;
+        start();
+    }
+
+    /** Writes one partition's records, and returns the first one of the next partition. */
+    private Tuple2<Tuple2<Object, K>, Object> writeSection(
+            Tuple2<Tuple2<Object, K>, Object> first,
+            Iterator<Tuple2<Tuple2<Object, K>, Object>> sorted) throws IOException {
+        int partition = (Integer) first._1()._1();
+        int start = staging.size();
+        int records = 0;
+        Tuple2<Tuple2<Object, K>, Object> record = first;
+        OutputStream bytes = task.streams.around(task.block(partition), staging);
+        try (SerializationStream stream = serializer.serializeStream(bytes)) {
+            while (record != null && (Integer) record._1()._1() == partition) {
+                stream.writeKey(record._1()._2(), ANY);
+                stream.writeValue(record._2(), ANY);
+                records++;
+                record = sorted.hasNext() ? sorted.next() : null;
+            }
+        }
+        sections.add(partition, start, records);
+        return record;
+    }
+
+    private void seal(boolean last) throws IOException {
+        task.seal(sections, last);
+        sections.clear();
+    }
+
+    @Override
+    public Option<MapStatus> stop(boolean success) {
+        if (stopped) {
+            return Option.empty();
+        }
+        stopped = true;
+        return Writers.finish(task, success);
+    }
+
+    @Override
+    public long[] getPartitionLengths() {
+        return task.partitionBytes();
+    }
+}

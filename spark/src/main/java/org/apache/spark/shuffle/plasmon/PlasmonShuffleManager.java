@@ -1,0 +1,114 @@
+package org.apache.spark.shuffle.plasmon;
+
+import org.apache.spark.ShuffleDependency;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
+import org.apache.spark.shuffle.BaseShuffleHandle;
+import org.apache.spark.shuffle.ShuffleHandle;
+import org.apache.spark.shuffle.ShuffleReadMetricsReporter;
+import org.apache.spark.shuffle.ShuffleReader;
+import org.apache.spark.shuffle.ShuffleWriteMetricsReporter;
+import org.apache.spark.shuffle.ShuffleWriter;
+import org.apache.spark.shuffle.sort.SortShuffleManager;
+
+/**
+ * Keeps Spark's shuffle in the store's shared memory.
+ *
+ * <pre>
+ * map task ─► RowsWriter │ ObjectsWriter ─► runs in the store, named by attempt ─► MapStatus
+ * reduce task ─► MapStatus says which attempts ─► StoreReader maps their runs ─► records
+ * </pre>
+ *
+ * <p>It extends Spark's own sort manager for three reasons, and shares nothing else with it: SQL
+ * copies every row before the shuffle unless the manager is one; Spark 4.3 takes no manager that is
+ * not a {@code BlockingShuffleManager}, which the sort manager is there and which 3.5 does not
+ * know; and its block resolver truthfully says that no block lies in local files. See
+ * docs/adr/0025.
+ */
+public class PlasmonShuffleManager extends SortShuffleManager {
+    private final SparkConf conf;
+    private final Application application;
+
+    /** Called by Spark in the driver and in every executor. */
+    public PlasmonShuffleManager(SparkConf conf, boolean isDriver) {
+        super(conf);
+        this.conf = conf;
+        if (isDriver) {
+            check(conf);
+        }
+        this.application = Application.join(conf, isDriver);
+    }
+
+    private static void check(SparkConf conf) {
+        String wanted = PlasmonShuffleDataIO.class.getName();
+        String found = conf.get(Settings.DATA_IO, "");
+        if (!found.equals(wanted)) {
+            throw new IllegalArgumentException(
+                    "Plasmon's shuffle manager needs " + Settings.DATA_IO + "=" + wanted
+                            + " beside it, found \"" + found + "\": without it Spark takes the "
+                            + "loss of an executor for the loss of its map outputs");
+        }
+        if (conf.getBoolean("spark.shuffle.push.enabled", false)) {
+            throw new IllegalArgumentException(
+                    "Plasmon's shuffle needs no merging on other nodes: unset "
+                            + "spark.shuffle.push.enabled");
+        }
+        Settings.runBytes(conf);
+        Settings.timeoutMs(conf);
+    }
+
+    @Override
+    public <K, V, C> ShuffleHandle registerShuffle(
+            int shuffleId, ShuffleDependency<K, V, C> dependency) {
+        return new BaseShuffleHandle<>(shuffleId, dependency);
+    }
+
+    @Override
+    public <K, V> ShuffleWriter<K, V> getWriter(
+            ShuffleHandle handle,
+            long mapId,
+            TaskContext context,
+            ShuffleWriteMetricsReporter metrics) {
+        ShuffleDependency<K, V, Object> dependency = dependencyOf(handle);
+        MapTask<K, V> task = new MapTask<>(
+                application.store(), conf, dependency, mapId, context, metrics);
+        boolean rows = !dependency.mapSideCombine()
+                && dependency.serializer().supportsRelocationOfSerializedObjects();
+        return rows ? new RowsWriter<>(task) : new ObjectsWriter<>(task);
+    }
+
+    @Override
+    public <K, C> ShuffleReader<K, C> getReader(
+            ShuffleHandle handle,
+            int startMapIndex,
+            int endMapIndex,
+            int startPartition,
+            int endPartition,
+            TaskContext context,
+            ShuffleReadMetricsReporter metrics) {
+        ShuffleDependency<K, Object, C> dependency = dependencyOf(handle);
+        MapBlocks[] blocks = MapBlocks.of(SparkEnv.get().mapOutputTracker().getMapSizesByExecutorId(
+                handle.shuffleId(), startMapIndex, endMapIndex, startPartition, endPartition));
+        Blocks source = new Blocks(
+                application.store(), handle.shuffleId(), blocks, metrics, Streams.of(conf));
+        return new StoreReader<>(dependency, source, context, metrics);
+    }
+
+    @SuppressWarnings("unchecked")
+    private static <K, V, C> ShuffleDependency<K, V, C> dependencyOf(ShuffleHandle handle) {
+        return ((BaseShuffleHandle<K, V, C>) handle).dependency();
+    }
+
+    /** Executors hold nothing of a shuffle; the driver's components delete it in the store. */
+    @Override
+    public boolean unregisterShuffle(int shuffleId) {
+        return true;
+    }
+
+    @Override
+    public void stop() {
+        application.leave();
+        super.stop();
+    }
+}

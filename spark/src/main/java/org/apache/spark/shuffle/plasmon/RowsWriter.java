@@ -1,0 +1,96 @@
+package org.apache.spark.shuffle.plasmon;
+
+import java.io.IOException;
+import java.io.OutputStream;
+
+import org.apache.spark.scheduler.MapStatus;
+import org.apache.spark.serializer.SerializationStream;
+import org.apache.spark.shuffle.ShuffleWriter;
+import org.plasmon.shuffle.StagedRows;
+import org.plasmon.shuffle.StagedSections;
+import org.plasmon.shuffle.Staging;
+import scala.Option;
+import scala.Product2;
+import scala.collection.Iterator;
+import scala.reflect.ClassTag;
+import scala.reflect.ClassTag$;
+
+/**
+ * Writes records whose serialised form can be moved, such as SQL's rows and Kryo's objects: each is
+ * serialised once as it comes, and copied once to its place in a run.
+ */
+final class RowsWriter<K, V> extends ShuffleWriter<K, V> {
+    private static final ClassTag<Object> ANY = ClassTag$.MODULE$.Object();
+
+    private final MapTask<K, V> task;
+    private final Staging staging;
+    private final StagedRows rows;
+    private boolean stopped;
+
+    RowsWriter(MapTask<K, V> task) {
+        this.task = task;
+        this.staging = new Staging(task.reservation::reserve);
+        this.rows = new StagedRows(staging, task.partitions, task.reservation::reserve);
+    }
+
+    @Override
+    public void write(Iterator<Product2<K, V>> records) throws IOException {
+        SerializationStream stream =
+                task.dependency.serializer().newInstance().serializeStream(staging);
+        while (records.hasNext()) {
+            Product2<K, V> record = records.next();
+            K key = record._1();
+            int partition = task.partitionOf(key);
+            stream.writeKey(key, ANY);
+            stream.writeValue(record._2(), ANY);
+            stream.flush();
+            rows.add(partition);
+            task.checksums.update(partition, key, record._2());
+            if (staging.size() >= task.runBytes || rows.isPressed()) {
+                seal(false);
+            }
+        }
+        seal(true);
+    }
+
+    private void seal(boolean last) throws IOException {
+        rows.arrange();
+        if (task.streams.arePlain()) {
+            task.seal(rows, last);
+        } else {
+            sealChanged(last);
+        }
+        rows.clear();
+    }
+
+    /** The same through compression or encryption, whose output has another length. */
+    private void sealChanged(boolean last) throws IOException {
+        Staging changed = new Staging(task.reservation::reserve);
+        StagedSections sections = new StagedSections(changed, task.partitions);
+        for (int partition = 0; partition < task.partitions; partition++) {
+            if (rows.records(partition) == 0) {
+                continue;
+            }
+            int start = changed.size();
+            try (OutputStream stream = task.streams.around(task.block(partition), changed)) {
+                rows.writeTo(partition, stream);
+            }
+            sections.add(partition, start, rows.records(partition));
+        }
+        task.seal(sections, last);
+    }
+
+    @Override
+    public Option<MapStatus> stop(boolean success) {
+        if (stopped) {
+            return Option.empty();
+        }
+        stopped = true;
+        return Writers.finish(task, success);
+    }
+
+    @Override
+    public long[] getPartitionLengths() {
+        return task.partitionBytes();
+    }
+}

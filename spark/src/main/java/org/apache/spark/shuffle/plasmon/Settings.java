@@ -1,0 +1,64 @@
+package org.apache.spark.shuffle.plasmon;
+
+import org.apache.spark.SparkConf;
+
+/**
+ * What an application may set, and what its driver tells its executors. Each setting is described
+ * with its default and unit in docs/guides/spark.md.
+ */
+final class Settings {
+    /** The socket of a running store. Unset: the driver starts one for the application. */
+    static final String STORE = "spark.plasmon.store";
+
+    /** How much the application's own store holds, in bytes; 0 for half of the machine's memory. */
+    static final String STORE_BYTES = "spark.plasmon.store.bytes";
+
+    /** Where the application's own store spills. Unset: a folder beside its socket. */
+    static final String SPILL_DIRECTORY = "spark.plasmon.store.spillDir";
+
+    /** How many bytes of records a task collects before it makes a run of them. */
+    static final String RUN_BYTES = "spark.plasmon.run.bytes";
+
+    /** Whether records are compressed with Spark's codec. */
+    static final String COMPRESS = "spark.plasmon.compress";
+
+    /** For how long to wait for the store, for room in it and for what was spilled. */
+    static final String TIMEOUT = "spark.plasmon.timeout";
+
+    /** The daemon's program. Unset: the one in the jar. */
+    static final String DAEMON = "spark.plasmon.daemon";
+
+    /** Told by the driver: the socket that the application uses. */
+    static final String SOCKET = "spark.plasmon.internal.socket";
+
+    /** Told by the driver: the namespace of the application's objects. */
+    static final String NAMESPACE = "spark.plasmon.internal.namespace";
+
+    /** Told by the driver: the machine that it runs on. */
+    static final String MACHINE = "spark.plasmon.internal.machine";
+
+    /** Spark's setting for what stands beside a shuffle manager. */
+    static final String DATA_IO = "spark.shuffle.sort.io.plugin.class";
+
+    private static final long RUN_BYTES_MIN = 64L << 10;
+    private static final long RUN_BYTES_MAX = 1L << 30;
+
+    private Settings() {}
+
+    static long runBytes(SparkConf conf) {
+        long bytes = conf.getSizeAsBytes(RUN_BYTES, "8m");
+        if (bytes < RUN_BYTES_MIN || bytes > RUN_BYTES_MAX) {
+            throw new IllegalArgumentException(
+                    RUN_BYTES + " must be from 64k to 1g, found " + conf.get(RUN_BYTES));
+        }
+        return bytes;
+    }
+
+    static long timeoutMs(SparkConf conf) {
+        return conf.getTimeAsMs(TIMEOUT, "30s");
+    }
+
+    static boolean compress(SparkConf conf) {
+        return conf.getBoolean(COMPRESS, false);
+    }
+}

@@ -1,0 +1,139 @@
+package org.plasmon.shuffle;
+
+import java.nio.ByteBuffer;
+
+/**
+ * The output of one attempt at a map task on its way into the store: runs that are sealed one after
+ * the other. The last one becomes run 0 and says how many there are, so an attempt that dies in the
+ * middle never looks finished.
+ *
+ * <pre>
+ * seal(.., false) ─► run 1, seal(.., false) ─► run 2, ... seal(.., true) ─► run 0: committed
+ *                                                     └─ abort() ─► all deleted
+ * </pre>
+ */
+public final class MapOutput {
+    /** How long to wait between two attempts at a full store, in milliseconds. */
+    private static final long FULL_STEP_MS = 20;
+
+    private final NativeStore store;
+    private final int shuffle;
+    private final long map;
+    private final long patienceMs;
+    private final long[] partitionBytes;
+    private long bytes;
+    private long records;
+    private int runs;
+    private boolean committed;
+
+    /**
+     * @param store where the runs go
+     * @param first what to call the parts; its run is not looked at
+     * @param partitions how many partitions there are
+     * @param patienceMs for how long to wait for room in a full store, in milliseconds
+     */
+    public MapOutput(NativeStore store, Part first, int partitions, long patienceMs) {
+        this.store = store;
+        this.shuffle = first.shuffle();
+        this.map = first.map();
+        this.patienceMs = patienceMs;
+        this.partitionBytes = new long[partitions];
+    }
+
+    /** How many bytes each partition has so far. */
+    public long[] partitionBytes() {
+        return partitionBytes;
+    }
+
+    /** How many bytes all sections have so far. */
+    public long bytes() {
+        return bytes;
+    }
+
+    /** How many records were sealed so far. */
+    public long records() {
+        return records;
+    }
+
+    /** How many runs were sealed so far. */
+    public int runs() {
+        return runs;
+    }
+
+    /** Makes a run of this content; the last one commits the output. */
+    public void seal(RunContent content, boolean last) throws StoreException {
+        int partitions = partitionBytes.length;
+        long payload = 0;
+        long rows = 0;
+        for (int partition = 0; partition < partitions; partition++) {
+            payload += content.bytes(partition);
+            rows += content.records(partition);
+        }
+        if (last && rows == 0 && runs == 0) {
+            // Nobody asks for an output whose partitions are all empty.
+            committed = true;
+            return;
+        }
+        long total = RunLayout.payloadStart(partitions) + payload;
+        if (total > RunLayout.RUN_BYTES_MAX) {
+            throw new StoreException("limit_reached", "writing " + new Part(shuffle, map, runs)
+                    + ": a run of " + total + " bytes; use smaller records or fewer partitions");
+        }
+        Part part = new Part(shuffle, map, last ? 0 : runs + 1);
+        try (NativeStore.Writer writer = create(part, total)) {
+            ByteBuffer memory = writer.memory();
+            RunLayout.putHeader(memory, part,
+                    new RunLayout.Header(partitions, last ? runs + 1 : 0, rows, payload));
+            fill(memory, content);
+            writer.seal();
+        }
+        runs++;
+        bytes += payload;
+        records += rows;
+        for (int partition = 0; partition < partitions; partition++) {
+            partitionBytes[partition] += content.bytes(partition);
+        }
+        committed = last;
+    }
+
+    private static void fill(ByteBuffer memory, RunContent content) {
+        int partitions = RunLayout.partitions(memory);
+        int payload = (int) RunLayout.payloadStart(partitions);
+        int at = 0;
+        for (int partition = 0; partition < partitions; partition++) {
+            int length = content.bytes(partition);
+            if (length > 0) {
+                content.copyTo(partition, memory, payload + at);
+            }
+            RunLayout.putEntry(memory, partition, at, length, content.records(partition));
+            at += length;
+        }
+    }
+
+    /** A full store may have room again when readers let go of what can then be spilled. */
+    private NativeStore.Writer create(Part part, long total) throws StoreException {
+        long deadline = System.nanoTime() + patienceMs * 1_000_000;
+        while (true) {
+            try {
+                return store.create(part, total);
+            } catch (StoreException refused) {
+                if (!refused.isFull() || System.nanoTime() >= deadline) {
+                    throw refused;
+                }
+            }
+            try {
+                Thread.sleep(FULL_STEP_MS);
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
+                throw new StoreException("cancelled", "the task was killed while it waited for room");
+            }
+        }
+    }
+
+    /** Takes back what was sealed, unless the output is committed. */
+    public void abort() throws StoreException {
+        if (!committed && runs > 0) {
+            store.deleteAttempt(shuffle, map, runs + 1);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+package org.plasmon.shuffle;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Map;
+
+/**
+ * A connection to a store for one application, and the owner of what crosses the border to the
+ * native library. All methods may be called by any thread.
+ *
+ * <p>Memory of the store is seen through direct buffers. A {@link Writer}'s is valid until it is
+ * sealed or closed, a {@link Pin}'s until it is closed; whoever takes a buffer must not keep it
+ * longer. That is why nothing outside of this package and the reader's streams ever gets one.
+ */
+public final class NativeStore implements AutoCloseable {
+    private final long door;
+    private volatile boolean closed;
+
+    private NativeStore(long door) {
+        this.door = door;
+    }
+
+    /**
+     * Connects to a running store.
+     *
+     * @param socket the path of its socket
+     * @param client what the store's lists show for this process
+     * @param namespace the application's own, in which its objects are named
+     * @param timeoutMs for how long to wait for the store, and later for what was spilled, in
+     *     milliseconds
+     */
+    public static NativeStore connect(
+            String socket, String client, String namespace, long timeoutMs) throws StoreException {
+        NativeLibrary.load();
+        return new NativeStore(connect0(socket, client, namespace, timeoutMs));
+    }
+
+    /** Starts a store with these settings of the daemon; the daemon's process. */
+    public static long start(String daemon, Map<String, String> settings) throws StoreException {
+        NativeLibrary.load();
+        String[] words = new String[2 * settings.size()];
+        int at = 0;
+        for (Map.Entry<String, String> setting : settings.entrySet()) {
+            words[at++] = setting.getKey();
+            words[at++] = setting.getValue();
+        }
+        return start0(daemon, words);
+    }
+
+    /** Reserves the memory of a part. */
+    public Writer create(Part part, long bytes) throws StoreException {
+        return new Writer(create0(door(), part.shuffleAndRun(), part.map(), bytes));
+    }
+
+    /** Pins a part, bringing it back into memory first if it was spilled. */
+    public Pin open(Part part) throws StoreException {
+        long[] pin = new long[1];
+        ByteBuffer memory = open0(door(), part.shuffleAndRun(), part.map(), pin);
+        return new Pin(pin[0], memory.asReadOnlyBuffer().order(ByteOrder.LITTLE_ENDIAN));
+    }
+
+    /** Deletes the runs 0 up to {@code runs} of an attempt; those that are not there are no error. */
+    public void deleteAttempt(int shuffle, long map, int runs) throws StoreException {
+        deleteAttempt0(door(), shuffle, map, runs);
+    }
+
+    /** Deletes what any attempt left of a shuffle; how many objects that were. */
+    public int deleteShuffle(int shuffle) throws StoreException {
+        return deleteShuffle0(door(), shuffle);
+    }
+
+    /** Deletes what the application left; how many objects that were. */
+    public int deleteApplication() throws StoreException {
+        return deleteApplication0(door());
+    }
+
+    /** The store's figures. */
+    public Figures figures() throws StoreException {
+        long[] figures = new long[5];
+        figures0(door(), figures);
+        return new Figures(figures[0], figures[1], figures[2], figures[3], figures[4]);
+    }
+
+    /** Stops the store. */
+    public void shutdown() throws StoreException {
+        shutdown0(door());
+    }
+
+    /** Ends the connection. Pins stay readable. */
+    @Override
+    public void close() {
+        if (!closed) {
+            closed = true;
+            disconnect0(door);
+        }
+    }
+
+    private long door() throws StoreException {
+        if (closed) {
+            throw new StoreException("disconnected", "the application's connection has ended");
+        }
+        return door;
+    }
+
+    /**
+     * The store's figures.
+     *
+     * @param capacityBytes how much it holds
+     * @param usedBytes how much objects take of that
+     * @param spilledBytes how much lies in files
+     * @param objects how many objects are in memory
+     * @param pid the daemon's process
+     */
+    public record Figures(
+            long capacityBytes, long usedBytes, long spilledBytes, long objects, long pid) {}
+
+    /** A part under construction; closed without being sealed, it never was. For one thread. */
+    public static final class Writer implements AutoCloseable {
+        private long writer;
+        private ByteBuffer memory;
+
+        private Writer(long writer) throws StoreException {
+            this.writer = writer;
+            this.memory = memory0(writer).order(ByteOrder.LITTLE_ENDIAN);
+        }
+
+        /** Where the bytes go. */
+        public ByteBuffer memory() {
+            return memory;
+        }
+
+        /** Makes the part visible to everybody. */
+        public void seal() throws StoreException {
+            seal0(given());
+        }
+
+        @Override
+        public void close() throws StoreException {
+            if (writer != 0) {
+                abort0(given());
+            }
+        }
+
+        private long given() {
+            if (writer == 0) {
+                throw new IllegalStateException("this part was sealed or given up already");
+            }
+            long given = writer;
+            writer = 0;
+            memory = null;
+            return given;
+        }
+    }
+
+    /** A part held in memory. For one thread. */
+    public static final class Pin implements AutoCloseable {
+        private long pin;
+        private ByteBuffer memory;
+
+        private Pin(long pin, ByteBuffer memory) {
+            this.pin = pin;
+            this.memory = memory;
+        }
+
+        /** The part's bytes, in little-endian order; position and limit are the caller's. */
+        public ByteBuffer memory() {
+            return memory;
+        }
+
+        @Override
+        public void close() {
+            if (pin != 0) {
+                long given = pin;
+                pin = 0;
+                memory = null;
+                release0(given);
+            }
+        }
+    }
+
+    private static native long connect0(
+            String socket, String client, String namespace, long timeoutMs) throws StoreException;
+
+    private static native long start0(String daemon, String[] keysAndValues) throws StoreException;
+
+    private static native long create0(long door, long shuffleAndRun, long map, long bytes)
+            throws StoreException;
+
+    private static native ByteBuffer memory0(long writer) throws StoreException;
+
+    private static native void seal0(long writer) throws StoreException;
+
+    private static native void abort0(long writer) throws StoreException;
+
+    private static native ByteBuffer open0(long door, long shuffleAndRun, long map, long[] pin)
+            throws StoreException;
+
+    private static native void release0(long pin);
+
+    private static native void deleteAttempt0(long door, int shuffle, long map, int runs)
+            throws StoreException;
+
+    private static native int deleteShuffle0(long door, int shuffle) throws StoreException;
+
+    private static native int deleteApplication0(long door) throws StoreException;
+
+    private static native void figures0(long door, long[] figures) throws StoreException;
+
+    private static native void disconnect0(long door);
+
+    private static native void shutdown0(long door) throws StoreException;
+}

@@ -1,0 +1,155 @@
+package org.plasmon.shuffle;
+
+import java.nio.ByteBuffer;
+import java.util.zip.CRC32C;
+
+/**
+ * Where what lies in a run: docs/formats/spark-shuffle.md is the table of its bytes.
+ *
+ * <pre>
+ * header (64 bytes) | one entry of 16 bytes for each partition | sections, partition by partition
+ * </pre>
+ *
+ * <p>The header has a checksum of its own. The checksum in an entry covers the entry's other words
+ * and the section, so a reader that wants one partition touches one entry and one section and
+ * still knows that neither was damaged.
+ */
+final class RunLayout {
+    /** "PLSHUFL1", read as a little-endian number. */
+    static final long MAGIC = 0x314c46554853_4c50L;
+
+    static final int HEADER_BYTES = 64;
+    static final int ENTRY_BYTES = 16;
+
+    /** What one {@code ByteBuffer} covers, with room for rounding. */
+    static final long RUN_BYTES_MAX = Integer.MAX_VALUE - 64L;
+
+    private static final int AT_PARTITIONS = 8;
+    private static final int AT_RUNS = 12;
+    private static final int AT_RECORDS = 16;
+    private static final int AT_PAYLOAD_BYTES = 24;
+    private static final int AT_MAP = 32;
+    private static final int AT_SHUFFLE = 40;
+    private static final int AT_RUN = 44;
+    private static final int AT_RESERVED = 48;
+    private static final int AT_HEADER_CRC = 60;
+
+    private static final int AT_OFFSET = 0;
+    private static final int AT_BYTES = 4;
+    private static final int AT_ENTRY_RECORDS = 8;
+    private static final int AT_CRC = 12;
+
+    private RunLayout() {}
+
+    /** Where the sections begin. */
+    static long payloadStart(int partitions) {
+        return HEADER_BYTES + (long) ENTRY_BYTES * partitions;
+    }
+
+    /** What a header says, besides which part it belongs to. */
+    record Header(int partitions, int runs, long records, long payloadBytes) {}
+
+    /** Writes the header; {@code runs} is 0 in every run but run 0. */
+    static void putHeader(ByteBuffer memory, Part part, Header header) {
+        memory.putLong(0, MAGIC);
+        memory.putInt(AT_PARTITIONS, header.partitions());
+        memory.putInt(AT_RUNS, header.runs());
+        memory.putLong(AT_RECORDS, header.records());
+        memory.putLong(AT_PAYLOAD_BYTES, header.payloadBytes());
+        memory.putLong(AT_MAP, part.map());
+        memory.putInt(AT_SHUFFLE, part.shuffle());
+        memory.putInt(AT_RUN, part.run());
+        memory.putLong(AT_RESERVED, 0);
+        memory.putInt(AT_RESERVED + 8, 0);
+        memory.putInt(AT_HEADER_CRC, headerChecksum(memory));
+    }
+
+    /** Reads the header and checks that it is the one of this part and fits the memory. */
+    static Header header(ByteBuffer memory, Part part) throws StoreException {
+        if (memory.capacity() < HEADER_BYTES || memory.getLong(0) != MAGIC) {
+            throw corrupt(part, "it does not begin like a run");
+        }
+        if (memory.getInt(AT_HEADER_CRC) != headerChecksum(memory)) {
+            throw corrupt(part, "the checksum of its header is wrong");
+        }
+        Part found = new Part(
+                memory.getInt(AT_SHUFFLE), memory.getLong(AT_MAP), memory.getInt(AT_RUN));
+        if (!found.equals(part)) {
+            throw corrupt(part, "it says that it is " + found);
+        }
+        Header header = new Header(
+                memory.getInt(AT_PARTITIONS),
+                memory.getInt(AT_RUNS),
+                memory.getLong(AT_RECORDS),
+                memory.getLong(AT_PAYLOAD_BYTES));
+        long wanted = payloadStart(header.partitions()) + header.payloadBytes();
+        if (header.partitions() < 0 || header.payloadBytes() < 0 || wanted != memory.capacity()) {
+            throw corrupt(part, wanted + " bytes were expected, " + memory.capacity() + " found");
+        }
+        return header;
+    }
+
+    /**
+     * Writes the entry of a partition whose section is in place.
+     *
+     * @param at where in the payload the section begins
+     */
+    static void putEntry(ByteBuffer memory, int partition, int at, int bytes, int records) {
+        int entry = entryAt(partition);
+        memory.putInt(entry + AT_OFFSET, at);
+        memory.putInt(entry + AT_BYTES, bytes);
+        memory.putInt(entry + AT_ENTRY_RECORDS, records);
+        int start = (int) payloadStart(partitions(memory)) + at;
+        memory.putInt(entry + AT_CRC, entryChecksum(memory, partition, start, bytes));
+    }
+
+    /** How many partitions the header says there are. */
+    static int partitions(ByteBuffer memory) {
+        return memory.getInt(AT_PARTITIONS);
+    }
+
+    /** A partition's section, after its checksum was found right. */
+    static Section section(ByteBuffer memory, Part part, int partition) throws StoreException {
+        int partitions = partitions(memory);
+        if (partition < 0 || partition >= partitions) {
+            throw corrupt(part, "it has " + partitions + " partitions, not " + (partition + 1));
+        }
+        int entry = entryAt(partition);
+        long start = payloadStart(partitions) + memory.getInt(entry + AT_OFFSET);
+        int bytes = memory.getInt(entry + AT_BYTES);
+        int records = memory.getInt(entry + AT_ENTRY_RECORDS);
+        boolean within = start >= 0 && bytes >= 0 && start + bytes <= memory.capacity();
+        if (!within || records < 0) {
+            throw corrupt(part, "partition " + partition + " lies outside of it");
+        }
+        int checksum = entryChecksum(memory, partition, (int) start, bytes);
+        if (checksum != memory.getInt(entry + AT_CRC)) {
+            throw corrupt(part, "the checksum of partition " + partition + " is wrong");
+        }
+        return new Section(memory.slice((int) start, bytes), records);
+    }
+
+    /** The bytes of one partition in one run, and how many records they are. */
+    record Section(ByteBuffer bytes, int records) {}
+
+    private static int entryAt(int partition) {
+        return HEADER_BYTES + ENTRY_BYTES * partition;
+    }
+
+    private static int headerChecksum(ByteBuffer memory) {
+        CRC32C checksum = new CRC32C();
+        checksum.update(memory.slice(0, AT_HEADER_CRC));
+        return (int) checksum.getValue();
+    }
+
+    private static int entryChecksum(ByteBuffer memory, int partition, int start, int bytes) {
+        CRC32C checksum = new CRC32C();
+        checksum.update(memory.slice(entryAt(partition), AT_CRC));
+        checksum.update(memory.slice(start, bytes));
+        return (int) checksum.getValue();
+    }
+
+    private static StoreException corrupt(Part part, String why) {
+        return new StoreException("corrupt", "reading " + part + ": " + why);
+    }
+}

@@ -1,0 +1,102 @@
+package org.plasmon.shuffle;
+
+import java.nio.ByteBuffer;
+
+/**
+ * Goes through the sections of some partitions in the output of one attempt: run by run, with one
+ * run held in memory at a time, so that the store may spill the others.
+ */
+public final class SectionReader implements AutoCloseable {
+    private final NativeStore store;
+    private final int shuffle;
+    private final long map;
+    private final int[] partitions;
+    private NativeStore.Pin pin;
+    private Part part;
+    private int runs;
+    private int run = -1;
+    private int next;
+    private int records;
+    private long bytesSeen;
+
+    /**
+     * @param store where the output is
+     * @param shuffle Spark's number of the shuffle
+     * @param map the attempt that Spark lists
+     * @param partitions the partitions wanted
+     */
+    public SectionReader(NativeStore store, int shuffle, long map, int[] partitions) {
+        this.store = store;
+        this.shuffle = shuffle;
+        this.map = map;
+        this.partitions = partitions;
+        this.next = partitions.length;
+    }
+
+    /** The attempt. */
+    public long map() {
+        return map;
+    }
+
+    /** The partition of the last section. */
+    public int partition() {
+        return partitions[Math.max(0, Math.min(next, partitions.length) - 1)];
+    }
+
+    /** How many records the last section has. */
+    public int records() {
+        return records;
+    }
+
+    /**
+     * The next section that is not empty, checked against its checksum; {@code null} at the end.
+     * The bytes stay until the next call and no longer.
+     */
+    public ByteBuffer next() throws StoreException {
+        while (true) {
+            while (next < partitions.length) {
+                int partition = partitions[next++];
+                RunLayout.Section section = RunLayout.section(pin.memory(), part, partition);
+                if (section.bytes().capacity() > 0) {
+                    records = section.records();
+                    bytesSeen += section.bytes().capacity();
+                    return section.bytes();
+                }
+            }
+            if (run >= 0 && run + 1 >= runs) {
+                return end();
+            }
+            open(run + 1);
+        }
+    }
+
+    /** Spark lists only partitions that have bytes; finding none means that they were lost. */
+    private ByteBuffer end() throws StoreException {
+        close();
+        if (bytesSeen == 0) {
+            throw new StoreException("corrupt", "reading " + new Part(shuffle, map, 0)
+                    + ": Spark lists bytes in a partition that is empty");
+        }
+        return null;
+    }
+
+    private void open(int number) throws StoreException {
+        close();
+        part = new Part(shuffle, map, number);
+        pin = store.open(part);
+        RunLayout.Header header = RunLayout.header(pin.memory(), part);
+        if (number == 0) {
+            runs = header.runs();
+        }
+        run = number;
+        next = 0;
+    }
+
+    @Override
+    public void close() {
+        if (pin != null) {
+            pin.close();
+            pin = null;
+        }
+    }
+}

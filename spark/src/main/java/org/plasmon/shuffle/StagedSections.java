@@ -1,0 +1,57 @@
+package org.plasmon.shuffle;
+
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+
+/** Finished sections, one behind the other in the order of their partitions. */
+public final class StagedSections implements RunContent {
+    private final Staging staging;
+    private final int[] starts;
+    private final int[] bytes;
+    private final int[] records;
+
+    /**
+     * @param staging where the sections are written
+     * @param partitions how many partitions there are
+     */
+    public StagedSections(Staging staging, int partitions) {
+        this.staging = staging;
+        this.starts = new int[partitions];
+        this.bytes = new int[partitions];
+        this.records = new int[partitions];
+    }
+
+    /** Notes that what was staged from {@code start} on is the section of a partition. */
+    public void add(int partition, int start, int recordCount) {
+        starts[partition] = start;
+        bytes[partition] = staging.size() - start;
+        records[partition] = recordCount;
+    }
+
+    /** Whether nothing is staged. */
+    public boolean isEmpty() {
+        return staging.size() == 0;
+    }
+
+    /** Forgets all sections. */
+    public void clear() {
+        staging.clear();
+        Arrays.fill(bytes, 0);
+        Arrays.fill(records, 0);
+    }
+
+    @Override
+    public int bytes(int partition) {
+        return bytes[partition];
+    }
+
+    @Override
+    public int records(int partition) {
+        return records[partition];
+    }
+
+    @Override
+    public void copyTo(int partition, ByteBuffer target, int at) {
+        target.put(at, staging.bytes(), starts[partition], bytes[partition]);
+    }
+}

@@ -1,0 +1,43 @@
+package org.plasmon.shuffle;
+
+import java.io.IOException;
+
+/**
+ * What the store, or the way to it, refused. The key is the stable one of the error's code, as in
+ * every language; the message says what was being done, to what, and what the caller can do.
+ */
+public final class StoreException extends IOException {
+    private static final long serialVersionUID = 1L;
+
+    private final String key;
+
+    /** Called by the native library. */
+    public StoreException(String key, String message) {
+        super(message);
+        this.key = key;
+    }
+
+    /** The stable key of the code, such as {@code store_full}. */
+    public String key() {
+        return key;
+    }
+
+    /** Whether the bytes that were asked for are gone or damaged, so that they must be made again. */
+    public boolean isLoss() {
+        switch (key) {
+            case "absent":
+            case "deleted":
+            case "evicted":
+            case "creator_died":
+            case "corrupt":
+                return true;
+            default:
+                return false;
+        }
+    }
+
+    /** Whether the store has no room, which may pass. */
+    public boolean isFull() {
+        return key.equals("store_full");
+    }
+}

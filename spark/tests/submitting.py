@@ -1,0 +1,123 @@
+"""Runs applications with real Spark, of the lines that the project supports, and reads results."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+JAR = ROOT / "spark" / "target" / "plasmon-spark.jar"
+HERE = Path(__file__).resolve().parent
+
+#: For how long an application may run, on a machine that does much else besides, in seconds.
+DEADLINE_S = 420
+
+#: The environments of scripts/spark.sh.
+SPARKS = {"3.5": "spark35", "4": "spark4"}
+
+#: The jobs of `make test`: records of SQL, of Python and of Java, combined, sorted, skewed.
+FEW = ["reduce_by_key", "java_objects", "joins_and_aggregates", "skew"]
+
+PACKAGE = "org.apache.spark.shuffle.plasmon"
+PLASMON = {
+    "spark.shuffle.manager": f"{PACKAGE}.PlasmonShuffleManager",
+    "spark.shuffle.sort.io.plugin.class": f"{PACKAGE}.PlasmonShuffleDataIO",
+    "spark.driver.extraClassPath": str(JAR),
+    "spark.executor.extraClassPath": str(JAR),
+}
+QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "6",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.plasmon.run.bytes": "64k",
+    # AQE takes the skew of a test's rows for skew only if these are small.
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "64k",
+    "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "128k",
+}
+
+
+@dataclass
+class Finished:
+    """What an application left behind."""
+
+    code: int
+    lines: list[dict[str, Any]]
+    log: str
+
+    def results(self) -> dict[str, Any]:
+        """The results by job; a failed application fails the test with its log."""
+        assert self.code == 0, self.log[-6000:]
+        return {line["job"]: line["result"] for line in self.lines}
+
+
+@dataclass
+class Spark:
+    """One line of Spark, and how to submit to it."""
+
+    line: str
+    scratch: Path
+    plasmon: bool = True
+    running: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    @property
+    def python(self) -> Path:
+        return ROOT / ".venvs" / SPARKS[self.line] / "bin" / "python"
+
+    def command(self, master: str, app: str, *arguments: str, **settings: str) -> list[str]:
+        """A spark-submit; settings are named with underscores for dots."""
+        home = next(self.python.parents[1].glob("lib/python*/site-packages/pyspark"))
+        conf = QUIET | (PLASMON if self.plasmon else {})
+        conf |= {key.replace("_", "."): value for key, value in settings.items()}
+        flags = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+        submit = str(home / "bin" / "spark-submit")
+        return [submit, "--master", master, *flags, str(HERE / app), *arguments]
+
+    def start(
+        self, master: str, app: str, *arguments: str, **settings: str
+    ) -> subprocess.Popen[str]:
+        """Starts an application; its log goes to a file in the scratch folder."""
+        home = next(self.python.parents[1].glob("lib/python*/site-packages/pyspark"))
+        environment = os.environ | {
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": str(self.python),
+            "PYSPARK_DRIVER_PYTHON": str(self.python),
+            "SPARK_SUBMIT_OPTS": f"-Djava.io.tmpdir={self.scratch}",
+            "SPARK_WORKER_DIR": str(self.scratch / "work"),
+            "SPARK_LOCAL_DIRS": str(self.scratch / "local"),
+        }
+        (self.scratch / "local").mkdir(exist_ok=True)
+        with (self.scratch / "log").open("w") as log:
+            process = subprocess.Popen(
+                self.command(master, app, *arguments, **settings),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment,
+                cwd=self.scratch,
+                start_new_session=True,
+            )
+        self.running.append(process)
+        return process
+
+    def run(self, master: str, app: str, *arguments: str, **settings: str) -> Finished:
+        """Runs an application to its end."""
+        process = self.start(master, app, *arguments, **settings)
+        output, _ = process.communicate(timeout=DEADLINE_S)
+        lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        return Finished(process.returncode, lines, (self.scratch / "log").read_text())
+
+    def stop(self) -> None:
+        """Ends what still runs; a test that was ended early leaves its application."""
+        for process in self.running:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()

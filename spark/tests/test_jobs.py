@@ -1,0 +1,39 @@
+"""Results with Plasmon's manager are those with Spark's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from submitting import FEW, Spark
+
+CLUSTER = "local-cluster[2,1,1024]"
+
+
+def test_a_few_jobs_in_two_executors(spark: Spark, expected_few: dict[str, Any]) -> None:
+    assert spark.run(CLUSTER, "jobs.py", *FEW).results() == expected_few
+    assert not list(spark.scratch.glob("plasmon-spark-*")), "the store's folder is removed"
+
+
+@pytest.mark.slow
+def test_all_jobs_in_two_executors(spark: Spark, expected: dict[str, Any]) -> None:
+    assert spark.run(CLUSTER, "jobs.py").results() == expected
+
+
+@pytest.mark.slow
+def test_encrypted_and_compressed(spark: Spark, expected: dict[str, Any]) -> None:
+    settings = {"spark_io_encryption_enabled": "true", "spark_plasmon_compress": "true"}
+    assert spark.run("local[2]", "jobs.py", **settings).results() == expected
+
+
+@pytest.mark.slow
+def test_kryo(spark: Spark, expected: dict[str, Any]) -> None:
+    kryo = "org.apache.spark.serializer.KryoSerializer"
+    assert spark.run("local[2]", "jobs.py", spark_serializer=kryo).results() == expected
+
+
+@pytest.mark.slow
+def test_little_memory(spark: Spark, expected: dict[str, Any]) -> None:
+    """With hardly any memory for execution every task is refused some, and makes runs earlier."""
+    settings = {"spark_memory_fraction": "0.01", "spark_plasmon_run_bytes": "8m"}
+    assert spark.run("local[2]", "jobs.py", **settings).results() == expected
