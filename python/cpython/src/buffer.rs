@@ -49,6 +49,16 @@ impl Flat {
         unsafe { std::slice::from_raw_parts(self.view.buf.cast(), self.view.len as usize) }
     }
 
+    /// Where the memory begins and how many bytes it has. It is there while the view is.
+    pub fn memory(&self) -> (*mut u8, usize) {
+        (self.view.buf.cast(), self.view.len.unsigned_abs())
+    }
+
+    /// Whether the memory may not be written to.
+    pub fn is_readonly(&self) -> bool {
+        self.view.readonly != 0
+    }
+
     /// Whether the bytes lie without gaps in the order `C` or `F`.
     pub fn is_contiguous(&self, order: u8) -> bool {
         // SAFETY: the view is filled.
