@@ -1,9 +1,9 @@
 //! Composite objects: descriptors whose members live at least as long as they do.
 //!
-//! A member is held once for each time that a composite names it. While it is held it can be neither
-//! evicted nor deleted, and while a composite in memory holds it it is in no list of least recently
-//! used objects and is not spilled. The last composite lets it go when its own memory is free, so a
-//! reader that pins the composite pins the members.
+//! A member is held once for each time that a composite names it. While it is held it can neither
+//! be evicted nor deleted, and while a composite in memory holds it, it is in no list of least
+//! recently used objects and is not spilled. The last composite lets it go when its own memory is
+//! free, so a reader that pins the composite pins the members.
 //!
 //! A composite is spilled with the members that nothing else in memory holds. They follow it: what
 //! became of the composite is known before they give their memory up, and whoever pins it in the

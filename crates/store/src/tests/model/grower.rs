@@ -60,7 +60,9 @@ impl Model {
         let number = self.dice.below(IDS);
         let (bytes, traits) = (self.bytes(), self.traits());
         let free = self.is_free(number);
-        let asked = self.request(client, Request::CreateGrowing { id: id(number), traits, bytes });
+        let open_ended = self.dice.percent(50);
+        let request = Request::CreateGrowing { id: id(number), traits, bytes, open_ended };
+        let asked = self.request(client, request);
         match self.failure(client, asked) {
             _ if self.is_too_large(bytes) => {
                 assert_eq!(self.failure(client, asked), Some(Code::TooLarge));
