@@ -67,6 +67,15 @@ def read_parquet(store: plasmon.Store, path: Path) -> None:
     assert store.get(id).equals(table)
 
 
+# %% Files become one table: read like that, and put, in one call.
+def read_files(store: plasmon.Store, path: Path) -> None:
+    """Reads a file twice into one table."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        id = plasmon.ingest([path, path], name="numbers twice", store=store)
+    assert store.get(id).num_rows == 2_000_000
+
+
 def main() -> None:
     """Everything above, in a store of its own."""
     with plasmon.start(capacity="256m") as store, tempfile.TemporaryDirectory() as folder:
@@ -77,6 +86,7 @@ def main() -> None:
         assert rows == 100_001
         build_column(store)
         read_parquet(store, Path(folder) / "numbers.parquet")
+        read_files(store, Path(folder) / "numbers.parquet")
 
 
 if __name__ == "__main__":

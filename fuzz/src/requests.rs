@@ -18,7 +18,7 @@ pub fn id(number: usize) -> ObjectId {
 pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
     let ids: Vec<ObjectId> = (0..input.below(4)).map(|_| id(input.below(IDS))).collect();
     let one = id(input.below(IDS));
-    match input.below(24) {
+    match input.below(26) {
         0 | 1 => Request::Lease { bytes_min: input.word(), bytes_wanted: input.word() },
         2 | 3 => {
             let (sizes, _) = parts(input, 1 << 20);
@@ -57,6 +57,16 @@ pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
             Request::Extents { extents, write: input.byte() % 2 == 0 }
         }
         22 => Request::Clients { skip: input.byte().into() },
+        23 => Request::CreateGrowing {
+            id: one,
+            traits: traits(input),
+            bytes: input.word(),
+            open_ended: input.byte() % 2 == 0,
+        },
+        24 => match input.below(2) {
+            0 => Request::Grow { id: one, bytes: input.word() },
+            _ => Request::SealGrown { id: one, data: input.word() },
+        },
         _ => [Request::Status, Request::Sync][input.below(2)].clone(),
     }
 }

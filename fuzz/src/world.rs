@@ -1,5 +1,7 @@
 //! A store with a few clients, driven by fuzzed bytes: what they do, and what is true afterwards.
 
+mod growing;
+
 use std::collections::BTreeMap;
 
 use plasmon_proto::limits::LARGE_OBJECT_BYTES;
@@ -22,16 +24,19 @@ const PAGE_BYTES: u64 = 4096;
 #[derive(Clone, Copy, Debug)]
 enum Work {
     Reserve(Ticket, Range, Option<u64>),
+    Extend(Ticket, Range, bool),
+    Settle(Ticket, ExtentId, u64),
     Harden(Ticket),
     Spill(Ticket),
     Restore(Ticket, Range),
 }
 
 impl Work {
-    /// The extent that memory is reserved in, `None` for other work.
+    /// The extent that memory is reserved in or cut off, `None` for other work.
     fn extent(&self) -> Option<ExtentId> {
         match self {
-            Self::Reserve(_, range, _) => Some(range.extent),
+            Self::Reserve(_, range, _) | Self::Extend(_, range, _) => Some(range.extent),
+            Self::Settle(_, extent, _) => Some(*extent),
             Self::Harden(_) | Self::Spill(_) | Self::Restore(..) => None,
         }
     }
@@ -45,6 +50,8 @@ struct Client {
     creations: BTreeMap<ObjectId, Range>,
     /// Requests that are not answered yet, with the object that they are about.
     requests: BTreeMap<u64, Option<ObjectId>>,
+    /// How much memory was asked for by growths that are not answered yet.
+    growths: BTreeMap<u64, u64>,
     pins: Vec<u64>,
     serials: Vec<u64>,
     position: u64,
@@ -91,7 +98,8 @@ impl World {
             2 | 3 => self.put(client, input),
             4 => self.submit(client, input),
             5..=7 => self.ask(client, input),
-            8 => self.create(client, input),
+            8 if input.below(2) == 0 => self.create(client, input),
+            8 => self.grow(client, input),
             9 | 10 => self.work(input),
             11 => self.pin(client, input),
             12 => self.unpin(client, input),
@@ -260,12 +268,20 @@ impl World {
             self.number += 1;
             let number = self.number;
             let about = match &request {
-                Request::Create { id, .. } | Request::Seal { id } | Request::Abort { id } => {
-                    Some(*id)
-                }
+                Request::Create { id, .. }
+                | Request::Seal { id }
+                | Request::Abort { id }
+                | Request::CreateGrowing { id, .. }
+                | Request::Grow { id, .. }
+                | Request::SealGrown { id, .. } => Some(*id),
                 _ => None,
             };
             self.outstanding(client, number, about);
+            if let (Request::Grow { bytes, .. }, Some(client)) =
+                (&request, self.clients.get_mut(&client))
+            {
+                client.growths.insert(number, *bytes);
+            }
             self.apply(Event::Request(ClientNo(client), number, request));
         }
     }
@@ -340,6 +356,12 @@ impl World {
                 // An extent that could not be made has no memory to reserve either.
                 Event::Reserved(ticket, done && self.extents.contains_key(&range.extent))
             }
+            Work::Extend(ticket, range, new_extent) => {
+                Event::Reserved(ticket, done && self.extended(&range, new_extent))
+            }
+            Work::Settle(ticket, extent, bytes) => {
+                Event::Hardened(ticket, done && self.settled(extent, bytes))
+            }
             Work::Harden(ticket) => Event::Hardened(ticket, done),
             Work::Spill(ticket) => Event::Spilled(ticket, done),
             Work::Restore(ticket, range) => {
@@ -369,10 +391,16 @@ impl World {
         for effect in std::mem::take(&mut self.effects) {
             match effect {
                 Effect::Reply(client, request, reply) => {
+                    let wanted = self.growth(client, request);
                     let about = self.answered(client, request, &reply);
-                    if let (Some(id), Reply::Done) = (about, &reply) {
+                    match (about, &reply) {
                         // An abort or a seal.
-                        self.end_creation(client.0, &id);
+                        (Some(id), Reply::Done) => self.end_creation(client.0, &id),
+                        (Some(id), Reply::Failed(_)) => self.forget_failed(client, &id),
+                        (Some(id), Reply::Grown { bytes }) => {
+                            self.has_grown(client, &id, (wanted, *bytes));
+                        }
+                        _ => {}
                     }
                 }
                 Effect::Lease(client, request, granted) => {
@@ -399,8 +427,12 @@ impl World {
                 Effect::Punch(range) => self.store.directory().assert_free(&range),
                 Effect::Drop(extent) => self.dropped(extent),
                 Effect::Expel(client, _) => self.disconnect(client.0),
-                Effect::Extend { .. } | Effect::Settle { .. } => {
-                    panic!("no event of this world makes an object that grows")
+                Effect::Extend { ticket, new_extent, range } => {
+                    assert!(range.bytes > 0 && range.bytes.is_multiple_of(PAGE_BYTES));
+                    self.work.push(Work::Extend(ticket, range, new_extent));
+                }
+                Effect::Settle { ticket, extent, bytes, .. } => {
+                    self.work.push(Work::Settle(ticket, extent, bytes));
                 }
                 Effect::Complete(..)
                 | Effect::Notify(..)

@@ -44,6 +44,7 @@ from plasmon._errors import (
     VersionMismatch,
 )
 from plasmon._info import ClientInfo, Lost, Notice, ObjectInfo, ObjectList, Status
+from plasmon._ingest import ingest
 from plasmon._memory_pool import memory_pool, pooled
 from plasmon._native import Buffer, ObjectId, Serialized, Writer, __version__, default_socket
 from plasmon._sort import Sorted, WorkerDied, sort, sort_part
@@ -115,6 +116,7 @@ __all__ = [
     "default_socket",
     "deserialize",
     "dumps",
+    "ingest",
     "loads",
     "memory_pool",
     "pooled",

@@ -99,9 +99,7 @@ def memory_pool(store: Store | None = None) -> Any:
     """
     import pyarrow as pa
 
-    from plasmon._store import connect
-
-    store = store if store is not None else _default_store(connect)
+    store = store if store is not None else default_store()
     key = os.getpid()
     known: dict[int, Any] = store.__dict__.setdefault("_pools", {})
     if key not in known:
@@ -145,7 +143,11 @@ def _unsupported() -> type[Exception]:
 _default: list[tuple[int, Any]] = []
 
 
-def _default_store(connect: Any) -> Any:
+def default_store() -> Store:
+    """The connection of this process for whoever names none."""
+    from plasmon._store import connect
+
     if not _default or _default[0][0] != os.getpid():
         _default[:] = [(os.getpid(), connect())]
-    return _default[0][1]
+    store: Store = _default[0][1]
+    return store

@@ -141,6 +141,11 @@ class ObjectId:
     def __ge__(self, other: ObjectId, /) -> bool: ...
     def __reduce__(self) -> tuple[type[ObjectId], tuple[bytes]]: ...
 
+# Not there at run time: an object by its id or its name, several of them, what may become of one.
+_Id = ObjectId | str
+_Ids = _Id | Iterable[_Id]
+_Policy = Literal["keep", "cache"]
+
 @final
 class Buffer:
     @property
@@ -150,7 +155,7 @@ class Buffer:
     @property
     def tag(self) -> int: ...
     @property
-    def policy(self) -> Literal["keep", "cache"]: ...
+    def policy(self) -> _Policy: ...
     @property
     def serial(self) -> int: ...
     @property
@@ -271,11 +276,11 @@ class _Columns:
     def seal(
         self,
         *,
-        id: ObjectId | str | None = None,
+        id: _Id | None = None,
         name: str | None = None,
         namespace: str = "",
         metadata: Bytes = b"",
-        policy: Literal["keep", "cache"] = "keep",
+        policy: _Policy = "keep",
         ttl: float | None = None,
         owned: bool = False,
     ) -> ObjectId: ...
@@ -309,13 +314,13 @@ class Store:
         self,
         value: object,
         *,
-        id: ObjectId | str | None = None,
+        id: _Id | None = None,
         name: str | None = None,
         namespace: str = "",
         metadata: Bytes = b"",
-        policy: Literal["keep", "cache"] = "keep",
+        policy: _Policy = "keep",
         ttl: float | None = None,
-        members: Iterable[ObjectId | str] | None = None,
+        members: Iterable[_Id] | None = None,
         owned: bool = False,
         strict: bool = False,
         tag: int = 0,
@@ -324,32 +329,32 @@ class Store:
         self,
         nbytes: int,
         *,
-        id: ObjectId | str | None = None,
+        id: _Id | None = None,
         name: str | None = None,
         namespace: str = "",
         metadata: Bytes = b"",
-        policy: Literal["keep", "cache"] = "keep",
+        policy: _Policy = "keep",
         ttl: float | None = None,
-        members: Iterable[ObjectId | str] | None = None,
+        members: Iterable[_Id] | None = None,
         owned: bool = False,
         strict: bool = False,
         tag: int = 0,
     ) -> Writer: ...
     def get(
         self,
-        ids: ObjectId | str | Iterable[ObjectId | str],
+        ids: _Ids,
         *,
         namespace: str = "",
         timeout: float | None = None,
         as_: Literal["arrow", "pandas", "polars", "numpy", "bytes", "memoryview"] | None = None,
     ) -> Any: ...
     def get_buffer(
-        self, id: ObjectId | str, *, namespace: str = "", timeout: float | None = None
+        self, id: _Id, *, namespace: str = "", timeout: float | None = None
     ) -> Buffer: ...
     @overload
     def get_buffers(
         self,
-        ids: Iterable[ObjectId | str],
+        ids: Iterable[_Id],
         *,
         namespace: str = "",
         timeout: float | None = None,
@@ -358,19 +363,17 @@ class Store:
     @overload
     def get_buffers(
         self,
-        ids: Iterable[ObjectId | str],
+        ids: Iterable[_Id],
         *,
         namespace: str = "",
         timeout: float | None = None,
         errors: Literal["return"],
     ) -> list[Any]: ...
-    def contains(self, id: ObjectId | str, *, namespace: str = "") -> bool: ...
-    def states(
-        self, ids: ObjectId | str | Iterable[ObjectId | str], *, namespace: str = ""
-    ) -> list[str]: ...
+    def contains(self, id: _Id, *, namespace: str = "") -> bool: ...
+    def states(self, ids: _Ids, *, namespace: str = "") -> list[str]: ...
     def wait(
         self,
-        ids: ObjectId | str | Iterable[ObjectId | str],
+        ids: _Ids,
         count: int | None = None,
         timeout: float | None = None,
         *,
@@ -379,29 +382,23 @@ class Store:
     ) -> list[str]: ...
     def start_wait(
         self,
-        ids: ObjectId | str | Iterable[ObjectId | str],
+        ids: _Ids,
         count: int | None = None,
         timeout: float | None = None,
         *,
         namespace: str = "",
     ) -> PendingWait: ...
-    def delete_many(
-        self, ids: ObjectId | str | Iterable[ObjectId | str], *, namespace: str = ""
-    ) -> list[Any]: ...
-    def delete_unused(
-        self, ids: ObjectId | str | Iterable[ObjectId | str], *, namespace: str = ""
-    ) -> int: ...
+    def delete_many(self, ids: _Ids, *, namespace: str = "") -> list[Any]: ...
+    def delete_unused(self, ids: _Ids, *, namespace: str = "") -> int: ...
     def evict(self, nbytes: int) -> tuple[int, int]: ...
-    def touch(
-        self, ids: ObjectId | str | Iterable[ObjectId | str], *, namespace: str = ""
-    ) -> None: ...
-    def stat_fields(self, id: ObjectId | str, *, namespace: str = "") -> tuple[Any, ...] | None: ...
+    def touch(self, ids: _Ids, *, namespace: str = "") -> None: ...
+    def stat_fields(self, id: _Id, *, namespace: str = "") -> tuple[Any, ...] | None: ...
     def list_fields(
         self, namespace: str | None = None, prefix: str | None = None
     ) -> list[tuple[Any, ...]]: ...
     def status_fields(self) -> dict[str, Any]: ...
     def clients_fields(self) -> list[dict[str, Any]]: ...
-    def digest(self, id: ObjectId | str, *, namespace: str = "") -> bytes: ...
+    def digest(self, id: _Id, *, namespace: str = "") -> bytes: ...
     def set_quota(self, nbytes: int) -> None: ...
     def set_share(self, nbytes: int) -> None: ...
     def flush(self) -> None: ...

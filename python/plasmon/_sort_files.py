@@ -22,18 +22,19 @@ _FORMATS = {
 }
 
 
-def _format(path: Path) -> str:
+def format_of(path: Path) -> str:
+    """What a file holds, by its ending; ValueError for one that is not known."""
     found = _FORMATS.get(path.suffix.lower())
     if found is None:
         raise ValueError(f"{path}: the ending must be one of {', '.join(_FORMATS)}")
     return found
 
 
-def read(path: Path) -> Any:
-    """A file as a pyarrow table. Arrow files are mapped, not read."""
+def read(path: Path, *, mapped: bool = True) -> Any:
+    """A file as a pyarrow table. Arrow files are mapped, or read into pyarrow's default pool."""
     import pyarrow as pa
 
-    kind = _format(path)
+    kind = format_of(path)
     if kind == "parquet":
         from pyarrow import parquet
 
@@ -43,7 +44,7 @@ def read(path: Path) -> Any:
 
         delimiter = "\t" if kind == "tsv" else ","
         return csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=delimiter))
-    source = pa.memory_map(str(path))
+    source = pa.memory_map(str(path)) if mapped else pa.OSFile(str(path))
     magic = source.read(6)
     source.seek(0)
     opened = pa.ipc.open_file(source) if magic == b"ARROW1" else pa.ipc.open_stream(source)
@@ -52,7 +53,7 @@ def read(path: Path) -> Any:
 
 def write(path: Path, store: Store, ids: list[ObjectId]) -> None:
     """Writes partitions to a file, one after the other."""
-    kind = _format(path)
+    kind = format_of(path)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         first = store.get(ids[0], as_="arrow")

@@ -23,6 +23,7 @@ from plasmon._info import (
     bytes_text,
     known,
 )
+from plasmon._ingest import ingest
 from plasmon._memory_pool import memory_pool, pooled
 from plasmon._native import ObjectId, Writer
 
@@ -132,6 +133,14 @@ class Store(_native.Store):
     def pooled(self) -> AbstractContextManager[Any]:
         """In its block, what pyarrow allocates lies in this store; see :func:`plasmon.pooled`."""
         return pooled(self)
+
+    def ingest(
+        self,
+        files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        **options: Any,
+    ) -> ObjectId:
+        """Reads Parquet, CSV and Arrow files into one table; see :func:`plasmon.ingest`."""
+        return ingest(files, store=self, **options)
 
     def delete(
         self,

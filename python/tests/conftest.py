@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import plasmon
+from plasmon import _memory_pool, build_memory_pool
 
 # Longer than anything takes on a busy machine, shorter than a person's patience.
 DEADLINE_S = 30.0
@@ -88,3 +89,12 @@ def child(code: str, *arguments: str, **environment: str) -> subprocess.Complete
         timeout=DEADLINE_S,
         check=False,
     )
+
+
+@pytest.fixture(scope="session")
+def built_pool() -> None:
+    """The memory pool's extension, built for the pyarrow of the tests if it is not there yet."""
+    try:
+        _memory_pool.find()
+    except ImportError:
+        build_memory_pool.build()

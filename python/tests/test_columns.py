@@ -325,3 +325,25 @@ def test_bytes_that_describe_no_composite(store):
         with pytest.raises(plasmon.Corrupt):
             store.get(id)
         assert store.get(id, as_="bytes") == data
+
+
+def test_a_table_may_take_most_of_a_small_store(own):
+    """The first column had taken so much ahead that there was no room for the second one."""
+    store = own(32 * MIB)
+    half = np.ones(3 << 19)
+    with store.table_builder({"a": "float64", "b": "float64"}) as table:
+        for part in np.split(half, 16):
+            table.extend({"a": part, "b": part})
+        assert store.get(table.finish()).num_rows == len(half)
+
+
+def test_views_are_named_with_what_to_use_and_converted(store, other):
+    for kind, instead in ((pa.string_view(), "utf8"), (pa.binary_view(), "binary")):
+        with pytest.raises(NotImplementedError, match=f"use {instead}"):
+            store.builder(kind)
+    with store.builder("string") as column:
+        column.extend(
+            pa.array(["short", None, "longer than a view holds itself"], pa.string_view())
+        )
+        found = other.get(column.finish())
+    assert found.to_pylist() == ["short", None, "longer than a view holds itself"]

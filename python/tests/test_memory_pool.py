@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -22,16 +23,7 @@ from plasmon import _memory_pool
 from .conftest import MIB, settles
 from .test_arrow import buffers
 
-
-@pytest.fixture(scope="session", autouse=True)
-def built():
-    """The extension, built for the pyarrow of the tests if it is not there yet."""
-    try:
-        _memory_pool.find()
-    except ImportError:
-        from plasmon import build_memory_pool
-
-        build_memory_pool.build()
+pytestmark = pytest.mark.usefixtures("built_pool")
 
 
 @pytest.fixture
@@ -315,3 +307,64 @@ def test_building_says_what_is_missing(tmp_path):
     )
     assert found.returncode != 0
     assert "the compiler cannot be run" in found.stderr
+
+
+EXITS = {
+    "tables that are left, in any order": """
+table = pc.add(pa.array(range(100_000)), 1, memory_pool=pool)
+id = store.put(table)
+more = pc.add(pa.array(range(100)), 1, memory_pool=pool)
+""",
+    "the pool is still the default one": """
+pa.set_memory_pool(pool)
+table = pc.add(pa.array(range(100_000)), 1)
+""",
+    "a block that was never left": """
+block = store.pooled()
+block.__enter__()
+table = pa.concat_tables([pa.table({"x": range(100_000)})] * 2).combine_chunks()
+""",
+    "the store went first": """
+table = pc.add(pa.array(range(100_000)), 1, memory_pool=pool)
+store.disconnect()
+daemon.stop()
+""",
+    "builders that were not finished": """
+builder = store.builder("int64")
+builder.extend(range(100_000))
+builder.append(1)
+table = store.table_builder({"x": "string"})
+table.extend({"x": ["a"] * 1000})
+""",
+    "a thread that still reads": """
+import threading
+table = pc.add(pa.array(range(100_000)), 1, memory_pool=pool)
+begun = threading.Event()
+def read():
+    begun.set()
+    while True:
+        pc.sum(table)
+threading.Thread(target=read, daemon=True).start()
+begun.wait()
+""",
+}
+
+
+@pytest.mark.parametrize("what", EXITS)
+def test_the_interpreter_ends_quietly_whatever_is_left(tmp_path, what):
+    begin = f"""
+import plasmon, pyarrow as pa, pyarrow.compute as pc
+daemon = plasmon.start(capacity="64m", socket={str(tmp_path / "s.sock")!r})
+store = daemon.connect()
+pool = store.memory_pool()
+assert pool.backend_name == "plasmon"
+"""
+    found = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", begin + EXITS[what]],
+        env={**os.environ, "PYTHONPATH": str(Path(plasmon.__file__).parent.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (found.returncode, found.stderr) == (0, "")

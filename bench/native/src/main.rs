@@ -10,6 +10,7 @@
 //! Every answer to a measurement holds samples: nanoseconds per operation, each the mean of one
 //! batch. Deliberately absent: statistics, targets, tables. Those belong to the harness.
 
+mod columns;
 mod limits;
 mod protocol;
 mod source;

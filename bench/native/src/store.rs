@@ -10,6 +10,7 @@ use plasmon_proto::message::Filter;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::columns;
 use crate::protocol::{Samples, answer};
 use crate::source::Payload;
 use crate::timing::{Series, awaited, nanoseconds, rate, spaced};
@@ -79,6 +80,8 @@ pub(crate) enum Request {
         series: u64,
         count: usize,
     },
+    AppendInt64(columns::Append),
+    DoubleBuffer(columns::Double),
 }
 
 /// What a get gives back.
@@ -182,6 +185,8 @@ impl Side {
                 answer(self.delete_each(object_bytes, awaited, Series { count, batch })?)
             }
             Request::WakeSeal { series, count, gap_us } => self.wake_seal(series, count, gap_us),
+            Request::AppendInt64(request) => answer(columns::append(self.store()?, request)?),
+            Request::DoubleBuffer(request) => answer(columns::double(self.store()?, request)?),
             Request::WakeWait { series, count } => {
                 let store = self.store()?;
                 answer(awaited(count, |turn| {

@@ -9,8 +9,8 @@
  * back with the function that the comment names. Ids and structs are copied. Texts and arrays that
  * are passed in are only read during the call.
  *
- * Threads: a store may be used by all threads at once. A writer, a buffer, a listing, a pending
- * wait and a subscription belong to one thread at a time; buffers may be cloned for others.
+ * Threads: a store may be used by all threads at once. A writer, a builder, a buffer, a listing, a
+ * pending wait and a subscription belong to one thread at a time; buffers may be cloned for others.
  *
  * Null: a null where the comment does not allow one is PLASMON_BAD_REQUEST, never a crash. Giving
  * back a null is allowed and does nothing.
@@ -311,8 +311,10 @@ plasmon_code plasmon_put_arrow(const plasmon_store *store, const plasmon_pool_ap
                                const plasmon_put_options *options, plasmon_id *id,
                                uint64_t *copied_bytes);
 
-/* A pool of buffers in the store. The table is the caller's; its last reference ends with
- * api->close(api->pool), when no buffer is in use any more. */
+/* A pool of buffers in the store, see plasmon_pool.h; all threads may use it. The table is the
+ * caller's; its last reference ends with api->close(api->pool), when no buffer is in use any more.
+ * It outlives the store's handle. PLASMON_UNSUPPORTED at level strict, which seals no memory that
+ * is still mapped for writing. */
 plasmon_code plasmon_pool_open(const plasmon_store *store, plasmon_pool_api *api);
 
 typedef struct plasmon_builder plasmon_builder;
@@ -321,14 +323,18 @@ typedef struct plasmon_builder plasmon_builder;
 
 /* A builder in the store: for a table if the schema is one of structures ("+s"), else for one
  * column, which is column 0. Its buffers grow in shared memory without ever moving. The schema is
- * consumed and released, also on failure. `patience_ms` is how long an append waits for room while
- * the store is full. End with plasmon_builder_free. */
+ * consumed and released, also on failure. `bytes_hint` says how long each buffer will be, as far as
+ * that is known, or 0. `patience_ms`, not negative, is how long an append waits for room while the
+ * store is full. PLASMON_UNSUPPORTED for a type without a builder: the message names the one to use
+ * instead. One thread at a time may use a builder, and no forked child of its process
+ * (PLASMON_FORKED). End with plasmon_builder_free. */
 plasmon_code plasmon_builder_open(const plasmon_store *store, struct ArrowSchema *schema,
                                   uint64_t bytes_hint, int64_t patience_ms,
                                   plasmon_builder **builder);
 /* Appends an array of the column's type, or with PLASMON_ROWS an array of structures. It is
  * consumed and released, also on failure. All of it is appended or nothing: what was appended
- * before stays as it is, also when the store is full. */
+ * before stays as it is, also when the store is full (PLASMON_STORE_FULL: make room and try again,
+ * finish what there is, or free it). */
 plasmon_code plasmon_builder_append(plasmon_builder *builder, int64_t column,
                                     struct ArrowArray *array);
 /* Appends values of fixed width as they are in memory. */
@@ -338,8 +344,8 @@ plasmon_code plasmon_builder_append_nulls(plasmon_builder *builder, int64_t colu
 /* How many values the column has; with PLASMON_ROWS, those of the shortest. */
 plasmon_code plasmon_builder_length(const plasmon_builder *builder, int64_t column,
                                     uint64_t *length);
-/* Seals what was built: an object at once, nothing copied. The builder is empty afterwards and may
- * go on. When the name is taken it is as before. */
+/* Seals what was built: an object at once, nothing copied. The options may be null. The builder is
+ * empty afterwards and may go on. When the name is taken (PLASMON_EXISTS) it is as before. */
 plasmon_code plasmon_builder_finish(plasmon_builder *builder, const plasmon_put_options *options,
                                     plasmon_id *id);
 /* Gives the builder back, with what was not finished. */

@@ -160,19 +160,26 @@ pub(crate) struct Put {
     /// The name of the object (default: the file's name without its ending).
     #[arg(long, short)]
     pub(crate) name: Option<String>,
-    /// The namespace of the name.
-    #[arg(long, default_value = "")]
-    pub(crate) namespace: String,
     /// What the file is (default: by its ending).
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    pub(crate) kept: Kept,
+}
+
+/// How an object is kept that a command makes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Kept {
+    /// The namespace of the name.
+    #[arg(long, default_value = "")]
+    pub(crate) namespace: String,
     /// Let the store drop the object when memory is short.
     #[arg(long)]
     pub(crate) cache: bool,
     /// Seconds after which the object deletes itself.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) ttl: Option<f64>,
-    /// Delete an object of the same name first.
+    /// Delete an object of the same name, once the file is read.
     #[arg(long)]
     pub(crate) replace: bool,
 }
@@ -213,21 +220,11 @@ pub(crate) struct Ingest {
     /// The name of the table.
     #[arg(long, short)]
     pub(crate) name: String,
-    /// The namespace of the name.
-    #[arg(long, default_value = "")]
-    pub(crate) namespace: String,
     /// What the files are (default: by their endings).
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
-    /// Let the store drop the table when memory is short.
-    #[arg(long)]
-    pub(crate) cache: bool,
-    /// Seconds after which the table deletes itself.
-    #[arg(long, value_name = "SECONDS")]
-    pub(crate) ttl: Option<f64>,
-    /// Delete an object of the same name when the new table is complete.
-    #[arg(long)]
-    pub(crate) replace: bool,
+    #[command(flatten)]
+    pub(crate) kept: Kept,
     /// Seconds to wait for room while the store is full.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub(crate) patience: f64,

@@ -5,7 +5,10 @@ use plasmon_proto::Code;
 
 /// The process's exit code for this error; see the table in `main.rs`.
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
-    let code = error.chain().find_map(|cause| cause.downcast_ref::<Error>()).map(Error::code);
+    let code = error.chain().find_map(|cause| {
+        let of_columns = || cause.downcast_ref::<plasmon_columns::Error>().map(|it| it.code());
+        cause.downcast_ref::<Error>().map(Error::code).or_else(of_columns)
+    });
     match code {
         Some(Code::Disconnected) => 3,
         Some(Code::Absent | Code::Evicted | Code::Deleted | Code::CreatorDied | Code::TimedOut) => {

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use plasmon_proto::{Name, ObjectId};
+use plasmon_client::PutOptions;
+use plasmon_proto::{Name, ObjectId, Policy};
+
+use crate::arguments::Kept;
 
 /// The object that a text means: an id of 40 hexadecimal digits, or `[namespace:]name`.
 pub(crate) fn object(text: &str) -> Result<ObjectId> {
@@ -22,6 +25,16 @@ pub(crate) fn seconds(flag: &str, value: f64) -> Result<Duration> {
         Ok(duration) => Ok(duration),
         Err(_) => bail!("{flag} takes a number of seconds from 0 on, found {value}"),
     }
+}
+
+/// How an object of this name is put, as flags say it.
+pub(crate) fn options(name: &Name, kept: &Kept) -> Result<PutOptions> {
+    Ok(PutOptions {
+        name: Some(name.clone()),
+        policy: if kept.cache { Policy::Cache } else { Policy::Keep },
+        ttl: kept.ttl.map(|ttl| seconds("--ttl", ttl)).transpose()?,
+        ..PutOptions::default()
+    })
 }
 
 #[cfg(test)]

@@ -29,8 +29,12 @@ struct Fixture {
 
 impl Fixture {
     fn started() -> Self {
+        Self::started_with("64m", &[])
+    }
+
+    fn started_with(capacity: &str, settings: &[&str]) -> Self {
         let fixture = Self { directory: tempfile::tempdir().unwrap() };
-        let out = fixture.run(&["start", "--capacity", "64m"]);
+        let out = fixture.run(&[&["start", "--capacity", capacity], settings].concat());
         assert!(out.status.success(), "{}", text(&out.stderr));
         fixture
     }
@@ -133,9 +137,45 @@ fn files_that_cannot_fit_are_told_before() {
     let capacity = fixture.json(&["status"])["capacity_bytes"].as_u64().unwrap();
     let file = std::fs::File::create(fixture.path("large.csv")).unwrap();
     std::io::Write::write_all(&mut &file, b"x\n1\n").unwrap();
-    file.set_len(capacity + 1).unwrap();
-    let told = fixture.fails(1, &["ingest", "large.csv", "--name", "x"]);
-    assert!(told.contains("more capacity"), "{told}");
+    file.set_len(4 * capacity + 4).unwrap();
+    let told = fixture.fails(5, &["ingest", "large.csv", "--name", "x"]);
+    assert!(told.contains("at least") && told.contains("more capacity"), "{told}");
+}
+
+/// A file of `rows` short lines, each of which is much longer in memory.
+fn growing_file(path: &Path, rows: u32) {
+    let lines = "1,2,3,4\n".repeat(rows as usize);
+    std::fs::write(path, format!("a,b,c,d\n{lines}")).unwrap();
+}
+
+#[test]
+fn files_that_turn_out_too_large_are_told_with_a_way_out_and_leave_nothing() {
+    let fixture = Fixture::started_with("16m", &[]);
+    growing_file(&fixture.path("t.csv"), 600_000);
+    let told = fixture.fails(5, &["ingest", "t.csv", "--name", "x"]);
+    assert!(told.contains("ingesting t.csv") && told.contains("the store is full after"), "{told}");
+    assert!(told.contains("--spill-dir"), "{told}");
+    let status = fixture.json(&["status"]);
+    assert_eq!((&status["used_bytes"], &status["creating"]), (&0.into(), &0.into()));
+}
+
+/// Tables that are built go to the spill tier as a whole and come back, as those that were put.
+#[test]
+fn built_tables_make_room_for_each_other() {
+    let spill = tempfile::tempdir().unwrap();
+    let directory = spill.path().to_str().unwrap();
+    let fixture = Fixture::started_with("16m", &["--spill-dir", directory]);
+    growing_file(&fixture.path("t.csv"), 200_000);
+    for name in ["one", "two", "three"] {
+        fixture.good(&["ingest", "t.csv", "--name", name]);
+    }
+    let status = fixture.json(&["status"]);
+    assert!(status["spilled"].as_u64().unwrap() > 0, "{status}");
+    for name in ["one", "two", "three"] {
+        fixture.good(&["get", name, "-o", "back.csv", "--timeout", "60"]);
+        let (made, back) = (fixture.path("t.csv"), fixture.path("back.csv"));
+        assert!(std::fs::read(made).unwrap() == std::fs::read(back).unwrap(), "{name}");
+    }
 }
 
 #[test]

@@ -41,6 +41,9 @@ const STEP_BYTES_MIN: usize = 64 << 10;
 /// part is allocated, and little enough not to starve others near the end of the memory.
 const STEP_BYTES_MAX: usize = 32 << 20;
 
+/// But at most this part of the capacity.
+const STEPS_PER_CAPACITY: u64 = 64;
+
 /// Addresses are cheap, and a buffer can never be longer than its store; but capacities of small
 /// test stores are not what a restarted daemon may have.
 const WINDOW_BYTES_MIN: u64 = 1 << 30;
@@ -59,6 +62,8 @@ const SEALS_AT_ONCE: usize = 32;
 pub struct GrowOptions {
     /// How long it will be, as far as that is known; 0 when it is not.
     pub bytes_hint: u64,
+    /// Whether it may become much longer than that.
+    pub open_ended: bool,
     /// For how long to wait for room while the store is full, before that is an error.
     pub patience: Duration,
     /// What the store may do with the sealed object when memory is short.
@@ -115,7 +120,8 @@ impl Process {
         let bytes = options.bytes_hint.max(STEP_BYTES_MIN as u64);
         let deadline = Instant::now() + options.patience;
         let (granted, map, link) = loop {
-            let request = Request::CreateGrowing { id, traits, bytes };
+            let open_ended = options.open_ended || options.bytes_hint == 0;
+            let request = Request::CreateGrowing { id, traits, bytes, open_ended };
             let mut answer =
                 patiently(deadline, || self.ask_with_room(&session, BEGINNING, request.clone()))?;
             let (Reply::Created(granted), Some(fd)) = (&answer.reply, answer.fds.pop()) else {
@@ -206,11 +212,9 @@ impl Growing {
             self.grow_to(bytes)?;
         }
         let granted = self.granted();
-        if self.asked.is_none()
-            && granted - bytes < step(granted) / 2
-            && bytes >= STEP_BYTES_MIN / 2
+        if self.asked.is_none() && granted - bytes < self.step() / 2 && bytes >= STEP_BYTES_MIN / 2
         {
-            self.ask_ahead(granted + step(granted));
+            self.ask_ahead(granted + self.step());
         }
         if let Some(map) = &mut self.map {
             map.populate(bytes);
@@ -245,6 +249,13 @@ impl Growing {
         map.expect("memory that is not sealed").write(at, bytes);
     }
 
+    /// By how much it grows at a time. What is granted ahead is nobody else's: in a small store
+    /// that must be little, or the first column of a table takes the room of the last one.
+    fn step(&self) -> usize {
+        let share = (self.session.welcome.capacity_bytes / STEPS_PER_CAPACITY) as usize;
+        self.granted().min(share).clamp(STEP_BYTES_MIN, STEP_BYTES_MAX)
+    }
+
     fn ask_ahead(&mut self, bytes: usize) {
         let within = self.map.as_ref().is_some_and(|map| bytes as u64 <= map.window());
         if within && !self.is_lost() {
@@ -265,7 +276,7 @@ impl Growing {
         }
         let deadline = Instant::now() + self.patience;
         while bytes > self.granted() {
-            let generous = self.granted() + step(self.granted());
+            let generous = self.granted() + self.step();
             patiently(deadline, || match self.ask_for(bytes.max(generous)) {
                 Err(error) if bytes < generous && is_too_much(&error) => self.ask_for(bytes),
                 outcome => outcome,
@@ -431,11 +442,6 @@ impl Growing {
 /// Whether less may be had.
 fn is_too_much(error: &Error) -> bool {
     matches!(error.code(), Code::StoreFull | Code::TooLarge | Code::QuotaExceeded)
-}
-
-/// By how much an object grows that has `granted` bytes.
-fn step(granted: usize) -> usize {
-    granted.clamp(STEP_BYTES_MIN, STEP_BYTES_MAX)
 }
 
 impl Deref for Growing {

@@ -21,8 +21,8 @@ pub enum Error {
         /// The type that came.
         found: String,
     },
-    /// No builder is made for this type.
-    #[error("no builder is made for {0}")]
+    /// No builder is made for this type: use the one that is named, and convert to it.
+    #[error("no builder is made for {0}; use {instead}", instead = instead_of(.0))]
     Unsupported(DataType),
     /// The builder's type cannot hold so much: use the wider type that is named.
     #[error("{what} of a column of {data_type} exceed what it can count; use {instead}")]
@@ -45,6 +45,20 @@ pub enum Error {
         /// What is wrong.
         detail: String,
     },
+}
+
+/// The type to build in place of one that has no builder.
+fn instead_of(data_type: &DataType) -> &'static str {
+    match data_type {
+        DataType::Utf8View => "utf8 or large_utf8",
+        DataType::BinaryView => "binary or large_binary",
+        DataType::ListView(_) => "list",
+        DataType::LargeListView(_) => "large_list",
+        DataType::Union(..) => "a struct with a field for each of its types",
+        DataType::RunEndEncoded(..) => "the type of its values",
+        DataType::Dictionary(..) => "the type of its values, or values that are not nested",
+        _ => "another type",
+    }
 }
 
 /// The result of something with Arrow data.

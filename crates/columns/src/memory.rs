@@ -79,8 +79,12 @@ impl Bytes {
         let memory = match &mut self.memory {
             Some(memory) => memory,
             None => {
-                let hint = self.source.options.bytes_hint.max(wanted as u64);
-                let options = GrowOptions { bytes_hint: hint, ..self.source.options };
+                let known = self.source.options.bytes_hint;
+                let options = GrowOptions {
+                    bytes_hint: known.max(wanted as u64),
+                    open_ended: known == 0,
+                    ..self.source.options
+                };
                 self.memory.insert(self.source.store.grow(&options)?)
             }
         };

@@ -16,7 +16,7 @@ use arrow_array::types::{
     Date32Type, Float64Type, Int8Type, Int32Type, Int64Type, TimestampMicrosecondType,
 };
 use arrow_array::*;
-use arrow_buffer::NullBuffer;
+use arrow_buffer::{IntervalDayTime, IntervalMonthDayNano, NullBuffer};
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 use plasmon_client::{Code, Name, ObjectState, PutOptions, Store};
 use plasmon_columns::{BuilderOptions, ColumnBuilder, Error, TableBuilder, read};
@@ -91,10 +91,49 @@ fn samples() -> Vec<ArrayRef> {
         }
         pairs.append(valid);
     }
-    all.extend([Arc::new(lists.finish()) as ArrayRef, Arc::new(pairs.finish())]);
+    let lists = lists.finish();
+    all.push(arrow_cast::cast(&lists, &DataType::new_large_list(DataType::Int64, true)).unwrap());
+    all.extend([Arc::new(lists) as ArrayRef, Arc::new(pairs.finish())]);
     all.push(Arc::new(maps.finish()));
+    all.extend(numbers_of_every_width());
     let outer = lists_of_lists();
     all.push(outer);
+    all
+}
+
+/// The types of fixed width that are told apart by their width alone, or by their unit.
+fn numbers_of_every_width() -> Vec<ArrayRef> {
+    let numbers = Int32Array::from(vec![Some(1), None, Some(100), Some(0), None]);
+    let mut all: Vec<ArrayRef> = [
+        DataType::UInt8,
+        DataType::Int16,
+        DataType::UInt32,
+        DataType::Int64,
+        DataType::UInt64,
+        DataType::Float16,
+        DataType::Date64,
+        DataType::Time32(TimeUnit::Millisecond),
+        DataType::Time64(TimeUnit::Microsecond),
+        DataType::Duration(TimeUnit::Nanosecond),
+        DataType::Decimal32(9, 2),
+        DataType::Decimal64(18, 2),
+        DataType::Decimal256(76, 2),
+    ]
+    .iter()
+    .map(|data_type| {
+        let wide = arrow_cast::cast(&numbers, &DataType::Int64).unwrap();
+        arrow_cast::cast(&numbers, data_type)
+            .or_else(|_| arrow_cast::cast(&wide, data_type))
+            .unwrap()
+    })
+    .collect();
+    let days = [(1, 2), (3, -4)].map(|(days, ms)| IntervalDayTime::new(days, ms));
+    let [first, second] = days;
+    let days = vec![Some(first), None, Some(second), None, None];
+    all.push(Arc::new(IntervalDayTimeArray::from(days)));
+    let [first, second] = [1, -2].map(|n| IntervalMonthDayNano::new(n, n, i64::from(n)));
+    let months = vec![Some(first), None, Some(second), None, None];
+    all.push(Arc::new(IntervalMonthDayNanoArray::from(months)));
     all
 }
 
@@ -243,11 +282,35 @@ fn a_builder_is_ready_for_the_next_column() {
 fn types_without_a_builder_are_named() {
     let node = TestStore::new(64 << 20);
     let store = node.connect();
-    for data_type in [DataType::Utf8View, DataType::new_list(DataType::BinaryView, true)] {
+    let element = || Arc::new(Field::new_list_field(DataType::Int64, true));
+    for (data_type, told) in [
+        (DataType::Utf8View, "Utf8View; use utf8 or large_utf8"),
+        (DataType::new_list(DataType::BinaryView, true), "BinaryView; use binary or large_binary"),
+        (DataType::ListView(element()), "use list"),
+        (DataType::LargeListView(element()), "use large_list"),
+    ] {
         let outcome = ColumnBuilder::new(&store, &data_type, &BuilderOptions::default());
         let error = outcome.unwrap_err();
         assert!(matches!(error, Error::Unsupported(_)), "{error}");
-        assert!(error.to_string().contains("View"), "{error}");
+        assert!(error.to_string().contains(told), "{error}");
+    }
+}
+
+#[test]
+fn buffers_keep_their_addresses() {
+    let node = TestStore::new(256 << 20);
+    let store = node.connect();
+    let mut words = builder(&store, &DataType::Utf8);
+    assert!(words.addresses().is_empty(), "nothing was appended");
+    words.append_null().unwrap();
+    words.append_str("a").unwrap();
+    let before = words.addresses();
+    assert_eq!(before.len(), 3, "validity, offsets and bytes");
+    assert!(before.iter().all(|address| address % 64 == 0));
+    let many = StringArray::from(vec!["some text that is not short"; 10_000]);
+    for _ in 0..100 {
+        words.append_array(&many).unwrap();
+        assert_eq!(words.addresses(), before);
     }
 }
 

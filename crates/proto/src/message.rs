@@ -252,6 +252,9 @@ pub enum Request {
         traits: Traits,
         /// How much would be best at first.
         bytes: u64,
+        /// Whether it may become much longer than that: then it is given the longest memory that
+        /// is warm, else the one that fits best.
+        open_ended: bool,
     },
     /// More memory for a growing object, behind what it has; one at a time for each object. Answer:
     /// [`Reply::Grown`].

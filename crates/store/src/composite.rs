@@ -1,16 +1,23 @@
 //! Composite objects: descriptors whose members live at least as long as they do.
 //!
-//! A member is held once for each time that a composite names it. While it is held it is in no list
-//! of least recently used objects and can be neither evicted, spilled nor deleted. The last
-//! composite lets it go when its own memory is free, so a reader that pins the composite pins the
-//! members.
+//! A member is held once for each time that a composite names it. While it is held it can neither
+//! be evicted nor deleted, and while a composite in memory holds it, it is in no list of least
+//! recently used objects and is not spilled. The last composite lets it go when its own memory is
+//! free, so a reader that pins the composite pins the members.
+//!
+//! A composite is spilled with the members that nothing else in memory holds. They follow it: what
+//! became of the composite is known before they give their memory up, and whoever pins it in the
+//! meantime keeps them all. Read again, the composite comes back first, and each member when it is
+//! read. Members with policy cache stay: they go when the composite goes.
 //!
 //! An owned member of which its creator makes no composite before it leaves goes with it.
+
+use std::collections::BTreeMap;
 
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
 use crate::ports::{Directory, Entry};
-use crate::records::UNHELD;
+use crate::records::{CACHE, SPILLING, UNHELD};
 use crate::store::Store;
 
 impl<D: Directory> Store<D> {
@@ -55,6 +62,59 @@ impl<D: Directory> Store<D> {
         self.bury(unheld);
     }
 
+    /// A composite of these members went to the tier.
+    pub(crate) fn cool_members(&mut self, members: &[ObjectId]) {
+        for id in members {
+            if let Some(entry) = self.find(id) {
+                self.rare_mut(entry.record).holders_spilled += 1;
+                if !self.records.get(entry.record).is(SPILLING) {
+                    self.enlist(entry.record);
+                }
+            } else if let Some(spilled) = self.tier.get_mut(id) {
+                spilled.rare.holders_spilled += 1;
+            }
+        }
+    }
+
+    /// A composite of these members is back in memory, or about to go from the tier for good.
+    pub(crate) fn warm_members(&mut self, members: &[ObjectId]) {
+        for id in members {
+            if let Some(entry) = self.find(id) {
+                let rare = self.rare_mut(entry.record);
+                rare.holders_spilled = rare.holders_spilled.saturating_sub(1);
+                self.records.unlist(entry.record);
+            } else if let Some(spilled) = self.tier.get_mut(id) {
+                let rare = &mut spilled.rare;
+                rare.holders_spilled = rare.holders_spilled.saturating_sub(1);
+            }
+        }
+    }
+
+    /// The members of a composite that may follow it to the tier, and theirs: no other composite in
+    /// memory holds them. Without those that are on their way there.
+    pub(crate) fn followers(&self, composite: &Entry) -> Vec<Entry> {
+        let mut found: Vec<Entry> = Vec::new();
+        let mut left = vec![*composite];
+        while let Some(holder) = left.pop() {
+            let members = self.rare_of(holder.record).map(|rare| &rare.attributes.members);
+            let mut named: BTreeMap<ObjectId, u32> = BTreeMap::new();
+            for id in members.into_iter().flatten() {
+                *named.entry(*id).or_default() += 1;
+            }
+            for (id, count) in named {
+                let Some(entry) = self.find(&id) else { continue };
+                let Some(rare) = self.rare_of(entry.record) else { continue };
+                let alone = rare.holders - rare.holders_spilled == count;
+                let record = self.records.get(entry.record);
+                if alone && !record.is(SPILLING) && !record.is(CACHE) {
+                    found.push(entry);
+                    left.push(entry);
+                }
+            }
+        }
+        found
+    }
+
     /// Lets the members of composites go that are gone. Returns whether that deleted any.
     pub(crate) fn let_members_go(&mut self) -> bool {
         let mut ended = Vec::new();
@@ -65,10 +125,13 @@ impl<D: Directory> Store<D> {
                 let rare = self.rare_mut(entry.record);
                 rare.holders = rare.holders.saturating_sub(1);
                 let expired = rare.expires_ms.is_some_and(|at_ms| at_ms <= now_ms);
-                if rare.holders > 0 {
+                let held = rare.holders > 0;
+                if !self.records.get(entry.record).is(SPILLING) {
+                    self.enlist(entry.record);
+                }
+                if held {
                     continue;
                 }
-                self.records.touch(entry.record);
                 if entry.traits.owned || expired {
                     ended.push(entry);
                 }

@@ -369,8 +369,8 @@ impl<D: Directory> Store<D> {
         let rare = Rare {
             construct_ms: self.now_ms.saturating_sub(creating.since_ms),
             expires_ms: ttl_ms.map(|ttl_ms| self.now_ms.saturating_add(ttl_ms)),
-            holders: 0,
             attributes: attributes.clone(),
+            ..Rare::default()
         };
         self.publish(Birth {
             id: *id,

@@ -24,19 +24,21 @@ use crate::memory::{Placed, pages};
 use crate::ports::Directory;
 use crate::store::Store;
 
+/// An object that shall grow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning {
+    pub(crate) id: ObjectId,
+    pub(crate) traits: Traits,
+    pub(crate) bytes: u64,
+    pub(crate) open_ended: bool,
+}
+
 impl<D: Directory> Store<D> {
     /// A `CreateGrowing` request: takes the id and looks for first memory.
-    pub(crate) fn create_growing(
-        &mut self,
-        client: ClientNo,
-        request: u64,
-        id: ObjectId,
-        traits: Traits,
-        bytes: u64,
-    ) {
-        match self.check_create_growing(client, request, Wanted::growing(id, traits), bytes) {
+    pub(crate) fn create_growing(&mut self, client: ClientNo, request: u64, beginning: Beginning) {
+        match self.check_create_growing(client, request, beginning) {
             Ok(job) => self.start(job),
-            Err(failure) => self.fail(client, request, failure.with_id(id)),
+            Err(failure) => self.fail(client, request, failure.with_id(beginning.id)),
         }
     }
 
@@ -44,21 +46,21 @@ impl<D: Directory> Store<D> {
         &mut self,
         client: ClientNo,
         request: u64,
-        wanted: Wanted,
-        bytes: u64,
+        beginning: Beginning,
     ) -> Result<Job, Failure> {
+        let Beginning { id, traits, bytes, open_ended } = beginning;
         let bytes = self.check_growth(client, bytes.max(1), 0)?;
-        if !self.is_free(&wanted.id) {
+        if !self.is_free(&id) {
             return Err(Failure::of(Code::Exists));
         }
         let strict = self.config.level == Level::Strict;
-        let wanted = Wanted { strict, ..wanted };
+        let wanted = Wanted { id, sizes: Sizes::default(), traits, strict };
         self.begin(client, &wanted, Stage::Placing, bytes).map_err(Failure::of)?;
         let creating = self.creatings.get_mut(&wanted.id).expect("it was just begun");
         creating.growing = Some(Growing::default());
         let (session, serial) = (creating.owner, creating.serial);
         let purpose = Purpose::Create { client, session, request, id: wanted.id, serial };
-        Ok(Job::growing(purpose, bytes, Growth::First))
+        Ok(Job::growing(purpose, bytes, Growth::First { open_ended }))
     }
 
     /// How many bytes, in whole pages, are to be added to `present` to make it `bytes`.
@@ -219,12 +221,5 @@ impl<D: Directory> Store<D> {
         } else {
             self.memory.release(range, creating.charge, &mut self.out);
         }
-    }
-}
-
-impl Wanted {
-    /// An object whose sizes are not known yet.
-    fn growing(id: ObjectId, traits: Traits) -> Self {
-        Self { id, sizes: Sizes::default(), traits, strict: false }
     }
 }

@@ -21,7 +21,7 @@ use crate::effect::Effect;
 use crate::event::{ClientNo, Ticket};
 use crate::evict::{Measure, Whose};
 use crate::leasing::{Answer, Size};
-use crate::memory::{Ask, Domain, Placed, Reservation, aligned};
+use crate::memory::{Ask, Domain, Lengths, Placed, Reservation, aligned};
 use crate::ports::Directory;
 use crate::store::Store;
 
@@ -54,8 +54,8 @@ pub(crate) struct Exact {
 /// Memory for an object whose size is not known yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Growth {
-    /// Its first.
-    First,
+    /// Its first; open-ended when it may become much longer than that.
+    First { open_ended: bool },
     /// More, at the end of this extent.
     Behind(ExtentId),
 }
@@ -191,7 +191,16 @@ impl<D: Directory> Store<D> {
         let (domain, out) = (self.domain(job), &mut self.out);
         let Size { bytes_min, bytes_wanted } = job.size;
         match job.growth {
-            Some(Growth::First) => return self.memory.place_growing(domain, bytes_min, out),
+            Some(Growth::First { open_ended }) => {
+                // Idle memory may be longer than what was asked for, but not than what is allowed.
+                let left = match domain {
+                    Domain::Client(session) => self.clients.of_session(session),
+                    _ => None,
+                };
+                let left = left.map_or(0, |(_, client)| client.quota_left());
+                let lengths = Lengths { bytes: bytes_min, most: left.saturating_add(bytes_min) };
+                return self.memory.place_growing(domain, lengths, open_ended, out);
+            }
             Some(Growth::Behind(extent)) => {
                 return self.memory.place_growth(extent, bytes_min, out);
             }

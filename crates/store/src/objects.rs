@@ -44,6 +44,7 @@ impl<D: Directory> Store<D> {
         }
         self.hold_content(owner, &sizes);
         let held = rare.as_ref().is_some_and(|rare| rare.holders > 0);
+        let in_use = rare.as_ref().is_some_and(|rare| rare.is_in_use());
         if traits.owned && !held && self.await_composite(owner, id) {
             flags |= UNHELD;
         }
@@ -64,8 +65,8 @@ impl<D: Directory> Store<D> {
             }
             self.rare.insert(record, rare);
         }
-        if !held {
-            self.records.touch(record);
+        if !in_use {
+            self.enlist(record);
         }
     }
 
@@ -137,6 +138,17 @@ impl<D: Directory> Store<D> {
         self.rare_of(record).map_or(0, |rare| rare.holders)
     }
 
+    /// Puts an object among those that may leave the memory, as the one used last, if it may: what
+    /// a composite in memory holds may not, and what one in the tier holds may only follow it.
+    pub(crate) fn enlist(&mut self, record: u32) {
+        let (in_use, holders) =
+            self.rare_of(record).map_or((false, 0), |rare| (rare.is_in_use(), rare.holders));
+        let evictable = self.records.get(record).is(CACHE);
+        if !in_use && (holders == 0 || !evictable) {
+            self.records.touch(record);
+        }
+    }
+
     /// Takes objects out of sight.
     pub(crate) fn hide(&mut self, entries: &[Entry]) {
         let slots: Vec<_> =
@@ -154,9 +166,7 @@ impl<D: Directory> Store<D> {
         record.flags &= !HIDDEN;
         self.directory.show(record.slot);
         self.totals.visible += 1;
-        if self.holders(entry.record) == 0 {
-            self.records.touch(entry.record);
-        }
+        self.enlist(entry.record);
     }
 
     /// All pins on these incarnations, those of the ledgers and those that the store counts.

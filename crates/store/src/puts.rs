@@ -108,9 +108,13 @@ impl<D: Directory> Store<D> {
             return match creating.stage {
                 _ if creating.client != client => Err(Code::Exists),
                 Stage::Announced => Ok(Announced::Bare),
-                // A strict object is published only by its seal.
+                // A strict object is published only by its seal, and so is one that grows: its
+                // writer could still change the size of its extent under a reader.
                 Stage::Writing(known)
-                    if known == range && creating.sizes == put.sizes && !creating.strict =>
+                    if known == range
+                        && creating.sizes == put.sizes
+                        && !creating.strict
+                        && creating.growing.is_none() =>
                 {
                     Ok(Announced::WithMemory(creating.owner))
                 }

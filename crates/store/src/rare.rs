@@ -12,9 +12,16 @@ pub(crate) struct Rare {
     pub(crate) expires_ms: Option<u64>,
     /// How often it is a member of composite objects.
     pub(crate) holders: u32,
+    /// How many of these are in the spill tier, where nobody reads them.
+    pub(crate) holders_spilled: u32,
 }
 
 impl Rare {
+    /// Whether a composite in memory holds it: then somebody may read it without a pin of its own.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.holders > self.holders_spilled
+    }
+
     /// The form in which it is kept: not at all where there is nothing.
     pub(crate) fn kept(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))

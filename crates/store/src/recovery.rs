@@ -53,10 +53,13 @@ impl<D: Directory> Store<D> {
         for object in &broken {
             self.discard(object);
         }
-        let mut composites = self.adopt_objects(present);
-        composites.extend(self.adopt_spilled(spilled));
-        for members in composites {
-            self.hold_members(&members);
+        let composites = self.adopt_objects(present);
+        let in_tier = self.adopt_spilled(spilled);
+        for members in composites.iter().chain(&in_tier) {
+            self.hold_members(members);
+        }
+        for members in in_tier {
+            self.cool_members(&members);
         }
         self.adopt_gaps(&extents, gaps);
         std::mem::swap(&mut self.out, effects);

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! While it is written an object stays visible and readable; the store pins it. What comes back is
-//! a new incarnation: a serial names bytes at one place.
+//! a new incarnation: a serial names bytes at one place. A composite takes its members along, see
+//! [`crate::composite`].
 
 use std::collections::BTreeMap;
 
@@ -166,10 +167,31 @@ impl<D: Directory> Store<D> {
                     self.records.touch(entry.record);
                 } else {
                     self.start_spill(entry);
+                    self.spill_followers(entry, shortage, bytes_max);
                 }
             }
         }
         !self.tier.writing.is_empty()
+    }
+
+    /// Has members of a composite that is being written written as well. Those that must stay
+    /// keep nothing else from going.
+    fn spill_followers(&mut self, composite: &Entry, shortage: u64, bytes_max: u64) {
+        if self.rare_of(composite.record).is_none_or(|rare| rare.attributes.members.is_empty()) {
+            return;
+        }
+        let followers = self.followers(composite);
+        let serials: Vec<u64> = followers.iter().map(|entry| entry.serial).collect();
+        let pins = self.pins_of(&serials);
+        for (entry, pins) in followers.iter().zip(pins) {
+            let fits = self.tier.bytes_coming().saturating_add(stored_bytes(&entry.sizes));
+            if self.tier.charge_coming() >= shortage {
+                break;
+            }
+            if pins == 0 && fits <= bytes_max {
+                self.start_spill(entry);
+            }
+        }
     }
 
     /// Whether objects that could be evicted are spilled instead.
@@ -236,8 +258,8 @@ impl<D: Directory> Store<D> {
         }
         if deleted {
             self.collect_lingering();
-        } else if stays && self.holders(record) == 0 {
-            self.records.touch(record);
+        } else if stays {
+            self.enlist(record);
         }
         if !done {
             self.jobs.spill_failed();
@@ -247,7 +269,7 @@ impl<D: Directory> Store<D> {
 
     /// An object was written: it gives its memory up unless somebody uses it.
     fn give_memory_up(&mut self, record: u32) -> bool {
-        if self.holders(record) > 0 {
+        if self.rare_of(record).is_some_and(Rare::is_in_use) {
             return false;
         }
         let entry = self.entry(record);
@@ -266,6 +288,7 @@ impl<D: Directory> Store<D> {
         }
         let Entry { id, serial, sizes, traits, created_ms, .. } = entry;
         let name = rare.attributes.name.clone();
+        let members = rare.attributes.members.clone();
         let spilled = Spilled {
             serial,
             sizes,
@@ -279,6 +302,7 @@ impl<D: Directory> Store<D> {
         self.tier.insert(id, spilled);
         self.totals.spilled += 1;
         self.tell(News { id, state: ObjectState::Spilled, sizes, name: name.as_ref() });
+        self.cool_members(&members);
         true
     }
 
@@ -339,6 +363,7 @@ impl<D: Directory> Store<D> {
         let serial = self.serial();
         let Spilled { sizes, traits, rare, created_ms, owner, .. } = spilled;
         self.clients.own(owner, charge);
+        self.warm_members(&rare.attributes.members);
         let rare = rare.kept();
         self.publish(Birth { id, serial, range, sizes, traits, created_ms, owner, rare });
         self.totals.restored += 1;
@@ -358,6 +383,7 @@ impl<D: Directory> Store<D> {
         self.obituaries.add(*id, state);
         let attributes = spilled.rare.attributes;
         let name = attributes.name.as_ref();
+        self.warm_members(&attributes.members);
         self.tell(News { id: *id, state, sizes: spilled.sizes, name });
         self.unheld.extend(attributes.members);
     }

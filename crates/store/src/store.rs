@@ -250,8 +250,9 @@ impl<D: Directory> Store<D> {
                 let wanted = crate::creating::Wanted { id, sizes, traits, strict };
                 return self.create(client, request, wanted);
             }
-            Request::CreateGrowing { id, traits, bytes } => {
-                return self.create_growing(client, request, id, traits, bytes);
+            Request::CreateGrowing { id, traits, bytes, open_ended } => {
+                let beginning = crate::growing::Beginning { id, traits, bytes, open_ended };
+                return self.create_growing(client, request, beginning);
             }
             Request::Grow { id, bytes } => return self.grow(client, request, id, bytes),
             Request::SealGrown { id, data } => return self.seal_grown(client, request, id, data),

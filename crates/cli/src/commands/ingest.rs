@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
-use plasmon_client::{PutOptions, Store};
-use plasmon_columns::{BuilderOptions, TableBuilder};
-use plasmon_proto::{Name, Policy};
+use plasmon_client::{Code, Store};
+use plasmon_columns::{BuilderOptions, Error, TableBuilder};
+use plasmon_proto::Name;
 use serde_json::json;
 
 use crate::arguments::Ingest;
@@ -21,13 +21,8 @@ use crate::{progress, target};
 /// Builds one table of all files; they must have the same columns.
 pub(super) fn ingest(store: &Store, ingest: &Ingest, output: &Output) -> Result<()> {
     let start = Instant::now();
-    let name = Name::new(ingest.namespace.clone(), ingest.name.clone())?;
-    let options = PutOptions {
-        name: Some(name.clone()),
-        policy: if ingest.cache { Policy::Cache } else { Policy::Keep },
-        ttl: ingest.ttl.map(|ttl| target::seconds("--ttl", ttl)).transpose()?,
-        ..PutOptions::default()
-    };
+    let name = Name::new(ingest.kept.namespace.clone(), ingest.name.clone())?;
+    let options = target::options(&name, &ingest.kept)?;
     let files: Vec<(&Path, Rows)> = ingest
         .files
         .iter()
@@ -41,7 +36,7 @@ pub(super) fn ingest(store: &Store, ingest: &Ingest, output: &Output) -> Result<
     bar.finish_and_clear();
     let mut table = built?;
     let rows = table.rows();
-    if ingest.replace {
+    if ingest.kept.replace {
         store.delete(&[name.id()])?;
     }
     let id = table.finish(&options)?;
@@ -57,17 +52,37 @@ pub(super) fn ingest(store: &Store, ingest: &Ingest, output: &Output) -> Result<
 
 /// Better told before than after minutes: what cannot fit an empty store will not fit this one.
 fn check_size(store: &Store, files: &[(&Path, Rows)]) -> Result<()> {
-    let (capacity, total) =
-        (store.capacity_bytes(), files.iter().map(|(_, rows)| rows.bytes_about).sum::<u64>());
-    if total > capacity {
-        bail!(
-            "the table needs about {} and the store holds {}: start the store with more \
-             capacity, or ingest fewer files at a time",
-            bytes(total),
-            bytes(capacity)
-        );
+    let (capacity, least) =
+        (store.capacity_bytes(), files.iter().map(|(_, rows)| rows.bytes_min).sum::<u64>());
+    if least <= capacity {
+        return Ok(());
     }
-    Ok(())
+    let error = plasmon_client::Error::new(Code::TooLarge, "ingesting files");
+    Err(anyhow::Error::from(error).context(format!(
+        "the table needs at least {} and the store holds {}: {WAYS_OUT}",
+        bytes(least),
+        bytes(capacity)
+    )))
+}
+
+/// What else can be done with a table that does not fit.
+const WAYS_OUT: &str = "start the store with more capacity, or ingest fewer files at a time";
+
+/// What is said when there is no more memory in the middle of a file. Nothing of the table stays.
+fn no_room(store: &Store, table: &TableBuilder, error: &Error) -> Option<String> {
+    let rows = table.rows();
+    let capacity = bytes(store.capacity_bytes());
+    match error.code() {
+        Code::StoreFull => Some(format!(
+            "the store is full after {rows} rows: delete objects, start the store with \
+             --spill-dir so that others make room, or wait for room with --patience"
+        )),
+        Code::TooLarge => Some(format!(
+            "after {rows} rows a column is larger than the store, which holds {capacity}: \
+             {WAYS_OUT}"
+        )),
+        _ => None,
+    }
 }
 
 fn build(
@@ -88,7 +103,12 @@ fn build(
             bail!("{} has other columns than the first file", path.display());
         }
         while let Some(batch) = rows.next().transpose().with_context(failed)? {
-            table.append_batch(&batch).with_context(failed)?;
+            if let Err(error) = table.append_batch(&batch) {
+                let told = no_room(store, &table, &error);
+                let error = anyhow::Error::from(error);
+                return Err(told.into_iter().fold(error, anyhow::Error::context))
+                    .with_context(failed);
+            }
             bar.set_position(before + rows.bytes_read());
         }
         before += rows.bytes_about;

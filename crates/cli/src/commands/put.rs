@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use plasmon_client::{PutOptions, Store};
-use plasmon_proto::{Name, Policy};
+use plasmon_proto::Name;
 use serde_json::json;
 
 use crate::arguments::Put;
@@ -35,18 +35,15 @@ fn one(store: &Store, put: &Put, path: &Path, output: &Output) -> Result<()> {
             .context("the file's name is no text: give one with --name")?
             .to_owned(),
     };
-    let name = Name::new(put.namespace.clone(), text)?;
+    let name = Name::new(put.kept.namespace.clone(), text)?;
     let loaded = formats::load(path, format)?;
-    if put.replace {
+    if put.kept.replace {
         store.delete(&[name.id()])?;
     }
     let options = PutOptions {
-        name: Some(name.clone()),
         metadata: loaded.metadata.clone(),
         tag: loaded.tag,
-        policy: if put.cache { Policy::Cache } else { Policy::Keep },
-        ttl: put.ttl.map(|ttl| target::seconds("--ttl", ttl)).transpose()?,
-        ..PutOptions::default()
+        ..target::options(&name, &put.kept)?
     };
     let data_bytes = loaded.data_bytes;
     let mut writer = store.create(data_bytes, &options)?;

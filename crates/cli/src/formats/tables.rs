@@ -24,6 +24,9 @@ pub(super) const BATCH_ROWS: usize = 1 << 20;
 /// Rows that are in this process's memory at once while a table is built in the store.
 pub(super) const ROWS_AT_ONCE: usize = 1 << 16;
 
+/// A time of 30 letters and its comma take eight bytes as a number; nothing shrinks much more.
+const CSV_SHRINKS_MAX: u64 = 4;
+
 /// How many lines of a CSV file decide the types of its columns.
 const CSV_SAMPLE_LINES: usize = 10_000;
 
@@ -124,6 +127,8 @@ pub(crate) struct Rows {
     pub(crate) schema: SchemaRef,
     /// About how many bytes all rows take in memory.
     pub(crate) bytes_about: u64,
+    /// How many they take at least.
+    pub(crate) bytes_min: u64,
     batches: Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>,
     bytes_read: u64,
 }
@@ -146,7 +151,9 @@ impl Rows {
         let bytes_about = groups.iter().map(|group| group.total_byte_size().max(0) as u64).sum();
         let schema = builder.schema().clone();
         let batches = Box::new(builder.with_batch_size(batch_rows).build()?);
-        Ok(Self { schema, bytes_about, batches, bytes_read: 0 })
+        // The encodings of Parquet make most columns smaller and none much larger.
+        let bytes_min = bytes_about / 2;
+        Ok(Self { schema, bytes_about, bytes_min, batches, bytes_read: 0 })
     }
 
     /// A CSV file whose first line names the columns; their types are inferred from the first
@@ -161,7 +168,8 @@ impl Rows {
             .with_format(format)
             .with_batch_size(batch_rows)
             .build(BufReader::with_capacity(1 << 20, file))?;
-        Ok(Self { schema, bytes_about, batches: Box::new(reader), bytes_read: 0 })
+        let (batches, bytes_min) = (Box::new(reader), bytes_about / CSV_SHRINKS_MAX);
+        Ok(Self { schema, bytes_about, bytes_min, batches, bytes_read: 0 })
     }
 
     /// An Arrow file or stream, told apart by the magic letters of a file, in the batches that it
@@ -177,7 +185,7 @@ impl Rows {
             let reader = StreamReader::try_new(input, None)?;
             (reader.schema(), Box::new(reader))
         };
-        Ok(Self { schema, bytes_about, batches, bytes_read: 0 })
+        Ok(Self { schema, bytes_about, bytes_min: bytes_about / 2, batches, bytes_read: 0 })
     }
 }
 

@@ -95,6 +95,12 @@ impl ColumnBuilder {
         self.node.null_count
     }
 
+    /// Where the column's buffers begin, in the order of Arrow's layout; those without memory yet
+    /// are left out. A buffer keeps its address from its first byte to the seal.
+    pub fn addresses(&self) -> Vec<usize> {
+        self.node.addresses()
+    }
+
     /// Appends the values of an array of the column's type.
     pub fn append_array(&mut self, array: &dyn Array) -> Result<()> {
         self.attempt(|node| node.append(array))

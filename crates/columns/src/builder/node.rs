@@ -211,6 +211,31 @@ impl Node {
         self.rewind(&Mark { length, null_count, end: 0, children: Vec::new() });
     }
 
+    /// Where its buffers with memory begin, the children's last.
+    pub(crate) fn addresses(&self) -> Vec<usize> {
+        let bytes = |bytes: &Bytes| bytes.memory().map(|memory| memory.base() as usize);
+        let mut own: Vec<usize> = self.validity().and_then(bytes).into_iter().collect();
+        match &self.values {
+            Values::Null => {}
+            Values::Fixed { values, .. } => own.extend(bytes(values)),
+            Values::Bool(bits) => own.extend(bytes(bits.bytes())),
+            Values::Bytes { offsets, data } => {
+                own.extend([&offsets.bytes, data].into_iter().filter_map(bytes));
+            }
+            Values::List { offsets, child } => {
+                own.extend(bytes(&offsets.bytes));
+                own.extend(child.addresses());
+            }
+            Values::FixedList { child, .. } => own.extend(child.addresses()),
+            Values::Struct(children) => own.extend(children.iter().flat_map(Self::addresses)),
+            Values::Dictionary(dictionary) => {
+                own.extend(bytes(&dictionary.keys));
+                own.extend(dictionary.values.addresses());
+            }
+        }
+        own
+    }
+
     /// Takes the validity's memory out.
     pub(crate) fn into_parts(self) -> (Option<Bytes>, Values) {
         // Without nulls there is no need for a bitmap, whatever happened before.

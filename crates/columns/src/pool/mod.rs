@@ -3,8 +3,8 @@
 //! ```text
 //!              < own_bytes_min                    >= own_bytes_min
 //! allocate ──► a spot in a region (slabs)         a growing object of its own
-//! reallocate   in place, while there is room      always in place
-//!              else moved; to its own object when it gets large
+//! reallocate   in place, while there is room      in place, unless little is left of it
+//!              else moved: to its own object when it is not small
 //! free         a hole                             idle: warm for the next, or for others
 //! share        published where it lies            sealed where it lies
 //! ```
@@ -42,8 +42,17 @@ const SLAB_BYTES_MIN: u64 = 256 << 10;
 /// A region is at most this part of the capacity.
 const SLABS_PER_CAPACITY: u64 = 64;
 
-/// A buffer of this part of a region has an object of its own.
-const OWN_PER_SLAB: u64 = 8;
+/// A buffer of this part of a region has an object of its own. Where a sealed buffer was in a
+/// region is memory for the next region once it is deleted, mapped and warm; a sealed object of its
+/// own never grows again, so the next one begins with fresh memory.
+const OWN_PER_SLAB: u64 = 2;
+
+/// One that has to move because it grows has its own from a part of that on: what grew once is
+/// likely to grow again, and moves no more.
+const GROWN_PER_OWN: usize = 16;
+
+/// But not below this: an object of its own costs a request to the daemon.
+const GROWN_BYTES_MIN: usize = 64 << 10;
 
 /// Where buffers of no bytes are: an address that nobody reads, aligned as all are.
 const NOWHERE: usize = 64;
@@ -177,12 +186,16 @@ impl Pool {
     }
 
     fn place(&self, bytes: usize) -> Result<(usize, Place)> {
-        if bytes < self.own_bytes_min { self.place_small(bytes) } else { self.place_own(bytes) }
+        if bytes < self.own_bytes_min {
+            self.place_small(bytes)
+        } else {
+            self.place_own(bytes, false)
+        }
     }
 
-    fn place_own(&self, bytes: usize) -> Result<(usize, Place)> {
-        let hint = bytes as u64;
-        let options = GrowOptions { bytes_hint: hint, owned: true, ..GrowOptions::default() };
+    fn place_own(&self, bytes: usize, open_ended: bool) -> Result<(usize, Place)> {
+        let bytes_hint = bytes as u64;
+        let options = GrowOptions { bytes_hint, open_ended, owned: true, ..Default::default() };
         let mut growing = self.with_room(|| self.store.grow(&options))?;
         growing.ensure_exactly(bytes)?;
         Ok((growing.base() as usize, Place::Own(Box::new(growing))))
@@ -260,7 +273,7 @@ impl Pool {
                 Ok(fits && self.lock().slabs.resize(spot, before, bytes))
             }
             // Little in much memory is better moved.
-            Place::Own(_) if bytes < self.own_bytes_min => Ok(false),
+            Place::Own(_) if bytes < self.grown_bytes_min() && bytes < block.bytes => Ok(false),
             Place::Own(growing) => {
                 self.with_room(|| growing.ensure_exactly(bytes))?;
                 Ok(true)
@@ -268,8 +281,14 @@ impl Pool {
         }
     }
 
+    fn grown_bytes_min(&self) -> usize {
+        (self.own_bytes_min / GROWN_PER_OWN).max(GROWN_BYTES_MIN)
+    }
+
     fn relocate(&self, address: usize, block: Block, bytes: usize) -> Result<usize> {
-        let (to, mut place) = match self.place(bytes) {
+        let grows = bytes > block.bytes && bytes >= self.grown_bytes_min();
+        let placed = if grows { self.place_own(bytes, true) } else { self.place(bytes) };
+        let (to, mut place) = match placed {
             Ok(placed) => placed,
             Err(error) => {
                 self.lock().blocks.insert(address, block);

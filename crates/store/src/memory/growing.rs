@@ -20,17 +20,30 @@ use super::placing::Reservation;
 use super::{Domain, Kind, Memory, Placed, pages};
 use crate::effect::Effect;
 
+/// How long an extent is to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lengths {
+    /// What is wanted.
+    pub(crate) bytes: u64,
+    /// What an idle one may have.
+    pub(crate) most: u64,
+}
+
 impl Memory {
-    /// Finds an extent for an object of unknown size that begins with `bytes`: an idle one, the
-    /// smallest that is long enough or else the longest, or a new one.
+    /// Finds an extent for an object of unknown size that begins with so many bytes: an idle one,
+    /// the smallest that is long enough or else the longest, or a new one. For one that is
+    /// open-ended, the longest at once: it would have to be made longer otherwise, and there would
+    /// soon be as much memory for a small buffer as for a large one.
     pub(crate) fn place_growing(
         &mut self,
         domain: Domain,
-        bytes: u64,
+        lengths: Lengths,
+        open_ended: bool,
         out: &mut Vec<Effect>,
     ) -> Option<Placed> {
-        let bytes = pages(bytes.max(1));
-        if let Some((id, found)) = self.idle_growing(domain, bytes) {
+        let bytes = pages(lengths.bytes.max(1));
+        let longest = if open_ended { u64::MAX } else { bytes };
+        if let Some((id, found)) = self.idle_growing(domain, longest, lengths.most) {
             self.extents.wake(id);
             self.set_domain(id, domain);
             self.charged_bytes += found;
@@ -47,9 +60,9 @@ impl Memory {
         Some(Placed { range, extent_bytes: bytes, charge: bytes, reservation })
     }
 
-    fn idle_growing(&self, domain: Domain, bytes: u64) -> Option<(ExtentId, u64)> {
+    fn idle_growing(&self, domain: Domain, bytes: u64, most: u64) -> Option<(ExtentId, u64)> {
         let shared = self.limits.level == Level::Shared;
-        let left = self.left_bytes();
+        let left = self.left_bytes().min(most);
         self.extents
             .idle()
             .filter(|extent| extent.kind == Kind::Growing && extent.bytes <= left)

@@ -32,6 +32,7 @@ use plasmon_proto::message::Range;
 use plasmon_proto::object::{Level, Sizes};
 
 pub(crate) use extents::{Extent, Kind};
+pub(crate) use growing::Lengths;
 #[cfg(test)]
 pub(crate) use leases::LEASE_PIECES_MAX;
 pub(crate) use leases::{LeaseError, Leases};

@@ -10,7 +10,8 @@ use crate::Store;
 use crate::content::content_bytes;
 use crate::jobs::Purpose;
 use crate::memory::{Kind, PAGE_BYTES, pages};
-use crate::records::{HIDDEN, LISTED, List, SPILLING, UNHELD};
+use crate::rare::Rare;
+use crate::records::{CACHE, HIDDEN, LISTED, List, SPILLING, UNHELD};
 
 impl Store<TestDirectory> {
     /// Checks everything that must always hold.
@@ -143,7 +144,10 @@ impl Store<TestDirectory> {
             let record = self.records.used(entry.record).expect("an object has a record");
             assert_eq!(record.slot, slot);
             assert_eq!(record.is(HIDDEN), !is_visible);
-            let may_be_listed = is_visible && self.holders(entry.record) == 0 && !record.is(UNHELD);
+            let rare = self.rare_of(entry.record);
+            let in_use = rare.is_some_and(Rare::is_in_use);
+            let held_cache = record.is(CACHE) && rare.is_some_and(|rare| rare.holders > 0);
+            let may_be_listed = is_visible && !in_use && !held_cache && !record.is(UNHELD);
             assert!(may_be_listed || !record.is(LISTED), "{:?}", entry.id);
             assert!(!may_be_listed || record.is(LISTED) || record.is(SPILLING), "{:?}", entry.id);
             *(if is_visible { &mut visible } else { &mut hidden }) += 1;
@@ -198,18 +202,22 @@ impl Store<TestDirectory> {
     }
 
     fn check_holders(&self) {
-        let mut held: BTreeMap<ObjectId, u32> = BTreeMap::new();
-        let in_memory = self.rare.values().map(|rare| &rare.attributes.members);
-        let spilled = self.tier.from(0).map(|(_, spilled)| &spilled.rare.attributes.members);
-        for id in in_memory.chain(spilled).flatten() {
-            *held.entry(*id).or_default() += 1;
+        let mut held: BTreeMap<ObjectId, (u32, u32)> = BTreeMap::new();
+        for id in self.rare.values().flat_map(|rare| &rare.attributes.members) {
+            held.entry(*id).or_default().0 += 1;
         }
+        for id in self.tier.from(0).flat_map(|(_, it)| &it.rare.attributes.members) {
+            let (holders, holders_spilled) = held.entry(*id).or_default();
+            (*holders, *holders_spilled) = (*holders + 1, *holders_spilled + 1);
+        }
+        let expected = |id: &ObjectId| held.get(id).copied().unwrap_or_default();
+        let counted = |rare: &Rare| (rare.holders, rare.holders_spilled);
         for (_, entry, visible) in self.directory.entries() {
-            let expected = held.get(&entry.id).copied().unwrap_or(0);
-            assert!(!visible || self.holders(entry.record) == expected, "{:?}", entry.id);
+            let found = self.rare_of(entry.record).map(counted).unwrap_or_default();
+            assert!(!visible || found == expected(&entry.id), "{:?}", entry.id);
         }
         for (id, spilled) in self.tier.from(0) {
-            assert_eq!(spilled.rare.holders, held.get(id).copied().unwrap_or(0), "{id:?}");
+            assert_eq!(counted(&spilled.rare), expected(id), "{id:?}");
         }
         let lives = |id: &ObjectId| self.find(id).is_some() || self.tier.get(id).is_some();
         assert!(held.keys().all(lives), "members live");

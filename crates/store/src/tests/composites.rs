@@ -4,10 +4,11 @@ use plasmon_proto::message::Request;
 use plasmon_proto::{Attributes, Code, ObjectState};
 
 use super::{Put, World, id};
+use crate::Config;
 
 const MIB: u64 = 1 << 20;
 
-use ObjectState::{Absent, Deleted, Evicted, Sealed};
+use ObjectState::{Absent, Deleted, Evicted, Sealed, Spilled};
 
 fn world() -> World {
     let mut world = World::with_capacity(16 * MIB);
@@ -101,4 +102,96 @@ fn a_member_whose_time_is_over_stays_until_it_is_let_go() {
     assert_eq!(world.state(5), Sealed);
     assert_eq!(world.delete(client, 10), None);
     assert_eq!(world.state(5), Deleted);
+}
+
+/// A store for spilling, with a table of two buffers (1, 2) and a group in it (3, of 4).
+fn table() -> World {
+    let mut world = World::new(Config { spill_bytes_max: Some(64 * MIB), ..Config::new(16 * MIB) });
+    world.connect(1);
+    for number in [1, 2, 4] {
+        world.create_and_seal(CLIENT, &Put::new(number, 4 * MIB).owned()).unwrap();
+    }
+    world.put(CLIENT, Put::new(3, 0).owned().of(&[4])).unwrap();
+    world.put(CLIENT, Put::new(10, 100).of(&[1, 2, 3])).unwrap();
+    world
+}
+
+/// Takes memory that is not there.
+fn press(world: &mut World, number: u64) -> Result<(), Code> {
+    world.create_and_seal(CLIENT, &Put::new(number, 10 * MIB))
+}
+
+#[test]
+fn a_composite_is_spilled_with_its_members_and_comes_back() {
+    let mut world = table();
+    press(&mut world, 20).unwrap();
+    assert_eq!(world.states(&[10, 20]), [Spilled, Sealed]);
+    let left = [1, 2, 3, 4].iter().filter(|number| world.state(**number) == Sealed).count();
+    assert!(left <= 2, "members give their memory up as well");
+    assert_eq!(world.delete(CLIENT, 1), Some(Code::InUse), "it is held all the same");
+    // Read again: the composite first, then what it names.
+    world.delete(CLIENT, 20);
+    let ids = [10, 1, 2, 3, 4].map(id).to_vec();
+    for id in &ids {
+        let (ids, timeout_ms) = (vec![*id], Some(1000));
+        world.ask(CLIENT, Request::Wait { ids, count: 1, timeout_ms, beyond_end: false });
+    }
+    assert_eq!(world.states(&[10, 1, 2, 3, 4]), [Sealed; 5]);
+    assert_eq!(world.delete(CLIENT, 10), None);
+    assert_eq!(world.states(&[1, 2, 3, 4]), [Deleted; 4]);
+    assert_eq!((world.status().used_bytes, world.tier.len()), (0, 0));
+}
+
+#[test]
+fn a_composite_that_is_pinned_keeps_its_members_in_memory() {
+    let mut world = table();
+    let serial = world.pin(10);
+    assert_eq!(press(&mut world, 20), Err(Code::StoreFull));
+    assert_eq!(world.states(&[10, 1, 2, 3, 4]), [Sealed; 5]);
+    world.unpin(serial);
+    press(&mut world, 20).unwrap();
+    assert_eq!(world.state(10), Spilled);
+}
+
+/// It was chosen, written, and pinned before it was hidden: then its members stay where they are.
+#[test]
+fn a_composite_that_is_pinned_while_it_is_written_stays_with_its_members() {
+    let mut world = table();
+    world.spill = None;
+    let request = Put::new(20, 10 * MIB);
+    let (id, sizes, traits) = (request.id, request.sizes, request.traits);
+    world.send(CLIENT, Request::Create { id, sizes, traits, strict: false });
+    let serial = world.pin(10);
+    while !world.open.is_empty() {
+        world.settle(true);
+    }
+    assert_eq!(world.states(&[10, 1, 2, 3, 4]), [Sealed; 5]);
+    assert!(world.tier.is_empty());
+    world.unpin(serial);
+}
+
+#[test]
+fn a_member_of_two_composites_stays_while_one_of_them_is_used() {
+    let mut world = table();
+    world.put(CLIENT, Put::new(11, 100).of(&[1])).unwrap();
+    let serial = world.pin(11);
+    assert_eq!(press(&mut world, 20), Ok(()));
+    assert_eq!(world.states(&[10, 11, 1]), [Spilled, Sealed, Sealed]);
+    world.unpin(serial);
+    assert_eq!(world.delete(CLIENT, 10), None);
+    assert_eq!(world.states(&[11, 1, 2, 4]), [Sealed, Sealed, Deleted, Deleted]);
+}
+
+#[test]
+fn members_that_may_be_dropped_are_not_while_their_composite_is_spilled() {
+    let mut world = World::new(Config { spill_bytes_max: Some(64 * MIB), ..Config::new(16 * MIB) });
+    world.connect(1);
+    world.create_and_seal(CLIENT, &Put::new(1, 4 * MIB).cache()).unwrap();
+    world.create_and_seal(CLIENT, &Put::new(2, 4 * MIB)).unwrap();
+    world.put(CLIENT, Put::new(10, 100).of(&[1, 2])).unwrap();
+    press(&mut world, 20).unwrap();
+    assert_eq!(world.states(&[10, 1, 2, 20]), [Spilled, Sealed, Spilled, Sealed]);
+    assert_eq!(world.evict(CLIENT, u64::MAX), (0, 0));
+    assert_eq!(world.delete(CLIENT, 10), None);
+    assert_eq!(world.evict(CLIENT, u64::MAX), (4 * MIB, 1));
 }

@@ -20,7 +20,7 @@ fn world() -> World {
 
 fn begin(world: &mut World, number: u64, bytes: u64) -> Granted {
     let traits = Traits { owned: true, ..Traits::default() };
-    let request = Request::CreateGrowing { id: id(number), traits, bytes };
+    let request = Request::CreateGrowing { id: id(number), traits, bytes, open_ended: false };
     match world.ask(CLIENT, request) {
         Reply::Created(granted) => granted,
         other => panic!("{other:?} is no memory"),
@@ -72,7 +72,12 @@ fn an_object_grows_at_its_end_and_is_cut_to_its_size() {
 fn what_cannot_be_is_refused_and_changes_nothing() {
     let mut world = world();
     begin(&mut world, 1, 4096);
-    let taken = Request::CreateGrowing { id: id(1), traits: Traits::default(), bytes: 1 };
+    let taken = Request::CreateGrowing {
+        id: id(1),
+        traits: Traits::default(),
+        bytes: 1,
+        open_ended: false,
+    };
     assert_eq!(world.ask_for_failure(CLIENT, taken).code, Code::Exists);
     assert_eq!(grow(&mut world, 2, 1), Err(Code::Absent));
     assert_eq!(grow(&mut world, 1, 17 * MIB), Err(Code::TooLarge));
@@ -136,13 +141,43 @@ fn the_smallest_idle_extent_that_is_long_enough_is_taken() {
     assert_eq!(begin(&mut world, 12, 100).range.extent, extents[0]);
 }
 
+/// A small buffer that began small took the short memory and made it long, beside the long memory
+/// that the large buffer had had before: there was twice as much as ever was used.
+#[test]
+fn what_is_open_ended_takes_the_longest_that_is_allowed() {
+    let mut world = world();
+    let extents = [1, 4].map(|mib| begin(&mut world, mib, mib * MIB).range.extent);
+    for number in [1, 4] {
+        world.ask(CLIENT, Request::Abort { id: id(number) });
+    }
+    let traits = Traits::default();
+    let open =
+        |number| Request::CreateGrowing { id: id(number), traits, bytes: 100, open_ended: true };
+    match world.ask(CLIENT, open(10)) {
+        Reply::Created(granted) => assert_eq!(granted.range.extent, extents[1]),
+        other => panic!("{other:?} is no memory"),
+    }
+    world.ask(CLIENT, Request::Abort { id: id(10) });
+    // Not more than its client may own.
+    world.ask(CLIENT, Request::Quota { bytes: 2 * MIB });
+    match world.ask(CLIENT, open(11)) {
+        Reply::Created(granted) => assert_eq!(granted.range.extent, extents[0]),
+        other => panic!("{other:?} is no memory"),
+    }
+}
+
 #[test]
 fn the_machine_may_refuse() {
     let mut world = world();
     begin(&mut world, 1, MIB);
     world.reserve = Some(false);
     assert_eq!(grow(&mut world, 1, 2 * MIB), Err(Code::StoreFull));
-    let other = Request::CreateGrowing { id: id(2), traits: Traits::default(), bytes: MIB };
+    let other = Request::CreateGrowing {
+        id: id(2),
+        traits: Traits::default(),
+        bytes: MIB,
+        open_ended: false,
+    };
     assert_eq!(world.ask_for_failure(CLIENT, other).code, Code::StoreFull);
     assert_eq!((used(&mut world), world.store.owned_bytes(CLIENT)), (MIB, MIB));
     world.reserve = Some(true);
@@ -195,7 +230,12 @@ fn an_idle_extent_that_still_grows_is_given_to_nobody() {
     world.reserve = None;
     world.send(CLIENT, Request::Grow { id: id(1), bytes: 2 * MIB });
     world.ask(CLIENT, Request::Abort { id: id(1) });
-    let request = Request::CreateGrowing { id: id(2), traits: Traits::default(), bytes: MIB };
+    let request = Request::CreateGrowing {
+        id: id(2),
+        traits: Traits::default(),
+        bytes: MIB,
+        open_ended: false,
+    };
     let number = world.send(CLIENT, request);
     world.settle(false);
     world.settle(true);

@@ -7,6 +7,7 @@
 //! of the store are checked, too. `SEED=8317 cargo test -p plasmon-store model` replays one run.
 
 mod actor;
+mod grower;
 mod restart;
 mod rules;
 

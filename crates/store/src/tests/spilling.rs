@@ -97,6 +97,8 @@ fn nothing_pinned_or_held_is_spilled() {
     assert_eq!(world.states(&[0, 1, 2, 3]), [Sealed, Sealed, Spilled, Sealed]);
     world.unpin(serials[0]);
     world.create_and_seal(CLIENT, &Put::new(5, 10).of(&[0])).unwrap();
+    // Whoever reads a composite reads its members, too.
+    world.pin(5);
     let failure = world.create(CLIENT, &Put::new(6, 2 * MIB)).unwrap_err();
     assert_eq!(failure.code, Code::StoreFull);
     assert_eq!(world.state(0), Sealed);
@@ -210,7 +212,8 @@ fn names_times_and_members_survive_the_tier() {
     );
     assert_eq!(world.delete(CLIENT, 1), Some(Code::InUse));
     assert_eq!(world.ask(CLIENT, wait(&[2])), Reply::States(vec![Sealed]));
-    assert_eq!(world.states(&[1, 2, 3]), [Sealed, Sealed, Spilled]);
+    // What is read gives way last; its member comes back when it is read.
+    assert_eq!(world.states(&[1, 2, 3]), [Spilled, Sealed, Spilled]);
     world.create_and_seal(CLIENT, &Put::new(4, MIB)).unwrap();
     assert_eq!(world.state(2), Spilled);
     world.pass(1000);

@@ -201,6 +201,14 @@ impl World {
     pub(crate) fn settle_at(&mut self, at: usize, done: bool) {
         let (ticket, effect) = self.open.remove(at).expect("the store asked for something");
         let event = match effect {
+            Effect::Extend { new_extent: false, range, .. } if !done => {
+                // Unless it was cut to its size in the meantime, it ends where it did.
+                let end = self.extents.get_mut(&range.extent);
+                if let Some(end) = end.filter(|end| **end == range.offset + range.bytes) {
+                    *end = range.offset;
+                }
+                Event::Reserved(ticket, done)
+            }
             Effect::Reserve { .. } | Effect::Extend { .. } => Event::Reserved(ticket, done),
             Effect::Spill(_, order) => {
                 if done {

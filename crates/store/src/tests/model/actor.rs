@@ -21,7 +21,8 @@ impl Model {
             return self.connect(client);
         }
         match self.dice.below(100) {
-            0..25 => self.put(client),
+            0..17 => self.put(client),
+            17..25 => self.grow_something(client),
             25..29 => self.announce(client),
             29..36 => self.lease(client),
             36..44 => self.create(client),
@@ -87,7 +88,7 @@ impl Model {
         self.writers.retain(|_, writer| *writer != client);
     }
 
-    fn sizes(&mut self) -> (Sizes, Attributes) {
+    pub(super) fn sizes(&mut self) -> (Sizes, Attributes) {
         let capacity = self.world.store.config.capacity_bytes;
         let data = match self.dice.below(20) {
             0 => self.dice.pick(&[0, 1, capacity, capacity + 1, 1 << 63, u64::MAX]),
@@ -110,7 +111,7 @@ impl Model {
         (Sizes { data, metadata: self.dice.below(50), attributes: encoded }, attributes)
     }
 
-    fn traits(&mut self) -> Traits {
+    pub(super) fn traits(&mut self) -> Traits {
         let policy = if self.dice.percent(60) { Policy::Cache } else { Policy::Keep };
         Traits { policy, tag: 0, owned: self.dice.percent(20) }
     }
@@ -418,7 +419,7 @@ impl Model {
     }
 
     /// Sends a request whose answer may come later.
-    fn request(&mut self, client: ClientNo, request: Request) -> u64 {
+    pub(super) fn request(&mut self, client: ClientNo, request: Request) -> u64 {
         self.next_number += 1;
         let number = (1 << 32) + self.next_number;
         self.actor(client).asked.insert(number, request.clone());

@@ -6,6 +6,7 @@ use plasmon_proto::message::{Creating, Range};
 use super::rules::number_of;
 use super::{IDS, Model, id};
 use crate::event::{ClientNo, Recovered, RecoveredExtent};
+use crate::memory::{Extent, Kind};
 use crate::{Config, Effect, Store};
 
 impl Model {
@@ -46,6 +47,10 @@ impl Model {
         let leases = found.leases.ranges().collect();
         let creating = found.creating.iter().filter_map(|object| {
             let creating = self.world.store.creatings.get(object)?;
+            // A daemon that comes back knows nothing of what grows.
+            if creating.growing.is_some() {
+                return None;
+            }
             let (range, sizes) = self.world.store.creating(client, object)?;
             let (traits, strict) = (creating.traits, creating.strict);
             Some(Creating { id: *object, sizes, traits, range, strict })
@@ -113,8 +118,22 @@ impl Model {
     }
 
     fn left_extents(&mut self) -> Vec<RecoveredExtent> {
+        // Extents that grow die with the daemon, but for those that it just handed to the keeper.
+        let settled: Vec<_> = self
+            .world
+            .open
+            .iter()
+            .filter_map(|(_, effect)| match effect {
+                Effect::Settle { extent, .. } => Some(*extent),
+                _ => None,
+            })
+            .filter(|extent| extent.0.is_multiple_of(2))
+            .collect();
+        let stays = |extent: &&Extent| extent.kind != Kind::Growing || settled.contains(&extent.id);
+        let made: Vec<_> =
+            self.world.store.memory.iter().filter(stays).map(|extent| extent.id).collect();
+        self.writers.retain(|extent, _| made.contains(extent) && !settled.contains(extent));
         // Extents that were asked for and not made yet are not there.
-        let made: Vec<_> = self.world.store.memory.iter().map(|extent| extent.id).collect();
         let unmade: Vec<_> = self
             .world
             .open

@@ -1,6 +1,6 @@
 //! What the model expects, and what it learns from the store's effects.
 
-use plasmon_proto::message::{Filter, Range, Reply, Request};
+use plasmon_proto::message::{ExtentId, Filter, Range, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::Completion;
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};
@@ -10,6 +10,7 @@ use super::{Actor, IDS, Known, Model, OBSERVER, id};
 use crate::creating::Stage;
 use crate::effect::Effect;
 use crate::event::{ClientNo, Event, Peer};
+use crate::memory::{Extent, Kind};
 
 impl Model {
     /// Lets somebody listen to everything.
@@ -63,7 +64,8 @@ impl Model {
         let creating = self.world.store.creatings.get(&id(number)).cloned();
         let own = creating.as_ref().is_some_and(|it| it.client == client);
         let has_memory = creating.as_ref().is_some_and(|it| {
-            own && it.stage == Stage::Writing(range) && it.sizes == sizes && !it.strict
+            let plain = !it.strict && it.growing.is_none();
+            own && it.stage == Stage::Writing(range) && it.sizes == sizes && plain
         });
         if !has_memory {
             let actor = self.actor(client);
@@ -105,6 +107,7 @@ impl Model {
         match (&creating.stage, attributes) {
             _ if creating.client != client => Err(Code::NotOwner),
             (Stage::Hardening { .. }, _) => Err(Code::AlreadySealed),
+            _ if creating.growing.is_some() => Err(Code::BadRequest),
             (Stage::Announced | Stage::Placing, _) | (_, None) => Err(Code::BadRequest),
             (_, Some(attributes)) if self.members_are_there(attributes) => Ok(()),
             _ => Err(Code::Absent),
@@ -152,10 +155,11 @@ impl Model {
 
     /// Answers one request of the store.
     pub(super) fn settle(&mut self, done: bool) {
-        let at = self.dice.below(self.world.open.len() as u64) as usize;
+        let chosen = self.dice.below(self.world.open.len() as u64) as usize;
+        let at = self.first_on_its_extent(chosen);
         let (_, effect) = self.world.open[at].clone();
         let hardened = match &effect {
-            Effect::Harden(_, extent) => self.hardening(*extent),
+            Effect::Harden(_, extent) | Effect::Settle { extent, .. } => self.hardening(*extent),
             _ => None,
         };
         self.world.settle_at(at, done);
@@ -173,10 +177,17 @@ impl Model {
                         ObjectState::Corrupt;
                 }
             }
-            Effect::Harden(..) => {
+            Effect::Harden(..) | Effect::Settle { .. } => {
+                // It may have been evicted again in the same step, for somebody who starved.
+                let was_sealed = |number| {
+                    self.world.effects[self.seen..].iter().any(|effect| {
+                        let Effect::Notify(_, notice) = effect else { return false };
+                        (notice.id, notice.state) == (id(number), ObjectState::Sealed)
+                    })
+                };
                 if let Some((number, traits, attributes)) = hardened
                     && done
-                    && self.world.store.find(&id(number)).is_some()
+                    && was_sealed(number)
                 {
                     assert!(self.members_are_there(&attributes));
                     self.sealed(number, traits, attributes);
@@ -187,11 +198,20 @@ impl Model {
         self.learn();
     }
 
+    /// Work on an extent that grows is done in the order in which it was asked for.
+    fn first_on_its_extent(&self, chosen: usize) -> usize {
+        let extent_of = |effect: &Effect| match effect {
+            Effect::Extend { range, .. } => Some(range.extent),
+            Effect::Settle { extent, .. } => Some(*extent),
+            _ => None,
+        };
+        let Some(extent) = extent_of(&self.world.open[chosen].1) else { return chosen };
+        let same = |(_, effect): &(_, Effect)| extent_of(effect) == Some(extent);
+        self.world.open.iter().position(same).unwrap_or(chosen)
+    }
+
     /// The object that the kernel is asked about.
-    fn hardening(
-        &self,
-        extent: plasmon_proto::message::ExtentId,
-    ) -> Option<(u64, Traits, Attributes)> {
+    fn hardening(&self, extent: ExtentId) -> Option<(u64, Traits, Attributes)> {
         self.world.store.creatings.from(0).find_map(|(object, creating)| match &creating.stage {
             Stage::Hardening { range, attributes, .. } if range.extent == extent => {
                 Some((number_of(object), creating.traits, (**attributes).clone()))
@@ -221,6 +241,8 @@ impl Model {
                 }
                 Effect::Complete(client, completion) => self.completed(*client, completion),
                 Effect::Notify(_, notice) => self.noticed(&notice.id, notice.state),
+                // Whose extent grows is not written down: no successor finds it.
+                Effect::Writer(extent, Some(_)) if self.grows(*extent) => {}
                 Effect::Writer(extent, Some(client)) => {
                     self.writers.insert(*extent, *client);
                 }
@@ -235,15 +257,25 @@ impl Model {
         self.seen = self.world.effects.len();
     }
 
+    fn grows(&self, extent: ExtentId) -> bool {
+        let grows = |it: &Extent| it.id == extent && it.kind == Kind::Growing;
+        self.world.store.memory.iter().any(grows)
+    }
+
     fn answered(&mut self, client: ClientNo, number: u64, reply: &Reply) {
         let Some(actor) = self.actors.get_mut(&client) else { return };
         // Questions of the world itself have small numbers.
         if number >> 32 != 0 {
-            assert!(
-                actor.asked.remove(&number).is_some(),
-                "{number} was answered twice: {reply:?}"
-            );
+            let Some(asked) = actor.asked.remove(&number) else {
+                panic!("{number} was answered twice: {reply:?}");
+            };
             actor.waits.remove(&number);
+            if let (Request::Grow { id, bytes: wanted }, Reply::Grown { bytes }) = (asked, reply) {
+                assert!(*bytes >= wanted, "{id:?} has {bytes} of {wanted} bytes");
+                if let Some(range) = actor.writing.get_mut(&number_of(&id)) {
+                    range.bytes = range.bytes.max(*bytes);
+                }
+            }
         }
         if let Reply::Located(found) = reply {
             actor.located.extend(found.iter().flatten().map(|location| location.serial));
