@@ -38,6 +38,9 @@ const PLACES: &[Place] = &[
     place("crates/daemon", &["plasmon-proto", "plasmon-shm", "plasmon-store", "plasmon-media"]),
     place("crates/capi", &["plasmon-proto", "plasmon-client", "plasmon-columns"]),
     place("crates/cli", &["plasmon-proto", "plasmon-client", "plasmon-columns", "plasmon-sort"]),
+    place("hdf5/sys", &[]),
+    place("hdf5/model", &[]),
+    place("hdf5/plugin", &["plasmon-hdf5-sys", "plasmon-hdf5-model"]),
     place("python/cpython", &[]),
     place(
         "python",
