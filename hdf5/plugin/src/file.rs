@@ -1,13 +1,17 @@
 //! Files: the skeleton is a file of the native connector under the same name.
 
-use std::ffi::c_uint;
+use std::ffi::{CStr, c_uint};
+use std::sync::Arc;
 
 use plasmon_hdf5_sys::arguments::{FileNamed, Reopen, file};
-use plasmon_hdf5_sys::{Herr, Hid, INVALID, Ptr, Request, Text};
+use plasmon_hdf5_sys::{ACCESS_WRITE, Herr, Hid, INVALID, Ptr, Request, Text};
 
-use crate::forward::{close, pass};
-use crate::host::{self, Host};
+use crate::container::Container;
+use crate::forward::{call, close, pass};
+use crate::guard;
+use crate::host::{self, Host, Lists};
 use crate::node::Node;
+use crate::orphans;
 
 pass! {
     /// What is known of a file.
@@ -19,8 +23,22 @@ pass! {
 }
 
 close! {
-    /// `H5Fclose`.
-    close = H5VLfile_close;
+    /// `H5Fclose` of the skeleton.
+    close_native = H5VLfile_close;
+}
+
+call! {
+    /// `H5Fclose`. Data of datasets that were deleted goes when the skeleton no longer names it.
+    close<SLOT>(object: Ptr, dxpl: Hid, request: Request) -> Herr = {
+        let host = host::of::<SLOT>();
+        guard::or((), || {
+            let Some(node) = Node::of(object) else { return };
+            if node.container.writable && node.container.may_have_orphans() {
+                host.keeping_errors(|| orphans::remove(host, node));
+            }
+        });
+        close_native::<SLOT>(object, dxpl, request)
+    };
 }
 
 /// The program's access property list with the native connector in it; closed when dropped,
@@ -65,7 +83,39 @@ pub(crate) unsafe extern "C" fn create<const SLOT: usize>(
     // SAFETY: HDF5 hands us arguments as its interface defines them.
     let under =
         unsafe { (host.api.H5VLfile_create)(name, flags, fcpl, access.fapl, dxpl, request) };
-    Node::hand_out(under)
+    if under.is_null() {
+        // Nothing more may be asked of the library: that would lose why it failed.
+        return under;
+    }
+    // SAFETY: as above.
+    let container = unsafe { container(host, name, ACCESS_WRITE, fapl) };
+    clear(&container);
+    Node::hand_out(under, Arc::new(container))
+}
+
+/// What is known of a file that is opened.
+///
+/// # Safety
+///
+/// The name is a text that ends.
+unsafe fn container(host: &Host, name: Text, flags: c_uint, fapl: Hid) -> Container {
+    // SAFETY: promised by the caller.
+    let name = unsafe { CStr::from_ptr(name) };
+    // SAFETY: both are lists for opening files, the second the library's default.
+    let is_usual = unsafe {
+        let usual = host.default_list(Lists::FileAccess);
+        (host.api.H5Pget_driver)(fapl) == (host.api.H5Pget_driver)(usual)
+    };
+    let writable = flags & ACCESS_WRITE != 0;
+    Container::new(name, writable, writable && is_usual, false)
+}
+
+/// Takes away what a file of the same name left behind: this one is new.
+fn clear(container: &Container) {
+    if container.keeps_arrow {
+        // What cannot be removed does no harm: new files get other names.
+        let _ = guard::or(Ok(()), || plasmon_hdf5_model::clear(&container.data_folder()));
+    }
 }
 
 /// `H5Fopen`.
@@ -80,7 +130,12 @@ pub(crate) unsafe extern "C" fn open<const SLOT: usize>(
     let access = NativeAccess::of(host, fapl);
     // SAFETY: HDF5 hands us arguments as its interface defines them.
     let under = unsafe { (host.api.H5VLfile_open)(name, flags, access.fapl, dxpl, request) };
-    Node::hand_out(under)
+    if under.is_null() {
+        return under;
+    }
+    // SAFETY: as above.
+    let container = unsafe { container(host, name, flags, fapl) };
+    Node::hand_out(under, Arc::new(container))
 }
 
 /// Flushing, opening again, asking for and deleting a file by its name, comparing.
@@ -103,13 +158,17 @@ pub(crate) unsafe extern "C" fn specific<const SLOT: usize>(
                 let mut named = arguments.cast::<FileNamed>().read();
                 let access = NativeAccess::of(host, named.fapl);
                 named.fapl = access.fapl;
-                call(std::ptr::null_mut(), (&raw mut named).cast())
+                let done = call(std::ptr::null_mut(), (&raw mut named).cast());
+                if done >= 0 && named.operation == file::DELETE {
+                    clear(&Container::new(CStr::from_ptr(named.name), true, true, false));
+                }
+                done
             }
             file::REOPEN => {
                 let done = call(Node::under(object), arguments);
                 let out = arguments.cast::<Reopen>().read().file;
                 if done >= 0 && !out.read().is_null() {
-                    out.write(Node::hand_out(out.read()));
+                    out.write(Node::hand_out_beside(out.read(), object));
                 }
                 done
             }

@@ -44,7 +44,7 @@ macro_rules! open {
             // them; the native connector gets the same arguments.
             unsafe {
                 let $under = $crate::node::Node::under($object);
-                $crate::node::Node::hand_out($call)
+                $crate::node::Node::hand_out_beside($call, $object)
             }
         }
     )*};

@@ -7,3 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(crate) fn or<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
+
+/// The outcome of `body`, or that of `otherwise` when it panicked.
+pub(crate) fn or_else<T>(otherwise: impl FnOnce() -> T, body: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| otherwise())
+}

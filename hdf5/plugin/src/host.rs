@@ -1,10 +1,12 @@
 //! The copies of libhdf5 that have loaded this plugin, one slot each.
 
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use plasmon_hdf5_sys::{Api, Hid, INVALID, Library};
+use plasmon_hdf5_sys::{Api, DEFAULT, Hid, INVALID, Library, Ptr};
+
+use crate::id::Id;
 
 /// How many copies of libhdf5 one process can use the plugin with. Each costs a set of callbacks.
 pub(crate) const HOSTS_MAX: usize = 12;
@@ -13,6 +15,9 @@ pub(crate) const HOSTS_MAX: usize = 12;
 const OLDEST: (u32, u32, u32) = (1, 14, 0);
 /// Versions from this one on are not known.
 const TOO_NEW: u32 = 3;
+
+/// The property of a creation list that names external files.
+const EXTERNAL_FILES: &CStr = c"efl";
 
 /// The native connector's number.
 const NATIVE: i32 = 0;
@@ -32,14 +37,27 @@ pub(crate) struct Host {
 /// Which numbers an error has: whose it is, and what it is.
 #[derive(Clone, Copy)]
 pub(crate) enum Fault {
-    /// A file cannot be opened.
-    Open,
     /// Data cannot be read.
     Read,
     /// Data cannot be written.
     Write,
-    /// An argument is wrong.
-    Argument,
+}
+
+/// The classes of property lists that we need the defaults of.
+#[derive(Clone, Copy)]
+pub(crate) enum Lists {
+    /// Of transfers.
+    Transfer,
+    /// Of making links.
+    LinkCreation,
+    /// Of following links.
+    LinkAccess,
+    /// Of making attributes.
+    AttributeCreation,
+    /// Of opening attributes.
+    AttributeAccess,
+    /// Of opening files.
+    FileAccess,
 }
 
 impl Host {
@@ -61,20 +79,31 @@ impl Host {
     }
 
     /// One of the library's global identifiers, such as `H5P_CLS_DATASET_CREATE_ID_g`.
-    pub(crate) fn global(&self, name: &std::ffi::CStr) -> Hid {
+    pub(crate) fn global(&self, name: &CStr) -> Hid {
         let Some(place) = self.library.symbol(name) else { return INVALID };
         // SAFETY: the names that are asked for are variables of type hid_t, which the library
         // has set when it was opened; it is open, for it calls us.
         unsafe { place.cast::<Hid>().read() }
     }
 
+    /// Whether a transfer property list asks for a formula to be applied to the data.
+    pub(crate) fn has_transform(&self, dxpl: Hid) -> bool {
+        if dxpl == DEFAULT || dxpl == self.default_list(Lists::Transfer) {
+            return false;
+        }
+        let mut formula: Ptr = std::ptr::null_mut();
+        let place = (&raw mut formula).cast();
+        // SAFETY: the list is the program's; the property of this name is a pointer, and the copy
+        // that is made of a formula is lost: it is small, and transforms are rare.
+        let done = unsafe { (self.api.H5Pget)(dxpl, c"data_transform".as_ptr(), place) };
+        done >= 0 && !formula.is_null()
+    }
+
     /// Adds an entry to HDF5's stack of errors.
     pub(crate) fn push_error(&self, fault: Fault, message: &str) {
         let (major, minor) = match fault {
-            Fault::Open => (c"H5E_FILE_g", c"H5E_CANTOPENFILE_g"),
             Fault::Read => (c"H5E_DATASET_g", c"H5E_READERROR_g"),
             Fault::Write => (c"H5E_DATASET_g", c"H5E_WRITEERROR_g"),
-            Fault::Argument => (c"H5E_ARGS_g", c"H5E_BADVALUE_g"),
         };
         let text = CString::new(message.replace('\0', "\\0")).unwrap_or_default();
         // SAFETY: the texts end with zero bytes and are copied by the library; the message is
@@ -92,6 +121,47 @@ impl Host {
                 text.as_ptr(),
             );
         }
+    }
+
+    /// A default property list of the library, by the name of its class.
+    pub(crate) fn default_list(&self, class: Lists) -> Hid {
+        self.global(match class {
+            Lists::Transfer => c"H5P_LST_DATASET_XFER_ID_g",
+            Lists::LinkCreation => c"H5P_LST_LINK_CREATE_ID_g",
+            Lists::LinkAccess => c"H5P_LST_LINK_ACCESS_ID_g",
+            Lists::AttributeCreation => c"H5P_LST_ATTRIBUTE_CREATE_ID_g",
+            Lists::AttributeAccess => c"H5P_LST_ATTRIBUTE_ACCESS_ID_g",
+            Lists::FileAccess => c"H5P_LST_FILE_ACCESS_ID_g",
+        })
+    }
+
+    /// A copy of a property list, which is the caller's then; negative when there is none.
+    pub(crate) fn copy_list(&self, list: Hid) -> Hid {
+        // SAFETY: the list is one that the program or the library gave us.
+        unsafe { (self.api.H5Pcopy)(list) }
+    }
+
+    /// A dataset's creation property list as the program gave it: without the external storage
+    /// that we put in. Takes the list over.
+    pub(crate) fn without_external(&'static self, list: Hid) -> Hid {
+        let Some(list) = Id::of_list(self, list) else { return list };
+        let class = self.global(c"H5P_CLS_DATASET_CREATE_ID_g");
+        // SAFETY: the class is the library's own.
+        let Some(fresh) = Id::of_list(self, unsafe { (self.api.H5Pcreate)(class) }) else {
+            return list.release();
+        };
+        let name = EXTERNAL_FILES.as_ptr();
+        let mut bytes = 0;
+        // SAFETY: both are creation property lists, which have a property of this name and the
+        // same size; an empty list of files, as the fresh one has, owns no memory.
+        unsafe {
+            (self.api.H5Pget_size)(fresh.get(), name, &raw mut bytes);
+            let mut none = vec![0_u64; bytes.div_ceil(size_of::<u64>())];
+            if (self.api.H5Pget)(fresh.get(), name, none.as_mut_ptr().cast()) >= 0 {
+                (self.api.H5Pset)(list.get(), name, none.as_ptr().cast());
+            }
+        }
+        list.release()
     }
 
     /// Runs what cleans up after a failed call, without losing the errors that the call left:
@@ -113,11 +183,6 @@ impl Host {
 /// Only callbacks ask, and a slot's callbacks are known to HDF5 only after the slot was filled.
 pub(crate) fn of<const SLOT: usize>() -> &'static Host {
     HOSTS[SLOT].get().expect("the slot was filled before its callbacks were handed out")
-}
-
-/// All hosts.
-pub(crate) fn all() -> impl Iterator<Item = &'static Host> {
-    HOSTS.iter().filter_map(OnceLock::get)
 }
 
 /// The slot of the libhdf5 that an address lies in, or why it gets none.

@@ -15,9 +15,15 @@
 //! Loading never fails, because h5py ends the process at import when the connector named in
 //! `HDF5_VOL_CONNECTOR` cannot be loaded: what is wrong is said when a file is opened.
 
+mod adopting;
+mod array;
 mod attribute;
+mod attributes;
 mod blob;
 mod class;
+mod container;
+mod copying;
+mod creating;
 mod dataset;
 mod datatype;
 mod file;
@@ -25,14 +31,20 @@ mod forward;
 mod group;
 mod guard;
 mod host;
+mod id;
 mod info;
 mod introspect;
+mod kinds;
 mod link;
+mod members;
 mod node;
 mod object;
+mod orphans;
 mod refusal;
 mod request;
+mod selection;
 mod token;
+mod walking;
 mod wrap;
 
 use std::ffi::{c_int, c_void};

@@ -1,18 +1,19 @@
 //! Links: they live in the skeleton.
 
-use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD};
+use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, LINK_DELETE};
 use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request};
 
 use crate::forward::{call, pass};
 use crate::node::Node;
+use crate::{adopting, guard, host};
 
 pass! {
     /// `H5Lget_*`.
     get(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
         |api, under, native| (api.H5VLlink_get)(under, place, native, arguments, dxpl, request);
     /// `H5Ldelete`, `H5Lexists`, `H5Literate`, `H5Lvisit`.
-    specific(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
-        |api, under, native|
+    specific_native(object, place: *const Location, arguments: Ptr, dxpl: Hid,
+        request: Request) -> Herr = |api, under, native|
             (api.H5VLlink_specific)(under, place, native, arguments, dxpl, request);
     /// Operations of single connectors.
     optional(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
@@ -33,10 +34,20 @@ pass! {
 }
 
 call! {
+    /// `H5Ldelete`, `H5Lexists`, `H5Literate`, `H5Lvisit`.
+    specific<SLOT>(object: Ptr, place: *const Location, arguments: Ptr, dxpl: Hid,
+        request: Request) -> Herr = {
+        if arguments.cast::<i32>().read() == LINK_DELETE && let Some(node) = Node::of(object) {
+            node.container.expect_orphans();
+        }
+        specific_native::<SLOT>(object, place, arguments, dxpl, request)
+    };
     /// `H5Lcreate_*`.
     create<SLOT>(arguments: Ptr, object: Ptr, place: *const Location, lcpl: Hid, lapl: Hid,
         dxpl: Hid, request: Request) -> Herr = {
         let mut link = HardLink::EMPTY;
+        let host = host::of::<SLOT>();
+        guard::or(None, || adopting::name(host, arguments, object, place));
         let arguments = unwrapped(arguments, &mut link);
         create_at::<SLOT>(object, arguments, place, lcpl, lapl, dxpl, request)
     };

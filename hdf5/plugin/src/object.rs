@@ -4,7 +4,10 @@ use std::ffi::c_int;
 
 use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 
-use crate::forward::{open, pass};
+use crate::copying;
+use crate::forward::{call, open, pass};
+use crate::guard;
+use crate::host::{self, Fault};
 use crate::node::Node;
 
 open! {
@@ -14,8 +17,8 @@ open! {
 }
 
 pass! {
-    /// `H5Ocopy`.
-    copy(source, from: *const Location, name: Text, target: Ptr, to: *const Location,
+    /// `H5Ocopy` of the skeleton.
+    copy_native(source, from: *const Location, name: Text, target: Ptr, to: *const Location,
         target_name: Text, ocpypl: Hid, lcpl: Hid, dxpl: Hid, request: Request) -> Herr =
         |api, under, native| (api.H5VLobject_copy)(under, from, name, Node::under(target), to,
             target_name, native, ocpypl, lcpl, dxpl, request);
@@ -30,4 +33,32 @@ pass! {
     optional(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
         |api, under, native|
             (api.H5VLobject_optional)(under, place, native, arguments, dxpl, request);
+}
+
+call! {
+    /// `H5Ocopy`. The skeleton's copy names the same data as the original; it gets its own.
+    copy<SLOT>(source: Ptr, from: *const Location, name: Text, target: Ptr, to: *const Location,
+        target_name: Text, ocpypl: Hid, lcpl: Hid, dxpl: Hid, request: Request) -> Herr = {
+        let host = host::of::<SLOT>();
+        let done = copy_native::<SLOT>(source, from, name, target, to, target_name, ocpypl, lcpl,
+            dxpl, request);
+        if done < 0 {
+            return done;
+        }
+        let stopped = || Err("the connector stopped at a mistake of its own".to_owned());
+        let separated = guard::or_else(stopped, || match (Node::of(source), Node::of(target)) {
+            (Some(source), Some(target)) => {
+                let (source, target) = ((source, &*from, name), (target, &*to, target_name));
+                copying::separate(host, source, target)
+            }
+            _ => Ok(()),
+        });
+        match separated {
+            Ok(()) => done,
+            Err(error) => {
+                host.push_error(Fault::Write, &error);
+                -1
+            }
+        }
+    };
 }

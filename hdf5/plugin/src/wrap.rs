@@ -2,15 +2,18 @@
 //! us to wrap.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use plasmon_hdf5_sys::{Herr, Ptr};
 
+use crate::container::Container;
 use crate::host;
 use crate::node::Node;
 
 /// What is needed to wrap an object that comes up during a call.
 struct Context {
     under: Ptr,
+    container: Arc<Container>,
 }
 
 /// The native object behind ours.
@@ -30,10 +33,11 @@ pub(crate) unsafe extern "C" fn get_context<const SLOT: usize>(
     // SAFETY: HDF5 hands us an object of ours and a place for the context, which it gives back to
     // free_context.
     unsafe {
-        let object = Node::under(object.cast_mut());
-        let done = (host.api.H5VLget_wrap_ctx)(object, host.native(), &raw mut under);
+        let Some(node) = Node::of(object.cast_mut()) else { return -1 };
+        let done = (host.api.H5VLget_wrap_ctx)(node.native(), host.native(), &raw mut under);
         if done >= 0 {
-            out.write(Box::into_raw(Box::new(Context { under })).cast());
+            let container = Arc::clone(&node.container);
+            out.write(Box::into_raw(Box::new(Context { under, container })).cast());
         }
         done
     }
@@ -50,7 +54,8 @@ pub(crate) unsafe extern "C" fn wrap<const SLOT: usize>(
     // connector's.
     unsafe {
         let context = &*context.cast::<Context>();
-        Node::hand_out((host.api.H5VLwrap_object)(object, kind, host.native(), context.under))
+        let under = (host.api.H5VLwrap_object)(object, kind, host.native(), context.under);
+        Node::hand_out(under, Arc::clone(&context.container))
     }
 }
 

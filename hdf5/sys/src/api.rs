@@ -82,9 +82,11 @@ functions! {
     H5Pcopy(Hid) -> Hid;
     H5Pcreate(Hid) -> Hid;
     H5Pclose(Hid) -> Herr;
-    H5Pexist(Hid, Text) -> Htri;
     H5Pisa_class(Hid, Hid) -> Htri;
-    H5Pcopy_prop(Hid, Hid, Text) -> Herr;
+    H5Pget(Hid, Text, Ptr) -> Herr;
+    H5Pset(Hid, Text, *const c_void) -> Herr;
+    H5Pget_size(Hid, Text, *mut usize) -> Herr;
+    H5Pget_driver(Hid) -> Hid;
     H5Pget_vol_info(Hid, *mut Ptr) -> Herr;
     H5Pset_vol(Hid, Hid, *const c_void) -> Herr;
     H5Pget_layout(Hid) -> c_int;
@@ -92,14 +94,13 @@ functions! {
     H5Pget_external_count(Hid) -> c_int;
     H5Pget_external(Hid, c_uint, usize, *mut c_char, *mut i64, *mut Hsize) -> Herr;
     H5Pset_external(Hid, Text, i64, Hsize) -> Herr;
-    H5Pset_efile_prefix(Hid, Text) -> Herr;
-    H5Pget_efile_prefix(Hid, *mut c_char, usize) -> isize;
     H5Pfill_value_defined(Hid, *mut c_int) -> Herr;
     H5Pget_fill_value(Hid, Hid, Ptr) -> Herr;
     H5Pget_fill_time(Hid, *mut c_int) -> Herr;
 
     H5Tclose(Hid) -> Herr;
     H5Tcopy(Hid) -> Hid;
+    H5Treclaim(Hid, Hid, Hid, Ptr) -> Herr;
     H5Tequal(Hid, Hid) -> Htri;
     H5Tconvert(Hid, Hid, usize, Ptr, Ptr, Hid) -> Herr;
     H5Tget_class(Hid) -> c_int;

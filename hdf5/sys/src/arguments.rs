@@ -86,6 +86,8 @@ pub struct FileNamed {
 pub struct FileFlush {
     /// The number of the operation.
     pub operation: c_int,
+    /// What follows is a union in C, which begins at a multiple of 8.
+    pub padding: u32,
     /// What the object of the call is.
     pub kind: c_int,
     /// 0: this file, 1: and what is mounted.
@@ -100,6 +102,8 @@ pub struct FileFlush {
 pub struct FileName {
     /// The number of the operation.
     pub operation: c_int,
+    /// What follows is a union in C, which begins at a multiple of 8.
+    pub padding: u32,
     /// What the object of the call is.
     pub kind: c_int,
     /// How many bytes the text may have.
@@ -215,6 +219,8 @@ pub struct ObjectName {
 pub struct ObjectInfoOf {
     /// The number of the operation.
     pub operation: c_int,
+    /// What follows is a union in C, which begins at a multiple of 8.
+    pub padding: u32,
     /// Which fields are wanted.
     pub fields: c_uint,
     /// Where they go.
@@ -242,4 +248,24 @@ pub struct ObjectInfo {
     pub times: [i64; 4],
     /// How many attributes it has.
     pub attributes: Hsize,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use super::*;
+
+    #[test]
+    fn what_follows_the_operation_begins_where_the_union_does() {
+        assert_eq!(offset_of!(FileFlush, kind), 8);
+        assert_eq!(offset_of!(FileName, kind), 8);
+        assert_eq!(offset_of!(ObjectInfoOf, fields), 8);
+        assert_eq!(offset_of!(FileNamed, name), 8);
+        assert_eq!(offset_of!(GroupInfoOf, location), 8);
+        assert_eq!(offset_of!(ObjectName, bytes), 8);
+        assert_eq!(offset_of!(Mount, name), 8);
+        assert_eq!(offset_of!(HardLink, current), 8);
+        assert_eq!(offset_of!(Single, value), 8);
+    }
 }
