@@ -6,11 +6,11 @@ ROUNDS ?= 2000
 NAME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench fuzz soak docs format clean
+.PHONY: help setup demo test test-hdf5 check bench fuzz soak docs format clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | \
-		awk -F '\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | \
+		awk -F '\t' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
 setup: ## install what the machine lacks, and the package into .venv
 	@scripts/setup.sh
@@ -21,6 +21,11 @@ demo: setup ## 10 million rows, four processes, one copy in memory, beside pickl
 test: setup ## every test; ends with the counts
 	@scripts/setup.sh languages
 	@$(PYTHON) scripts/test.py all
+
+test-hdf5: ## the HDF5 connector: our tests, then h5py's own beside HDF5 alone
+	@scripts/setup.sh
+	@$(PYTHON) scripts/hdf5_tests.py
+	@$(PYTHON) scripts/hdf5_tests.py h5py
 
 check: ## format, lints, types, the repository's rules, licences, quick tests
 	@scripts/setup.sh environment

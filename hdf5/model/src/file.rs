@@ -23,7 +23,11 @@ pub enum FileError {
              of data together with the HDF5 file", .0.display())]
     Missing(PathBuf),
     /// It is not what was written for this dataset.
-    #[error("{path} is not the file that was written for this dataset: {why}", path = .0.display(), why = .1)]
+    #[error(
+        "{path} is not the file that was written for this dataset: {why}",
+        path = .0.display(),
+        why = .1
+    )]
     Foreign(PathBuf, String),
     /// The system refuses.
     #[error("{path}: {why}", path = .0.display(), why = .1)]
@@ -110,6 +114,20 @@ impl DataFile {
         check_head(&file, &known, body_offset).map_err(foreign)?;
         let columns = column_offsets(table, body_offset);
         Ok(Self { file, path: path.to_owned(), columns })
+    }
+
+    /// Says in the file what the columns are called, if there is room for it before the body.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn describe(&self, table: &Table, more: &[(String, String)]) -> io::Result<()> {
+        let Some(body_offset) = self.columns.first() else { return Ok(()) };
+        let Some(image) = Image::fitting(table, more, *body_offset) else { return Ok(()) };
+        // Readers of files look at the foot, those of streams at the head.
+        self.file.write_all_at(&image.foot, image.body_offset() + image.body_bytes)?;
+        self.file.set_len(image.file_bytes())?;
+        self.file.write_all_at(&image.head, 0)
     }
 
     /// Where it is.

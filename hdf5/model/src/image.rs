@@ -18,11 +18,14 @@ use arrow_ipc::{
 };
 use flatbuffers::FlatBufferBuilder;
 
-use crate::table::{Table, aligned};
+use crate::table::{ALIGNMENT_BYTES, Table};
 
 const MAGIC: &[u8; 6] = b"ARROW1";
 const CONTINUATION: [u8; 4] = [0xFF; 4];
 const PREFIX_BYTES: usize = 8;
+
+/// How much room the schema has, so that names and metadata can change where the file is.
+const SCHEMA_BYTES: usize = 1024;
 
 /// The entry of the schema's metadata that says who wrote the file.
 const VERSION_KEY: &str = "plasmon.hdf5.version";
@@ -44,14 +47,29 @@ impl Image {
     /// The file of a table, with more entries for the schema's metadata.
     #[must_use]
     pub fn of(table: &Table, more: &[(String, String)]) -> Self {
+        Self::with_room(table, more, SCHEMA_BYTES)
+    }
+
+    /// The file of a table whose body begins where it does already; `None` when the schema does
+    /// not fit before it.
+    #[must_use]
+    pub fn fitting(table: &Table, more: &[(String, String)], body_offset: u64) -> Option<Self> {
+        let made = Self::with_room(table, more, 0);
+        let slack = usize::try_from(body_offset).ok()?.checked_sub(made.head.len())?;
+        let made = Self::with_room(table, more, made.batch_at + slack);
+        (made.body_offset() == body_offset).then_some(made)
+    }
+
+    /// The file of a table, with at least so many bytes for the schema.
+    fn with_room(table: &Table, more: &[(String, String)], schema_bytes: usize) -> Self {
         let mut metadata: HashMap<String, String> = more.iter().cloned().collect();
         metadata.insert(VERSION_KEY.to_owned(), "1".to_owned());
         let mut head = Vec::new();
         head.extend_from_slice(MAGIC);
         head.extend_from_slice(&[0, 0]);
-        push_message(&mut head, &schema_message(table, metadata.clone()));
+        push_message(&mut head, &schema_message(table, metadata.clone()), schema_bytes);
         let batch_at = head.len();
-        push_message(&mut head, &batch_message(table));
+        push_message(&mut head, &batch_message(table), 0);
         let block = Block::new(
             batch_at as i64,
             i32::try_from(head.len() - batch_at).unwrap_or(i32::MAX),
@@ -84,9 +102,11 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Appends a message with its prefix, padded so that what follows may be a buffer.
-fn push_message(head: &mut Vec<u8>, message: &[u8]) {
-    let end = aligned((head.len() + PREFIX_BYTES + message.len()) as u64) as usize;
+/// Appends a message with its prefix, padded so that what follows may be a buffer and begins at
+/// `least` or behind it.
+fn push_message(head: &mut Vec<u8>, message: &[u8], least: usize) {
+    let end = (head.len() + PREFIX_BYTES + message.len()).max(least);
+    let end = end.next_multiple_of(ALIGNMENT_BYTES as usize);
     let length = u32::try_from(end - head.len() - PREFIX_BYTES).unwrap_or(u32::MAX);
     head.extend_from_slice(&CONTINUATION);
     head.extend_from_slice(&length.to_le_bytes());
@@ -210,6 +230,23 @@ mod tests {
         assert_eq!(batch.column(0).as_primitive::<Float32Type>().values(), &[1.5, 2.5, 3.5]);
         assert_eq!(batch.column(1).as_primitive::<Int64Type>().values(), &[0, 0, 7]);
         assert_eq!(batch.schema().metadata()["a"], "b");
+    }
+
+    #[test]
+    fn names_change_in_place_while_there_is_room() {
+        let named = |name: String| {
+            let column = Column { name, number: Number::F32 };
+            Table::new(vec![3], vec![column]).expect("a table")
+        };
+        let image = Image::of(&named(String::new()), &[]);
+        let renamed = Image::fitting(&named("energy".to_owned()), &[], image.body_offset());
+        let renamed = renamed.expect("room for a name");
+        assert_eq!(renamed.body_offset(), image.body_offset());
+        assert_eq!(renamed.batch(), image.batch());
+        let batch = read(&renamed, &[0; 64]);
+        assert_eq!(batch.schema().field(0).name(), "energy");
+        let long = named("n".repeat(4096));
+        assert_eq!(Image::fitting(&long, &[], image.body_offset()), None);
     }
 
     #[test]

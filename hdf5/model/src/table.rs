@@ -106,6 +106,15 @@ impl Table {
         (countable && plain && single).then_some(Self { shape, columns })
     }
 
+    /// The same table, whose only column has another name; one of several columns stays as it is.
+    #[must_use]
+    pub fn renamed(mut self, name: &str) -> Self {
+        if let [column] = self.columns.as_mut_slice() {
+            name.clone_into(&mut column.name);
+        }
+        self
+    }
+
     /// The dimensions.
     #[must_use]
     pub fn shape(&self) -> &[u64] {

@@ -1,8 +1,8 @@
 //! Datasets that are made without a link and get one later.
 //!
-//! h5py's `f["x"] = array` does so. The file of data should be called after the dataset, but when it
-//! was made nobody knew the name, and the skeleton's part of a dataset cannot be changed. So when the
-//! dataset gets its first link, the file is renamed, and the skeleton's part is made once more.
+//! h5py's `f["x"] = array` does so. The file of data should be called after the dataset, but when
+//! it was made nobody knew the name, and the skeleton's part of a dataset cannot be changed. So
+//! when the dataset gets its first link, the file is renamed, and the skeleton's part is made anew.
 
 use std::path::{Path, PathBuf};
 
@@ -55,9 +55,8 @@ pub(crate) unsafe fn name(
     let old = container.folder().join(&marker.path);
     // SAFETY: HDF5 handed name and place over.
     let path = unsafe { future_path(host, group, place, name) };
-    // Opened before it gets another name: reading and writing goes on with the same file.
-    let array = node.array(host)?;
-    array.hold();
+    let last = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    node.array(host)?.rename(&String::from_utf8_lossy(last));
     let within = rename_data(&old, &container.data_folder(), &path).ok()?;
     let data = PathBuf::from(container.data_name()).join(within);
     marker.path = data.to_str()?.to_owned();
@@ -86,17 +85,22 @@ pub(crate) fn remake(
     data: &Path,
     (plain, offset): (bool, u64),
 ) -> Option<Ptr> {
-    let kind = Id::of_type(host, get(host, under, dataset::GET_TYPE)?)?;
-    let space = Id::of_space(host, get(host, under, dataset::GET_SPACE)?)?;
-    let dapl = Id::of_list(host, get(host, under, GET_ACCESS)?)?;
     let bytes = bytes(host, dcpl.get())?;
     let dcpl = Id::of_list(host, host.without_external(dcpl.release()))?;
     name_data(host, dcpl.get(), data, plain, (offset, bytes)).ok()?;
+    make_unnamed(host, under, &dcpl)
+}
+
+/// Makes a dataset without a link that is like another one but for its creation properties.
+pub(crate) fn make_unnamed(host: &'static Host, like: Ptr, dcpl: &Id) -> Option<Ptr> {
+    let kind = Id::of_type(host, get(host, like, dataset::GET_TYPE)?)?;
+    let space = Id::of_space(host, get(host, like, dataset::GET_SPACE)?)?;
+    let dapl = Id::of_list(host, get(host, like, GET_ACCESS)?)?;
     let place = Location::itself(KIND_DATASET);
     // SAFETY: all identifiers are open; a dataset without a name has no link.
     let made = unsafe {
         (host.api.H5VLdataset_create)(
-            under,
+            like,
             &raw const place,
             host.native(),
             std::ptr::null(),

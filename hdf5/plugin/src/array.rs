@@ -2,15 +2,14 @@
 
 use std::ffi::{CStr, OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plasmon_hdf5_model::{DataFile, Marker, Member, Records, Run, Table, read, write};
 use plasmon_hdf5_sys::arguments::{FileName, OBJECT_GET_NAME, ObjectName, Single, dataset, file};
-use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Location, Ptr};
+use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Location, Ptr, SPACE_ALL};
 
-use crate::container::Container;
 use crate::host::Host;
 use crate::id::Id;
 use crate::kinds;
@@ -27,6 +26,8 @@ pub(crate) struct Array {
     path: PathBuf,
     body_offset: u64,
     writable: bool,
+    /// Whether HDF5 without the plugin reads the same bytes.
+    pub(crate) plain: bool,
     file: OnceLock<Result<DataFile, String>>,
     /// Whether something was written through this object.
     pub(crate) dirty: AtomicBool,
@@ -46,24 +47,39 @@ pub(crate) struct Call {
 
 impl Array {
     /// The Arrow data of an open dataset of the native connector, if it has any.
+    ///
+    /// `folder` tells where a skeleton is, by the name that HDF5 knows it under.
     pub(crate) fn of_dataset(
         host: &'static Host,
         under: Ptr,
-        container: &Container,
+        folder: impl FnOnce(&OsStr) -> PathBuf,
+        writable: bool,
     ) -> Option<Self> {
         let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
         let (marker, body_offset) = marker(host, dcpl.get())?;
+        let folder = folder(&file_name(host, under, KIND_DATASET)?);
+        let array = Self::of_file(host, under, &folder.join(&marker.path), body_offset)?;
+        Some(Self { writable, plain: marker.plain, ..array })
+    }
+
+    /// The data of a dataset in a file, for reading.
+    pub(crate) fn of_file(
+        host: &'static Host,
+        under: Ptr,
+        path: &Path,
+        body_offset: u64,
+    ) -> Option<Self> {
         let kind = Id::of_type(host, get(host, under, dataset::GET_TYPE)?)?;
         let space = Id::of_space(host, get(host, under, dataset::GET_SPACE)?)?;
         let columns = kinds::columns(host, kind.get(), "").ok()?;
         let (shape, _) = kinds::shape(host, space.get())?;
-        let folder = container.folder_of(&file_name(host, under, KIND_DATASET)?);
         Some(Self {
             host,
             table: Table::new(shape, columns)?,
-            path: folder.join(&marker.path),
+            path: path.to_owned(),
             body_offset,
-            writable: container.writable,
+            writable: false,
+            plain: true,
             file: OnceLock::new(),
             dirty: AtomicBool::new(false),
         })
@@ -78,10 +94,39 @@ impl Array {
         opened.as_ref().map_err(String::clone)
     }
 
-    /// Opens the file now: it is about to get another name.
-    pub(crate) fn hold(&self) {
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All values, as elements of a type.
+    pub(crate) fn values(&self, kind: Hid) -> Result<Vec<u8>, String> {
+        let whole = Call {
+            memory_type: kind,
+            memory_space: SPACE_ALL,
+            file_space: SPACE_ALL,
+            dxpl: DEFAULT,
+        };
+        // SAFETY: the type is open.
+        let bytes = unsafe { (self.host.api.H5Tget_size)(kind) } as u64;
+        let bytes =
+            usize::try_from(bytes.saturating_mul(self.table.elements())).unwrap_or(usize::MAX);
+        let mut values = Vec::new();
+        values.try_reserve_exact(bytes).map_err(|_| "there is no memory for a copy of the data")?;
+        values.resize(bytes, 0);
+        // SAFETY: there is room for all elements.
+        unsafe { self.transfer(&whole, Memory::Target(values.as_mut_ptr())) }?;
+        Ok(values)
+    }
+
+    /// Gives the column the name of the dataset, which is about to get its first link. The file
+    /// is opened for that, and so reading and writing goes on with it under any name.
+    pub(crate) fn rename(&self, name: &str) {
         // If it cannot be opened, the next transfer says why.
-        let _ = self.file();
+        if let Ok(file) = self.file() {
+            // A column under another name has the same values.
+            let _ = file.describe(&self.table.clone().renamed(name), &[]);
+        }
     }
 
     /// Moves what is selected between the file and the memory.

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use plasmon_hdf5_model::copy_data;
 use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, LINK_DELETE, Single, dataset};
-use plasmon_hdf5_sys::{KIND_DATASET, KIND_GROUP, Location, Ptr, Text};
+use plasmon_hdf5_sys::{KIND_DATASET, KIND_GROUP, Location, Ptr, SPACE_ALL, Text};
 
-use crate::adopting::remake;
-use crate::array::{file_name, get, marker, object_path};
+use crate::adopting::{make_unnamed, remake};
+use crate::array::{Array, file_name, get, marker, object_path};
 use crate::attributes;
 use crate::host::{Host, Lists};
 use crate::id::Id;
@@ -116,9 +116,8 @@ impl Separation<'_> {
         let host = self.host;
         let container = &self.target.container;
         if !container.keeps_arrow {
-            return Err("a dataset with Arrow data cannot be copied into a file that is not kept \
-                        under its name, such as one in memory"
-                .to_owned());
+            let made = self.plain(shared, dcpl, old, offset)?;
+            return with_attributes(host, shared, made);
         }
         let path = object_path(host, shared, KIND_DATASET).unwrap_or_default();
         let folder = container.data_folder();
@@ -129,10 +128,45 @@ impl Separation<'_> {
             let _ = std::fs::remove_file(folder.join(within));
             return Err("the copy cannot be made".to_owned());
         };
-        attributes::copy(host, shared, made)
-            .ok_or_else(|| "an attribute of the copy cannot be made".to_owned())?;
-        Ok(made)
+        with_attributes(host, shared, made)
     }
+
+    /// A dataset without a link that keeps its data in the skeleton, for a file that is not kept
+    /// under its name, such as one in memory.
+    fn plain(&self, shared: Ptr, dcpl: Id, old: &Path, offset: u64) -> Result<Ptr, String> {
+        let host = self.host;
+        let array = Array::of_file(host, shared, old, offset).ok_or("the copy is no table")?;
+        let kind = get(host, shared, dataset::GET_TYPE).and_then(|id| Id::of_type(host, id));
+        let kind = kind.ok_or("the copy has no type")?;
+        let mut values = array.values(kind.get())?;
+        let dcpl = Id::of_list(host, host.without_external(dcpl.release()));
+        let made = dcpl.and_then(|dcpl| make_unnamed(host, shared, &dcpl));
+        let mut made = made.ok_or("the copy cannot be made")?;
+        let (mut whole, mut kind) = ([SPACE_ALL; 2], kind.get());
+        let mut memory = values.as_mut_ptr().cast_const().cast();
+        // SAFETY: the dataset is the native connector's; the memory holds all of its values.
+        let done = unsafe {
+            let [memory_space, file_space] = &mut whole;
+            (host.api.H5VLdataset_write)(
+                1,
+                &raw mut made,
+                host.native(),
+                &raw mut kind,
+                memory_space,
+                file_space,
+                host.default_list(Lists::Transfer),
+                &raw mut memory,
+                std::ptr::null_mut(),
+            )
+        };
+        if done < 0 { Err("the copy cannot be written".to_owned()) } else { Ok(made) }
+    }
+}
+
+/// A copy with the attributes of the original.
+fn with_attributes(host: &'static Host, from: Ptr, to: Ptr) -> Result<Ptr, String> {
+    attributes::copy(host, from, to).ok_or("an attribute of the copy cannot be made")?;
+    Ok(to)
 }
 
 /// Lets a link lead to another dataset.

@@ -1,7 +1,7 @@
 //! Making a dataset whose data is ours.
 //!
-//! The file of data is complete before the skeleton names it, so a process that is killed in between
-//! leaves a file that nobody names, never a name without a file.
+//! The file of data is complete before the skeleton names it, so a process that is killed in
+//! between leaves a file that nobody names, never a name without a file.
 
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};

@@ -7,6 +7,7 @@ use plasmon_hdf5_sys::{Herr, Hid, KIND_DATASET, Location, Ptr, Request, Text};
 
 use crate::array::{Array, Call, Memory};
 use crate::creating::{Draft, Order};
+use crate::explaining;
 use crate::forward::{call, close, open, pass};
 use crate::guard;
 use crate::host::{self, Fault, Host};
@@ -33,7 +34,7 @@ pass! {
     get_native(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
         |api, under, native| (api.H5VLdataset_get)(under, native, arguments, dxpl, request);
     /// Operations of single connectors.
-    optional(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
+    optional_native(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
         |api, under, native| (api.H5VLdataset_optional)(under, native, arguments, dxpl, request);
 }
 
@@ -65,6 +66,14 @@ call! {
                 std::ptr::null_mut()
             }
         }
+    };
+    /// Operations of single connectors: ours, and those of the native one.
+    optional<SLOT>(object: Ptr, arguments: Ptr, dxpl: Hid, request: Request) -> Herr = {
+        let answer = || explaining::answer(host::of::<SLOT>(), Node::of(object)?, arguments);
+        if guard::or(None, answer).is_some() {
+            return 0;
+        }
+        optional_native::<SLOT>(object, arguments, dxpl, request)
     };
     /// What is known of a dataset.
     get<SLOT>(object: Ptr, arguments: Ptr, dxpl: Hid, request: Request) -> Herr = {
@@ -107,7 +116,8 @@ call! {
     /// `H5Dread` and `H5Dread_multi`.
     read<SLOT>(count: usize, datasets: *mut Ptr, memory_types: *mut Hid, memory_spaces: *mut Hid,
         file_spaces: *mut Hid, dxpl: Hid, buffers: *mut Ptr, request: Request) -> Herr = {
-        let many = Many { count, datasets, memory_types, memory_spaces, file_spaces, dxpl, request };
+        let many =
+            Many { count, datasets, memory_types, memory_spaces, file_spaces, dxpl, request };
         let memory = |at: usize| Memory::Target(buffers.add(at).read().cast());
         if many.has_array(host::of::<SLOT>()) {
             return many.each(host::of::<SLOT>(), Fault::Read, &memory, &|at| {
@@ -119,7 +129,8 @@ call! {
     /// `H5Dwrite` and `H5Dwrite_multi`.
     write<SLOT>(count: usize, datasets: *mut Ptr, memory_types: *mut Hid, memory_spaces: *mut Hid,
         file_spaces: *mut Hid, dxpl: Hid, buffers: *mut *const c_void, request: Request) -> Herr = {
-        let many = Many { count, datasets, memory_types, memory_spaces, file_spaces, dxpl, request };
+        let many =
+            Many { count, datasets, memory_types, memory_spaces, file_spaces, dxpl, request };
         let memory = |at: usize| Memory::Source(buffers.add(at).read().cast());
         if many.has_array(host::of::<SLOT>()) {
             return many.each(host::of::<SLOT>(), Fault::Write, &memory, &|at| {

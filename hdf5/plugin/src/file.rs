@@ -9,7 +9,8 @@ use plasmon_hdf5_sys::{ACCESS_WRITE, Herr, Hid, INVALID, Ptr, Request, Text};
 use crate::container::Container;
 use crate::forward::{call, close, pass};
 use crate::guard;
-use crate::host::{self, Host, Lists};
+use crate::host::{self, Fault, Host, Lists};
+use crate::info::{self, Settings};
 use crate::node::Node;
 use crate::orphans;
 
@@ -79,6 +80,7 @@ pub(crate) unsafe extern "C" fn create<const SLOT: usize>(
     request: Request,
 ) -> Ptr {
     let host = host::of::<SLOT>();
+    let Some(settings) = settings(host, fapl) else { return std::ptr::null_mut() };
     let access = NativeAccess::of(host, fapl);
     // SAFETY: HDF5 hands us arguments as its interface defines them.
     let under =
@@ -88,9 +90,20 @@ pub(crate) unsafe extern "C" fn create<const SLOT: usize>(
         return under;
     }
     // SAFETY: as above.
-    let container = unsafe { container(host, name, ACCESS_WRITE, fapl) };
+    let container = unsafe { container(host, name, ACCESS_WRITE, fapl, settings) };
     clear(&container);
     Node::hand_out(under, Arc::new(container))
+}
+
+/// The connector's settings; what is wrong with them is said where a file is opened.
+fn settings(host: &Host, fapl: Hid) -> Option<Settings> {
+    match guard::or(Ok(Settings::default()), || info::of_list(host, fapl)) {
+        Ok(settings) => Some(settings),
+        Err(error) => {
+            host.push_error(Fault::Open, &error);
+            None
+        }
+    }
 }
 
 /// What is known of a file that is opened.
@@ -98,7 +111,13 @@ pub(crate) unsafe extern "C" fn create<const SLOT: usize>(
 /// # Safety
 ///
 /// The name is a text that ends.
-unsafe fn container(host: &Host, name: Text, flags: c_uint, fapl: Hid) -> Container {
+unsafe fn container(
+    host: &Host,
+    name: Text,
+    flags: c_uint,
+    fapl: Hid,
+    settings: Settings,
+) -> Container {
     // SAFETY: promised by the caller.
     let name = unsafe { CStr::from_ptr(name) };
     // SAFETY: both are lists for opening files, the second the library's default.
@@ -107,7 +126,7 @@ unsafe fn container(host: &Host, name: Text, flags: c_uint, fapl: Hid) -> Contai
         (host.api.H5Pget_driver)(fapl) == (host.api.H5Pget_driver)(usual)
     };
     let writable = flags & ACCESS_WRITE != 0;
-    Container::new(name, writable, writable && is_usual, false)
+    Container::new(name, writable, writable && is_usual, settings.syncs)
 }
 
 /// Takes away what a file of the same name left behind: this one is new.
@@ -127,6 +146,7 @@ pub(crate) unsafe extern "C" fn open<const SLOT: usize>(
     request: Request,
 ) -> Ptr {
     let host = host::of::<SLOT>();
+    let Some(settings) = settings(host, fapl) else { return std::ptr::null_mut() };
     let access = NativeAccess::of(host, fapl);
     // SAFETY: HDF5 hands us arguments as its interface defines them.
     let under = unsafe { (host.api.H5VLfile_open)(name, flags, access.fapl, dxpl, request) };
@@ -134,7 +154,7 @@ pub(crate) unsafe extern "C" fn open<const SLOT: usize>(
         return under;
     }
     // SAFETY: as above.
-    let container = unsafe { container(host, name, flags, fapl) };
+    let container = unsafe { container(host, name, flags, fapl, settings) };
     Node::hand_out(under, Arc::new(container))
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct Host {
 /// Which numbers an error has: whose it is, and what it is.
 #[derive(Clone, Copy)]
 pub(crate) enum Fault {
+    /// A file cannot be opened.
+    Open,
     /// Data cannot be read.
     Read,
     /// Data cannot be written.
@@ -102,6 +104,7 @@ impl Host {
     /// Adds an entry to HDF5's stack of errors.
     pub(crate) fn push_error(&self, fault: Fault, message: &str) {
         let (major, minor) = match fault {
+            Fault::Open => (c"H5E_FILE_g", c"H5E_CANTOPENFILE_g"),
             Fault::Read => (c"H5E_DATASET_g", c"H5E_READERROR_g"),
             Fault::Write => (c"H5E_DATASET_g", c"H5E_WRITEERROR_g"),
         };
@@ -183,6 +186,13 @@ impl Host {
 /// Only callbacks ask, and a slot's callbacks are known to HDF5 only after the slot was filled.
 pub(crate) fn of<const SLOT: usize>() -> &'static Host {
     HOSTS[SLOT].get().expect("the slot was filled before its callbacks were handed out")
+}
+
+/// The host whose path contains a text, or without a text the only one.
+pub(crate) fn named(part: Option<&str>) -> Option<&'static Host> {
+    let mut hosts = HOSTS.iter().filter_map(OnceLock::get);
+    let found = hosts.find(|host| part.is_none_or(|part| host.path.contains(part)))?;
+    (part.is_some() || hosts.next().is_none()).then_some(found)
 }
 
 /// The slot of the libhdf5 that an address lies in, or why it gets none.

@@ -2,8 +2,9 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use plasmon_hdf5_sys::{Herr, Ptr, Text};
+use plasmon_hdf5_sys::{Herr, Hid, Ptr, Text};
 
+use crate::host::Host;
 use crate::{guard, host};
 
 /// The settings as HDF5 holds them.
@@ -11,6 +12,50 @@ use crate::{guard, host};
 pub(crate) struct Info {
     /// As the program gave them.
     text: String,
+}
+
+/// What the settings say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Whether data is brought to the disk when a dataset is flushed or closed.
+    pub(crate) syncs: bool,
+}
+
+impl Info {
+    /// Reads the settings: words of the form `key=value`.
+    fn settings(&self) -> Result<Settings, String> {
+        let mut settings = Settings::default();
+        for word in self.text.split([' ', ';', ',']).filter(|word| !word.is_empty()) {
+            match word.split_once('=') {
+                Some(("backend", "files")) | Some(("sync", "no")) => {}
+                Some(("sync", "yes")) => settings.syncs = true,
+                // Settings of HDF5's own pass-through connector, which say what we do anyway.
+                Some(("under_vol", "0")) | Some(("under_info", "{}")) => {}
+                _ => {
+                    return Err(format!(
+                        "the connector has no setting {word:?}; there are backend=files, \
+                         sync=yes and sync=no"
+                    ));
+                }
+            }
+        }
+        Ok(settings)
+    }
+}
+
+/// The settings in a file access property list.
+pub(crate) fn of_list(host: &Host, fapl: Hid) -> Result<Settings, String> {
+    let mut info: Ptr = std::ptr::null_mut();
+    // SAFETY: the list names our connector, so what is in it came from here; the copy that is
+    // made is ours.
+    let info = unsafe {
+        (host.api.H5Pget_vol_info)(fapl, &raw mut info);
+        if info.is_null() {
+            return Ok(Settings::default());
+        }
+        Box::from_raw(info.cast::<Info>())
+    };
+    info.settings()
 }
 
 /// The size that HDF5 is told; it holds only the pointer.
@@ -86,4 +131,29 @@ pub(crate) unsafe extern "C" fn from_text(text: Text, out: *mut Ptr) -> Herr {
         unsafe { out.write(Box::into_raw(Box::new(info)).cast()) };
         0
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str) -> Result<Settings, String> {
+        Info { text: text.to_owned() }.settings()
+    }
+
+    #[test]
+    fn settings_are_words() {
+        assert_eq!(settings(""), Ok(Settings::default()));
+        assert_eq!(settings("backend=files"), Ok(Settings::default()));
+        assert_eq!(settings("backend=files sync=yes"), Ok(Settings { syncs: true }));
+        assert_eq!(settings("under_vol=0;under_info={}"), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn unknown_settings_are_named() {
+        for wrong in ["backend=tape", "sync", "sync=perhaps", "Backend=files"] {
+            let error = settings(wrong).expect_err("refused");
+            assert!(error.contains(wrong), "{error}");
+        }
+    }
 }

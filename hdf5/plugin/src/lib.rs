@@ -26,6 +26,7 @@ mod copying;
 mod creating;
 mod dataset;
 mod datatype;
+mod explaining;
 mod file;
 mod forward;
 mod group;

@@ -133,6 +133,10 @@ functions! {
     H5Ssel_iter_close(Hid) -> Herr;
 
     H5VLget_connector_id_by_value(c_int) -> Hid;
+    H5VLget_connector_id(Hid) -> Hid;
+    H5VLget_value(Hid, *mut c_int) -> Herr;
+    H5VLclose(Hid) -> Herr;
+    H5VLdataset_optional_op(Text, Text, c_uint, Hid, Ptr, Hid, Hid) -> Herr;
     H5VLwrap_object(Ptr, c_int, Hid, Ptr) -> Ptr;
     H5VLunwrap_object(Ptr, Hid) -> Ptr;
     H5VLget_object(Ptr, Hid) -> Ptr;

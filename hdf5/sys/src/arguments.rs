@@ -173,6 +173,16 @@ impl Single {
     }
 }
 
+/// An operation that only some connectors have.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Optional {
+    /// The number of the operation.
+    pub operation: c_int,
+    /// What the operation takes.
+    pub arguments: Ptr,
+}
+
 /// Getting what is known of a group.
 #[repr(C)]
 #[derive(Clone, Copy)]

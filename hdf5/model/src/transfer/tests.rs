@@ -85,10 +85,11 @@ proptest! {
             record[wide] = (at % 250) as u8 + 1;
         }
         let written = memory.clone();
-        write(&file, &members, &runs, &memory, Records { first: 0, stride }, &mut Widen { reading: false })
+        let records = Records { first: 0, stride };
+        write(&file, &members, &runs, &memory, records, &mut Widen { reading: false })
             .expect("written");
         let mut back = vec![0_u8; memory.len()];
-        read(&file, &members, &runs, &mut back, Records { first: 0, stride }, &mut Widen { reading: true })
+        read(&file, &members, &runs, &mut back, records, &mut Widen { reading: true })
             .expect("read");
         for run in &runs {
             for at in run.memory..run.memory + run.elements {
