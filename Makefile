@@ -6,10 +6,10 @@ ROUNDS ?= 2000
 NAME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench fuzz soak docs format clean spark demo-spark test-spark
+.PHONY: help setup demo test check bench fuzz soak docs format clean spark demo-spark test-spark test-hdf5
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | \
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | \
 		awk -F '\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
 setup: ## install what the machine lacks, and the package into .venv
@@ -33,6 +33,11 @@ demo-spark: ## a join of 5 million rows with Spark's own shuffle manager and wit
 test-spark: ## everything about Spark's shuffle, with Spark 3.5 and 4.3 (half an hour)
 	@scripts/setup.sh languages
 	@scripts/spark.sh test
+
+test-hdf5: ## the HDF5 connector: our tests, then h5py's own beside HDF5 alone
+	@scripts/setup.sh
+	@$(PYTHON) scripts/hdf5_tests.py
+	@$(PYTHON) scripts/hdf5_tests.py h5py
 
 check: ## format, lints, types, the repository's rules, licences, quick tests
 	@scripts/setup.sh environment

@@ -77,7 +77,7 @@ environment() {
 
 # What the package is built from, as far as a change of it asks for another build.
 package_sources() {
-    find Cargo.toml Cargo.lock pyproject.toml setup.py setup.cfg MANIFEST.in crates python \
+    find Cargo.toml Cargo.lock pyproject.toml setup.py setup.cfg MANIFEST.in crates hdf5 python \
         -type f -not -path '*/__pycache__/*' -not -path '*/tests/*' -not -path '*/_bin/*' \
         -not -name '*.so' -print0 2>/dev/null || true
 }

@@ -136,6 +136,11 @@ TESTS = [
         python("scripts/pyarrow_tests.py"),
     ),
     Suite(
+        "hdf5",
+        "the HDF5 connector with the stock wheels",
+        python("scripts/hdf5_tests.py"),
+    ),
+    Suite(
         "soak",
         "processes killed at random, for a moment",
         ["scripts/soak.sh", "kill", "--rounds", "60"],

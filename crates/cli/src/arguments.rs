@@ -88,6 +88,13 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// HDF5 files whose datasets are Arrow: plugin-path, inspect, export, import, doctor.
+    #[command(disable_help_flag = true)]
+    Hdf5 {
+        /// Arguments of the tool; `--help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Print the completions of a shell.
     Completions {
         /// Which shell.

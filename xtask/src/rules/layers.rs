@@ -39,6 +39,9 @@ const PLACES: &[Place] = &[
     place("crates/capi", &["plasmon-proto", "plasmon-client", "plasmon-columns"]),
     place("crates/jni", &["plasmon-client"]),
     place("crates/cli", &["plasmon-proto", "plasmon-client", "plasmon-columns", "plasmon-sort"]),
+    place("hdf5/sys", &[]),
+    place("hdf5/model", &[]),
+    place("hdf5/plugin", &["plasmon-hdf5-sys", "plasmon-hdf5-model"]),
     place("python/cpython", &[]),
     place(
         "python",

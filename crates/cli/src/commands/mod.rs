@@ -1,10 +1,10 @@
 //! One module per command; this is the only table of them.
 
-mod demo;
 mod doctor;
 mod get;
 mod ingest;
 mod listing;
+mod package;
 mod put;
 mod server;
 mod sort;
@@ -43,7 +43,12 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<()> {
         }
         Command::Doctor => doctor::doctor(arguments, output),
         Command::Spark(command) => spark::run(arguments, command, output),
-        Command::RunDemo { arguments: rest } => demo::run(rest, arguments.json),
+        Command::RunDemo { arguments: rest } => {
+            package::run("plasmon.demo", "the demonstration", rest, arguments.json)
+        }
+        Command::Hdf5 { arguments: rest } => {
+            package::run("plasmon.hdf5", "this command", rest, arguments.json)
+        }
         Command::Completions { shell } => {
             let mut command = Arguments::command();
             clap_complete::generate(*shell, &mut command, "plasmon", &mut std::io::stdout().lock());

@@ -1,4 +1,5 @@
-//! `plasmon run-demo`: hands over to the Python package that this command was installed with.
+//! Commands that are written in Python: hands over to the package that this command was installed
+//! with.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -6,17 +7,15 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// Replaces this process by `python -m plasmon.demo`.
-pub(super) fn run(arguments: &[String], json: bool) -> Result<()> {
+/// Replaces this process by `python -m MODULE`.
+pub(super) fn run(module: &str, what: &str, arguments: &[String], json: bool) -> Result<()> {
     let python = python();
     let mut command = Command::new(&python);
-    command.args(["-m", "plasmon.demo"]).args(arguments);
-    if json {
-        command.arg("--json");
-    }
+    command.args(["-m", module]);
+    command.args(json.then_some("--json")).args(arguments);
     let error = command.exec();
     Err(error).with_context(|| {
-        format!("cannot run {}; the demonstration needs the Python package", python.display())
+        format!("cannot run {}; {what} needs the Python package", python.display())
     })
 }
 

@@ -1,0 +1,267 @@
+//! The Arrow IPC file of a table, but for its body.
+//!
+//! ```text
+//! 0       ARROW1 00 00
+//!         the schema's message, padded to a multiple of 64
+//!         the record batch's message, padded to a multiple of 64
+//! body    the columns' buffers, each at a multiple of 64; no validity buffers
+//! foot    end of stream, footer, its length, ARROW1
+//! ```
+
+use std::collections::HashMap;
+
+use arrow_ipc::convert::IpcSchemaEncoder;
+use arrow_ipc::writer::DictionaryTracker;
+use arrow_ipc::{
+    Block, Buffer, FieldNode, FooterBuilder, Message, MessageArgs, MessageHeader, MetadataVersion,
+    RecordBatch, RecordBatchArgs,
+};
+use flatbuffers::FlatBufferBuilder;
+
+use crate::table::{ALIGNMENT_BYTES, Table};
+
+const MAGIC: &[u8; 6] = b"ARROW1";
+const CONTINUATION: [u8; 4] = [0xFF; 4];
+const PREFIX_BYTES: usize = 8;
+
+/// How much room the schema has, so that names and metadata can change where the file is.
+const SCHEMA_BYTES: usize = 1024;
+
+/// The entry of the schema's metadata that says who wrote the file.
+const VERSION_KEY: &str = "plasmon.hdf5.version";
+
+/// What stands before and behind the body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// From the start of the file.
+    pub head: Vec<u8>,
+    /// How long the body is; it begins where the head ends.
+    pub body_bytes: u64,
+    /// Behind the body.
+    pub foot: Vec<u8>,
+    /// Where the record batch's message begins in the head.
+    batch_at: usize,
+}
+
+impl Image {
+    /// The file of a table, with more entries for the schema's metadata.
+    #[must_use]
+    pub fn of(table: &Table, more: &[(String, String)]) -> Self {
+        Self::with_room(table, more, SCHEMA_BYTES)
+    }
+
+    /// The file of a table whose body begins where it does already; `None` when the schema does
+    /// not fit before it.
+    #[must_use]
+    pub fn fitting(table: &Table, more: &[(String, String)], body_offset: u64) -> Option<Self> {
+        let made = Self::with_room(table, more, 0);
+        let slack = usize::try_from(body_offset).ok()?.checked_sub(made.head.len())?;
+        let made = Self::with_room(table, more, made.batch_at + slack);
+        (made.body_offset() == body_offset).then_some(made)
+    }
+
+    /// The file of a table, with at least so many bytes for the schema.
+    fn with_room(table: &Table, more: &[(String, String)], schema_bytes: usize) -> Self {
+        let mut metadata: HashMap<String, String> = more.iter().cloned().collect();
+        metadata.insert(VERSION_KEY.to_owned(), "1".to_owned());
+        let mut head = Vec::new();
+        head.extend_from_slice(MAGIC);
+        head.extend_from_slice(&[0, 0]);
+        push_message(&mut head, &schema_message(table, metadata.clone()), schema_bytes);
+        let batch_at = head.len();
+        push_message(&mut head, &batch_message(table), 0);
+        let block = Block::new(
+            batch_at as i64,
+            i32::try_from(head.len() - batch_at).unwrap_or(i32::MAX),
+            signed(table.body_bytes()),
+        );
+        let foot = foot(table, metadata, block);
+        Self { head, body_bytes: table.body_bytes(), foot, batch_at }
+    }
+
+    /// The record batch's message, which tells rows and columns; it ends where the body begins.
+    pub(crate) fn batch(&self) -> &[u8] {
+        &self.head[self.batch_at..]
+    }
+
+    /// Where the body begins.
+    #[must_use]
+    pub fn body_offset(&self) -> u64 {
+        self.head.len() as u64
+    }
+
+    /// How long the file is.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.body_offset() + self.body_bytes + self.foot.len() as u64
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    // A table has at most 2^62 bytes.
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Appends a message with its prefix, padded so that what follows may be a buffer and begins at
+/// `least` or behind it.
+fn push_message(head: &mut Vec<u8>, message: &[u8], least: usize) {
+    let end = (head.len() + PREFIX_BYTES + message.len()).max(least);
+    let end = end.next_multiple_of(ALIGNMENT_BYTES as usize);
+    let length = u32::try_from(end - head.len() - PREFIX_BYTES).unwrap_or(u32::MAX);
+    head.extend_from_slice(&CONTINUATION);
+    head.extend_from_slice(&length.to_le_bytes());
+    head.extend_from_slice(message);
+    head.resize(end, 0);
+}
+
+fn schema_message(table: &Table, metadata: HashMap<String, String>) -> Vec<u8> {
+    let mut builder = FlatBufferBuilder::new();
+    let mut tracker = DictionaryTracker::new(true);
+    let schema = IpcSchemaEncoder::new()
+        .with_dictionary_tracker(&mut tracker)
+        .schema_to_fb_offset(&mut builder, &table.schema(metadata));
+    let arguments = MessageArgs {
+        version: MetadataVersion::V5,
+        header_type: MessageHeader::Schema,
+        header: Some(schema.as_union_value()),
+        bodyLength: 0,
+        custom_metadata: None,
+    };
+    let message = Message::create(&mut builder, &arguments);
+    builder.finish(message, None);
+    builder.finished_data().to_vec()
+}
+
+fn batch_message(table: &Table) -> Vec<u8> {
+    let (mut nodes, mut buffers) = (Vec::new(), Vec::new());
+    for place in table.places() {
+        nodes.push(FieldNode::new(signed(table.rows()), 0));
+        let none = Buffer::new(signed(place.offset), 0);
+        buffers.push(none);
+        if table.shape().len() > 1 {
+            nodes.push(FieldNode::new(signed(table.elements()), 0));
+            buffers.push(none);
+        }
+        buffers.push(Buffer::new(signed(place.offset), signed(place.bytes)));
+    }
+    let mut builder = FlatBufferBuilder::new();
+    let (nodes, buffers) = (builder.create_vector(&nodes), builder.create_vector(&buffers));
+    let batch = RecordBatch::create(
+        &mut builder,
+        &RecordBatchArgs {
+            length: signed(table.rows()),
+            nodes: Some(nodes),
+            buffers: Some(buffers),
+            compression: None,
+            variadicBufferCounts: None,
+        },
+    );
+    let arguments = MessageArgs {
+        version: MetadataVersion::V5,
+        header_type: MessageHeader::RecordBatch,
+        header: Some(batch.as_union_value()),
+        bodyLength: signed(table.body_bytes()),
+        custom_metadata: None,
+    };
+    let message = Message::create(&mut builder, &arguments);
+    builder.finish(message, None);
+    builder.finished_data().to_vec()
+}
+
+fn foot(table: &Table, metadata: HashMap<String, String>, block: Block) -> Vec<u8> {
+    let mut builder = FlatBufferBuilder::new();
+    let mut tracker = DictionaryTracker::new(true);
+    let schema = IpcSchemaEncoder::new()
+        .with_dictionary_tracker(&mut tracker)
+        .schema_to_fb_offset(&mut builder, &table.schema(metadata));
+    let dictionaries = builder.create_vector::<Block>(&[]);
+    let batches = builder.create_vector(&[block]);
+    let mut footer = FooterBuilder::new(&mut builder);
+    footer.add_version(MetadataVersion::V5);
+    footer.add_schema(schema);
+    footer.add_dictionaries(dictionaries);
+    footer.add_recordBatches(batches);
+    let footer = footer.finish();
+    builder.finish(footer, None);
+    let data = builder.finished_data();
+    let mut foot = Vec::with_capacity(data.len() + 18);
+    foot.extend_from_slice(&CONTINUATION);
+    foot.extend_from_slice(&[0; 4]);
+    foot.extend_from_slice(data);
+    foot.extend_from_slice(&u32::try_from(data.len()).unwrap_or(u32::MAX).to_le_bytes());
+    foot.extend_from_slice(MAGIC);
+    foot
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use arrow_array::types::{Float32Type, Int64Type};
+    use arrow_array::{Array, cast::AsArray};
+    use arrow_ipc::reader::FileReader;
+
+    use super::*;
+    use crate::table::{Column, Number};
+
+    fn read(image: &Image, body: &[u8]) -> arrow_array::RecordBatch {
+        let bytes = [&image.head[..], body, &image.foot[..]].concat();
+        assert_eq!(bytes.len() as u64, image.file_bytes());
+        let mut reader = FileReader::try_new(Cursor::new(bytes), None).expect("an Arrow file");
+        assert_eq!(reader.num_batches(), 1);
+        reader.next().expect("one batch").expect("a good one")
+    }
+
+    #[test]
+    fn arrow_reads_what_the_image_frames() {
+        let columns = vec![
+            Column { name: "x".to_owned(), number: Number::F32 },
+            Column { name: "id".to_owned(), number: Number::I64 },
+        ];
+        let table = Table::new(vec![3], columns).expect("a table");
+        let image = Image::of(&table, &[("a".to_owned(), "b".to_owned())]);
+        assert_eq!(image.body_offset() % 64, 0);
+        let mut body = vec![0; usize::try_from(image.body_bytes).expect("small")];
+        for (at, value) in [1.5_f32, 2.5, 3.5].iter().enumerate() {
+            body[at * 4..][..4].copy_from_slice(&value.to_le_bytes());
+        }
+        body[64 + 16..][..8].copy_from_slice(&7_i64.to_le_bytes());
+        let batch = read(&image, &body);
+        assert_eq!(batch.column(0).as_primitive::<Float32Type>().values(), &[1.5, 2.5, 3.5]);
+        assert_eq!(batch.column(1).as_primitive::<Int64Type>().values(), &[0, 0, 7]);
+        assert_eq!(batch.schema().metadata()["a"], "b");
+    }
+
+    #[test]
+    fn names_change_in_place_while_there_is_room() {
+        let named = |name: String| {
+            let column = Column { name, number: Number::F32 };
+            Table::new(vec![3], vec![column]).expect("a table")
+        };
+        let image = Image::of(&named(String::new()), &[]);
+        let renamed = Image::fitting(&named("energy".to_owned()), &[], image.body_offset());
+        let renamed = renamed.expect("room for a name");
+        assert_eq!(renamed.body_offset(), image.body_offset());
+        assert_eq!(renamed.batch(), image.batch());
+        let batch = read(&renamed, &[0; 64]);
+        assert_eq!(batch.schema().field(0).name(), "energy");
+        let long = named("n".repeat(4096));
+        assert_eq!(Image::fitting(&long, &[], image.body_offset()), None);
+    }
+
+    #[test]
+    fn more_dimensions_are_rows_of_tensors() {
+        let columns = vec![Column { name: "t".to_owned(), number: Number::U8 }];
+        let table = Table::new(vec![2, 3, 2], columns).expect("a table");
+        let image = Image::of(&table, &[]);
+        let body: Vec<u8> = (0..64).collect();
+        let batch = read(&image, &body);
+        let rows = batch.column(0).as_fixed_size_list();
+        assert_eq!((rows.len(), rows.value_length()), (2, 6));
+        let second = rows.value(1);
+        let values = second.as_primitive::<arrow_array::types::UInt8Type>();
+        assert_eq!(values.values(), &[6, 7, 8, 9, 10, 11]);
+        let field = batch.schema().field(0).clone();
+        assert_eq!(field.metadata()["ARROW:extension:metadata"], "{\"shape\":[3,2]}");
+    }
+}

@@ -1,0 +1,30 @@
+//! What HDF5 datasets are as Arrow, without HDF5.
+//!
+//! ```text
+//! x.h5                        the skeleton: groups, attributes, links, types; HDF5's own
+//! x.h5.arrow/<group>/<name>.arrow   one Arrow IPC file per dataset (naming)
+//!
+//! dataset ─► Table (columns, rows) ─► Image (head, body, foot) ─► DataFile
+//!                                                        transfer: runs of elements between
+//!                                                        a DataFile and a program's memory
+//! ```
+//!
+//! The body of a file is allocated when the dataset is made, with every buffer 64-byte aligned in
+//! the file, and then written in place, as HDF5 writes its own: its readers see what was written
+//! without being told. Nothing here is kept in memory between two calls.
+
+#![forbid(unsafe_code)]
+
+mod file;
+mod folder;
+mod image;
+mod naming;
+mod table;
+mod transfer;
+
+pub use file::{DataFile, FileError, copy_data, rename_data};
+pub use folder::{clear, keep_only};
+pub use image::Image;
+pub use naming::{Marker, data_directory, relative_path};
+pub use table::{Column, Number, Table};
+pub use transfer::{BLOCK_ELEMENTS, Convert, Member, Records, Run, TransferError, read, write};

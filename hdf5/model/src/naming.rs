@@ -1,0 +1,164 @@
+//! Where the file of a dataset is.
+//!
+//! A dataset `/run 1/x` of `sim.h5` is in `sim.h5.arrow/run 1/x.arrow`. What a file's name cannot
+//! hold, or what would lead out of the folder, is written in hexadecimal behind a percent sign;
+//! names too long for a file end in a hash of themselves.
+
+use std::ffi::{OsStr, OsString};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+/// The most bytes that a part of a path may have, leaving room for endings and numbers.
+const PART_BYTES_MAX: usize = 200;
+/// The most parts of a path that become folders; deeper ones are put into one name.
+const DEPTH_MAX: usize = 24;
+const ENDING: &str = ".arrow";
+/// Behind the name of a file that HDF5 must not read by itself.
+const NEEDS: &str = " (needs the plasmon connector)";
+
+/// What the skeleton says of a dataset's file, as the name of HDF5's external storage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marker {
+    /// The file, from the skeleton's folder.
+    pub path: String,
+    /// Whether HDF5 without the plugin reads the same bytes. If not, the name in the skeleton is
+    /// that of a file that does not exist, so that reading fails instead of giving wrong values.
+    pub plain: bool,
+}
+
+impl Marker {
+    /// As the skeleton holds it.
+    #[must_use]
+    pub fn to_name(&self) -> String {
+        if self.plain { self.path.clone() } else { format!("{}{NEEDS}", self.path) }
+    }
+
+    /// Reads a name of external storage; `None` when it is none of ours.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        let (path, plain) = name.strip_suffix(NEEDS).map_or((name, true), |path| (path, false));
+        let folder = path.split('/').next()?;
+        let ours = folder.ends_with(ENDING)
+            && folder.len() > ENDING.len()
+            && path.len() > folder.len()
+            && path.ends_with(ENDING)
+            && !path.split('/').any(|part| part == ".." || part.is_empty());
+        ours.then(|| Self { path: path.to_owned(), plain })
+    }
+}
+
+/// The folder of a file's data, beside it.
+#[must_use]
+pub fn data_directory(file: &OsStr) -> OsString {
+    let mut name = file.to_owned();
+    name.push(ENDING);
+    name
+}
+
+/// Where a dataset's file goes within the folder of data. `copy` is 0, or counts further up when
+/// that file is there already: a dataset that was moved keeps its file.
+#[must_use]
+pub fn relative_path(dataset: &[u8], copy: u32) -> PathBuf {
+    let mut parts: Vec<String> =
+        dataset.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).map(safe).collect();
+    let mut last = parts.pop().unwrap_or_else(|| "unnamed".to_owned());
+    if parts.len() >= DEPTH_MAX {
+        last = shortened(&format!("{}%{last}", parts.split_off(DEPTH_MAX - 1).join("%")));
+    }
+    if copy > 0 {
+        last = format!("{last}~{copy}");
+    }
+    let folder: PathBuf = parts.iter().map(Path::new).collect();
+    folder.join(format!("{last}{ENDING}"))
+}
+
+/// A part of a path that is the name of a file.
+fn safe(part: &[u8]) -> String {
+    let text = String::from_utf8_lossy(part);
+    let clean = std::str::from_utf8(part).is_ok();
+    let mut out = String::with_capacity(text.len());
+    for (at, letter) in text.char_indices() {
+        let hidden = at == 0 && letter == '.';
+        let tilde = letter == '~';
+        if letter.is_control() || letter == '%' || hidden || tilde || !clean && letter > '\u{7f}' {
+            let mut bytes = [0; 4];
+            for byte in letter.encode_utf8(&mut bytes).bytes() {
+                out.push_str(&format!("%{byte:02X}"));
+            }
+        } else {
+            out.push(letter);
+        }
+    }
+    // A folder that ends like a file would be mixed up with one.
+    if let Some(stem) = out.strip_suffix(ENDING) {
+        out = format!("{stem}%2Earrow");
+    }
+    if clean { shortened(&out) } else { shortened(&format!("{out}%{}", hash(part))) }
+}
+
+/// The name itself, or its beginning with a hash.
+fn shortened(name: &str) -> String {
+    if name.len() <= PART_BYTES_MAX {
+        return name.to_owned();
+    }
+    let mut end = PART_BYTES_MAX - 20;
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}%{}", &name[..end], hash(name.as_bytes()))
+}
+
+fn hash(bytes: &[u8]) -> String {
+    // Stable for one build is enough: the skeleton holds the name that was chosen.
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(name: &str) -> String {
+        relative_path(name.as_bytes(), 0).to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn plain_names_stay_as_they_are() {
+        assert_eq!(path("/x"), "x.arrow");
+        assert_eq!(path("/run 1/läuft/x"), "run 1/läuft/x.arrow");
+        assert_eq!(relative_path(b"/x", 2), PathBuf::from("x~2.arrow"));
+    }
+
+    #[test]
+    fn no_name_leads_out_of_the_folder_or_hides() {
+        assert_eq!(path("/../../etc/passwd"), "%2E./%2E./etc/passwd.arrow");
+        assert_eq!(path("/./.x"), "%2E/%2Ex.arrow");
+        assert_eq!(path("a\u{1}%b"), "a%01%25b.arrow");
+        assert_eq!(path(""), "unnamed.arrow");
+        // A group and a dataset beside it must not meet.
+        assert_eq!(path("/a.arrow/b"), "a%2Earrow/b.arrow");
+        assert_eq!(path("/a~1"), "a%7E1.arrow");
+    }
+
+    #[test]
+    fn long_deep_and_broken_names_are_distinct_and_short() {
+        let long = |end: &str| path(&format!("{}{end}", "x".repeat(4096)));
+        assert_ne!(long("a"), long("b"));
+        assert!(long("a").len() < 255);
+        assert_ne!(relative_path(b"\xff", 0), relative_path(b"\xfe", 0));
+        let deep = relative_path("/g".repeat(1000).as_bytes(), 0);
+        assert!(deep.components().count() <= DEPTH_MAX);
+    }
+
+    #[test]
+    fn markers_are_told_from_other_external_files() {
+        for plain in [true, false] {
+            let marker = Marker { path: "a b.h5.arrow/g/x.arrow".to_owned(), plain };
+            assert_eq!(Marker::of_name(&marker.to_name()), Some(marker));
+        }
+        for foreign in ["raw.bin", "p.arrow", "/abs.arrow/x.arrow", "a.arrow/../x.arrow", ""] {
+            assert_eq!(Marker::of_name(foreign), None, "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! A dataset whose data is ours.
+
+use std::ffi::{CStr, OsStr, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use plasmon_hdf5_model::{DataFile, Marker, Member, Records, Run, Table, read, write};
+use plasmon_hdf5_sys::arguments::{FileName, OBJECT_GET_NAME, ObjectName, Single, dataset, file};
+use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Location, Ptr, SPACE_ALL};
+
+use crate::host::Host;
+use crate::id::Id;
+use crate::kinds;
+use crate::members;
+use crate::selection::Selection;
+
+/// The longest name of a file in the skeleton that is looked at.
+const NAME_BYTES: usize = 8192;
+
+/// A dataset in an Arrow file.
+pub(crate) struct Array {
+    host: &'static Host,
+    table: Table,
+    path: PathBuf,
+    body_offset: u64,
+    writable: bool,
+    /// Whether HDF5 without the plugin reads the same bytes.
+    pub(crate) plain: bool,
+    file: OnceLock<Result<DataFile, String>>,
+    /// Whether something was written through this object.
+    pub(crate) dirty: AtomicBool,
+}
+
+/// What a read or a write is about.
+pub(crate) struct Call {
+    /// The type of the elements in memory.
+    pub(crate) memory_type: Hid,
+    /// Which elements of the memory.
+    pub(crate) memory_space: Hid,
+    /// Which elements of the dataset.
+    pub(crate) file_space: Hid,
+    /// The transfer property list.
+    pub(crate) dxpl: Hid,
+}
+
+impl Array {
+    /// The Arrow data of an open dataset of the native connector, if it has any.
+    ///
+    /// `folder` tells where a skeleton is, by the name that HDF5 knows it under.
+    pub(crate) fn of_dataset(
+        host: &'static Host,
+        under: Ptr,
+        folder: impl FnOnce(&OsStr) -> PathBuf,
+        writable: bool,
+    ) -> Option<Self> {
+        let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
+        let (marker, body_offset) = marker(host, dcpl.get())?;
+        let folder = folder(&file_name(host, under, KIND_DATASET)?);
+        let array = Self::of_file(host, under, &folder.join(&marker.path), body_offset)?;
+        Some(Self { writable, plain: marker.plain, ..array })
+    }
+
+    /// The data of a dataset in a file, for reading.
+    pub(crate) fn of_file(
+        host: &'static Host,
+        under: Ptr,
+        path: &Path,
+        body_offset: u64,
+    ) -> Option<Self> {
+        let kind = Id::of_type(host, get(host, under, dataset::GET_TYPE)?)?;
+        let space = Id::of_space(host, get(host, under, dataset::GET_SPACE)?)?;
+        let columns = kinds::columns(host, kind.get(), "").ok()?;
+        let (shape, _) = kinds::shape(host, space.get())?;
+        Some(Self {
+            host,
+            table: Table::new(shape, columns)?,
+            path: path.to_owned(),
+            body_offset,
+            writable: false,
+            plain: true,
+            file: OnceLock::new(),
+            dirty: AtomicBool::new(false),
+        })
+    }
+
+    /// The open file; the reason why it cannot be opened stays the same for this object.
+    fn file(&self) -> Result<&DataFile, String> {
+        let opened = self.file.get_or_init(|| {
+            DataFile::open(&self.path, &self.table, self.body_offset, self.writable)
+                .map_err(|error| error.to_string())
+        });
+        opened.as_ref().map_err(String::clone)
+    }
+
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All values, as elements of a type.
+    pub(crate) fn values(&self, kind: Hid) -> Result<Vec<u8>, String> {
+        let whole = Call {
+            memory_type: kind,
+            memory_space: SPACE_ALL,
+            file_space: SPACE_ALL,
+            dxpl: DEFAULT,
+        };
+        // SAFETY: the type is open.
+        let bytes = unsafe { (self.host.api.H5Tget_size)(kind) } as u64;
+        let bytes =
+            usize::try_from(bytes.saturating_mul(self.table.elements())).unwrap_or(usize::MAX);
+        let mut values = Vec::new();
+        values.try_reserve_exact(bytes).map_err(|_| "there is no memory for a copy of the data")?;
+        values.resize(bytes, 0);
+        // SAFETY: there is room for all elements.
+        unsafe { self.transfer(&whole, Memory::Target(values.as_mut_ptr())) }?;
+        Ok(values)
+    }
+
+    /// Gives the column the name of the dataset, which is about to get its first link. The file
+    /// is opened for that, and so reading and writing goes on with it under any name.
+    pub(crate) fn rename(&self, name: &str) {
+        // If it cannot be opened, the next transfer says why.
+        if let Ok(file) = self.file() {
+            // A column under another name has the same values.
+            let _ = file.describe(&self.table.clone().renamed(name), &[]);
+        }
+    }
+
+    /// Moves what is selected between the file and the memory.
+    ///
+    /// # Safety
+    ///
+    /// The memory has room for, or holds, what is selected in it.
+    pub(crate) unsafe fn transfer(&self, call: &Call, memory: Memory) -> Result<(), String> {
+        if self.host.has_transform(call.dxpl) {
+            return Err("data transforms are not supported for Arrow data".to_owned());
+        }
+        if matches!(memory, Memory::Source(_)) && !self.writable {
+            return Err("no write intent on file".to_owned());
+        }
+        let mut selection =
+            Selection::new(self.host, self.table.elements(), call.file_space, call.memory_space)?;
+        if selection.selected == 0 {
+            return Ok(());
+        }
+        if memory.is_null() {
+            return Err("no buffer".to_owned());
+        }
+        let file = self.file()?;
+        // SAFETY: the type is the one that the program gave.
+        let stride = unsafe { (self.host.api.H5Tget_size)(call.memory_type) };
+        let seen = members::seen(self.host, &self.table, call.memory_type)?;
+        let mut convert = members::Converter::new(self.host, &seen, memory, call.dxpl);
+        let members: Vec<Member> = seen.iter().map(|seen| seen.member).collect();
+        let mut runs = Vec::new();
+        loop {
+            selection.next_runs(&mut runs)?;
+            let Some((first, elements)) = extent(&runs) else { return Ok(()) };
+            let records = Records { first, stride };
+            let Some((start, bytes)) = bytes_of(first, elements, stride) else {
+                return Err("the memory is larger than memory can be".to_owned());
+            };
+            let done = match memory {
+                Memory::Target(target) => {
+                    // SAFETY: the caller promises room for what is selected, and all elements
+                    // from the first to the last selected one lie in the same buffer.
+                    let piece = unsafe { std::slice::from_raw_parts_mut(target.add(start), bytes) };
+                    read(file, &members, &runs, piece, records, &mut convert)
+                }
+                Memory::Source(source) => {
+                    self.dirty.store(true, Ordering::Relaxed);
+                    // SAFETY: as above.
+                    let piece = unsafe { std::slice::from_raw_parts(source.add(start), bytes) };
+                    write(file, &members, &runs, piece, records, &mut convert)
+                }
+            };
+            done.map_err(|error| format!("{}: {error}", self.path.display()))?;
+        }
+    }
+
+    /// Waits until the data is on the disk.
+    pub(crate) fn sync(&self) -> Result<(), String> {
+        match self.file.get() {
+            Some(Ok(file)) => {
+                file.sync().map_err(|error| format!("{}: {error}", self.path.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The memory of a program.
+#[derive(Clone, Copy)]
+pub(crate) enum Memory {
+    /// Is read into.
+    Target(*mut u8),
+    /// Is written from.
+    Source(*const u8),
+}
+
+impl Memory {
+    fn is_null(self) -> bool {
+        match self {
+            Self::Target(memory) => memory.is_null(),
+            Self::Source(memory) => memory.is_null(),
+        }
+    }
+}
+
+/// The elements of memory from the first to the last that some runs touch.
+fn extent(runs: &[Run]) -> Option<(u64, u64)> {
+    let first = runs.iter().map(|run| run.memory).min()?;
+    let end = runs.iter().map(|run| run.memory + run.elements).max()?;
+    Some((first, end - first))
+}
+
+/// The bytes that elements of memory take.
+fn bytes_of(first: u64, elements: u64, stride: usize) -> Option<(usize, usize)> {
+    let start = usize::try_from(first).ok()?.checked_mul(stride)?;
+    let bytes = usize::try_from(elements).ok()?.checked_mul(stride)?;
+    isize::try_from(start.checked_add(bytes)?).ok()?;
+    Some((start, bytes))
+}
+
+/// Something that the native connector tells of a dataset as an identifier, which is ours then.
+pub(crate) fn get(host: &Host, under: Ptr, what: c_int) -> Option<Hid> {
+    let mut arguments = Single::new(what, 0);
+    // SAFETY: the dataset is the native connector's; the arguments are long enough for any answer.
+    let done = unsafe {
+        let arguments = (&raw mut arguments).cast();
+        (host.api.H5VLdataset_get)(under, host.native(), arguments, DEFAULT, std::ptr::null_mut())
+    };
+    (done >= 0).then_some(arguments.value.cast_signed())
+}
+
+/// What a creation property list in the skeleton says of our data.
+pub(crate) fn marker(host: &Host, dcpl: Hid) -> Option<(Marker, u64)> {
+    let mut name = vec![0_u8; NAME_BYTES];
+    let (mut offset, mut bytes) = (0, 0);
+    // SAFETY: the list is open; the name is cut off at the room for it, and an end is put behind.
+    let done = unsafe {
+        if (host.api.H5Pget_external_count)(dcpl) != 1 {
+            return None;
+        }
+        let room = name.len() - 1;
+        (host.api.H5Pget_external)(
+            dcpl,
+            0,
+            room,
+            name.as_mut_ptr().cast(),
+            &raw mut offset,
+            &raw mut bytes,
+        )
+    };
+    if done < 0 {
+        return None;
+    }
+    let name = CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
+    Some((Marker::of_name(name)?, u64::try_from(offset).ok()?))
+}
+
+/// The name of the skeleton that an object is in.
+pub(crate) fn file_name(host: &Host, under: Ptr, kind: c_int) -> Option<std::ffi::OsString> {
+    let mut text = vec![0_u8; NAME_BYTES];
+    let mut length = 0;
+    let mut arguments = FileName {
+        operation: file::GET_NAME,
+        padding: 0,
+        kind,
+        bytes: text.len(),
+        text: text.as_mut_ptr().cast(),
+        length: &raw mut length,
+    };
+    // SAFETY: the object is the native connector's, of that kind; the text is cut off at the room.
+    let done = unsafe {
+        let arguments = (&raw mut arguments).cast();
+        (host.api.H5VLfile_get)(under, host.native(), arguments, DEFAULT, std::ptr::null_mut())
+    };
+    let name = CStr::from_bytes_until_nul(&text).ok()?;
+    (done >= 0).then(|| OsStr::from_bytes(name.to_bytes()).to_owned())
+}
+
+/// The path of an object in its file.
+pub(crate) fn object_path(host: &Host, under: Ptr, kind: c_int) -> Option<Vec<u8>> {
+    let mut text = vec![0_u8; NAME_BYTES];
+    let mut length = 0;
+    let mut arguments = ObjectName {
+        operation: OBJECT_GET_NAME,
+        bytes: text.len(),
+        text: text.as_mut_ptr().cast(),
+        length: &raw mut length,
+    };
+    let place = Location::itself(kind);
+    // SAFETY: the object is the native connector's; the text is cut off at the room for it.
+    let done = unsafe {
+        let arguments = (&raw mut arguments).cast();
+        let none = std::ptr::null_mut();
+        (host.api.H5VLobject_get)(under, &raw const place, host.native(), arguments, DEFAULT, none)
+    };
+    let name = CStr::from_bytes_until_nul(&text).ok()?;
+    (done >= 0).then(|| name.to_bytes().to_vec())
+}

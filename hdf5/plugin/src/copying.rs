@@ -1,0 +1,202 @@
+//! Copies of datasets get data of their own.
+//!
+//! `H5Ocopy` copies the skeleton's part of a dataset, which names the original's file. So after it
+//! every dataset of ours in the copy is made once more over a copy of that file, with its
+//! attributes, and takes the place of what HDF5 had made.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_int};
+use std::path::{Path, PathBuf};
+
+use plasmon_hdf5_model::copy_data;
+use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, LINK_DELETE, Single, dataset};
+use plasmon_hdf5_sys::{KIND_DATASET, KIND_GROUP, Location, Ptr, SPACE_ALL, Text};
+
+use crate::adopting::{make_unnamed, remake};
+use crate::array::{Array, file_name, get, marker, object_path};
+use crate::attributes;
+use crate::host::{Host, Lists};
+use crate::id::Id;
+use crate::node::Node;
+use crate::walking::{self, Opened};
+
+/// Gives the datasets of a fresh copy their own data.
+pub(crate) fn separate(
+    host: &'static Host,
+    source: (&Node, &Location, Text),
+    target: (&Node, &Location, Text),
+) -> Result<(), String> {
+    let (target, to, name) = target;
+    let place = Location::named(to.kind, name);
+    // SAFETY: HDF5 handed the objects over; the name is a text that ends.
+    let copy = unsafe { Opened::new(host, target.native(), &place) };
+    let Some(copy) = copy else { return Ok(()) };
+    let folder = original_folder(host, source).ok_or("the original's file has no name")?;
+    let mut work = Separation { host, target, folder, made: HashMap::new() };
+    match copy.kind {
+        KIND_DATASET => {
+            // SAFETY: HDF5 gives a text that ends.
+            let name = unsafe { CStr::from_ptr(name) };
+            work.dataset(target.native(), to.kind, name, &copy)
+        }
+        KIND_GROUP => work.group(&copy, 0),
+        _ => Ok(()),
+    }
+}
+
+/// Where the paths in the original's skeleton begin: a link may have led into another file.
+fn original_folder(
+    host: &'static Host,
+    (source, from, name): (&Node, &Location, Text),
+) -> Option<PathBuf> {
+    let place = Location::named(from.kind, name);
+    // SAFETY: HDF5 handed object and name over.
+    let original = unsafe { Opened::new(host, source.native(), &place) }?;
+    let given = file_name(host, original.under, original.kind)?;
+    Some(source.container.folder_of(&given))
+}
+
+struct Separation<'a> {
+    host: &'static Host,
+    target: &'a Node,
+    /// Where the paths in the original's skeleton begin.
+    folder: PathBuf,
+    /// What took the place of datasets that more than one link leads to.
+    made: HashMap<[u8; 16], Opened>,
+}
+
+impl Separation<'_> {
+    fn group(&mut self, group: &Opened, depth: usize) -> Result<(), String> {
+        let unreadable = || "the copy cannot be gone over".to_owned();
+        let names = walking::names(self.host, group.under, depth).ok_or_else(unreadable)?;
+        for name in names {
+            let place = Location::named(KIND_GROUP, name.as_ptr());
+            // SAFETY: the group is the native connector's and open; the name ends.
+            let found = unsafe { Opened::new(self.host, group.under, &place) };
+            let found = found.ok_or_else(unreadable)?;
+            match found.kind {
+                KIND_DATASET => self.dataset(group.under, KIND_GROUP, &name, &found)?,
+                KIND_GROUP => self.group(&found, depth + 1)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a dataset with its own data in the place of one that shares it.
+    fn dataset(
+        &mut self,
+        group: Ptr,
+        kind: c_int,
+        name: &CStr,
+        shared: &Opened,
+    ) -> Result<(), String> {
+        let host = self.host;
+        let list = |under| Id::of_list(host, get(host, under, dataset::GET_CREATION)?);
+        let dcpl = list(shared.under).ok_or("the copy has no creation properties")?;
+        let Some((marker, offset)) = marker(host, dcpl.get()) else { return Ok(()) };
+        let info = walking::info(host, shared.under, KIND_DATASET).ok_or("the copy is unknown")?;
+        if !self.made.contains_key(&info.token) {
+            let old = self.folder.join(&marker.path);
+            let under = self.own(shared.under, dcpl, &old, (marker.plain, offset))?;
+            self.made.insert(info.token, Opened::adopt(host, under, KIND_DATASET));
+        }
+        let own = self.made[&info.token].under;
+        replace(host, (group, kind), name, own)
+    }
+
+    /// A dataset without a link that has its own data.
+    fn own(
+        &self,
+        shared: Ptr,
+        dcpl: Id,
+        old: &Path,
+        (plain, offset): (bool, u64),
+    ) -> Result<Ptr, String> {
+        let host = self.host;
+        let container = &self.target.container;
+        if !container.keeps_arrow {
+            let made = self.plain(shared, dcpl, old, offset)?;
+            return with_attributes(host, shared, made);
+        }
+        let path = object_path(host, shared, KIND_DATASET).unwrap_or_default();
+        let folder = container.data_folder();
+        let within = copy_data(old, &folder, &path).map_err(|error| error.to_string())?;
+        let data = PathBuf::from(container.data_name()).join(&within);
+        let made = remake(host, shared, dcpl, &data, (plain, offset));
+        let Some(made) = made else {
+            let _ = std::fs::remove_file(folder.join(within));
+            return Err("the copy cannot be made".to_owned());
+        };
+        with_attributes(host, shared, made)
+    }
+
+    /// A dataset without a link that keeps its data in the skeleton, for a file that is not kept
+    /// under its name, such as one in memory.
+    fn plain(&self, shared: Ptr, dcpl: Id, old: &Path, offset: u64) -> Result<Ptr, String> {
+        let host = self.host;
+        let array = Array::of_file(host, shared, old, offset).ok_or("the copy is no table")?;
+        let kind = get(host, shared, dataset::GET_TYPE).and_then(|id| Id::of_type(host, id));
+        let kind = kind.ok_or("the copy has no type")?;
+        let mut values = array.values(kind.get())?;
+        let dcpl = Id::of_list(host, host.without_external(dcpl.release()));
+        let made = dcpl.and_then(|dcpl| make_unnamed(host, shared, &dcpl));
+        let mut made = made.ok_or("the copy cannot be made")?;
+        let (mut whole, mut kind) = ([SPACE_ALL; 2], kind.get());
+        let mut memory = values.as_mut_ptr().cast_const().cast();
+        // SAFETY: the dataset is the native connector's; the memory holds all of its values.
+        let done = unsafe {
+            let [memory_space, file_space] = &mut whole;
+            (host.api.H5VLdataset_write)(
+                1,
+                &raw mut made,
+                host.native(),
+                &raw mut kind,
+                memory_space,
+                file_space,
+                host.default_list(Lists::Transfer),
+                &raw mut memory,
+                std::ptr::null_mut(),
+            )
+        };
+        if done < 0 { Err("the copy cannot be written".to_owned()) } else { Ok(made) }
+    }
+}
+
+/// A copy with the attributes of the original.
+fn with_attributes(host: &'static Host, from: Ptr, to: Ptr) -> Result<Ptr, String> {
+    attributes::copy(host, from, to).ok_or("an attribute of the copy cannot be made")?;
+    Ok(to)
+}
+
+/// Lets a link lead to another dataset.
+fn replace(
+    host: &'static Host,
+    (group, kind): (Ptr, c_int),
+    name: &CStr,
+    dataset: Ptr,
+) -> Result<(), String> {
+    let (native, dxpl) = (host.native(), host.default_list(Lists::Transfer));
+    let place = Location::named(kind, name.as_ptr());
+    let mut delete = Single::new(LINK_DELETE, 0);
+    let mut link = HardLink {
+        operation: LINK_CREATE_HARD,
+        current: dataset,
+        location: Location::itself(KIND_DATASET),
+    };
+    let (lcpl, lapl) =
+        (host.default_list(Lists::LinkCreation), host.default_list(Lists::LinkAccess));
+    // SAFETY: group and dataset are the native connector's; the name ends.
+    let done = unsafe {
+        let (delete, link) = ((&raw mut delete).cast(), (&raw mut link).cast());
+        let none = std::ptr::null_mut();
+        let place = &raw const place;
+        (host.api.H5VLlink_specific)(group, place, native, delete, dxpl, none) >= 0
+            && (host.api.H5VLlink_create)(link, group, place, native, lcpl, lapl, dxpl, none) >= 0
+    };
+    if done { Ok(()) } else { Err(format!("the copy {} cannot be linked", text(name))) }
+}
+
+fn text(name: &CStr) -> String {
+    CString::from(name).to_string_lossy().into_owned()
+}

@@ -1,0 +1,188 @@
+//! Making a dataset whose data is ours.
+//!
+//! The file of data is complete before the skeleton names it, so a process that is killed in
+//! between leaves a file that nobody names, never a name without a file.
+
+use std::ffi::{CStr, CString};
+use std::path::{Path, PathBuf};
+
+use plasmon_hdf5_model::{DataFile, FileError, Image, Marker, Table};
+use plasmon_hdf5_sys::{Hid, Location, Text};
+
+use crate::array::object_path;
+use crate::host::Host;
+use crate::id::Id;
+use crate::kinds;
+use crate::node::Node;
+
+/// `H5D_FILL_VALUE_USER_DEFINED`.
+const FILL_IS_GIVEN: i32 = 2;
+/// `H5D_FILL_TIME_NEVER`.
+const FILL_NEVER: i32 = 1;
+
+/// The data of a dataset that is being made.
+pub(crate) struct Draft {
+    /// The creation property list for the skeleton.
+    pub(crate) dcpl: Id,
+    path: PathBuf,
+}
+
+/// What HDF5 was asked to make.
+#[derive(Clone, Copy)]
+pub(crate) struct Order {
+    /// From where the name is seen.
+    pub(crate) place: *const Location,
+    /// The name; null for a dataset without a link.
+    pub(crate) name: Text,
+    /// The type.
+    pub(crate) kind: Hid,
+    /// The dataspace.
+    pub(crate) space: Hid,
+    /// The program's creation property list.
+    pub(crate) dcpl: Hid,
+}
+
+impl Draft {
+    /// The data for a new dataset; `None` when it stays as HDF5 keeps it.
+    ///
+    /// # Safety
+    ///
+    /// The order is what HDF5 handed over.
+    pub(crate) unsafe fn new(
+        host: &'static Host,
+        parent: &Node,
+        order: Order,
+    ) -> Option<Result<Self, String>> {
+        if !parent.container.keeps_arrow {
+            return None;
+        }
+        // SAFETY: promised by the caller.
+        let path = unsafe { future_path(host, parent, order.place, order.name) };
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let name = String::from_utf8_lossy(name).into_owned();
+        let table = kinds::table(host, &name, order.kind, order.space, order.dcpl).ok()?;
+        Some(Self::of_table(host, parent, order, &path, &table))
+    }
+
+    fn of_table(
+        host: &'static Host,
+        parent: &Node,
+        order: Order,
+        path: &[u8],
+        table: &Table,
+    ) -> Result<Self, String> {
+        let container = &parent.container;
+        let image = Image::of(table, &[]);
+        let (file, within) = DataFile::create(&container.data_folder(), path, table, &image)
+            .map_err(|error: FileError| error.to_string())?;
+        let data = PathBuf::from(container.data_name()).join(within);
+        let plain = table.columns().len() == 1 && !is_compound(host, order.kind);
+        let draft = Self {
+            dcpl: Id::of_list(host, host.copy_list(order.dcpl)).ok_or("a list cannot be copied")?,
+            path: file.path().to_owned(),
+        };
+        let bytes = skeleton_bytes(host, order.kind, table);
+        let finished = fill(host, &file, table, order).and_then(|()| {
+            name_data(host, draft.dcpl.get(), &data, plain, (image.body_offset(), bytes))
+        });
+        if finished.is_err() {
+            draft.discard();
+        }
+        finished.map(|()| draft)
+    }
+
+    /// Takes the data away again: the skeleton does not name it.
+    pub(crate) fn discard(&self) {
+        // If this fails, too, a file stays behind that no dataset names.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Says in a creation property list where the data is: which file, and from which byte on how many.
+pub(crate) fn name_data(
+    host: &Host,
+    dcpl: Hid,
+    data: &Path,
+    plain: bool,
+    (offset, bytes): (u64, u64),
+) -> Result<(), String> {
+    let path = data.to_str().ok_or("the file's name is not UTF-8")?.to_owned();
+    let name = CString::new(Marker { path, plain }.to_name()).map_err(|e| e.to_string())?;
+    let offset = i64::try_from(offset).map_err(|e| e.to_string())?;
+    // SAFETY: the list is ours; the name ends and is copied.
+    let done = unsafe { (host.api.H5Pset_external)(dcpl, name.as_ptr(), offset, bytes) };
+    if done < 0 { Err("the skeleton cannot name the data".to_owned()) } else { Ok(()) }
+}
+
+/// How many bytes HDF5 takes a dataset for: those of its own type, which may have gaps.
+fn skeleton_bytes(host: &Host, kind: Hid, table: &Table) -> u64 {
+    // SAFETY: the type is the program's.
+    table.elements().saturating_mul(unsafe { (host.api.H5Tget_size)(kind) } as u64)
+}
+
+/// Fills new data with the value that the program wants.
+fn fill(host: &Host, file: &DataFile, table: &Table, order: Order) -> Result<(), String> {
+    let (mut defined, mut time) = (0, 0);
+    // SAFETY: the list is the program's; the answers go into what we own.
+    unsafe {
+        (host.api.H5Pfill_value_defined)(order.dcpl, &raw mut defined);
+        (host.api.H5Pget_fill_time)(order.dcpl, &raw mut time);
+    }
+    if defined != FILL_IS_GIVEN || time == FILL_NEVER {
+        return Ok(());
+    }
+    // SAFETY: the type is the program's.
+    let bytes = unsafe { (host.api.H5Tget_size)(order.kind) };
+    let mut value = vec![0_u8; bytes];
+    // SAFETY: the value has the size of the type that it is asked for in.
+    let got =
+        unsafe { (host.api.H5Pget_fill_value)(order.dcpl, order.kind, value.as_mut_ptr().cast()) };
+    if got < 0 {
+        return Err("the fill value cannot be had".to_owned());
+    }
+    for (at, column) in table.columns().iter().enumerate() {
+        let offset = member_offset(host, order.kind, at);
+        let Some(piece) = value.get(offset..offset + column.number.bytes()) else { continue };
+        file.fill(at, piece, table.elements())
+            .map_err(|error| format!("{}: {error}", file.path().display()))?;
+    }
+    Ok(())
+}
+
+fn is_compound(host: &Host, kind: Hid) -> bool {
+    // SAFETY: the type is the program's.
+    unsafe { (host.api.H5Tget_class)(kind) == kinds::CLASS_COMPOUND }
+}
+
+fn member_offset(host: &Host, kind: Hid, at: usize) -> usize {
+    if !is_compound(host, kind) {
+        return 0;
+    }
+    // SAFETY: the member is one of the type's.
+    unsafe { (host.api.H5Tget_member_offset)(kind, u32::try_from(at).unwrap_or(u32::MAX)) }
+}
+
+/// The path that a name will have in its file; empty for a dataset without a link.
+///
+/// # Safety
+///
+/// HDF5 handed name and place over.
+pub(crate) unsafe fn future_path(
+    host: &Host,
+    parent: &Node,
+    place: *const Location,
+    name: Text,
+) -> Vec<u8> {
+    if name.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: HDF5 gives a text that ends, and a place.
+    let (name, place) = unsafe { (CStr::from_ptr(name).to_bytes(), &*place) };
+    if name.starts_with(b"/") {
+        return name.to_vec();
+    }
+    let mut path = object_path(host, parent.native(), place.kind).unwrap_or_default();
+    path.push(b'/');
+    path.extend_from_slice(name);
+    path
+}

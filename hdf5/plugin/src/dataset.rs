@@ -1,0 +1,303 @@
+//! Datasets: those whose data is ours, and those that stay in the skeleton.
+
+use std::ffi::c_void;
+
+use plasmon_hdf5_sys::arguments::{Single, dataset};
+use plasmon_hdf5_sys::{Herr, Hid, KIND_DATASET, Location, Ptr, Request, Text};
+
+use crate::array::{Array, Call, Memory};
+use crate::creating::{Draft, Order};
+use crate::explaining;
+use crate::forward::{call, close, open, pass};
+use crate::guard;
+use crate::host::{self, Fault, Host};
+use crate::node::Node;
+use crate::orphans;
+
+open! {
+    /// `H5Dopen`.
+    open(object, place: *const Location, name: Text, dapl: Hid, dxpl: Hid, request: Request) =
+        |api, under, native|
+            (api.H5VLdataset_open)(under, place, native, name, dapl, dxpl, request);
+    /// `H5Dcreate` of a dataset that stays in the skeleton, or of the skeleton's part of another.
+    create_native(object, place: *const Location, name: Text, lcpl: Hid, kind: Hid, space: Hid,
+        dcpl: Hid, dapl: Hid, dxpl: Hid, request: Request) = |api, under, native|
+            (api.H5VLdataset_create)(
+                under, place, native, name, lcpl, kind, space, dcpl, dapl, dxpl, request);
+}
+
+pass! {
+    /// `H5Dset_extent`, `H5Drefresh` and `H5Dflush` in the skeleton.
+    specific_native(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
+        |api, under, native| (api.H5VLdataset_specific)(under, native, arguments, dxpl, request);
+    /// What the skeleton says of a dataset.
+    get_native(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
+        |api, under, native| (api.H5VLdataset_get)(under, native, arguments, dxpl, request);
+    /// Operations of single connectors.
+    optional_native(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
+        |api, under, native| (api.H5VLdataset_optional)(under, native, arguments, dxpl, request);
+}
+
+close! {
+    /// `H5Dclose` in the skeleton.
+    close_native = H5VLdataset_close;
+}
+
+call! {
+    /// `H5Dcreate`.
+    create<SLOT>(object: Ptr, place: *const Location, name: Text, lcpl: Hid, kind: Hid,
+        space: Hid, dcpl: Hid, dapl: Hid, dxpl: Hid, request: Request) -> Ptr = {
+        let host = host::of::<SLOT>();
+        let order = Order { place, name, kind, space, dcpl };
+        let draft = guard::or(None, || Draft::new(host, Node::of(object)?, order));
+        let make = |dcpl| create_native::<SLOT>(
+            object, place, name, lcpl, kind, space, dcpl, dapl, dxpl, request);
+        match draft {
+            None => make(dcpl),
+            Some(Ok(draft)) => {
+                let made = make(draft.dcpl.get());
+                if made.is_null() {
+                    draft.discard();
+                }
+                made
+            }
+            Some(Err(error)) => {
+                host.push_error(Fault::Write, &error);
+                std::ptr::null_mut()
+            }
+        }
+    };
+    /// Operations of single connectors: ours, and those of the native one.
+    optional<SLOT>(object: Ptr, arguments: Ptr, dxpl: Hid, request: Request) -> Herr = {
+        let answer = || explaining::answer(host::of::<SLOT>(), Node::of(object)?, arguments);
+        if guard::or(None, answer).is_some() {
+            return 0;
+        }
+        optional_native::<SLOT>(object, arguments, dxpl, request)
+    };
+    /// What is known of a dataset.
+    get<SLOT>(object: Ptr, arguments: Ptr, dxpl: Hid, request: Request) -> Herr = {
+        let host = host::of::<SLOT>();
+        let done = get_native::<SLOT>(object, arguments, dxpl, request);
+        let is_list = arguments.cast::<i32>().read() == dataset::GET_CREATION;
+        if done >= 0 && is_list {
+            let arguments = &mut *arguments.cast::<Single>();
+            let list = arguments.value.cast_signed();
+            let ours = guard::or(false, || {
+                Node::of(object).and_then(|node| node.array(host)).is_some()
+            });
+            if ours {
+                arguments.value = host.without_external(list).cast_unsigned();
+            }
+        }
+        done
+    };
+    /// `H5Dset_extent`, `H5Dflush`, `H5Drefresh`.
+    specific<SLOT>(object: Ptr, arguments: Ptr, dxpl: Hid, request: Request) -> Herr = {
+        if arguments.cast::<i32>().read() == dataset::FLUSH && !synced(host::of::<SLOT>(), object) {
+            return -1;
+        }
+        specific_native::<SLOT>(object, arguments, dxpl, request)
+    };
+    /// `H5Dclose`.
+    close<SLOT>(object: Ptr, dxpl: Hid, request: Request) -> Herr = {
+        let host = host::of::<SLOT>();
+        if !synced(host, object) {
+            return -1;
+        }
+        // A dataset that was written and closed survives the end of the process: the skeleton
+        // that names its data is written, too.
+        let written = Node::of(object).is_some_and(Node::was_written);
+        if written && !orphans::flush(host, Node::under(object), KIND_DATASET) {
+            return -1;
+        }
+        close_native::<SLOT>(object, dxpl, request)
+    };
+    /// `H5Dread` and `H5Dread_multi`.
+    read<SLOT>(count: usize, datasets: *mut Ptr, memory_types: *mut Hid, memory_spaces: *mut Hid,
+        file_spaces: *mut Hid, dxpl: Hid, buffers: *mut Ptr, request: Request) -> Herr = {
+        let many =
+            Many { count, datasets, memory_types, memory_spaces, file_spaces, dxpl, request };
+        let memory = |at: usize| Memory::Target(buffers.add(at).read().cast());
+        if many.has_array(host::of::<SLOT>()) {
+            return many.each(host::of::<SLOT>(), Fault::Read, &memory, &|at| {
+                read_native::<SLOT>(&many.one(at), buffers.add(at))
+            });
+        }
+        read_native::<SLOT>(&many, buffers)
+    };
+    /// `H5Dwrite` and `H5Dwrite_multi`.
+    write<SLOT>(count: usize, datasets: *mut Ptr, memory_types: *mut Hid, memory_spaces: *mut Hid,
+        file_spaces: *mut Hid, dxpl: Hid, buffers: *mut *const c_void, request: Request) -> Herr = {
+        let many =
+            Many { count, datasets, memory_types, memory_spaces, file_spaces, dxpl, request };
+        let memory = |at: usize| Memory::Source(buffers.add(at).read().cast());
+        if many.has_array(host::of::<SLOT>()) {
+            return many.each(host::of::<SLOT>(), Fault::Write, &memory, &|at| {
+                write_native::<SLOT>(&many.one(at), buffers.add(at))
+            });
+        }
+        write_native::<SLOT>(&many, buffers)
+    };
+}
+
+/// Waits until what was written is on the disk, if the program's settings ask for that.
+///
+/// # Safety
+///
+/// The object is a dataset of ours.
+unsafe fn synced(host: &Host, object: Ptr) -> bool {
+    // SAFETY: promised by the caller.
+    let Some(node) = (unsafe { Node::of(object) }) else { return true };
+    if !node.container.syncs {
+        return true;
+    }
+    match guard::or(Ok(()), || node.known_array().map_or(Ok(()), Array::sync)) {
+        Ok(()) => true,
+        Err(error) => {
+            host.push_error(Fault::Write, &error);
+            false
+        }
+    }
+}
+
+/// A transfer of several datasets at once, as HDF5 hands it over.
+#[derive(Clone, Copy)]
+struct Many {
+    count: usize,
+    datasets: *mut Ptr,
+    memory_types: *mut Hid,
+    memory_spaces: *mut Hid,
+    file_spaces: *mut Hid,
+    dxpl: Hid,
+    request: Request,
+}
+
+impl Many {
+    /// The datasets.
+    ///
+    /// # Safety
+    ///
+    /// HDF5 handed this over, and the call is not over.
+    unsafe fn nodes(&self) -> impl Iterator<Item = Option<&Node>> {
+        // SAFETY: there are as many datasets of ours as HDF5 says.
+        let nodes = unsafe { std::slice::from_raw_parts(self.datasets, self.count) };
+        // SAFETY: each is a dataset of ours, open during the call.
+        nodes.iter().map(|node| unsafe { Node::of(*node) })
+    }
+
+    /// Whether the data of any of them is ours.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Many::nodes`].
+    unsafe fn has_array(&self, host: &'static Host) -> bool {
+        // SAFETY: promised by the caller.
+        let mut nodes = unsafe { self.nodes() };
+        guard::or(false, || nodes.any(|node| node.is_some_and(|node| node.array(host).is_some())))
+    }
+
+    /// Only one of them.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Many::nodes`]; the place is below the count.
+    unsafe fn one(&self, at: usize) -> Self {
+        // SAFETY: promised by the caller.
+        unsafe {
+            Self {
+                count: 1,
+                datasets: self.datasets.add(at),
+                memory_types: self.memory_types.add(at),
+                memory_spaces: self.memory_spaces.add(at),
+                file_spaces: self.file_spaces.add(at),
+                ..*self
+            }
+        }
+    }
+
+    /// Transfers one dataset after the other.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Many::nodes`]; the memory of each has room for, or holds, what is selected.
+    unsafe fn each(
+        &self,
+        host: &'static Host,
+        fault: Fault,
+        memory: &dyn Fn(usize) -> Memory,
+        native: &dyn Fn(usize) -> Herr,
+    ) -> Herr {
+        // SAFETY: promised by the caller.
+        for (at, node) in unsafe { self.nodes() }.enumerate() {
+            let Some(array) = node.and_then(|node| node.array(host)) else {
+                if native(at) < 0 {
+                    return -1;
+                }
+                continue;
+            };
+            // SAFETY: promised by the caller.
+            let done = unsafe {
+                let call = Call {
+                    memory_type: self.memory_types.add(at).read(),
+                    memory_space: self.memory_spaces.add(at).read(),
+                    file_space: self.file_spaces.add(at).read(),
+                    dxpl: self.dxpl,
+                };
+                let stopped = || Err("the connector stopped at a mistake of its own".to_owned());
+                guard::or_else(stopped, || array.transfer(&call, memory(at)))
+            };
+            if let Err(error) = done {
+                host.push_error(fault, &error);
+                return -1;
+            }
+        }
+        0
+    }
+}
+
+macro_rules! transfer {
+    ($($(#[$about:meta])* $name:ident: $buffer:ty = $function:ident;)*) => {$(
+        $(#[$about])*
+        unsafe fn $name<const SLOT: usize>(
+            many: &Many,
+            buffers: *mut $buffer,
+        ) -> Herr {
+            let host = host::of::<SLOT>();
+            // SAFETY: promised by the caller.
+            let mut under: Vec<Ptr> = unsafe {
+                many.nodes().map(|node| node.map_or(std::ptr::null_mut(), Node::native))
+            }
+            .collect();
+            // SAFETY: the other arguments are passed on as they came.
+            unsafe {
+                (host.api.$function)(
+                    many.count,
+                    under.as_mut_ptr(),
+                    host.native(),
+                    many.memory_types,
+                    many.memory_spaces,
+                    many.file_spaces,
+                    many.dxpl,
+                    buffers,
+                    many.request,
+                )
+            }
+        }
+    )*};
+}
+
+transfer! {
+    /// Reading by the native connector.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Many::nodes`].
+    read_native: Ptr = H5VLdataset_read;
+    /// Writing by the native connector.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Many::nodes`].
+    write_native: *const c_void = H5VLdataset_write;
+}

@@ -1,0 +1,198 @@
+//! Files: the skeleton is a file of the native connector under the same name.
+
+use std::ffi::{CStr, c_uint};
+use std::sync::Arc;
+
+use plasmon_hdf5_sys::arguments::{FileNamed, Reopen, file};
+use plasmon_hdf5_sys::{ACCESS_WRITE, Herr, Hid, INVALID, Ptr, Request, Text};
+
+use crate::container::Container;
+use crate::forward::{call, close, pass};
+use crate::guard;
+use crate::host::{self, Fault, Host, Lists};
+use crate::info::{self, Settings};
+use crate::node::Node;
+use crate::orphans;
+
+pass! {
+    /// What is known of a file.
+    get(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
+        |api, under, native| (api.H5VLfile_get)(under, native, arguments, dxpl, request);
+    /// Operations of single connectors; netCDF needs those of the native one.
+    optional(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
+        |api, under, native| (api.H5VLfile_optional)(under, native, arguments, dxpl, request);
+}
+
+close! {
+    /// `H5Fclose` of the skeleton.
+    close_native = H5VLfile_close;
+}
+
+call! {
+    /// `H5Fclose`. Data of datasets that were deleted goes when the skeleton no longer names it.
+    close<SLOT>(object: Ptr, dxpl: Hid, request: Request) -> Herr = {
+        let host = host::of::<SLOT>();
+        guard::or((), || {
+            let Some(node) = Node::of(object) else { return };
+            if node.container.writable && node.container.may_have_orphans() {
+                host.keeping_errors(|| orphans::remove(host, node));
+            }
+        });
+        close_native::<SLOT>(object, dxpl, request)
+    };
+}
+
+/// The program's access property list with the native connector in it; closed when dropped,
+/// without touching the errors of the call that it was for.
+struct NativeAccess {
+    host: &'static Host,
+    fapl: Hid,
+}
+
+impl NativeAccess {
+    /// A copy of a list that names our connector.
+    fn of(host: &'static Host, fapl: Hid) -> Self {
+        // SAFETY: the list is the one that HDF5 opens the file with; the copy is ours.
+        let copy = unsafe { (host.api.H5Pcopy)(fapl) };
+        if copy != INVALID {
+            // SAFETY: the copy is a file access property list; the native connector has no
+            // settings.
+            unsafe { (host.api.H5Pset_vol)(copy, host.native(), std::ptr::null()) };
+        }
+        Self { host, fapl: copy }
+    }
+}
+
+impl Drop for NativeAccess {
+    fn drop(&mut self) {
+        // SAFETY: the copy is ours and used nowhere else.
+        self.host.keeping_errors(|| unsafe { (self.host.api.H5Pclose)(self.fapl) });
+    }
+}
+
+/// `H5Fcreate`.
+pub(crate) unsafe extern "C" fn create<const SLOT: usize>(
+    name: Text,
+    flags: c_uint,
+    fcpl: Hid,
+    fapl: Hid,
+    dxpl: Hid,
+    request: Request,
+) -> Ptr {
+    let host = host::of::<SLOT>();
+    let Some(settings) = settings(host, fapl) else { return std::ptr::null_mut() };
+    let access = NativeAccess::of(host, fapl);
+    // SAFETY: HDF5 hands us arguments as its interface defines them.
+    let under =
+        unsafe { (host.api.H5VLfile_create)(name, flags, fcpl, access.fapl, dxpl, request) };
+    if under.is_null() {
+        // Nothing more may be asked of the library: that would lose why it failed.
+        return under;
+    }
+    // SAFETY: as above.
+    let container = unsafe { container(host, name, ACCESS_WRITE, fapl, settings) };
+    clear(&container);
+    Node::hand_out(under, Arc::new(container))
+}
+
+/// The connector's settings; what is wrong with them is said where a file is opened.
+fn settings(host: &Host, fapl: Hid) -> Option<Settings> {
+    match guard::or(Ok(Settings::default()), || info::of_list(host, fapl)) {
+        Ok(settings) => Some(settings),
+        Err(error) => {
+            host.push_error(Fault::Open, &error);
+            None
+        }
+    }
+}
+
+/// What is known of a file that is opened.
+///
+/// # Safety
+///
+/// The name is a text that ends.
+unsafe fn container(
+    host: &Host,
+    name: Text,
+    flags: c_uint,
+    fapl: Hid,
+    settings: Settings,
+) -> Container {
+    // SAFETY: promised by the caller.
+    let name = unsafe { CStr::from_ptr(name) };
+    // SAFETY: both are lists for opening files, the second the library's default.
+    let is_usual = unsafe {
+        let usual = host.default_list(Lists::FileAccess);
+        (host.api.H5Pget_driver)(fapl) == (host.api.H5Pget_driver)(usual)
+    };
+    let writable = flags & ACCESS_WRITE != 0;
+    Container::new(name, writable, writable && is_usual, settings.syncs)
+}
+
+/// Takes away what a file of the same name left behind: this one is new.
+fn clear(container: &Container) {
+    if container.keeps_arrow {
+        // What cannot be removed does no harm: new files get other names.
+        let _ = guard::or(Ok(()), || plasmon_hdf5_model::clear(&container.data_folder()));
+    }
+}
+
+/// `H5Fopen`.
+pub(crate) unsafe extern "C" fn open<const SLOT: usize>(
+    name: Text,
+    flags: c_uint,
+    fapl: Hid,
+    dxpl: Hid,
+    request: Request,
+) -> Ptr {
+    let host = host::of::<SLOT>();
+    let Some(settings) = settings(host, fapl) else { return std::ptr::null_mut() };
+    let access = NativeAccess::of(host, fapl);
+    // SAFETY: HDF5 hands us arguments as its interface defines them.
+    let under = unsafe { (host.api.H5VLfile_open)(name, flags, access.fapl, dxpl, request) };
+    if under.is_null() {
+        return under;
+    }
+    // SAFETY: as above.
+    let container = unsafe { container(host, name, flags, fapl, settings) };
+    Node::hand_out(under, Arc::new(container))
+}
+
+/// Flushing, opening again, asking for and deleting a file by its name, comparing.
+pub(crate) unsafe extern "C" fn specific<const SLOT: usize>(
+    object: Ptr,
+    arguments: Ptr,
+    dxpl: Hid,
+    request: Request,
+) -> Herr {
+    let host = host::of::<SLOT>();
+    let call = |under: Ptr, arguments: Ptr| {
+        // SAFETY: the object is the native connector's, or null where the operation has none.
+        unsafe { (host.api.H5VLfile_specific)(under, host.native(), arguments, dxpl, request) }
+    };
+    // SAFETY: HDF5 hands us an object of ours, or null, and arguments that begin with the
+    // operation's number and are what that number says.
+    unsafe {
+        match arguments.cast::<i32>().read() {
+            file::IS_ACCESSIBLE | file::DELETE => {
+                let mut named = arguments.cast::<FileNamed>().read();
+                let access = NativeAccess::of(host, named.fapl);
+                named.fapl = access.fapl;
+                let done = call(std::ptr::null_mut(), (&raw mut named).cast());
+                if done >= 0 && named.operation == file::DELETE {
+                    clear(&Container::new(CStr::from_ptr(named.name), true, true, false));
+                }
+                done
+            }
+            file::REOPEN => {
+                let done = call(Node::under(object), arguments);
+                let out = arguments.cast::<Reopen>().read().file;
+                if done >= 0 && !out.read().is_null() {
+                    out.write(Node::hand_out_beside(out.read(), object));
+                }
+                done
+            }
+            _ => call(Node::under(object), arguments),
+        }
+    }
+}

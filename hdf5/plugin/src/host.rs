@@ -1,0 +1,234 @@
+//! The copies of libhdf5 that have loaded this plugin, one slot each.
+
+use std::ffi::{CStr, CString, c_void};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use plasmon_hdf5_sys::{Api, DEFAULT, Hid, INVALID, Library, Ptr};
+
+use crate::id::Id;
+
+/// How many copies of libhdf5 one process can use the plugin with. Each costs a set of callbacks.
+pub(crate) const HOSTS_MAX: usize = 12;
+
+/// Versions of HDF5 below this one have other structures.
+const OLDEST: (u32, u32, u32) = (1, 14, 0);
+/// Versions from this one on are not known.
+const TOO_NEW: u32 = 3;
+
+/// The property of a creation list that names external files.
+const EXTERNAL_FILES: &CStr = c"efl";
+
+/// The native connector's number.
+const NATIVE: i32 = 0;
+
+static HOSTS: [OnceLock<Host>; HOSTS_MAX] = [const { OnceLock::new() }; HOSTS_MAX];
+static CLAIMING: Mutex<()> = Mutex::new(());
+
+/// One libhdf5.
+pub(crate) struct Host {
+    /// Its functions.
+    pub(crate) api: Api,
+    path: String,
+    library: Library,
+    native: AtomicI64,
+}
+
+/// Which numbers an error has: whose it is, and what it is.
+#[derive(Clone, Copy)]
+pub(crate) enum Fault {
+    /// A file cannot be opened.
+    Open,
+    /// Data cannot be read.
+    Read,
+    /// Data cannot be written.
+    Write,
+}
+
+/// The classes of property lists that we need the defaults of.
+#[derive(Clone, Copy)]
+pub(crate) enum Lists {
+    /// Of transfers.
+    Transfer,
+    /// Of making links.
+    LinkCreation,
+    /// Of following links.
+    LinkAccess,
+    /// Of making attributes.
+    AttributeCreation,
+    /// Of opening attributes.
+    AttributeAccess,
+    /// Of opening files.
+    FileAccess,
+}
+
+impl Host {
+    /// The native connector of this libhdf5.
+    pub(crate) fn native(&self) -> Hid {
+        let known = self.native.load(Ordering::Acquire);
+        if known != INVALID {
+            return known;
+        }
+        // SAFETY: the library is running: it has called one of our callbacks.
+        let found = unsafe { (self.api.H5VLget_connector_id_by_value)(NATIVE) };
+        self.native.store(found, Ordering::Release);
+        found
+    }
+
+    /// The library is about to close; identifiers end with it, and it may be opened again.
+    pub(crate) fn forget_native(&self) {
+        self.native.store(INVALID, Ordering::Release);
+    }
+
+    /// One of the library's global identifiers, such as `H5P_CLS_DATASET_CREATE_ID_g`.
+    pub(crate) fn global(&self, name: &CStr) -> Hid {
+        let Some(place) = self.library.symbol(name) else { return INVALID };
+        // SAFETY: the names that are asked for are variables of type hid_t, which the library
+        // has set when it was opened; it is open, for it calls us.
+        unsafe { place.cast::<Hid>().read() }
+    }
+
+    /// Whether a transfer property list asks for a formula to be applied to the data.
+    pub(crate) fn has_transform(&self, dxpl: Hid) -> bool {
+        if dxpl == DEFAULT || dxpl == self.default_list(Lists::Transfer) {
+            return false;
+        }
+        let mut formula: Ptr = std::ptr::null_mut();
+        let place = (&raw mut formula).cast();
+        // SAFETY: the list is the program's; the property of this name is a pointer, and the copy
+        // that is made of a formula is lost: it is small, and transforms are rare.
+        let done = unsafe { (self.api.H5Pget)(dxpl, c"data_transform".as_ptr(), place) };
+        done >= 0 && !formula.is_null()
+    }
+
+    /// Adds an entry to HDF5's stack of errors.
+    pub(crate) fn push_error(&self, fault: Fault, message: &str) {
+        let (major, minor) = match fault {
+            Fault::Open => (c"H5E_FILE_g", c"H5E_CANTOPENFILE_g"),
+            Fault::Read => (c"H5E_DATASET_g", c"H5E_READERROR_g"),
+            Fault::Write => (c"H5E_DATASET_g", c"H5E_WRITEERROR_g"),
+        };
+        let text = CString::new(message.replace('\0', "\\0")).unwrap_or_default();
+        // SAFETY: the texts end with zero bytes and are copied by the library; the message is
+        // an argument, never the format.
+        unsafe {
+            (self.api.push_error)(
+                0,
+                c"plasmon".as_ptr(),
+                c"plasmon".as_ptr(),
+                0,
+                self.global(c"H5E_ERR_CLS_g"),
+                self.global(major),
+                self.global(minor),
+                c"%s".as_ptr(),
+                text.as_ptr(),
+            );
+        }
+    }
+
+    /// A default property list of the library, by the name of its class.
+    pub(crate) fn default_list(&self, class: Lists) -> Hid {
+        self.global(match class {
+            Lists::Transfer => c"H5P_LST_DATASET_XFER_ID_g",
+            Lists::LinkCreation => c"H5P_LST_LINK_CREATE_ID_g",
+            Lists::LinkAccess => c"H5P_LST_LINK_ACCESS_ID_g",
+            Lists::AttributeCreation => c"H5P_LST_ATTRIBUTE_CREATE_ID_g",
+            Lists::AttributeAccess => c"H5P_LST_ATTRIBUTE_ACCESS_ID_g",
+            Lists::FileAccess => c"H5P_LST_FILE_ACCESS_ID_g",
+        })
+    }
+
+    /// A copy of a property list, which is the caller's then; negative when there is none.
+    pub(crate) fn copy_list(&self, list: Hid) -> Hid {
+        // SAFETY: the list is one that the program or the library gave us.
+        unsafe { (self.api.H5Pcopy)(list) }
+    }
+
+    /// A dataset's creation property list as the program gave it: without the external storage
+    /// that we put in. Takes the list over.
+    pub(crate) fn without_external(&'static self, list: Hid) -> Hid {
+        let Some(list) = Id::of_list(self, list) else { return list };
+        let class = self.global(c"H5P_CLS_DATASET_CREATE_ID_g");
+        // SAFETY: the class is the library's own.
+        let Some(fresh) = Id::of_list(self, unsafe { (self.api.H5Pcreate)(class) }) else {
+            return list.release();
+        };
+        let name = EXTERNAL_FILES.as_ptr();
+        let mut bytes = 0;
+        // SAFETY: both are creation property lists, which have a property of this name and the
+        // same size; an empty list of files, as the fresh one has, owns no memory.
+        unsafe {
+            (self.api.H5Pget_size)(fresh.get(), name, &raw mut bytes);
+            let mut none = vec![0_u64; bytes.div_ceil(size_of::<u64>())];
+            if (self.api.H5Pget)(fresh.get(), name, none.as_mut_ptr().cast()) >= 0 {
+                (self.api.H5Pset)(list.get(), name, none.as_ptr().cast());
+            }
+        }
+        list.release()
+    }
+
+    /// Runs what cleans up after a failed call, without losing the errors that the call left:
+    /// every call of the library's interface clears them.
+    pub(crate) fn keeping_errors<T>(&self, cleanup: impl FnOnce() -> T) -> T {
+        // SAFETY: takes the errors away into a stack of their own.
+        let stack = unsafe { (self.api.H5Eget_current_stack)() };
+        let done = cleanup();
+        if stack >= 0 {
+            // SAFETY: the stack came from the line above; this puts it back and closes it.
+            unsafe { (self.api.H5Eset_current_stack)(stack) };
+        }
+        done
+    }
+}
+
+/// The host of a slot.
+///
+/// Only callbacks ask, and a slot's callbacks are known to HDF5 only after the slot was filled.
+pub(crate) fn of<const SLOT: usize>() -> &'static Host {
+    HOSTS[SLOT].get().expect("the slot was filled before its callbacks were handed out")
+}
+
+/// The host whose path contains a text, or without a text the only one.
+pub(crate) fn named(part: Option<&str>) -> Option<&'static Host> {
+    let mut hosts = HOSTS.iter().filter_map(OnceLock::get);
+    let found = hosts.find(|host| part.is_none_or(|part| host.path.contains(part)))?;
+    (part.is_some() || hosts.next().is_none()).then_some(found)
+}
+
+/// The slot of the libhdf5 that an address lies in, or why it gets none.
+pub(crate) fn claim(caller: *const c_void) -> Result<usize, String> {
+    let library = Library::of_address(caller as usize)
+        .ok_or("the libhdf5 that loads the plugin cannot be told from its code")?;
+    let _one_at_a_time = CLAIMING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (slot, place) in HOSTS.iter().enumerate() {
+        match place.get() {
+            Some(host) if host.path == library.path() => return Ok(slot),
+            Some(_) => {}
+            None => {
+                let host = introduce(library)?;
+                place.set(host).map_err(|_| "two threads filled one slot")?;
+                return Ok(slot);
+            }
+        }
+    }
+    Err(format!("{HOSTS_MAX} other copies of libhdf5 in this process use it already"))
+}
+
+fn introduce(library: Library) -> Result<Host, String> {
+    let path = library.path().to_owned();
+    let api = Api::load(&library).map_err(|missing| {
+        format!(
+            "{path} has no function {}; HDF5 1.14.3 to 2.2 is needed",
+            missing.0.to_string_lossy()
+        )
+    })?;
+    let (mut major, mut minor, mut release) = (0, 0, 0);
+    // SAFETY: three numbers are written into what we own.
+    unsafe { (api.H5get_libversion)(&raw mut major, &raw mut minor, &raw mut release) };
+    if (major, minor, release) < OLDEST || major >= TOO_NEW {
+        return Err(format!(
+            "{path} is HDF5 {major}.{minor}.{release}; HDF5 1.14.3 to 2.2 is needed"
+        ));
+    }
+    Ok(Host { api, path, library, native: AtomicI64::new(INVALID) })
+}

@@ -1,0 +1,71 @@
+//! Links: they live in the skeleton.
+
+use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, LINK_DELETE};
+use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request};
+
+use crate::forward::{call, pass};
+use crate::node::Node;
+use crate::{adopting, guard, host};
+
+pass! {
+    /// `H5Lget_*`.
+    get(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
+        |api, under, native| (api.H5VLlink_get)(under, place, native, arguments, dxpl, request);
+    /// `H5Ldelete`, `H5Lexists`, `H5Literate`, `H5Lvisit`.
+    specific_native(object, place: *const Location, arguments: Ptr, dxpl: Hid,
+        request: Request) -> Herr = |api, under, native|
+            (api.H5VLlink_specific)(under, place, native, arguments, dxpl, request);
+    /// Operations of single connectors.
+    optional(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
+        |api, under, native|
+            (api.H5VLlink_optional)(under, place, native, arguments, dxpl, request);
+    /// `H5Lcopy`.
+    copy(source, from: *const Location, target: Ptr, to: *const Location, lcpl: Hid, lapl: Hid,
+        dxpl: Hid, request: Request) -> Herr = |api, under, native| (api.H5VLlink_copy)(
+            under, from, Node::under(target), to, native, lcpl, lapl, dxpl, request);
+    /// `H5Lmove`.
+    relocate(source, from: *const Location, target: Ptr, to: *const Location, lcpl: Hid, lapl: Hid,
+        dxpl: Hid, request: Request) -> Herr = |api, under, native| (api.H5VLlink_move)(
+            under, from, Node::under(target), to, native, lcpl, lapl, dxpl, request);
+    /// `H5Lcreate_*`, whose first argument is not the object.
+    create_at(object, arguments: Ptr, place: *const Location, lcpl: Hid, lapl: Hid, dxpl: Hid,
+        request: Request) -> Herr = |api, under, native| (api.H5VLlink_create)(
+            arguments, under, place, native, lcpl, lapl, dxpl, request);
+}
+
+call! {
+    /// `H5Ldelete`, `H5Lexists`, `H5Literate`, `H5Lvisit`.
+    specific<SLOT>(object: Ptr, place: *const Location, arguments: Ptr, dxpl: Hid,
+        request: Request) -> Herr = {
+        if arguments.cast::<i32>().read() == LINK_DELETE && let Some(node) = Node::of(object) {
+            node.container.expect_orphans();
+        }
+        specific_native::<SLOT>(object, place, arguments, dxpl, request)
+    };
+    /// `H5Lcreate_*`.
+    create<SLOT>(arguments: Ptr, object: Ptr, place: *const Location, lcpl: Hid, lapl: Hid,
+        dxpl: Hid, request: Request) -> Herr = {
+        let mut link = HardLink::EMPTY;
+        let host = host::of::<SLOT>();
+        guard::or(None, || adopting::name(host, arguments, object, place));
+        let arguments = unwrapped(arguments, &mut link);
+        create_at::<SLOT>(object, arguments, place, lcpl, lapl, dxpl, request)
+    };
+}
+
+/// The arguments with the object that a hard link leads to unwrapped, for it is one of ours.
+///
+/// # Safety
+///
+/// The arguments begin with the operation's number and are a `HardLink` when it says so.
+unsafe fn unwrapped(arguments: Ptr, link: &mut HardLink) -> Ptr {
+    // SAFETY: promised by the caller; the object is ours or null.
+    unsafe {
+        if arguments.cast::<i32>().read() != LINK_CREATE_HARD {
+            return arguments;
+        }
+        *link = arguments.cast::<HardLink>().read();
+        link.current = Node::under(link.current);
+    }
+    std::ptr::from_mut(link).cast()
+}

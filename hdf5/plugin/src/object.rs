@@ -1,0 +1,64 @@
+//! Objects of any kind, named by a link.
+
+use std::ffi::c_int;
+
+use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
+
+use crate::copying;
+use crate::forward::{call, open, pass};
+use crate::guard;
+use crate::host::{self, Fault};
+use crate::node::Node;
+
+open! {
+    /// `H5Oopen` and its kin.
+    open(object, place: *const Location, kind: *mut c_int, dxpl: Hid, request: Request) =
+        |api, under, native| (api.H5VLobject_open)(under, place, native, kind, dxpl, request);
+}
+
+pass! {
+    /// `H5Ocopy` of the skeleton.
+    copy_native(source, from: *const Location, name: Text, target: Ptr, to: *const Location,
+        target_name: Text, ocpypl: Hid, lcpl: Hid, dxpl: Hid, request: Request) -> Herr =
+        |api, under, native| (api.H5VLobject_copy)(under, from, name, Node::under(target), to,
+            target_name, native, ocpypl, lcpl, dxpl, request);
+    /// What is known of an object.
+    get(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
+        |api, under, native| (api.H5VLobject_get)(under, place, native, arguments, dxpl, request);
+    /// `H5Oexists_by_name`, `H5Ovisit`, `H5Oflush`, reference counts.
+    specific(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
+        |api, under, native|
+            (api.H5VLobject_specific)(under, place, native, arguments, dxpl, request);
+    /// Operations of single connectors.
+    optional(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
+        |api, under, native|
+            (api.H5VLobject_optional)(under, place, native, arguments, dxpl, request);
+}
+
+call! {
+    /// `H5Ocopy`. The skeleton's copy names the same data as the original; it gets its own.
+    copy<SLOT>(source: Ptr, from: *const Location, name: Text, target: Ptr, to: *const Location,
+        target_name: Text, ocpypl: Hid, lcpl: Hid, dxpl: Hid, request: Request) -> Herr = {
+        let host = host::of::<SLOT>();
+        let done = copy_native::<SLOT>(source, from, name, target, to, target_name, ocpypl, lcpl,
+            dxpl, request);
+        if done < 0 {
+            return done;
+        }
+        let stopped = || Err("the connector stopped at a mistake of its own".to_owned());
+        let separated = guard::or_else(stopped, || match (Node::of(source), Node::of(target)) {
+            (Some(source), Some(target)) => {
+                let (source, target) = ((source, &*from, name), (target, &*to, target_name));
+                copying::separate(host, source, target)
+            }
+            _ => Ok(()),
+        });
+        match separated {
+            Ok(()) => done,
+            Err(error) => {
+                host.push_error(Fault::Write, &error);
+                -1
+            }
+        }
+    };
+}

@@ -1,0 +1,103 @@
+"""Programs that use HDF5, each in a process of its own: HDF5 reads its environment only once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+TIMEOUT_S = 120
+
+#: What every program begins with.
+PREAMBLE = """
+import os, sys
+import numpy as np
+import h5py"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a program left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Program = Callable[..., Ended]
+
+
+def connector_environment(settings: str = "") -> dict[str, str]:
+    """The environment of an unchanged program that is to use the connector."""
+    environment = plain_environment()
+    environment["HDF5_PLUGIN_PATH"] = os.environ["PLASMON_HDF5_PLUGIN"]
+    environment["HDF5_VOL_CONNECTOR"] = f"plasmon {settings}".strip()
+    return environment
+
+
+def plain_environment() -> dict[str, str]:
+    """An environment where HDF5 knows nothing of the connector."""
+    return {key: text for key, text in os.environ.items() if not key.startswith("HDF5_")}
+
+
+def _run(code: str, folder: Path, environment: dict[str, str], *, good: bool) -> Ended:
+    done = subprocess.run(
+        [sys.executable, "-c", PREAMBLE + textwrap.dedent(code)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    if good and done.returncode != 0:
+        pytest.fail(f"the program ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Program:
+    """Runs a program with the connector; `good=False` lets it fail."""
+
+    def program(code: str, *, settings: str = "", good: bool = True, folder: str = ".") -> Ended:
+        environment = connector_environment(settings)
+        return _run(code, tmp_path / folder, environment, good=good)
+
+    return program
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Program:
+    """Runs a program with HDF5 alone."""
+
+    def program(code: str, *, good: bool = True, folder: str = ".") -> Ended:
+        return _run(code, tmp_path / folder, plain_environment(), good=good)
+
+    return program
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> Program:
+    """Runs `plasmon hdf5` with arguments."""
+
+    def program(*arguments: str, good: bool = True) -> Ended:
+        done = subprocess.run(
+            [sys.executable, "-m", "plasmon.hdf5", *arguments],
+            cwd=tmp_path,
+            env=plain_environment(),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        if good and done.returncode != 0:
+            pytest.fail(f"{arguments}: {done.stdout}{done.stderr}")
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    return program

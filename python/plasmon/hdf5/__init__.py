@@ -1,0 +1,20 @@
+"""HDF5 files whose datasets are Arrow.
+
+With the connector of this package an unchanged HDF5 program keeps its datasets as Arrow files
+beside the HDF5 file:
+
+    HDF5_PLUGIN_PATH=$(plasmon hdf5 plugin-path) HDF5_VOL_CONNECTOR=plasmon python analysis.py
+
+`open` gives what such a program wrote as Arrow tables and NumPy arrays on the mapped files, without
+copying:
+
+    with plasmon.hdf5.open("run.h5") as run:
+        run["particles"].table      # a pyarrow.Table
+        run["field"].array          # a numpy.ndarray
+        run["field"].attributes     # {"unit": "V/m"}
+"""
+
+from plasmon.hdf5._file import Dataset, File, open
+from plasmon.hdf5._plugin import PluginError, plugin_path
+
+__all__ = ["Dataset", "File", "PluginError", "open", "plugin_path"]

@@ -1,0 +1,188 @@
+"""Files of the connector, read without it: tables and arrays on the mapped Arrow files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from plasmon.hdf5 import _plugin
+from plasmon.hdf5._plugin import Storage
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+#: How a name in the skeleton ends whose values HDF5 cannot read by itself.
+_NEEDS = " (needs the plasmon connector)"
+_ARROW = ".arrow"
+
+
+def open(path: str | os.PathLike[str]) -> File:
+    """Opens an HDF5 file for reading as a mapping of dataset paths to `Dataset`.
+
+    Needs h5py, for the skeleton; the values of Arrow datasets are mapped, not read. Raises
+    FileNotFoundError when the file is not there and OSError when it is not HDF5.
+    """
+    return File(path)
+
+
+class Dataset:
+    """One dataset: Arrow data where it is, NumPy values where HDF5 keeps them."""
+
+    def __init__(self, dataset: Any, storage: Storage) -> None:
+        self._dataset = dataset
+        self._storage = storage
+        # Asked for now: tables and arrays are to be had when the file is closed, too.
+        self._name, self._shape = str(dataset.name), tuple(dataset.shape or ())
+        self._dtype = dataset.dtype
+        self._table: pa.Table | None = None
+
+    @property
+    def name(self) -> str:
+        """The path in the file, such as "/run 1/x"."""
+        return self._name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dimensions."""
+        return self._shape
+
+    @property
+    def file(self) -> Path | None:
+        """The Arrow file, or None when HDF5 keeps the values."""
+        return self._storage.file
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes, as h5py gives them."""
+        return dict(self._dataset.attrs)
+
+    @property
+    def table(self) -> pa.Table:
+        """The values as a table on the mapped file: a column, or one for each member of a compound.
+
+        Values that HDF5 keeps are read and copied, numbers of one dimension only; others raise
+        TypeError.
+        """
+        import pyarrow as pa
+
+        if self._table is None and self._storage.file is not None:
+            source = pa.memory_map(str(self._existing(self._storage.file)))
+            self._table = pa.ipc.open_file(source).read_all()
+        if self._table is None:
+            if len(self._shape) != 1 or self._dtype.kind not in "iuf":
+                raise TypeError(
+                    f"{self.name} has no Arrow table: it is kept by HDF5 "
+                    f"({self._storage.reason or 'not Arrow'}); use .array"
+                )
+            name = self.name.rsplit("/", 1)[-1]
+            self._table = pa.table({name: self._dataset[()]})
+        return self._table
+
+    @property
+    def array(self) -> np.ndarray[Any, Any]:
+        """The values as an array: on the mapped file for numbers, read and copied for others."""
+        if self._storage.file is None or self._dtype.kind not in "iuf":
+            return self._compound() if self._storage.file else self._dataset[()]
+        column = self.table.column(0).chunk(0)
+        if len(self._shape) > 1:
+            column = column.storage if hasattr(column, "storage") else column
+            column = column.flatten()
+        values: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=True)
+        return values.reshape(self.shape)
+
+    def _compound(self) -> np.ndarray[Any, Any]:
+        import numpy as np
+
+        records = np.empty(self.shape, self._dtype)
+        for name in records.dtype.names or ():
+            records[name] = self.table.column(name).to_numpy()
+        return records
+
+    def _existing(self, file: Path) -> Path:
+        if not file.exists():
+            raise FileNotFoundError(
+                f"the values of {self.name} should be in {file}, which is not there; copy or "
+                "move the folder of data together with the HDF5 file"
+            )
+        return file
+
+    def __repr__(self) -> str:
+        where = self._storage.file or "HDF5"
+        return f"<plasmon.hdf5.Dataset {self.name} {self.shape} in {where}>"
+
+
+class File(Mapping[str, Dataset]):
+    """An HDF5 file as a mapping of dataset paths, such as "run 1/x", to `Dataset`.
+
+    Tables and arrays stay valid when the file is closed.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        import h5py
+
+        self._path = Path(path).resolve()
+        if not self._path.exists():
+            raise FileNotFoundError(f"{path} does not exist")
+        self._file = h5py.File(self._path, "r")
+        self._found: dict[str, Dataset] = {}
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of the file's root, as h5py gives them."""
+        return dict(self._file.attrs)
+
+    def __getitem__(self, name: str) -> Dataset:
+        import h5py
+
+        key = name.strip("/")
+        if key not in self._found:
+            found = self._file.get(key)
+            if not isinstance(found, h5py.Dataset):
+                raise KeyError(f"{self._path} has no dataset {name}")
+            self._found[key] = Dataset(found, _storage(found))
+        return self._found[key]
+
+    def __iter__(self) -> Iterator[str]:
+        import h5py
+
+        names: list[str] = []
+
+        def remember(name: str, found: object) -> None:
+            if isinstance(found, h5py.Dataset):
+                names.append(name)
+
+        self._file.visititems(remember)
+        return iter(names)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def close(self) -> None:
+        """Closes the HDF5 file. What was mapped stays until the last table is gone."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _storage(dataset: Any) -> Storage:
+    """Where the values of an h5py.Dataset are, with or without the connector in this process."""
+    if _plugin.is_active():
+        return _plugin.explain(dataset)
+    creation = dataset.id.get_create_plist()
+    if creation.get_external_count() == 1:
+        name, _, _ = creation.get_external(0)
+        relative = os.fsdecode(name)
+        plain = not relative.endswith(_NEEDS)
+        relative = relative.removesuffix(_NEEDS)
+        folder = relative.split("/", 1)[0]
+        if folder.endswith(_ARROW) and relative.endswith(_ARROW) and folder != relative:
+            beside = Path(os.path.realpath(dataset.file.filename)).parent
+            return Storage(beside / relative, "", plain)
+    return Storage(None, "not written through the connector as Arrow", plain=True)

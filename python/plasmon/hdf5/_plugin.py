@@ -1,0 +1,81 @@
+"""Where the connector is, and what it says about datasets that were opened through it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+#: The connector's name, as in HDF5_VOL_CONNECTOR.
+CONNECTOR = "plasmon"
+#: Names another folder with the connector, for those who build it themselves.
+FOLDER_VARIABLE = "PLASMON_HDF5_PLUGIN"
+_LIBRARY = "libplasmon_hdf5*.so"
+_ANSWER_BYTES = 16384
+
+
+class PluginError(RuntimeError):
+    """The connector is not there or does not answer; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where the values of a dataset are.
+
+    `file` is the Arrow file, or None for a dataset that HDF5 keeps; `reason` says why it does.
+    `plain` tells whether HDF5 without the connector reads the values.
+    """
+
+    file: Path | None
+    reason: str
+    plain: bool
+
+
+def _library() -> Path:
+    folder = Path(os.environ.get(FOLDER_VARIABLE) or Path(__file__).parent / "_connector")
+    found = sorted(folder.glob(_LIBRARY))
+    if not found:
+        raise PluginError(
+            f"there is no {_LIBRARY} in {folder}; install the package again, or set "
+            f"{FOLDER_VARIABLE} to the folder of one that you built"
+        )
+    return found[0].resolve()
+
+
+def plugin_path() -> str:
+    """The folder with the connector, as HDF5_PLUGIN_PATH wants it."""
+    return str(_library().parent)
+
+
+def is_active() -> bool:
+    """Whether HDF5 in this process opens files through the connector."""
+    return os.environ.get("HDF5_VOL_CONNECTOR", "").split(" ")[0] == CONNECTOR
+
+
+def explain(dataset: Any) -> Storage:
+    """What the connector says of an h5py.Dataset that was opened through it."""
+    connector = ctypes.CDLL(str(_library()))
+    ask = connector.plasmon_hdf5_explain
+    ask.argtypes = [ctypes.c_int64, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
+    ask.restype = ctypes.c_int
+    answer = ctypes.create_string_buffer(_ANSWER_BYTES)
+    outcome = ask(dataset.id.id, _hdf5_of_h5py(), answer, _ANSWER_BYTES)
+    if outcome < 0:
+        raise PluginError(
+            f"the connector does not know {dataset.name} ({outcome}): was the file opened with "
+            "HDF5_VOL_CONNECTOR=plasmon, set before h5py was imported?"
+        )
+    kind, text, reader = os.fsdecode(answer.value).split("\n")
+    if kind == "arrow":
+        return Storage(Path(text), "", reader == "plain")
+    return Storage(None, text, plain=True)
+
+
+def _hdf5_of_h5py() -> bytes | None:
+    """A part of the path of h5py's own libhdf5, where it has one: a process may hold several."""
+    import h5py
+
+    wheel = Path(h5py.__file__).parent.with_name("h5py.libs")
+    return os.fsencode(wheel.name) if wheel.is_dir() else None
