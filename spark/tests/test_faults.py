@@ -74,6 +74,7 @@ def test_executor_killed_in_the_maps_reruns_only_its_own(spark: Spark, tmp_path:
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["remove", "damage"])
 def test_a_lost_output_is_made_again_and_no_other(spark: Spark, tmp_path: Path, what: str) -> None:
+    os.mkfifo(tmp_path / "go-on")
     process = spark.start("local[2]", "faults.py", "lose", str(tmp_path))
     socket, namespace = line(process)["result"]
     assert len(marks(tmp_path, "map-")) == MAPS
