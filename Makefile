@@ -6,11 +6,12 @@ ROUNDS ?= 2000
 NAME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench fuzz soak docs format clean spark demo-spark test-spark test-hdf5
+.PHONY: help setup demo test check bench fuzz soak docs format clean spark demo-spark \
+	test-spark test-spark-suites test-hdf5
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | \
-		awk -F '\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+		awk -F '\t' '{ printf "  make %-17s %s\n", $$1, $$2 }'
 
 setup: ## install what the machine lacks, and the package into .venv
 	@scripts/setup.sh
@@ -33,6 +34,10 @@ demo-spark: ## a join of 5 million rows with Spark's own shuffle manager and wit
 test-spark: ## everything about Spark's shuffle, with Spark 3.5 and 4.3 (half an hour)
 	@scripts/setup.sh languages
 	@scripts/spark.sh test
+
+test-spark-suites: ## [NAME=ShuffleSuite]: Spark's own tests with both managers (hours)
+	@scripts/setup.sh languages
+	@scripts/spark.sh suites $(NAME)
 
 test-hdf5: ## the HDF5 connector: our tests, then h5py's own beside HDF5 alone
 	@scripts/setup.sh

@@ -5,6 +5,7 @@
 #   spark.sh unit          the tests that need no Spark
 #   spark.sh environments  the Sparks to test with, into .venvs/spark35 and .venvs/spark4
 #   spark.sh test [..]     all tests; what follows goes to pytest
+#   spark.sh suites [..]   Spark's own suites with both shuffle managers (hours); a name picks one
 #   spark.sh demo          one job with both shuffle managers
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -47,6 +48,12 @@ case "${1:-}" in
     jar) jar ;;
     unit) unit ;;
     environments) environments ;;
+    suites)
+        shift
+        environments
+        jar
+        exec .venv/bin/python scripts/spark_suites.py "$@"
+        ;;
     demo)
         environments
         jar
@@ -60,7 +67,7 @@ case "${1:-}" in
         exec .venv/bin/python -m pytest -q -c spark/tests/pytest.ini spark/tests "$@"
         ;;
     *)
-        sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+        sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
         exit 2
         ;;
 esac

@@ -67,7 +67,7 @@ def _jar() -> None:
 def _measure(context: Context, entry: Entry) -> Samples:
     """A job may take longer than one usually waits for an answer."""
     _jar()
-    request = {"op": "run", **entry.request}
+    request = dict(entry.request)
     quick = request.pop("quick")
     with context.awake(entry.side) as worker:
         worker.send(request | (quick if context.quick else {}))
@@ -88,7 +88,7 @@ def _case(name: str, line: str) -> Case:
     entries = tuple(
         Entry(
             f"{manager}-{line}",
-            {**request, "quick": quick},
+            {"op": "run", **request, "quick": quick},
             f"shuffle manager: {manager}",
             measure=_measure,
         )
@@ -98,7 +98,7 @@ def _case(name: str, line: str) -> Case:
 
 
 def _spill() -> Case:
-    request = {"job": "repartition", "rows": 3_000_000, "quick": {"rows": 200_000}}
+    request = {"op": "run", "job": "repartition", "rows": 3_000_000, "quick": {"rows": 200_000}}
     entries = tuple(
         Entry(f"{manager}-3.5-small", request, f"shuffle manager: {manager}", measure=_measure)
         for manager in (VANILLA, OURS)

@@ -107,7 +107,21 @@ def fill(sc: SparkContext, folder: str) -> Any:
     return rows.groupByKey(3).mapValues(lambda it: sum(map(len, it))).values().sum()
 
 
-FAULTS = {made.__name__: made for made in (kill_in_map, kill_in_reduce, lose, wait, fill)}
+def elsewhere(sc: SparkContext, folder: str) -> str:
+    """What an executor says that is told of a driver on another machine."""
+    conf = sc._jsc.sc().conf().clone()
+    conf.set("spark.plasmon.internal.machine", "another")
+    package = sc._jvm.org.apache.spark.shuffle.plasmon
+    try:
+        package.PlasmonShuffleManager(conf, False)
+    except Exception as error:
+        return str(error)
+    return "it was taken"
+
+
+FAULTS = {
+    made.__name__: made for made in (kill_in_map, kill_in_reduce, lose, wait, fill, elsewhere)
+}
 
 
 def main() -> None:

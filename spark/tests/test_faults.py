@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from submitting import DEADLINE_S, ROOT, Spark
+from submitting import DEADLINE_S, JAR, ROOT, Spark
 
 CLUSTER = "local-cluster[2,1,1024]"
 #: As in faults.py, which only Spark's interpreter can import.
@@ -74,6 +75,7 @@ def test_executor_killed_in_the_maps_reruns_only_its_own(spark: Spark, tmp_path:
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["remove", "damage"])
 def test_a_lost_output_is_made_again_and_no_other(spark: Spark, tmp_path: Path, what: str) -> None:
+    os.mkfifo(tmp_path / "go-on")
     process = spark.start("local[2]", "faults.py", "lose", str(tmp_path))
     socket, namespace = line(process)["result"]
     assert len(marks(tmp_path, "map-")) == MAPS
@@ -173,3 +175,29 @@ def test_what_is_missing_is_said_at_the_start(
     assert finished.code != 0
     assert said in finished.log
     assert not list(spark35.scratch.glob("plasmon-spark-*"))
+
+
+@pytest.mark.slow
+def test_an_executor_on_another_machine_is_refused(spark35: Spark, tmp_path: Path) -> None:
+    said = spark35.run("local[2]", "faults.py", "elsewhere", str(tmp_path)).results()["elsewhere"]
+    assert "this executor runs on another machine than the driver" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", [None, b"no library"])
+def test_a_jar_without_a_library_for_the_machine_does_not_start(
+    spark35: Spark, tmp_path: Path, library: bytes | None
+) -> None:
+    """Without one, and with one of another kind."""
+    jar = tmp_path / "damaged.jar"
+    with zipfile.ZipFile(JAR) as whole, zipfile.ZipFile(jar, "w") as damaged:
+        for name in whole.namelist():
+            if not name.endswith(".so"):
+                damaged.writestr(name, whole.read(name))
+            elif library is not None:
+                damaged.writestr(name, library)
+    settings = {"spark_driver_extraClassPath": str(jar)}
+    finished = spark35.run("local[2]", "faults.py", "fill", str(tmp_path), **settings)
+    assert finished.code != 0
+    said = "does not load on this machine" if library else "holds no libplasmon_jni.so for this"
+    assert said in finished.log

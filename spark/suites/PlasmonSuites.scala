@@ -1,0 +1,32 @@
+package org.apache.spark.shuffle.plasmon
+
+import org.apache.spark.{ShuffleNettySuite, ShuffleSuite, SparkConf, SortShuffleSuite}
+
+/** Spark's own suites, whose configuration takes no system properties, with Plasmon's manager. */
+object Plasmon {
+  def configure(conf: SparkConf): Unit = {
+    conf.set("spark.shuffle.manager", classOf[PlasmonShuffleManager].getName)
+    conf.set("spark.shuffle.sort.io.plugin.class", classOf[PlasmonShuffleDataIO].getName)
+  }
+}
+
+class PlasmonShuffleSuite extends ShuffleSuite {
+  override def beforeAll(): Unit = {
+    super.beforeAll()
+    Plasmon.configure(conf)
+  }
+}
+
+class PlasmonShuffleNettySuite extends ShuffleNettySuite {
+  override def beforeAll(): Unit = {
+    super.beforeAll()
+    Plasmon.configure(conf)
+  }
+}
+
+class PlasmonSortShuffleSuite extends SortShuffleSuite {
+  override def beforeAll(): Unit = {
+    super.beforeAll()
+    Plasmon.configure(conf)
+  }
+}
