@@ -11,13 +11,14 @@ from bench.run import Context, ask_fresh
 
 OURS, PICKLE, CLOUDPICKLE, MARSHAL = "plasmon", "pickle", "cloudpickle", "marshal"
 MSGSPEC, PYFORY, OLD = "msgspec", "pyfory", "pyarrow-11"
+FLOOR = "floor"
 STORE = f"{OURS} store"
 WORKER = ("-m", "bench.rivals.objects.worker")
 #: Everybody but pyarrow 11 runs in one environment: one interpreter, the same libraries.
 SIDES = (
     *(
         Side(name, "Python", (*WORKER, name), "ours+objects")
-        for name in (OURS, PICKLE, CLOUDPICKLE, MARSHAL, MSGSPEC, PYFORY)
+        for name in (OURS, PICKLE, CLOUDPICKLE, MARSHAL, MSGSPEC, PYFORY, FLOOR)
     ),
     Side(OLD, "Python", (*WORKER, OLD), "plasma"),
 )
@@ -45,6 +46,8 @@ class Value:
     #: Made of many containers, which the garbage collector looks at while they are built.
     containers: bool = False
     small: bool = False
+    #: Made of plain objects, so that it can be measured how fast CPython makes those.
+    floor: bool = False
 
     @property
     def ours(self) -> str:
@@ -55,13 +58,25 @@ class Value:
 VALUES = (
     Value("arrays_list", "a list of 100 arrays of 50,000 floats", 5, 200, memory=True),
     Value("arrays_dict", "a dict of 100 arrays of 50,000 floats", 5, 200, memory=True),
-    Value("dict_of_sets", "a dict of 100,000 sets of two texts", 4, 4, containers=True),
-    Value("strings", "a list of 200,000 texts", 12, 2),
-    Value("floats", "a list of a million floats", 5, 1.5),
-    Value("ints", "a list of a million integers of 40 bits", 12, 1.8),
-    Value("dict_str_float", "a dict of 100,000 texts to floats", 5, 2),
-    Value("dataclasses", "a list of 100,000 dataclasses of three fields", 8, 8, containers=True),
-    Value("tuples", "a list of 100,000 tuples (int, text, float)", 5, 2.5, containers=True),
+    Value("dict_of_sets", "a dict of 100,000 sets of two texts", 4, 4, containers=True, floor=True),
+    Value("strings", "a list of 200,000 texts", 12, 2, floor=True),
+    Value("floats", "a list of a million floats", 5, 1.5, floor=True),
+    Value("ints", "a list of a million integers of 40 bits", 12, 1.8, floor=True),
+    Value("dict_str_float", "a dict of 100,000 texts to floats", 5, 2, floor=True),
+    Value(
+        "dataclasses",
+        "a list of 100,000 dataclasses of three fields",
+        *(8, 8),
+        containers=True,
+        floor=True,
+    ),
+    Value(
+        "tuples",
+        "a list of 100,000 tuples (int, text, float)",
+        *(5, 2.5),
+        containers=True,
+        floor=True,
+    ),
     Value("nested_arrays", "500 nested dicts of arrays and scalars", 6, 5, memory=True),
     Value("tiny_arrays", "a list of 10,000 arrays of 16 floats", 15, 3.5, memory=True),
     Value("table", "an Arrow table, a million rows of 8 columns", 2.5, 100, memory=True),
@@ -87,6 +102,7 @@ WORK = {
     MARSHAL: "marshal: few types, no checks; nearly a floor",
     MSGSPEC: "MessagePack; told the type where it can be told",
     PYFORY: "Fory for Python alone, references tracked",
+    FLOOR: "the same objects made by CPython's functions from flat columns: no format, no checks",
     OLD: "pyarrow.serialize of pyarrow 11, in an environment of its own",
     f"{OLD} pickle": "pickle 5 of that environment, whose frames are others",
 }
@@ -103,7 +119,7 @@ def _entry(label: str, op: str, value: Value, **how: Any) -> Entry:
         how["collector"] = collectors[variant]
     if variant == "store" and op == "dumps":
         how["warmup"] = STORE_WARMUP
-    rounds = None if side in {OURS, PICKLE} else RIVAL_ROUNDS
+    rounds = None if side in {OURS, PICKLE, FLOOR} else RIVAL_ROUNDS
     request |= {**small, "seconds": TURN_S, **how}
     return Entry(side, request, WORK[label], variant, rounds=rounds)
 
@@ -120,6 +136,8 @@ def _labels(value: Value, op: str) -> list[str]:
         labels.append(f"{OURS} unregistered")
     if value.name in {"table", "pandas"}:
         labels.append(f"{OLD} pickle")
+    if value.floor and op == "loads":
+        labels.append(FLOOR)
     return [*labels, *RIVALS]
 
 

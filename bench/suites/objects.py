@@ -15,6 +15,7 @@ from bench.suites import _objects_page
 from bench.suites._objects_cases import (
     CASES,
     CORRECT,
+    FLOOR,
     OURS,
     PICKLE,
     SIDES,
@@ -27,6 +28,8 @@ from bench.suites._objects_page import nbytes, verdicts
 
 #: Nothing may be slower than this share of pickle's speed.
 WORST = 0.9
+#: Reading may take so many times as long as CPython needs to make the objects alone.
+FLOOR_RATIO_MAX = 1.3
 #: A value may take so many times the bytes of its pickle, and so many more.
 SIZE_RATIO_MAX, SIZE_EXTRA_BYTES_MAX = 1.6, 5 << 10
 TRIALS_MIN = 84
@@ -165,7 +168,24 @@ COLD = (
     _ratio("read_ratio_arrays_list", "read_arrays_list", PICKLE, STORE, None),
 )
 
-FIGURES = (*BY_VALUE, *SUMMARY, *COLLECTOR, *SMALL, *COLD)
+
+def _of_floor(name: str) -> tuple[Figure, ...]:
+    case, title = f"loads_{name}", "the making of the objects alone"
+    return (
+        Figure(
+            f"loads_over_floor_{name}",
+            f"processor time of plasmon over {title}, {case}",
+            "x",
+            Ratio(case, OURS, FLOOR),
+            at_most(FLOOR_RATIO_MAX),
+        ),
+        _ratio(f"loads_limit_{name}", case, PICKLE, FLOOR, None),
+    )
+
+
+FLOORS = tuple(figure for value in VALUES if value.floor for figure in _of_floor(value.name))
+
+FIGURES = (*BY_VALUE, *FLOORS, *SUMMARY, *COLLECTOR, *SMALL, *COLD)
 
 SUITE = Suite(
     "objects",

@@ -301,9 +301,9 @@ def table(store: Store, part: Any) -> tuple[Any, int]:
     for base in type(part).__mro__:
         kind = _KINDS.get((base.__module__.partition(".")[0], base.__name__))
         if kind == _native.TABLE_PANDAS_FRAME:
-            from plasmon import _values
+            from plasmon import _pandas_tables
 
-            return _values._table_of_frame(part), kind
+            return _pandas_tables.table_of_frame(part), kind
         if kind is not None:
             return part, kind
     if hasattr(part, "__arrow_c_stream__"):

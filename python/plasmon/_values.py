@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from plasmon import _native
 from plasmon._errors import Corrupt, Unsupported
+from plasmon._pandas_tables import frame_of_table, table_of_frame
 
 if TYPE_CHECKING:
     from plasmon._native import Buffer, ObjectId, _Put
@@ -166,60 +167,6 @@ def _encode_arrow_tensor(value: Any, sink: _Put) -> ObjectId:
     return sink.array(flat, kind, order, list(array.shape), describe_dtype(array.dtype))
 
 
-def _table_of_frame(frame: Any) -> Any:
-    """An Arrow table of a pandas frame that shares its columns.
-
-    pyarrow makes nulls of NaN, which costs a pass and a copy here and another copy at every read.
-    NaN stays NaN: it is what the column holds.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    floats = [
-        at
-        for at, dtype in enumerate(frame.dtypes)
-        if isinstance(dtype, np.dtype) and dtype.kind == "f"
-    ]
-    # What pandas is told of the labels depends on all of them, unless they are texts.
-    if floats and frame.columns.inferred_type == "string" and frame.columns.is_unique:
-        return _joined_table(frame, floats)
-    table = pa.Table.from_pandas(frame)
-    for at in floats:
-        if table.column(at).null_count:
-            array = pa.array(frame.iloc[:, at].to_numpy(), from_pandas=False)
-            table = table.set_column(at, table.schema.field(at), array)
-    return table
-
-
-def _joined_table(frame: Any, floats: list[int]) -> Any:
-    """The table of a frame whose columns of floats are taken as they are.
-
-    pyarrow converts the others, and says of all of them what pandas will want to know.
-    """
-    import pandas as pd
-    import pyarrow as pa
-
-    def some(places: list[int]) -> Any:
-        # Taken by a list of places, columns would be copied.
-        columns = {at: frame.iloc[:, at] for at in places}
-        part = pd.DataFrame(columns, index=frame.index, copy=False)
-        part.columns = frame.columns[places]
-        return part
-
-    rest = sorted(set(range(frame.shape[1])) - set(floats))
-    others = pa.Table.from_pandas(some(rest))
-    of_floats = pa.Schema.from_pandas(some(floats))
-    metadata = json.loads(others.schema.metadata[b"pandas"])
-    told = json.loads(of_floats.metadata[b"pandas"])["columns"]
-    fields, arrays = list(others.schema), list(others.columns)
-    for number, at in enumerate(floats):
-        fields.insert(at, of_floats.field(number))
-        metadata["columns"].insert(at, told[number])
-        arrays.insert(at, pa.array(frame.iloc[:, at].to_numpy(), from_pandas=False))
-    schema = pa.schema(fields, {**others.schema.metadata, b"pandas": json.dumps(metadata).encode()})
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
 def _needs_pyarrow(value: Any) -> None:
     try:
         import pyarrow  # noqa: F401
@@ -234,7 +181,7 @@ def _encode_frame(value: Any, sink: _Put) -> ObjectId:
         return sink.python(value)
     _needs_pyarrow(value)
     try:
-        table = _table_of_frame(value)
+        table = table_of_frame(value)
     except (TypeError, ValueError):
         # Arrow has no place for it: a column of mixed objects, complex numbers.
         return sink.python(value)
@@ -249,7 +196,7 @@ def _encode_series(value: Any, sink: _Put) -> ObjectId:
     text = "unnamed" if value.name is None else "named"
     frame = value.to_frame("values" if value.name is None else value.name)
     try:
-        table = _table_of_frame(frame)
+        table = table_of_frame(frame)
     except (TypeError, ValueError):
         return sink.python(value)
     return sink.arrow(table, _native.TABLE_PANDAS_SERIES, text=text)
@@ -478,56 +425,11 @@ def _as_pandas(buffer: Buffer, kind: int, text: str) -> Any:
 
 
 def _pandas_of_table(table: Any, kind: int, text: str) -> Any:
-    frame = _frame_of_table(table)
+    frame = frame_of_table(table)
     if kind != _native.TABLE_PANDAS_SERIES:
         return frame
     series = frame.iloc[:, 0]
     return series.rename(None) if text == "unnamed" else series
-
-
-def _frame_of_table(table: Any) -> Any:
-    """A pandas frame on the table's memory.
-
-    pandas cannot read its own names of some Arrow types (``list<item: int64>[pyarrow]``), and takes
-    one for another, so columns of those go around it.
-    """
-    known = (table.schema.metadata or {}).get(b"pandas")
-    described = json.loads(known) if known else {"columns": []}
-    around: dict[int, Any] = {}
-    for column in described["columns"]:
-        at = table.schema.get_field_index(column.get("field_name") or "")
-        if at >= 0 and str(column.get("numpy_type")).endswith("[pyarrow]") and _is_unknown(column):
-            around[at] = table.column(at)
-            column["numpy_type"] = "object"
-            table = table.set_column(at, table.schema.names[at], _nulls(table.num_rows))
-    if not around:
-        return table.to_pandas(split_blocks=True)
-    import pandas as pd
-
-    metadata = {**table.schema.metadata, b"pandas": json.dumps(described)}
-    frame = table.replace_schema_metadata(metadata).to_pandas(split_blocks=True)
-    for at, column in around.items():
-        frame.isetitem(at, pd.arrays.ArrowExtensionArray(column))
-    return frame
-
-
-def _is_unknown(column: dict[str, Any]) -> bool:
-    import pandas as pd
-
-    if column["numpy_type"] == "string[pyarrow]":
-        # pandas takes this name of an Arrow type for one of its own string types.
-        return True
-    try:
-        pd.api.types.pandas_dtype(column["numpy_type"])
-    except (TypeError, NotImplementedError):
-        return True
-    return False
-
-
-def _nulls(count: int) -> Any:
-    import pyarrow as pa
-
-    return pa.nulls(count)
 
 
 def _as_polars(buffer: Buffer, kind: int, _text: str) -> Any:

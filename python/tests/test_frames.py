@@ -11,7 +11,7 @@ import polars.testing
 import pyarrow as pa
 import pytest
 
-from plasmon import _values
+from plasmon import _pandas_tables
 
 from .conftest import child
 
@@ -271,7 +271,7 @@ def _frames():
 def test_tables_of_frames_are_those_of_pyarrow_but_for_nan(name):
     """Columns of floats go around pyarrow's conversion, and nothing else may show that."""
     frame = _frames()[name]
-    wanted, found = pa.Table.from_pandas(frame), _values._table_of_frame(frame)
+    wanted, found = pa.Table.from_pandas(frame), _pandas_tables.table_of_frame(frame)
     assert found.schema.equals(wanted.schema)
     assert found.schema.metadata == wanted.schema.metadata
     for label, kind in zip(found.column_names, found.schema.types, strict=True):

@@ -257,6 +257,10 @@ def named(name: str) -> Codec:
         from bench.ours.objects import Plasmon
 
         return Plasmon()
+    if name == "floor":
+        from bench.rivals.objects.floor import Floor
+
+        return Floor()
     return _RIVALS[name]()
 
 

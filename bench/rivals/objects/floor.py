@@ -66,12 +66,13 @@ class Floor(Codec):
     """No format at all: what its "bytes" are is columns of Python's."""
 
     def __init__(self) -> None:
-        self._make = _built()
+        self._make: Any = None
 
     def way(self, name: str, case: str) -> Way:
         if name or case not in _COLUMNS:
             raise UnsupportedError("measures the making of plain objects alone")
-        return Way(lambda value: (len(value), *_COLUMNS[case](value)), lambda b: self._make(*b))
+        make = self._make = self._make or _built()
+        return Way(lambda value: (len(value), *_COLUMNS[case](value)), lambda told: make(*told))
 
 
 def _built() -> Any:
@@ -85,7 +86,8 @@ def _built() -> Any:
         flags = ["-O3", "-shared", "-fPIC", f"-I{include}"]
         subprocess.run([compiler, *flags, str(SOURCE), "-o", str(made)], check=True)
         spec = importlib.util.spec_from_file_location("floor", made)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     return module.make

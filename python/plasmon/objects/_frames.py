@@ -73,6 +73,6 @@ def decode(kind: int, text: str, memory: memoryview, *, check: bool) -> Any:
         table = pa.ipc.open_stream(pa.py_buffer(memory)).read_all()
         if check:
             table.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
+        return _values.from_table(table, kind, text)
+    except (pa.ArrowException, LookupError, OSError, TypeError, ValueError) as error:
         raise broken(f"Arrow data: {error}") from error
-    return _values.from_table(table, kind, text)

@@ -12,7 +12,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyComplex, PyDict, PyInt, PyList, PySlic
 use super::decode::{Decoder, changed, shared, text_of};
 use super::memory::Block;
 use super::raw::{self, Ptr};
-use super::serialized::broken;
+use super::serialized::{broken, misfit};
 use crate::numpy::{array_type, type_object};
 
 /// Kinds of elements that refer to nothing and have no parts.
@@ -57,10 +57,11 @@ impl<'a, 'py> Decoder<'a, 'py> {
         }
         let kind = self.object.view.tensors.kind.get(number).copied();
         let made = match kind {
-            Some(tensor::NUMPY) => self.array(number)?,
-            Some(tensor::MEMORYVIEW) => self.lent_memory(number)?,
+            Some(tensor::NUMPY) => self.array(number),
+            Some(tensor::MEMORYVIEW) => self.lent_memory(number),
             _ => return Err(changed()),
         };
+        let made = made.map_err(|error| misfit(self.py, error))?;
         if let Some(room) = self.tensors.0.get_mut(number) {
             *room = shared(made.as_ptr());
         }

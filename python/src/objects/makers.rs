@@ -12,12 +12,14 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use super::decode::{BLOCK, Decoder, changed, text_of};
 use super::owned::Owned;
 use super::raw::{self, Ptr};
-use super::serialized::broken;
+use super::serialized::{broken, misfit};
 
 /// How the objects of a class are made.
 #[derive(Clone)]
 pub(super) struct Maker<'py> {
     make: u8,
+    /// Whether it is one of the specification's, whose arguments are the format's business.
+    specified: bool,
     /// The class or the callable, or the object itself.
     target: Bound<'py, PyAny>,
     /// The names of attributes.
@@ -59,7 +61,8 @@ impl<'a, 'py> Decoder<'a, 'py> {
                 }
             }
         };
-        let maker = Maker { make, target, fields };
+        let specified = source == source::SPECIFIED;
+        let maker = Maker { make, specified, target, fields };
         if let Some(room) = self.makers.get_mut(class) {
             *room = Some(maker.clone());
         }
@@ -265,7 +268,10 @@ impl<'py> Maker<'py> {
                 Some(state) => self.target.call1((state,)),
                 None => Err(changed()),
             },
-            make::CALL => self.target.call(arguments()?, None),
+            make::CALL => {
+                let made = self.target.call(arguments()?, None);
+                made.map_err(|error| if self.specified { misfit(py, error) } else { error })
+            }
             make::NEW | make::NEW_EX => {
                 let arguments = arguments()?;
                 let mut all = vec![self.target.clone()];

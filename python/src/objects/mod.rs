@@ -81,6 +81,13 @@ fn chosen<'py>(
 }
 
 /// Takes a value apart; the result knows how many bytes it needs and can be written anywhere.
+///
+/// `context` says what may be written beyond plain data, by default that of everybody:
+/// `plasmon.objects.default_context`. `form` is "small" (compact), "stream" (an Arrow IPC stream)
+/// or "auto": small up to 16,384 bytes.
+///
+/// Raises NotSerializable for what the context has no way to write, with the place where it is;
+/// ValueError for a value past a limit of the format, by name.
 #[pyfunction]
 #[pyo3(signature = (value, *, context = None, form = None))]
 pub(crate) fn serialize<'py>(
@@ -92,7 +99,7 @@ pub(crate) fn serialize<'py>(
     Serialized::of(&context, value, wanted(form)?)
 }
 
-/// A value as bytes in the PLO format.
+/// A value as bytes in the PLO format; see `serialize` for the arguments and the errors.
 #[pyfunction]
 #[pyo3(signature = (value, *, context = None, form = None))]
 pub(crate) fn dumps<'py>(
@@ -107,7 +114,13 @@ pub(crate) fn dumps<'py>(
 /// The value in bytes in the PLO format: anything contiguous with the buffer protocol.
 ///
 /// Arrays, tables and views lie on that memory, read-only, and keep it. Pickles are read as the
-/// context says; the default one refuses them.
+/// context says; the default one refuses them. What follows the object is not looked at.
+///
+/// Raises BrokenObject for bytes that are no object or break a rule of the format, before anything
+/// is made; PickleRefused for what only pickle can make when the context doesn't allow that;
+/// LookupError for what is not there on this machine (a module, a time zone); ValueError for a
+/// class that the context does not know, or knows in another version. What a class's own code
+/// raises, and pickle, passes through.
 #[pyfunction]
 #[pyo3(signature = (data, *, context = None))]
 pub(crate) fn loads<'py>(
@@ -120,6 +133,9 @@ pub(crate) fn loads<'py>(
 }
 
 /// How many bytes at the start of `data` are one object, for objects that follow one another.
+///
+/// The front is enough to say so: `data` may end before the object does. Raises BrokenObject for
+/// bytes that don't start like one, and with the code "truncated" when there are too few.
 #[pyfunction]
 pub(crate) fn object_nbytes(data: &Bound<'_, PyAny>) -> PyResult<u64> {
     let flat = plasmon_cpython::buffer::Flat::of(data)?;

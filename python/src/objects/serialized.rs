@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use plasmon_objects::tables::Tables;
 use plasmon_objects::{Form, Plan, Wanted};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyArithmeticError, PyTypeError, PyUnicodeDecodeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -57,6 +57,17 @@ pub(super) fn raised(py: Python<'_>, error: &plasmon_objects::Error) -> PyErr {
 /// The error of a rule that the bytes break, `what` in words.
 pub(super) fn broken(py: Python<'_>, what: &str) -> PyErr {
     broken_object(py, &format!("the object is broken: {what}"), "broken")
+}
+
+/// What CPython or NumPy says of arguments that they will not make anything of, as the error of an
+/// object that has them.
+pub(super) fn misfit(py: Python<'_>, error: PyErr) -> PyErr {
+    let class = error.get_type(py);
+    let refused = class.is(py.get_type::<PyValueError>())
+        || class.is(py.get_type::<PyTypeError>())
+        || class.is_subclass_of::<PyUnicodeDecodeError>().unwrap_or_default()
+        || class.is_subclass_of::<PyArithmeticError>().unwrap_or_default();
+    if refused { broken(py, &error.value(py).to_string()) } else { error }
 }
 
 fn broken_object(py: Python<'_>, text: &str, code: &str) -> PyErr {

@@ -237,9 +237,12 @@ def test_damaged_bytes_are_refused_or_are_a_value():
             values += 1
         except MemoryError:
             pytest.fail(f"SEED={seed}, round {round_}: more memory than there is")
+        except (BrokenObject, PickleRefused, LookupError):
+            pass
         except Exception as error:
-            if not str(error):
-                pytest.fail(f"SEED={seed}, round {round_}: an error without words")
+            # A class that nobody registered has a name of its own.
+            if type(error) is not ValueError or "registered" not in str(error):
+                pytest.fail(f"SEED={seed}, round {round_}: {error!r}")
     assert 0 < values < 4000
 
 
