@@ -34,6 +34,7 @@ mod pool;
 mod process;
 mod put;
 mod sorting;
+mod spilling;
 mod store;
 mod subscription;
 mod waiting;
@@ -74,6 +75,8 @@ mod _native {
     use crate::put::Put;
     #[pymodule_export]
     use crate::sorting::sort_tables;
+    #[pymodule_export]
+    use crate::spilling::sort_spilling;
     #[pymodule_export]
     use crate::store::Store;
     #[pymodule_export]
