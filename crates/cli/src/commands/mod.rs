@@ -8,6 +8,7 @@ mod listing;
 mod put;
 mod server;
 mod sort;
+mod sort_inputs;
 mod top;
 mod watch;
 
