@@ -15,7 +15,7 @@ use arrow::ipc::reader::StreamReader;
 use plasmon_sort::{Error, External, Heap, Means, Merge, Progress, SortKey};
 use proptest::prelude::*;
 
-use reference::{Random, SHAPES, Shape, column, reference as wanted, types};
+use reference::{Random, SHAPES, Shape, cases, column, reference as wanted, types};
 
 /// Little enough for several runs of several blocks each.
 const MEMORY_BYTES: u64 = 192 << 10;
@@ -162,7 +162,7 @@ fn a_cancelled_sort_ends_at_the_next_step_and_leaves_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 30, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(30), ..ProptestConfig::default() })]
 
     #[test]
     fn any_table_sorts_like_the_reference(

@@ -19,6 +19,8 @@ pub(crate) enum Kernel {
 impl Kernel {
     /// The best that this processor runs.
     pub(crate) fn best() -> Self {
+        if std::env::var("PORTABLE").is_ok() {
+            return Self::Portable;
         #[cfg(target_arch = "x86_64")]
         if let Some(features) = pulp::x86::V4::try_new() {
             return Self::Avx512(features);
@@ -37,6 +39,12 @@ impl Kernel {
             Self::Portable => radix::sort(numbers, spare, bits),
         }
     }
+}
+
+/// Whether this processor's sort is as fast on buckets that leave the nearer caches: a radix sort
+/// goes through all of a bucket for each digit, a quicksort does so once or twice.
+pub(crate) fn kernel_takes_large_buckets() -> bool {
+    !matches!(Kernel::best(), Kernel::Portable)
 }
 
 /// What this processor's sort is called, for reports.

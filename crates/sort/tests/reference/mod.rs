@@ -13,6 +13,11 @@ use arrow_row::{RowConverter, SortField};
 use half::f16;
 use plasmon_sort::SortKey;
 
+/// How many tables a property is tried on, unless `PROPTEST_CASES` says more or fewer.
+pub(crate) fn cases(usual: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
 /// Numbers that look random.
 pub(crate) struct Random(pub(crate) u64);
 
