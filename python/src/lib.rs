@@ -19,7 +19,6 @@
 
 mod arguments;
 mod arrow_read;
-mod arrow_write;
 mod buffer;
 mod columns;
 mod describe;

@@ -12,13 +12,13 @@ use plasmon_client::{PutOptions, tag};
 use plasmon_columns::Table;
 use plasmon_objects::Wanted;
 use plasmon_proto::value::{Order, ValueHeader};
+use plasmon_python_arrow::Source;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PyString, PyTuple};
 
-use crate::arrow_write::Source;
 use crate::error::{OrRaise, raised_by_columns};
 use crate::id::{Id, bad_request};
 use crate::numpy;

@@ -9,17 +9,15 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arrow_array::RecordBatch;
-use arrow_schema::{Schema, SchemaRef};
 use plasmon_client::{Code, PutOptions, Writer, tag};
 use plasmon_proto::value::ValueHeader;
+use plasmon_python_arrow::Tables;
 use plasmon_sort::{Error, Job, Partition, Progress, SortKey, Table, sort};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arguments::put_options;
-use crate::arrow_write::Source;
 use crate::error::raised;
 use crate::id::Id;
 use crate::put::describe;
@@ -101,39 +99,14 @@ pub(crate) fn order_of(by: Vec<Key>) -> Vec<SortKey> {
     by.into_iter().map(key).collect()
 }
 
-/// One table's batches, on the memory of its producer.
-pub(crate) fn batches_of(table: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
-    let source = Source::of(table)?;
-    let read = table.py().detach(|| source.batches(false));
-    read.map_err(|error| PyValueError::new_err(error.to_string()))
-}
-
-/// Refuses a table with other columns than the first one's.
-pub(crate) fn check_columns(first: &Schema, found: &Schema, at: usize) -> PyResult<()> {
-    let columns = |schema: &Schema| {
-        let fields = schema.fields().iter();
-        fields.map(|field| (field.name().clone(), field.data_type().clone())).collect::<Vec<_>>()
-    };
-    let (first, found) = (columns(first), columns(found));
-    if first == found {
-        return Ok(());
-    }
-    let text = format!("table {at} has other columns than table 0: {found:?}, not {first:?}");
-    Err(PyValueError::new_err(text))
-}
-
 /// The tables as one, on the memory of their producers.
 fn read(py: Python<'_>, tables: &[Bound<'_, PyAny>]) -> PyResult<Table> {
-    let mut schema = None;
+    let mut tables = Tables::of(tables.iter().map(|table| Ok(table.clone())))?;
     let mut batches = Vec::new();
-    for (at, table) in tables.iter().enumerate() {
-        let (found, mut more) = batches_of(table)?;
-        check_columns(schema.get_or_insert_with(|| found.clone()), &found, at)?;
-        batches.append(&mut more);
+    while let Some(batch) = tables.next_batch()? {
+        batches.push(batch);
     }
-    let Some(schema) = schema else {
-        return Err(PyValueError::new_err("there is no table to sort"));
-    };
+    let schema = tables.schema;
     py.detach(|| Table::new(schema, batches)).map_err(|error| in_python(py, error))
 }
 

@@ -19,16 +19,16 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use plasmon_client::{ObjectId, PutOptions, tag};
 use plasmon_proto::value::ValueHeader;
+use plasmon_python_arrow::Tables;
 use plasmon_sort::{External, Means, Progress, SortKey};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyIterator};
+use pyo3::types::PyDict;
 
 use crate::arguments::put_options;
 use crate::error::raised;
 use crate::id::Id;
 use crate::put::describe;
-use crate::sorting::{Key, STEP, batches_of, check_columns, in_python, of_panic, order_of, tell};
+use crate::sorting::{Key, STEP, in_python, of_panic, order_of, tell};
 use crate::store::Store;
 
 /// What the package asks for; all of it is always given.
@@ -87,17 +87,13 @@ pub(crate) fn sort_spilling(
     by: Vec<Key>,
     wanted: Wanted<'_>,
 ) -> PyResult<Vec<(Id, usize)>> {
-    let mut tables = tables.try_iter()?;
-    let Some(first) = tables.next() else {
-        return Err(PyValueError::new_err("there is nothing to sort: there is no table"));
-    };
-    let (schema, batches) = batches_of(&first?)?;
+    let input = Tables::of(tables.try_iter()?)?;
     let progress = Arc::new(Progress::default());
     let (tell, events) = channel();
     let (orders, take) = channel();
     let task = Task {
         store: store.get().client().clone(),
-        schema: schema.clone(),
+        schema: input.schema.clone(),
         order: order_of(by),
         partitions: wanted.partitions,
         threads: wanted.threads,
@@ -111,7 +107,6 @@ pub(crate) fn sort_spilling(
     let thread = std::thread::Builder::new().name("plasmon-sort".to_owned());
     let thread = thread.spawn(move || task.run())?;
     let other = Other { events: Mutex::new(events), orders, progress: &progress };
-    let input = Input { schema, batches: batches.into_iter(), tables, taken: 1 };
     let outcome = other.lead(py, input, &wanted);
     if outcome.is_err() {
         progress.cancel();
@@ -126,29 +121,6 @@ pub(crate) fn sort_spilling(
     }
 }
 
-/// The batches of all tables, one after the other.
-struct Input<'py> {
-    schema: SchemaRef,
-    batches: std::vec::IntoIter<RecordBatch>,
-    tables: Bound<'py, PyIterator>,
-    taken: usize,
-}
-
-impl Input<'_> {
-    fn next(&mut self) -> PyResult<Option<RecordBatch>> {
-        loop {
-            if let Some(batch) = self.batches.next() {
-                return Ok(Some(batch));
-            }
-            let Some(table) = self.tables.next() else { return Ok(None) };
-            let (found, batches) = batches_of(&table?)?;
-            check_columns(&self.schema, &found, self.taken)?;
-            self.taken += 1;
-            self.batches = batches.into_iter();
-        }
-    }
-}
-
 /// The thread of the sort, seen from the one that called.
 struct Other<'a> {
     events: Mutex<Receiver<Event>>,
@@ -158,10 +130,10 @@ struct Other<'a> {
 
 impl Other<'_> {
     /// Answers the other thread until it is done; `None` when it ended without a word.
-    fn lead(
+    fn lead<'py>(
         &self,
-        py: Python<'_>,
-        mut input: Input<'_>,
+        py: Python<'py>,
+        mut input: Tables<'py, impl Iterator<Item = PyResult<Bound<'py, PyAny>>>>,
         wanted: &Wanted<'_>,
     ) -> PyResult<Option<Result<Vec<(ObjectId, usize)>, Failure>>> {
         let progress = wanted.progress.as_ref();
@@ -175,7 +147,7 @@ impl Other<'_> {
                     tell(progress, self.progress)?;
                     return Ok(Some(outcome));
                 }
-                Ok(Event::Ready) => input.next()?.map_or(Order::End, Order::Sort),
+                Ok(Event::Ready) => input.next_batch()?.map_or(Order::End, Order::Sort),
                 Ok(Event::Planned(count)) => Order::Make(planned(py, wanted, count)?),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {

@@ -39,6 +39,7 @@ const PLACES: &[Place] = &[
     place("crates/daemon", &["plasmon-proto", "plasmon-shm", "plasmon-store", "plasmon-media"]),
     place("crates/capi", &["plasmon-proto", "plasmon-client", "plasmon-columns"]),
     place("crates/cli", &["plasmon-proto", "plasmon-client", "plasmon-columns", "plasmon-sort"]),
+    place("python/arrow", &["plasmon-columns"]),
     place("python/cpython", &[]),
     place(
         "python",
@@ -49,6 +50,7 @@ const PLACES: &[Place] = &[
             "plasmon-columns",
             "plasmon-sort",
             "plasmon-cpython",
+            "plasmon-python-arrow",
         ],
     ),
     place("bench/native", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-columns"]),

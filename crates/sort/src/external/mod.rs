@@ -3,7 +3,7 @@
 //! ```text
 //!   rows ─► as many as the memory takes ─► sort ─► blocks ─► scratch file         push: a run
 //!   the first keys of all blocks of all runs ─► bounds of partitions              finish
-//!   of every run the rows between two bounds ─► sort ─► the caller's memory       next: a partition
+//!   of every run the rows between two bounds ─► sort ─► the caller's memory      next: a partition
 //! ```
 //!
 //! The input is read once. What is known of the runs, the first key of each of their blocks, gives

@@ -19,8 +19,6 @@ pub(crate) enum Kernel {
 impl Kernel {
     /// The best that this processor runs.
     pub(crate) fn best() -> Self {
-        if std::env::var("PORTABLE").is_ok() {
-            return Self::Portable;
         #[cfg(target_arch = "x86_64")]
         if let Some(features) = pulp::x86::V4::try_new() {
             return Self::Avx512(features);
