@@ -39,8 +39,10 @@ _MEMORY_BYTES_MIN = 64 << 20
 class Room:
     """What a sort needs, and what there is."""
 
-    #: Whether the rows go through a scratch file, and whether they may.
+    #: Whether the rows go through a scratch file.
     spills: bool
+    #: Whether they do so when it turns out that others have taken the store's room: partitions that
+    #: are made one after the other can then be spilled by the store.
     may_spill: bool
     folder: Path
     memory_bytes: int
@@ -68,7 +70,7 @@ class Room:
         memory = memory_bytes or max((free - min(fresh, free)) // 2, free // 8, _MEMORY_BYTES_MIN)
         need = int(rows_bytes * (1 + _BESIDE_PART)) + file_bytes
         has = free + status.warm_bytes if memory_bytes is None else memory_bytes + status.warm_bytes
-        room = Room(spill == "always", spill != "never", place, memory, rows)
+        room = Room(False, spill == "auto" and status.spills, place, memory, rows)
         if rows_bytes > status.capacity_bytes and not status.spills:
             raise _no_room(
                 "the sorted rows", rows_bytes, "the store", status.capacity_bytes,
@@ -90,7 +92,7 @@ class Room:
                 "the scratch file", rows_bytes, f"the file system of {place}", disk_bytes,
                 "name another folder with spill_dir",
             )  # fmt: skip
-        return Room(True, True, place, memory, rows)
+        return Room(True, False, place, memory, rows)
 
 
 def _no_room(what: str, need: int, where: str, has: int, advice: str) -> _errors.NoRoom:
