@@ -17,8 +17,6 @@ class Sorter(Plasmon):
         self,
         case: str,
         rows: int,
-        what: str,
-        count: int = 1,
         threads: int | None = None,
         workers: int | None = None,
     ) -> Answer:
@@ -38,7 +36,7 @@ class Sorter(Plasmon):
             kept.append(made)
 
         try:
-            return measured(what, run, count, nbytes, base)
+            return measured(run, nbytes, base)
         finally:
             for made in kept:
                 made.delete()

@@ -46,8 +46,8 @@ def fitting(arguments: argparse.Namespace) -> int:
     if need > found:
         hint = "fewer --rows" if arguments.no_baseline else "--no-baseline or fewer --rows"
         sys.exit(
-            f"{arguments.rows:.0e} rows need {need / 1e9:.1f} GB of memory, "
-            f"{found / 1e9:.1f} GB are free: try {hint}"
+            f"{arguments.rows:.0e} rows need {int(need):,} bytes of memory, {found:,} are free: "
+            f"try {hint}"
         )
     return nbytes
 

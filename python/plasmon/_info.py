@@ -116,6 +116,7 @@ class Status:
     spilled_total: int
     restored_total: int
     expelled_total: int
+    spills: bool
 
     def _repr_html_(self) -> str:
         def text(name: str) -> str:

@@ -40,6 +40,17 @@ class SortWanted(TypedDict):
     options: list[dict[str, Any]]
     progress: Callable[[int, int], object] | None
 
+# Not there at run time: what sort_spilling takes.
+class SpillWanted(TypedDict):
+    partitions: int | None
+    threads: int | None
+    kind: int
+    planned: Callable[[int], list[dict[str, Any]]]
+    progress: Callable[[int, int], object] | None
+    rows: int | None
+    folder: str
+    memory_bytes: int
+
 def default_socket() -> Path: ...
 def start_daemon(
     settings: list[tuple[str, str]],
@@ -117,6 +128,12 @@ def sort_tables(
     tables: list[Any],
     by: list[tuple[str, bool, bool]],
     wanted: SortWanted,
+) -> list[tuple[ObjectId, int]]: ...
+def sort_spilling(
+    store: Store,
+    tables: Iterable[Any],
+    by: list[tuple[str, bool, bool]],
+    wanted: SpillWanted,
 ) -> list[tuple[ObjectId, int]]: ...
 
 @final

@@ -12,11 +12,11 @@ of the result. This module turns what people have into tables, and results into 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from plasmon import _native
+from plasmon import _errors, _native
 
 if TYPE_CHECKING:
     from plasmon._native import ObjectId
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Direction: TypeAlias = Literal["ascending", "descending"]
 By: TypeAlias = str | tuple[str, Direction] | Sequence[str | tuple[str, Direction]]
+Spill: TypeAlias = Literal["auto", "always", "never"]
 Progress: TypeAlias = bool | Callable[[int, int], object] | None
 #: A key as the native half takes it: column, descending, nulls first.
 Key: TypeAlias = tuple[str, bool, bool]
@@ -163,6 +164,9 @@ def sort(
     threads: int | None = None,
     name: str | None = None,
     progress: Progress = None,
+    spill: Spill = "auto",
+    spill_dir: str | os.PathLike[str] | None = None,
+    memory_bytes: int | None = None,
     store: Store | None = None,
 ) -> Sorted:
     """Sorts rows into the store and returns a :class:`Sorted` of the partitions that were made.
@@ -180,27 +184,66 @@ def sort(
     so on. ``progress`` is True for a line on the standard error, or a function of steps done and
     steps in all. ``store`` is the store to sort into; by default :func:`connect` finds one.
 
+    ``spill`` says what happens when rows do not fit the memory or the store: by default they are
+    sorted in parts through a scratch file without a name in ``spill_dir`` (else ``$TMPDIR``, else
+    ``/var/tmp``), with ``memory_bytes`` of memory (else half of what is free), on threads of this
+    process. ``"always"`` does so in any case, ``"never"`` refuses. The result then has as many
+    partitions as the memory asks for, unless ``partitions`` asks for more.
+
     Raises ValueError for an order or a number that makes no sense, TypeError for data or columns
-    that cannot be sorted, StoreFull, and :class:`WorkerDied` when a worker process was lost. After
-    an error, and after Ctrl-C, nothing is left in the store.
+    that cannot be sorted, NoRoom with the bytes that are needed and there, before the work is
+    begun where that can be told, OSError for the scratch file, and :class:`WorkerDied` when a
+    worker process was lost. After an error, and after Ctrl-C, nothing is left in the store.
     """
     order = keys(by, nulls)
-    for what, number in (("partitions", partitions), ("workers", workers), ("threads", threads)):
+    if spill not in {"auto", "always", "never"}:
+        raise ValueError(f'spill is "auto", "always" or "never", found {spill!r}')
+    for what, number in (
+        ("partitions", partitions),
+        ("workers", workers),
+        ("threads", threads),
+        ("memory_bytes", memory_bytes),
+    ):
         if number is not None and number < 1:
             raise ValueError(f"{what} must be 1 or more, found {number}")
     if store is None:
         from plasmon._store import connect
 
         store = connect()
-    with _Line.of(progress) as tell:
-        if workers is not None:
-            from plasmon import _sort_workers
+    from plasmon import _sort_spilling
 
-            return _sort_workers.sort(
-                store, data, order, partitions or workers, workers, threads, name, tell
-            )
-        tables, kind = _tables(store, data)
-        return into_store(store, tables, order, partitions, threads, kind, name, tell)
+    room = _sort_spilling.Room.of(store, data, spill, spill_dir, memory_bytes)
+    with _Line.of(progress) as tell:
+        if not room.spills:
+            try:
+                return _in_memory(store, data, order, partitions, workers, threads, name, tell)
+            except _errors.NoRoom:
+                # All partitions at once were too much for what others have in the store.
+                if not room.may_spill:
+                    raise
+        return _sort_spilling.sort(
+            store, data, order, partitions, threads or workers, name, tell, room
+        )
+
+
+def _in_memory(
+    store: Store,
+    data: Any,
+    order: list[Key],
+    partitions: int | None,
+    workers: int | None,
+    threads: int | None,
+    name: str | None,
+    tell: Callable[[int, int], object] | None,
+) -> Sorted:
+    if workers is not None:
+        from plasmon import _sort_workers
+
+        return _sort_workers.sort(
+            store, data, order, partitions or workers, workers, threads, name, tell
+        )
+    tables, kind = _tables(store, data)
+    return into_store(store, tables, order, partitions, threads, kind, name, tell)
 
 
 def sort_part(
@@ -275,12 +318,26 @@ def names(name: str, partitions: int) -> list[str]:
     return [name] if partitions == 1 else [f"{name}/{at:04}" for at in range(partitions)]
 
 
-def _tables(store: Store, data: Any) -> tuple[list[Any], int]:
-    """What offers Arrow data for each part of ``data``, and what a partition comes back as."""
-    parts = data if isinstance(data, list | tuple) else [data]
+def parts_of(data: Any) -> list[Any]:
+    """The tables that are sorted as one."""
+    parts = list(data) if isinstance(data, list | tuple) else [data]
     if not parts:
         raise ValueError("there is nothing to sort: the list of tables is empty")
-    found = [table(store, part) for part in parts]
+    return parts
+
+
+def frame_kind(part: Any) -> int | None:
+    """The kind of a pandas or polars frame, None for anything else."""
+    kinds = (
+        _KINDS.get((base.__module__.partition(".")[0], base.__name__))
+        for base in type(part).__mro__
+    )
+    return next((kind for kind in kinds if kind is not None), None)
+
+
+def _tables(store: Store, data: Any) -> tuple[list[Any], int]:
+    """What offers Arrow data for each part of ``data``, and what a partition comes back as."""
+    found = [table(store, part) for part in parts_of(data)]
     kinds = {kind for _, kind in found}
     return [one for one, _ in found], kinds.pop() if len(kinds) == 1 else _native.TABLE_TABLE
 
@@ -298,14 +355,13 @@ def table(store: Store, part: Any) -> tuple[Any, int]:
         from plasmon import _sort_files
 
         return _sort_files.read(Path(part)), _native.TABLE_TABLE
-    for base in type(part).__mro__:
-        kind = _KINDS.get((base.__module__.partition(".")[0], base.__name__))
-        if kind == _native.TABLE_PANDAS_FRAME:
-            from plasmon import _pandas_tables
+    kind = frame_kind(part)
+    if kind == _native.TABLE_PANDAS_FRAME:
+        from plasmon import _pandas_tables
 
-            return _pandas_tables.table_of_frame(part), kind
-        if kind is not None:
-            return part, kind
+        return _pandas_tables.table_of_frame(part), kind
+    if kind is not None:
+        return part, kind
     if hasattr(part, "__arrow_c_stream__"):
         return part, _native.TABLE_TABLE
     if hasattr(part, "__arrow_c_array__"):
@@ -355,15 +411,12 @@ class _Line:
 
 def put_all(store: Store, data: Any, put: list[ObjectId]) -> list[ObjectId]:
     """The ids of all parts of the data; parts that are put for it are added to ``put``."""
-    parts: Iterable[Any] = data if isinstance(data, list | tuple) else [data]
     ids: list[ObjectId] = []
-    for part in parts:
+    for part in parts_of(data):
         if isinstance(part, _native.ObjectId):
             ids.append(part)
             continue
         value, kind = table(store, part)
         put.append(store.put(value if kind != _native.TABLE_PANDAS_FRAME else part))
         ids.append(put[-1])
-    if not ids:
-        raise ValueError("there is nothing to sort: the list of tables is empty")
     return ids

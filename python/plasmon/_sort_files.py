@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,40 @@ def read(path: Path, *, mapped: bool = True) -> Any:
     source.seek(0)
     opened = pa.ipc.open_file(source) if magic == b"ARROW1" else pa.ipc.open_stream(source)
     return opened.read_all()
+
+
+def size(path: Path) -> tuple[int, int | None]:
+    """About how many bytes a file's rows take in memory, and how many rows, if that is known."""
+    if _format(path) == "parquet":
+        from pyarrow import parquet
+
+        found = parquet.read_metadata(path)
+        groups = (found.row_group(at) for at in range(found.num_row_groups))
+        return sum(group.total_byte_size for group in groups), found.num_rows
+    return path.stat().st_size, None
+
+
+def batches(path: Path) -> Iterator[Any]:
+    """A file's rows as pyarrow tables of a moderate size, one after the other."""
+    import pyarrow as pa
+
+    kind = _format(path)
+    if kind == "parquet":
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(path) as file:
+            yield file.schema_arrow.empty_table()
+            yield from (pa.Table.from_batches([batch]) for batch in file.iter_batches())
+    elif kind in {"csv", "tsv"}:
+        from pyarrow import csv
+
+        options = csv.ParseOptions(delimiter="\t" if kind == "tsv" else ",")
+        with csv.open_csv(path, parse_options=options) as reader:
+            yield reader.schema.empty_table()
+            yield from (pa.Table.from_batches([batch]) for batch in reader)
+    else:
+        # Mapped: what was read can be dropped by the system at any time.
+        yield read(path)
 
 
 def write(path: Path, store: Store, ids: list[ObjectId]) -> None:

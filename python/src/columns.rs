@@ -13,12 +13,12 @@ use arrow_array::{Array, RecordBatch, RecordBatchIterator};
 use arrow_schema::{Field, Schema};
 use plasmon_columns::{BuilderOptions, ColumnBuilder, TableBuilder};
 use plasmon_cpython::buffer::Flat;
+use plasmon_python_arrow::{Source, field_of, schema_of};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use crate::arguments::put_options;
-use crate::arrow_write::{Source, field_of, schema_of};
 use crate::error::raised_by_columns;
 use crate::id::Id;
 use crate::store::Store;

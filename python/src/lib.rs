@@ -19,7 +19,6 @@
 
 mod arguments;
 mod arrow_read;
-mod arrow_write;
 mod buffer;
 mod columns;
 mod describe;
@@ -34,6 +33,7 @@ mod pool;
 mod process;
 mod put;
 mod sorting;
+mod spilling;
 mod store;
 mod subscription;
 mod waiting;
@@ -75,6 +75,8 @@ mod _native {
     use crate::put::Put;
     #[pymodule_export]
     use crate::sorting::sort_tables;
+    #[pymodule_export]
+    use crate::spilling::sort_spilling;
     #[pymodule_export]
     use crate::store::Store;
     #[pymodule_export]

@@ -11,6 +11,7 @@ use plasmon_columns::Table;
 use plasmon_cpython::buffer::Flat;
 use plasmon_objects::Wanted;
 use plasmon_proto::value::{Order, ValueHeader, array_kind};
+use plasmon_python_arrow::Source;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -19,7 +20,6 @@ use pyo3::types::{
     PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PySet, PyString, PyTuple,
 };
 
-use crate::arrow_write::Source;
 use crate::error::{OrRaise, raised_by_columns};
 use crate::id::{Id, bad_request};
 use crate::numpy;

@@ -2,7 +2,8 @@
 //!
 //! The sort runs on threads of its own; the thread that called waits for it in steps, between which
 //! Python's signal handlers run and the caller hears how far it is. Whatever ends it early, an
-//! error, Ctrl-C or the caller's own exception, takes back every object that was begun.
+//! error, Ctrl-C or the caller's own exception, takes back every object that was begun. What is
+//! larger than memory is sorted by [`crate::spilling`].
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,23 +11,23 @@ use std::time::Duration;
 
 use plasmon_client::{Code, PutOptions, Writer, tag};
 use plasmon_proto::value::ValueHeader;
+use plasmon_python_arrow::Tables;
 use plasmon_sort::{Error, Job, Partition, Progress, SortKey, Table, sort};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arguments::put_options;
-use crate::arrow_write::Source;
 use crate::error::raised;
 use crate::id::Id;
 use crate::put::describe;
 use crate::store::Store;
 
 /// How long the calling thread waits before it looks at signals and progress.
-const STEP: Duration = Duration::from_millis(50);
+pub(crate) const STEP: Duration = Duration::from_millis(50);
 
 /// A key as Python gives it: column, descending, nulls first.
-type Key = (String, bool, bool);
+pub(crate) type Key = (String, bool, bool);
 
 /// What the package asks for; all of it is always given.
 #[derive(FromPyObject)]
@@ -63,15 +64,10 @@ pub(crate) fn sort_tables(
     for options in prepared.iter_mut().chain([&mut plain]) {
         describe(py, options, tag::ARROW_STREAM, &header)?;
     }
-    let order = by.into_iter().map(|(column, descending, nulls_first)| SortKey {
-        column,
-        descending,
-        nulls_first,
-    });
     let task = Task {
         store: store.get().client().clone(),
         table: read(py, &tables)?,
-        order: order.collect(),
+        order: order_of(by),
         partitions,
         only: only.map(|(from, to)| from..to),
         threads,
@@ -97,34 +93,20 @@ pub(crate) fn sort_tables(
     Ok(sealed.into_iter().map(|(id, rows)| (Id::new(id), rows)).collect())
 }
 
+/// The keys for the engine.
+pub(crate) fn order_of(by: Vec<Key>) -> Vec<SortKey> {
+    let key = |(column, descending, nulls_first)| SortKey { column, descending, nulls_first };
+    by.into_iter().map(key).collect()
+}
+
 /// The tables as one, on the memory of their producers.
 fn read(py: Python<'_>, tables: &[Bound<'_, PyAny>]) -> PyResult<Table> {
-    let mut schema = None;
+    let mut tables = Tables::of(tables.iter().map(|table| Ok(table.clone())))?;
     let mut batches = Vec::new();
-    for (at, table) in tables.iter().enumerate() {
-        let source = Source::of(table)?;
-        let bad = |error: arrow_schema::ArrowError| PyValueError::new_err(error.to_string());
-        let (found, mut more) = py.detach(|| source.batches(false)).map_err(bad)?;
-        let first = schema.get_or_insert_with(|| found.clone());
-        let columns = |schema: &arrow_schema::Schema| {
-            let fields = schema.fields().iter();
-            fields
-                .map(|field| (field.name().clone(), field.data_type().clone()))
-                .collect::<Vec<_>>()
-        };
-        if columns(first) != columns(&found) {
-            let text = format!(
-                "table {at} has other columns than table 0: {:?}, not {:?}",
-                columns(&found),
-                columns(first)
-            );
-            return Err(PyValueError::new_err(text));
-        }
-        batches.append(&mut more);
+    while let Some(batch) = tables.next_batch()? {
+        batches.push(batch);
     }
-    let Some(schema) = schema else {
-        return Err(PyValueError::new_err("there is no table to sort"));
-    };
+    let schema = tables.schema;
     py.detach(|| Table::new(schema, batches)).map_err(|error| in_python(py, error))
 }
 
@@ -198,29 +180,35 @@ fn watch(
             tell(progress, &state)?;
             Ok(sorted)
         }
-        (None, None) => {
-            let panic = ended.err();
-            let text = panic.as_ref().and_then(|panic| {
-                let owned = panic.downcast_ref::<String>().map(String::as_str);
-                owned.or_else(|| panic.downcast_ref::<&str>().copied())
-            });
-            let text = text.unwrap_or("without a word");
-            Err(PyRuntimeError::new_err(format!("the sort failed, which is a fault of it: {text}")))
-        }
+        (None, None) => Err(of_panic(ended.err())),
     }
 }
 
-fn tell(progress: Option<&Bound<'_, PyAny>>, state: &Progress) -> PyResult<()> {
+/// A sort that panicked, in the words of its panic.
+pub(crate) fn of_panic(panic: Option<Box<dyn std::any::Any + Send>>) -> PyErr {
+    let text = panic.as_ref().and_then(|panic| {
+        let owned = panic.downcast_ref::<String>().map(String::as_str);
+        owned.or_else(|| panic.downcast_ref::<&str>().copied())
+    });
+    let text = text.unwrap_or("without a word");
+    PyRuntimeError::new_err(format!("the sort failed, which is a fault of it: {text}"))
+}
+
+pub(crate) fn tell(progress: Option<&Bound<'_, PyAny>>, state: &Progress) -> PyResult<()> {
     let Some(progress) = progress else { return Ok(()) };
     progress.call1(state.steps()).map(drop)
 }
 
-fn in_python(py: Python<'_>, error: Error) -> PyErr {
+pub(crate) fn in_python(py: Python<'_>, error: Error) -> PyErr {
     let text = error.to_string();
     match error {
         Error::Memory { source, .. } => match source.downcast::<plasmon_client::Error>() {
             Ok(error) => raised(py, &error),
             Err(_) => PyRuntimeError::new_err(text),
+        },
+        Error::Scratch { source, .. } => match source.raw_os_error() {
+            Some(code) => PyOSError::new_err((code, text)),
+            None => PyOSError::new_err(text),
         },
         Error::NoOrder { .. } => PyTypeError::new_err(text),
         Error::Cancelled => PyKeyboardInterrupt::new_err(text),

@@ -24,6 +24,9 @@ ORDERS: dict[str, list[tuple[str, bool]]] = {
 ROW_BYTES = {"key": 8, "key_payload7": 64, "string": 24, "two_keys": 16}
 #: Copies of the input that must fit the memory: input, result, and what a sort needs besides.
 COPIES = 2.5
+#: Runs of a sort that are counted, unless they take longer than this in all.
+RUNS_MAX = 3
+LONG_S = 8.0
 
 
 def table(case: str, rows: int) -> Any:
@@ -58,24 +61,30 @@ def _available_bytes() -> int:
     return int(found.split()[1]) * 1024
 
 
-def measured(what: str, run: Callable[[], Any], count: int, nbytes: int, base_bytes: int) -> Answer:
-    """`count` samples of a sort: its wall or processor time in ns, or its peak memory.
+def measured(run: Callable[[], Any], nbytes: int, base_bytes: int) -> Answer:
+    """A sort, several times: wall and processor time in ns, peak memory, and the first run's time.
 
     The peak is of all memory that this process has in sight, the store's included, less what it had
-    before there was an input, over the bytes of the input. The first run is not counted.
+    before there was an input, over the bytes of the input. The first run is cold, and counted only
+    when it is so long that warm memory makes no difference; there are no others then.
     """
-    samples: list[float] = []
-    for turn in range(-1, count):
+    wall: list[float] = []
+    cpu: list[float] = []
+    peak: list[float] = []
+    while not wall or (len(wall) <= RUNS_MAX and sum(wall) < 1e9 * LONG_S):
         gc.collect()
         _reset_peak()
         begin, begin_cpu = time.perf_counter_ns(), _cpu_ns()
         result = run()
-        taken, taken_cpu = time.perf_counter_ns() - begin, _cpu_ns() - begin_cpu
-        peak = (_resident_bytes("VmHWM") - base_bytes) / nbytes
+        wall.append(time.perf_counter_ns() - begin)
+        cpu.append(_cpu_ns() - begin_cpu)
+        peak.append((_resident_bytes("VmHWM") - base_bytes) / nbytes)
         del result
-        if turn >= 0:
-            samples.append({"wall": taken, "cpu": taken_cpu, "peak": peak}[what])
-    return {"samples": samples}
+    warm = slice(1 if len(wall) > 1 else 0, None)
+    return {
+        "samples": wall[warm],
+        "sort": {"wall": wall[warm], "cpu": cpu[warm], "peak": peak[warm], "cold": wall[:1]},
+    }
 
 
 def _cpu_ns() -> float:

@@ -94,7 +94,7 @@ class Library:
         package = self.engine.removesuffix("-streaming")
         return {"address": "", "start_ns": 0, "versions": {package: version(package)}}
 
-    def op_sort(self, case: str, rows: int, what: str, count: int = 1) -> Answer:
+    def op_sort(self, case: str, rows: int) -> Answer:
         base = resident_bytes()
         data = table(case, rows)
         run = ENGINES[self.engine](data, ORDERS[case])
@@ -102,7 +102,7 @@ class Library:
         if self.engine in {"numpy", "pandas"}:
             # What they were given instead holds the same; two inputs would not be fair.
             del data
-        return measured(what, run, count, nbytes, base)
+        return measured(run, nbytes, base)
 
 
 if __name__ == "__main__":

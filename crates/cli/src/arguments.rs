@@ -216,6 +216,19 @@ pub(crate) struct Sort {
     /// With how many threads (default: one for each processor).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
+    /// How much memory to use, such as 4g (default: what is free). Tables that need more are
+    /// sorted through a scratch file, with --out.
+    #[arg(long, value_name = "BYTES", value_parser = byte_count)]
+    pub(crate) memory: Option<u64>,
+    /// The folder of the scratch file (default: that of --out).
+    #[arg(long, value_name = "DIR")]
+    pub(crate) spill_dir: Option<PathBuf>,
+}
+
+/// A number of bytes, such as 512m.
+fn byte_count(text: &str) -> Result<u64, String> {
+    let found = plasmon_proto::settings::parse_bytes(text).filter(|bytes| *bytes > 0);
+    found.ok_or_else(|| format!("\"{text}\" is no number of bytes such as 512m or 4g"))
 }
 
 /// Arguments of `ingest`.

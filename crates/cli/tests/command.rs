@@ -243,6 +243,16 @@ fn files_and_objects_are_sorted_into_files_and_into_the_store() {
     fixture.good(&["sort", "s/0001", "s/0000", "-o", "again.csv", "--by", "city,-price"]);
     assert_eq!(std::fs::read_to_string(fixture.path("again.csv")).unwrap(), sorted);
 
+    // With a byte of memory the rows go through a scratch file, which nobody sees.
+    let little = ["sort", "one.csv", "two.csv", "--memory", "1", "--by", "city,-price"];
+    fixture.good(&[&little[..], &["--out", "little.csv"]].concat());
+    assert_eq!(std::fs::read_to_string(fixture.path("little.csv")).unwrap(), sorted);
+    let refused = fixture.fails(1, &[&little[..], &["--name", "little"]].concat());
+    assert!(refused.contains("needs about") && refused.contains("--out"), "{refused}");
+    let nowhere = [&little[..], &["--out", "x.csv", "--spill-dir", "nowhere"]].concat();
+    assert!(fixture.fails(1, &nowhere).contains("nowhere"));
+    fixture.fails(2, &["sort", "one.csv", "--out", "x.csv", "--by", "city", "--memory", "much"]);
+
     let wrong = fixture.fails(1, &["sort", "one.csv", "--out", "x.csv", "--by", "town"]);
     assert!(wrong.contains("\"town\"") && wrong.contains("\"city\", \"price\""), "{wrong}");
     fixture.fails(1, &["sort", "one.csv", "--out", "x.txt", "--by", "city"]);

@@ -510,6 +510,8 @@ pub struct Status {
     pub restored_total: u64,
     /// Clients that were disconnected for breaking the protocol.
     pub expelled_total: u64,
+    /// Whether there is a spill tier, so that objects may be more than the capacity.
+    pub spills: bool,
 }
 
 /// A connected client.

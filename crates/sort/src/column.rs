@@ -146,6 +146,16 @@ impl Column {
     }
 }
 
+/// How many bytes each of an array's texts has; 0 for missing ones of a view.
+pub(crate) fn text_lengths(array: &ArrayRef) -> Vec<u64> {
+    let mut lengths = Vec::new();
+    if let Some(motion @ Motion::Text { .. }) = Motion::of(array.data_type()) {
+        let parts = vec![(Part::of(motion, array), None)];
+        Column { motion, nullable: false, parts }.lengths(0, 0..array.len(), &mut lengths);
+    }
+    lengths
+}
+
 impl Part {
     fn of(motion: Motion, array: &ArrayRef) -> Self {
         match motion {

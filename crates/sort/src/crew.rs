@@ -11,6 +11,8 @@ pub struct Progress {
     done: AtomicU64,
     total: AtomicU64,
     cancelled: AtomicBool,
+    /// Whether the total is known and no part of the work adds to it.
+    fixed: AtomicBool,
 }
 
 impl Progress {
@@ -25,7 +27,15 @@ impl Progress {
     }
 
     pub(crate) fn expect(&self, steps: u64) {
-        self.total.fetch_add(steps, Ordering::Relaxed);
+        if !self.fixed.load(Ordering::Relaxed) {
+            self.total.fetch_add(steps, Ordering::Relaxed);
+        }
+    }
+
+    /// So many steps in all, whatever the parts of the work expect.
+    pub(crate) fn fix(&self, steps: u64) {
+        self.total.store(steps, Ordering::Relaxed);
+        self.fixed.store(true, Ordering::Relaxed);
     }
 
     /// Counts steps, and says whether to go on.

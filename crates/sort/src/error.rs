@@ -56,6 +56,31 @@ pub enum Error {
         /// Bytes in the partition.
         found: u64,
     },
+    /// Partitions that the memory for an external sort cannot hold.
+    #[error(
+        "{wanted} partitions of {found} bytes would need {needed} bytes of memory each, and there \
+         are {limit}: ask for {least} partitions or more, or give more memory"
+    )]
+    Few {
+        /// How many were asked for.
+        wanted: usize,
+        /// Bytes of all rows.
+        found: u64,
+        /// What one partition would take.
+        needed: u64,
+        /// The memory that was given.
+        limit: u64,
+        /// How many partitions are enough.
+        least: u64,
+    },
+    /// The scratch file of an external sort.
+    #[error("the scratch file in {folder}: {source}")]
+    Scratch {
+        /// Where it is.
+        folder: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The caller asked to stop.
     #[error("the sort was cancelled")]
     Cancelled,

@@ -42,13 +42,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Deliberately absent: files, stores and processes; whoever calls has those.
+//! What is larger than memory goes through a scratch file without a name: see [`External`].
+//!
+//! Deliberately absent: the files of tables, stores and processes; whoever calls has those.
 
 #![forbid(unsafe_code)]
 
 mod column;
 mod crew;
 mod error;
+mod external;
 mod heap;
 mod interleave;
 mod ipc;
@@ -63,6 +66,7 @@ mod table;
 
 pub use crew::Progress;
 pub use error::{Error, Result};
+pub use external::{External, Means, Merge};
 pub use heap::Heap;
 pub use kernel::kernel_name;
 pub use order::SortKey;

@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use plasmon_scatter::{Lines, scatter};
 use pulp::Arch;
 
 use crate::column::{Column, Motion};
@@ -19,7 +20,6 @@ use crate::table::{Piece, Run, Table};
 
 /// Rows whose prefixes are made at a time: they stay in the nearest cache.
 const BLOCK_ROWS: usize = 1024;
-const LINE_BYTES: usize = 64;
 
 /// The bucket of each row of a piece; a byte each as long as that is enough.
 #[derive(Debug)]
@@ -171,6 +171,8 @@ pub(crate) struct Scatter<'a> {
     pub(crate) keys: &'a Keys,
     pub(crate) columns: &'a [Column],
     pub(crate) progress: &'a Progress,
+    /// Whether what is written is more than the caches hold.
+    pub(crate) streams: bool,
 }
 
 impl Scatter<'_> {
@@ -195,6 +197,7 @@ impl Scatter<'_> {
     fn run_with<I: Id>(&self, rows: Rows<'_, I>, targets: Targets<'_>) -> Result<()> {
         for (column, targets) in self.columns.iter().zip(targets.columns) {
             let Motion::Fixed(width) = column.motion else { continue };
+            let targets = (targets, self.streams);
             match width {
                 1 => rows.move_all::<u8, 64>(column, targets),
                 2 => rows.move_all::<u16, 32>(column, targets),
@@ -202,47 +205,63 @@ impl Scatter<'_> {
                 8 => rows.move_all::<u64, 8>(column, targets),
                 16 => rows.move_all::<[u64; 2], 4>(column, targets),
                 32 => rows.move_all::<[u64; 4], 2>(column, targets),
-                _ => rows.move_any(column, width, targets),
+                _ => rows.move_any(column, width, targets.0),
             }
             self.progress.advance(0)?;
         }
         if !targets.numbers.is_empty() {
-            let mut lines = Lines::<u32, 16>::new(targets.numbers);
-            rows.each_run(|run, selected, ids| {
-                let first = self.table.start(run.batch) + run.rows.start as u32;
-                match selected {
-                    None => lines.put_all(first..first + ids.len() as u32, ids),
-                    Some(selected) => lines.put_all(selected.iter().map(|at| first + at), ids),
-                }
-            });
-            lines.finish();
+            scatter(
+                targets.numbers,
+                self.streams,
+                #[inline(always)]
+                |lines| self.move_numbers(rows, lines),
+            );
         }
         if !targets.prefixes.is_empty() {
-            let mut lines = Lines::<u64, 8>::new(targets.prefixes);
-            let mut prefixes = Vec::new();
-            rows.each_run(|run, selected, ids| {
-                let mut done = 0;
-                for from in run.rows.clone().step_by(BLOCK_ROWS) {
-                    let to = run.rows.end.min(from + BLOCK_ROWS);
-                    prefixes.resize(to - from, 0);
-                    self.keys.prefixes(run.batch, from..to, &mut prefixes);
-                    let Some(selected) = selected else {
-                        let ids = &ids[from - run.rows.start..to - run.rows.start];
-                        lines.put_all(prefixes.iter().copied(), ids);
-                        continue;
-                    };
-                    let start = (from - run.rows.start) as u32;
-                    let end = start + (to - from) as u32;
-                    let count = selected[done..].partition_point(|at| *at < end);
-                    let own = &selected[done..done + count];
-                    let values = own.iter().map(|at| prefixes[(at - start) as usize]);
-                    lines.put_all(values, &ids[done..done + count]);
-                    done += count;
-                }
-            });
-            lines.finish();
+            scatter(
+                targets.prefixes,
+                self.streams,
+                #[inline(always)]
+                |lines| self.move_prefixes(rows, lines),
+            );
         }
         self.progress.advance(rows.piece.rows as u64)
+    }
+
+    #[inline(always)]
+    fn move_numbers<I: Id>(&self, rows: Rows<'_, I>, lines: &mut Lines<'_, u32, 16>) {
+        rows.each_run(|run, selected, ids| {
+            let first = self.table.start(run.batch) + run.rows.start as u32;
+            match selected {
+                None => put_all(lines, first..first + ids.len() as u32, ids),
+                Some(selected) => put_all(lines, selected.iter().map(|at| first + at), ids),
+            }
+        });
+    }
+
+    #[inline(always)]
+    fn move_prefixes<I: Id>(&self, rows: Rows<'_, I>, lines: &mut Lines<'_, u64, 8>) {
+        let mut prefixes = Vec::new();
+        rows.each_run(|run, selected, ids| {
+            let mut done = 0;
+            for from in run.rows.clone().step_by(BLOCK_ROWS) {
+                let to = run.rows.end.min(from + BLOCK_ROWS);
+                prefixes.resize(to - from, 0);
+                self.keys.prefixes(run.batch, from..to, &mut prefixes);
+                let Some(selected) = selected else {
+                    let ids = &ids[from - run.rows.start..to - run.rows.start];
+                    put_all(lines, prefixes.iter().copied(), ids);
+                    continue;
+                };
+                let start = (from - run.rows.start) as u32;
+                let end = start + (to - from) as u32;
+                let count = selected[done..].partition_point(|at| *at < end);
+                let own = &selected[done..done + count];
+                let values = own.iter().map(|at| prefixes[(at - start) as usize]);
+                put_all(lines, values, &ids[done..done + count]);
+                done += count;
+            }
+        });
     }
 }
 
@@ -269,18 +288,27 @@ impl<I: Id> Rows<'_, I> {
     }
 
     #[inline(always)]
-    fn move_all<T: Pod, const N: usize>(&self, column: &Column, targets: Vec<&mut [u8]>) {
-        let mut lines = Lines::<T, N>::new(targets.into_iter().map(cast_slice_mut).collect());
-        self.each_run(|run, selected, ids| {
-            let values: &[T] = &cast_slice(column.fixed(run.batch))[run.rows.clone()];
-            match selected {
-                None => lines.put_all(values.iter().copied(), ids),
-                Some(selected) => {
-                    lines.put_all(selected.iter().map(|at| values[*at as usize]), ids);
-                }
-            }
-        });
-        lines.finish();
+    fn move_all<T: Pod, const N: usize>(
+        &self,
+        column: &Column,
+        (targets, streams): (Vec<&mut [u8]>, bool),
+    ) {
+        scatter::<T, N, _>(
+            targets.into_iter().map(cast_slice_mut).collect(),
+            streams,
+            #[inline(always)]
+            |lines| {
+                self.each_run(|run, selected, ids| {
+                    let values: &[T] = &cast_slice(column.fixed(run.batch))[run.rows.clone()];
+                    match selected {
+                        None => put_all(lines, values.iter().copied(), ids),
+                        Some(selected) => {
+                            put_all(lines, selected.iter().map(|at| values[*at as usize]), ids);
+                        }
+                    }
+                });
+            },
+        );
     }
 
     /// For values of a width that is no machine word's.
@@ -300,60 +328,14 @@ impl<I: Id> Rows<'_, I> {
     }
 }
 
-/// The next places of all buckets. Values are gathered in a line of the cache for each bucket and
-/// written a whole line at a time: a bucket's place in memory is far away, its line is not.
-struct Lines<'a, T, const N: usize> {
-    lines: Vec<[T; N]>,
-    /// Values in each line, counted on and on.
-    filled: Vec<u32>,
-    /// Places at the start of a line that are not the bucket's.
-    skipped: Vec<u32>,
-    targets: Vec<&'a mut [T]>,
-}
-
-impl<'a, T: Pod, const N: usize> Lines<'a, T, N> {
-    fn new(targets: Vec<&'a mut [T]>) -> Self {
-        let skip = |target: &&mut [T]| (N - target.as_ptr().align_offset(LINE_BYTES) % N) % N;
-        let skipped: Vec<u32> = targets.iter().map(|target| skip(target) as u32).collect();
-        let lines = vec![[T::zeroed(); N]; targets.len()];
-        Self { lines, filled: skipped.clone(), skipped, targets }
-    }
-
-    #[inline(always)]
-    fn put_all<I: Id>(&mut self, values: impl Iterator<Item = T>, ids: &[I]) {
-        for (value, id) in values.zip(ids) {
-            let bucket = (*id).into();
-            let filled = &mut self.filled[bucket];
-            self.lines[bucket][*filled as usize % N] = value;
-            *filled = filled.wrapping_add(1);
-            if (*filled as usize).is_multiple_of(N) {
-                self.write(bucket, N);
-            }
-        }
-    }
-
-    /// Writes the first values of a bucket's line. As many places as rows were handed out.
-    #[inline(always)]
-    fn write(&mut self, bucket: usize, filled: usize) {
-        let skipped = std::mem::take(&mut self.skipped[bucket]) as usize;
-        let target = std::mem::take(&mut self.targets[bucket]);
-        if skipped == 0 && filled == N {
-            let (line, rest) = target.split_at_mut(N);
-            line.copy_from_slice(&self.lines[bucket]);
-            self.targets[bucket] = rest;
-        } else {
-            let (line, rest) = target.split_at_mut(filled - skipped);
-            line.copy_from_slice(&self.lines[bucket][skipped..filled]);
-            self.targets[bucket] = rest;
-        }
-    }
-
-    fn finish(mut self) {
-        for bucket in 0..self.lines.len() {
-            let filled = self.filled[bucket] as usize % N;
-            if filled > self.skipped[bucket] as usize {
-                self.write(bucket, filled);
-            }
-        }
+/// Puts each value to its bucket.
+#[inline(always)]
+fn put_all<I: Id, T: Pod, const N: usize>(
+    lines: &mut Lines<'_, T, N>,
+    values: impl Iterator<Item = T>,
+    ids: &[I],
+) {
+    for (value, id) in values.zip(ids) {
+        lines.put((*id).into(), value);
     }
 }

@@ -20,6 +20,7 @@ use crate::crew::{Progress, each, each_with};
 use crate::error::{Error, Result};
 use crate::interleave;
 use crate::ipc::Layout;
+use crate::kernel::kernel_takes_large_buckets;
 use crate::key::{Keys, spread};
 use crate::leaf::{self, Bits, Bucket, Context, Scratch};
 use crate::order::SortKey;
@@ -36,6 +37,9 @@ const BUCKETS_MAX: usize = 1024;
 const FEW_BUCKETS: usize = 192;
 /// Rows that are sorted as one bucket.
 const ONE_BUCKET_ROWS: usize = 16 << 10;
+/// Rows from which on the scattered values leave the caches before a leaf reads them, so that they
+/// are better written past them. With fewer it makes no difference.
+const STREAM_ROWS_MIN: usize = 1 << 20;
 /// Pieces for each thread, so that one that is held up does not hold up the others.
 const PIECES_PER_THREAD: usize = 2;
 /// Text of one partition when nobody chose their number: what 32 bits address, less some room for
@@ -135,7 +139,8 @@ impl<'a> Sort<'a> {
             Some((fields, key)) if columns.len() == 1 && fields.lone_value() => Some(key[0].at),
             _ => None,
         };
-        let count = bucket_count(table.rows(), lone.is_some()).max(job.partitions.unwrap_or(1));
+        let few = lone.is_some() && kernel_takes_large_buckets();
+        let count = bucket_count(table.rows(), few).max(job.partitions.unwrap_or(1));
         let buckets = sampled(table, keys, count);
         let pieces = if table.rows() <= ONE_BUCKET_ROWS { 1 } else { PIECES_PER_THREAD * threads };
         let pieces = each(threads, table.pieces(pieces), |piece| {
@@ -355,7 +360,8 @@ impl<'a> Sort<'a> {
             }
         }
         let Job { table, progress, .. } = *self.job;
-        let scatter = Scatter { table, keys: self.keys, columns: self.columns, progress };
+        let streams = table.rows() >= STREAM_ROWS_MIN;
+        let scatter = Scatter { table, keys: self.keys, columns: self.columns, progress, streams };
         let tasks: Vec<_> = self.pieces.iter().zip(targets).collect();
         each(self.threads, tasks, |((piece, classified), targets)| {
             scatter.run(piece, classified, targets)
@@ -434,12 +440,12 @@ struct BucketMemory<'m> {
     prefixes: &'m mut [u64],
 }
 
-fn bucket_count(rows: usize, lone: bool) -> usize {
+fn bucket_count(rows: usize, few: bool) -> usize {
     if rows <= ONE_BUCKET_ROWS {
         return 1;
     }
     // Numbers alone are sorted so fast that a second byte for each row would not pay.
-    (rows / BUCKET_ROWS).clamp(2, if lone { FEW_BUCKETS } else { BUCKETS_MAX })
+    (rows / BUCKET_ROWS).clamp(2, if few { FEW_BUCKETS } else { BUCKETS_MAX })
 }
 
 fn sampled(table: &Table, keys: &Keys, count: usize) -> Buckets {

@@ -73,16 +73,7 @@ impl Table {
 
     /// The schema of the sorted rows: texts and bytes that are views become large ones.
     pub fn sorted_schema(&self) -> SchemaRef {
-        let field = |field: &FieldRef| {
-            let data_type = match field.data_type() {
-                DataType::Utf8View => DataType::LargeUtf8,
-                DataType::BinaryView => DataType::LargeBinary,
-                _ => return field.clone(),
-            };
-            Arc::new(field.as_ref().clone().with_data_type(data_type))
-        };
-        let fields: Fields = self.schema.fields().iter().map(field).collect();
-        Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()))
+        sorted_schema(&self.schema)
     }
 
     /// How many rows there are.
@@ -136,6 +127,20 @@ impl Table {
         }
         Piece { runs, rows: numbers.len() }
     }
+}
+
+/// The schema that rows of this one have when they are sorted.
+pub(crate) fn sorted_schema(schema: &Schema) -> SchemaRef {
+    let field = |field: &FieldRef| {
+        let data_type = match field.data_type() {
+            DataType::Utf8View => DataType::LargeUtf8,
+            DataType::BinaryView => DataType::LargeBinary,
+            _ => return field.clone(),
+        };
+        Arc::new(field.as_ref().clone().with_data_type(data_type))
+    };
+    let fields: Fields = schema.fields().iter().map(field).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
 /// The same array with every buffer where its type wants it; foreign producers do not always care.

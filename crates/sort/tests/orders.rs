@@ -9,10 +9,10 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int32Array, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use plasmon_sort::{Error, Job, Progress, SortKey, Table, sort};
+use plasmon_sort::{Error, Job, Partition, Progress, SortKey, Table, sort};
 use proptest::prelude::*;
 
-use reference::{Random, SHAPES, Shape, column, reference as wanted, sorted, types};
+use reference::{Random, SHAPES, Shape, cases, column, reference as wanted, types};
 
 /// Batches of these columns; the last column, "row", tells rows apart.
 fn batches(
@@ -41,6 +41,71 @@ fn batches(
     (schema, batches)
 }
 
+/// Sorts into plain memory, and again each partition on its own, as processes do that share the
+/// work.
+fn sorted(table: &Table, order: &[SortKey], partitions: usize, threads: usize) -> Vec<RecordBatch> {
+    let progress = Progress::default();
+    let mut job = Job {
+        table,
+        order,
+        partitions: Some(partitions),
+        only: None,
+        threads: Some(threads),
+        progress: &progress,
+    };
+    let make = |job: &Job<'_>| {
+        let found = sort(job, &mut |bytes| Ok(Memory::new(bytes as usize))).unwrap();
+        let schema = table.sorted_schema();
+        found.iter().map(|partition| read(&schema, partition)).collect::<Vec<_>>()
+    };
+    let all = make(&job);
+    assert_eq!(all.len(), partitions);
+    let (done, total) = progress.steps();
+    assert!(done >= total, "{done} of {total} steps");
+    for (at, wanted) in all.iter().enumerate().filter(|_| partitions > 1) {
+        job.only = Some(at..at + 1);
+        assert_eq!(&make(&job)[..], std::slice::from_ref(wanted), "partition {at} on its own");
+    }
+    all
+}
+
+fn read(schema: &SchemaRef, partition: &Partition<Memory>) -> RecordBatch {
+    let reader = arrow::ipc::reader::StreamReader::try_new(&partition.memory[..], None).unwrap();
+    assert_eq!(&reader.schema(), schema);
+    let batches: Vec<RecordBatch> = reader.map(Result::unwrap).collect();
+    for batch in &batches {
+        batch.columns().iter().for_each(|column| column.to_data().validate_full().unwrap());
+    }
+    let batch = concat_batches(schema, &batches).unwrap();
+    assert_eq!(batch.num_rows(), partition.rows);
+    batch
+}
+
+/// Memory that starts at a multiple of 64 and holds what somebody left there.
+struct Memory(Vec<[u64; 8]>, usize);
+
+impl Memory {
+    fn new(bytes: usize) -> Self {
+        let mut lines = vec![[0xA5A5_A5A5_A5A5_A5A5; 8]; bytes.div_ceil(64) + 1];
+        // The allocator aligns to 8 only; nothing here needs more than that.
+        lines.shrink_to_fit();
+        Self(lines, bytes)
+    }
+}
+
+impl std::ops::Deref for Memory {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.0)[..self.1]
+    }
+}
+
+impl std::ops::DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.0)[..self.1]
+    }
+}
+
 fn check(
     (schema, batches): (SchemaRef, Vec<RecordBatch>),
     order: &[SortKey],
@@ -57,6 +122,34 @@ fn check(
     {
         let wanted = &arrow::compute::cast(wanted, found.data_type()).unwrap();
         assert!(found == wanted, "column {name} by {order:?}\n{found:?}\n{wanted:?}");
+    }
+}
+
+/// Like [`check`], without making each partition on its own again.
+fn check_whole(
+    (schema, batches): (SchemaRef, Vec<RecordBatch>),
+    order: &[SortKey],
+    partitions: usize,
+    threads: usize,
+) {
+    let wanted = wanted(&schema, &batches, order);
+    let table = Table::new(schema.clone(), batches).unwrap();
+    let progress = Progress::default();
+    let partitions = Some(partitions);
+    let job = Job {
+        table: &table,
+        order,
+        partitions,
+        only: None,
+        threads: Some(threads),
+        progress: &progress,
+    };
+    let made = sort(&job, &mut |bytes| Ok(Memory::new(bytes as usize))).unwrap();
+    let found: Vec<_> = made.iter().map(|made| read(&table.sorted_schema(), made)).collect();
+    let found = concat_batches(&table.sorted_schema(), &found).unwrap();
+    for (found, wanted) in found.columns().iter().zip(wanted.columns()) {
+        let wanted = &arrow::compute::cast(wanted, found.data_type()).unwrap();
+        assert!(found == wanted, "by {order:?}");
     }
 }
 
@@ -178,7 +271,7 @@ fn memory_that_is_refused_and_a_cancelled_sort_are_errors() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(300), ..ProptestConfig::default() })]
 
     #[test]
     fn any_table_sorts_like_the_reference(
@@ -203,5 +296,34 @@ proptest! {
             .map(|(at, (descending, nulls_first))| key(at, *descending, *nulls_first))
             .collect();
         check(batches(&columns, &sizes, &mut Random(seed)), &order, partitions, threads);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(8), ..ProptestConfig::default() })]
+
+    // Enough rows for several buckets, batches of any size, and more partitions than buckets.
+    #[test]
+    fn any_large_table_sorts_like_the_reference(
+        kinds in proptest::collection::vec(
+            (0..types().len(), 0..SHAPES.len(), any::<bool>()), 1..4
+        ),
+        keys in proptest::collection::vec((any::<bool>(), any::<bool>()), 1..4),
+        sizes in proptest::collection::vec(
+            prop_oneof![0usize..3, 0usize..300, 20_000usize..50_000], 1..6
+        ),
+        partitions in prop_oneof![1usize..4, 1usize..100],
+        threads in 1usize..4,
+        seed in any::<u64>(),
+    ) {
+        let types = types();
+        let columns: Vec<_> = kinds
+            .iter()
+            .map(|(data_type, shape, nulls)| (types[*data_type].clone(), SHAPES[*shape], *nulls))
+            .collect();
+        let named = keys.iter().take(columns.len()).enumerate();
+        let order: Vec<SortKey> = named.map(|(at, (down, first))| key(at, *down, *first)).collect();
+        let (schema, given) = batches(&columns, &sizes, &mut Random(seed));
+        check_whole((schema, given), &order, partitions, threads);
     }
 }

@@ -392,6 +392,7 @@ impl<D: Directory> Store<D> {
         status.spilled_total = self.totals.spilled;
         status.restored_total = self.totals.restored;
         status.expelled_total = self.totals.expelled;
+        status.spills = self.config.spill_bytes_max.is_some();
     }
 }
 

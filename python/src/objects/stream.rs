@@ -1,10 +1,9 @@
 //! Arrow data as an IPC stream that an object will hold.
 
 use arrow_buffer::Buffer;
+use plasmon_python_arrow::Source;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-
-use crate::arrow_write::Source;
 
 /// An Arrow IPC stream in pieces that share the memory of what it was made from.
 #[pyclass(frozen, module = "plasmon._native", name = "_ArrowStream")]

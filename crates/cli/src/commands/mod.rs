@@ -8,6 +8,7 @@ mod package;
 mod put;
 mod server;
 mod sort;
+mod sort_inputs;
 mod spark;
 mod top;
 mod watch;

@@ -1,6 +1,7 @@
 //! `plasmon sort`: tables in, one table out, in order.
 //!
-//! From files to a file no store is needed. A file appears whole or not at all; so does a result
+//! From files to a file no store is needed, and tables that need more memory than there is go
+//! through a scratch file. A file appears whole or not at all; so does a result
 //! in the store, because the partitions are sealed when all of them are done, and what is not
 //! sealed ends with this process.
 
@@ -12,14 +13,15 @@ use anyhow::{Context, Result, bail};
 use arrow::datatypes::SchemaRef;
 use plasmon_client::{Name, ObjectId, PutOptions, Store};
 use plasmon_proto::object::tag;
-use plasmon_sort::{Heap, Job, Partition, Progress, SortKey, Table};
+use plasmon_sort::{External, Heap, Job, Means, Partition, Progress, SortKey, Table};
 use serde_json::json;
 
 use crate::arguments::Sort;
 use crate::commands::get::replace;
+use crate::commands::sort_inputs::Inputs;
 use crate::formats::{self, TableWriter, read_stream};
 use crate::output::Output;
-use crate::{progress, target};
+use crate::progress;
 
 /// How often the bar is drawn.
 const DRAW: Duration = Duration::from_millis(100);
@@ -43,29 +45,30 @@ pub(super) fn sort(
             bail!("{}: a table is a .parquet, .csv, .tsv or .arrow file", out.display());
         }
     }
-    let (mut schema, mut batches) = (None, Vec::new());
-    for input in &sort.inputs {
-        let table = read(connect, input).with_context(|| format!("reading {input}"))?;
-        let first: &SchemaRef = schema.get_or_insert_with(|| table.schema.clone());
-        if first.fields() != table.schema.fields() {
-            bail!("{input} has other columns than {}", sort.inputs[0]);
-        }
-        batches.extend(table.batches);
-    }
-    let table = Table::new(schema.context("no input")?, batches)?;
-    let rows = table.rows();
+    let inputs = Inputs::open(connect, &sort.inputs)?;
+    let work = Work { sort, order: &order, quiet: output.is_json() };
     let mut names = Vec::new();
-    let work = Work { sort, order: &order, table: &table, quiet: output.is_json() };
-    match (&sort.out, &sort.name) {
-        (Some(out), _) => {
-            let sorted = work.run(&mut |bytes| Ok(Heap::new(bytes)))?;
-            write(out, &table.sorted_schema(), &sorted)?;
+    let rows = match &sort.out {
+        Some(out) if inputs.spills(sort.memory)? => spill(inputs, &work, out)?,
+        None if inputs.spills(sort.memory)? => bail!(
+            "{}: sort into a file with --out, or with plasmon.sort in Python, which both spill",
+            inputs.too_much(sort.memory)?
+        ),
+        _ => {
+            let table = inputs.table()?;
+            match &sort.out {
+                Some(out) => {
+                    let sorted = work.run(&table, &mut |bytes| Ok(Heap::new(bytes)))?;
+                    write(out, &table.sorted_schema(), &sorted)?;
+                }
+                None => {
+                    let name = sort.name.as_deref().context("give --out or --name")?;
+                    names = store(&connect()?, &work, &table, name)?;
+                }
+            }
+            table.rows()
         }
-        (None, name) => {
-            let name = name.as_deref().context("give --out or --name")?;
-            names = store(&connect()?, &work, name)?;
-        }
-    }
+    };
     let seconds = start.elapsed().as_secs_f64();
     let document = json!({ "rows": rows, "out": sort.out, "names": names, "seconds": seconds });
     output.value(&document, || {
@@ -89,70 +92,93 @@ fn order(text: &str, nulls_first: bool) -> Result<Vec<SortKey>> {
     text.split(',').map(str::trim).map(key).collect()
 }
 
-/// The rows of a file, or else of an object.
-fn read(connect: &dyn Fn() -> Result<Store>, input: &str) -> Result<formats::Table> {
-    let path = Path::new(input);
-    if path.exists() {
-        return formats::load_table(path);
-    }
-    let id = target::object(input)?;
-    let store = connect().context("it is no file, and for an object there must be a store")?;
-    let buffer = store.get(&id, Some(Duration::ZERO))?;
-    if !matches!(buffer.tag(), tag::ARROW_STREAM | tag::COMPOSITE) {
-        bail!("the object holds {}, not a table", formats::kind(buffer.tag()));
-    }
-    let (schema, batches) = plasmon_columns::read(&buffer)?;
-    Ok(formats::Table { schema, batches })
-}
-
 struct Work<'a> {
     sort: &'a Sort,
     order: &'a [SortKey],
-    table: &'a Table,
     quiet: bool,
 }
 
 impl Work<'_> {
-    /// Sorts, with a bar that another thread draws.
-    fn run<M>(&self, create: &mut plasmon_sort::Create<'_, M>) -> Result<Vec<Partition<M>>>
+    /// Sorts in memory.
+    fn run<M>(
+        &self,
+        table: &Table,
+        create: &mut plasmon_sort::Create<'_, M>,
+    ) -> Result<Vec<Partition<M>>>
     where
         M: std::ops::DerefMut<Target = [u8]> + Send,
     {
-        let (state, done) = (Progress::default(), AtomicBool::new(false));
+        let progress = Progress::default();
         let job = Job {
-            table: self.table,
+            table,
             order: self.order,
             partitions: self.sort.partitions,
             only: None,
-            threads: self.sort.threads.map(usize::from),
-            progress: &state,
+            threads: self.threads(),
+            progress: &progress,
         };
+        self.drawn(&progress, || Ok(plasmon_sort::sort(&job, create)?))
+    }
+
+    fn threads(&self) -> Option<usize> {
+        self.sort.threads.map(usize::from)
+    }
+
+    /// Does something, with a bar that another thread draws.
+    fn drawn<T>(&self, progress: &Progress, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let drawing = scope.spawn(|| {
                 let bar = progress::steps("sorting", self.quiet);
                 while !done.load(Ordering::Acquire) {
-                    let (steps, total) = state.steps();
+                    let (steps, total) = progress.steps();
                     bar.set_length(total.max(1));
                     bar.set_position(steps);
                     std::thread::park_timeout(DRAW);
                 }
                 bar.finish_and_clear();
             });
-            let sorted = plasmon_sort::sort(&job, create);
+            let result = work();
             done.store(true, Ordering::Release);
             drawing.thread().unpark();
-            Ok(sorted?)
+            result
         })
     }
 }
 
+/// Sorts into a file through a scratch file; how many rows there were.
+fn spill(inputs: Inputs, work: &Work<'_>, out: &Path) -> Result<usize> {
+    let beside = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = work.sort.spill_dir.as_deref().or(beside).unwrap_or(Path::new("."));
+    let progress = Progress::default();
+    let memory_bytes = inputs.memory_bytes(work.sort.memory)?;
+    let means = Means { folder, memory_bytes, threads: work.threads(), progress: &progress };
+    let mut external = External::new(&inputs.schema, work.order, means)?;
+    work.drawn(&progress, || {
+        inputs.each(&mut |batch| Ok(external.push(&batch)?))?;
+        let mut merge = external.finish(work.sort.partitions)?;
+        let mut rows = 0;
+        replace(out, |file| {
+            let mut writer = TableWriter::new(formats::of_path(out), &merge.schema(), file)?;
+            while let Some(made) = merge.next_partition(&mut |bytes| Ok(Heap::new(bytes)))? {
+                rows += made.rows;
+                for batch in &read_stream(&made.memory)?.1 {
+                    writer.write(batch)?;
+                }
+            }
+            writer.finish()
+        })?;
+        Ok(rows)
+    })
+}
+
 /// Sorts into the store; the names of the partitions.
-fn store(store: &Store, work: &Work<'_>, name: &str) -> Result<Vec<String>> {
+fn store(store: &Store, work: &Work<'_>, table: &Table, name: &str) -> Result<Vec<String>> {
     let count = work.sort.partitions.unwrap_or(1);
     let named = |at: usize| if count == 1 { name.to_owned() } else { format!("{name}/{at:04}") };
     let names: Vec<String> = (0..count).map(named).collect();
     let mut wanted = names.iter();
-    let sorted = work.run(&mut |bytes| {
+    let sorted = work.run(table, &mut |bytes| {
         let name = wanted.next().ok_or("more partitions than names: give --partitions")?;
         let name = Some(Name::new("", name.clone())?);
         let options = PutOptions { name, tag: tag::ARROW_STREAM, ..PutOptions::default() };

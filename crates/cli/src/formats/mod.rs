@@ -94,6 +94,15 @@ pub(crate) fn load_table(path: &Path) -> Result<Table> {
     table_of(file, path, format)
 }
 
+/// The rows of a file that holds a table, a batch at a time.
+pub(crate) fn table_rows(path: &Path) -> Result<Rows> {
+    let format = of_path(path);
+    if matches!(format, Format::Npy | Format::Raw) {
+        bail!("{}: a table is a .parquet, .csv, .tsv or .arrow file", path.display());
+    }
+    rows(path, Some(format))
+}
+
 /// All rows of a table's file.
 fn table_of(file: File, path: &Path, format: Format) -> Result<Table> {
     rows_of(file, path, format, BATCH_ROWS)?.table().with_context(|| unreadable(path, format))

@@ -39,6 +39,12 @@ impl Kernel {
     }
 }
 
+/// Whether this processor's sort is as fast on buckets that leave the nearer caches: a radix sort
+/// goes through all of a bucket for each digit, a quicksort does so once or twice.
+pub(crate) fn kernel_takes_large_buckets() -> bool {
+    !matches!(Kernel::best(), Kernel::Portable)
+}
+
 /// What this processor's sort is called, for reports.
 pub fn kernel_name() -> &'static str {
     match Kernel::best() {

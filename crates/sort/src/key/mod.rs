@@ -2,15 +2,18 @@
 //! where they tie and are not the whole key, [`settle`] asks for the next 64, its *chunks*.
 
 mod field;
+mod rows;
 mod text;
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
 use arrow_buffer::NullBuffer;
+use arrow_schema::Schema;
 
 use self::field::{Extremes, Values};
 pub(crate) use self::field::{Fields, Kind};
+pub(crate) use self::rows::RowKeys;
 use self::text::Texts;
 use crate::crew::{Progress, each};
 use crate::error::{Error, Result};
@@ -48,7 +51,7 @@ impl Keys {
         threads: usize,
         progress: &Progress,
     ) -> Result<Self> {
-        let columns = resolve(table, order)?;
+        let columns = resolve(table.schema(), order)?;
         let schema = table.schema();
         let data_type = |at: usize| schema.field(at).data_type();
         let kinds: Option<Vec<Kind>> = columns.iter().map(|at| Kind::of(data_type(*at))).collect();
@@ -117,13 +120,12 @@ impl KeyColumn {
     }
 }
 
-/// The table's columns that an order names.
-fn resolve(table: &Table, order: &[SortKey]) -> Result<Vec<usize>> {
+/// The columns that an order names.
+pub(crate) fn resolve(schema: &Schema, order: &[SortKey]) -> Result<Vec<usize>> {
     if order.is_empty() {
         return Err(Error::NoKeys);
     }
-    let names: Vec<&str> =
-        table.schema().fields().iter().map(|field| field.name().as_str()).collect();
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     let find = |key: &SortKey| {
         let mut found = names.iter().enumerate().filter(|(_, name)| **name == key.column);
         match (found.next(), found.next()) {

@@ -13,17 +13,15 @@
 //! ([`BEFORE`]) or behind ([`BEHIND`]) all that have them, and is compared as a whole.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray};
 use arrow_array::{LargeBinaryArray, LargeStringArray, StringArray, StringViewArray};
-use arrow_row::{RowConverter, Rows, SortField};
-use arrow_schema::{DataType, SortOptions};
-use half::f16;
+use arrow_row::Rows;
+use arrow_schema::DataType;
 
-use crate::error::{Error, Result};
+use super::rows::RowKeys;
+use crate::error::Result;
 use crate::order::SortKey;
 
 /// Bytes of the key in one chunk.
@@ -120,23 +118,8 @@ impl Texts {
         keys: &[(&SortKey, &DataType)],
         batches: &[Vec<ArrayRef>],
     ) -> Result<Self> {
-        let field = |(key, data_type): &(&SortKey, &DataType)| {
-            let SortKey { descending, nulls_first, .. } = **key;
-            let options = SortOptions { descending, nulls_first };
-            SortField::new_with_options((*data_type).clone(), options)
-        };
-        for (key, data_type) in keys {
-            if !RowConverter::supports_fields(&[field(&(key, data_type))]) {
-                let (column, data_type) = (key.column.clone(), (*data_type).clone());
-                return Err(Error::NoOrder { column, data_type });
-            }
-        }
-        let converter = RowConverter::new(keys.iter().map(field).collect())?;
-        let convert = |columns: &Vec<ArrayRef>| {
-            let columns: Vec<ArrayRef> = columns.iter().map(ordered).collect();
-            converter.convert_columns(&columns)
-        };
-        let rows = batches.iter().map(|columns| Ok(Source::Rows(convert(columns)?)));
+        let rows_of = RowKeys::new(keys)?;
+        let rows = batches.iter().map(|columns| Ok(Source::Rows(rows_of.convert(columns)?)));
         let batches = rows.collect::<Result<_>>()?;
         Ok(Self { batches, common: Vec::new(), descending: false, nulls_first: false })
     }
@@ -187,27 +170,6 @@ impl Texts {
         let key = |(batch, row): (usize, usize)| self.batches[batch].get(row);
         let order = key(one).cmp(&key(other));
         if self.descending { order.reverse() } else { order }
-    }
-}
-
-/// The same column, but floats so that the order of their bits is the order that is promised:
-/// one zero, and one NaN that is greater than any number.
-fn ordered(array: &ArrayRef) -> ArrayRef {
-    macro_rules! floats {
-        ($type:ty, $zero:expr, $nan:expr) => {{
-            let array = array.as_primitive::<$type>();
-            Arc::new(array.unary::<_, $type>(|value| match value {
-                value if value.is_nan() => $nan,
-                value if value == $zero => $zero,
-                value => value,
-            }))
-        }};
-    }
-    match array.data_type() {
-        DataType::Float16 => floats!(Float16Type, f16::ZERO, f16::NAN),
-        DataType::Float32 => floats!(Float32Type, 0.0, f32::NAN),
-        DataType::Float64 => floats!(Float64Type, 0.0, f64::NAN),
-        _ => array.clone(),
     }
 }
 

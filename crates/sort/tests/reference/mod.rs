@@ -11,7 +11,12 @@ use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::*;
 use arrow_row::{RowConverter, SortField};
 use half::f16;
-use plasmon_sort::{Job, Partition, Progress, SortKey, Table, sort};
+use plasmon_sort::SortKey;
+
+/// How many tables a property is tried on, unless `PROPTEST_CASES` says more or fewer.
+pub(crate) fn cases(usual: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
 
 /// Numbers that look random.
 pub(crate) struct Random(pub(crate) u64);
@@ -301,74 +306,4 @@ pub(crate) fn reference(
     let mut numbers: Vec<u32> = (0..whole.num_rows() as u32).collect();
     numbers.sort_by(|one, other| rows.row(*one as usize).cmp(&rows.row(*other as usize)));
     take_record_batch(&whole, &UInt32Array::from(numbers)).unwrap()
-}
-
-/// Sorts into plain memory, and again each partition on its own, as processes do that share the
-/// work.
-pub(crate) fn sorted(
-    table: &Table,
-    order: &[SortKey],
-    partitions: usize,
-    threads: usize,
-) -> Vec<RecordBatch> {
-    let progress = Progress::default();
-    let mut job = Job {
-        table,
-        order,
-        partitions: Some(partitions),
-        only: None,
-        threads: Some(threads),
-        progress: &progress,
-    };
-    let make = |job: &Job<'_>| {
-        let found = sort(job, &mut |bytes| Ok(Memory::new(bytes as usize))).unwrap();
-        let schema = table.sorted_schema();
-        found.iter().map(|partition| read(&schema, partition)).collect::<Vec<_>>()
-    };
-    let all = make(&job);
-    assert_eq!(all.len(), partitions);
-    let (done, total) = progress.steps();
-    assert!(done >= total, "{done} of {total} steps");
-    for (at, wanted) in all.iter().enumerate().filter(|_| partitions > 1) {
-        job.only = Some(at..at + 1);
-        assert_eq!(&make(&job)[..], std::slice::from_ref(wanted), "partition {at} on its own");
-    }
-    all
-}
-
-fn read(schema: &SchemaRef, partition: &Partition<Memory>) -> RecordBatch {
-    let reader = arrow::ipc::reader::StreamReader::try_new(&partition.memory[..], None).unwrap();
-    assert_eq!(&reader.schema(), schema);
-    let batches: Vec<RecordBatch> = reader.map(Result::unwrap).collect();
-    for batch in &batches {
-        batch.columns().iter().for_each(|column| column.to_data().validate_full().unwrap());
-    }
-    let batch = concat_batches(schema, &batches).unwrap();
-    assert_eq!(batch.num_rows(), partition.rows);
-    batch
-}
-
-/// Memory that starts at a multiple of 64 and holds what somebody left there.
-pub(crate) struct Memory(Vec<[u64; 8]>, usize);
-
-impl Memory {
-    fn new(bytes: usize) -> Self {
-        let mut lines = vec![[0xA5A5_A5A5_A5A5_A5A5; 8]; bytes.div_ceil(64) + 1];
-        // The allocator aligns to 8 only; nothing here needs more than that.
-        lines.shrink_to_fit();
-        Self(lines, bytes)
-    }
-}
-
-impl std::ops::Deref for Memory {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.0)[..self.1]
-    }
-}
-
-impl std::ops::DerefMut for Memory {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.0)[..self.1]
-    }
 }

@@ -1,6 +1,10 @@
 //! Arrow data of any producer, through the Arrow C interface: it shares the producer's memory. What
 //! becomes of it is decided by `plasmon_columns::put`.
 
+mod tables;
+
+pub use tables::Tables;
+
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
@@ -14,7 +18,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
 /// Arrow data that a Python object offered, not looked at yet.
-pub(crate) enum Source {
+#[derive(Debug)]
+pub enum Source {
     /// Any number of arrays of one type.
     Stream(FFI_ArrowArrayStream),
     /// One array and its type.
@@ -23,7 +28,7 @@ pub(crate) enum Source {
 
 impl Source {
     /// What `value` offers through `__arrow_c_stream__` or `__arrow_c_array__`.
-    pub(crate) fn of(value: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub fn of(value: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Some(method) = value.getattr_opt("__arrow_c_stream__")? {
             let capsule = method.call0()?.cast_into::<PyCapsule>()?;
             let stream = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
@@ -49,7 +54,7 @@ impl Source {
     }
 
     /// The arrays with their type.
-    pub(crate) fn arrays(self) -> Result<(Field, Vec<ArrayRef>), ArrowError> {
+    pub fn arrays(self) -> Result<(Field, Vec<ArrayRef>), ArrowError> {
         match self {
             Self::Stream(stream) => import_stream(stream),
             Self::Array(array, schema) => {
@@ -62,7 +67,7 @@ impl Source {
 
     /// The data as record batches with their schema. With `column` each array becomes the only
     /// column of a batch; without, the arrays must be structures, and each becomes a batch.
-    pub(crate) fn batches(self, column: bool) -> Result<(SchemaRef, Vec<RecordBatch>), ArrowError> {
+    pub fn batches(self, column: bool) -> Result<(SchemaRef, Vec<RecordBatch>), ArrowError> {
         let (field, arrays) = self.arrays()?;
         let schema = schema_of(field, column)?;
         let batches = arrays.into_iter().map(|array| batch_of(array, &schema, column));
@@ -70,7 +75,7 @@ impl Source {
     }
 
     /// The pieces of an IPC stream with this data, see [`Self::batches`].
-    pub(crate) fn encode(self, column: bool) -> Result<Vec<Buffer>, ArrowError> {
+    pub fn encode(self, column: bool) -> Result<Vec<Buffer>, ArrowError> {
         let (schema, batches) = self.batches(column)?;
         plasmon_columns::pieces(&schema, &batches)
     }
@@ -158,7 +163,7 @@ fn checked(stream: &mut FFI_ArrowArrayStream, status: i32) -> Result<(), ArrowEr
 }
 
 /// The type that `value` offers through `__arrow_c_schema__`, with its name and metadata.
-pub(crate) fn field_of(value: &Bound<'_, PyAny>) -> PyResult<Field> {
+pub fn field_of(value: &Bound<'_, PyAny>) -> PyResult<Field> {
     let capsule = value.call_method0("__arrow_c_schema__")?.cast_into::<PyCapsule>()?;
     let schema = capsule.pointer_checked(Some(c"arrow_schema"))?;
     // SAFETY: the Arrow PyCapsule interface: under this name lies a valid schema, which is moved
@@ -167,7 +172,8 @@ pub(crate) fn field_of(value: &Bound<'_, PyAny>) -> PyResult<Field> {
     Field::try_from(&schema).map_err(|error| PyTypeError::new_err(error.to_string()))
 }
 
-pub(crate) fn schema_of(field: Field, column: bool) -> Result<SchemaRef, ArrowError> {
+/// The schema of tables whose batches are of this type; with `column`, of this one column.
+pub fn schema_of(field: Field, column: bool) -> Result<SchemaRef, ArrowError> {
     if column {
         // Some producers leave the flag off for a lone array that has nulls.
         return Ok(Arc::new(Schema::new(vec![field.with_nullable(true)])));

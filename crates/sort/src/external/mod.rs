@@ -1,0 +1,240 @@
+//! Sorting what is larger than memory.
+//!
+//! ```text
+//!   rows ─► as many as the memory takes ─► sort ─► blocks ─► scratch file         push: a run
+//!   the first keys of all blocks of all runs ─► bounds of partitions              finish
+//!   of every run the rows between two bounds ─► sort ─► the caller's memory      next: a partition
+//! ```
+//!
+//! The input is read once. What is known of the runs, the first key of each of their blocks, gives
+//! bounds that are exact to a few blocks, without a sample. A bound is not a key but a place in the
+//! order of all rows (key, run, row in the run): a value that fills several partitions alone is cut
+//! like any other, and rows with equal keys stay in their order.
+//!
+//! The scratch file has no name, so it goes with the process, however that ends.
+
+mod merge;
+mod scratch;
+
+use std::path::Path;
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_row::OwnedRow;
+use arrow_schema::{DataType, SchemaRef};
+
+pub use self::merge::Merge;
+use self::scratch::{Scratch, Stored};
+use crate::column::text_lengths;
+use crate::crew::Progress;
+use crate::error::{Error, Result};
+use crate::heap::Heap;
+use crate::key::{RowKeys, resolve};
+use crate::order::SortKey;
+use crate::sorting::{Job, PARTITIONS_MAX, sort};
+use crate::table::{Table, sorted_schema};
+
+/// Memory for each byte of a run or of a partition: itself, its sorted rows, and what a sort takes
+/// beside them.
+const COPIES: u64 = 3;
+/// Blocks of a run. A partition is exact to one block of each run at either end.
+const BLOCKS: u64 = 256;
+/// The least that is worth a block: what is smaller costs more to find than to read.
+const BLOCK_BYTES_MIN: u64 = 16 << 10;
+/// The most that one partition has by itself: offsets of texts have 32 bits.
+const PARTITION_BYTES_MAX: u64 = 1 << 30;
+/// Rows of a run; a table's row numbers are `u32`.
+const RUN_ROWS_MAX: usize = 1 << 31;
+/// Steps of progress for each row: it is sorted twice.
+const STEPS: u64 = 8;
+
+/// With what an external sort works.
+#[derive(Clone, Copy, Debug)]
+pub struct Means<'a> {
+    /// The folder of the scratch file, which needs room for all rows.
+    pub folder: &'a Path,
+    /// How much memory to use.
+    pub memory_bytes: u64,
+    /// With how many threads; `None`: as many as there are processors.
+    pub threads: Option<usize>,
+    /// How far it is, and the way to stop it.
+    pub progress: &'a Progress,
+}
+
+/// Rows that were read and sorted, run by run.
+#[derive(Debug)]
+pub struct External<'a> {
+    means: Means<'a>,
+    order: Vec<SortKey>,
+    schema: SchemaRef,
+    keys: BlockKeys,
+    scratch: Scratch,
+    runs: Vec<Vec<Block>>,
+    pending: Vec<RecordBatch>,
+    pending_bytes: u64,
+    pending_rows: usize,
+}
+
+/// Consecutive sorted rows in the scratch file.
+#[derive(Debug)]
+struct Block {
+    stored: Stored,
+    rows: usize,
+    first: OwnedRow,
+}
+
+/// Finds the keys of sorted rows.
+#[derive(Debug)]
+struct BlockKeys {
+    rows: RowKeys,
+    columns: Vec<usize>,
+}
+
+impl BlockKeys {
+    fn of(&self, batch: &RecordBatch, row: usize) -> Result<OwnedRow> {
+        let columns: Vec<ArrayRef> =
+            self.columns.iter().map(|at| batch.column(*at).slice(row, 1)).collect();
+        Ok(self.rows.convert(&columns)?.row(0).owned())
+    }
+}
+
+impl<'a> External<'a> {
+    /// A sort of rows of this schema, none of which are there yet.
+    pub fn new(schema: &SchemaRef, order: &[SortKey], means: Means<'a>) -> Result<Self> {
+        let columns = resolve(schema, order)?;
+        let sorted = sorted_schema(schema);
+        let keys: Vec<(&SortKey, &DataType)> = order
+            .iter()
+            .zip(&columns)
+            .map(|(key, at)| (key, sorted.field(*at).data_type()))
+            .collect();
+        let rows = RowKeys::new(&keys)?;
+        Ok(Self {
+            means,
+            order: order.to_vec(),
+            schema: schema.clone(),
+            keys: BlockKeys { rows, columns },
+            scratch: Scratch::new(means.folder)?,
+            runs: Vec::new(),
+            pending: Vec::new(),
+            pending_bytes: 0,
+            pending_rows: 0,
+        })
+    }
+
+    /// Says how many rows there will be, so that the progress has an end that does not move.
+    pub fn expect_rows(&mut self, rows: u64) {
+        self.means.progress.fix(STEPS * rows);
+    }
+
+    /// Adds rows. They are held until there is a run of them, and then let go.
+    pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let rows = batch.num_rows();
+        let row_bytes = (batch_bytes(batch) / rows.max(1) as u64).max(1);
+        let mut from = 0;
+        while from < rows {
+            let room = self.run_bytes().saturating_sub(self.pending_bytes) / row_bytes;
+            let room = room.min((RUN_ROWS_MAX - self.pending_rows) as u64).max(1);
+            let count = room.min((rows - from) as u64) as usize;
+            self.pending.push(batch.slice(from, count));
+            self.pending_bytes += count as u64 * row_bytes;
+            self.pending_rows += count;
+            from += count;
+            if self.pending_bytes + row_bytes > self.run_bytes()
+                || self.pending_rows == RUN_ROWS_MAX
+            {
+                self.write_run()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the input: what is left is to make the partitions, so many, or as few as can be.
+    pub fn finish(mut self, partitions: Option<usize>) -> Result<Merge<'a>> {
+        self.write_run()?;
+        let bytes: u64 = self.runs.iter().flatten().map(|block| block.stored.bytes as u64).sum();
+        let most = (self.means.memory_bytes / COPIES / 2).clamp(1, PARTITION_BYTES_MAX);
+        let least = bytes.div_ceil(most).max(1);
+        let wanted = partitions.map_or(least, |wanted| wanted as u64);
+        if wanted < least && bytes.div_ceil(wanted.max(1)) > 2 * most {
+            return Err(Error::Few {
+                wanted: wanted as usize,
+                found: bytes,
+                needed: bytes.div_ceil(wanted.max(1)) * COPIES,
+                limit: self.means.memory_bytes,
+                least,
+            });
+        }
+        if !(1..=PARTITIONS_MAX as u64).contains(&wanted) {
+            return Err(Error::Partitions { wanted: wanted as usize, limit: PARTITIONS_MAX });
+        }
+        Merge::new(self, wanted as usize)
+    }
+
+    fn run_bytes(&self) -> u64 {
+        (self.means.memory_bytes / COPIES).max(BLOCK_BYTES_MIN)
+    }
+
+    fn write_run(&mut self) -> Result<()> {
+        if self.pending_rows == 0 {
+            return Ok(());
+        }
+        let block_bytes = (self.run_bytes() / BLOCKS).max(BLOCK_BYTES_MIN);
+        let wanted = self.pending_bytes.div_ceil(block_bytes).clamp(1, BLOCKS) as usize;
+        let table = Table::new(self.schema.clone(), std::mem::take(&mut self.pending))?;
+        (self.pending_bytes, self.pending_rows) = (0, 0);
+        let Means { threads, progress, .. } = self.means;
+        let (partitions, only) = (Some(wanted), None);
+        let job = Job { table: &table, order: &self.order, partitions, only, threads, progress };
+        let sorted = sort(&job, &mut |bytes| Ok(Heap::new(bytes)))?;
+        drop(table);
+        let mut blocks = Vec::with_capacity(sorted.len());
+        for partition in sorted.into_iter().filter(|partition| partition.rows != 0) {
+            progress.advance(0)?;
+            self.write_blocks(&partition.memory, partition.rows, block_bytes, &mut blocks)?;
+        }
+        self.runs.push(blocks);
+        Ok(())
+    }
+
+    /// Writes sorted rows as one block, or as several when a value that is met often has made more
+    /// of them than a block should have.
+    fn write_blocks(
+        &mut self,
+        stream: &[u8],
+        rows: usize,
+        block_bytes: u64,
+        blocks: &mut Vec<Block>,
+    ) -> Result<()> {
+        for batch in scratch::decode(stream)? {
+            let parts = (stream.len() as u64).div_ceil(2 * block_bytes).clamp(1, rows as u64);
+            if parts == 1 && batch.num_rows() == rows {
+                let (stored, first) = (self.scratch.append(stream)?, self.keys.of(&batch, 0)?);
+                blocks.push(Block { stored, rows, first });
+                continue;
+            }
+            let step = batch.num_rows().div_ceil(parts as usize);
+            for from in (0..batch.num_rows()).step_by(step) {
+                let part = batch.slice(from, step.min(batch.num_rows() - from));
+                let first = self.keys.of(&part, 0)?;
+                let stored = self.scratch.append(&scratch::encode(&part)?)?;
+                blocks.push(Block { stored, rows: part.num_rows(), first });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// About how many bytes these rows take as they will be sorted.
+fn batch_bytes(batch: &RecordBatch) -> u64 {
+    let column = |array: &ArrayRef| match array.data_type() {
+        DataType::Utf8View | DataType::BinaryView => {
+            text_lengths(array).iter().sum::<u64>() + 8 * array.len() as u64
+        }
+        _ => {
+            // What has no plain layout is counted with all that it refers to.
+            let found = array.to_data().get_slice_memory_size();
+            found.unwrap_or_else(|_| array.get_array_memory_size()) as u64
+        }
+    };
+    batch.columns().iter().map(column).sum()
+}
