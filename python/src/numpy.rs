@@ -9,12 +9,12 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use plasmon_client::{Code, Error, ObjectId, PutOptions, tag};
 use plasmon_cpython::buffer::Flat;
+use plasmon_cpython::dtype::{array_type, type_text};
 use plasmon_proto::value::{Order, ValueHeader, array_kind};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::PyTuple;
 
 use crate::buffer::Buffer;
 use crate::error::{OrRaise, raised};
@@ -23,53 +23,11 @@ use crate::put::describe;
 /// Element types that are remembered; programs use few.
 const TYPES_MAX: usize = 256;
 
-static ARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-static TYPES: LazyLock<Mutex<Types>> = LazyLock::new(Mutex::default);
+/// Element types by their text.
+static TYPES: LazyLock<Mutex<HashMap<Box<str>, Py<PyAny>>>> = LazyLock::new(Mutex::default);
 
-#[derive(Default)]
-struct Types {
-    /// NumPy's own element types by their address, which they keep for ever.
-    texts: HashMap<usize, Box<str>>,
-    /// Element types by their text.
-    objects: HashMap<Box<str>, Py<PyAny>>,
-}
-
-fn types() -> MutexGuard<'static, Types> {
+fn types() -> MutexGuard<'static, HashMap<Box<str>, Py<PyAny>>> {
     TYPES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The type of arrays, if the program has imported NumPy.
-pub(crate) fn array_type(py: Python<'_>) -> PyResult<Option<&Bound<'_, PyType>>> {
-    if let Some(array) = ARRAY.get(py) {
-        return Ok(Some(array.bind(py)));
-    }
-    let modules = py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?;
-    // While NumPy is being imported by another thread it has no arrays yet.
-    let Some(array) = modules.get_item("numpy")?.and_then(|numpy| numpy.getattr("ndarray").ok())
-    else {
-        return Ok(None);
-    };
-    let array = array.cast_into::<PyType>()?.unbind();
-    Ok(Some(ARRAY.get_or_init(py, || array).bind(py)))
-}
-
-/// The text of an element type that is more than a name is left to Python.
-pub(crate) fn type_text(dtype: &Bound<'_, PyAny>) -> PyResult<Option<Box<str>>> {
-    let address = dtype.as_ptr() as usize;
-    if let Some(text) = types().texts.get(&address) {
-        return Ok(Some(text.clone()));
-    }
-    let py = dtype.py();
-    let kind: char = dtype.getattr(intern!(py, "kind"))?.extract()?;
-    if !"biufcmMSU".contains(kind) {
-        return Ok(None);
-    }
-    let text = dtype.getattr(intern!(py, "str"))?.extract::<String>()?.into_boxed_str();
-    let built_in: i32 = dtype.getattr(intern!(py, "isbuiltin"))?.extract()?;
-    if built_in == 1 {
-        types().texts.insert(address, text.clone());
-    }
-    Ok(Some(text))
 }
 
 /// Puts `value` if it is a plain array; else gives the options back.
@@ -102,13 +60,13 @@ pub(crate) fn put(
 
 /// The element type that a header's text names.
 pub(crate) fn type_object<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
-    if let Some(found) = types().objects.get(text) {
+    if let Some(found) = types().get(text) {
         return Ok(found.bind(py).clone());
     }
     let made = py.import("plasmon._values")?.getattr("dtype_of")?.call1((text,))?;
     let mut types = types();
-    if types.objects.len() < TYPES_MAX {
-        types.objects.insert(text.into(), made.clone().unbind());
+    if types.len() < TYPES_MAX {
+        types.insert(text.into(), made.clone().unbind());
     }
     Ok(made)
 }

@@ -4,6 +4,7 @@
 //! it for versions that it is not known for.
 
 pub mod buffer;
+pub mod dtype;
 pub mod memo;
 pub mod ndarray;
 

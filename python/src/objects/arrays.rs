@@ -3,6 +3,7 @@
 //! Arrays that overlap become views of one entry of the heap. An array that uses only some of the
 //! memory that it spans, and shares it with no other, is copied without the gaps.
 
+use plasmon_cpython::dtype::{array_type, type_text};
 use plasmon_objects::codes::{kind, limit, tensor};
 use plasmon_objects::tables::Node;
 use pyo3::exceptions::PyTypeError;
@@ -16,7 +17,6 @@ use super::encode::{Encoder, Items};
 use super::heap::Piece;
 use super::raw::ndarray::{ArrayFields, fields};
 use super::raw::{self, Ptr};
-use crate::numpy::{array_type, type_text};
 
 /// Overlapping arrays share an entry unless it would be this many times what they hold.
 const SPARSE_MAX: usize = 4;
