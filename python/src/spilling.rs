@@ -63,11 +63,14 @@ impl From<plasmon_sort::Error> for Failure {
     }
 }
 
+/// The partitions with their rows, or why there are none.
+type Outcome = Result<Vec<(ObjectId, usize)>, Failure>;
+
 /// What the thread of the sort tells.
 enum Event {
     Ready,
     Planned(usize),
-    Done(Result<Vec<(ObjectId, usize)>, Failure>),
+    Done(Outcome),
 }
 
 /// What it is told.
@@ -135,7 +138,7 @@ impl Other<'_> {
         py: Python<'py>,
         mut input: Tables<'py, impl Iterator<Item = PyResult<Bound<'py, PyAny>>>>,
         wanted: &Wanted<'_>,
-    ) -> PyResult<Option<Result<Vec<(ObjectId, usize)>, Failure>>> {
+    ) -> PyResult<Option<Outcome>> {
         let progress = wanted.progress.as_ref();
         loop {
             let step = || {
@@ -196,7 +199,7 @@ impl Task {
         let _ = self.tell.send(Event::Done(outcome));
     }
 
-    fn sort(&self) -> Result<Vec<(ObjectId, usize)>, Failure> {
+    fn sort(&self) -> Outcome {
         let means = Means {
             folder: &self.folder,
             memory_bytes: self.memory_bytes,

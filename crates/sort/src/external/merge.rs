@@ -79,11 +79,11 @@ impl<'a> Merge<'a> {
 
     /// Where the next partition ends in each run.
     fn ends(&self) -> Result<Vec<Cut>> {
-        let runs = self.source.runs.iter().enumerate();
+        let runs = &self.source.runs;
         match self.bounds.get(self.made) {
-            Some(Some(bound)) => runs.map(|(run, _)| self.cut(bound, run)).collect(),
+            Some(Some(bound)) => (0..runs.len()).map(|run| self.cut(bound, run)).collect(),
             Some(None) | None => {
-                Ok(runs.map(|(_, blocks)| Cut { block: blocks.len(), row: 0 }).collect())
+                Ok(runs.iter().map(|blocks| Cut { block: blocks.len(), row: 0 }).collect())
             }
         }
     }
@@ -137,16 +137,16 @@ impl<'a> Merge<'a> {
         to: Cut,
         batches: &mut Vec<RecordBatch>,
     ) -> Result<()> {
-        let blocks = &self.source.runs[run];
-        for at in from.block..blocks.len().min(to.block + 1) {
+        let blocks = self.source.runs[run].iter().enumerate();
+        for (at, block) in blocks.take(to.block + 1).skip(from.block) {
             let first = if at == from.block { from.row } else { 0 };
-            let last = if at == to.block { to.row } else { blocks[at].rows };
+            let last = if at == to.block { to.row } else { block.rows };
             if first >= last {
                 continue;
             }
             self.source.means.progress.advance(0)?;
             let mut left = first..last;
-            for batch in self.source.scratch.read(blocks[at].stored)? {
+            for batch in self.source.scratch.read(block.stored)? {
                 let rows = batch.num_rows();
                 let own = left.start.min(rows)..left.end.min(rows);
                 if !own.is_empty() {
