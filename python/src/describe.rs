@@ -4,8 +4,7 @@
 
 use plasmon_client::{Error, Level, ObjectInfo, Policy};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
-use serde_json::Value;
+use pyo3::types::PyTuple;
 
 use crate::error::raised;
 use crate::id::Id;
@@ -40,32 +39,9 @@ pub(crate) fn plain<'py>(
     py: Python<'py>,
     value: &impl serde::Serialize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let value = serde_json::to_value(value).map_err(|error| {
+    let text = serde_json::to_string(value).map_err(|error| {
         let text = error.to_string();
         raised(py, &Error::new(plasmon_client::Code::Unsupported, "describing").with_detail(text))
     })?;
-    in_python(py, &value)
-}
-
-fn in_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
-    Ok(match value {
-        Value::Null => py.None().into_bound(py),
-        Value::Bool(truth) => truth.into_pyobject(py)?.to_owned().into_any(),
-        Value::String(text) => text.into_pyobject(py)?.into_any(),
-        Value::Number(number) => match number.as_u64() {
-            Some(number) => number.into_pyobject(py)?.into_any(),
-            None => number.as_f64().into_pyobject(py)?.into_any(),
-        },
-        Value::Array(items) => {
-            let items: PyResult<Vec<_>> = items.iter().map(|item| in_python(py, item)).collect();
-            PyList::new(py, items?)?.into_any()
-        }
-        Value::Object(fields) => {
-            let dict = PyDict::new(py);
-            for (key, value) in fields {
-                dict.set_item(key, in_python(py, value)?)?;
-            }
-            dict.into_any()
-        }
-    })
+    py.import("json")?.getattr("loads")?.call1((text,))
 }
