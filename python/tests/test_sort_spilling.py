@@ -137,13 +137,13 @@ def test_what_others_hold_makes_a_sort_spill(own, tmp_path):
     # The rows fit the store, but not beside what somebody looks at.
     store = own(16 * MIB, spill_dir=str(tmp_path))
     held = store.get(store.put(np.zeros(10 * MIB // 8), name="held"))
-    table = frame(200_000)
+    table = frame(300_000)
     options = {"memory_bytes": 32 * MIB, "spill_dir": tmp_path}
     with pytest.raises(plasmon.NoRoom):
         store.sort(table, "row", spill="never", **options)
     result = store.sort(table, ("row", "descending"), **options)
     assert len(result.ids) > 1
-    assert read(store, result)["row"].to_pylist() == list(range(199_999, -1, -1))
+    assert read(store, result)["row"].to_pylist() == list(range(299_999, -1, -1))
     assert held[0] == 0
 
 
