@@ -126,11 +126,6 @@ TESTS = [
         ["scripts/test-reader.sh", "javascript"],
     ),
     Suite(
-        "spark",
-        "Spark's shuffle: the core, and a few jobs and a fault with 3.5 and 4.3",
-        ["scripts/spark.sh", "test", "-m", "not slow"],
-    ),
-    Suite(
         "pyarrow",
         "pyarrow 11's own tests of its serialization, over ours",
         python("scripts/pyarrow_tests.py"),
@@ -155,6 +150,11 @@ TESTS = [
 
 #: Run by name alone: they need what takes gigabytes to install.
 EXTRAS = [
+    Suite(
+        "spark",
+        "Spark's shuffle: the core, and a few jobs and a fault with 3.5 and 4.3",
+        ["scripts/spark.sh", "test", "-m", "not slow"],
+    ),
     Suite("torch", "tensors with PyTorch itself, 6 GB of it", ["scripts/test-torch.sh"]),
 ]
 
