@@ -153,8 +153,8 @@ WRITES = (
             put(RUST, IN_PLACE, KIB, 20, "in place", "in_place", batch=2_000),
             put(RUST, USER, KIB, 20, "user id", "user_id", batch=200),
             put(RUST, SOCKET, KIB, 20, "socket", "socket", batch=100),
-            put(PYTHON, IN_PLACE, KIB, 20, batch=500),
-            put(PYTHON, OWN, KIB, 20, "one call", "one_call", batch=500),
+            put(PYTHON, OWN, KIB, 20, batch=500),
+            put(PYTHON, IN_PLACE, KIB, 20, "in place", "in_place", batch=500),
             put(PYTHON, USER, KIB, 20, "user id", "user_id", batch=100),
             put(PLASMA, PLASMA_SEAL, KIB, 20, batch=20),
             put(

@@ -119,7 +119,7 @@ SMALL = (
     ),
     Figure(
         "put_1kb_ns_python",
-        "create, write and seal of 1 KB, nothing awaited, Python",
+        "put of 1 KB, nothing awaited, Python",
         "ns",
         Median("put_1kb", PYTHON, SAME_CORE),
         at_most(2000),
