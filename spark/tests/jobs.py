@@ -59,6 +59,12 @@ def custom_partitioner(spark: SparkSession) -> Any:
     return parts.glom().map(lambda rows: digest(rows)).collect()
 
 
+def stops_early(spark: SparkSession) -> Any:
+    """Python looks at one record and is done, while a thread of Spark's reads on."""
+    parts = pairs(spark.sparkContext).partitionBy(9)
+    return parts.mapPartitions(lambda rows: [next(iter(rows), None) is not None]).collect()
+
+
 def many_partitions(spark: SparkSession) -> Any:
     """More partitions than rows in a map task: most blocks are empty."""
     return digest(pairs(spark.sparkContext).repartition(120).collect())
@@ -127,6 +133,7 @@ JOBS: list[Callable[[SparkSession], Any]] = [
     sort_by_key,
     join_and_cogroup,
     custom_partitioner,
+    stops_early,
     many_partitions,
     java_objects,
     large_records,

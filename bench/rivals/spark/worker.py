@@ -49,6 +49,7 @@ def conf(manager: str, jar: str, executor_mb: int) -> dict[str, str]:
         "spark.ui.port": "0",
         "spark.ui.showConsoleProgress": "false",
         "spark.network.timeout": "100000s",
+        "spark.worker.timeout": "100000",
         "spark.executor.heartbeatInterval": "10000s",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "32",
@@ -67,7 +68,9 @@ def conf(manager: str, jar: str, executor_mb: int) -> dict[str, str]:
 def keys(spark: SparkSession, rows: int, partitions: int) -> DataFrame:
     """Rows of about 100 bytes with a random key of 10, as TeraSort has them."""
     key = "substr(md5(cast(id as string)), 1, 10) as key"
-    return spark.range(0, rows, 1, partitions).selectExpr(key, "repeat(md5(id), 3) as payload")
+    return spark.range(0, rows, 1, partitions).selectExpr(
+        key, "repeat(md5(cast(id as string)), 3) as payload"
+    )
 
 
 def terasort(spark: SparkSession, rows: int) -> None:
@@ -89,7 +92,9 @@ def blocks(spark: SparkSession, rows: int, count: int) -> None:
 def tpc(spark: SparkSession, rows: int) -> None:
     """Line items, orders and customers: two joins, an aggregation and a sort."""
     items = spark.range(0, rows, 1, 16).selectExpr(
-        "id % 450000 as order_id", "cast(id % 10007 as double) / 100 as price", "md5(id) as note"
+        "id % 450000 as order_id",
+        "cast(id % 10007 as double) / 100 as price",
+        "md5(cast(id as string)) as note",
     )
     orders = spark.range(0, 450_000, 1, 8).selectExpr("id as order_id", "id % 45000 as customer")
     customers = spark.range(0, 45_000, 1, 4).selectExpr("id as customer", "id % 25 as nation")

@@ -14,6 +14,12 @@ import org.plasmon.shuffle.StoreException;
 /**
  * All sections that a reduce task reads, one after the other: where one that is lost or damaged
  * becomes the failure that makes Spark run exactly that map task again.
+ *
+ * <p>Usually one thread uses it. But where Python or another program consumes the records, Spark
+ * reads them in a thread of its own, which may be in the middle of a read when the task ends and
+ * the memory is given back. So everything that touches the store's memory holds the lock that
+ * {@link #close} takes, and fails once that was called: the memory may be gone from the address
+ * space by then.
  */
 final class Blocks implements AutoCloseable {
     private static final long NS_PER_MS = 1_000_000;
@@ -27,6 +33,7 @@ final class Blocks implements AutoCloseable {
     private SectionReader reader;
     private long records;
     private long waitedNs;
+    private boolean closed;
 
     Blocks(
             NativeStore store,
@@ -52,7 +59,8 @@ final class Blocks implements AutoCloseable {
     }
 
     /** The next section's bytes, which stay until the next call; {@code null} at the end. */
-    ByteBuffer next() throws IOException {
+    synchronized ByteBuffer next() throws IOException {
+        checkOpen();
         long started = System.nanoTime();
         try {
             return find();
@@ -82,7 +90,7 @@ final class Blocks implements AutoCloseable {
                 }
             }
             if (++output >= outputs.length) {
-                close();
+                release();
                 return null;
             }
             MapBlocks blocks = outputs[output];
@@ -119,39 +127,29 @@ final class Blocks implements AutoCloseable {
         return streams.around(block, new SectionStream(section));
     }
 
+    /** The task has ended: whoever still reads is told so. */
     @Override
-    public void close() {
+    public synchronized void close() {
+        closed = true;
+        release();
+    }
+
+    private void release() {
         if (reader != null) {
             reader.close();
             reader = null;
         }
     }
 
-    /** The bytes of one section. */
-    private static final class SectionStream extends InputStream {
-        private final ByteBuffer section;
-
-        SectionStream(ByteBuffer section) {
-            this.section = section;
-        }
-
-        @Override
-        public int read() {
-            return section.hasRemaining() ? section.get() & 0xff : -1;
-        }
-
-        @Override
-        public int read(byte[] target, int offset, int length) {
-            return take(section, target, offset, length);
-        }
-
-        @Override
-        public int available() {
-            return section.remaining();
+    private void checkOpen() throws IOException {
+        if (closed) {
+            throw new IOException("the task that read this shuffle has ended");
         }
     }
 
-    private static int take(ByteBuffer section, byte[] target, int offset, int length) {
+    private synchronized int take(ByteBuffer section, byte[] target, int offset, int length)
+            throws IOException {
+        checkOpen();
         if (length == 0) {
             return 0;
         }
@@ -161,6 +159,35 @@ final class Blocks implements AutoCloseable {
         }
         section.get(target, offset, taken);
         return taken;
+    }
+
+    private synchronized int take(ByteBuffer section) throws IOException {
+        checkOpen();
+        return section.hasRemaining() ? section.get() & 0xff : -1;
+    }
+
+    /** The bytes of one section. */
+    private final class SectionStream extends InputStream {
+        private final ByteBuffer section;
+
+        SectionStream(ByteBuffer section) {
+            this.section = section;
+        }
+
+        @Override
+        public int read() throws IOException {
+            return take(section);
+        }
+
+        @Override
+        public int read(byte[] target, int offset, int length) throws IOException {
+            return take(section, target, offset, length);
+        }
+
+        @Override
+        public int available() {
+            return section.remaining();
+        }
     }
 
     /** The bytes of all sections, one behind the other. */
@@ -180,7 +207,7 @@ final class Blocks implements AutoCloseable {
 
             @Override
             public int read() throws IOException {
-                return isAtEnd() ? -1 : section.get() & 0xff;
+                return isAtEnd() ? -1 : take(section);
             }
 
             @Override

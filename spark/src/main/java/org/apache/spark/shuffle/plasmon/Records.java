@@ -76,7 +76,6 @@ final class Records extends AbstractIterator<Tuple2<Object, Object>> {
     private boolean end() {
         ended = true;
         records = null;
-        blocks.close();
         atEnd.run();
         return false;
     }

@@ -25,12 +25,17 @@ final class RowsWriter<K, V> extends ShuffleWriter<K, V> {
     private final MapTask<K, V> task;
     private final Staging staging;
     private final StagedRows rows;
+    /** Where sections go through compression or encryption; empty where there is neither. */
+    private final Staging changed;
+    private final StagedSections sections;
     private boolean stopped;
 
     RowsWriter(MapTask<K, V> task) {
         this.task = task;
         this.staging = new Staging(task.reservation::reserve);
         this.rows = new StagedRows(staging, task.partitions, task.reservation::reserve);
+        this.changed = new Staging(task.reservation::reserve);
+        this.sections = new StagedSections(changed, task.partitions);
     }
 
     @Override
@@ -65,8 +70,6 @@ final class RowsWriter<K, V> extends ShuffleWriter<K, V> {
 
     /** The same through compression or encryption, whose output has another length. */
     private void sealChanged(boolean last) throws IOException {
-        Staging changed = new Staging(task.reservation::reserve);
-        StagedSections sections = new StagedSections(changed, task.partitions);
         for (int partition = 0; partition < task.partitions; partition++) {
             if (rows.records(partition) == 0) {
                 continue;
@@ -78,6 +81,7 @@ final class RowsWriter<K, V> extends ShuffleWriter<K, V> {
             sections.add(partition, start, rows.records(partition));
         }
         task.seal(sections, last);
+        sections.clear();
     }
 
     @Override
