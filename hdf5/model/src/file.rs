@@ -166,13 +166,21 @@ impl DataFile {
         Ok(())
     }
 
-    /// Waits until what was written is on the disk.
+    /// Waits until what was written, and the file's name, is on the disk.
     ///
     /// # Errors
     ///
     /// What the system says.
     pub fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file.sync_all()?;
+        // The folders up to the one that lies beside the skeleton, for they may be new.
+        for folder in self.path.ancestors().skip(1) {
+            File::open(folder)?.sync_all()?;
+            if folder.extension().is_some_and(|ending| ending == "arrow") {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 

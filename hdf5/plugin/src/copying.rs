@@ -9,12 +9,13 @@ use std::ffi::{CStr, CString, c_int};
 use std::path::{Path, PathBuf};
 
 use plasmon_hdf5_model::copy_data;
-use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, LINK_DELETE, Single, dataset};
+use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, dataset};
 use plasmon_hdf5_sys::{KIND_DATASET, KIND_GROUP, Location, Ptr, SPACE_ALL, Text};
 
 use crate::adopting::{make_unnamed, remake};
 use crate::array::{Array, file_name, get, marker, object_path};
 use crate::attributes;
+use crate::creating::unlink;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::node::Node;
@@ -115,7 +116,8 @@ impl Separation<'_> {
     ) -> Result<Ptr, String> {
         let host = self.host;
         let container = &self.target.container;
-        if !container.keeps_arrow {
+        let home = container.is_own(file_name(host, shared, KIND_DATASET).as_deref());
+        if !container.keeps_arrow || !home {
             let made = self.plain(shared, dcpl, old, offset)?;
             return with_attributes(host, shared, made);
         }
@@ -178,7 +180,6 @@ fn replace(
 ) -> Result<(), String> {
     let (native, dxpl) = (host.native(), host.default_list(Lists::Transfer));
     let place = Location::named(kind, name.as_ptr());
-    let mut delete = Single::new(LINK_DELETE, 0);
     let mut link = HardLink {
         operation: LINK_CREATE_HARD,
         current: dataset,
@@ -188,11 +189,18 @@ fn replace(
         (host.default_list(Lists::LinkCreation), host.default_list(Lists::LinkAccess));
     // SAFETY: group and dataset are the native connector's; the name ends.
     let done = unsafe {
-        let (delete, link) = ((&raw mut delete).cast(), (&raw mut link).cast());
-        let none = std::ptr::null_mut();
-        let place = &raw const place;
-        (host.api.H5VLlink_specific)(group, place, native, delete, dxpl, none) >= 0
-            && (host.api.H5VLlink_create)(link, group, place, native, lcpl, lapl, dxpl, none) >= 0
+        let (link, none) = ((&raw mut link).cast(), std::ptr::null_mut());
+        unlink(host, group, &place, name.as_ptr())
+            && (host.api.H5VLlink_create)(
+                link,
+                group,
+                &raw const place,
+                native,
+                lcpl,
+                lapl,
+                dxpl,
+                none,
+            ) >= 0
     };
     if done { Ok(()) } else { Err(format!("the copy {} cannot be linked", text(name))) }
 }
