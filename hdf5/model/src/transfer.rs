@@ -22,6 +22,8 @@ use crate::file::DataFile;
 
 /// How many elements are worked off at once.
 pub const BLOCK_ELEMENTS: usize = 16 * 1024;
+/// How many records are put together or taken apart at once.
+const PART_ELEMENTS: usize = 512;
 /// How many elements are moved at once when nothing has to be done to them.
 const PACKED_ELEMENTS: u64 = 1 << 24;
 /// From this size on a run is moved by itself.
@@ -134,29 +136,36 @@ pub fn read(
     records: Records,
     convert: &mut dyn Convert,
 ) -> Result<(), TransferError> {
-    let mut buffer = Vec::new();
+    let mut buffers = vec![Vec::new(); members.len()];
+    let columns = Column::all(file, members);
     for group in groups(runs, members, records.stride) {
-        for (at, member) in members.iter().enumerate() {
-            let column = Column { file: file.file(), offset: file.column(member.column), member };
-            match group {
-                Group::Large(run) if column.is_packed(records.stride) => {
-                    column.read(piece(memory, records, member, run)?, run.file)?;
-                }
-                Group::Large(run) => {
-                    let elements = count(run.elements);
-                    let packed = column.block(&mut buffer, elements);
-                    column.read(&mut packed[..elements * member.file_bytes], run.file)?;
-                    if member.converts {
-                        convert.convert(at, elements, packed).map_err(TransferError::Conversion)?;
+        match group {
+            Group::Large(run) => {
+                for (at, column) in columns.iter().enumerate() {
+                    if column.is_packed(records.stride) {
+                        column.read(piece(memory, records, column.member, run)?, run.file)?;
+                    } else {
+                        column.load(at, run, &mut buffers[at], convert)?;
                     }
-                    let piece = piece(memory, records, member, run)?;
-                    scatter(packed, piece, member.memory_bytes, records.stride);
                 }
-                Group::Near(near) => {
+                // Every record is put together while it lies in the nearest cache.
+                for part in parts(run) {
+                    for (column, buffer) in columns.iter().zip(&buffers) {
+                        if !column.is_packed(records.stride) {
+                            let to = piece(memory, records, column.member, part)?;
+                            let from = column.packed(buffer, part.file - run.file);
+                            scatter(from, to, column.member.memory_bytes, records.stride);
+                        }
+                    }
+                }
+            }
+            Group::Near(near) => {
+                for (at, column) in columns.iter().enumerate() {
                     let mut convert = |n: usize, bytes: &mut [u8]| {
                         convert.convert(at, n, bytes).map_err(TransferError::Conversion)
                     };
-                    read_near(&column, near, (&mut *memory, records), &mut buffer, &mut convert)?;
+                    let memory = (&mut *memory, records);
+                    read_near(column, near, memory, &mut buffers[at], &mut convert)?;
                 }
             }
         }
@@ -177,29 +186,35 @@ pub fn write(
     records: Records,
     convert: &mut dyn Convert,
 ) -> Result<(), TransferError> {
-    let mut buffer = Vec::new();
+    let mut buffers = vec![Vec::new(); members.len()];
+    let columns = Column::all(file, members);
     for group in groups(runs, members, records.stride) {
-        for (at, member) in members.iter().enumerate() {
-            let column = Column { file: file.file(), offset: file.column(member.column), member };
-            match group {
-                Group::Large(run) if column.is_packed(records.stride) => {
-                    column.write(source(memory, records, member, run)?, run.file)?;
-                }
-                Group::Large(run) => {
-                    let elements = count(run.elements);
-                    let packed = column.block(&mut buffer, elements);
-                    let piece = source(memory, records, member, run)?;
-                    gather(piece, packed, member.memory_bytes, records.stride);
-                    if member.converts {
-                        convert.convert(at, elements, packed).map_err(TransferError::Conversion)?;
+        match group {
+            Group::Large(run) => {
+                for part in parts(run) {
+                    for (column, buffer) in columns.iter().zip(&mut buffers) {
+                        if !column.is_packed(records.stride) {
+                            let from = source(memory, records, column.member, part)?;
+                            column.block(buffer, count(run.elements));
+                            let to = column.packed_mut(buffer, part.file - run.file);
+                            gather(from, to, column.member.memory_bytes, records.stride);
+                        }
                     }
-                    column.write(&packed[..elements * member.file_bytes], run.file)?;
                 }
-                Group::Near(near) => {
+                for (at, column) in columns.iter().enumerate() {
+                    if column.is_packed(records.stride) {
+                        column.write(source(memory, records, column.member, run)?, run.file)?;
+                    } else {
+                        column.store(at, run, &mut buffers[at], convert)?;
+                    }
+                }
+            }
+            Group::Near(near) => {
+                for (at, column) in columns.iter().enumerate() {
                     let mut convert = |n: usize, bytes: &mut [u8]| {
                         convert.convert(at, n, bytes).map_err(TransferError::Conversion)
                     };
-                    write_near(&column, near, (memory, records), &mut buffer, &mut convert)?;
+                    write_near(column, near, (memory, records), &mut buffers[at], &mut convert)?;
                 }
             }
         }
@@ -216,7 +231,61 @@ struct Column<'a> {
     member: &'a Member,
 }
 
-impl Column<'_> {
+impl<'a> Column<'a> {
+    /// All columns that are moved.
+    fn all(file: &'a DataFile, members: &'a [Member]) -> Vec<Self> {
+        let column = |member: &'a Member| Self {
+            file: file.file(),
+            offset: file.column(member.column),
+            member,
+        };
+        members.iter().map(column).collect()
+    }
+
+    /// Reads a run into a buffer, as elements of the memory.
+    fn load(
+        &self,
+        at: usize,
+        run: Run,
+        buffer: &mut Vec<u8>,
+        convert: &mut dyn Convert,
+    ) -> Result<(), TransferError> {
+        let elements = count(run.elements);
+        let packed = self.block(buffer, elements);
+        self.read(&mut packed[..elements * self.member.file_bytes], run.file)?;
+        if self.member.converts {
+            convert.convert(at, elements, packed).map_err(TransferError::Conversion)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a run from a buffer with elements of the memory.
+    fn store(
+        &self,
+        at: usize,
+        run: Run,
+        buffer: &mut Vec<u8>,
+        convert: &mut dyn Convert,
+    ) -> Result<(), TransferError> {
+        let elements = count(run.elements);
+        let packed = self.block(buffer, elements);
+        if self.member.converts {
+            convert.convert(at, elements, packed).map_err(TransferError::Conversion)?;
+        }
+        self.write(&packed[..elements * self.member.file_bytes], run.file)?;
+        Ok(())
+    }
+
+    /// A buffer from an element on.
+    fn packed<'b>(&self, buffer: &'b [u8], element: u64) -> &'b [u8] {
+        &buffer[count(element) * self.member.memory_bytes..]
+    }
+
+    /// A buffer from an element on.
+    fn packed_mut<'b>(&self, buffer: &'b mut [u8], element: u64) -> &'b mut [u8] {
+        &mut buffer[count(element) * self.member.memory_bytes..]
+    }
+
     /// Whether the bytes go straight between file and memory.
     fn is_packed(&self, stride: usize) -> bool {
         !self.member.converts && stride == self.member.memory_bytes
@@ -294,6 +363,15 @@ fn groups<'a>(
         let (near, behind) = rest.split_at(taken.max(1));
         rest = behind;
         Some(Group::Near(near))
+    })
+}
+
+/// The parts of a run whose records lie in the nearest cache.
+fn parts(run: Run) -> impl Iterator<Item = Run> {
+    (0..run.elements).step_by(PART_ELEMENTS).map(move |from| Run {
+        file: run.file + from,
+        memory: run.memory + from,
+        elements: (run.elements - from).min(PART_ELEMENTS as u64),
     })
 }
 

@@ -11,6 +11,7 @@ use crate::explaining;
 use crate::forward::{call, close, open, pass};
 use crate::guard;
 use crate::host::{self, Fault, Host};
+use crate::mirroring;
 use crate::node::Node;
 use crate::orphans;
 
@@ -114,6 +115,10 @@ call! {
         if !synced(host, object) {
             return -1;
         }
+        guard::or(None, || {
+            let node = Node::of(object).filter(|node| node.may_have_attributes())?;
+            host.keeping_errors(|| mirroring::refresh(host, node))
+        });
         // A dataset that was written and closed survives the end of the process: the skeleton
         // that names its data is written, too.
         if let Some(node) = Node::of(object).filter(|node| node.was_written())

@@ -38,6 +38,7 @@ mod introspect;
 mod kinds;
 mod link;
 mod members;
+mod mirroring;
 mod node;
 mod object;
 mod orphans;
