@@ -1,5 +1,5 @@
-//! Attributes: they live in the skeleton, so every call is passed on. Those of datasets are mirrored
-//! when the dataset is closed (`mirroring`).
+//! Attributes: they live in the skeleton, so every call is passed on. Those of datasets are
+//! mirrored when the dataset is closed (`mirroring`).
 
 use std::ffi::c_void;
 
@@ -11,12 +11,13 @@ use crate::node::Node;
 
 open! {
     /// `H5Acreate` and its kin.
-    create_native(object, place: *const Location, name: Text, kind: Hid, space: Hid, acpl: Hid, aapl: Hid,
-        dxpl: Hid, request: Request) = |api, under, native| (api.H5VLattr_create)(
+    create_native(object, place: *const Location, name: Text, kind: Hid, space: Hid, acpl: Hid,
+        aapl: Hid, dxpl: Hid, request: Request) = |api, under, native| (api.H5VLattr_create)(
             under, place, native, name, kind, space, acpl, aapl, dxpl, request);
     /// `H5Aopen` and its kin.
-    open_native(object, place: *const Location, name: Text, aapl: Hid, dxpl: Hid, request: Request) =
-        |api, under, native| (api.H5VLattr_open)(under, place, native, name, aapl, dxpl, request);
+    open_native(object, place: *const Location, name: Text, aapl: Hid, dxpl: Hid,
+        request: Request) = |api, under, native|
+            (api.H5VLattr_open)(under, place, native, name, aapl, dxpl, request);
 }
 
 pass! {
@@ -30,8 +31,8 @@ pass! {
     get(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
         |api, under, native| (api.H5VLattr_get)(under, native, arguments, dxpl, request);
     /// `H5Adelete`, `H5Aexists`, `H5Aiterate`, `H5Arename`.
-    specific_native(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
-        |api, under, native|
+    specific_native(object, place: *const Location, arguments: Ptr, dxpl: Hid,
+        request: Request) -> Herr = |api, under, native|
             (api.H5VLattr_specific)(under, place, native, arguments, dxpl, request);
     /// Operations of single connectors.
     optional(object, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =

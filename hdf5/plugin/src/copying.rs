@@ -19,6 +19,7 @@ use crate::creating::unlink;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::node::Node;
+use crate::pointing;
 use crate::walking::{self, Opened};
 
 /// Gives the datasets of a fresh copy their own data.
@@ -40,7 +41,10 @@ pub(crate) fn separate(
             let name = unsafe { CStr::from_ptr(name) };
             work.dataset(target.native(), to.kind, name, &copy)
         }
-        KIND_GROUP => work.group(&copy, 0),
+        KIND_GROUP => {
+            work.group(&copy, 0)?;
+            work.redirect(&copy)
+        }
         _ => Ok(()),
     }
 }
@@ -82,6 +86,23 @@ impl Separation<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Lets references in the copy lead to the datasets with their own data.
+    fn redirect(&self, copy: &Opened) -> Result<(), String> {
+        let mut moved = HashMap::new();
+        for (token, made) in &self.made {
+            let info = walking::info(self.host, made.under, KIND_DATASET);
+            let info = info.ok_or("the copy is unknown")?;
+            moved.insert(pointing::address(*token), pointing::address(info.token));
+        }
+        if moved.is_empty() {
+            return Ok(());
+        }
+        walking::datasets(self.host, copy.under, KIND_GROUP, &mut |under| {
+            pointing::redirect(self.host, under, &moved)
+        })
+        .ok_or_else(|| "references in the copy cannot be changed".to_owned())
     }
 
     /// Puts a dataset with its own data in the place of one that shares it.

@@ -42,6 +42,7 @@ mod mirroring;
 mod node;
 mod object;
 mod orphans;
+mod pointing;
 mod refusal;
 mod request;
 mod selection;
