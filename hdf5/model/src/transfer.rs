@@ -19,6 +19,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use crate::file::DataFile;
+use crate::records::{gather, scatter, tiles};
 
 /// How many elements are worked off at once.
 pub const BLOCK_ELEMENTS: usize = 16 * 1024;
@@ -137,7 +138,7 @@ pub fn read(
     convert: &mut dyn Convert,
 ) -> Result<(), TransferError> {
     let mut buffers = vec![Vec::new(); members.len()];
-    let columns = Column::all(file, members);
+    let (columns, tiles) = (Column::all(file, members), tiles(members));
     for group in groups(runs, members, records.stride) {
         match group {
             Group::Large(run) => {
@@ -150,12 +151,17 @@ pub fn read(
                 }
                 // Every record is put together while it lies in the nearest cache.
                 for part in parts(run) {
-                    for (column, buffer) in columns.iter().zip(&buffers) {
-                        if !column.is_packed(records.stride) {
-                            let to = piece(memory, records, column.member, part)?;
-                            let from = column.packed(buffer, part.file - run.file);
-                            scatter(from, to, column.member.memory_bytes, records.stride);
+                    for tile in &tiles {
+                        let member = tile.as_member(members);
+                        if columns[tile.first].is_packed(records.stride) {
+                            continue;
                         }
+                        let start = count(part.file - run.file) * tile.bytes;
+                        let all = tile.first..tile.first + tile.members;
+                        let from: Vec<&[u8]> =
+                            buffers[all].iter().map(|buffer| &buffer[start..]).collect();
+                        let to = piece(memory, records, &member, part)?;
+                        scatter(&from, to, tile.bytes, records.stride);
                     }
                 }
             }
@@ -187,18 +193,26 @@ pub fn write(
     convert: &mut dyn Convert,
 ) -> Result<(), TransferError> {
     let mut buffers = vec![Vec::new(); members.len()];
-    let columns = Column::all(file, members);
+    let (columns, tiles) = (Column::all(file, members), tiles(members));
     for group in groups(runs, members, records.stride) {
         match group {
             Group::Large(run) => {
+                for (column, buffer) in columns.iter().zip(&mut buffers) {
+                    if !column.is_packed(records.stride) {
+                        column.block(buffer, count(run.elements));
+                    }
+                }
                 for part in parts(run) {
-                    for (column, buffer) in columns.iter().zip(&mut buffers) {
-                        if !column.is_packed(records.stride) {
-                            let from = source(memory, records, column.member, part)?;
-                            column.block(buffer, count(run.elements));
-                            let to = column.packed_mut(buffer, part.file - run.file);
-                            gather(from, to, column.member.memory_bytes, records.stride);
+                    for tile in &tiles {
+                        if columns[tile.first].is_packed(records.stride) {
+                            continue;
                         }
+                        let start = count(part.file - run.file) * tile.bytes;
+                        let all = tile.first..tile.first + tile.members;
+                        let mut to: Vec<&mut [u8]> =
+                            buffers[all].iter_mut().map(|buffer| &mut buffer[start..]).collect();
+                        let from = source(memory, records, &tile.as_member(members), part)?;
+                        gather(from, &mut to, tile.bytes, records.stride);
                     }
                 }
                 for (at, column) in columns.iter().enumerate() {
@@ -274,16 +288,6 @@ impl<'a> Column<'a> {
         }
         self.write(&packed[..elements * self.member.file_bytes], run.file)?;
         Ok(())
-    }
-
-    /// A buffer from an element on.
-    fn packed<'b>(&self, buffer: &'b [u8], element: u64) -> &'b [u8] {
-        &buffer[count(element) * self.member.memory_bytes..]
-    }
-
-    /// A buffer from an element on.
-    fn packed_mut<'b>(&self, buffer: &'b mut [u8], element: u64) -> &'b mut [u8] {
-        &mut buffer[count(element) * self.member.memory_bytes..]
     }
 
     /// Whether the bytes go straight between file and memory.
@@ -402,9 +406,9 @@ fn read_near(
         if member.converts {
             one[..found.len()].copy_from_slice(found);
             convert(n, &mut one)?;
-            scatter(&one, piece, member.memory_bytes, records.stride);
+            scatter(&[&one], piece, member.memory_bytes, records.stride);
         } else {
-            scatter(found, piece, member.memory_bytes, records.stride);
+            scatter(&[found], piece, member.memory_bytes, records.stride);
         }
     }
     Ok(())
@@ -433,69 +437,15 @@ fn write_near(
         let piece = source(memory, records, member, *run)?;
         let place = &mut packed[start..][..n * member.file_bytes];
         if member.converts {
-            gather(piece, &mut one, member.memory_bytes, records.stride);
+            gather(piece, &mut [&mut one], member.memory_bytes, records.stride);
             convert(n, &mut one)?;
             place.copy_from_slice(&one[..place.len()]);
         } else {
-            gather(piece, place, member.memory_bytes, records.stride);
+            gather(piece, &mut [&mut *place], member.memory_bytes, records.stride);
         }
     }
     column.write(&packed[..elements * member.file_bytes], first)?;
     Ok(())
-}
-
-/// Puts packed elements into every stride of memory.
-fn scatter(packed: &[u8], memory: &mut [u8], bytes: usize, stride: usize) {
-    if bytes == stride {
-        memory.copy_from_slice(&packed[..memory.len()]);
-        return;
-    }
-    match bytes {
-        1 => scatter_each::<1>(packed, memory, stride),
-        2 => scatter_each::<2>(packed, memory, stride),
-        4 => scatter_each::<4>(packed, memory, stride),
-        8 => scatter_each::<8>(packed, memory, stride),
-        _ => {
-            for (from, to) in packed.chunks_exact(bytes).zip(memory.chunks_mut(stride)) {
-                to[..bytes].copy_from_slice(from);
-            }
-        }
-    }
-}
-
-fn scatter_each<const BYTES: usize>(packed: &[u8], memory: &mut [u8], stride: usize) {
-    for (from, to) in packed.as_chunks::<BYTES>().0.iter().zip(memory.chunks_mut(stride)) {
-        if let Some(to) = to.first_chunk_mut::<BYTES>() {
-            *to = *from;
-        }
-    }
-}
-
-/// Takes elements out of every stride of memory.
-fn gather(memory: &[u8], packed: &mut [u8], bytes: usize, stride: usize) {
-    if bytes == stride {
-        packed[..memory.len()].copy_from_slice(memory);
-        return;
-    }
-    match bytes {
-        1 => gather_each::<1>(memory, packed, stride),
-        2 => gather_each::<2>(memory, packed, stride),
-        4 => gather_each::<4>(memory, packed, stride),
-        8 => gather_each::<8>(memory, packed, stride),
-        _ => {
-            for (from, to) in memory.chunks(stride).zip(packed.chunks_exact_mut(bytes)) {
-                to.copy_from_slice(&from[..bytes]);
-            }
-        }
-    }
-}
-
-fn gather_each<const BYTES: usize>(memory: &[u8], packed: &mut [u8], stride: usize) {
-    for (from, to) in memory.chunks(stride).zip(packed.as_chunks_mut::<BYTES>().0) {
-        if let Some(from) = from.first_chunk::<BYTES>() {
-            *to = *from;
-        }
-    }
 }
 
 /// A number of elements or bytes that lie in memory, and so can be counted.
