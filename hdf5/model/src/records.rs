@@ -79,7 +79,10 @@ fn scatter_tile<const BYTES: usize, const MEMBERS: usize>(
     for (at, record) in memory.chunks_mut(stride).enumerate() {
         let parts = record.as_chunks_mut::<BYTES>().0;
         if let Some(parts) = parts.first_chunk_mut::<MEMBERS>() {
-            *parts = columns.map(|column| column[at]);
+            // Not `map` of the array, which was called and not inlined.
+            for (part, column) in parts.iter_mut().zip(&columns) {
+                *part = column[at];
+            }
         }
     }
 }
