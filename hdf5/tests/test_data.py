@@ -193,3 +193,43 @@ def test_a_file_of_hdf5_alone_opens_as_it_is(
         assert np.array_equal(file["x"][:], np.arange(10.0))
         file["x"][2] = 5""")
     assert not (tmp_path / "x.h5.arrow").exists()
+
+
+def test_attributes_are_mirrored_into_the_schema(run: Program, tmp_path: Path) -> None:
+    code = """
+    with h5py.File("x.h5", "a") as file:
+        for name in ("x", "r"):
+            file[name].attrs.update({"unit": "m", "scale": 2.5, "steps": [1, 2], "n": 7})
+            file[name].attrs["names"] = ["a", "bc"]
+            file[name].attrs["fixed"] = np.bytes_(b"abc")
+            file[name].attrs["pointer"] = file.ref"""
+    run("""
+    with h5py.File("x.h5", "w") as file:
+        file["x"] = np.arange(5.0)
+        file["r"] = np.zeros(3, dtype=[("a", "i4"), ("b", "f8")])""")
+    run(code)
+    for name, first in (("x", "x"), ("r", "a")):
+        found = table(tmp_path / "x.h5.arrow" / f"{name}.arrow")
+        assert found.column_names[0] == first
+        mirrored = {
+            key.decode().removeprefix("hdf5.attribute."): value.decode()
+            for key, value in found.schema.metadata.items()
+            if key.startswith(b"hdf5.attribute.")
+        }
+        assert mirrored == {
+            "unit": "m",
+            "scale": "2.5",
+            "steps": "[1, 2]",
+            "n": "7",
+            "names": "[a, bc]",
+            "fixed": "abc",
+        }
+    run("""
+    with h5py.File("x.h5", "a") as file:
+        attributes = file["x"].attrs
+        for name in list(attributes):
+            del attributes[name]
+        assert file["x"][4] == 4""")
+    found = table(tmp_path / "x.h5.arrow" / "x.arrow")
+    assert list(found.schema.metadata) == [b"plasmon.hdf5.version"]
+    assert found.column("x").to_pylist() == [0, 1, 2, 3, 4]

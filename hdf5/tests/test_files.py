@@ -235,3 +235,30 @@ def test_files_in_memory_stay_there(run: Program, tmp_path: Path) -> None:
         file["x"] = np.arange(5)
         assert file["x"][3] == 3""")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_links_into_other_files(run: Program, plain: Program, tmp_path: Path) -> None:
+    """What is made through a link into another file must not have its data beside the wrong one."""
+    (tmp_path / "there").mkdir()
+    run("""
+    with h5py.File("there/b.h5", "w") as file:
+        file["g/x"] = np.arange(5.0)
+    with h5py.File("a.h5", "w") as file:
+        file["link"] = h5py.ExternalLink("there/b.h5", "/g")
+        file["own"] = np.arange(3.0)
+        assert file["link/x"][3] == 3
+        file["link/x"][0] = 7
+        file["link"].create_dataset("made", data=np.arange(4.0))
+        name = b"link/low"
+        space = h5py.h5s.create_simple((4,))
+        low = h5py.h5d.create(file.id, name, h5py.h5t.IEEE_F64LE, space)
+        h5py.Dataset(low)[:] = 2
+        file.copy("own", file["link"], name="copy")""")
+    run("""
+    os.chdir("there")
+    with h5py.File("b.h5", "r") as file:
+        group = file["g"]
+        assert group["x"][0] == 7 and group["made"][3] == 3
+        assert group["low"][1] == 2 and group["copy"][2] == 2""")
+    assert data(tmp_path, "a.h5") == {"own.arrow"}
+    assert data(tmp_path / "there", "b.h5") == {"g/x.arrow"}

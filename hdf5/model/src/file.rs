@@ -15,6 +15,9 @@ use crate::table::Table;
 /// How many names are tried for a dataset whose file's name is taken.
 const COPIES_MAX: u32 = 10_000;
 
+/// The longest foot that is read.
+const FOOT_BYTES_MAX: u32 = 16 << 20;
+
 /// Why a file of data is not usable.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
@@ -124,10 +127,43 @@ impl DataFile {
     pub fn describe(&self, table: &Table, more: &[(String, String)]) -> io::Result<()> {
         let Some(body_offset) = self.columns.first() else { return Ok(()) };
         let Some(image) = Image::fitting(table, more, *body_offset) else { return Ok(()) };
+        let mut known = vec![0; image.foot.len()];
+        let foot_offset = image.body_offset() + image.body_bytes;
+        let same_length = self.file.metadata()?.len() == image.file_bytes();
+        if same_length
+            && self.file.read_exact_at(&mut known, foot_offset).is_ok()
+            && known == image.foot
+        {
+            return Ok(());
+        }
         // Readers of files look at the foot, those of streams at the head.
         self.file.write_all_at(&image.foot, image.body_offset() + image.body_bytes)?;
         self.file.set_len(image.file_bytes())?;
         self.file.write_all_at(&image.head, 0)
+    }
+
+    /// What the first column is called.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, or that the file does not end like an Arrow file.
+    pub fn first_column(&self) -> io::Result<String> {
+        let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+        let bytes = self.file.metadata()?.len();
+        let mut end = [0; 10];
+        let end_at = bytes.checked_sub(end.len() as u64).ok_or_else(invalid)?;
+        self.file.read_exact_at(&mut end, end_at)?;
+        let length = u32::from_le_bytes([end[0], end[1], end[2], end[3]]);
+        let foot_at = end_at.checked_sub(u64::from(length)).ok_or_else(invalid)?;
+        if &end[4..] != b"ARROW1" || length > FOOT_BYTES_MAX {
+            return Err(invalid());
+        }
+        let mut foot = vec![0; length as usize];
+        self.file.read_exact_at(&mut foot, foot_at)?;
+        let footer = arrow_ipc::root_as_footer(&foot).map_err(|_| invalid())?;
+        let fields = footer.schema().and_then(|schema| schema.fields()).ok_or_else(invalid)?;
+        let name = fields.iter().next().and_then(|field| field.name());
+        name.map(str::to_owned).ok_or_else(invalid)
     }
 
     /// Where it is.
@@ -166,13 +202,21 @@ impl DataFile {
         Ok(())
     }
 
-    /// Waits until what was written is on the disk.
+    /// Waits until what was written, and the file's name, is on the disk.
     ///
     /// # Errors
     ///
     /// What the system says.
     pub fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file.sync_all()?;
+        // The folders up to the one that lies beside the skeleton, for they may be new.
+        for folder in self.path.ancestors().skip(1) {
+            File::open(folder)?.sync_all()?;
+            if folder.extension().is_some_and(|ending| ending == "arrow") {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 

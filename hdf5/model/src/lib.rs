@@ -19,6 +19,7 @@ mod file;
 mod folder;
 mod image;
 mod naming;
+mod records;
 mod table;
 mod transfer;
 

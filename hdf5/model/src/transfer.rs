@@ -19,9 +19,12 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use crate::file::DataFile;
+use crate::records::{gather, scatter, tiles};
 
 /// How many elements are worked off at once.
 pub const BLOCK_ELEMENTS: usize = 16 * 1024;
+/// How many records are put together or taken apart at once.
+const PART_ELEMENTS: usize = 512;
 /// How many elements are moved at once when nothing has to be done to them.
 const PACKED_ELEMENTS: u64 = 1 << 24;
 /// From this size on a run is moved by itself.
@@ -134,29 +137,41 @@ pub fn read(
     records: Records,
     convert: &mut dyn Convert,
 ) -> Result<(), TransferError> {
-    let mut buffer = Vec::new();
+    let mut buffers = vec![Vec::new(); members.len()];
+    let (columns, tiles) = (Column::all(file, members), tiles(members));
     for group in groups(runs, members, records.stride) {
-        for (at, member) in members.iter().enumerate() {
-            let column = Column { file: file.file(), offset: file.column(member.column), member };
-            match group {
-                Group::Large(run) if column.is_packed(records.stride) => {
-                    column.read(piece(memory, records, member, run)?, run.file)?;
-                }
-                Group::Large(run) => {
-                    let elements = count(run.elements);
-                    let packed = column.block(&mut buffer, elements);
-                    column.read(&mut packed[..elements * member.file_bytes], run.file)?;
-                    if member.converts {
-                        convert.convert(at, elements, packed).map_err(TransferError::Conversion)?;
+        match group {
+            Group::Large(run) => {
+                for (at, column) in columns.iter().enumerate() {
+                    if column.is_packed(records.stride) {
+                        column.read(piece(memory, records, column.member, run)?, run.file)?;
+                    } else {
+                        column.load(at, run, &mut buffers[at], convert)?;
                     }
-                    let piece = piece(memory, records, member, run)?;
-                    scatter(packed, piece, member.memory_bytes, records.stride);
                 }
-                Group::Near(near) => {
+                // Every record is put together while it lies in the nearest cache.
+                for part in parts(run) {
+                    for tile in &tiles {
+                        let member = tile.as_member(members);
+                        if columns[tile.first].is_packed(records.stride) {
+                            continue;
+                        }
+                        let start = count(part.file - run.file) * tile.bytes;
+                        let all = tile.first..tile.first + tile.members;
+                        let from: Vec<&[u8]> =
+                            buffers[all].iter().map(|buffer| &buffer[start..]).collect();
+                        let to = piece(memory, records, &member, part)?;
+                        scatter(&from, to, tile.bytes, records.stride);
+                    }
+                }
+            }
+            Group::Near(near) => {
+                for (at, column) in columns.iter().enumerate() {
                     let mut convert = |n: usize, bytes: &mut [u8]| {
                         convert.convert(at, n, bytes).map_err(TransferError::Conversion)
                     };
-                    read_near(&column, near, (&mut *memory, records), &mut buffer, &mut convert)?;
+                    let memory = (&mut *memory, records);
+                    read_near(column, near, memory, &mut buffers[at], &mut convert)?;
                 }
             }
         }
@@ -177,29 +192,43 @@ pub fn write(
     records: Records,
     convert: &mut dyn Convert,
 ) -> Result<(), TransferError> {
-    let mut buffer = Vec::new();
+    let mut buffers = vec![Vec::new(); members.len()];
+    let (columns, tiles) = (Column::all(file, members), tiles(members));
     for group in groups(runs, members, records.stride) {
-        for (at, member) in members.iter().enumerate() {
-            let column = Column { file: file.file(), offset: file.column(member.column), member };
-            match group {
-                Group::Large(run) if column.is_packed(records.stride) => {
-                    column.write(source(memory, records, member, run)?, run.file)?;
-                }
-                Group::Large(run) => {
-                    let elements = count(run.elements);
-                    let packed = column.block(&mut buffer, elements);
-                    let piece = source(memory, records, member, run)?;
-                    gather(piece, packed, member.memory_bytes, records.stride);
-                    if member.converts {
-                        convert.convert(at, elements, packed).map_err(TransferError::Conversion)?;
+        match group {
+            Group::Large(run) => {
+                for (column, buffer) in columns.iter().zip(&mut buffers) {
+                    if !column.is_packed(records.stride) {
+                        column.block(buffer, count(run.elements));
                     }
-                    column.write(&packed[..elements * member.file_bytes], run.file)?;
                 }
-                Group::Near(near) => {
+                for part in parts(run) {
+                    for tile in &tiles {
+                        if columns[tile.first].is_packed(records.stride) {
+                            continue;
+                        }
+                        let start = count(part.file - run.file) * tile.bytes;
+                        let all = tile.first..tile.first + tile.members;
+                        let mut to: Vec<&mut [u8]> =
+                            buffers[all].iter_mut().map(|buffer| &mut buffer[start..]).collect();
+                        let from = source(memory, records, &tile.as_member(members), part)?;
+                        gather(from, &mut to, tile.bytes, records.stride);
+                    }
+                }
+                for (at, column) in columns.iter().enumerate() {
+                    if column.is_packed(records.stride) {
+                        column.write(source(memory, records, column.member, run)?, run.file)?;
+                    } else {
+                        column.store(at, run, &mut buffers[at], convert)?;
+                    }
+                }
+            }
+            Group::Near(near) => {
+                for (at, column) in columns.iter().enumerate() {
                     let mut convert = |n: usize, bytes: &mut [u8]| {
                         convert.convert(at, n, bytes).map_err(TransferError::Conversion)
                     };
-                    write_near(&column, near, (memory, records), &mut buffer, &mut convert)?;
+                    write_near(column, near, (memory, records), &mut buffers[at], &mut convert)?;
                 }
             }
         }
@@ -216,7 +245,51 @@ struct Column<'a> {
     member: &'a Member,
 }
 
-impl Column<'_> {
+impl<'a> Column<'a> {
+    /// All columns that are moved.
+    fn all(file: &'a DataFile, members: &'a [Member]) -> Vec<Self> {
+        let column = |member: &'a Member| Self {
+            file: file.file(),
+            offset: file.column(member.column),
+            member,
+        };
+        members.iter().map(column).collect()
+    }
+
+    /// Reads a run into a buffer, as elements of the memory.
+    fn load(
+        &self,
+        at: usize,
+        run: Run,
+        buffer: &mut Vec<u8>,
+        convert: &mut dyn Convert,
+    ) -> Result<(), TransferError> {
+        let elements = count(run.elements);
+        let packed = self.block(buffer, elements);
+        self.read(&mut packed[..elements * self.member.file_bytes], run.file)?;
+        if self.member.converts {
+            convert.convert(at, elements, packed).map_err(TransferError::Conversion)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a run from a buffer with elements of the memory.
+    fn store(
+        &self,
+        at: usize,
+        run: Run,
+        buffer: &mut Vec<u8>,
+        convert: &mut dyn Convert,
+    ) -> Result<(), TransferError> {
+        let elements = count(run.elements);
+        let packed = self.block(buffer, elements);
+        if self.member.converts {
+            convert.convert(at, elements, packed).map_err(TransferError::Conversion)?;
+        }
+        self.write(&packed[..elements * self.member.file_bytes], run.file)?;
+        Ok(())
+    }
+
     /// Whether the bytes go straight between file and memory.
     fn is_packed(&self, stride: usize) -> bool {
         !self.member.converts && stride == self.member.memory_bytes
@@ -297,6 +370,15 @@ fn groups<'a>(
     })
 }
 
+/// The parts of a run whose records lie in the nearest cache.
+fn parts(run: Run) -> impl Iterator<Item = Run> {
+    (0..run.elements).step_by(PART_ELEMENTS).map(move |from| Run {
+        file: run.file + from,
+        memory: run.memory + from,
+        elements: (run.elements - from).min(PART_ELEMENTS as u64),
+    })
+}
+
 /// The elements from the first to the last of some runs.
 fn window(near: &[Run]) -> (u64, usize) {
     let first = near[0].file;
@@ -324,9 +406,9 @@ fn read_near(
         if member.converts {
             one[..found.len()].copy_from_slice(found);
             convert(n, &mut one)?;
-            scatter(&one, piece, member.memory_bytes, records.stride);
+            scatter(&[&one], piece, member.memory_bytes, records.stride);
         } else {
-            scatter(found, piece, member.memory_bytes, records.stride);
+            scatter(&[found], piece, member.memory_bytes, records.stride);
         }
     }
     Ok(())
@@ -355,69 +437,15 @@ fn write_near(
         let piece = source(memory, records, member, *run)?;
         let place = &mut packed[start..][..n * member.file_bytes];
         if member.converts {
-            gather(piece, &mut one, member.memory_bytes, records.stride);
+            gather(piece, &mut [&mut one], member.memory_bytes, records.stride);
             convert(n, &mut one)?;
             place.copy_from_slice(&one[..place.len()]);
         } else {
-            gather(piece, place, member.memory_bytes, records.stride);
+            gather(piece, &mut [&mut *place], member.memory_bytes, records.stride);
         }
     }
     column.write(&packed[..elements * member.file_bytes], first)?;
     Ok(())
-}
-
-/// Puts packed elements into every stride of memory.
-fn scatter(packed: &[u8], memory: &mut [u8], bytes: usize, stride: usize) {
-    if bytes == stride {
-        memory.copy_from_slice(&packed[..memory.len()]);
-        return;
-    }
-    match bytes {
-        1 => scatter_each::<1>(packed, memory, stride),
-        2 => scatter_each::<2>(packed, memory, stride),
-        4 => scatter_each::<4>(packed, memory, stride),
-        8 => scatter_each::<8>(packed, memory, stride),
-        _ => {
-            for (from, to) in packed.chunks_exact(bytes).zip(memory.chunks_mut(stride)) {
-                to[..bytes].copy_from_slice(from);
-            }
-        }
-    }
-}
-
-fn scatter_each<const BYTES: usize>(packed: &[u8], memory: &mut [u8], stride: usize) {
-    for (from, to) in packed.as_chunks::<BYTES>().0.iter().zip(memory.chunks_mut(stride)) {
-        if let Some(to) = to.first_chunk_mut::<BYTES>() {
-            *to = *from;
-        }
-    }
-}
-
-/// Takes elements out of every stride of memory.
-fn gather(memory: &[u8], packed: &mut [u8], bytes: usize, stride: usize) {
-    if bytes == stride {
-        packed[..memory.len()].copy_from_slice(memory);
-        return;
-    }
-    match bytes {
-        1 => gather_each::<1>(memory, packed, stride),
-        2 => gather_each::<2>(memory, packed, stride),
-        4 => gather_each::<4>(memory, packed, stride),
-        8 => gather_each::<8>(memory, packed, stride),
-        _ => {
-            for (from, to) in memory.chunks(stride).zip(packed.chunks_exact_mut(bytes)) {
-                to.copy_from_slice(&from[..bytes]);
-            }
-        }
-    }
-}
-
-fn gather_each<const BYTES: usize>(memory: &[u8], packed: &mut [u8], stride: usize) {
-    for (from, to) in memory.chunks(stride).zip(packed.as_chunks_mut::<BYTES>().0) {
-        if let Some(from) = from.first_chunk::<BYTES>() {
-            *to = *from;
-        }
-    }
 }
 
 /// A number of elements or bytes that lie in memory, and so can be counted.

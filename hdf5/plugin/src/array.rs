@@ -119,6 +119,16 @@ impl Array {
         Ok(values)
     }
 
+    /// Puts entries into the schema's metadata.
+    pub(crate) fn describe(&self, entries: &[(String, String)]) {
+        // They are a copy of what the skeleton has: without them nothing is lost.
+        if let Ok(file) = self.file()
+            && let Ok(name) = file.first_column()
+        {
+            let _ = file.describe(&self.table.clone().renamed(&name), entries);
+        }
+    }
+
     /// Gives the column the name of the dataset, which is about to get its first link. The file
     /// is opened for that, and so reading and writing goes on with it under any name.
     pub(crate) fn rename(&self, name: &str) {

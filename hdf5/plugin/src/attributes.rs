@@ -12,9 +12,9 @@ use crate::walking;
 /// `H5VL_ATTR_GET_NAME`.
 const GET_NAME: i32 = 2;
 /// `H5VL_ATTR_GET_SPACE`.
-const GET_SPACE: i32 = 3;
+pub(crate) const GET_SPACE: i32 = 3;
 /// `H5VL_ATTR_GET_TYPE`.
-const GET_TYPE: i32 = 5;
+pub(crate) const GET_TYPE: i32 = 5;
 /// `H5I_ATTR`.
 const KIND_ATTRIBUTE: i32 = 7;
 /// The longest name of an attribute.
@@ -31,7 +31,7 @@ struct NameOf {
 }
 
 /// An open attribute, closed when dropped.
-struct Attribute {
+pub(crate) struct Attribute {
     host: &'static Host,
     under: Ptr,
 }
@@ -45,13 +45,20 @@ impl Drop for Attribute {
 }
 
 impl Attribute {
-    fn get(&self, what: i32) -> Option<Hid> {
+    /// The native connector's object.
+    pub(crate) fn under(&self) -> Ptr {
+        self.under
+    }
+
+    /// Its type or dataspace, which is the caller's then.
+    pub(crate) fn get(&self, what: i32) -> Option<Hid> {
         let mut arguments = Single::new(what, 0);
         self.ask((&raw mut arguments).cast())?;
         Some(arguments.value.cast_signed())
     }
 
-    fn name(&self) -> Option<Vec<u8>> {
+    /// Its name, with the zero byte that ends it.
+    pub(crate) fn name(&self) -> Option<Vec<u8>> {
         let (mut text, mut length) = (vec![0_u8; NAME_BYTES], 0);
         let mut arguments = NameOf {
             operation: GET_NAME,
@@ -80,7 +87,21 @@ impl Attribute {
 
 /// Copies all attributes; `None` when one cannot be copied.
 pub(crate) fn copy(host: &'static Host, from: Ptr, to: Ptr) -> Option<()> {
-    let count = walking::info(host, from, KIND_DATASET)?.attributes;
+    let mut good = Some(());
+    each(host, from, u64::MAX, &mut |attribute| {
+        good = good.and_then(|()| copy_one(host, attribute, to));
+    })?;
+    good
+}
+
+/// Goes over the attributes of a dataset, at most so many; `None` when one cannot be opened.
+pub(crate) fn each(
+    host: &'static Host,
+    dataset: Ptr,
+    most: u64,
+    visit: &mut dyn FnMut(&Attribute),
+) -> Option<()> {
+    let count = walking::info(host, dataset, KIND_DATASET)?.attributes.min(most);
     let aapl = host.default_list(Lists::AttributeAccess);
     let dxpl = host.default_list(Lists::Transfer);
     for at in 0..count {
@@ -89,22 +110,26 @@ pub(crate) fn copy(host: &'static Host, from: Ptr, to: Ptr) -> Option<()> {
         let under = unsafe {
             let (none, name) = (std::ptr::null_mut(), std::ptr::null());
             let place = &raw const place;
-            (host.api.H5VLattr_open)(from, place, host.native(), name, aapl, dxpl, none)
+            (host.api.H5VLattr_open)(dataset, place, host.native(), name, aapl, dxpl, none)
         };
         if under.is_null() {
             return None;
         }
-        copy_one(host, &Attribute { host, under }, to)?;
+        visit(&Attribute { host, under });
     }
     Some(())
+}
+
+/// A copy of a type that describes values in memory, not in the file.
+pub(crate) fn in_memory(host: &'static Host, kind: &Id) -> Option<Id> {
+    // SAFETY: the type is open.
+    Id::of_type(host, unsafe { (host.api.H5Tcopy)(kind.get()) })
 }
 
 fn copy_one(host: &'static Host, old: &Attribute, to: Ptr) -> Option<()> {
     let kind = Id::of_type(host, old.get(GET_TYPE)?)?;
     let space = Id::of_space(host, old.get(GET_SPACE)?)?;
-    // A copy of a type describes values in memory, not in the file.
-    // SAFETY: the type is open.
-    let memory = Id::of_type(host, unsafe { (host.api.H5Tcopy)(kind.get()) })?;
+    let memory = in_memory(host, &kind)?;
     let name = old.name()?;
     let place = Location::itself(KIND_DATASET);
     let (acpl, aapl) =

@@ -1,6 +1,7 @@
 //! What we know of an open file: where its data is and whether new data goes there.
 
 use std::ffi::{CStr, OsStr, OsString};
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,6 +69,22 @@ impl Container {
         }
         let path = std::fs::canonicalize(given).unwrap_or_else(|_| PathBuf::from(given));
         path.parent().unwrap_or(Path::new("/")).to_owned()
+    }
+
+    /// Whether an object that was reached through this file lies in it: external links and mounts
+    /// lead into others. `given` is the name that HDF5 knows the object's file under.
+    pub(crate) fn is_own(&self, given: Option<&OsStr>) -> bool {
+        given == Some(&self.given)
+    }
+
+    /// Waits until the skeleton is on the disk, if the program's settings ask for that.
+    pub(crate) fn sync(&self) -> Result<(), String> {
+        if !self.syncs {
+            return Ok(());
+        }
+        let path = self.folder.join(&self.name);
+        let synced = File::open(&path).and_then(|file| file.sync_all());
+        synced.map_err(|error| format!("{}: {error}", path.display()))
     }
 
     /// Whether a dataset may have gone.

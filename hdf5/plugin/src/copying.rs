@@ -9,15 +9,17 @@ use std::ffi::{CStr, CString, c_int};
 use std::path::{Path, PathBuf};
 
 use plasmon_hdf5_model::copy_data;
-use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, LINK_DELETE, Single, dataset};
+use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, dataset};
 use plasmon_hdf5_sys::{KIND_DATASET, KIND_GROUP, Location, Ptr, SPACE_ALL, Text};
 
 use crate::adopting::{make_unnamed, remake};
 use crate::array::{Array, file_name, get, marker, object_path};
 use crate::attributes;
+use crate::creating::unlink;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::node::Node;
+use crate::pointing;
 use crate::walking::{self, Opened};
 
 /// Gives the datasets of a fresh copy their own data.
@@ -39,7 +41,10 @@ pub(crate) fn separate(
             let name = unsafe { CStr::from_ptr(name) };
             work.dataset(target.native(), to.kind, name, &copy)
         }
-        KIND_GROUP => work.group(&copy, 0),
+        KIND_GROUP => {
+            work.group(&copy, 0)?;
+            work.redirect(&copy)
+        }
         _ => Ok(()),
     }
 }
@@ -83,6 +88,23 @@ impl Separation<'_> {
         Ok(())
     }
 
+    /// Lets references in the copy lead to the datasets with their own data.
+    fn redirect(&self, copy: &Opened) -> Result<(), String> {
+        let mut moved = HashMap::new();
+        for (token, made) in &self.made {
+            let info = walking::info(self.host, made.under, KIND_DATASET);
+            let info = info.ok_or("the copy is unknown")?;
+            moved.insert(pointing::address(*token), pointing::address(info.token));
+        }
+        if moved.is_empty() {
+            return Ok(());
+        }
+        walking::datasets(self.host, copy.under, KIND_GROUP, &mut |under| {
+            pointing::redirect(self.host, under, &moved)
+        })
+        .ok_or_else(|| "references in the copy cannot be changed".to_owned())
+    }
+
     /// Puts a dataset with its own data in the place of one that shares it.
     fn dataset(
         &mut self,
@@ -115,7 +137,8 @@ impl Separation<'_> {
     ) -> Result<Ptr, String> {
         let host = self.host;
         let container = &self.target.container;
-        if !container.keeps_arrow {
+        let home = container.is_own(file_name(host, shared, KIND_DATASET).as_deref());
+        if !container.keeps_arrow || !home {
             let made = self.plain(shared, dcpl, old, offset)?;
             return with_attributes(host, shared, made);
         }
@@ -178,7 +201,6 @@ fn replace(
 ) -> Result<(), String> {
     let (native, dxpl) = (host.native(), host.default_list(Lists::Transfer));
     let place = Location::named(kind, name.as_ptr());
-    let mut delete = Single::new(LINK_DELETE, 0);
     let mut link = HardLink {
         operation: LINK_CREATE_HARD,
         current: dataset,
@@ -188,11 +210,18 @@ fn replace(
         (host.default_list(Lists::LinkCreation), host.default_list(Lists::LinkAccess));
     // SAFETY: group and dataset are the native connector's; the name ends.
     let done = unsafe {
-        let (delete, link) = ((&raw mut delete).cast(), (&raw mut link).cast());
-        let none = std::ptr::null_mut();
-        let place = &raw const place;
-        (host.api.H5VLlink_specific)(group, place, native, delete, dxpl, none) >= 0
-            && (host.api.H5VLlink_create)(link, group, place, native, lcpl, lapl, dxpl, none) >= 0
+        let (link, none) = ((&raw mut link).cast(), std::ptr::null_mut());
+        unlink(host, group, &place, name.as_ptr())
+            && (host.api.H5VLlink_create)(
+                link,
+                group,
+                &raw const place,
+                native,
+                lcpl,
+                lapl,
+                dxpl,
+                none,
+            ) >= 0
     };
     if done { Ok(()) } else { Err(format!("the copy {} cannot be linked", text(name))) }
 }

@@ -7,10 +7,11 @@ use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 
 use plasmon_hdf5_model::{DataFile, FileError, Image, Marker, Table};
-use plasmon_hdf5_sys::{Hid, Location, Text};
+use plasmon_hdf5_sys::arguments::{LINK_DELETE, Single};
+use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr, Text};
 
-use crate::array::object_path;
-use crate::host::Host;
+use crate::array::{file_name, object_path};
+use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::kinds;
 use crate::node::Node;
@@ -57,6 +58,11 @@ impl Draft {
             return None;
         }
         // SAFETY: promised by the caller.
+        let kind = unsafe { (*order.place).kind };
+        if !parent.container.is_own(file_name(host, parent.native(), kind).as_deref()) {
+            return None;
+        }
+        // SAFETY: promised by the caller.
         let path = unsafe { future_path(host, parent, order.place, order.name) };
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let name = String::from_utf8_lossy(name).into_owned();
@@ -96,6 +102,37 @@ impl Draft {
         // If this fails, too, a file stays behind that no dataset names.
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Whether a new dataset lies in the file that it was made through.
+///
+/// # Safety
+///
+/// The dataset is one of ours.
+pub(crate) unsafe fn is_at_home(host: &Host, made: Ptr) -> bool {
+    // SAFETY: promised by the caller.
+    let Some(node) = (unsafe { Node::of(made) }) else { return true };
+    node.container.is_own(file_name(host, node.native(), KIND_DATASET).as_deref())
+}
+
+/// Takes a link away, seen from an object of the native connector.
+///
+/// # Safety
+///
+/// The name is a text that ends, or null.
+pub(crate) unsafe fn unlink(host: &Host, from: Ptr, place: &Location, name: Text) -> bool {
+    if name.is_null() {
+        return true;
+    }
+    let mut delete = Single::new(LINK_DELETE, 0);
+    let place = Location::named(place.kind, name);
+    let dxpl = host.default_list(Lists::Transfer);
+    // SAFETY: promised by the caller.
+    let done = unsafe {
+        let (delete, none) = ((&raw mut delete).cast(), std::ptr::null_mut());
+        (host.api.H5VLlink_specific)(from, &raw const place, host.native(), delete, dxpl, none)
+    };
+    done >= 0
 }
 
 /// Says in a creation property list where the data is: which file, and from which byte on how many.

@@ -3,14 +3,15 @@
 use std::ffi::c_void;
 
 use plasmon_hdf5_sys::arguments::{Single, dataset};
-use plasmon_hdf5_sys::{Herr, Hid, KIND_DATASET, Location, Ptr, Request, Text};
+use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 
 use crate::array::{Array, Call, Memory};
-use crate::creating::{Draft, Order};
+use crate::creating::{self, Draft, Order};
 use crate::explaining;
 use crate::forward::{call, close, open, pass};
 use crate::guard;
 use crate::host::{self, Fault, Host};
+use crate::mirroring;
 use crate::node::Node;
 use crate::orphans;
 
@@ -58,8 +59,17 @@ call! {
                 let made = make(draft.dcpl.get());
                 if made.is_null() {
                     draft.discard();
+                    return made;
                 }
-                made
+                let stays = guard::or(true, || creating::is_at_home(host, made));
+                if stays {
+                    return made;
+                }
+                // The name led into another file: its data cannot be beside this one.
+                close_native::<SLOT>(made, dxpl, request);
+                draft.discard();
+                creating::unlink(host, Node::under(object), &*place, name);
+                make(dcpl)
             }
             Some(Err(error)) => {
                 host.push_error(Fault::Write, &error);
@@ -105,10 +115,16 @@ call! {
         if !synced(host, object) {
             return -1;
         }
+        guard::or(None, || {
+            let node = Node::of(object).filter(|node| node.may_have_attributes())?;
+            host.keeping_errors(|| mirroring::refresh(host, node))
+        });
         // A dataset that was written and closed survives the end of the process: the skeleton
         // that names its data is written, too.
-        let written = Node::of(object).is_some_and(Node::was_written);
-        if written && !orphans::flush(host, Node::under(object), KIND_DATASET) {
+        if let Some(node) = Node::of(object).filter(|node| node.was_written())
+            && let Err(error) = guard::or(Ok(()), || orphans::flush_of_dataset(host, node))
+        {
+            host.push_error(Fault::Write, &error);
             return -1;
         }
         close_native::<SLOT>(object, dxpl, request)

@@ -192,6 +192,17 @@ pub(crate) unsafe extern "C" fn specific<const SLOT: usize>(
                 }
                 done
             }
+            file::FLUSH => {
+                let done = call(Node::under(object), arguments);
+                let node = Node::of(object).filter(|_| done >= 0);
+                match guard::or(Ok(()), || node.map_or(Ok(()), |node| node.container.sync())) {
+                    Ok(()) => done,
+                    Err(error) => {
+                        host.push_error(Fault::Write, &error);
+                        -1
+                    }
+                }
+            }
             _ => call(Node::under(object), arguments),
         }
     }

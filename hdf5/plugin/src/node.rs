@@ -1,7 +1,7 @@
 //! What HDF5 holds of us: one object of the native connector, wrapped.
 
 use std::ffi::{OsStr, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use plasmon_hdf5_sys::Ptr;
@@ -21,6 +21,8 @@ pub(crate) struct Node {
     /// For a dataset: its data, if that is ours. Looked for when it is needed: a dataset comes up
     /// in many ways, and in most of them is never read.
     array: OnceLock<Option<Array>>,
+    /// For a dataset: whether its attributes may have changed.
+    attributes_changed: AtomicBool,
 }
 
 impl Node {
@@ -33,6 +35,7 @@ impl Node {
             under: AtomicPtr::new(under),
             container,
             array: OnceLock::new(),
+            attributes_changed: AtomicBool::new(false),
         }))
         .cast()
     }
@@ -96,6 +99,16 @@ impl Node {
     /// Whether data of ours was written through this object.
     pub(crate) fn was_written(&self) -> bool {
         self.known_array().is_some_and(|array| array.dirty.load(Ordering::Relaxed))
+    }
+
+    /// Remembers that the dataset's attributes may change.
+    pub(crate) fn expect_attributes(&self) {
+        self.attributes_changed.store(self.container.writable, Ordering::Relaxed);
+    }
+
+    /// Whether the dataset's attributes may have changed.
+    pub(crate) fn may_have_attributes(&self) -> bool {
+        self.attributes_changed.load(Ordering::Relaxed)
     }
 
     /// Takes a node back.

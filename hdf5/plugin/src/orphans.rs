@@ -8,7 +8,7 @@ use std::ffi::c_int;
 
 use plasmon_hdf5_model::keep_only;
 use plasmon_hdf5_sys::arguments::{FileFlush, dataset, file};
-use plasmon_hdf5_sys::{KIND_FILE, Ptr};
+use plasmon_hdf5_sys::{KIND_DATASET, KIND_FILE, Ptr};
 
 use crate::array::{get, marker};
 use crate::host::{Host, Lists};
@@ -35,6 +35,14 @@ pub(crate) fn remove(host: &'static Host, node: &Node) {
         // What cannot be removed now does no harm but to take room.
         let _ = keep_only(&container.data_folder(), &wanted);
     }
+}
+
+/// Writes the skeleton of an open dataset, to the disk if the program's settings ask for that.
+pub(crate) fn flush_of_dataset(host: &Host, node: &Node) -> Result<(), String> {
+    if !flush(host, node.native(), KIND_DATASET) {
+        return Err("the skeleton cannot be written".to_owned());
+    }
+    node.container.sync()
 }
 
 /// Writes the skeleton that an object is in.

@@ -101,6 +101,7 @@ functions! {
     H5Tclose(Hid) -> Herr;
     H5Tcopy(Hid) -> Hid;
     H5Treclaim(Hid, Hid, Hid, Ptr) -> Herr;
+    H5Tis_variable_str(Hid) -> Htri;
     H5Tequal(Hid, Hid) -> Htri;
     H5Tconvert(Hid, Hid, usize, Ptr, Ptr, Hid) -> Herr;
     H5Tget_class(Hid) -> c_int;
