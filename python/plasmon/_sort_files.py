@@ -54,7 +54,7 @@ def read(path: Path, *, mapped: bool = True) -> Any:
 
 def size(path: Path) -> tuple[int, int | None]:
     """About how many bytes a file's rows take in memory, and how many rows, if that is known."""
-    if _format(path) == "parquet":
+    if format_of(path) == "parquet":
         from pyarrow import parquet
 
         found = parquet.read_metadata(path)
@@ -67,7 +67,7 @@ def batches(path: Path) -> Iterator[Any]:
     """A file's rows as pyarrow tables of a moderate size, one after the other."""
     import pyarrow as pa
 
-    kind = _format(path)
+    kind = format_of(path)
     if kind == "parquet":
         from pyarrow import parquet
 

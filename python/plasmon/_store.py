@@ -25,7 +25,7 @@ from plasmon._info import (
 )
 from plasmon._ingest import ingest
 from plasmon._memory_pool import memory_pool, pooled
-from plasmon._native import ObjectId, Writer
+from plasmon._native import ObjectId
 
 if TYPE_CHECKING:
     from plasmon._sort import Sorted
