@@ -89,7 +89,9 @@ package() {
         return
     fi
     say "building the package (a few minutes the first time)"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check .
+    # Debug information is stripped from what is installed, so none is made.
+    CARGO_PROFILE_RELEASE_DEBUG=none \
+        .venv/bin/python -m pip install --quiet --disable-pip-version-check .
     .venv/bin/python -m plasmon.build_memory_pool >/dev/null
     printf '%s' "$wanted" >"$stamp"
 }

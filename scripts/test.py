@@ -144,7 +144,7 @@ TESTS = [
     Suite(
         "fuzz",
         "foreign bytes, for a moment",
-        ["python3", "scripts/fuzz.py", "--seconds", "90"],
+        ["python3", "scripts/fuzz.py", "--seconds", "45"],
     ),
 ]
 
