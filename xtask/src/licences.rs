@@ -35,6 +35,7 @@ const DUPLICATES: &[(&str, &str)] = &[];
 /// What the Python package needs when it runs, with the licence that was looked up for each. A new
 /// need fails this check until somebody has looked.
 const PYTHON: &[(&str, &str)] = &[
+    ("h5py", "BSD-3-Clause"),
     ("numpy", "BSD-3-Clause"),
     ("pandas", "BSD-3-Clause"),
     ("polars", "MIT"),
