@@ -4,13 +4,13 @@
 //! between leaves a file that nobody names, never a name without a file.
 
 use std::ffi::{CStr, CString};
-use std::path::{Path, PathBuf};
 
-use plasmon_hdf5_model::{DataFile, FileError, Image, Marker, Table};
+use plasmon_hdf5_model::{Columns, Marker, Table};
 use plasmon_hdf5_sys::arguments::{LINK_DELETE, Single};
 use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr, Text};
 
 use crate::array::{file_name, object_path};
+use crate::backend::{self, Source};
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::kinds;
@@ -25,7 +25,7 @@ const FILL_NEVER: i32 = 1;
 pub(crate) struct Draft {
     /// The creation property list for the skeleton.
     pub(crate) dcpl: Id,
-    path: PathBuf,
+    source: Source,
 }
 
 /// What HDF5 was asked to make.
@@ -77,20 +77,18 @@ impl Draft {
         path: &[u8],
         table: &Table,
     ) -> Result<Self, String> {
-        let container = &parent.container;
-        let image = Image::of(table, &[]);
-        let (file, within) = DataFile::create(&container.data_folder(), path, table, &image)
-            .map_err(|error: FileError| error.to_string())?;
-        let data = PathBuf::from(container.data_name()).join(within);
+        let made = backend::make(&parent.container, path, table)?;
         let plain = table.columns().len() == 1 && !is_compound(host, order.kind);
         let draft = Self {
             dcpl: Id::of_list(host, host.copy_list(order.dcpl)).ok_or("a list cannot be copied")?,
-            path: file.path().to_owned(),
+            source: made.source,
         };
         let bytes = skeleton_bytes(host, order.kind, table);
-        let finished = fill(host, &file, table, order).and_then(|()| {
-            name_data(host, draft.dcpl.get(), &data, plain, (image.body_offset(), bytes))
-        });
+        let marker = Marker { place: made.place, plain };
+        let filled = fill(host, made.data.columns(), table, order)
+            .map_err(|error| format!("{}: {error}", draft.source));
+        let finished = filled
+            .and_then(|()| name_data(host, draft.dcpl.get(), &marker, (made.body_offset, bytes)));
         if finished.is_err() {
             draft.discard();
         }
@@ -99,8 +97,7 @@ impl Draft {
 
     /// Takes the data away again: the skeleton does not name it.
     pub(crate) fn discard(&self) {
-        // If this fails, too, a file stays behind that no dataset names.
-        let _ = std::fs::remove_file(&self.path);
+        self.source.remove();
     }
 }
 
@@ -135,16 +132,14 @@ pub(crate) unsafe fn unlink(host: &Host, from: Ptr, place: &Location, name: Text
     done >= 0
 }
 
-/// Says in a creation property list where the data is: which file, and from which byte on how many.
+/// Says in a creation property list where the data is, and from which byte on how many.
 pub(crate) fn name_data(
     host: &Host,
     dcpl: Hid,
-    data: &Path,
-    plain: bool,
+    marker: &Marker,
     (offset, bytes): (u64, u64),
 ) -> Result<(), String> {
-    let path = data.to_str().ok_or("the file's name is not UTF-8")?.to_owned();
-    let name = CString::new(Marker { path, plain }.to_name()).map_err(|e| e.to_string())?;
+    let name = CString::new(marker.to_name()).map_err(|e| e.to_string())?;
     let offset = i64::try_from(offset).map_err(|e| e.to_string())?;
     // SAFETY: the list is ours; the name ends and is copied.
     let done = unsafe { (host.api.H5Pset_external)(dcpl, name.as_ptr(), offset, bytes) };
@@ -158,7 +153,7 @@ fn skeleton_bytes(host: &Host, kind: Hid, table: &Table) -> u64 {
 }
 
 /// Fills new data with the value that the program wants.
-fn fill(host: &Host, file: &DataFile, table: &Table, order: Order) -> Result<(), String> {
+fn fill(host: &Host, data: Columns<'_>, table: &Table, order: Order) -> Result<(), String> {
     let (mut defined, mut time) = (0, 0);
     // SAFETY: the list is the program's; the answers go into what we own.
     unsafe {
@@ -180,8 +175,7 @@ fn fill(host: &Host, file: &DataFile, table: &Table, order: Order) -> Result<(),
     for (at, column) in table.columns().iter().enumerate() {
         let offset = member_offset(host, order.kind, at);
         let Some(piece) = value.get(offset..offset + column.number.bytes()) else { continue };
-        file.fill(at, piece, table.elements())
-            .map_err(|error| format!("{}: {error}", file.path().display()))?;
+        data.fill(at, piece, table.elements()).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
