@@ -4,13 +4,15 @@
 //! between leaves a file that nobody names, never a name without a file.
 
 use std::ffi::{CStr, CString};
+use std::sync::Arc;
 
 use plasmon_hdf5_model::{Columns, Marker, Table};
 use plasmon_hdf5_sys::arguments::{LINK_DELETE, Single};
 use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr, Text};
 
 use crate::array::{file_name, object_path};
-use crate::backend::{self, Source};
+use crate::backend::{self, Data, Source};
+use crate::container::Container;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::kinds;
@@ -26,6 +28,8 @@ pub(crate) struct Draft {
     /// The creation property list for the skeleton.
     pub(crate) dcpl: Id,
     source: Source,
+    data: Arc<dyn Data>,
+    container: Arc<Container>,
 }
 
 /// What HDF5 was asked to make.
@@ -78,14 +82,17 @@ impl Draft {
         table: &Table,
     ) -> Result<Self, String> {
         let made = backend::make(&parent.container, path, table)?;
-        let plain = table.columns().len() == 1 && !is_compound(host, order.kind);
+        let plain = made.plain && table.columns().len() == 1 && !is_compound(host, order.kind);
         let draft = Self {
             dcpl: Id::of_list(host, host.copy_list(order.dcpl)).ok_or("a list cannot be copied")?,
             source: made.source,
+            data: made.data,
+            container: Arc::clone(&parent.container),
         };
+        draft.container.staging.hold(&draft.data);
         let bytes = skeleton_bytes(host, order.kind, table);
         let marker = Marker { place: made.place, plain };
-        let filled = fill(host, made.data.columns(), table, order)
+        let filled = fill(host, draft.data.columns(), table, order)
             .map_err(|error| format!("{}: {error}", draft.source));
         let finished = filled
             .and_then(|()| name_data(host, draft.dcpl.get(), &marker, (made.body_offset, bytes)));
@@ -97,6 +104,7 @@ impl Draft {
 
     /// Takes the data away again: the skeleton does not name it.
     pub(crate) fn discard(&self) {
+        self.container.staging.release(&self.data);
         self.source.remove();
     }
 }
