@@ -5,3 +5,5 @@
 //! alone, and so compile Arrow and all under it three times. What imports this crate has the
 //! same choice as all others, and the second build finds what the first has made. What an artifact
 //! does not call the linker leaves out.
+
+#![forbid(unsafe_code)]
