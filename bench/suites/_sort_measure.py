@@ -47,7 +47,8 @@ class Estimate:
         """From what a table took that has so many times fewer rows."""
         sort = smaller["sort"]
         # Ten times the rows are one step of growth.
-        seconds = 1e-9 * sort["cold"][0] * GROWTH ** math.log10(times)
+        fastest = min(*sort["cold"], *sort["wall"])
+        seconds = 1e-9 * fastest * GROWTH ** math.log10(times)
         return cls(seconds, max(sort["peak"]) * smaller["input_bytes"] * times)
 
     def objection(self, available_bytes: int) -> str | None:
