@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use plasmon_hdf5_model::data_directory;
 
+use crate::ranks::Ranks;
+
 /// An open skeleton.
 pub(crate) struct Container {
     /// The folder that the skeleton lies in, as it was when the file was opened: the program may
@@ -24,6 +26,8 @@ pub(crate) struct Container {
     pub(crate) keeps_arrow: bool,
     /// Whether data is brought to the disk before the skeleton names or changes it.
     pub(crate) syncs: bool,
+    /// The processes that have the file open together, if there are several.
+    pub(crate) ranks: Option<Ranks>,
     /// Whether files of data may have lost their dataset.
     has_orphans: AtomicBool,
 }
@@ -42,8 +46,14 @@ impl Container {
             writable,
             keeps_arrow,
             syncs,
+            ranks: None,
             has_orphans: AtomicBool::new(false),
         }
+    }
+
+    /// Whether this process does what only one may do: it is alone, or the first.
+    pub(crate) fn is_first(&self) -> bool {
+        self.ranks.as_ref().is_none_or(Ranks::is_first)
     }
 
     /// The folder that paths in the skeleton begin at.

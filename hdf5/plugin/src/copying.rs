@@ -138,7 +138,7 @@ impl Separation<'_> {
         let host = self.host;
         let container = &self.target.container;
         let home = container.is_own(file_name(host, shared, KIND_DATASET).as_deref());
-        if !container.keeps_arrow || !home {
+        if !container.keeps_arrow || !home || container.ranks.is_some() {
             let made = self.plain(shared, dcpl, old, offset)?;
             return with_attributes(host, shared, made);
         }

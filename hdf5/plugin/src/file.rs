@@ -13,6 +13,7 @@ use crate::host::{self, Fault, Host, Lists};
 use crate::info::{self, Settings};
 use crate::node::Node;
 use crate::orphans;
+use crate::ranks::Ranks;
 
 pass! {
     /// What is known of a file.
@@ -126,12 +127,16 @@ unsafe fn container(
         (host.api.H5Pget_driver)(fapl) == (host.api.H5Pget_driver)(usual)
     };
     let writable = flags & ACCESS_WRITE != 0;
-    Container::new(name, writable, writable && is_usual, settings.syncs)
+    let ranks = Ranks::of_list(host, fapl);
+    let keeps_arrow = writable && (is_usual || ranks.is_some());
+    let mut container = Container::new(name, writable, keeps_arrow, settings.syncs);
+    container.ranks = ranks;
+    container
 }
 
 /// Takes away what a file of the same name left behind: this one is new.
 fn clear(container: &Container) {
-    if container.keeps_arrow {
+    if container.keeps_arrow && container.is_first() {
         // What cannot be removed does no harm: new files get other names.
         let _ = guard::or(Ok(()), || plasmon_hdf5_model::clear(&container.data_folder()));
     }

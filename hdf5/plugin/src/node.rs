@@ -87,7 +87,10 @@ impl Node {
     pub(crate) fn array(&self, host: &'static Host) -> Option<&Array> {
         let container = &self.container;
         let folder = |name: &OsStr| container.folder_of(name);
-        let find = || Array::of_dataset(host, self.native(), folder, container.writable);
+        let find = || {
+            let array = Array::of_dataset(host, self.native(), folder, container.writable)?;
+            Some(array.among(container.ranks.is_some()))
+        };
         self.array.get_or_init(find).as_ref()
     }
 

@@ -31,7 +31,7 @@ pub(crate) fn remove(host: &'static Host, node: &Node) {
         }
         Some(())
     });
-    if complete.is_some() {
+    if complete.is_some() && container.is_first() {
         // What cannot be removed now does no harm but to take room.
         let _ = keep_only(&container.data_folder(), &wanted);
     }
