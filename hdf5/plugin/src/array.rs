@@ -27,6 +27,8 @@ pub(crate) struct Array {
     source: Source,
     body_offset: u64,
     writable: bool,
+    /// Whether other processes write into the same file at the same time.
+    shared: bool,
     /// Whether HDF5 without the plugin reads the same bytes.
     pub(crate) plain: bool,
     data: OnceLock<Result<Arc<dyn Data>, String>>,
@@ -84,11 +86,17 @@ impl Array {
             source,
             body_offset,
             writable: false,
+            shared: false,
             plain: true,
             data: OnceLock::new(),
             container: None,
             dirty: AtomicBool::new(false),
         })
+    }
+
+    /// The same, written by one process or by several at a time.
+    pub(crate) fn among(self, shared: bool) -> Self {
+        Self { shared, ..self }
     }
 
     /// The open data; the reason why it cannot be opened stays the same for this object.
@@ -208,7 +216,11 @@ impl Array {
                     self.dirty.store(true, Ordering::Relaxed);
                     // SAFETY: as above.
                     let piece = unsafe { std::slice::from_raw_parts(source.add(start), bytes) };
-                    write(columns, &members, &runs, piece, records, &mut convert)
+                    // What lies between two runs may be another process's: it is not touched.
+                    let together = if self.shared { 1 } else { runs.len() };
+                    runs.chunks(together).try_for_each(|runs| {
+                        write(columns, &members, runs, piece, records, &mut convert)
+                    })
                 }
             };
             done.map_err(|error| format!("{}: {error}", self.source))?;
@@ -270,6 +282,12 @@ pub(crate) fn get(host: &Host, under: Ptr, what: c_int) -> Option<Hid> {
 
 /// What a creation property list in the skeleton says of our data.
 pub(crate) fn marker(host: &Host, dcpl: Hid) -> Option<(Marker, u64)> {
+    let (name, offset, _) = external(host, dcpl)?;
+    Some((Marker::of_name(&name)?, offset))
+}
+
+/// The only external file of a creation property list: its name, and from which byte on how many.
+pub(crate) fn external(host: &Host, dcpl: Hid) -> Option<(String, u64, u64)> {
     let mut name = vec![0_u8; NAME_BYTES];
     let (mut offset, mut bytes) = (0, 0);
     // SAFETY: the list is open; the name is cut off at the room for it, and an end is put behind.
@@ -291,7 +309,7 @@ pub(crate) fn marker(host: &Host, dcpl: Hid) -> Option<(Marker, u64)> {
         return None;
     }
     let name = CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
-    Some((Marker::of_name(name)?, u64::try_from(offset).ok()?))
+    Some((name.to_owned(), u64::try_from(offset).ok()?, bytes))
 }
 
 /// The name of the skeleton that an object is in.

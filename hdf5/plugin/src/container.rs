@@ -12,6 +12,8 @@ use plasmon_hdf5_model::{Place, data_directory};
 use crate::backend::{Source, Staging};
 use crate::info::{Backend, Settings};
 
+use crate::ranks::Ranks;
+
 /// An open skeleton.
 pub(crate) struct Container {
     /// The folder that the skeleton lies in, as it was when the file was opened: the program may
@@ -30,6 +32,8 @@ pub(crate) struct Container {
     pub(crate) settings: Settings,
     /// Data that others do not see yet.
     pub(crate) staging: Staging,
+    /// The processes that have the file open together, if there are several.
+    pub(crate) ranks: Option<Ranks>,
     /// Whether data may have lost its dataset.
     has_orphans: AtomicBool,
     /// Whether some data is in a store.
@@ -54,9 +58,15 @@ impl Container {
             has_objects: AtomicBool::new(settings.backend == Backend::Store),
             settings,
             staging: Staging::default(),
+            ranks: None,
             has_orphans: AtomicBool::new(false),
             deleted: Mutex::default(),
         }
+    }
+
+    /// Whether this process does what only one may do: it is alone, or the first.
+    pub(crate) fn is_first(&self) -> bool {
+        self.ranks.as_ref().is_none_or(Ranks::is_first)
     }
 
     /// The folder that paths in the skeleton begin at.

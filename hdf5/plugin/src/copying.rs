@@ -133,7 +133,7 @@ impl Separation<'_> {
         let container = &self.target.container;
         let old = Source::new(&marker.place, &self.folder, &container.settings);
         let home = container.is_own(file_name(host, shared, KIND_DATASET).as_deref());
-        if !container.keeps_arrow || !home {
+        if !container.keeps_arrow || !home || container.ranks.is_some() {
             let made = self.plain(shared, dcpl, old, offset)?;
             return with_attributes(host, shared, made);
         }

@@ -125,8 +125,10 @@ call! {
             return -1;
         }
         // A dataset that was written and closed survives the end of the process: the skeleton
-        // that names its data is written, too.
-        if let Some(node) = Node::of(object).filter(|node| node.was_written())
+        // that names its data is written, too. Several processes write it when they flush or
+        // close the file: not all of them need to have written into this dataset.
+        let alone = |node: &&Node| node.was_written() && node.container.ranks.is_none();
+        if let Some(node) = Node::of(object).filter(alone)
             && let Err(error) = guard::or(Ok(()), || orphans::flush_of_dataset(host, node))
         {
             host.push_error(Fault::Write, &error);

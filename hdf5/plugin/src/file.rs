@@ -20,6 +20,7 @@ use crate::id::Id;
 use crate::info::{self, Backend, Settings};
 use crate::node::Node;
 use crate::orphans;
+use crate::ranks::Ranks;
 
 pass! {
     /// What is known of a file.
@@ -166,12 +167,17 @@ unsafe fn container(
         (host.api.H5Pget_driver)(fapl) == (host.api.H5Pget_driver)(usual)
     };
     let writable = flags & ACCESS_WRITE != 0;
-    Container::new(name, writable, writable && is_usual, settings)
+    let ranks = Ranks::of_list(host, fapl);
+    // Memory of a store is written by one process: among several, data stays with HDF5.
+    let shared = ranks.is_some() && settings.backend == Backend::Files;
+    let mut container = Container::new(name, writable, writable && (is_usual || shared), settings);
+    container.ranks = ranks;
+    container
 }
 
 /// Takes away what a file of the same name left behind: this one is new.
 fn clear(container: &Container, objects: &[Place]) {
-    if container.keeps_arrow {
+    if container.keeps_arrow && container.is_first() {
         guard::or((), || backend::clear(container, objects));
     }
 }

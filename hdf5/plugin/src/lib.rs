@@ -44,6 +44,7 @@ mod node;
 mod object;
 mod orphans;
 mod pointing;
+mod ranks;
 mod refusal;
 mod request;
 mod selection;

@@ -85,7 +85,10 @@ impl Node {
 
     /// A dataset's data, if that is ours.
     pub(crate) fn array(&self, host: &'static Host) -> Option<&Array> {
-        let find = || Array::of_dataset(host, self.native(), &self.container);
+        let find = || {
+            let array = Array::of_dataset(host, self.native(), &self.container)?;
+            Some(array.among(self.container.ranks.is_some()))
+        };
         self.array.get_or_init(find).as_ref()
     }
 

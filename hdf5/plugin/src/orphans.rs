@@ -31,7 +31,7 @@ pub(crate) fn remove(host: &'static Host, node: &Node) {
         }
         Some(())
     });
-    if complete.is_some() {
+    if complete.is_some() && container.is_first() {
         backend::keep_only(container, &wanted, container.take_deleted());
     }
 }
