@@ -344,31 +344,39 @@ def test_what_is_not_there_is_told(run: Program, daemon: Daemon, store: Store) -
 
 KILLED = """
 import plasmon, signal
-daemon = plasmon.connect({socket!r}).status()
+store = plasmon.connect({socket!r})
 file = h5py.File("x.h5", "w")
 file["flushed"] = np.arange(5.0)
 file.flush()
 data = file.create_dataset("x", (1 << 20,), "f8")
 data[:] = 1
-for pid in (daemon.pid, daemon.keeper_pid):
-    os.kill(pid, signal.SIGKILL)
-"""
-
-
-def test_a_store_that_is_killed_is_an_error_of_the_close(run: Program, daemon: Daemon) -> None:
-    ended = run(
-        KILLED.format(socket=daemon.socket)
-        + """
+os.kill(store.status().pid, signal.SIGKILL)
 del data
 try:
     file.close()
 except Exception as error:
     print("told:", error)
-""",
-        settings=settings(daemon),
-        good=False,
-    )
+"""
+
+
+def test_a_store_that_is_gone_is_an_error_of_the_close(run: Program) -> None:
+    daemon = plasmon.start("64m", settings={"keeper": "false"})
+    try:
+        ended = run(KILLED.format(socket=daemon.socket), settings=settings(daemon), good=False)
+    finally:
+        daemon.stop()
     assert "told:" in ended.out and "object hdf5:x.h5-" in ended.out, (ended.out, ended.err)
+
+
+def test_a_store_that_is_started_again_has_the_data(
+    run: Program, daemon: Daemon, store: Store
+) -> None:
+    """Its keeper starts it again, and neither what is sealed nor what is written is lost."""
+    ended = run(KILLED.format(socket=daemon.socket), settings=settings(daemon))
+    assert ended.out == "", ended.out
+    run("""
+    with h5py.File("x.h5", "r") as file:
+        assert file["flushed"][4] == 4 and (file["x"][:] == 1).all()""")
 
 
 def test_a_killed_writer_leaves_what_was_flushed_and_nothing_else(
