@@ -1,4 +1,4 @@
-"""Datasets in a store: seen by others when they are closed or flushed, never lost without a word."""
+"""Datasets in a store: seen by others once closed or flushed, never lost without a word."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import plasmon
 import pytest
 from conftest import Program
+
+import plasmon
 from plasmon import Daemon, Store
 
 WRITE = """
@@ -81,7 +82,8 @@ def test_what_is_written_is_a_table_of_the_store(
     table: Any = store.get(full_name(store, "r"), namespace="hdf5")
     assert table.to_pydict() == {"a": [0, 1, 2, 3], "b": [0.0] * 4}
     column: Any = store.get(full_name(store, "g/x"), namespace="hdf5")
-    assert column.column_names == ["x"] and column["x"][7].as_py() == 7.0
+    assert column.column_names == ["x"]
+    assert column["x"][7].as_py() == 7.0
     assert column.schema.metadata[b"hdf5.attribute.unit"] == b"m"
     # The skeleton says where the data is: readers need no settings.
     run(READ)
@@ -104,7 +106,8 @@ def test_python_gets_the_tables_without_a_copy(
             assert file["g/x"].attributes == {"unit": "m"} and file["g/x"].file is None
             assert file["note"].array == b"stays with HDF5"
             print(file["g/x"].object)""").out
-        assert full_name(store, "g/x") in out and daemon.socket in out
+        assert full_name(store, "g/x") in out
+        assert daemon.socket in out
     store.delete(full_name(store, "r"), namespace="hdf5")
     out = plain("""
     import plasmon.hdf5
@@ -191,7 +194,8 @@ def test_a_dataset_that_is_written_over_is_a_new_version(
         file["g/x"].attrs["more"] = 3""")
     assert before["x"][:6].to_pylist() == [0, 1, 2, 3, 4, 5], "what is read stays"
     after: Any = store.get(full_name(store, "g/x"), namespace="hdf5")
-    assert after["x"][4:6].to_pylist() == [-1, 5] and after["x"][999].as_py() == 0
+    assert after["x"][4:6].to_pylist() == [-1, 5]
+    assert after["x"][999].as_py() == 0
     assert after.schema.metadata[b"hdf5.attribute.more"] == b"3"
     del before, after
     assert names(store) == {"g/x", "field", "r"}
@@ -274,7 +278,8 @@ def test_the_tools_know_objects(
     store.delete(full_name(store, "field"), namespace="hdf5")
     ended = tool("doctor", "x.h5", good=False)
     assert ended.code == 1
-    assert "/field: " in ended.out and "/lost" in ended.out
+    assert "/field: " in ended.out
+    assert "/lost" in ended.out
 
 
 def test_a_full_store_is_an_error_and_the_old_data_stays(
@@ -298,7 +303,8 @@ def test_a_full_store_is_an_error_and_the_old_data_stays(
     ).out
     for what in ("create", "write"):
         (line,) = [line for line in out.splitlines() if line.startswith(what)]
-        assert "the store is full" in line and "in the store" in line, out
+        assert "the store is full" in line, out
+        assert "in the store" in line, out
     table: Any = store.get(full_name(store, "x"), namespace="hdf5")
     assert table["x"][0].as_py() == 1
 
@@ -331,8 +337,11 @@ def test_what_is_not_there_is_told(run: Program, daemon: Daemon, store: Store) -
         except OSError as error:
             print(error)"""
     out = run(code).out
-    assert "which does not have it (deleted)" in out and daemon.socket in out
-    store.put(b"something else", name=f"{full_name(store, 'r').split('/')[0]}/g/x", namespace="hdf5")
+    assert "which does not have it (deleted)" in out
+    assert daemon.socket in out
+    store.put(
+        b"something else", name=f"{full_name(store, 'r').split('/')[0]}/g/x", namespace="hdf5"
+    )
     assert "is not the data that was written for this dataset" in run(code).out
     out = run(code, settings="store=/nowhere/s.sock").out
     assert "there is no store at /nowhere/s.sock" in out
@@ -365,7 +374,8 @@ def test_a_store_that_is_gone_is_an_error_of_the_close(run: Program) -> None:
         ended = run(KILLED.format(socket=daemon.socket), settings=settings(daemon), good=False)
     finally:
         daemon.stop()
-    assert "told:" in ended.out and "object hdf5:x.h5-" in ended.out, (ended.out, ended.err)
+    assert "told:" in ended.out, (ended.out, ended.err)
+    assert "object hdf5:x.h5-" in ended.out
 
 
 def test_a_store_that_is_started_again_has_the_data(
@@ -476,7 +486,8 @@ def test_forked_children_read_what_is_sealed(run: Program, daemon: Daemon) -> No
         assert file["y"][:2].tolist() == [2, 1]""",
         settings=settings(daemon),
     ).out
-    assert "child reads" in out and "is being written by the parent process" in out
+    assert "child reads" in out
+    assert "is being written by the parent process" in out
 
 
 def test_another_process_sees_a_closed_dataset_at_once(

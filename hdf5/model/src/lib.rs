@@ -29,7 +29,7 @@ pub use bytes::{Bytes, Columns};
 pub use file::{DataFile, FileError, copy_data, rename_data};
 pub use folder::{clear, keep_only};
 pub use image::{Image, Stream};
-pub use marker::{Marker, Place};
+pub use marker::{Marker, Place, ViewOf};
 pub use naming::{data_directory, object_name, relative_path};
 pub use table::{Column, Number, Table};
 pub use transfer::{BLOCK_ELEMENTS, Convert, Member, Records, Run, TransferError, read, write};

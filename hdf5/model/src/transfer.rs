@@ -10,8 +10,8 @@
 //! small runs near each other         file ◄─► window over them ◄─► memory, in strides
 //! ```
 //!
-//! Reading and writing of files go through system calls, never through a mapping: a file that another
-//! program cuts off, or a disk that is full, must be an error, not the end of the process.
+//! Reading and writing of files go through system calls, never through a mapping: a file that
+//! another program cuts off, or a disk that is full, must be an error, not the end of the process.
 
 use std::io;
 use std::ops::Range;

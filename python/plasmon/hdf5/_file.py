@@ -58,8 +58,10 @@ class Dataset:
 
     @property
     def object(self) -> tuple[str, str] | None:
-        """The name of the object in the namespace "hdf5", and the socket of its store; None when
-        the values are elsewhere."""
+        """The name of the object in the namespace "hdf5", and the socket of its store.
+
+        None when the values are elsewhere.
+        """
         place = self._storage.object
         return (place.name, place.socket) if place else None
 

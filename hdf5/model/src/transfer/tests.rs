@@ -101,7 +101,8 @@ proptest! {
         // Gaps were never written.
         let all = [Run { file: 0, memory: 0, elements }];
         let mut column = vec![0_u8; usize::try_from(elements).expect("small")];
-        read(file.columns(), &[member(1, 1, 0)], &all, &mut column, PACKED, &mut Widen { reading: true })
+        let widen = &mut Widen { reading: true };
+        read(file.columns(), &[member(1, 1, 0)], &all, &mut column, PACKED, widen)
             .expect("read");
         let filled = column.iter().filter(|byte| **byte != 0).count() as u64;
         prop_assert_eq!(filled, runs.iter().map(|run| run.elements).sum::<u64>());

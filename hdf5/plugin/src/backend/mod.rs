@@ -11,13 +11,14 @@
 mod files;
 mod objects;
 mod staging;
+mod views;
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use plasmon_hdf5_model::{Columns, Place, Table};
+use plasmon_hdf5_model::{Columns, Place, Table, ViewOf};
 
 use crate::container::Container;
 use crate::info::{Backend, Settings};
@@ -76,6 +77,13 @@ pub(crate) enum Source {
         /// The object's name.
         name: String,
     },
+    /// A column of data that others wrote.
+    View {
+        /// Whose.
+        of: ViewOf,
+        /// The column's name.
+        column: String,
+    },
 }
 
 impl Source {
@@ -87,6 +95,7 @@ impl Source {
                 socket: settings.store.clone().unwrap_or_else(|| PathBuf::from(store)),
                 name: name.clone(),
             },
+            Place::View { of, column } => Self::View { of: of.clone(), column: column.clone() },
         }
     }
 
@@ -100,6 +109,7 @@ impl Source {
         match self {
             Self::File(path) => files::open(path, table, body_offset, writable),
             Self::Object { socket, name } => objects::open(socket, name, table),
+            Self::View { of, column } => views::open(of, column, table),
         }
     }
 
@@ -108,6 +118,7 @@ impl Source {
         match self {
             Self::File(_) => "arrow",
             Self::Object { .. } => "store",
+            Self::View { .. } => "view",
         }
     }
 
@@ -119,6 +130,8 @@ impl Source {
                 let _ = std::fs::remove_file(path);
             }
             Self::Object { socket, name } => plasmon_hdf5_store::remove(socket, name),
+            // It is not ours.
+            Self::View { .. } => {}
         }
     }
 }
@@ -130,6 +143,7 @@ impl fmt::Display for Source {
             Self::Object { socket, name } => {
                 write!(f, "hdf5:{name} in the store {}", socket.display())
             }
+            Self::View { of, column } => write!(f, "column {column:?} of {of}"),
         }
     }
 }
@@ -167,6 +181,7 @@ pub(crate) fn rename(container: &Container, place: &Place, path: &[u8]) -> Optio
     match place {
         Place::File(old) => files::rename(container, old, path),
         Place::Object { .. } => objects::rename(container, &container.source(place), path),
+        Place::View { .. } => None,
     }
 }
 
