@@ -10,8 +10,9 @@ use plasmon_shm::writer::{Span, WriteExtent};
 
 use crate::error::{Error, Result};
 use crate::process::Process;
-use crate::session::{Session, Verdict};
+use crate::session::Session;
 use crate::store::Store;
+use crate::verdicts::Verdict;
 use crate::writing::Placed;
 
 const SEALING: &str = "sealing object";

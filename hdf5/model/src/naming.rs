@@ -12,40 +12,7 @@ use std::path::{Path, PathBuf};
 const PART_BYTES_MAX: usize = 200;
 /// The most parts of a path that become folders; deeper ones are put into one name.
 const DEPTH_MAX: usize = 24;
-const ENDING: &str = ".arrow";
-/// Behind the name of a file that HDF5 must not read by itself.
-const NEEDS: &str = " (needs the plasmon connector)";
-
-/// What the skeleton says of a dataset's file, as the name of HDF5's external storage.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marker {
-    /// The file, from the skeleton's folder.
-    pub path: String,
-    /// Whether HDF5 without the plugin reads the same bytes. If not, the name in the skeleton is
-    /// that of a file that does not exist, so that reading fails instead of giving wrong values.
-    pub plain: bool,
-}
-
-impl Marker {
-    /// As the skeleton holds it.
-    #[must_use]
-    pub fn to_name(&self) -> String {
-        if self.plain { self.path.clone() } else { format!("{}{NEEDS}", self.path) }
-    }
-
-    /// Reads a name of external storage; `None` when it is none of ours.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
-        let (path, plain) = name.strip_suffix(NEEDS).map_or((name, true), |path| (path, false));
-        let folder = path.split('/').next()?;
-        let ours = folder.ends_with(ENDING)
-            && folder.len() > ENDING.len()
-            && path.len() > folder.len()
-            && path.ends_with(ENDING)
-            && !path.split('/').any(|part| part == ".." || part.is_empty());
-        ours.then(|| Self { path: path.to_owned(), plain })
-    }
-}
+pub(crate) const ENDING: &str = ".arrow";
 
 /// The folder of a file's data, beside it.
 #[must_use]
@@ -149,16 +116,5 @@ mod tests {
         assert_ne!(relative_path(b"\xff", 0), relative_path(b"\xfe", 0));
         let deep = relative_path("/g".repeat(1000).as_bytes(), 0);
         assert!(deep.components().count() <= DEPTH_MAX);
-    }
-
-    #[test]
-    fn markers_are_told_from_other_external_files() {
-        for plain in [true, false] {
-            let marker = Marker { path: "a b.h5.arrow/g/x.arrow".to_owned(), plain };
-            assert_eq!(Marker::of_name(&marker.to_name()), Some(marker));
-        }
-        for foreign in ["raw.bin", "p.arrow", "/abs.arrow/x.arrow", "a.arrow/../x.arrow", ""] {
-            assert_eq!(Marker::of_name(foreign), None, "{foreign}");
-        }
     }
 }

@@ -4,13 +4,13 @@
 //! between leaves a file that nobody names, never a name without a file.
 
 use std::ffi::{CStr, CString};
-use std::path::{Path, PathBuf};
 
-use plasmon_hdf5_model::{DataFile, FileError, Image, Marker, Table};
+use plasmon_hdf5_model::{Columns, Marker, Table};
 use plasmon_hdf5_sys::arguments::{LINK_DELETE, Single};
 use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr, Text};
 
 use crate::array::{external, file_name, object_path};
+use crate::backend::{self, Source};
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::kinds;
@@ -26,8 +26,8 @@ const FILL_NEVER: i32 = 1;
 pub(crate) struct Draft {
     /// The creation property list for the skeleton.
     pub(crate) dcpl: Id,
-    /// The file, if this process made it.
-    path: Option<PathBuf>,
+    /// The data, if this process made it.
+    source: Option<Source>,
 }
 
 /// What HDF5 was asked to make.
@@ -102,7 +102,7 @@ impl Draft {
         let dcpl = host.copy_list(order.dcpl);
         let dcpl = Id::of_list(host, dcpl).ok_or("a list cannot be copied")?;
         set_external(host, dcpl.get(), name, numbers)?;
-        Ok(Self { dcpl, path: None })
+        Ok(Self { dcpl, source: None })
     }
 
     fn of_table(
@@ -112,20 +112,17 @@ impl Draft {
         path: &[u8],
         table: &Table,
     ) -> Result<Self, String> {
-        let container = &parent.container;
-        let image = Image::of(table, &[]);
-        let (file, within) = DataFile::create(&container.data_folder(), path, table, &image)
-            .map_err(|error: FileError| error.to_string())?;
-        let data = PathBuf::from(container.data_name()).join(within);
+        let made = backend::make(&parent.container, path, table)?;
         let plain = table.columns().len() == 1 && !is_compound(host, order.kind);
-        let draft = Self {
-            dcpl: Id::of_list(host, host.copy_list(order.dcpl)).ok_or("a list cannot be copied")?,
-            path: Some(file.path().to_owned()),
-        };
+        let dcpl =
+            Id::of_list(host, host.copy_list(order.dcpl)).ok_or("a list cannot be copied")?;
+        let filled = fill(host, made.data.columns(), table, order)
+            .map_err(|error| format!("{}: {error}", made.source));
+        let draft = Self { dcpl, source: Some(made.source) };
         let bytes = skeleton_bytes(host, order.kind, table);
-        let finished = fill(host, &file, table, order).and_then(|()| {
-            name_data(host, draft.dcpl.get(), &data, plain, (image.body_offset(), bytes))
-        });
+        let marker = Marker { place: made.place, plain };
+        let finished = filled
+            .and_then(|()| name_data(host, draft.dcpl.get(), &marker, (made.body_offset, bytes)));
         if finished.is_err() {
             draft.discard();
         }
@@ -134,9 +131,8 @@ impl Draft {
 
     /// Takes the data away again: the skeleton does not name it.
     pub(crate) fn discard(&self) {
-        if let Some(path) = &self.path {
-            // If this fails, too, a file stays behind that no dataset names.
-            let _ = std::fs::remove_file(path);
+        if let Some(source) = &self.source {
+            source.remove();
         }
     }
 }
@@ -172,16 +168,14 @@ pub(crate) unsafe fn unlink(host: &Host, from: Ptr, place: &Location, name: Text
     done >= 0
 }
 
-/// Says in a creation property list where the data is: which file, and from which byte on how many.
+/// Says in a creation property list where the data is, and from which byte on how many.
 pub(crate) fn name_data(
     host: &Host,
     dcpl: Hid,
-    data: &Path,
-    plain: bool,
+    marker: &Marker,
     place: (u64, u64),
 ) -> Result<(), String> {
-    let path = data.to_str().ok_or("the file's name is not UTF-8")?.to_owned();
-    set_external(host, dcpl, &Marker { path, plain }.to_name(), place)
+    set_external(host, dcpl, &marker.to_name(), place)
 }
 
 /// Puts an external file into a creation property list.
@@ -217,7 +211,7 @@ fn wants_fill(host: &Host, dcpl: Hid) -> bool {
 }
 
 /// Fills new data with the value that the program wants.
-fn fill(host: &Host, file: &DataFile, table: &Table, order: Order) -> Result<(), String> {
+fn fill(host: &Host, data: Columns<'_>, table: &Table, order: Order) -> Result<(), String> {
     if !wants_fill(host, order.dcpl) {
         return Ok(());
     }
@@ -233,8 +227,7 @@ fn fill(host: &Host, file: &DataFile, table: &Table, order: Order) -> Result<(),
     for (at, column) in table.columns().iter().enumerate() {
         let offset = member_offset(host, order.kind, at);
         let Some(piece) = value.get(offset..offset + column.number.bytes()) else { continue };
-        file.fill(at, piece, table.elements())
-            .map_err(|error| format!("{}: {error}", file.path().display()))?;
+        data.fill(at, piece, table.elements()).map_err(|error| error.to_string())?;
     }
     Ok(())
 }

@@ -99,7 +99,7 @@ pub(crate) unsafe fn answer(host: &'static Host, node: &Node, arguments: Ptr) ->
 fn describe(host: &'static Host, node: &Node) -> Option<String> {
     if let Some(array) = node.array(host) {
         let reader = if array.plain { "plain" } else { "connector" };
-        return Some(format!("arrow\n{}\n{reader}", array.path().display()));
+        return Some(format!("arrow\n{}\n{reader}", array.source()));
     }
     let under = node.native();
     let kind = Id::of_type(host, get(host, under, dataset::GET_TYPE)?)?;

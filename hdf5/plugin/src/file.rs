@@ -6,6 +6,7 @@ use std::sync::Arc;
 use plasmon_hdf5_sys::arguments::{FileNamed, Reopen, file};
 use plasmon_hdf5_sys::{ACCESS_WRITE, Herr, Hid, INVALID, Ptr, Request, Text};
 
+use crate::backend;
 use crate::container::Container;
 use crate::forward::{call, close, pass};
 use crate::guard;
@@ -137,8 +138,7 @@ unsafe fn container(
 /// Takes away what a file of the same name left behind: this one is new.
 fn clear(container: &Container) {
     if container.keeps_arrow && container.is_first() {
-        // What cannot be removed does no harm: new files get other names.
-        let _ = guard::or(Ok(()), || plasmon_hdf5_model::clear(&container.data_folder()));
+        guard::or((), || backend::clear(container));
     }
 }
 

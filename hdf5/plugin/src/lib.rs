@@ -19,6 +19,7 @@ mod adopting;
 mod array;
 mod attribute;
 mod attributes;
+mod backend;
 mod blob;
 mod class;
 mod container;

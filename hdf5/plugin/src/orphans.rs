@@ -3,14 +3,13 @@
 //! A deleted dataset's file stays until the skeleton that no longer names it is written: else a
 //! process that is killed in between would leave a dataset without data.
 
-use std::collections::HashSet;
 use std::ffi::c_int;
 
-use plasmon_hdf5_model::keep_only;
 use plasmon_hdf5_sys::arguments::{FileFlush, dataset, file};
 use plasmon_hdf5_sys::{KIND_DATASET, KIND_FILE, Ptr};
 
 use crate::array::{get, marker};
+use crate::backend;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::node::Node;
@@ -22,18 +21,17 @@ pub(crate) fn remove(host: &'static Host, node: &Node) {
     if !flush(host, node.native(), KIND_FILE) {
         return;
     }
-    let mut wanted = HashSet::new();
+    let mut wanted = Vec::new();
     let container = &node.container;
     let complete = walking::datasets(host, node.native(), KIND_FILE, &mut |under| {
         let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
         if let Some((marker, _)) = marker(host, dcpl.get()) {
-            wanted.insert(container.folder().join(marker.path));
+            wanted.push(marker.place);
         }
         Some(())
     });
     if complete.is_some() && container.is_first() {
-        // What cannot be removed now does no harm but to take room.
-        let _ = keep_only(&container.data_folder(), &wanted);
+        backend::keep_only(container, &wanted);
     }
 }
 
