@@ -90,7 +90,7 @@ pub(crate) fn sort(
             if let Some(at) = context.lone {
                 if bucket.range.0 != bucket.range.1 {
                     let Scratch { kernel, prefixes, spare, .. } = scratch;
-                    kernel.sort(prefixes, spare, 64);
+                    kernel.sort(prefixes, spare, bucket.range);
                     fields.decode(columns[0].kind, prefixes, bucket.values[at]);
                 }
                 return Ok(Bits::new());
@@ -122,6 +122,7 @@ fn find_order(context: &Context<'_>, scratch: &mut Scratch, bucket: &Bucket<'_>)
     let place_bits = usize::BITS - (rows - 1).leading_zeros();
     let wide = 64 - (greatest - least).leading_zeros();
     let shift = (wide + place_bits).saturating_sub(64);
+    let mask = if place_bits == 0 { 0 } else { u64::MAX >> (64 - place_bits) };
     let mut rises = true;
     packed.clear();
     let mut last = 0;
@@ -131,9 +132,8 @@ fn find_order(context: &Context<'_>, scratch: &mut Scratch, bucket: &Bucket<'_>)
         (prefix - least) >> shift << place_bits | at as u64
     }));
     if !rises {
-        kernel.sort(packed, spare, wide - shift + place_bits);
+        kernel.sort(packed, spare, (0, ((greatest - least) >> shift) << place_bits | mask));
     }
-    let mask = if place_bits == 0 { 0 } else { u64::MAX >> (64 - place_bits) };
     order.clear();
     order.extend(packed.iter().map(|number| (number & mask) as u32));
     let ties = settle_ties(context, bucket, (prefixes, packed, place_bits, shift), order);

@@ -20,7 +20,6 @@ use crate::crew::{Progress, each, each_with};
 use crate::error::{Error, Result};
 use crate::interleave;
 use crate::ipc::Layout;
-use crate::kernel::kernel_takes_large_buckets;
 use crate::key::{Keys, spread};
 use crate::leaf::{self, Bits, Bucket, Context, Scratch};
 use crate::order::SortKey;
@@ -139,7 +138,7 @@ impl<'a> Sort<'a> {
             Some((fields, key)) if columns.len() == 1 && fields.lone_value() => Some(key[0].at),
             _ => None,
         };
-        let few = lone.is_some() && kernel_takes_large_buckets();
+        let few = lone.is_some();
         let count = bucket_count(table.rows(), few).max(job.partitions.unwrap_or(1));
         let buckets = sampled(table, keys, count);
         let pieces = if table.rows() <= ONE_BUCKET_ROWS { 1 } else { PIECES_PER_THREAD * threads };
