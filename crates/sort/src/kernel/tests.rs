@@ -45,8 +45,10 @@ fn numbers(seed: u64, count: usize, mask: u64) -> Vec<u64> {
 
 #[test]
 fn every_kernel_sorts_as_the_standard_library_does() {
-    for count in (0..300).chain([1000, 1024, 4095, 4096, 40_000]) {
-        for bits in [0u32, 1, 3, 10, 20, 22, 23, 40, 63, 64] {
+    for count in (0..150).chain([1000, 1024, 4095, 4096, 20_000]) {
+        let bits: &[u32] =
+            if count < 1000 { &[3, 64] } else { &[0, 1, 10, 20, 22, 23, 40, 63, 64] };
+        for bits in bits.iter().copied() {
             let mask = u64::MAX.checked_shr(64 - bits).unwrap_or(0);
             let given = numbers(count as u64 + u64::from(bits), count, mask);
             check(&given, (0, mask));
