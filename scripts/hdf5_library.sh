@@ -44,6 +44,12 @@ install_packages() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >&2
 }
 
+# The mirror of Debian that this machine uses.
+mirror() {
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' |
+        head -n 1
+}
+
 # The sources, through apt, which checks their signature. Its state is a private one: the release
 # they come from need not be this machine's.
 download() {
@@ -51,8 +57,10 @@ download() {
     command -v apt-get >/dev/null || fail "apt-get is needed to fetch the sources of HDF5"
     [ -e "$KEYRING" ] || fail "the sources of HDF5 need $KEYRING (package debian-archive-keyring)"
     mkdir -p "$DOWNLOAD/state/lists/partial" "$DOWNLOAD/cache/archives/partial"
-    echo "deb-src [signed-by=$KEYRING] http://deb.debian.org/debian $RELEASE main" \
-        >"$DOWNLOAD/sources.list"
+    local mirror
+    mirror=$(mirror)
+    [ -n "$mirror" ] || fail "apt knows no mirror of Debian: run apt-get update"
+    echo "deb-src [signed-by=$KEYRING] $mirror $RELEASE main" >"$DOWNLOAD/sources.list"
     local options=(
         -o "Dir::Etc::SourceList=$DOWNLOAD/sources.list" -o Dir::Etc::SourceParts=/dev/null
         -o "Dir::State=$DOWNLOAD/state" -o "Dir::Cache=$DOWNLOAD/cache"

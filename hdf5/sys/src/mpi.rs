@@ -31,8 +31,8 @@ type Broadcast = unsafe extern "C" fn(*mut u8, c_int, Handle, c_int, Handle) -> 
 pub struct Mpi {
     /// `H5FD_mpio_init`: the driver's identifier.
     pub driver: unsafe extern "C" fn() -> Hid,
-    /// `H5Pget_fapl_mpio`: copies of a list's communicator and info, the caller's then. Either place
-    /// may be null.
+    /// `H5Pget_fapl_mpio`: copies of a list's communicator and info, the caller's then. Either
+    /// place may be null.
     pub of_list: GetList,
     /// `MPI_Comm_rank`.
     pub rank: unsafe extern "C" fn(Handle, *mut c_int) -> c_int,
