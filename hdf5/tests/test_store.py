@@ -149,13 +149,17 @@ def test_others_see_a_dataset_when_it_is_closed_or_flushed(
         held[0] = 4
         held.flush()
         empty = file.create_dataset("empty", (5,), "u2", fillvalue=9)
+        del empty
+        assert seen() == ["held", "part", "whole"]
+        file["empty"][1] = 3
+        assert seen() == ["held", "part", "whole"]
     assert seen() == ["empty", "held", "part", "whole"]""",
         settings=settings(daemon),
     )
     held: Any = store.get(full_name(store, "held"), namespace="hdf5")
     assert held.column(0).to_pylist() == [[4, 4], [5, 5], [0, 0]]
     empty: Any = store.get(full_name(store, "empty"), namespace="hdf5")
-    assert empty.column(0).to_pylist() == [9] * 5
+    assert empty.column(0).to_pylist() == [9, 3, 9, 9, 9]
 
 
 def test_memory_that_was_used_before_reads_as_zeros(
@@ -170,7 +174,7 @@ def test_memory_that_was_used_before_reads_as_zeros(
         data = file.create_dataset("x", (1 << 18,), "f8")
         data[100:200] = 1
         assert data[:].sum() == 100
-        other = file.create_dataset("y", (1 << 18,), "f8")
+        other = file.create_dataset("y", (1 << 18,), "f8", fillvalue=0)
         other[::4096] = 1
     with h5py.File("x.h5", "r") as file:
         assert file["x"][:].sum() == 100 and file["y"][:].sum() == 64""",

@@ -126,6 +126,7 @@ impl Draft {
         let dcpl =
             Id::of_list(host, host.copy_list(order.dcpl)).ok_or("a list cannot be copied")?;
         let filled = fill(host, made.data.columns(), table, order)
+            .map(|()| made.data.begin_filled())
             .map_err(|error| format!("{}: {error}", made.source));
         let container = Arc::clone(&parent.container);
         container.staging.hold(&made.data);

@@ -43,6 +43,9 @@ pub(crate) trait Data: Send + Sync {
     /// Waits until the data is on the disk, if there is one.
     fn sync(&self) -> io::Result<()>;
 
+    /// Takes what was written so far for what a new dataset begins with.
+    fn begin_filled(&self) {}
+
     /// Whether what is written is seen by others only when it is committed.
     fn stages(&self) -> bool {
         false

@@ -32,6 +32,10 @@ impl Data for Handle {
         Ok(())
     }
 
+    fn begin_filled(&self) {
+        self.0.begin_filled();
+    }
+
     fn stages(&self) -> bool {
         true
     }
