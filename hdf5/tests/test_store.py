@@ -515,3 +515,26 @@ def test_another_process_sees_a_closed_dataset_at_once(
             assert table.num_rows > 0
         best[dataset] = min(times)
     assert best["large"] < 10 * best["small"] + 0.001, best
+
+
+def test_three_copies_of_hdf5_share_a_store(run: Program, daemon: Daemon, store: Store) -> None:
+    run(
+        """
+    import tables, netCDF4, xarray, pandas
+    with tables.open_file("t.h5", "w") as file:
+        file.create_array("/", "x", np.arange(10.0))
+    with netCDF4.Dataset("n.nc", "w") as file:
+        file.createDimension("i", 10)
+        file.createVariable("x", "f8", ("i",), contiguous=True)[:] = np.arange(10.0)
+    with h5py.File("h.h5", "w") as file:
+        file["x"] = np.arange(10.0)
+    # Each reads what another wrote, while it is open there.
+    with h5py.File("t.h5", "r") as one, h5py.File("n.nc", "r") as other:
+        assert one["x"][9] == 9 and other["x"][9] == 9
+        with tables.open_file("h.h5") as third:
+            assert third.root.x[9] == 9
+    assert xarray.open_dataset("n.nc", engine="netcdf4")["x"].values[3] == 3""",
+        settings=settings(daemon),
+    )
+    found = sorted(str(info.name) for info in store.list("hdf5"))
+    assert [name.split("-")[0] for name in found] == ["h.h5", "n.nc", "t.h5"], found
