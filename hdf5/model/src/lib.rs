@@ -15,17 +15,24 @@
 
 #![forbid(unsafe_code)]
 
+mod column;
 mod file;
 mod folder;
+mod growing;
 mod image;
+mod layout;
+mod moving;
 mod naming;
 mod records;
+mod schema;
 mod table;
 mod transfer;
 
+pub use column::{Base, Column, Number};
 pub use file::{DataFile, FileError, copy_data, rename_data};
 pub use folder::{clear, keep_only};
 pub use image::Image;
 pub use naming::{Marker, data_directory, relative_path};
-pub use table::{Column, Number, Table};
-pub use transfer::{BLOCK_ELEMENTS, Convert, Member, Records, Run, TransferError, read, write};
+pub use schema::ATTRIBUTE;
+pub use table::Table;
+pub use transfer::{Convert, Member, Memory, Records, Run, TransferError, transfer};

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use plasmon_hdf5_model::{DataFile, Marker, Member, Records, Run, Table, read, write};
+use plasmon_hdf5_model::{
+    DataFile, Marker, Member, Memory as Bytes, Records, Run, Table, transfer,
+};
 use plasmon_hdf5_sys::arguments::{FileName, OBJECT_GET_NAME, ObjectName, Single, dataset, file};
-use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Location, Ptr, SPACE_ALL};
+use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Location, Ptr, SPACE_ALL, UNLIMITED};
 
 use crate::host::Host;
 use crate::id::Id;
@@ -31,6 +33,8 @@ pub(crate) struct Array {
     file: OnceLock<Result<DataFile, String>>,
     /// Whether something was written through this object.
     pub(crate) dirty: AtomicBool,
+    /// Whether rows were added or taken away through this object.
+    resized: AtomicBool,
 }
 
 /// What a read or a write is about.
@@ -56,10 +60,10 @@ impl Array {
         writable: bool,
     ) -> Option<Self> {
         let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
-        let (marker, body_offset) = marker(host, dcpl.get())?;
+        let named = marker(host, dcpl.get())?;
         let folder = folder(&file_name(host, under, KIND_DATASET)?);
-        let array = Self::of_file(host, under, &folder.join(&marker.path), body_offset)?;
-        Some(Self { writable, plain: marker.plain, ..array })
+        let array = Self::of_file(host, under, &folder.join(&named.marker.path), named.place)?;
+        Some(Self { writable, plain: named.marker.plain, ..array })
     }
 
     /// The data of a dataset in a file, for reading.
@@ -67,7 +71,7 @@ impl Array {
         host: &'static Host,
         under: Ptr,
         path: &Path,
-        body_offset: u64,
+        place: Place,
     ) -> Option<Self> {
         let kind = Id::of_type(host, get(host, under, dataset::GET_TYPE)?)?;
         let space = Id::of_space(host, get(host, under, dataset::GET_SPACE)?)?;
@@ -75,20 +79,82 @@ impl Array {
         let (shape, _) = kinds::shape(host, space.get())?;
         Some(Self {
             host,
-            table: Table::new(shape, columns)?,
+            table: Table::new(shape, columns)?.chunked(Vec::new(), place.bytes == UNLIMITED),
             path: path.to_owned(),
-            body_offset,
+            body_offset: place.offset,
             writable: false,
             plain: true,
             file: OnceLock::new(),
             dirty: AtomicBool::new(false),
+            resized: AtomicBool::new(false),
         })
     }
 
+    /// Whether the number of rows may change.
+    pub(crate) fn grows(&self) -> bool {
+        self.table.grows()
+    }
+
+    /// The table with as many rows as the skeleton says now.
+    pub(crate) fn now(&self, under: Ptr) -> Result<Table, String> {
+        if !self.table.grows() {
+            return Ok(self.table.clone());
+        }
+        let space = get(self.host, under, dataset::GET_SPACE);
+        let space = space.and_then(|id| Id::of_space(self.host, id));
+        let shape = space.and_then(|space| kinds::shape(self.host, space.get()));
+        let rows = shape.and_then(|(now, _)| now.first().copied());
+        rows.and_then(|rows| self.table.with_rows(rows))
+            .ok_or_else(|| "the dataset has no dimensions".to_owned())
+    }
+
+    /// Gives the data another number of rows than the skeleton says. New ones hold `fill`.
+    pub(crate) fn resize(&self, under: Ptr, rows: u64, fill: &[Vec<u8>]) -> Result<(), String> {
+        self.resize_from(under, &self.now(under)?, rows, fill)
+    }
+
+    /// Gives data that has the rows of a table another number of them.
+    pub(crate) fn resize_from(
+        &self,
+        under: Ptr,
+        table: &Table,
+        rows: u64,
+        fill: &[Vec<u8>],
+    ) -> Result<(), String> {
+        let file = self.file(under)?;
+        self.resized.store(true, Ordering::Relaxed);
+        self.dirty.store(true, Ordering::Relaxed);
+        file.resize(table, rows, fill).map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+
+    /// Takes away what is in the file behind the last row, if rows were added or taken away.
+    pub(crate) fn settle(&self, under: Ptr) -> Result<(), String> {
+        if !self.resized.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let settled = self.file(under)?.settle(&self.now(under)?);
+        settled.map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+
+    /// The dimensions of the chunks that the program asked for; none when there are none, or the
+    /// file that holds them is not there.
+    pub(crate) fn chunk(&self, under: Ptr) -> Vec<u64> {
+        self.file(under).ok().and_then(|file| file.chunk().ok()).unwrap_or_default()
+    }
+
+    /// How many bytes the elements have, as the type of the dataset has them.
+    pub(crate) fn bytes(&self, under: Ptr) -> Option<u64> {
+        let kind = Id::of_type(self.host, get(self.host, under, dataset::GET_TYPE)?)?;
+        // SAFETY: the type is open.
+        let element = unsafe { (self.host.api.H5Tget_size)(kind.get()) } as u64;
+        self.now(under).ok()?.elements().checked_mul(element)
+    }
+
     /// The open file; the reason why it cannot be opened stays the same for this object.
-    fn file(&self) -> Result<&DataFile, String> {
+    fn file(&self, under: Ptr) -> Result<&DataFile, String> {
         let opened = self.file.get_or_init(|| {
-            DataFile::open(&self.path, &self.table, self.body_offset, self.writable)
+            let table = self.now(under)?;
+            DataFile::open(&self.path, &table, self.body_offset, self.writable)
                 .map_err(|error| error.to_string())
         });
         opened.as_ref().map_err(String::clone)
@@ -100,7 +166,7 @@ impl Array {
     }
 
     /// All values, as elements of a type.
-    pub(crate) fn values(&self, kind: Hid) -> Result<Vec<u8>, String> {
+    pub(crate) fn values(&self, under: Ptr, kind: Hid) -> Result<Vec<u8>, String> {
         let whole = Call {
             memory_type: kind,
             memory_space: SPACE_ALL,
@@ -109,33 +175,31 @@ impl Array {
         };
         // SAFETY: the type is open.
         let bytes = unsafe { (self.host.api.H5Tget_size)(kind) } as u64;
-        let bytes =
-            usize::try_from(bytes.saturating_mul(self.table.elements())).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(bytes.saturating_mul(self.now(under)?.elements()))
+            .unwrap_or(usize::MAX);
         let mut values = Vec::new();
         values.try_reserve_exact(bytes).map_err(|_| "there is no memory for a copy of the data")?;
         values.resize(bytes, 0);
         // SAFETY: there is room for all elements.
-        unsafe { self.transfer(&whole, Memory::Target(values.as_mut_ptr())) }?;
+        unsafe { self.transfer(under, &whole, Memory::Target(values.as_mut_ptr())) }?;
         Ok(values)
     }
 
     /// Puts entries into the schema's metadata.
-    pub(crate) fn describe(&self, entries: &[(String, String)]) {
+    pub(crate) fn describe(&self, under: Ptr, entries: &[(String, String)]) {
         // They are a copy of what the skeleton has: without them nothing is lost.
-        if let Ok(file) = self.file()
-            && let Ok(name) = file.first_column()
-        {
-            let _ = file.describe(&self.table.clone().renamed(&name), entries);
+        if let (Ok(file), Ok(table)) = (self.file(under), self.now(under)) {
+            let _ = file.describe(&table, entries);
         }
     }
 
     /// Gives the column the name of the dataset, which is about to get its first link. The file
     /// is opened for that, and so reading and writing goes on with it under any name.
-    pub(crate) fn rename(&self, name: &str) {
-        // If it cannot be opened, the next transfer says why.
-        if let Ok(file) = self.file() {
-            // A column under another name has the same values.
-            let _ = file.describe(&self.table.clone().renamed(name), &[]);
+    pub(crate) fn rename(&self, under: Ptr, name: &str) {
+        // If it cannot be opened, the next transfer says why. A column under another name has the
+        // same values.
+        if let (Ok(file), Ok(table)) = (self.file(under), self.now(under)) {
+            let _ = file.rename(&table, name);
         }
     }
 
@@ -144,27 +208,35 @@ impl Array {
     /// # Safety
     ///
     /// The memory has room for, or holds, what is selected in it.
-    pub(crate) unsafe fn transfer(&self, call: &Call, memory: Memory) -> Result<(), String> {
+    pub(crate) unsafe fn transfer(
+        &self,
+        under: Ptr,
+        call: &Call,
+        memory: Memory,
+    ) -> Result<(), String> {
         if self.host.has_transform(call.dxpl) {
             return Err("data transforms are not supported for Arrow data".to_owned());
         }
         if matches!(memory, Memory::Source(_)) && !self.writable {
             return Err("no write intent on file".to_owned());
         }
+        let table = self.now(under)?;
         let mut selection =
-            Selection::new(self.host, self.table.elements(), call.file_space, call.memory_space)?;
+            Selection::new(self.host, table.elements(), call.file_space, call.memory_space)?;
         if selection.selected == 0 {
             return Ok(());
         }
         if memory.is_null() {
             return Err("no buffer".to_owned());
         }
-        let file = self.file()?;
+        let file = self.file(under)?;
+        let kind = get(self.host, under, dataset::GET_TYPE);
+        let kind = kind.and_then(|id| Id::of_type(self.host, id)).ok_or("there is no type")?;
+        let seen = members::seen(self.host, table.columns(), kind.get(), call.memory_type)?;
+        let mut convert = members::Converter::new(self.host, &seen, memory, call.dxpl)?;
+        let members: Vec<Member> = seen.iter().map(|seen| seen.member).collect();
         // SAFETY: the type is the one that the program gave.
         let stride = unsafe { (self.host.api.H5Tget_size)(call.memory_type) };
-        let seen = members::seen(self.host, &self.table, call.memory_type)?;
-        let mut convert = members::Converter::new(self.host, &seen, memory, call.dxpl);
-        let members: Vec<Member> = seen.iter().map(|seen| seen.member).collect();
         let mut runs = Vec::new();
         loop {
             selection.next_runs(&mut runs)?;
@@ -173,21 +245,22 @@ impl Array {
             let Some((start, bytes)) = bytes_of(first, elements, stride) else {
                 return Err("the memory is larger than memory can be".to_owned());
             };
-            let done = match memory {
+            let piece = match memory {
                 Memory::Target(target) => {
                     // SAFETY: the caller promises room for what is selected, and all elements
                     // from the first to the last selected one lie in the same buffer.
-                    let piece = unsafe { std::slice::from_raw_parts_mut(target.add(start), bytes) };
-                    read(file, &members, &runs, piece, records, &mut convert)
+                    Bytes::Target(unsafe {
+                        std::slice::from_raw_parts_mut(target.add(start), bytes)
+                    })
                 }
                 Memory::Source(source) => {
                     self.dirty.store(true, Ordering::Relaxed);
                     // SAFETY: as above.
-                    let piece = unsafe { std::slice::from_raw_parts(source.add(start), bytes) };
-                    write(file, &members, &runs, piece, records, &mut convert)
+                    Bytes::Source(unsafe { std::slice::from_raw_parts(source.add(start), bytes) })
                 }
             };
-            done.map_err(|error| format!("{}: {error}", self.path.display()))?;
+            transfer((file, &table), &members, &runs, piece, records, &mut convert)
+                .map_err(|error| format!("{}: {error}", self.path.display()))?;
         }
     }
 
@@ -223,7 +296,7 @@ impl Memory {
 /// The elements of memory from the first to the last that some runs touch.
 fn extent(runs: &[Run]) -> Option<(u64, u64)> {
     let first = runs.iter().map(|run| run.memory).min()?;
-    let end = runs.iter().map(|run| run.memory + run.elements).max()?;
+    let end = runs.iter().map(Run::memory_end).max()?;
     Some((first, end - first))
 }
 
@@ -246,8 +319,23 @@ pub(crate) fn get(host: &Host, under: Ptr, what: c_int) -> Option<Hid> {
     (done >= 0).then_some(arguments.value.cast_signed())
 }
 
+/// Where in a file data is, as the skeleton has it.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    /// Where the first body begins.
+    pub(crate) offset: u64,
+    /// How many bytes HDF5 takes the data for; without a limit when rows can be added.
+    pub(crate) bytes: u64,
+}
+
+/// What the skeleton says of our data.
+pub(crate) struct Named {
+    pub(crate) marker: Marker,
+    pub(crate) place: Place,
+}
+
 /// What a creation property list in the skeleton says of our data.
-pub(crate) fn marker(host: &Host, dcpl: Hid) -> Option<(Marker, u64)> {
+pub(crate) fn marker(host: &Host, dcpl: Hid) -> Option<Named> {
     let mut name = vec![0_u8; NAME_BYTES];
     let (mut offset, mut bytes) = (0, 0);
     // SAFETY: the list is open; the name is cut off at the room for it, and an end is put behind.
@@ -256,20 +344,15 @@ pub(crate) fn marker(host: &Host, dcpl: Hid) -> Option<(Marker, u64)> {
             return None;
         }
         let room = name.len() - 1;
-        (host.api.H5Pget_external)(
-            dcpl,
-            0,
-            room,
-            name.as_mut_ptr().cast(),
-            &raw mut offset,
-            &raw mut bytes,
-        )
+        let name = name.as_mut_ptr().cast();
+        (host.api.H5Pget_external)(dcpl, 0, room, name, &raw mut offset, &raw mut bytes)
     };
     if done < 0 {
         return None;
     }
     let name = CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
-    Some((Marker::of_name(name)?, u64::try_from(offset).ok()?))
+    let place = Place { offset: u64::try_from(offset).ok()?, bytes };
+    Some(Named { marker: Marker::of_name(name)?, place })
 }
 
 /// The name of the skeleton that an object is in.

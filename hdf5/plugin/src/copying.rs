@@ -13,7 +13,7 @@ use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, dataset};
 use plasmon_hdf5_sys::{KIND_DATASET, KIND_GROUP, Location, Ptr, SPACE_ALL, Text};
 
 use crate::adopting::{make_unnamed, remake};
-use crate::array::{Array, file_name, get, marker, object_path};
+use crate::array::{Array, Named, file_name, get, marker, object_path};
 use crate::attributes;
 use crate::creating::unlink;
 use crate::host::{Host, Lists};
@@ -116,11 +116,10 @@ impl Separation<'_> {
         let host = self.host;
         let list = |under| Id::of_list(host, get(host, under, dataset::GET_CREATION)?);
         let dcpl = list(shared.under).ok_or("the copy has no creation properties")?;
-        let Some((marker, offset)) = marker(host, dcpl.get()) else { return Ok(()) };
+        let Some(named) = marker(host, dcpl.get()) else { return Ok(()) };
         let info = walking::info(host, shared.under, KIND_DATASET).ok_or("the copy is unknown")?;
         if !self.made.contains_key(&info.token) {
-            let old = self.folder.join(&marker.path);
-            let under = self.own(shared.under, dcpl, &old, (marker.plain, offset))?;
+            let under = self.own(shared.under, dcpl, &named)?;
             self.made.insert(info.token, Opened::adopt(host, under, KIND_DATASET));
         }
         let own = self.made[&info.token].under;
@@ -128,25 +127,19 @@ impl Separation<'_> {
     }
 
     /// A dataset without a link that has its own data.
-    fn own(
-        &self,
-        shared: Ptr,
-        dcpl: Id,
-        old: &Path,
-        (plain, offset): (bool, u64),
-    ) -> Result<Ptr, String> {
-        let host = self.host;
+    fn own(&self, shared: Ptr, dcpl: Id, named: &Named) -> Result<Ptr, String> {
+        let (host, old) = (self.host, self.folder.join(&named.marker.path));
         let container = &self.target.container;
         let home = container.is_own(file_name(host, shared, KIND_DATASET).as_deref());
         if !container.keeps_arrow || !home {
-            let made = self.plain(shared, dcpl, old, offset)?;
+            let made = self.plain(shared, dcpl, &old, named)?;
             return with_attributes(host, shared, made);
         }
         let path = object_path(host, shared, KIND_DATASET).unwrap_or_default();
         let folder = container.data_folder();
-        let within = copy_data(old, &folder, &path).map_err(|error| error.to_string())?;
+        let within = copy_data(&old, &folder, &path).map_err(|error| error.to_string())?;
         let data = PathBuf::from(container.data_name()).join(&within);
-        let made = remake(host, shared, dcpl, &data, (plain, offset));
+        let made = remake(host, shared, dcpl, &data, named);
         let Some(made) = made else {
             let _ = std::fs::remove_file(folder.join(within));
             return Err("the copy cannot be made".to_owned());
@@ -156,13 +149,13 @@ impl Separation<'_> {
 
     /// A dataset without a link that keeps its data in the skeleton, for a file that is not kept
     /// under its name, such as one in memory.
-    fn plain(&self, shared: Ptr, dcpl: Id, old: &Path, offset: u64) -> Result<Ptr, String> {
+    fn plain(&self, shared: Ptr, dcpl: Id, old: &Path, named: &Named) -> Result<Ptr, String> {
         let host = self.host;
-        let array = Array::of_file(host, shared, old, offset).ok_or("the copy is no table")?;
+        let array = Array::of_file(host, shared, old, named.place).ok_or("the copy is no table")?;
         let kind = get(host, shared, dataset::GET_TYPE).and_then(|id| Id::of_type(host, id));
         let kind = kind.ok_or("the copy has no type")?;
-        let mut values = array.values(kind.get())?;
-        let dcpl = Id::of_list(host, host.without_external(dcpl.release()));
+        let mut values = array.values(shared, kind.get())?;
+        let dcpl = Id::of_list(host, host.as_given(dcpl.release(), &array.chunk(shared)));
         let made = dcpl.and_then(|dcpl| make_unnamed(host, shared, &dcpl));
         let mut made = made.ok_or("the copy cannot be made")?;
         let (mut whole, mut kind) = ([SPACE_ALL; 2], kind.get());

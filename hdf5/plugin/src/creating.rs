@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 
 use plasmon_hdf5_model::{DataFile, FileError, Image, Marker, Table};
 use plasmon_hdf5_sys::arguments::{LINK_DELETE, Single};
-use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr, Text};
+use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr, Text, UNLIMITED};
 
-use crate::array::{file_name, object_path};
+use crate::array::{Place, file_name, object_path};
+use crate::elements;
 use crate::host::{Host, Lists};
 use crate::id::Id;
-use crate::kinds;
+use crate::kinds::{self, LAYOUT_CONTIGUOUS};
 use crate::node::Node;
 
 /// `H5D_FILL_VALUE_USER_DEFINED`.
@@ -79,18 +80,22 @@ impl Draft {
     ) -> Result<Self, String> {
         let container = &parent.container;
         let image = Image::of(table, &[]);
-        let (file, within) = DataFile::create(&container.data_folder(), path, table, &image)
+        let (file, within) = DataFile::create(&container.data_folder(), path, &image)
             .map_err(|error: FileError| error.to_string())?;
         let data = PathBuf::from(container.data_name()).join(within);
-        let plain = table.columns().len() == 1 && !is_compound(host, order.kind);
+        let plain = !elements::is_structure(host, order.kind);
         let draft = Self {
             dcpl: Id::of_list(host, host.copy_list(order.dcpl)).ok_or("a list cannot be copied")?,
             path: file.path().to_owned(),
         };
         let bytes = skeleton_bytes(host, order.kind, table);
-        let finished = fill(host, &file, table, order).and_then(|()| {
-            name_data(host, draft.dcpl.get(), &data, plain, (image.body_offset(), bytes))
-        });
+        let place = Place { offset: image.body_offset(), bytes };
+        let finished = fill_values(host, order.kind, order.dcpl)
+            .and_then(|values| {
+                let filled = file.fill(table, 0, &values);
+                filled.map_err(|error| format!("{}: {error}", file.path().display()))
+            })
+            .and_then(|()| name_data(host, draft.dcpl.get(), &data, plain, place));
         if finished.is_err() {
             draft.discard();
         }
@@ -141,62 +146,60 @@ pub(crate) fn name_data(
     dcpl: Hid,
     data: &Path,
     plain: bool,
-    (offset, bytes): (u64, u64),
+    place: Place,
 ) -> Result<(), String> {
     let path = data.to_str().ok_or("the file's name is not UTF-8")?.to_owned();
     let name = CString::new(Marker { path, plain }.to_name()).map_err(|e| e.to_string())?;
-    let offset = i64::try_from(offset).map_err(|e| e.to_string())?;
-    // SAFETY: the list is ours; the name ends and is copied.
-    let done = unsafe { (host.api.H5Pset_external)(dcpl, name.as_ptr(), offset, bytes) };
+    let offset = i64::try_from(place.offset).map_err(|e| e.to_string())?;
+    // SAFETY: the list is ours; the name ends and is copied. External storage is contiguous.
+    let done = unsafe {
+        if (host.api.H5Pget_layout)(dcpl) != LAYOUT_CONTIGUOUS {
+            (host.api.H5Pset_layout)(dcpl, LAYOUT_CONTIGUOUS);
+        }
+        (host.api.H5Pset_external)(dcpl, name.as_ptr(), offset, place.bytes)
+    };
     if done < 0 { Err("the skeleton cannot name the data".to_owned()) } else { Ok(()) }
 }
 
-/// How many bytes HDF5 takes a dataset for: those of its own type, which may have gaps.
+/// How many bytes HDF5 takes a dataset for: those of its own type, which may have gaps; without a
+/// limit when rows can be added.
 fn skeleton_bytes(host: &Host, kind: Hid, table: &Table) -> u64 {
+    if table.grows() {
+        return UNLIMITED;
+    }
     // SAFETY: the type is the program's.
     table.elements().saturating_mul(unsafe { (host.api.H5Tget_size)(kind) } as u64)
 }
 
-/// Fills new data with the value that the program wants.
-fn fill(host: &Host, file: &DataFile, table: &Table, order: Order) -> Result<(), String> {
+/// The value that the program wants new elements to have, for each column; none when they are to be
+/// zeros.
+pub(crate) fn fill_values(
+    host: &'static Host,
+    kind: Hid,
+    dcpl: Hid,
+) -> Result<Vec<Vec<u8>>, String> {
     let (mut defined, mut time) = (0, 0);
-    // SAFETY: the list is the program's; the answers go into what we own.
+    // SAFETY: the list is an open one; the answers go into what we own.
     unsafe {
-        (host.api.H5Pfill_value_defined)(order.dcpl, &raw mut defined);
-        (host.api.H5Pget_fill_time)(order.dcpl, &raw mut time);
+        (host.api.H5Pfill_value_defined)(dcpl, &raw mut defined);
+        (host.api.H5Pget_fill_time)(dcpl, &raw mut time);
     }
     if defined != FILL_IS_GIVEN || time == FILL_NEVER {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    // SAFETY: the type is the program's.
-    let bytes = unsafe { (host.api.H5Tget_size)(order.kind) };
+    // SAFETY: the type is open.
+    let bytes = unsafe { (host.api.H5Tget_size)(kind) };
     let mut value = vec![0_u8; bytes];
     // SAFETY: the value has the size of the type that it is asked for in.
-    let got =
-        unsafe { (host.api.H5Pget_fill_value)(order.dcpl, order.kind, value.as_mut_ptr().cast()) };
+    let got = unsafe { (host.api.H5Pget_fill_value)(dcpl, kind, value.as_mut_ptr().cast()) };
     if got < 0 {
         return Err("the fill value cannot be had".to_owned());
     }
-    for (at, column) in table.columns().iter().enumerate() {
-        let offset = member_offset(host, order.kind, at);
-        let Some(piece) = value.get(offset..offset + column.number.bytes()) else { continue };
-        file.fill(at, piece, table.elements())
-            .map_err(|error| format!("{}: {error}", file.path().display()))?;
-    }
-    Ok(())
-}
-
-fn is_compound(host: &Host, kind: Hid) -> bool {
-    // SAFETY: the type is the program's.
-    unsafe { (host.api.H5Tget_class)(kind) == kinds::CLASS_COMPOUND }
-}
-
-fn member_offset(host: &Host, kind: Hid, at: usize) -> usize {
-    if !is_compound(host, kind) {
-        return 0;
-    }
-    // SAFETY: the member is one of the type's.
-    unsafe { (host.api.H5Tget_member_offset)(kind, u32::try_from(at).unwrap_or(u32::MAX)) }
+    let leaves = elements::leaves(host, kind, "")?;
+    let piece = |leaf: &elements::Leaf| {
+        value.get(leaf.offset..leaf.offset + leaf.column.bytes()).unwrap_or_default().to_vec()
+    };
+    Ok(leaves.iter().map(piece).collect())
 }
 
 /// The path that a name will have in its file; empty for a dataset without a link.

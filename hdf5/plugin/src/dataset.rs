@@ -9,6 +9,7 @@ use crate::array::{Array, Call, Memory};
 use crate::creating::{self, Draft, Order};
 use crate::explaining;
 use crate::forward::{call, close, open, pass};
+use crate::growing;
 use crate::guard;
 use crate::host::{self, Fault, Host};
 use crate::mirroring;
@@ -97,13 +98,36 @@ call! {
                 Node::of(object).and_then(|node| node.array(host)).is_some()
             });
             if ours {
-                arguments.value = host.without_external(list).cast_unsigned();
+                arguments.value = guard::or(list, || as_given(host, object, list)).cast_unsigned();
+            }
+        }
+        if done >= 0 && arguments.cast::<i32>().read() == dataset::GET_STORAGE_SIZE {
+            let node = Node::of(object);
+            let grown = || node?.array(host).filter(|array| array.grows())?.bytes(node?.native());
+            if let Some(bytes) = guard::or(None, grown) {
+                // The skeleton's answer is that of the day it was made.
+                (&raw const (*arguments.cast::<Single>()).value).cast::<*mut u64>().read()
+                    .write(bytes);
             }
         }
         done
     };
     /// `H5Dset_extent`, `H5Dflush`, `H5Drefresh`.
     specific<SLOT>(object: Ptr, arguments: Ptr, dxpl: Hid, request: Request) -> Herr = {
+        let host = host::of::<SLOT>();
+        if arguments.cast::<i32>().read() == dataset::SET_EXTENT
+            && let Some(node) = Node::of(object)
+        {
+            let native = || specific_native::<SLOT>(object, arguments, dxpl, request);
+            let stopped = || Err("the connector stopped at a mistake of its own".to_owned());
+            let done = guard::or_else(stopped, || {
+                growing::set_extent(host, node, arguments, &native)
+            });
+            return done.unwrap_or_else(|error| {
+                host.push_error(Fault::Write, &error);
+                -1
+            });
+        }
         if arguments.cast::<i32>().read() == dataset::FLUSH && !synced(host::of::<SLOT>(), object) {
             return -1;
         }
@@ -112,6 +136,12 @@ call! {
     /// `H5Dclose`.
     close<SLOT>(object: Ptr, dxpl: Hid, request: Request) -> Herr = {
         let host = host::of::<SLOT>();
+        let settle = |node: &Node| node.known_array().map(|array| array.settle(node.native()));
+        let settled = guard::or(None, || settle(Node::of(object)?));
+        if let Some(Err(error)) = settled {
+            host.push_error(Fault::Write, &error);
+            return -1;
+        }
         if !synced(host, object) {
             return -1;
         }
@@ -155,6 +185,15 @@ call! {
         }
         write_native::<SLOT>(&many, buffers)
     };
+}
+
+/// A creation property list of the skeleton as the program gave it. Takes the list over.
+fn as_given(host: &'static Host, object: Ptr, list: Hid) -> Hid {
+    // SAFETY: the object is a dataset of ours, and open.
+    let node = unsafe { Node::of(object) };
+    let array = node.and_then(|node| Some((node.array(host)?, node.native())));
+    let chunk = array.filter(|(array, _)| array.grows()).map(|(array, at)| array.chunk(at));
+    host.as_given(list, &chunk.unwrap_or_default())
 }
 
 /// Waits until what was written is on the disk, if the program's settings ask for that.
@@ -246,7 +285,8 @@ impl Many {
     ) -> Herr {
         // SAFETY: promised by the caller.
         for (at, node) in unsafe { self.nodes() }.enumerate() {
-            let Some(array) = node.and_then(|node| node.array(host)) else {
+            let array = node.and_then(|node| Some((node.array(host)?, node.native())));
+            let Some((array, under)) = array else {
                 if native(at) < 0 {
                     return -1;
                 }
@@ -261,7 +301,7 @@ impl Many {
                     dxpl: self.dxpl,
                 };
                 let stopped = || Err("the connector stopped at a mistake of its own".to_owned());
-                guard::or_else(stopped, || array.transfer(&call, memory(at)))
+                guard::or_else(stopped, || array.transfer(under, &call, memory(at)))
             };
             if let Err(error) = done {
                 host.push_error(fault, &error);

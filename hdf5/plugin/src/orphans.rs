@@ -26,8 +26,8 @@ pub(crate) fn remove(host: &'static Host, node: &Node) {
     let container = &node.container;
     let complete = walking::datasets(host, node.native(), KIND_FILE, &mut |under| {
         let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
-        if let Some((marker, _)) = marker(host, dcpl.get()) {
-            wanted.insert(container.folder().join(marker.path));
+        if let Some(named) = marker(host, dcpl.get()) {
+            wanted.insert(container.folder().join(named.marker.path));
         }
         Some(())
     });
