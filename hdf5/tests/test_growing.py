@@ -253,3 +253,30 @@ def test_pytables_and_netcdf_append(run: Program, tmp_path: Path) -> None:
     assert found["b"][-1].as_py() == 24.5
     assert table(tmp_path / "n.nc.arrow" / "v.arrow").num_rows == 26
     assert h5py.File(tmp_path / "t.h5")["grows"].shape == (5005,)
+
+
+def test_chunks_can_be_moved_whole(run: Program) -> None:
+    run("""
+    with h5py.File("x.h5", "w") as file:
+        x = file.create_dataset("x", (5, 7), "i4", maxshape=(None, 7), chunks=(2, 3))
+        x[:] = np.arange(35).reshape(5, 7)
+        assert x.id.get_num_chunks() == 9
+        mask, data = x.id.read_direct_chunk((2, 3))
+        assert mask == 0 and np.frombuffer(data, "i4").tolist() == [17, 18, 19, 24, 25, 26]
+        mask, data = x.id.read_direct_chunk((4, 6))
+        assert np.frombuffer(data, "i4").tolist() == [34, 0, 0, 0, 0, 0]
+        x.id.write_direct_chunk((0, 3), np.arange(6, dtype="i4").tobytes())
+        assert x[:2, 2:7].tolist() == [[2, 0, 1, 2, 6], [9, 3, 4, 5, 13]]
+        info = x.id.get_chunk_info(4)
+        # It has no address in the file.
+        assert info.size == 24 and info.byte_offset is None
+        seen = []
+        x.id.chunk_iter(lambda chunk: seen.append(chunk.chunk_offset))
+        assert len(seen) == 9
+        for place in ((1, 3), (6, 0)):
+            try:
+                x.id.read_direct_chunk(place)
+            except Exception as error:
+                assert "not that of a chunk" in str(error), error
+            else:
+                sys.exit("no error")""")

@@ -35,4 +35,4 @@ pub use image::Image;
 pub use naming::{Marker, data_directory, relative_path};
 pub use schema::ATTRIBUTE;
 pub use table::Table;
-pub use transfer::{Convert, Member, Memory, Records, Run, TransferError, transfer};
+pub use transfer::{Convert, Member, Memory, Records, Run, TransferError, Unconverted, transfer};

@@ -201,7 +201,8 @@ pub fn transfer(
 }
 
 /// Conversions where there are none.
-struct Unconverted;
+#[derive(Clone, Copy, Debug)]
+pub struct Unconverted;
 
 impl Convert for Unconverted {
     fn convert(&mut self, _: usize, _: usize, _: &mut [u8]) -> Result<(), String> {

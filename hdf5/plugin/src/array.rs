@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plasmon_hdf5_model::{
-    DataFile, Marker, Member, Memory as Bytes, Records, Run, Table, transfer,
+    DataFile, Marker, Member, Memory as Bytes, Records, Run, Table, Unconverted, transfer,
 };
 use plasmon_hdf5_sys::arguments::{FileName, OBJECT_GET_NAME, ObjectName, Single, dataset, file};
 use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Location, Ptr, SPACE_ALL, UNLIMITED};
@@ -262,6 +262,40 @@ impl Array {
             transfer((file, &table), &members, &runs, piece, records, &mut convert)
                 .map_err(|error| format!("{}: {error}", self.path.display()))?;
         }
+    }
+
+    /// Moves runs of whole elements, without conversions, between the file and memory of so many
+    /// bytes, whose elements lie at equal steps.
+    ///
+    /// # Safety
+    ///
+    /// The memory has that many bytes.
+    pub(crate) unsafe fn move_runs(
+        &self,
+        under: Ptr,
+        members: &[Member],
+        runs: &[Run],
+        memory: Memory,
+        (bytes, stride): (usize, usize),
+    ) -> Result<(), String> {
+        let (file, table) = (self.file(under)?, self.now(under)?);
+        let piece = match memory {
+            // SAFETY: promised by the caller.
+            Memory::Target(memory) => {
+                Bytes::Target(unsafe { std::slice::from_raw_parts_mut(memory, bytes) })
+            }
+            Memory::Source(_) if !self.writable => {
+                return Err("no write intent on file".to_owned());
+            }
+            Memory::Source(memory) => {
+                self.dirty.store(true, Ordering::Relaxed);
+                // SAFETY: as above.
+                Bytes::Source(unsafe { std::slice::from_raw_parts(memory, bytes) })
+            }
+        };
+        let records = Records { first: 0, stride };
+        transfer((file, &table), members, runs, piece, records, &mut Unconverted)
+            .map_err(|error| format!("{}: {error}", self.path.display()))
     }
 
     /// Waits until the data is on the disk.

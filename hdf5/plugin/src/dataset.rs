@@ -6,6 +6,7 @@ use plasmon_hdf5_sys::arguments::{Single, dataset};
 use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 
 use crate::array::{Array, Call, Memory};
+use crate::chunks;
 use crate::creating::{self, Draft, Order};
 use crate::explaining;
 use crate::forward::{call, close, open, pass};
@@ -83,6 +84,13 @@ call! {
         let answer = || explaining::answer(host::of::<SLOT>(), Node::of(object)?, arguments);
         if guard::or(None, answer).is_some() {
             return 0;
+        }
+        let chunks = || chunks::answer(host::of::<SLOT>(), Node::of(object)?, arguments);
+        if let Some(done) = guard::or(None, chunks) {
+            return done.unwrap_or_else(|error| {
+                host::of::<SLOT>().push_error(Fault::Read, &error);
+                -1
+            });
         }
         optional_native::<SLOT>(object, arguments, dxpl, request)
     };

@@ -29,6 +29,8 @@ static CLAIMING: Mutex<()> = Mutex::new(());
 pub(crate) struct Host {
     /// Its functions.
     pub(crate) api: Api,
+    /// Its version.
+    pub(crate) version: (u32, u32, u32),
     path: String,
     library: Library,
     native: AtomicI64,
@@ -242,5 +244,6 @@ fn introduce(library: Library) -> Result<Host, String> {
             "{path} is HDF5 {major}.{minor}.{release}; HDF5 1.14.3 to 2.2 is needed"
         ));
     }
-    Ok(Host { api, path, library, native: AtomicI64::new(INVALID) })
+    let version = (major, minor, release);
+    Ok(Host { api, version, path, library, native: AtomicI64::new(INVALID) })
 }

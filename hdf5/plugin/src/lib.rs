@@ -20,6 +20,7 @@ mod array;
 mod attribute;
 mod attributes;
 mod blob;
+mod chunks;
 mod class;
 mod container;
 mod copying;
