@@ -25,6 +25,7 @@ mod moving;
 mod naming;
 mod records;
 mod schema;
+mod squares;
 mod table;
 mod transfer;
 

@@ -16,9 +16,11 @@ use crate::transfer::{Convert, Member, Memory, Records, Run, TransferError};
 
 /// How many bytes of columns are worked off at once: what the second cache holds besides the
 /// records.
-const BLOCK_BYTES: usize = 256 * 1024;
-/// How many records are put together or taken apart at once.
+const BLOCK_BYTES: usize = 512 * 1024;
+/// Blocks have a multiple of so many elements.
 const PART_ELEMENTS: usize = 512;
+/// How many bytes of records are put together or taken apart at once: what the nearest cache holds.
+const PART_BYTES: usize = 16 * 1024;
 /// How many elements are moved at once when nothing has to be done to them.
 const PACKED_ELEMENTS: u64 = 1 << 24;
 /// From this size on a run is moved by itself.
@@ -34,6 +36,8 @@ pub(crate) struct Job<'a> {
     members: &'a [Member],
     tiles: Vec<Tile>,
     records: Records,
+    /// Whether there is so much that records are written past the cache.
+    streams: bool,
     /// Where each column begins.
     offsets: Vec<u64>,
     /// The element that the columns begin with.
@@ -45,7 +49,12 @@ pub(crate) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    pub(crate) fn new(file: &'a DataFile, members: &'a [Member], records: Records) -> Self {
+    pub(crate) fn new(
+        file: &'a DataFile,
+        members: &'a [Member],
+        records: Records,
+        streams: bool,
+    ) -> Self {
         Self {
             file: file.file(),
             members,
@@ -55,6 +64,7 @@ impl<'a> Job<'a> {
                 .filter(|tile| !is_packed(&members[tile.first], records.stride))
                 .collect(),
             records,
+            streams,
             offsets: Vec::new(),
             first: 0,
             buffers: vec![Vec::new(); members.len()],
@@ -117,14 +127,14 @@ impl<'a> Job<'a> {
             self.buffers[at] = packed;
         }
         // Every record is put together while it lies in the nearest cache.
-        for part in parts(run) {
+        for part in parts(run, records.stride) {
             let start = count(part.file - run.file);
             for tile in &self.tiles {
                 let columns = &self.buffers[tile.first..tile.first + tile.members];
                 let range = records.range(&tile.as_member(members), part.memory, part.elements);
                 let piece = range.and_then(|range| memory.get_mut(range));
                 let piece = piece.ok_or(TransferError::Outside)?;
-                scatter(columns, start * tile.bytes, piece, tile.bytes, records.stride);
+                scatter(columns, *tile, start, piece, (records.stride, self.streams));
             }
         }
         Ok(())
@@ -142,14 +152,14 @@ impl<'a> Job<'a> {
                 room(buffer, member, elements);
             }
         }
-        for part in parts(run) {
+        for part in parts(run, records.stride) {
             let start = count(part.file - run.file);
             for tile in &self.tiles {
                 let columns = &mut self.buffers[tile.first..tile.first + tile.members];
                 let range = records.range(&tile.as_member(members), part.memory, part.elements);
                 let piece = range.and_then(|range| memory.get(range));
                 let piece = piece.ok_or(TransferError::Outside)?;
-                gather(piece, columns, start * tile.bytes, tile.bytes, records.stride);
+                gather(piece, columns, *tile, start, records.stride);
             }
         }
         for (at, member) in members.iter().enumerate() {
@@ -420,9 +430,11 @@ impl Iterator for Groups<'_> {
 }
 
 /// The parts of a run whose records lie in the nearest cache.
-fn parts(run: Run) -> impl Iterator<Item = Run> {
-    (0..run.elements).step_by(PART_ELEMENTS).map(move |from| {
-        let elements = (run.elements - from).min(PART_ELEMENTS as u64);
+fn parts(run: Run, stride: usize) -> impl Iterator<Item = Run> {
+    // A multiple of the elements that are moved together.
+    let most = (PART_BYTES / stride.max(1)).clamp(16, 4096) / 16 * 16;
+    (0..run.elements).step_by(most).map(move |from| {
+        let elements = (run.elements - from).min(most as u64);
         Run::of(run.file + from, run.memory + from, elements)
     })
 }

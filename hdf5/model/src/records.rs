@@ -1,14 +1,15 @@
 //! Records in memory, put together out of columns and taken apart into them.
 //!
-//! Members of one size that follow each other are moved in tiles of up to eight, so that a record
-//! is written or read in few large pieces instead of many small ones.
+//! Members of four or eight bytes that follow each other are moved in squares: as many elements of
+//! as many columns as make sixteen bytes of a record each, turned in the processor's registers.
+//! Others are moved one member after the other while the records are in the nearest cache.
 
+use plasmon_scatter::Past;
+
+use crate::squares::{self, PIECE_BYTES, Sink};
 use crate::transfer::Member;
 
-/// How many members a tile has at most.
-const TILE: usize = 8;
-
-/// Members that are moved together: from which on, and how many.
+/// Members of one size that follow each other in memory: from which on, and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tile {
     pub(crate) first: usize,
@@ -22,6 +23,14 @@ impl Tile {
     pub(crate) fn as_member(self, members: &[Member]) -> Member {
         Member { memory_bytes: self.bytes * self.members, ..members[self.first] }
     }
+
+    /// How many of the members are moved in squares.
+    fn squared(self) -> usize {
+        match self.bytes {
+            4 | 8 => self.members - self.members % (PIECE_BYTES / self.bytes),
+            _ => 0,
+        }
+    }
 }
 
 /// Divides members into tiles.
@@ -30,7 +39,7 @@ pub(crate) fn tiles(members: &[Member]) -> Vec<Tile> {
     for (at, member) in members.iter().enumerate() {
         if let Some(tile) = tiles.last_mut() {
             let follows = member.offset == members[tile.first].offset + tile.bytes * tile.members;
-            if follows && tile.bytes == member.memory_bytes && tile.members < TILE {
+            if follows && tile.bytes == member.memory_bytes {
                 tile.members += 1;
                 continue;
             }
@@ -40,159 +49,75 @@ pub(crate) fn tiles(members: &[Member]) -> Vec<Tile> {
     tiles
 }
 
-/// How many records are put together or taken apart at once by the kernels.
-const RECORDS: usize = 4;
-
-/// Puts packed elements of a tile's members, from a byte of each on, into every stride of memory.
+/// Puts packed elements of a tile's members, from one on, into every stride of memory, past the
+/// cache if that is wanted and the tile is all that a record has.
 pub(crate) fn scatter(
     packed: &[Vec<u8>],
+    tile: Tile,
     start: usize,
     memory: &mut [u8],
-    bytes: usize,
-    stride: usize,
+    (stride, streams): (usize, bool),
 ) {
     let records = memory.len().div_ceil(stride);
-    let columns = packed.iter().map(|one| &one[start..][..records * bytes]);
-    match bytes {
-        4 => scatter_tile::<4>(columns, memory, stride),
-        8 => scatter_tile::<8>(columns, memory, stride),
-        _ => {
-            for (at, one) in columns.enumerate() {
-                copy_strided((one, bytes), (&mut memory[at * bytes..], stride), bytes, records);
-            }
+    let from = |one: usize| &packed[one][start * tile.bytes..][..records * tile.bytes];
+    let columns: Vec<&[u8]> = (0..tile.members).map(from).collect();
+    let squared = tile.squared();
+    let mut done = 0;
+    if squared > 0 {
+        let whole = squared * tile.bytes == stride;
+        done = if streams
+            && whole
+            && let Some(past) = Past::of(&mut *memory)
+        {
+            turn(&columns[..squared], past, tile.bytes, stride)
+        } else {
+            turn(&columns[..squared], &mut *memory, tile.bytes, stride)
+        };
+    }
+    for (at, column) in columns.iter().enumerate() {
+        let first = if at < squared { done } else { 0 };
+        let place = first * stride + at * tile.bytes;
+        if let Some(to) = memory.get_mut(place..) {
+            let from = (&column[first * tile.bytes..], tile.bytes);
+            copy_strided(from, (to, stride), tile.bytes, records - first);
         }
     }
 }
 
-fn scatter_tile<'a, const BYTES: usize>(
-    columns: impl Iterator<Item = &'a [u8]>,
-    memory: &mut [u8],
-    stride: usize,
-) {
-    let mut all: [&[[u8; BYTES]]; TILE] = [&[]; TILE];
-    let mut members = 0;
-    for (place, column) in all.iter_mut().zip(columns) {
-        (*place, members) = (column.as_chunks::<BYTES>().0, members + 1);
-    }
-    match members {
-        TILE => scatter_members::<BYTES, TILE>(&all, memory, stride),
-        7 => scatter_members::<BYTES, 7>(&all, memory, stride),
-        6 => scatter_members::<BYTES, 6>(&all, memory, stride),
-        5 => scatter_members::<BYTES, 5>(&all, memory, stride),
-        4 => scatter_members::<BYTES, 4>(&all, memory, stride),
-        3 => scatter_members::<BYTES, 3>(&all, memory, stride),
-        2 => scatter_members::<BYTES, 2>(&all, memory, stride),
-        _ => scatter_members::<BYTES, 1>(&all, memory, stride),
+fn turn(columns: &[&[u8]], sink: impl Sink, bytes: usize, stride: usize) -> usize {
+    if bytes == 4 {
+        squares::scatter::<4>(columns, sink, stride)
+    } else {
+        squares::scatter::<8>(columns, sink, stride)
     }
 }
 
-/// `MEMBERS` of the columns. Elements of some records are loaded together, so that the compiler
-/// makes vectors of them.
-fn scatter_members<const BYTES: usize, const MEMBERS: usize>(
-    columns: &[&[[u8; BYTES]]; TILE],
-    memory: &mut [u8],
-    stride: usize,
-) {
-    let mut at = 0;
-    let mut blocks = memory.chunks_exact_mut(stride * RECORDS);
-    for block in &mut blocks {
-        let mut wide = [[[0; BYTES]; RECORDS]; MEMBERS];
-        for (wide, column) in wide.iter_mut().zip(columns) {
-            if let Some(elements) = column.get(at..).and_then(|rest| rest.first_chunk()) {
-                *wide = *elements;
-            }
-        }
-        for (record, place) in block.chunks_exact_mut(stride).enumerate() {
-            let mut whole = [[0; BYTES]; MEMBERS];
-            for (part, wide) in whole.iter_mut().zip(&wide) {
-                *part = wide[record];
-            }
-            if let Some(parts) = place.as_chunks_mut::<BYTES>().0.first_chunk_mut::<MEMBERS>() {
-                *parts = whole;
-            }
-        }
-        at += RECORDS;
-    }
-    for place in blocks.into_remainder().chunks_mut(stride) {
-        for (part, column) in place.as_chunks_mut::<BYTES>().0.iter_mut().zip(&columns[..MEMBERS]) {
-            *part = column[at];
-        }
-        at += 1;
-    }
-}
-
-/// Takes the elements of a tile's members out of every stride of memory, to each from a byte on.
+/// Takes the elements of a tile's members out of every stride of memory, to each from one on.
 pub(crate) fn gather(
     memory: &[u8],
     packed: &mut [Vec<u8>],
+    tile: Tile,
     start: usize,
-    bytes: usize,
     stride: usize,
 ) {
     let records = memory.len().div_ceil(stride);
-    let columns = packed.iter_mut().map(|one| &mut one[start..][..records * bytes]);
-    match bytes {
-        4 => gather_tile::<4>(memory, columns, stride),
-        8 => gather_tile::<8>(memory, columns, stride),
-        _ => {
-            for (at, one) in columns.enumerate() {
-                copy_strided((&memory[at * bytes..], stride), (one, bytes), bytes, records);
-            }
+    let squared = tile.squared();
+    let mut columns: Vec<&mut [u8]> = packed
+        .iter_mut()
+        .map(|one| &mut one[start * tile.bytes..][..records * tile.bytes])
+        .collect();
+    let done = match (squared, tile.bytes) {
+        (0, _) => 0,
+        (_, 4) => squares::gather::<4>(memory, &mut columns[..squared], stride),
+        _ => squares::gather::<8>(memory, &mut columns[..squared], stride),
+    };
+    for (at, column) in columns.iter_mut().enumerate() {
+        let first = if at < squared { done } else { 0 };
+        let place = first * stride + at * tile.bytes;
+        if let Some(from) = memory.get(place..) {
+            let to = (&mut column[first * tile.bytes..], tile.bytes);
+            copy_strided((from, stride), to, tile.bytes, records - first);
         }
-    }
-}
-
-fn gather_tile<'a, const BYTES: usize>(
-    memory: &[u8],
-    columns: impl Iterator<Item = &'a mut [u8]>,
-    stride: usize,
-) {
-    let mut all: [&mut [[u8; BYTES]]; TILE] = std::array::from_fn(|_| Default::default());
-    let mut members = 0;
-    for (place, column) in all.iter_mut().zip(columns) {
-        (*place, members) = (column.as_chunks_mut::<BYTES>().0, members + 1);
-    }
-    match members {
-        TILE => gather_members::<BYTES, TILE>(memory, &mut all, stride),
-        7 => gather_members::<BYTES, 7>(memory, &mut all, stride),
-        6 => gather_members::<BYTES, 6>(memory, &mut all, stride),
-        5 => gather_members::<BYTES, 5>(memory, &mut all, stride),
-        4 => gather_members::<BYTES, 4>(memory, &mut all, stride),
-        3 => gather_members::<BYTES, 3>(memory, &mut all, stride),
-        2 => gather_members::<BYTES, 2>(memory, &mut all, stride),
-        _ => gather_members::<BYTES, 1>(memory, &mut all, stride),
-    }
-}
-
-fn gather_members<const BYTES: usize, const MEMBERS: usize>(
-    memory: &[u8],
-    columns: &mut [&mut [[u8; BYTES]]; TILE],
-    stride: usize,
-) {
-    let mut at = 0;
-    let mut blocks = memory.chunks_exact(stride * RECORDS);
-    for block in &mut blocks {
-        let mut wide = [[[0; BYTES]; RECORDS]; MEMBERS];
-        for (record, place) in block.chunks_exact(stride).enumerate() {
-            if let Some(parts) = place.as_chunks::<BYTES>().0.first_chunk::<MEMBERS>() {
-                for (wide, part) in wide.iter_mut().zip(parts) {
-                    wide[record] = *part;
-                }
-            }
-        }
-        for (wide, column) in wide.iter().zip(columns.iter_mut()) {
-            if let Some(elements) = column.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
-                *elements = *wide;
-            }
-        }
-        at += RECORDS;
-    }
-    for place in blocks.remainder().chunks(stride) {
-        let parts = place.as_chunks::<BYTES>().0;
-        for (part, column) in parts.iter().zip(&mut columns[..MEMBERS]) {
-            column[at] = *part;
-        }
-        at += 1;
     }
 }
 
@@ -239,24 +164,25 @@ mod tests {
             tiles(&members).iter().map(|tile| (tile.first, tile.members)).collect();
         assert_eq!(found, [(0, 2), (2, 1), (3, 2)]);
         let many: Vec<Member> = (0..11).map(|at| member(at * 4, 4)).collect();
-        assert_eq!(tiles(&many).iter().map(|tile| tile.members).collect::<Vec<_>>(), [8, 3]);
+        assert_eq!(tiles(&many).iter().map(|tile| tile.members).collect::<Vec<_>>(), [11]);
     }
 
     #[test]
     fn every_size_of_tile_comes_back() {
-        for bytes in [1, 2, 4, 8, 3] {
-            for members in 1..=TILE {
-                let (records, stride) = (37, bytes * members + 5);
+        for (bytes, gap) in [(1, 5), (2, 5), (4, 5), (8, 5), (3, 5), (4, 0), (8, 0), (5, 0)] {
+            for members in 1..=9 {
+                let (records, stride) = (37, bytes * members + gap);
+                let tile = Tile { first: 0, members, bytes };
                 let columns: Vec<Vec<u8>> = (0..members)
                     .map(|m| (0..records * bytes).map(|at| (at * 7 + m * 31) as u8).collect())
                     .collect();
                 // The last record ends with the tile, as a buffer may.
                 let mut memory = vec![0xEE; (records - 1) * stride + bytes * members];
-                scatter(&columns, 0, &mut memory, bytes, stride);
+                scatter(&columns, tile, 0, &mut memory, (stride, true));
                 assert_eq!(&memory[..bytes], &columns[0][..bytes]);
-                assert_eq!(memory[bytes * members], 0xEE, "what lies between stays");
+                assert!(gap == 0 || memory[bytes * members] == 0xEE, "what lies between stays");
                 let mut back = vec![vec![0; records * bytes]; members];
-                gather(&memory, &mut back, 0, bytes, stride);
+                gather(&memory, &mut back, tile, 0, stride);
                 assert_eq!(back, columns, "{members} members of {bytes} bytes");
             }
         }

@@ -18,6 +18,8 @@ use crate::table::Table;
 
 /// From this many bytes on a thread has enough to do.
 const THREAD_BYTES: u64 = 4 << 20;
+/// From this many bytes of records on they are written past the cache.
+const STREAM_BYTES: u64 = 2 << 20;
 /// How many threads work at most: more of them wait for the memory.
 const THREADS_MAX: u64 = 4;
 
@@ -276,7 +278,9 @@ impl Work<'_> {
         records: Records,
         convert: &mut dyn Convert,
     ) -> Result<(), TransferError> {
-        let mut job = Job::new(self.file, self.members, records);
+        let total: u64 = runs.iter().map(Run::total).sum();
+        let streams = total.saturating_mul(records.stride as u64) >= STREAM_BYTES;
+        let mut job = Job::new(self.file, self.members, records, streams);
         if let [only] = self.extents.as_slice() {
             job.enter(&only.columns(self.table), 0);
             return job.work(runs, memory, convert);
