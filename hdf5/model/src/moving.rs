@@ -14,9 +14,10 @@ use crate::file::DataFile;
 use crate::records::{Tile, copy_strided, gather, scatter, tiles};
 use crate::transfer::{Convert, Member, Memory, Records, Run, TransferError};
 
-/// How many bytes of columns are worked off at once: what the second cache holds besides the
-/// records.
-const BLOCK_BYTES: usize = 512 * 1024;
+/// How many bytes of columns are read at once: what the second cache holds besides the records.
+const READ_BYTES: usize = 512 * 1024;
+/// How many are written at once: files are laid out better in larger pieces.
+const WRITE_BYTES: usize = 2 * 1024 * 1024;
 /// Blocks have a multiple of so many elements.
 const PART_ELEMENTS: usize = 512;
 /// How many bytes of records are put together or taken apart at once: what the nearest cache holds.
@@ -85,7 +86,11 @@ impl<'a> Job<'a> {
         mut memory: Memory<'_>,
         convert: &mut dyn Convert,
     ) -> Result<(), TransferError> {
-        for group in Groups::of(runs, self.members, self.records.stride) {
+        let block = match memory {
+            Memory::Target(_) => READ_BYTES,
+            Memory::Source(_) => WRITE_BYTES,
+        };
+        for group in Groups::of(runs, self.members, self.records.stride, block) {
             match (group, memory.again()) {
                 (Group::Large(run), Memory::Target(memory)) => {
                     self.read_large(run, memory, convert)?;
@@ -354,13 +359,13 @@ struct Groups<'r> {
 }
 
 impl<'r> Groups<'r> {
-    fn of(runs: &'r [Run], members: &[Member], stride: usize) -> Self {
+    fn of(runs: &'r [Run], members: &[Member], stride: usize, block: usize) -> Self {
         let widest = members.iter().map(|member| member.file_bytes).max().unwrap_or(1).max(1);
         let record: usize =
             members.iter().map(|member| member.file_bytes.max(member.memory_bytes)).sum();
         // What needs no buffer goes at once, however long it is.
         let packed = members.iter().all(|member| is_packed(member, stride));
-        let parts = (BLOCK_BYTES / record.max(1) / PART_ELEMENTS).clamp(1, 128);
+        let parts = (block / record.max(1) / PART_ELEMENTS).clamp(1, 128);
         Self {
             runs: runs.iter(),
             rest: Vec::new(),

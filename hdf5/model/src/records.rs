@@ -84,11 +84,11 @@ pub(crate) fn scatter(
     }
 }
 
-fn turn(columns: &[&[u8]], sink: impl Sink, bytes: usize, stride: usize) -> usize {
+fn turn(columns: &[&[u8]], mut sink: impl Sink, bytes: usize, stride: usize) -> usize {
     if bytes == 4 {
-        squares::scatter::<4>(columns, sink, stride)
+        squares::scatter::<4>(columns, &mut sink, stride)
     } else {
-        squares::scatter::<8>(columns, sink, stride)
+        squares::scatter::<8>(columns, &mut sink, stride)
     }
 }
 
