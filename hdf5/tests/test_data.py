@@ -165,7 +165,8 @@ def test_what_arrow_has_no_form_for_stays_native(run: Program, plain: Program) -
     code = """
     with h5py.File("x.h5", "r") as file:
         assert file["text"][0] == b"a" and file["chunks"][5] == 5 and file["scalar"][()] == 3
-        assert file["big"][3] == 3 and file["both"].shape == (2, 3) and file["empty"].shape == (0,)"""
+        assert file["big"][3] == 3
+        assert file["both"].shape == (2, 3) and file["empty"].shape == (0,)"""
     run(
         """
     with h5py.File("x.h5", "w") as file:
