@@ -163,6 +163,8 @@ class Figure:
     unit: str
     compute: Callable[[Results], float]
     target: Target | None = None
+    #: What the results add to `what`, such as the size that was measured; may be empty.
+    remark: Callable[[Results], str] | None = None
 
     @property
     def row(self) -> tuple[str, str, str] | None:

@@ -132,6 +132,9 @@ def figures(suite: Suite, results: Results) -> tuple[dict[str, float], dict[str,
         else:
             numbers[figure.name] = value
             entry["value"] = value
+            remark = figure.remark(results) if figure.remark is not None else ""
+            if remark:
+                entry["what"] += f"; {remark}"
             if figure.target is not None:
                 entry["hit"] = figure.target.hit(value)
         if figure.target is not None:

@@ -70,10 +70,10 @@ class Worker:
             raise MissingError(answer["error"])
         return answer
 
-    def call(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def call(self, request: Mapping[str, Any], timeout_s: float = CALL_TIMEOUT_S) -> dict[str, Any]:
         """Sends a request and waits for its answer."""
         self.send(request)
-        return self.receive()
+        return self.receive(timeout_s)
 
     def _line(self, timeout_s: float) -> bytes:
         assert self.process.stdout is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import plasmon
@@ -20,6 +21,8 @@ class Sorter(Plasmon):
         threads: int | None = None,
         workers: int | None = None,
     ) -> Answer:
+        # Libraries and a small sort are there before: what they take does not grow with the input.
+        plasmon.sort(table(case, 1000), ORDERS[case][0][0], store=self.store).delete()
         base = resident_bytes()
         data: Any = table(case, rows)
         order = [(name, "descending" if down else "ascending") for name, down in ORDERS[case]]
@@ -36,12 +39,32 @@ class Sorter(Plasmon):
             kept.append(made)
 
         try:
-            return measured(run, nbytes, base)
+            return measured(run, nbytes, base, _store_cpu_ns)
         finally:
             for made in kept:
                 made.delete()
             if workers is not None:
                 self.store.delete(data)
+
+
+def _store_cpu_ns() -> float:
+    """The processor time of the store's processes, which are what this one has started and kept."""
+    wanted = f"PLASMON_BENCH_MARK={os.environ.get('PLASMON_BENCH_MARK', '')}".encode()
+    ticks = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        if int(pid) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                ours = wanted in file.read().split(b"\0")
+            with open(f"/proc/{pid}/stat") as file:
+                # Behind the name, which may have any character: fields 14 and 15 of all.
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if ours:
+            ticks += int(fields[11]) + int(fields[12])
+    return 1e9 * ticks / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -1,24 +1,21 @@
 """Sorting tables, beside the libraries that people sort tables with.
 
 Every case is measured at ten million rows and at a hundred million; a rival that cannot hold the
-larger one is compared at the smaller. The figures are ratios of wall times with two processors.
+larger one, or would take minutes for it, is compared at the smaller, and the figure says so. The
+figures are ratios of wall times with two processors.
 Each side sorts in a process (and a store) of its own that is there for one table, so that all
 memory is its own, and one measurement gives wall, processor time, peak memory and the cold run.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
-from weakref import WeakKeyDictionary
 
-from bench.case import Case, Entry, Figure, Samples, Side, Suite, at_least, at_most
+from bench.case import Case, Entry, Figure, Median, Samples, Side, Suite, at_least, at_most
 from bench.provision import MissingError
-from bench.rivals.protocol import Answer
 from bench.run import Context, Results
-from bench.worker import UnsupportedError
+from bench.suites import _sort_measure
 
 OURS = "plasmon-python"
 RIVALS = ("polars", "polars-streaming", "duckdb", "pandas", "numpy", "pyarrow")
@@ -35,6 +32,7 @@ WHAT = {
     "cpu": "processor time of all threads",
     "peak": "peak memory over the bytes of the input",
     "cold": "wall time of the first run",
+    "cold_cpu": "processor time of the first run",
 }
 #: Rows for `--quick`, of each size.
 QUICK_PART = 50
@@ -51,26 +49,16 @@ WORK = {
 }
 
 
-#: What was measured of a context already: what a side said of a table, or why it said nothing.
-_KNOWN: WeakKeyDictionary[Context, dict[str, Answer | Exception]] = WeakKeyDictionary()
-
-
 def _scaled(context: Context, entry: Entry) -> Samples:
-    rows = entry.request["rows"]
-    assert isinstance(rows, int)
-    request = {**entry.request, "rows": context.scale(rows, rows // QUICK_PART)}
+    def scale(rows: int) -> int:
+        return context.scale(rows, rows // QUICK_PART)
+
+    rows, least = entry.request["rows"], min(SIZES.values())
+    request = {**entry.request, "rows": scale(rows)}
     what = request.pop("what")
-    known = _KNOWN.setdefault(context, {})
-    key = json.dumps([entry.side, request])
-    if key not in known:
-        try:
-            with context.fresh(entry.side) as (worker, _):
-                known[key] = worker.call(request)
-        except (MissingError, UnsupportedError) as reason:
-            known[key] = reason
-    answer = known[key]
-    if isinstance(answer, Exception):
-        raise answer
+    # Of ours nothing is left out but what it refuses itself.
+    smaller = scale(least) if rows != least and entry.side != OURS else None
+    answer = _sort_measure.answer(context, entry.side, request, smaller)
     return [float(sample) for sample in answer["sort"][what]]
 
 
@@ -91,25 +79,30 @@ def _case(case: str, size: str, what: str) -> Case:
     name = f"{case}_{size}" if what == "wall" else f"{case}_{size}_{what}"
     title = f"{CASES_OF[case]}, {size} rows: {WHAT[what]}"
     unit = "x" if what == "peak" else "ns"
-    heat: Literal["warm", "cold"] = "cold" if what == "cold" else "warm"
+    heat: Literal["warm", "cold"] = "cold" if what.startswith("cold") else "warm"
     entries = _entries(case, SIZES[size], what)
     return Case(name, title, entries, rounds=1, quick_rounds=1, unit=unit, heat=heat)
 
 
-def _scaling(case: str, size: str) -> Case:
-    rows = SIZES[size]
-    work = "plasmon.sort(workers=N): processes that read the input in the store"
+#: Who shares the work, and how we are asked for it.
+CREWS = {
+    "workers": "plasmon.sort(workers=N): processes that read the input in the store",
+    "threads": "plasmon.sort(threads=N): threads of one process",
+}
+
+
+def _scaling(case: str, size: str, crew: str) -> Case:
     entries = tuple(
-        _entry(OURS, case, rows, "wall", work, f"{workers} workers", workers=workers)
-        for workers in (1, 2)
+        _entry(OURS, case, SIZES[size], "wall", CREWS[crew], f"{count} {crew}", **{crew: count})
+        for count in (1, 2)
     )
-    title = f"{CASES_OF[case]}, {size} rows, with worker processes"
-    return Case(f"{case}_{size}_workers", title, entries, rounds=1, quick_rounds=1)
+    title = f"{CASES_OF[case]}, {size} rows, with 1 and with 2 {crew}"
+    return Case(f"{case}_{size}_{crew}", title, entries, rounds=1, quick_rounds=1)
 
 
 CASES = (
     *(_case(case, size, what) for size in SIZES for case in CASES_OF for what in WHAT),
-    *(_scaling(case, size) for size in SIZES for case in ("key", "key_payload7")),
+    *(_scaling(case, "1e8", crew) for case in ("key", "key_payload7") for crew in CREWS),
 )
 
 
@@ -121,12 +114,27 @@ class Largest:
     rival: str
 
     def __call__(self, results: Results) -> float:
+        return results.ratio(f"{self.case}_{self._size(results)}", self.rival, OURS)
+
+    def _size(self, results: Results) -> str:
+        missing: MissingError | None = None
         for size in reversed(SIZES):
             try:
-                return results.ratio(f"{self.case}_{size}", self.rival, OURS)
-            except MissingError as missing:
-                last = missing
-        raise last
+                results.ratio(f"{self.case}_{size}", self.rival, OURS)
+            except MissingError as reason:
+                missing = missing or reason
+            else:
+                return size
+        assert missing is not None, "there are sizes"
+        raise missing
+
+    def remark(self, results: Results) -> str:
+        """At which size, if it is not the largest, and why."""
+        size, largest = self._size(results), list(SIZES)[-1]
+        if size == largest:
+            return ""
+        reason = results.missing.get((f"{self.case}_{largest}", self.rival, "free"), "not measured")
+        return f"at {size} rows; at {largest}: {reason}"
 
 
 def _limit(case: str, rival: str) -> float:
@@ -139,37 +147,61 @@ def _limit(case: str, rival: str) -> float:
     return known.get((case, rival), 1)
 
 
-def _efficiency(results: Results) -> float:
-    case = "key_payload7_1e8_workers"
-    return results.ratio(case, f"{OURS} 1 workers", f"{OURS} 2 workers") / 2
+@dataclass(frozen=True)
+class Efficiency:
+    """The speed-up from one to two, over two."""
+
+    case: str
+    crew: str
+
+    def __call__(self, results: Results) -> float:
+        case = f"{self.case}_1e8_{self.crew}"
+        return results.ratio(case, f"{OURS} 1 {self.crew}", f"{OURS} 2 {self.crew}") / 2
 
 
 def _peak(results: Results) -> float:
     return max(results.median(f"{case}_1e8_peak", OURS) for case in CASES_OF)
 
 
-def _figure(name: str, what: str, compute: Callable[[Results], float], least: float) -> Figure:
-    return Figure(name, what, "x", compute, at_least(least))
+def _ratio(case: str, rival: str) -> Figure:
+    ratio = Largest(case, rival)
+    return Figure(
+        f"{case}_ratio_{rival.replace('-', '_')}",
+        f"time of {rival} over that of {OURS}: {CASES_OF[case]}",
+        "x",
+        ratio,
+        at_least(_limit(case, rival)),
+        ratio.remark,
+    )
+
+
+def _scaling_figure(name: str, case: str, crew: str) -> Figure:
+    what = f"speed-up from 1 to 2 {crew}, over 2: {CASES_OF[case]}"
+    return Figure(name, what, "x", Efficiency(case, crew), at_least(0.9))
 
 
 FIGURES = (
-    *(
-        _figure(
-            f"{case}_ratio_{rival.replace('-', '_')}",
-            f"time of {rival} over that of {OURS}: {CASES_OF[case]}",
-            Largest(case, rival),
-            _limit(case, rival),
-        )
-        for case in CASES_OF
-        for rival in RIVALS
-    ),
-    _figure("scaling_1_to_2", "speed-up from 1 to 2 worker processes, over 2", _efficiency, 0.9),
+    *(_ratio(case, rival) for case in CASES_OF for rival in RIVALS),
+    _scaling_figure("scaling_1_to_2", "key_payload7", "workers"),
+    _scaling_figure("scaling_1_to_2_threads", "key_payload7", "threads"),
+    _scaling_figure("scaling_1_to_2_key", "key", "workers"),
+    _scaling_figure("scaling_1_to_2_key_threads", "key", "threads"),
     Figure(
         "peak_memory_ratio",
         "peak memory of the sort, input and result included, over the input; the worst case",
         "x",
         _peak,
         at_most(2.2),
+    ),
+    *(
+        Figure(
+            f"peak_memory_ratio_{case}",
+            f"peak memory of the sort over the input: {CASES_OF[case]}",
+            "x",
+            Median(f"{case}_1e8_peak", OURS),
+            at_most(2.2),
+        )
+        for case in CASES_OF
     ),
 )
 

@@ -22,11 +22,14 @@ ORDERS: dict[str, list[tuple[str, bool]]] = {
 }
 #: Bytes of a row of each case, about.
 ROW_BYTES = {"key": 8, "key_payload7": 64, "string": 24, "two_keys": 16}
-#: Copies of the input that must fit the memory: input, result, and what a sort needs besides.
-COPIES = 2.5
-#: Runs of a sort that are counted, unless they take longer than this in all.
+#: Copies of the input that must fit the memory: input and result. What a side needs besides is
+#: told by what it took at a smaller size.
+COPIES = 2.0
+#: Warm runs of a sort; no more are begun after so many seconds, the cold one counted.
 RUNS_MAX = 3
-LONG_S = 8.0
+RUNS_S = 6.0
+#: A cold run of so many seconds is not followed by a warm one.
+LONG_S = 12.0
 
 
 def table(case: str, rows: int) -> Any:
@@ -61,30 +64,42 @@ def _available_bytes() -> int:
     return int(found.split()[1]) * 1024
 
 
-def measured(run: Callable[[], Any], nbytes: int, base_bytes: int) -> Answer:
+def measured(
+    run: Callable[[], Any],
+    nbytes: int,
+    base_bytes: int,
+    others_cpu_ns: Callable[[], float] = lambda: 0.0,
+) -> Answer:
     """A sort, several times: wall and processor time in ns, peak memory, and the first run's time.
 
     The peak is of all memory that this process has in sight, the store's included, less what it had
     before there was an input, over the bytes of the input. The first run is cold, and counted only
     when it is so long that warm memory makes no difference; there are no others then.
+    `others_cpu_ns` is the processor time so far of processes that work for this one and live on.
     """
     wall: list[float] = []
     cpu: list[float] = []
     peak: list[float] = []
-    while not wall or (len(wall) <= RUNS_MAX and sum(wall) < 1e9 * LONG_S):
+    while _goes_on([1e-9 * taken for taken in wall]):
         gc.collect()
         _reset_peak()
-        begin, begin_cpu = time.perf_counter_ns(), _cpu_ns()
+        begin, begin_cpu = time.perf_counter_ns(), _cpu_ns() + others_cpu_ns()
         result = run()
         wall.append(time.perf_counter_ns() - begin)
-        cpu.append(_cpu_ns() - begin_cpu)
+        cpu.append(_cpu_ns() + others_cpu_ns() - begin_cpu)
         peak.append((_resident_bytes("VmHWM") - base_bytes) / nbytes)
         del result
     warm = slice(1 if len(wall) > 1 else 0, None)
-    return {
-        "samples": wall[warm],
-        "sort": {"wall": wall[warm], "cpu": cpu[warm], "peak": peak[warm], "cold": wall[:1]},
-    }
+    sort = {"wall": wall[warm], "cpu": cpu[warm], "peak": peak[warm], "cold": wall[:1]}
+    sort |= {"cold_cpu": cpu[:1]}
+    return {"samples": wall[warm], "sort": sort, "input_bytes": nbytes}
+
+
+def _goes_on(runs_s: list[float]) -> bool:
+    """Whether there is another run after these."""
+    if len(runs_s) < 2:
+        return sum(runs_s) < LONG_S
+    return len(runs_s) <= RUNS_MAX and sum(runs_s) < RUNS_S
 
 
 def _cpu_ns() -> float:

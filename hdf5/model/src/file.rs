@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use crate::bytes::Columns;
 use crate::image::{Image, MAGIC, batch};
 use crate::layout::{Extent, extents};
 use crate::naming::relative_path;
@@ -50,8 +51,8 @@ impl FileError {
 pub struct DataFile {
     file: File,
     path: PathBuf,
-    /// Where the first body begins.
-    body_at: u64,
+    /// Where each column begins in the first body.
+    columns: Vec<u64>,
 }
 
 impl DataFile {
@@ -67,6 +68,7 @@ impl DataFile {
     pub fn create(
         folder: &Path,
         dataset: &[u8],
+        table: &Table,
         image: &Image,
     ) -> Result<(Self, PathBuf), FileError> {
         std::fs::create_dir_all(folder).map_err(|error| FileError::System(folder.into(), error))?;
@@ -79,7 +81,8 @@ impl DataFile {
         match place(&draft, folder, dataset) {
             Ok(within) => {
                 let path = folder.join(&within);
-                Ok((Self { file, path, body_at: image.body_offset() }, within))
+                let columns = column_offsets(table, image.body_offset());
+                Ok((Self { file, path, columns }, within))
             }
             Err(error) => {
                 let _ = std::fs::remove_file(&draft);
@@ -107,7 +110,8 @@ impl DataFile {
         if file.read_exact_at(&mut magic, 0).is_err() || &magic[..6] != MAGIC {
             return Err(foreign("it does not begin like an Arrow file".to_owned()));
         }
-        let found = Self { file, path: path.to_owned(), body_at: body_offset };
+        let columns = column_offsets(table, body_offset);
+        let found = Self { file, path: path.to_owned(), columns };
         let wanted = found.used_end(table);
         if bytes < wanted || !table.grows() && bytes == wanted {
             return Err(foreign(format!("it has {bytes} bytes and should have above {wanted}")));
@@ -116,8 +120,8 @@ impl DataFile {
         Ok(found)
     }
 
-    /// Puts entries into the schema's metadata, in the place of earlier ones of attributes, if
-    /// there is room for them before the body.
+    /// Says what the columns are called, and puts entries into the schema's metadata in the place
+    /// of earlier ones of attributes, if there is room for them before the body.
     ///
     /// # Errors
     ///
@@ -126,17 +130,16 @@ impl DataFile {
         let mut known = schema::read(&self.file)?;
         known.metadata.retain(|(key, _)| !key.starts_with(schema::ATTRIBUTE));
         known.metadata.extend_from_slice(entries);
-        self.frame(&table.clone().renamed(&known.first), &known.metadata)
+        self.frame(table, &known.metadata)
     }
 
-    /// Gives the only column another name, if there is room for it before the body.
+    /// What the first column is called.
     ///
     /// # Errors
     ///
     /// What the system says, or that the file has no schema.
-    pub fn rename(&self, table: &Table, name: &str) -> io::Result<()> {
-        let known = schema::read(&self.file)?;
-        self.frame(&table.clone().renamed(name), &known.metadata)
+    pub fn first_column(&self) -> io::Result<String> {
+        Ok(schema::read(&self.file)?.first)
     }
 
     /// The dimensions of the chunks that the program divided the dataset into.
@@ -150,7 +153,7 @@ impl DataFile {
 
     /// Writes what is around the bodies, if it is not there already.
     fn frame(&self, table: &Table, metadata: &[(String, String)]) -> io::Result<()> {
-        let Some(image) = Image::fitting(table, metadata, self.body_at, 0) else { return Ok(()) };
+        let Some(image) = Image::fitting(table, metadata, self.body_at(), 0) else { return Ok(()) };
         let mut known = vec![0; image.foot.len()];
         let same_length = self.file.metadata()?.len() == image.file_bytes();
         if same_length
@@ -185,18 +188,24 @@ impl DataFile {
 
     /// Where the rows of a table are in this file.
     pub(crate) fn extents(&self, table: &Table) -> Vec<Extent> {
-        extents(table, self.body_at, 0)
+        extents(table, self.body_at(), 0)
     }
 
     /// Where the first body begins.
     pub(crate) fn body_at(&self) -> u64 {
-        self.body_at
+        self.columns.first().copied().unwrap_or(0)
+    }
+
+    /// The columns in the file.
+    #[must_use]
+    pub fn columns(&self) -> Columns<'_> {
+        Columns { bytes: &self.file, offsets: &self.columns }
     }
 
     /// Where the bytes of a table's rows end.
     pub(crate) fn used_end(&self, table: &Table) -> u64 {
         let extents = self.extents(table);
-        let Some(last) = extents.last() else { return self.body_at };
+        let Some(last) = extents.last() else { return self.body_at() };
         if !table.grows() {
             return last.end();
         }
@@ -205,49 +214,15 @@ impl DataFile {
         at + last.rows(table) * table.row_elements() * column.bytes() as u64
     }
 
-    /// Fills rows from one on with a value for each column; one without bytes stays zero.
-    ///
-    /// # Errors
-    ///
-    /// What the system says, such as that there is no room.
-    pub fn fill(&self, table: &Table, from: u64, values: &[Vec<u8>]) -> io::Result<()> {
-        for (at, value) in values.iter().enumerate() {
-            if value.iter().all(|byte| *byte == 0) {
-                continue;
-            }
-            for extent in self.extents(table) {
-                let first = from.max(extent.first) - extent.first;
-                let rows = extent.rows(table).saturating_sub(first);
-                let offset = extent.columns(table)[at];
-                let start = offset + first * table.row_elements() * value.len() as u64;
-                self.fill_elements(start, value, rows * table.row_elements())?;
-            }
-        }
-        Ok(())
-    }
-
-    fn fill_elements(&self, mut at: u64, value: &[u8], elements: u64) -> io::Result<()> {
-        let block_elements = ((1 << 18) / value.len()).max(1);
-        let block = value.repeat(block_elements);
-        let mut left = elements;
-        while left > 0 {
-            let now = left.min(block_elements as u64);
-            let bytes = usize::try_from(now).unwrap_or(0) * value.len();
-            self.file.write_all_at(&block[..bytes], at)?;
-            (at, left) = (at + bytes as u64, left - now);
-        }
-        Ok(())
-    }
-
     /// Checks that the first record batch's message is the table's. The schema before it may have
     /// other metadata, so only the end of the head is compared.
     fn check_head(&self, table: &Table) -> Result<(), String> {
         let first = &self.extents(table)[0];
         let others = || "its rows or columns are others than the dataset's".to_owned();
-        if first.message_at > self.body_at {
+        if first.message_at > self.body_at() {
             return Err("its body begins too early".to_owned());
         }
-        let mut found = vec![0; usize::try_from(self.body_at - first.message_at).unwrap_or(0)];
+        let mut found = vec![0; usize::try_from(self.body_at() - first.message_at).unwrap_or(0)];
         self.file.read_exact_at(&mut found, first.message_at).map_err(|error| error.to_string())?;
         if !table.grows() {
             return (found == batch(table, first)).then_some(()).ok_or_else(others);
@@ -256,7 +231,7 @@ impl DataFile {
         let (rows, body_bytes) = schema::batch_rows(&found).ok_or_else(others)?;
         let table = table.with_rows(rows).ok_or_else(others)?;
         let capacity = body_bytes / table.row_bytes().max(1);
-        let wanted = extents(&table, self.body_at, capacity);
+        let wanted = extents(&table, self.body_at(), capacity);
         (found == batch(&table, &wanted[0])).then_some(()).ok_or_else(others)
     }
 
@@ -320,6 +295,10 @@ fn place(old: &Path, folder: &Path, dataset: &[u8]) -> Result<PathBuf, FileError
         }
     }
     Err(FileError::System(first, io::ErrorKind::AlreadyExists.into()))
+}
+
+fn column_offsets(table: &Table, body_offset: u64) -> Vec<u64> {
+    extents(table, body_offset, 0)[0].columns(table)
 }
 
 /// A name for a file that has none yet; hidden, so that no reader takes it for data.

@@ -67,7 +67,7 @@ impl DataFile {
             self.extents(now).len() == self.extents(table).len()
         };
         if fits {
-            self.fill(now, table.rows(), fill)?;
+            self.columns().fill(now, table.rows(), fill)?;
             let capacity = if single { held } else { 0 };
             return self.tell(table, now, capacity);
         }
@@ -76,7 +76,7 @@ impl DataFile {
         // The new foot comes first: whoever looks now finds the rows that were there.
         self.file().write_all_at(&image.foot, image.foot_at())?;
         self.erase(foot_at, bytes.min(image.foot_at()))?;
-        self.fill(now, table.rows(), fill)?;
+        self.columns().fill(now, table.rows(), fill)?;
         self.write_frame(&image)
     }
 

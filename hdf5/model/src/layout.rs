@@ -78,9 +78,10 @@ pub(crate) fn extents(table: &Table, body_at: u64, capacity: u64) -> Vec<Extent>
     let extent = |first: u64, capacity: u64, body_at: u64| Extent {
         first,
         capacity,
-        message_at: body_at - message_bytes,
+        // A body by itself, as a store has it, begins at 0 and has no message before it.
+        message_at: body_at.saturating_sub(message_bytes),
         body_at,
-        body_bytes: table.body_bytes(capacity),
+        body_bytes: table.room_bytes(capacity),
     };
     if !table.grows() || table.columns().len() == 1 {
         return vec![extent(0, table.rows().max(capacity), body_at)];

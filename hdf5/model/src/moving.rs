@@ -6,11 +6,9 @@
 //! small runs near each other         file ◄─► window over them ◄─► memory, in strides
 //! ```
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
-use crate::file::DataFile;
+use crate::bytes::Bytes;
 use crate::records::{Tile, copy_strided, gather, scatter, tiles};
 use crate::transfer::{Convert, Member, Memory, Records, Run, TransferError};
 
@@ -33,7 +31,7 @@ const GAP_BYTES: u64 = 4 * 1024;
 
 /// A transfer between memory and the columns of one extent after the other.
 pub(crate) struct Job<'a> {
-    file: &'a File,
+    bytes: &'a dyn Bytes,
     members: &'a [Member],
     tiles: Vec<Tile>,
     records: Records,
@@ -51,13 +49,13 @@ pub(crate) struct Job<'a> {
 
 impl<'a> Job<'a> {
     pub(crate) fn new(
-        file: &'a DataFile,
+        bytes: &'a dyn Bytes,
         members: &'a [Member],
         records: Records,
         streams: bool,
     ) -> Self {
         Self {
-            file: file.file(),
+            bytes,
             members,
             // What goes straight between file and memory is not put together.
             tiles: tiles(members)
@@ -278,11 +276,11 @@ impl<'a> Job<'a> {
     }
 
     fn read(&self, at: usize, bytes: &mut [u8], element: u64) -> io::Result<()> {
-        self.file.read_exact_at(bytes, self.place(at, element))
+        self.bytes.read_exact_at(bytes, self.place(at, element))
     }
 
     fn write(&self, at: usize, bytes: &[u8], element: u64) -> io::Result<()> {
-        self.file.write_all_at(bytes, self.place(at, element))
+        self.bytes.write_all_at(bytes, self.place(at, element))
     }
 }
 

@@ -141,8 +141,20 @@ impl Table {
         places
     }
 
-    /// How long such a body is.
-    pub(crate) fn body_bytes(&self, capacity_rows: u64) -> u64 {
+    /// Where each column begins in the body of a table that does not grow, in bytes.
+    #[must_use]
+    pub fn offsets(&self) -> Vec<u64> {
+        self.places(self.rows()).iter().map(|place| place.offset).collect()
+    }
+
+    /// How long that body is, in bytes.
+    #[must_use]
+    pub fn body_bytes(&self) -> u64 {
+        self.room_bytes(self.rows())
+    }
+
+    /// How long a body with room for so many rows is.
+    pub(crate) fn room_bytes(&self, capacity_rows: u64) -> u64 {
         self.places(capacity_rows).last().map_or(0, |last| last.offset + aligned(last.bytes))
     }
 
@@ -204,7 +216,8 @@ mod tests {
         let places = table.places(100);
         assert_eq!(places[0], Place { offset: 0, bytes: 100 });
         assert_eq!(places[1], Place { offset: 128, bytes: 800 });
-        assert_eq!(table.body_bytes(100), 128 + 832);
+        assert_eq!(table.body_bytes(), 128 + 832);
+        assert_eq!(table.offsets(), [0, 128]);
     }
 
     #[test]

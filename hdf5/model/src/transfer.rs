@@ -11,7 +11,7 @@
 use std::io;
 use std::ops::Range;
 
-use crate::file::DataFile;
+use crate::bytes::Columns;
 use crate::layout::Extent;
 use crate::moving::Job;
 use crate::table::Table;
@@ -64,6 +64,13 @@ impl Run {
     #[must_use]
     pub fn memory_end(&self) -> u64 {
         self.memory + (self.teeth - 1) * self.memory_step + self.elements
+    }
+
+    /// One tooth by itself.
+    #[must_use]
+    pub fn tooth(&self, at: u64) -> Self {
+        let (file, memory) = (self.file + at * self.file_step, self.memory + at * self.memory_step);
+        Self::of(file, memory, self.elements)
     }
 
     /// The first teeth, and the others if there are more.
@@ -186,14 +193,15 @@ impl<'m> Memory<'m> {
 ///
 /// The system or the conversion refuses; the elements may have been moved in part.
 pub fn transfer(
-    (file, table): (&DataFile, &Table),
+    (data, table): (Columns<'_>, &Table),
     members: &[Member],
     runs: &[Run],
     memory: Memory<'_>,
     records: Records,
     convert: &mut dyn Convert,
 ) -> Result<(), TransferError> {
-    let work = Work { file, table, members, extents: file.extents(table) };
+    let extents = data.extents(table);
+    let work = Work { data, table, members, extents };
     if let [run] = runs
         && let Some(threads) = work.threads(*run)
     {
@@ -214,7 +222,7 @@ impl Convert for Unconverted {
 
 /// A transfer.
 struct Work<'a> {
-    file: &'a DataFile,
+    data: Columns<'a>,
     table: &'a Table,
     members: &'a [Member],
     extents: Vec<Extent>,
@@ -280,7 +288,7 @@ impl Work<'_> {
     ) -> Result<(), TransferError> {
         let total: u64 = runs.iter().map(Run::total).sum();
         let streams = total.saturating_mul(records.stride as u64) >= STREAM_BYTES;
-        let mut job = Job::new(self.file, self.members, records, streams);
+        let mut job = Job::new(self.data.bytes, self.members, records, streams);
         if let [only] = self.extents.as_slice() {
             job.enter(&only.columns(self.table), 0);
             return job.work(runs, memory, convert);

@@ -2,16 +2,17 @@
 
 use std::ffi::{CStr, OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use plasmon_hdf5_model::{
-    DataFile, Marker, Member, Memory as Bytes, Records, Run, Table, Unconverted, transfer,
+    Convert, Marker, Member, Memory as Bytes, Place, Records, Run, Table, Unconverted, transfer,
 };
 use plasmon_hdf5_sys::arguments::{FileName, OBJECT_GET_NAME, ObjectName, Single, dataset, file};
 use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Location, Ptr, SPACE_ALL, UNLIMITED};
 
+use crate::backend::{Data, Source};
+use crate::container::Container;
 use crate::host::Host;
 use crate::id::Id;
 use crate::kinds;
@@ -21,16 +22,20 @@ use crate::selection::Selection;
 /// The longest name of a file in the skeleton that is looked at.
 const NAME_BYTES: usize = 8192;
 
-/// A dataset in an Arrow file.
+/// A dataset that is Arrow.
 pub(crate) struct Array {
     host: &'static Host,
     table: Table,
-    path: PathBuf,
+    source: Source,
     body_offset: u64,
     writable: bool,
+    /// Whether other processes write into the same file at the same time.
+    shared: bool,
     /// Whether HDF5 without the plugin reads the same bytes.
     pub(crate) plain: bool,
-    file: OnceLock<Result<DataFile, String>>,
+    data: OnceLock<Result<Arc<dyn Data>, String>>,
+    /// The file that it was reached through; none for what is only read.
+    container: Option<Arc<Container>>,
     /// Whether something was written through this object.
     pub(crate) dirty: AtomicBool,
     /// Whether rows were added or taken away through this object.
@@ -51,40 +56,46 @@ pub(crate) struct Call {
 
 impl Array {
     /// The Arrow data of an open dataset of the native connector, if it has any.
-    ///
-    /// `folder` tells where a skeleton is, by the name that HDF5 knows it under.
     pub(crate) fn of_dataset(
         host: &'static Host,
         under: Ptr,
-        folder: impl FnOnce(&OsStr) -> PathBuf,
-        writable: bool,
+        container: &Arc<Container>,
     ) -> Option<Self> {
         let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
-        let named = marker(host, dcpl.get())?;
-        let folder = folder(&file_name(host, under, KIND_DATASET)?);
-        let array = Self::of_file(host, under, &folder.join(&named.marker.path), named.place)?;
-        Some(Self { writable, plain: named.marker.plain, ..array })
+        let (marker, body_offset) = marker(host, dcpl.get())?;
+        let folder = container.folder_of(&file_name(host, under, KIND_DATASET)?);
+        let source = Source::new(&marker.place, &folder, &container.settings);
+        if matches!(marker.place, Place::Object { .. }) {
+            container.expect_objects();
+        }
+        let array = Self::of_source(host, under, source, body_offset)?;
+        let (writable, container) = (container.writable, Some(Arc::clone(container)));
+        Some(Self { writable, plain: marker.plain, container, ..array })
     }
 
-    /// The data of a dataset in a file, for reading.
-    pub(crate) fn of_file(
+    /// The data of a dataset, for reading.
+    pub(crate) fn of_source(
         host: &'static Host,
         under: Ptr,
-        path: &Path,
-        place: Place,
+        source: Source,
+        body_offset: u64,
     ) -> Option<Self> {
         let kind = Id::of_type(host, get(host, under, dataset::GET_TYPE)?)?;
         let space = Id::of_space(host, get(host, under, dataset::GET_SPACE)?)?;
         let columns = kinds::columns(host, kind.get(), "").ok()?;
         let (shape, _) = kinds::shape(host, space.get())?;
+        let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
+        let (_, _, bytes) = external(host, dcpl.get())?;
         Some(Self {
             host,
-            table: Table::new(shape, columns)?.chunked(Vec::new(), place.bytes == UNLIMITED),
-            path: path.to_owned(),
-            body_offset: place.offset,
+            table: Table::new(shape, columns)?.chunked(Vec::new(), bytes == UNLIMITED),
+            source,
+            body_offset,
             writable: false,
+            shared: false,
             plain: true,
-            file: OnceLock::new(),
+            data: OnceLock::new(),
+            container: None,
             dirty: AtomicBool::new(false),
             resized: AtomicBool::new(false),
         })
@@ -108,38 +119,36 @@ impl Array {
             .ok_or_else(|| "the dataset has no dimensions".to_owned())
     }
 
-    /// Gives the data another number of rows than the skeleton says. New ones hold `fill`.
-    pub(crate) fn resize(&self, under: Ptr, rows: u64, fill: &[Vec<u8>]) -> Result<(), String> {
-        self.resize_from(under, &self.now(under)?, rows, fill)
-    }
-
-    /// Gives data that has the rows of a table another number of them.
-    pub(crate) fn resize_from(
+    /// Gives data that has the rows of a table another number of them. New ones hold `fill`.
+    pub(crate) fn resize(
         &self,
         under: Ptr,
         table: &Table,
         rows: u64,
         fill: &[Vec<u8>],
     ) -> Result<(), String> {
-        let file = self.file(under)?;
+        if self.shared {
+            return Err("several processes cannot change the rows of Arrow data".to_owned());
+        }
+        let data = self.data(under)?;
         self.resized.store(true, Ordering::Relaxed);
         self.dirty.store(true, Ordering::Relaxed);
-        file.resize(table, rows, fill).map_err(|error| format!("{}: {error}", self.path.display()))
+        data.resize(table, rows, fill).map_err(|error| format!("{}: {error}", self.source))
     }
 
-    /// Takes away what is in the file behind the last row, if rows were added or taken away.
+    /// Takes away what is in the data behind the last row, if rows were added or taken away.
     pub(crate) fn settle(&self, under: Ptr) -> Result<(), String> {
         if !self.resized.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
-        let settled = self.file(under)?.settle(&self.now(under)?);
-        settled.map_err(|error| format!("{}: {error}", self.path.display()))
+        let settled = self.data(under)?.settle(&self.now(under)?);
+        settled.map_err(|error| format!("{}: {error}", self.source))
     }
 
     /// The dimensions of the chunks that the program asked for; none when there are none, or the
-    /// file that holds them is not there.
+    /// data that says so is not there.
     pub(crate) fn chunk(&self, under: Ptr) -> Vec<u64> {
-        self.file(under).ok().and_then(|file| file.chunk().ok()).unwrap_or_default()
+        self.data(under).ok().and_then(|data| data.chunk().ok()).unwrap_or_default()
     }
 
     /// How many bytes the elements have, as the type of the dataset has them.
@@ -150,19 +159,37 @@ impl Array {
         self.now(under).ok()?.elements().checked_mul(element)
     }
 
-    /// The open file; the reason why it cannot be opened stays the same for this object.
-    fn file(&self, under: Ptr) -> Result<&DataFile, String> {
-        let opened = self.file.get_or_init(|| {
-            let table = self.now(under)?;
-            DataFile::open(&self.path, &table, self.body_offset, self.writable)
-                .map_err(|error| error.to_string())
-        });
-        opened.as_ref().map_err(String::clone)
+    /// The same, written by one process or by several at a time.
+    pub(crate) fn among(self, shared: bool) -> Self {
+        Self { shared, ..self }
     }
 
-    /// Where the file is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// The open data; the reason why it cannot be opened stays the same for this object.
+    fn data(&self, under: Ptr) -> Result<&Arc<dyn Data>, String> {
+        let open = || self.source.open(&self.now(under)?, self.body_offset, self.writable);
+        self.data.get_or_init(open).as_ref().map_err(String::clone)
+    }
+
+    /// Where the data is.
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// What it is as Arrow.
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Lets others see what was written: when the dataset is closed what is complete, and when it
+    /// is flushed everything.
+    pub(crate) fn commit(&self, closing: bool) -> Result<(), String> {
+        let (Some(Ok(data)), Some(container)) = (self.data.get(), &self.container) else {
+            return Ok(());
+        };
+        if !self.writable {
+            return Ok(());
+        }
+        if closing { container.staging.close(data) } else { container.staging.commit(data, true) }
     }
 
     /// All values, as elements of a type.
@@ -188,18 +215,20 @@ impl Array {
     /// Puts entries into the schema's metadata.
     pub(crate) fn describe(&self, under: Ptr, entries: &[(String, String)]) {
         // They are a copy of what the skeleton has: without them nothing is lost.
-        if let (Ok(file), Ok(table)) = (self.file(under), self.now(under)) {
-            let _ = file.describe(&table, entries);
+        if let (Ok(data), Ok(table)) = (self.data(under), self.now(under))
+            && let Ok(name) = data.first_column()
+        {
+            let _ = data.describe(&table.renamed(&name), entries);
         }
     }
 
-    /// Gives the column the name of the dataset, which is about to get its first link. The file
+    /// Gives the column the name of the dataset, which is about to get its first link. The data
     /// is opened for that, and so reading and writing goes on with it under any name.
     pub(crate) fn rename(&self, under: Ptr, name: &str) {
-        // If it cannot be opened, the next transfer says why. A column under another name has the
-        // same values.
-        if let (Ok(file), Ok(table)) = (self.file(under), self.now(under)) {
-            let _ = file.rename(&table, name);
+        // If it cannot be opened, the next transfer says why.
+        if let (Ok(data), Ok(table)) = (self.data(under), self.now(under)) {
+            // A column under another name has the same values.
+            let _ = data.describe(&table.renamed(name), &[]);
         }
     }
 
@@ -229,7 +258,6 @@ impl Array {
         if memory.is_null() {
             return Err("no buffer".to_owned());
         }
-        let file = self.file(under)?;
         let kind = get(self.host, under, dataset::GET_TYPE);
         let kind = kind.and_then(|id| Id::of_type(self.host, id)).ok_or("there is no type")?;
         let seen = members::seen(self.host, table.columns(), kind.get(), call.memory_type)?;
@@ -237,76 +265,101 @@ impl Array {
         let members: Vec<Member> = seen.iter().map(|seen| seen.member).collect();
         // SAFETY: the type is the one that the program gave.
         let stride = unsafe { (self.host.api.H5Tget_size)(call.memory_type) };
+        let work = Work { table: &table, members: &members, stride };
         let mut runs = Vec::new();
         loop {
             selection.next_runs(&mut runs)?;
             let Some((first, elements)) = extent(&runs) else { return Ok(()) };
-            let records = Records { first, stride };
-            let Some((start, bytes)) = bytes_of(first, elements, stride) else {
-                return Err("the memory is larger than memory can be".to_owned());
-            };
-            let piece = match memory {
-                Memory::Target(target) => {
-                    // SAFETY: the caller promises room for what is selected, and all elements
-                    // from the first to the last selected one lie in the same buffer.
-                    Bytes::Target(unsafe {
-                        std::slice::from_raw_parts_mut(target.add(start), bytes)
-                    })
-                }
-                Memory::Source(source) => {
-                    self.dirty.store(true, Ordering::Relaxed);
-                    // SAFETY: as above.
-                    Bytes::Source(unsafe { std::slice::from_raw_parts(source.add(start), bytes) })
-                }
-            };
-            transfer((file, &table), &members, &runs, piece, records, &mut convert)
-                .map_err(|error| format!("{}: {error}", self.path.display()))?;
+            // SAFETY: the caller promises room for what is selected, and all elements from the
+            // first to the last selected one lie in the same buffer.
+            unsafe {
+                self.move_runs(under, &work, &runs, (memory, first, elements), &mut convert)
+            }?;
         }
     }
 
-    /// Moves runs of whole elements, without conversions, between the file and memory of so many
-    /// bytes, whose elements lie at equal steps.
+    /// Moves runs of whole elements, without conversions, between the data and memory that begins
+    /// with the first of so many elements.
     ///
     /// # Safety
     ///
-    /// The memory has that many bytes.
-    pub(crate) unsafe fn move_runs(
+    /// The memory has that many elements.
+    pub(crate) unsafe fn move_plainly(
         &self,
         under: Ptr,
-        members: &[Member],
+        work: &Work<'_>,
         runs: &[Run],
-        memory: Memory,
-        (bytes, stride): (usize, usize),
+        (memory, elements): (Memory, u64),
     ) -> Result<(), String> {
-        let (file, table) = (self.file(under)?, self.now(under)?);
-        let piece = match memory {
-            // SAFETY: promised by the caller.
-            Memory::Target(memory) => {
-                Bytes::Target(unsafe { std::slice::from_raw_parts_mut(memory, bytes) })
+        // SAFETY: promised by the caller.
+        unsafe { self.move_runs(under, work, runs, (memory, 0, elements), &mut Unconverted) }
+    }
+
+    /// Moves runs between the data and the elements of memory from one on.
+    ///
+    /// # Safety
+    ///
+    /// The memory has these elements.
+    unsafe fn move_runs(
+        &self,
+        under: Ptr,
+        work: &Work<'_>,
+        runs: &[Run],
+        (memory, first, elements): (Memory, u64, u64),
+        convert: &mut dyn Convert,
+    ) -> Result<(), String> {
+        let data = self.data(under)?;
+        let (records, columns) = (Records { first, stride: work.stride }, data.columns());
+        let Some((start, bytes)) = bytes_of(first, elements, work.stride) else {
+            return Err("the memory is larger than memory can be".to_owned());
+        };
+        let mut go = |runs: &[Run], piece| {
+            transfer((columns, work.table), work.members, runs, piece, records, convert)
+        };
+        let done = match memory {
+            Memory::Target(target) => {
+                // SAFETY: promised by the caller.
+                let piece = unsafe { std::slice::from_raw_parts_mut(target.add(start), bytes) };
+                go(runs, Bytes::Target(piece))
             }
-            Memory::Source(_) if !self.writable => {
-                return Err("no write intent on file".to_owned());
-            }
-            Memory::Source(memory) => {
+            Memory::Source(_) if !self.writable => return Err("no write intent on file".to_owned()),
+            Memory::Source(source) => {
+                if let Some(container) = &self.container {
+                    container.staging.hold(data);
+                }
                 self.dirty.store(true, Ordering::Relaxed);
-                // SAFETY: as above.
-                Bytes::Source(unsafe { std::slice::from_raw_parts(memory, bytes) })
+                // SAFETY: promised by the caller.
+                let piece = unsafe { std::slice::from_raw_parts(source.add(start), bytes) };
+                if self.shared {
+                    // What lies between two runs may be another process's: it is not touched.
+                    let mut teeth =
+                        runs.iter().flat_map(|run| (0..run.teeth).map(|at| run.tooth(at)));
+                    teeth.try_for_each(|tooth| go(&[tooth], Bytes::Source(piece)))
+                } else {
+                    go(runs, Bytes::Source(piece))
+                }
             }
         };
-        let records = Records { first: 0, stride };
-        transfer((file, &table), members, runs, piece, records, &mut Unconverted)
-            .map_err(|error| format!("{}: {error}", self.path.display()))
+        done.map_err(|error| format!("{}: {error}", self.source))
     }
 
     /// Waits until the data is on the disk.
     pub(crate) fn sync(&self) -> Result<(), String> {
-        match self.file.get() {
-            Some(Ok(file)) => {
-                file.sync().map_err(|error| format!("{}: {error}", self.path.display()))
-            }
+        match self.data.get() {
+            Some(Ok(data)) => data.sync().map_err(|error| format!("{}: {error}", self.source)),
             _ => Ok(()),
         }
     }
+}
+
+/// How elements lie on both sides.
+pub(crate) struct Work<'a> {
+    /// In the data.
+    pub(crate) table: &'a Table,
+    /// Which columns go where in an element of the memory.
+    pub(crate) members: &'a [Member],
+    /// From one element of the memory to the next, in bytes.
+    pub(crate) stride: usize,
 }
 
 /// The memory of a program.
@@ -353,23 +406,14 @@ pub(crate) fn get(host: &Host, under: Ptr, what: c_int) -> Option<Hid> {
     (done >= 0).then_some(arguments.value.cast_signed())
 }
 
-/// Where in a file data is, as the skeleton has it.
-#[derive(Clone, Copy)]
-pub(crate) struct Place {
-    /// Where the first body begins.
-    pub(crate) offset: u64,
-    /// How many bytes HDF5 takes the data for; without a limit when rows can be added.
-    pub(crate) bytes: u64,
-}
-
-/// What the skeleton says of our data.
-pub(crate) struct Named {
-    pub(crate) marker: Marker,
-    pub(crate) place: Place,
-}
-
 /// What a creation property list in the skeleton says of our data.
-pub(crate) fn marker(host: &Host, dcpl: Hid) -> Option<Named> {
+pub(crate) fn marker(host: &Host, dcpl: Hid) -> Option<(Marker, u64)> {
+    let (name, offset, _) = external(host, dcpl)?;
+    Some((Marker::of_name(&name)?, offset))
+}
+
+/// The only external file of a creation property list: its name, and from which byte on how many.
+pub(crate) fn external(host: &Host, dcpl: Hid) -> Option<(String, u64, u64)> {
     let mut name = vec![0_u8; NAME_BYTES];
     let (mut offset, mut bytes) = (0, 0);
     // SAFETY: the list is open; the name is cut off at the room for it, and an end is put behind.
@@ -378,15 +422,20 @@ pub(crate) fn marker(host: &Host, dcpl: Hid) -> Option<Named> {
             return None;
         }
         let room = name.len() - 1;
-        let name = name.as_mut_ptr().cast();
-        (host.api.H5Pget_external)(dcpl, 0, room, name, &raw mut offset, &raw mut bytes)
+        (host.api.H5Pget_external)(
+            dcpl,
+            0,
+            room,
+            name.as_mut_ptr().cast(),
+            &raw mut offset,
+            &raw mut bytes,
+        )
     };
     if done < 0 {
         return None;
     }
     let name = CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
-    let place = Place { offset: u64::try_from(offset).ok()?, bytes };
-    Some(Named { marker: Marker::of_name(name)?, place })
+    Some((name.to_owned(), u64::try_from(offset).ok()?, bytes))
 }
 
 /// The name of the skeleton that an object is in.

@@ -10,7 +10,7 @@ use plasmon_hdf5_model::{Member, Run, Table};
 use plasmon_hdf5_sys::arguments::{Optional, dataset};
 use plasmon_hdf5_sys::{Hid, Ptr};
 
-use crate::array::{Array, Memory, get};
+use crate::array::{Array, Memory, Work, get};
 use crate::elements;
 use crate::host::Host;
 use crate::id::Id;
@@ -335,10 +335,9 @@ impl<'a> Chunks<'a> {
             }
             runs.push(Run::of(file, chunk, inside[inside.len() - 1]));
         }
-        let bytes = self.buffer_bytes()?;
+        let work = Work { table: &self.table, members: &self.members, stride: self.stride };
+        let elements = self.chunk.iter().product();
         // SAFETY: promised by the caller.
-        unsafe {
-            self.array.move_runs(self.under, &self.members, &runs, memory, (bytes, self.stride))
-        }
+        unsafe { self.array.move_plainly(self.under, &work, &runs, (memory, elements)) }
     }
 }

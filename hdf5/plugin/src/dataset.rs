@@ -114,7 +114,9 @@ call! {
             let grown = || node?.array(host).filter(|array| array.grows())?.bytes(node?.native());
             if let Some(bytes) = guard::or(None, grown) {
                 // The skeleton's answer is that of the day it was made.
-                (&raw const (*arguments.cast::<Single>()).value).cast::<*mut u64>().read()
+                (&raw const (*arguments.cast::<Single>()).value)
+                    .cast::<*mut u64>()
+                    .read()
                     .write(bytes);
             }
         }
@@ -128,15 +130,15 @@ call! {
         {
             let native = || specific_native::<SLOT>(object, arguments, dxpl, request);
             let stopped = || Err("the connector stopped at a mistake of its own".to_owned());
-            let done = guard::or_else(stopped, || {
-                growing::set_extent(host, node, arguments, &native)
-            });
+            let done =
+                guard::or_else(stopped, || growing::set_extent(host, node, arguments, &native));
             return done.unwrap_or_else(|error| {
                 host.push_error(Fault::Write, &error);
                 -1
             });
         }
-        if arguments.cast::<i32>().read() == dataset::FLUSH && !synced(host::of::<SLOT>(), object) {
+        let flushes = arguments.cast::<i32>().read() == dataset::FLUSH;
+        if flushes && !(committed(host, object, false) && synced(host, object)) {
             return -1;
         }
         specific_native::<SLOT>(object, arguments, dxpl, request)
@@ -157,9 +159,14 @@ call! {
             let node = Node::of(object).filter(|node| node.may_have_attributes())?;
             host.keeping_errors(|| mirroring::refresh(host, node))
         });
+        if !committed(host, object, true) {
+            return -1;
+        }
         // A dataset that was written and closed survives the end of the process: the skeleton
-        // that names its data is written, too.
-        if let Some(node) = Node::of(object).filter(|node| node.was_written())
+        // that names its data is written, too. Several processes write it when they flush or
+        // close the file: not all of them need to have written into this dataset.
+        let alone = |node: &&Node| node.was_written() && node.container.ranks.is_none();
+        if let Some(node) = Node::of(object).filter(alone)
             && let Err(error) = guard::or(Ok(()), || orphans::flush_of_dataset(host, node))
         {
             host.push_error(Fault::Write, &error);
@@ -204,6 +211,23 @@ fn as_given(host: &'static Host, object: Ptr, list: Hid) -> Hid {
     host.as_given(list, &chunk.unwrap_or_default())
 }
 
+/// Lets others see what was written.
+///
+/// # Safety
+///
+/// The object is a dataset of ours.
+unsafe fn committed(host: &Host, object: Ptr, closing: bool) -> bool {
+    // SAFETY: promised by the caller.
+    let array = unsafe { Node::of(object) }.and_then(Node::known_array);
+    match guard::or(Ok(()), || array.map_or(Ok(()), |array| array.commit(closing))) {
+        Ok(()) => true,
+        Err(error) => {
+            host.push_error(Fault::Write, &error);
+            false
+        }
+    }
+}
+
 /// Waits until what was written is on the disk, if the program's settings ask for that.
 ///
 /// # Safety
@@ -212,7 +236,7 @@ fn as_given(host: &'static Host, object: Ptr, list: Hid) -> Hid {
 unsafe fn synced(host: &Host, object: Ptr) -> bool {
     // SAFETY: promised by the caller.
     let Some(node) = (unsafe { Node::of(object) }) else { return true };
-    if !node.container.syncs {
+    if !node.container.settings.syncs {
         return true;
     }
     match guard::or(Ok(()), || node.known_array().map_or(Ok(()), Array::sync)) {

@@ -57,7 +57,7 @@ pub(crate) struct Leaf {
 }
 
 /// The number that a type is.
-fn number(host: &Host, known: &[(&CStr, Number)], kind: Hid) -> Option<Number> {
+fn number(host: &Host, known: &[(&'static CStr, Number)], kind: Hid) -> Option<Number> {
     known.iter().find_map(|(name, number)| {
         let known = host.global(name);
         // SAFETY: both are identifiers of types; an old library lacks one of ours.

@@ -48,7 +48,7 @@ pub(crate) unsafe fn set_extent(
         return shrink(host, node, array, wanted[0], native);
     }
     let fill = fill_of(host, node).ok_or("the fill value cannot be had")?;
-    array.resize(node.native(), wanted[0], &fill)?;
+    array.resize(node.native(), &array.now(node.native())?, wanted[0], &fill)?;
     let done = native();
     if done < 0 {
         // Rows that the skeleton does not count do no harm; they go when the next are added.
@@ -70,7 +70,7 @@ fn shrink(
         return Ok(done);
     }
     orphans::flush_of_dataset(host, node)?;
-    array.resize_from(node.native(), &before, rows, &[])?;
+    array.resize(node.native(), &before, rows, &[])?;
     Ok(done)
 }
 

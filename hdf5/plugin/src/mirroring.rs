@@ -36,7 +36,10 @@ pub(crate) fn refresh(host: &'static Host, node: &Node) -> Option<()> {
             entries.push((format!("{ATTRIBUTE}{name}"), value));
         }
     })?;
-    array.describe(node.native(), &entries);
+    // All processes of a program have read the same; HDF5 may want them to do so together.
+    if node.container.is_first() {
+        array.describe(node.native(), &entries);
+    }
     Some(())
 }
 

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::DataFile;
 use crate::column::{Column, Number};
 use crate::image::Image;
 use crate::table::Table;
@@ -42,7 +43,7 @@ fn made(elements: u64, numbers: &[Number]) -> Made {
 fn of_table(table: Table) -> Made {
     let folder = tempfile::tempdir().expect("a folder");
     let image = Image::of(&table, &[]);
-    let (file, _) = DataFile::create(folder.path(), b"x", &image).expect("a file");
+    let (file, _) = DataFile::create(folder.path(), b"x", &table, &image).expect("a file");
     Made { folder, file, table }
 }
 
@@ -61,7 +62,7 @@ impl Made {
         memory: &mut [u8],
         records: Records,
     ) -> Result<(), TransferError> {
-        let (file, memory) = ((&self.file, &self.table), Memory::Target(memory));
+        let (file, memory) = ((self.file.columns(), &self.table), Memory::Target(memory));
         transfer(file, members, runs, memory, records, &mut Widen { reading: true })
     }
 
@@ -72,7 +73,7 @@ impl Made {
         memory: &[u8],
         records: Records,
     ) -> Result<(), TransferError> {
-        let (file, memory) = ((&self.file, &self.table), Memory::Source(memory));
+        let (file, memory) = ((self.file.columns(), &self.table), Memory::Source(memory));
         transfer(file, members, runs, memory, records, &mut Widen { reading: false })
     }
 }
