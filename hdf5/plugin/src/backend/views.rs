@@ -28,7 +28,7 @@ impl Data for Column {
 
 pub(super) fn open(of: &ViewOf, column: &str, table: &Table) -> Result<Arc<dyn Data>, String> {
     let [only] = table.columns() else { return Err("a view has one column".to_owned()) };
-    let bytes = table.elements() * only.number.bytes() as u64;
+    let bytes = table.elements() * only.bytes() as u64;
     let found = plasmon_hdf5_views::open(of, column, bytes).map_err(|error| error.to_string())?;
     Ok(Arc::new(found))
 }
