@@ -538,3 +538,46 @@ def test_three_copies_of_hdf5_share_a_store(run: Program, daemon: Daemon, store:
     )
     found = sorted(str(info.name) for info in store.list("hdf5"))
     assert [name.split("-")[0] for name in found] == ["h.h5", "n.nc", "t.h5"], found
+
+
+def test_every_kind_is_a_table_of_the_store(
+    run: Program, plain: Program, daemon: Daemon, store: Store
+) -> None:
+    run(
+        """
+    kinds = {
+        "bool": np.array([True, False, True]),
+        "text": np.array([b"a", b"bcd", b""]),
+        "big": np.array([1, 2, 3], ">i4"),
+        "cells": np.zeros(
+            3, [("id", "i4"), ("at", "f8", (2, 2)), ("in", [("x", "f4"), ("ok", "?")])]
+        ),
+    }
+    kinds["cells"]["at"][1] = 5
+    kinds["cells"]["in"]["x"] = [1, 2, 3]
+    level = h5py.enum_dtype({"low": 0, "high": 1}, basetype="u1")
+    with h5py.File("x.h5", "w") as file:
+        for name, values in kinds.items():
+            file[name] = values
+        file.create_dataset("level", data=[0, 1, 0], dtype=level)
+        file.create_dataset("grows", data=[1.0, 2.0], maxshape=(None,))
+        file["grows"].resize((3,))
+    with h5py.File("x.h5", "r") as file:
+        for name, values in kinds.items():
+            assert np.array_equal(file[name][:], values), name
+        assert h5py.check_enum_dtype(file["level"].dtype) == {"low": 0, "high": 1}
+        assert file["level"][:].tolist() == [0, 1, 0] and file["grows"][:].tolist() == [1, 2, 0]
+        assert file["cells"]["in"]["x"].tolist() == [1, 2, 3]""",
+        settings=settings(daemon),
+    )
+    # Rows that change stay with HDF5: an object has the size that it was made with.
+    assert names(store) >= {"bool", "text", "cells", "level"}
+    assert "grows" not in names(store)
+    cells: Any = store.get(full_name(store, "cells"), namespace="hdf5")
+    assert cells["in"].to_pylist()[1] == {"x": 2.0, "ok": 0}
+    plain("""
+    import plasmon.hdf5
+    with plasmon.hdf5.open("x.h5") as file:
+        assert file["cells"].array["at"][1].tolist() == [[5, 5], [5, 5]]
+        assert file["text"].array.tolist() == [b"a", b"bcd", b""]
+        assert file["bool"].array.tolist() == [True, False, True]""")

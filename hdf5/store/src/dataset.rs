@@ -308,14 +308,15 @@ impl Bytes for Dataset {
         let range = self.within(offset, into.len())?;
         let mut state = self.current().map_err(io::Error::other)?;
         let State { sealed, draft, .. } = &mut *state;
-        match (draft, sealed) {
-            (Some(draft), sealed) => {
-                draft.complete(range.clone(), sealed.as_ref());
-                into.copy_from_slice(&draft.writer[usize_range(&range)]);
-            }
-            (None, Some(sealed)) => into.copy_from_slice(&sealed.body()[usize_range(&range)]),
-            (None, None) => return Err(self.lost(&state)),
+        if let Some(draft) = draft {
+            draft.complete(range.clone(), sealed.as_ref());
+            into.copy_from_slice(&draft.writer[usize_range(&range)]);
+            return Ok(());
         }
+        let Some(sealed) = sealed.clone() else { return Err(self.lost(&state)) };
+        // What is sealed stays as it is: several threads may read at once.
+        drop(state);
+        into.copy_from_slice(&sealed.body()[usize_range(&range)]);
         Ok(())
     }
 
