@@ -114,7 +114,7 @@ def api(library: Path, connector: Path, environment: Mapping[str, str]) -> list[
     }
     program = parallel / "h5_api_test_parallel"
     if program.exists():
-        commands[f"api, {RANKS} processes"] = ["mpiexec", "-n", str(RANKS), program]
+        commands[f"api, {RANKS} processes"] = ["mpiexec.mpich", "-n", str(RANKS), program]
     pairs = []
     for name, command in commands.items():
         native, ours = (
