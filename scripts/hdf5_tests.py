@@ -88,6 +88,7 @@ def _environment(connector: Path) -> dict[str, str]:
         environment["PLASMON_HDF5_LIBRARY"] = str(LIBRARY)
     environment["PLASMON_HDF5_PLUGIN"] = str(connector)
     environment["PYTHONPATH"] = str(_imports())
+    environment.setdefault("PLASMON_DAEMON", str(CURRENT.with_name("plasmond")))
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     return environment
 

@@ -212,8 +212,8 @@ impl Process {
         let mut created = self.create_large(&session, CREATING, id, plan, strict)?;
         fill_tail(&mut created.span, plan, options);
         let placed = Placed { id, range: created.range, sizes: plan.sizes, traits: plan.traits };
-        let span = created.span;
-        Ok(Writer::new(store.clone(), Arc::clone(self), session, placed, Origin::Created, span))
+        let (span, origin) = (created.span, Origin::Created { warm: created.warm });
+        Ok(Writer::new(store.clone(), Arc::clone(self), session, placed, origin, span))
     }
 
     pub(crate) fn flush(&self) -> Result<()> {

@@ -20,6 +20,7 @@ use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::key::{Chunks, Fields, KeyColumn, Keys, settle};
 use crate::table::Table;
+use crate::texts::{self, Texts};
 
 /// What every bucket of a sort shares.
 #[derive(Clone, Copy, Debug)]
@@ -39,10 +40,27 @@ pub(crate) struct Bucket<'a> {
     pub(crate) range: (u64, u64),
     /// For each column the values, or the bytes of texts; empty for bits.
     pub(crate) values: Vec<&'a mut [u8]>,
-    /// For each column of texts the ends of its rows' texts, and where its first one begins.
+    /// For each column of texts the lengths of its rows' texts, whose ends go there, and where the
+    /// first one begins.
     pub(crate) ends: Vec<(&'a mut [u8], u64)>,
     pub(crate) numbers: &'a mut [u32],
     pub(crate) prefixes: &'a [u64],
+}
+
+impl Context<'_> {
+    /// Finds the texts of a column in a bucket: their bytes, and in `starts` where they begin.
+    fn texts_of<'b>(
+        &self,
+        bucket: &'b Bucket<'_>,
+        column: usize,
+        starts: &mut Vec<u64>,
+    ) -> Option<&'b [u8]> {
+        let before = self.columns[..column].iter();
+        let at = before.filter(|column| matches!(column.motion, Motion::Text { .. })).count();
+        let large = self.columns[column].motion == Motion::Text { large: true };
+        texts::starts(bucket.ends.get(at)?.0, large, starts);
+        Some(bucket.values[column])
+    }
 }
 
 impl Bucket<'_> {
@@ -63,6 +81,8 @@ pub(crate) struct Scratch {
     packed: Vec<u64>,
     spare: Vec<u64>,
     order: Vec<u32>,
+    /// Where a column's texts begin, as they were scattered.
+    starts: Vec<u64>,
     /// Values before they are put in order, in words so that they are aligned.
     values: Vec<[u64; 4]>,
 }
@@ -71,7 +91,8 @@ impl Scratch {
     pub(crate) fn new() -> Self {
         let kernel = Kernel::best();
         let (prefixes, packed, spare) = (Vec::new(), Vec::new(), Vec::new());
-        Self { kernel, prefixes, packed, spare, order: Vec::new(), values: Vec::new() }
+        let (order, starts, values) = (Vec::new(), Vec::new(), Vec::new());
+        Self { kernel, prefixes, packed, spare, order, starts, values }
     }
 }
 
@@ -81,47 +102,61 @@ pub(crate) fn sort(
     scratch: &mut Scratch,
     mut bucket: Bucket<'_>,
 ) -> Result<Bits> {
-    let in_place = context.keys.in_place();
-    match in_place {
-        Some((fields, columns)) if !bucket.has_prefixes() => {
-            scratch.prefixes.resize(bucket.rows, 0);
-            let column = |key: usize| (&*bucket.values[columns[key].at], None);
-            fields.encode(0, column, &mut scratch.prefixes);
-            if let Some(at) = context.lone {
-                if bucket.range.0 != bucket.range.1 {
-                    let Scratch { kernel, prefixes, spare, .. } = scratch;
-                    kernel.sort(prefixes, spare, 64);
-                    fields.decode(columns[0].kind, prefixes, bucket.values[at]);
-                }
-                return Ok(Bits::new());
+    if bucket.has_prefixes() {
+        scratch.prefixes.clear();
+        scratch.prefixes.extend_from_slice(bucket.prefixes);
+    } else if let Some((fields, columns)) = context.keys.in_place() {
+        scratch.prefixes.resize(bucket.rows, 0);
+        let column = |key: usize| (&*bucket.values[columns[key].at], None);
+        fields.encode(0, column, &mut scratch.prefixes);
+        if let Some(at) = context.lone {
+            if bucket.range.0 != bucket.range.1 {
+                let Scratch { kernel, prefixes, spare, .. } = scratch;
+                kernel.sort(prefixes, spare, bucket.range);
+                fields.decode(columns[0].kind, prefixes, bucket.values[at]);
             }
+            return Ok(Bits::new());
         }
-        _ => {
-            scratch.prefixes.clear();
-            scratch.prefixes.extend_from_slice(bucket.prefixes);
+    } else if let Some((keys, column)) = context.keys.in_texts() {
+        let Scratch { prefixes, starts, .. } = scratch;
+        let bytes = context.texts_of(&bucket, column, starts);
+        let texts = bytes.map(|bytes| Texts { bytes, starts });
+        prefixes.clear();
+        prefixes.extend(texts.iter().flat_map(Texts::iter).map(|text| keys.chunk_of(text, 0)));
+    }
+    let moved = find_order(context, scratch, &bucket);
+    let order = moved.then_some(scratch.order.as_slice());
+    if let Some(order) = order
+        && !bucket.numbers.is_empty()
+    {
+        reorder(bucket.numbers, order, &mut scratch.values);
+    }
+    let mut ends = bucket.ends.into_iter();
+    for (column, values) in context.columns.iter().zip(&mut bucket.values) {
+        match (column.motion, order) {
+            (Motion::Fixed(width), Some(order)) => {
+                reorder_bytes(values, width, order, &mut scratch.values);
+            }
+            (Motion::Text { large }, _) => {
+                let (ends, first) = ends.next().expect("texts have ends");
+                let Scratch { starts, values: spare, .. } = scratch;
+                texts::put_in_order(values, (ends, large, first), order, (starts, spare));
+            }
+            (Motion::Fixed(_), None) | (Motion::Bits, _) => {}
         }
     }
-    if find_order(context, scratch, &bucket) {
-        if !bucket.numbers.is_empty() {
-            reorder(bucket.numbers, &scratch.order, &mut scratch.values);
-        }
-        for (column, values) in context.columns.iter().zip(&mut bucket.values) {
-            if let Motion::Fixed(width) = column.motion {
-                reorder_bytes(values, width, &scratch.order, &mut scratch.values);
-            }
-        }
-    }
-    Ok(collect(context, bucket))
+    Ok(collect(context, bucket.numbers))
 }
 
 /// Finds the order of a bucket's rows; `false` when they are in order.
 fn find_order(context: &Context<'_>, scratch: &mut Scratch, bucket: &Bucket<'_>) -> bool {
-    let Scratch { kernel, prefixes, packed, spare, order, .. } = scratch;
+    let Scratch { kernel, prefixes, packed, spare, order, starts, .. } = scratch;
     let Some((least, greatest)) = extremes(prefixes) else { return false };
     let rows = prefixes.len();
     let place_bits = usize::BITS - (rows - 1).leading_zeros();
     let wide = 64 - (greatest - least).leading_zeros();
     let shift = (wide + place_bits).saturating_sub(64);
+    let mask = if place_bits == 0 { 0 } else { u64::MAX >> (64 - place_bits) };
     let mut rises = true;
     packed.clear();
     let mut last = 0;
@@ -131,27 +166,26 @@ fn find_order(context: &Context<'_>, scratch: &mut Scratch, bucket: &Bucket<'_>)
         (prefix - least) >> shift << place_bits | at as u64
     }));
     if !rises {
-        kernel.sort(packed, spare, wide - shift + place_bits);
+        kernel.sort(packed, spare, (0, ((greatest - least) >> shift) << place_bits | mask));
     }
-    let mask = if place_bits == 0 { 0 } else { u64::MAX >> (64 - place_bits) };
     order.clear();
     order.extend(packed.iter().map(|number| (number & mask) as u32));
-    let ties = settle_ties(context, bucket, (prefixes, packed, place_bits, shift), order);
+    let deeper = InBucket { context, bucket, chunks: Vec::new(), starts };
+    let ties = settle_ties(deeper, (prefixes, packed, place_bits, shift), order);
     !rises || ties
 }
 
 /// Puts rows in order whose packed prefixes tie; whether there were any.
 fn settle_ties(
-    context: &Context<'_>,
-    bucket: &Bucket<'_>,
+    mut deeper: InBucket<'_, '_>,
     (prefixes, packed, place_bits, shift): (&[u64], &[u64], u32, u32),
     order: &mut [u32],
 ) -> bool {
-    let whole = matches!(context.keys, Keys::Fields { fields, .. } if fields.chunks() == 1);
+    let keys = deeper.context.keys;
+    let whole = matches!(keys, Keys::Fields { fields, .. } if fields.chunks() == 1);
     if shift == 0 && whole {
         return false;
     }
-    let mut deeper = InBucket::new(context, bucket);
     let (mut from, mut any) = (0, false);
     let same = |one: &u64, other: &u64| (one ^ other).checked_shr(place_bits) == Some(0);
     for run in packed.chunk_by(same) {
@@ -167,7 +201,7 @@ fn settle_ties(
         let prefix = |row: &u32| prefixes[*row as usize];
         for rows in rows.chunk_by_mut(|one, other| prefix(one) == prefix(other)) {
             let first = prefix(&rows[0]);
-            if rows.len() > 1 && !context.keys.is_whole(first) {
+            if rows.len() > 1 && !keys.is_whole(first) {
                 settle(&mut deeper, rows, first, 0);
                 any = true;
             }
@@ -182,11 +216,15 @@ struct InBucket<'a, 'b> {
     bucket: &'a Bucket<'b>,
     /// The chunks of all rows at each depth that was asked for.
     chunks: Vec<Vec<u64>>,
+    /// Where the texts of the key begin, if it is one that lies in the bucket.
+    starts: &'a [u64],
 }
 
-impl<'a, 'b> InBucket<'a, 'b> {
-    fn new(context: &'a Context<'a>, bucket: &'a Bucket<'b>) -> Self {
-        Self { context, bucket, chunks: Vec::new() }
+impl InBucket<'_, '_> {
+    /// The key of a row that is a text in the bucket.
+    fn text(&self, column: usize, row: u32) -> &[u8] {
+        let bytes: &[u8] = self.bucket.values[column];
+        Texts { bytes, starts: self.starts }.get(row as usize)
     }
 
     fn encode(&mut self, fields: &Fields, columns: &[KeyColumn], depth: usize) {
@@ -205,6 +243,9 @@ impl Chunks for InBucket<'_, '_> {
             let number = self.bucket.numbers[row as usize];
             return self.context.keys.by_row(self.context.table).chunk(number, depth);
         }
+        if let Some((keys, column)) = self.context.keys.in_texts() {
+            return keys.chunk_of(self.text(column, row), depth);
+        }
         if let Some((fields, columns)) = self.context.keys.in_place() {
             self.encode(fields, columns, depth);
         }
@@ -220,6 +261,11 @@ impl Chunks for InBucket<'_, '_> {
     }
 
     fn compare(&self, one: u32, other: u32) -> Ordering {
+        if let Some((keys, column)) = self.context.keys.in_texts()
+            && !self.bucket.has_prefixes()
+        {
+            return keys.compare_texts(self.text(column, one), self.text(column, other));
+        }
         let numbers = &self.bucket.numbers;
         let (one, other) = (numbers[one as usize], numbers[other as usize]);
         self.context.keys.by_row(self.context.table).compare(one, other)
@@ -268,26 +314,10 @@ fn reorder<T: Pod>(values: &mut [T], order: &[u32], spare: &mut Vec<[u64; 4]>) {
     }
 }
 
-/// Collects what does not lie in the bucket: texts, and the bits of all columns.
-fn collect(context: &Context<'_>, bucket: Bucket<'_>) -> Bits {
-    let Bucket { values, ends, numbers, .. } = bucket;
-    let mut ends = ends.into_iter();
-    let mut bits = Bits::with_capacity(context.columns.len());
-    for (column, values) in context.columns.iter().zip(values) {
-        if let Motion::Text { large } = column.motion
-            && let Some((ends, first)) = ends.next()
-        {
-            if large {
-                collect_texts(context, column, numbers, values, first, |at, end| {
-                    cast_slice_mut::<u8, i64>(ends)[at] = end as i64;
-                });
-            } else {
-                collect_texts(context, column, numbers, values, first, |at, end| {
-                    cast_slice_mut::<u8, i32>(ends)[at] = end as i32;
-                });
-            }
-        }
-        let place = |number: &u32| context.table.place(*number);
+/// Collects what does not lie in the bucket: the bits of all columns.
+fn collect(context: &Context<'_>, numbers: &[u32]) -> Bits {
+    let place = |number: &u32| context.table.place(*number);
+    let bits = |column: &Column| {
         let truths = if column.motion == Motion::Bits {
             pack(numbers.iter().map(|number| column.bit(place(number))))
         } else {
@@ -298,47 +328,9 @@ fn collect(context: &Context<'_>, bucket: Bucket<'_>) -> Bits {
         } else {
             Vec::new()
         };
-        bits.push((truths, valid));
-    }
-    bits
-}
-
-#[inline(always)]
-fn collect_texts(
-    context: &Context<'_>,
-    column: &Column,
-    numbers: &[u32],
-    values: &mut [u8],
-    first: u64,
-    mut set_end: impl FnMut(usize, u64),
-) {
-    let mut filled = 0;
-    for (at, number) in numbers.iter().enumerate() {
-        let text = column.text(context.table.place(*number));
-        copy(&mut values[filled..], text);
-        filled += text.len();
-        set_end(at, first + filled as u64);
-    }
-}
-
-/// Copies a text. Most are short, and two copies of one size that overlap are faster than a call.
-#[inline(always)]
-fn copy(to: &mut [u8], text: &[u8]) {
-    let count = text.len();
-    macro_rules! overlapping {
-        ($half:literal) => {{
-            to[..$half].copy_from_slice(&text[..$half]);
-            to[count - $half..count].copy_from_slice(&text[count - $half..]);
-        }};
-    }
-    match count {
-        0 => {}
-        1..=3 => to.iter_mut().zip(text).for_each(|(to, byte)| *to = *byte),
-        4..=7 => overlapping!(4),
-        8..=16 => overlapping!(8),
-        17..=32 => overlapping!(16),
-        _ => to[..count].copy_from_slice(text),
-    }
+        (truths, valid)
+    };
+    context.columns.iter().map(bits).collect()
 }
 
 /// Eight bits to a byte, the first one lowest.

@@ -63,6 +63,7 @@ mod scatter;
 mod sorting;
 mod split;
 mod table;
+mod texts;
 
 pub use crew::Progress;
 pub use error::{Error, Result};

@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::key::Keys;
 use crate::split::{Buckets, Id};
 use crate::table::{Piece, Run, Table};
+use crate::texts::copy;
 
 /// Rows whose prefixes are made at a time: they stay in the nearest cache.
 const BLOCK_ROWS: usize = 1024;
@@ -142,13 +143,15 @@ fn place<I: Id>(
 
 fn text_bytes<I: Id>(piece: &Piece, column: &Column, ids: &[I], count: usize) -> Vec<u64> {
     let (mut sums, mut lengths) = (vec![0; count], Vec::new());
-    let mut from = 0;
+    let mut ids = ids.iter();
     for run in &piece.runs {
-        column.lengths(run.batch, run.rows.clone(), &mut lengths);
-        for (id, length) in ids[from..].iter().zip(&lengths) {
-            sums[(*id).into()] += length;
+        for from in run.rows.clone().step_by(BLOCK_ROWS) {
+            let to = run.rows.end.min(from + BLOCK_ROWS);
+            column.lengths(run.batch, from..to, &mut lengths);
+            for (length, id) in lengths.iter().zip(&mut ids) {
+                sums[(*id).into()] += length;
+            }
         }
-        from += lengths.len();
     }
     sums
 }
@@ -156,8 +159,10 @@ fn text_bytes<I: Id>(piece: &Piece, column: &Column, ids: &[I], count: usize) ->
 /// Where a piece's rows go: for each bucket the piece's own range of places.
 #[derive(Debug, Default)]
 pub(crate) struct Targets<'a> {
-    /// For each column; empty for those that are not scattered.
+    /// For each column, the bytes of its values.
     pub(crate) columns: Vec<Vec<&'a mut [u8]>>,
+    /// For each column of texts, their lengths; nothing for other columns.
+    pub(crate) lengths: Vec<Vec<&'a mut [u8]>>,
     /// Of the rows' numbers; empty when nobody asks for them.
     pub(crate) numbers: Vec<&'a mut [u32]>,
     /// Of the rows' prefixes; empty when they can be had from the columns.
@@ -195,8 +200,22 @@ impl Scatter<'_> {
 
     #[inline(always)]
     fn run_with<I: Id>(&self, rows: Rows<'_, I>, targets: Targets<'_>) -> Result<()> {
-        for (column, targets) in self.columns.iter().zip(targets.columns) {
-            let Motion::Fixed(width) = column.motion else { continue };
+        for ((column, targets), lengths) in
+            self.columns.iter().zip(targets.columns).zip(targets.lengths)
+        {
+            let width = match column.motion {
+                Motion::Fixed(width) => width,
+                Motion::Bits => continue,
+                Motion::Text { large } => {
+                    let lengths = (lengths, self.streams);
+                    if large {
+                        rows.move_texts::<u64, 8>(column, targets, lengths, |length| length as u64);
+                    } else {
+                        rows.move_texts::<u32, 16>(column, targets, lengths, |l| l as u32);
+                    }
+                    continue;
+                }
+            };
             let targets = (targets, self.streams);
             match width {
                 1 => rows.move_all::<u8, 64>(column, targets),
@@ -305,6 +324,34 @@ impl<I: Id> Rows<'_, I> {
                         Some(selected) => {
                             put_all(lines, selected.iter().map(|at| values[*at as usize]), ids);
                         }
+                    }
+                });
+            },
+        );
+    }
+
+    /// Each text behind the one before it, and its length.
+    #[inline(always)]
+    fn move_texts<T: Pod, const N: usize>(
+        &self,
+        column: &Column,
+        mut texts: Vec<&mut [u8]>,
+        (lengths, streams): (Vec<&mut [u8]>, bool),
+        length_of: impl Fn(usize) -> T,
+    ) {
+        scatter::<T, N, _>(
+            lengths.into_iter().map(cast_slice_mut).collect(),
+            streams,
+            #[inline(always)]
+            |lines| {
+                self.each_run(|run, selected, ids| {
+                    for (at, id) in ids.iter().enumerate() {
+                        let row = selected.map_or(at, |selected| selected[at] as usize);
+                        let text = column.text((run.batch, run.rows.start + row));
+                        let place = std::mem::take(&mut texts[(*id).into()]);
+                        copy(place, text);
+                        texts[(*id).into()] = &mut place[text.len()..];
+                        lines.put((*id).into(), length_of(text.len()));
                     }
                 });
             },

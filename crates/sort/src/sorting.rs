@@ -7,24 +7,26 @@
 //!
 //! Rows are scattered into the memory of the result itself, and each bucket is put in order there,
 //! so that beside input and output only a byte or two for each row are needed. Rows' numbers (4
-//! bytes) are added when there are texts, bits or missing values to collect, their prefixes (8)
-//! when the keys cannot be read off the scattered columns.
+//! bytes) are added when there are bits or missing values to collect, their prefixes (8) when the
+//! keys cannot be read off the scattered columns.
+
+mod memory;
 
 use std::error::Error as StdError;
 use std::ops::{DerefMut, Range};
 
 use arrow_buffer::bit_mask::set_bits;
 
+use self::memory::BucketMemory;
 use crate::column::{Column, Motion};
 use crate::crew::{Progress, each, each_with};
 use crate::error::{Error, Result};
 use crate::interleave;
 use crate::ipc::Layout;
-use crate::kernel::kernel_takes_large_buckets;
 use crate::key::{Keys, spread};
 use crate::leaf::{self, Bits, Bucket, Context, Scratch};
 use crate::order::SortKey;
-use crate::scatter::{Classified, Scatter, Targets, classify};
+use crate::scatter::{Classified, Scatter, classify};
 use crate::split::{Buckets, sample_rows};
 use crate::table::{Piece, Table};
 
@@ -139,7 +141,7 @@ impl<'a> Sort<'a> {
             Some((fields, key)) if columns.len() == 1 && fields.lone_value() => Some(key[0].at),
             _ => None,
         };
-        let few = lone.is_some() && kernel_takes_large_buckets();
+        let few = lone.is_some();
         let count = bucket_count(table.rows(), few).max(job.partitions.unwrap_or(1));
         let buckets = sampled(table, keys, count);
         let pieces = if table.rows() <= ONE_BUCKET_ROWS { 1 } else { PIECES_PER_THREAD * threads };
@@ -150,9 +152,9 @@ impl<'a> Sort<'a> {
         let rows = (0..buckets.count())
             .map(|at| pieces.iter().map(|(_, piece)| u64::from(piece.rows[at])).sum());
         let rows: Vec<u64> = rows.collect();
-        let prefixes = keys.in_place().is_none() || columns.is_empty();
-        let moves_alone =
-            |column: &Column| matches!(column.motion, Motion::Fixed(_)) && !column.nullable;
+        let in_bucket = keys.in_place().is_some() || keys.in_texts().is_some();
+        let prefixes = !in_bucket || columns.is_empty();
+        let moves_alone = |column: &Column| column.motion != Motion::Bits && !column.nullable;
         let numbers = prefixes || !columns.iter().all(moves_alone);
         let mut sort = Self {
             job,
@@ -277,92 +279,11 @@ impl<'a> Sort<'a> {
         (vec![0; if numbers { rows } else { 0 }], vec![0; if prefixes { rows } else { 0 }])
     }
 
-    /// Cuts all memory into what belongs to each bucket.
-    fn memory<'m, M>(
-        &self,
-        layouts: &[Layout],
-        memories: &'m mut [M],
-        (numbers, prefixes): &'m mut (Vec<u32>, Vec<u64>),
-    ) -> Vec<BucketMemory<'m>>
-    where
-        M: DerefMut<Target = [u8]>,
-    {
-        let mut buckets: Vec<BucketMemory<'m>> = Vec::with_capacity(self.rows.len());
-        let (mut numbers, mut prefixes) = (numbers.as_mut_slice(), prefixes.as_mut_slice());
-        for rows in &self.rows {
-            let rows = *rows as usize;
-            let numbers = numbers.split_off_mut(..rows.min(numbers.len())).unwrap_or_default();
-            let prefixes = prefixes.split_off_mut(..rows.min(prefixes.len())).unwrap_or_default();
-            buckets.push(BucketMemory { rows, numbers, prefixes, ..BucketMemory::default() });
-        }
-        let partitions = self.partitions.iter().zip(layouts).zip(memories);
-        for ((range, layout), memory) in partitions {
-            let mut cut = Cut { memory: &mut memory[..layout.bytes], at: 0 };
-            for (at, (column, places)) in self.columns.iter().zip(&layout.columns).enumerate() {
-                let mut ends = cut.take(places.offsets.clone());
-                let mut values = cut.take(places.values.clone());
-                let mut first = 0;
-                for bucket in range.clone() {
-                    let rows = buckets[bucket].rows;
-                    let bytes = match column.motion {
-                        Motion::Fixed(width) => rows * width,
-                        Motion::Bits => 0,
-                        Motion::Text { .. } => self.text_bytes(at, bucket..bucket + 1) as usize,
-                    };
-                    let own = values.split_off_mut(..bytes).unwrap_or_default();
-                    buckets[bucket].values.push(own);
-                    if let Motion::Text { large } = column.motion {
-                        let width = if large { 8 } else { 4 };
-                        if bucket == range.start
-                            && let Some(zero) = ends.split_off_mut(..width)
-                        {
-                            zero.fill(0);
-                        }
-                        let own = ends.split_off_mut(..rows * width).unwrap_or_default();
-                        buckets[bucket].ends.push((own, first));
-                        first += bytes as u64;
-                    }
-                }
-                if range.is_empty() {
-                    ends.fill(0);
-                }
-            }
-        }
-        buckets
-    }
-
     fn scatter(&self, memory: &mut [BucketMemory<'_>]) -> Result<()> {
-        let mut targets: Vec<Targets<'_>> =
-            self.pieces.iter().map(|_| Targets::default()).collect();
-        for targets in &mut targets {
-            targets.columns = self.columns.iter().map(|_| Vec::new()).collect();
-        }
-        for (bucket, memory) in memory.iter_mut().enumerate() {
-            let rows = |piece: &(Piece, Classified)| piece.1.rows[bucket] as usize;
-            for (at, values) in memory.values.iter_mut().enumerate() {
-                let Motion::Fixed(width) = self.columns[at].motion else { continue };
-                let mut left = &mut **values;
-                for (targets, piece) in targets.iter_mut().zip(&self.pieces) {
-                    let own = left.split_off_mut(..rows(piece) * width).unwrap_or_default();
-                    targets.columns[at].push(own);
-                }
-            }
-            let (mut numbers, mut prefixes) = (&mut *memory.numbers, &mut *memory.prefixes);
-            for (targets, piece) in targets.iter_mut().zip(&self.pieces) {
-                if self.carries.1 {
-                    targets.numbers.push(numbers.split_off_mut(..rows(piece)).unwrap_or_default());
-                }
-                if self.carries.0 {
-                    targets
-                        .prefixes
-                        .push(prefixes.split_off_mut(..rows(piece)).unwrap_or_default());
-                }
-            }
-        }
         let Job { table, progress, .. } = *self.job;
         let streams = table.rows() >= STREAM_ROWS_MIN;
         let scatter = Scatter { table, keys: self.keys, columns: self.columns, progress, streams };
-        let tasks: Vec<_> = self.pieces.iter().zip(targets).collect();
+        let tasks: Vec<_> = self.pieces.iter().zip(self.targets(memory)).collect();
         each(self.threads, tasks, |((piece, classified), targets)| {
             scatter.run(piece, classified, targets)
         })?;
@@ -413,31 +334,6 @@ impl<'a> Sort<'a> {
             layout.finish(memory, &null_counts);
         }
     }
-}
-
-/// Memory that is cut from front to back.
-struct Cut<'m> {
-    memory: &'m mut [u8],
-    at: usize,
-}
-
-impl<'m> Cut<'m> {
-    fn take(&mut self, range: Range<usize>) -> &'m mut [u8] {
-        let (_, rest) = std::mem::take(&mut self.memory).split_at_mut(range.start - self.at);
-        let (taken, rest) = rest.split_at_mut(range.len());
-        (self.memory, self.at) = (rest, range.end);
-        taken
-    }
-}
-
-/// What belongs to one bucket.
-#[derive(Debug, Default)]
-struct BucketMemory<'m> {
-    rows: usize,
-    values: Vec<&'m mut [u8]>,
-    ends: Vec<(&'m mut [u8], u64)>,
-    numbers: &'m mut [u32],
-    prefixes: &'m mut [u64],
 }
 
 fn bucket_count(rows: usize, few: bool) -> usize {

@@ -3,6 +3,7 @@
 //! ```text
 //! x.h5.arrow/g/x.arrow                                  HDF5 alone reads the same bytes
 //! x.h5.arrow/g/x.arrow (needs the plasmon connector)    it does not: there is no such file
+//! hdf5:x.h5-1f00/g/x in the store /run/store.sock (needs the plasmon connector)
 //! ```
 
 use crate::naming::ENDING;
@@ -10,11 +11,23 @@ use crate::naming::ENDING;
 /// Behind the name of what HDF5 must not read by itself.
 const NEEDS: &str = " (needs the plasmon connector)";
 
+/// What the places of objects begin with.
+const OBJECT: &str = "hdf5:";
+/// Between an object and its store.
+const STORE: &str = " in the store ";
+
 /// Where the data of a dataset is, as the skeleton knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// A file, from the skeleton's folder.
     File(String),
+    /// An object of a store.
+    Object {
+        /// The store's socket.
+        store: String,
+        /// The object's name in the namespace `hdf5`.
+        name: String,
+    },
 }
 
 /// What the skeleton says of a dataset's data.
@@ -39,7 +52,9 @@ impl Marker {
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         let (name, plain) = name.strip_suffix(NEEDS).map_or((name, true), |name| (name, false));
-        Some(Self { place: Place::of_name(name)?, plain })
+        let place = Place::of_name(name)?;
+        // Only files can be read by HDF5 itself.
+        (!plain || matches!(place, Place::File(_))).then_some(Self { place, plain })
     }
 }
 
@@ -47,10 +62,17 @@ impl Place {
     fn to_name(&self) -> String {
         match self {
             Self::File(path) => path.clone(),
+            Self::Object { store, name } => format!("{OBJECT}{name}{STORE}{store}"),
         }
     }
 
     fn of_name(name: &str) -> Option<Self> {
+        if let Some(object) = name.strip_prefix(OBJECT) {
+            let (name, store) = object.rsplit_once(STORE)?;
+            let (name, store) = (name.to_owned(), store.to_owned());
+            return (!name.is_empty() && store.starts_with('/'))
+                .then_some(Self::Object { store, name });
+        }
         let folder = name.split('/').next()?;
         let ours = folder.ends_with(ENDING)
             && folder.len() > ENDING.len()
@@ -71,7 +93,20 @@ mod tests {
             let marker = Marker { place: Place::File("a b.h5.arrow/g/x.arrow".to_owned()), plain };
             assert_eq!(Marker::of_name(&marker.to_name()), Some(marker));
         }
-        for foreign in ["raw.bin", "p.arrow", "/abs.arrow/x.arrow", "a.arrow/../x.arrow", ""] {
+        let (store, name) = ("/run/a b.sock".to_owned(), "x.h5-1/in the store /x".to_owned());
+        let marker = Marker { place: Place::Object { store, name }, plain: false };
+        assert_eq!(Marker::of_name(&marker.to_name()), Some(marker));
+        for foreign in ["hdf5:x", "hdf5:x in the store y", "hdf5: in the store /y"] {
+            assert_eq!(Marker::of_name(&format!("{foreign}{NEEDS}")), None, "{foreign}");
+        }
+        for foreign in [
+            "hdf5:x in the store /y",
+            "raw.bin",
+            "p.arrow",
+            "/abs.arrow/x.arrow",
+            "a.arrow/../x.arrow",
+            "",
+        ] {
             assert_eq!(Marker::of_name(foreign), None, "{foreign}");
         }
     }

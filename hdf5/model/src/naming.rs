@@ -39,6 +39,18 @@ pub fn relative_path(dataset: &[u8], copy: u32) -> PathBuf {
     folder.join(format!("{last}{ENDING}"))
 }
 
+/// What the object of a dataset is called in a store: `x.h5-<hash of the file's path>/<path>`.
+/// `copy` counts as in [`relative_path`].
+#[must_use]
+pub fn object_name(file: &Path, dataset: &[u8], copy: u32) -> String {
+    let name = file.file_name().unwrap_or_default().as_encoded_bytes();
+    let folder = hash(file.as_os_str().as_encoded_bytes());
+    let within = relative_path(dataset, copy);
+    let within = within.to_string_lossy();
+    let within = within.strip_suffix(ENDING).unwrap_or(&within);
+    format!("{}-{}/{}", cut(&safe(name), 64), &folder[..8], cut(within, 160))
+}
+
 /// A part of a path that is the name of a file.
 fn safe(part: &[u8]) -> String {
     let text = String::from_utf8_lossy(part);
@@ -65,10 +77,14 @@ fn safe(part: &[u8]) -> String {
 
 /// The name itself, or its beginning with a hash.
 fn shortened(name: &str) -> String {
-    if name.len() <= PART_BYTES_MAX {
+    cut(name, PART_BYTES_MAX)
+}
+
+fn cut(name: &str, bytes_max: usize) -> String {
+    if name.len() <= bytes_max {
         return name.to_owned();
     }
-    let mut end = PART_BYTES_MAX - 20;
+    let mut end = bytes_max - 20;
     while !name.is_char_boundary(end) {
         end -= 1;
     }
@@ -116,5 +132,16 @@ mod tests {
         assert_ne!(relative_path(b"\xff", 0), relative_path(b"\xfe", 0));
         let deep = relative_path("/g".repeat(1000).as_bytes(), 0);
         assert!(deep.components().count() <= DEPTH_MAX);
+    }
+
+    #[test]
+    fn objects_are_called_after_file_and_dataset() {
+        let name = |path: &str, dataset: &str| object_name(Path::new(path), dataset.as_bytes(), 0);
+        let one = name("/data/x.h5", "/run 1/x");
+        assert!(one.starts_with("x.h5-") && one.ends_with("/run 1/x"), "{one}");
+        assert_ne!(one, name("/elsewhere/x.h5", "/run 1/x"));
+        let long = name(&format!("/{}", "f".repeat(255)), &"/very long".repeat(400));
+        assert!(long.len() <= 240, "{}", long.len());
+        assert!(object_name(Path::new("/x.h5"), b"a", 2).ends_with("/a~2"));
     }
 }

@@ -2,15 +2,15 @@
 
 use std::ffi::{CStr, OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use plasmon_hdf5_model::{Marker, Member, Records, Run, Table, read, write};
+use plasmon_hdf5_model::{Marker, Member, Place, Records, Run, Table, read, write};
 use plasmon_hdf5_sys::arguments::{FileName, OBJECT_GET_NAME, ObjectName, Single, dataset, file};
 use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Location, Ptr, SPACE_ALL};
 
 use crate::backend::{Data, Source};
+use crate::container::Container;
 use crate::host::Host;
 use crate::id::Id;
 use crate::kinds;
@@ -31,7 +31,9 @@ pub(crate) struct Array {
     shared: bool,
     /// Whether HDF5 without the plugin reads the same bytes.
     pub(crate) plain: bool,
-    data: OnceLock<Result<Box<dyn Data>, String>>,
+    data: OnceLock<Result<Arc<dyn Data>, String>>,
+    /// The file that it was reached through; none for what is only read.
+    container: Option<Arc<Container>>,
     /// Whether something was written through this object.
     pub(crate) dirty: AtomicBool,
 }
@@ -50,19 +52,21 @@ pub(crate) struct Call {
 
 impl Array {
     /// The Arrow data of an open dataset of the native connector, if it has any.
-    ///
-    /// `folder` tells where a skeleton is, by the name that HDF5 knows it under.
     pub(crate) fn of_dataset(
         host: &'static Host,
         under: Ptr,
-        folder: impl FnOnce(&OsStr) -> PathBuf,
-        writable: bool,
+        container: &Arc<Container>,
     ) -> Option<Self> {
         let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
         let (marker, body_offset) = marker(host, dcpl.get())?;
-        let folder = folder(&file_name(host, under, KIND_DATASET)?);
-        let array = Self::of_source(host, under, Source::new(&marker.place, &folder), body_offset)?;
-        Some(Self { writable, plain: marker.plain, ..array })
+        let folder = container.folder_of(&file_name(host, under, KIND_DATASET)?);
+        let source = Source::new(&marker.place, &folder, &container.settings);
+        if matches!(marker.place, Place::Object { .. }) {
+            container.expect_objects();
+        }
+        let array = Self::of_source(host, under, source, body_offset)?;
+        let (writable, container) = (container.writable, Some(Arc::clone(container)));
+        Some(Self { writable, plain: marker.plain, container, ..array })
     }
 
     /// The data of a dataset, for reading.
@@ -85,6 +89,7 @@ impl Array {
             shared: false,
             plain: true,
             data: OnceLock::new(),
+            container: None,
             dirty: AtomicBool::new(false),
         })
     }
@@ -95,14 +100,31 @@ impl Array {
     }
 
     /// The open data; the reason why it cannot be opened stays the same for this object.
-    fn data(&self) -> Result<&dyn Data, String> {
+    fn data(&self) -> Result<&Arc<dyn Data>, String> {
         let open = || self.source.open(&self.table, self.body_offset, self.writable);
-        self.data.get_or_init(open).as_deref().map_err(String::clone)
+        self.data.get_or_init(open).as_ref().map_err(String::clone)
     }
 
     /// Where the data is.
     pub(crate) fn source(&self) -> &Source {
         &self.source
+    }
+
+    /// What it is as Arrow.
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Lets others see what was written: when the dataset is closed what is complete, and when it
+    /// is flushed everything.
+    pub(crate) fn commit(&self, closing: bool) -> Result<(), String> {
+        let (Some(Ok(data)), Some(container)) = (self.data.get(), &self.container) else {
+            return Ok(());
+        };
+        if !self.writable {
+            return Ok(());
+        }
+        if closing { container.staging.close(data) } else { container.staging.commit(data, true) }
     }
 
     /// All values, as elements of a type.
@@ -165,7 +187,11 @@ impl Array {
         if memory.is_null() {
             return Err("no buffer".to_owned());
         }
-        let columns = self.data()?.columns();
+        let data = self.data()?;
+        if let (Memory::Source(_), Some(container)) = (memory, &self.container) {
+            container.staging.hold(data);
+        }
+        let columns = data.columns();
         // SAFETY: the type is the one that the program gave.
         let stride = unsafe { (self.host.api.H5Tget_size)(call.memory_type) };
         let seen = members::seen(self.host, &self.table, call.memory_type)?;

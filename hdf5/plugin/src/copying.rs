@@ -8,14 +8,14 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int};
 use std::path::PathBuf;
 
-use plasmon_hdf5_model::Marker;
+use plasmon_hdf5_model::{Marker, Place};
 use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, dataset};
 use plasmon_hdf5_sys::{KIND_DATASET, KIND_GROUP, Location, Ptr, SPACE_ALL, Text};
 
 use crate::adopting::{make_unnamed, remake};
 use crate::array::{Array, file_name, get, marker, object_path};
 use crate::attributes;
-use crate::backend::{self, Source};
+use crate::backend::{self, Original, Source};
 use crate::creating::unlink;
 use crate::host::{Host, Lists};
 use crate::id::Id;
@@ -130,18 +130,23 @@ impl Separation<'_> {
     /// A dataset without a link that has its own data.
     fn own(&self, shared: Ptr, dcpl: Id, marker: &Marker, offset: u64) -> Result<Ptr, String> {
         let host = self.host;
-        let old = Source::new(&marker.place, &self.folder);
         let container = &self.target.container;
+        let old = Source::new(&marker.place, &self.folder, &container.settings);
         let home = container.is_own(file_name(host, shared, KIND_DATASET).as_deref());
         if !container.keeps_arrow || !home || container.ranks.is_some() {
             let made = self.plain(shared, dcpl, old, offset)?;
             return with_attributes(host, shared, made);
         }
         let path = object_path(host, shared, KIND_DATASET).unwrap_or_default();
-        let place = backend::copy(container, &old, &path)?;
-        let marker = Marker { place, plain: marker.plain };
+        let array = Array::of_source(host, shared, old.clone(), offset);
+        let array = array.ok_or("the copy is no table")?;
+        let original = Original { source: &old, table: array.table(), body_offset: offset };
+        let (place, offset) = backend::copy(container, &original, &path)?;
+        // What needed the connector where it was goes on needing it.
+        let plain = marker.plain && matches!(place, Place::File(_));
+        let marker = Marker { place, plain };
         let Some(made) = remake(host, shared, dcpl, &marker, offset) else {
-            Source::new(&marker.place, container.folder()).remove();
+            container.source(&marker.place).remove();
             return Err("the copy cannot be made".to_owned());
         };
         with_attributes(host, shared, made)

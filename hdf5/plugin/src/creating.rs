@@ -4,13 +4,15 @@
 //! between leaves a file that nobody names, never a name without a file.
 
 use std::ffi::{CStr, CString};
+use std::sync::Arc;
 
 use plasmon_hdf5_model::{Columns, Marker, Table};
 use plasmon_hdf5_sys::arguments::{LINK_DELETE, Single};
 use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr, Text};
 
 use crate::array::{external, file_name, object_path};
-use crate::backend::{self, Source};
+use crate::backend::{self, Data, Source};
+use crate::container::Container;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::kinds;
@@ -27,7 +29,14 @@ pub(crate) struct Draft {
     /// The creation property list for the skeleton.
     pub(crate) dcpl: Id,
     /// The data, if this process made it.
-    source: Option<Source>,
+    own: Option<Own>,
+}
+
+/// Data that this process made.
+struct Own {
+    source: Source,
+    data: Arc<dyn Data>,
+    container: Arc<Container>,
 }
 
 /// What HDF5 was asked to make.
@@ -102,7 +111,7 @@ impl Draft {
         let dcpl = host.copy_list(order.dcpl);
         let dcpl = Id::of_list(host, dcpl).ok_or("a list cannot be copied")?;
         set_external(host, dcpl.get(), name, numbers)?;
-        Ok(Self { dcpl, source: None })
+        Ok(Self { dcpl, own: None })
     }
 
     fn of_table(
@@ -113,12 +122,15 @@ impl Draft {
         table: &Table,
     ) -> Result<Self, String> {
         let made = backend::make(&parent.container, path, table)?;
-        let plain = table.columns().len() == 1 && !is_compound(host, order.kind);
+        let plain = made.plain && table.columns().len() == 1 && !is_compound(host, order.kind);
         let dcpl =
             Id::of_list(host, host.copy_list(order.dcpl)).ok_or("a list cannot be copied")?;
         let filled = fill(host, made.data.columns(), table, order)
             .map_err(|error| format!("{}: {error}", made.source));
-        let draft = Self { dcpl, source: Some(made.source) };
+        let container = Arc::clone(&parent.container);
+        container.staging.hold(&made.data);
+        let own = Own { source: made.source, data: made.data, container };
+        let draft = Self { dcpl, own: Some(own) };
         let bytes = skeleton_bytes(host, order.kind, table);
         let marker = Marker { place: made.place, plain };
         let finished = filled
@@ -131,8 +143,9 @@ impl Draft {
 
     /// Takes the data away again: the skeleton does not name it.
     pub(crate) fn discard(&self) {
-        if let Some(source) = &self.source {
-            source.remove();
+        if let Some(own) = &self.own {
+            own.container.staging.release(&own.data);
+            own.source.remove();
         }
     }
 }

@@ -127,7 +127,8 @@ impl Vectors for Lanes {
     #[inline(always)]
     fn join(self, one: __m512i, other: __m512i, from: usize) -> __m512i {
         let avx512 = self.0.avx512f;
-        let lanes = avx512._mm512_add_epi64(self.splat(from as u64), cast([0, 1, 2, 3, 4, 5, 6, 7]));
+        let lanes =
+            avx512._mm512_add_epi64(self.splat(from as u64), cast([0, 1, 2, 3, 4, 5, 6, 7]));
         avx512._mm512_permutex2var_epi64(one, lanes, other)
     }
 

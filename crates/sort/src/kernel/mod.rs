@@ -1,8 +1,9 @@
 //! The innermost sort: numbers of 64 bits, in place.
 //!
-//! On x86-64 it is a quicksort whose partition moves a vector of numbers at a time and whose leaves
-//! are sorting networks, with AVX-512 or with AVX2, whichever the processor has; elsewhere a radix
-//! sort of the upper bits. All were measured against the sort of the standard library.
+//! Numbers that lie evenly between two bounds, which a bucket's mostly do, are sorted by their upper
+//! bits in two digits, on every processor. What is few or uneven is a quicksort's: on x86-64 one
+//! whose partition moves a vector of numbers at a time and whose leaves are sorting networks, with
+//! AVX-512 or with AVX2, whichever the processor has; elsewhere the standard library's.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -37,14 +38,23 @@ impl Kernel {
         Self::Portable
     }
 
-    /// Sorts numbers of which only the lower `bits` are used.
-    pub(crate) fn sort(self, numbers: &mut [u64], spare: &mut Vec<u64>, bits: u32) {
+    /// Sorts numbers between two bounds, both included. Those are what is sorted by, so the nearer
+    /// they are to what there is, the better.
+    pub(crate) fn sort(self, numbers: &mut [u64], spare: &mut Vec<u64>, bounds: (u64, u64)) {
+        let bits = 64 - (bounds.1 - bounds.0).leading_zeros();
+        if bits != 0 && !radix::sort(numbers, spare, bounds.0, bits) {
+            self.compare(numbers);
+        }
+    }
+
+    /// Sorts any numbers by comparisons.
+    fn compare(self, numbers: &mut [u64]) {
         match self {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512(features) => avx512::sort(features, numbers),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(features) => avx2::sort(features, numbers),
-            Self::Portable => radix::sort(numbers, spare, bits),
+            Self::Portable => numbers.sort_unstable(),
         }
     }
 
@@ -57,12 +67,6 @@ impl Kernel {
             Self::Portable => "portable",
         }
     }
-}
-
-/// Whether this processor's sort is as fast on buckets that leave the nearer caches: a radix sort
-/// goes through all of a bucket for each digit, a quicksort does so once or twice.
-pub(crate) fn kernel_takes_large_buckets() -> bool {
-    !matches!(Kernel::best(), Kernel::Portable)
 }
 
 /// What this processor's sort is called, for reports.

@@ -15,16 +15,22 @@ fn kernels() -> Vec<Kernel> {
     kernels
 }
 
-/// Sorts with each kernel what the standard library sorts.
-fn check(given: &[u64], bits: u32) {
+/// Sorts with each kernel what the standard library sorts: as the kernel likes, and by comparisons.
+fn check(given: &[u64], bounds: (u64, u64)) {
     let mut wanted = given.to_vec();
     wanted.sort_unstable();
     for kernel in kernels() {
         let mut found = given.to_vec();
-        kernel.sort(&mut found, &mut Vec::new(), bits);
-        assert!(found == wanted, "{}: {} numbers of {bits} bits", kernel.name(), given.len());
+        kernel.sort(&mut found, &mut Vec::new(), bounds);
+        assert!(found == wanted, "{}: {} numbers in {bounds:?}", kernel.name(), given.len());
+        let mut found = given.to_vec();
+        kernel.compare(&mut found);
+        assert!(found == wanted, "{}: {} numbers by comparisons", kernel.name(), given.len());
     }
 }
+
+/// Any numbers.
+const ANY: (u64, u64) = (0, u64::MAX);
 
 /// Numbers that look random, from a seed.
 fn numbers(seed: u64, count: usize, mask: u64) -> Vec<u64> {
@@ -39,10 +45,17 @@ fn numbers(seed: u64, count: usize, mask: u64) -> Vec<u64> {
 
 #[test]
 fn every_kernel_sorts_as_the_standard_library_does() {
-    for count in (0..300).chain([1000, 4095, 40_000]) {
-        for bits in [1u32, 3, 20, 40, 63, 64] {
-            let mask = u64::MAX >> (64 - bits);
-            check(&numbers(count as u64 + u64::from(bits), count, mask), bits);
+    for count in (0..150).chain([1000, 1024, 4095, 4096, 20_000]) {
+        let bits: &[u32] =
+            if count < 1000 { &[3, 64] } else { &[0, 1, 10, 20, 22, 23, 40, 63, 64] };
+        for bits in bits.iter().copied() {
+            let mask = u64::MAX.checked_shr(64 - bits).unwrap_or(0);
+            let given = numbers(count as u64 + u64::from(bits), count, mask);
+            check(&given, (0, mask));
+            let least = u64::MAX - mask;
+            let far: Vec<u64> = given.iter().map(|number| least + number).collect();
+            check(&far, (least, u64::MAX));
+            check(&far, ANY);
         }
     }
 }
@@ -58,7 +71,7 @@ fn what_is_sorted_reversed_or_lopsided_is_sorted_too() {
         (0..count).map(|at| 1u64.checked_shl((at % 64) as u32).unwrap_or(0) + at % 3).collect(),
     ];
     for given in shapes {
-        check(&given, 64);
+        check(&given, ANY);
     }
 }
 
@@ -78,8 +91,22 @@ proptest! {
             0..700,
         ),
     ) {
-        check(&given, 64);
+        check(&given, ANY);
     }
+}
+
+#[test]
+fn a_radix_sort_leaves_what_is_uneven_to_others() {
+    let spare = &mut Vec::new();
+    let even = numbers(1, 40_000, u64::MAX);
+    assert!(radix::sort(&mut even.clone(), spare, 0, 64));
+    // All but a few in one cell of the upper digit, and then of both digits.
+    for spread in [1u64 << 40, 1 << 20] {
+        let mut uneven: Vec<u64> = even.iter().map(|number| number % spread).collect();
+        uneven[0] = u64::MAX;
+        assert!(!radix::sort(&mut uneven, spare, 0, 64), "{spread}");
+    }
+    assert!(!radix::sort(&mut even[..100].to_vec(), spare, 0, 64), "few");
 }
 
 #[test]
@@ -93,23 +120,24 @@ fn the_best_kernel_is_one_of_those_that_run_here() {
 #[ignore = "a measurement"]
 fn kernels_in_turns() {
     const TOTAL: usize = 1 << 22;
-    for count in [1 << 8, 1 << 12, 1 << 15, 1 << 17, 1 << 19] {
-        let given = numbers(7, TOTAL, u64::MAX);
+    let given = numbers(7, TOTAL, u64::MAX);
+    let mut spare = vec![0; TOTAL];
+    for count in [1 << 8, 1 << 10, 1 << 12, 1 << 15, 1 << 17, 1 << 19] {
         let mut least = vec![u128::MAX; kernels().len() + 1];
         for _ in 0..5 {
             for (at, least) in least.iter_mut().enumerate() {
-                let (mut found, mut spare) = (given.clone(), Vec::new());
+                let mut found = given.clone();
                 let begin = Instant::now();
                 for part in found.chunks_mut(count) {
                     match kernels().get(at) {
-                        Some(kernel) => kernel.sort(part, &mut spare, 64),
-                        None => part.sort_unstable(),
+                        Some(kernel) => kernel.compare(part),
+                        None => kernels()[0].sort(part, &mut spare, ANY),
                     }
                 }
                 *least = (*least).min(begin.elapsed().as_nanos());
             }
         }
-        let names = kernels().into_iter().map(Kernel::name).chain(["standard library"]);
+        let names = kernels().into_iter().map(Kernel::name).chain(["two digits"]);
         let shown: Vec<_> = names
             .zip(least)
             .map(|(name, ns)| format!("{name} {:.2}", ns as f64 / TOTAL as f64))

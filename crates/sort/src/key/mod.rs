@@ -60,8 +60,7 @@ impl Keys {
         }
         progress.advance(table.rows() as u64)?;
         let lone = columns.len() == 1 && Texts::takes(data_type(columns[0]));
-        let mut texts =
-            if lone { Texts::of_column(&table.column(columns[0]), &order[0]) } else { None };
+        let mut texts = if lone { Texts::of_column(table, columns[0], &order[0]) } else { None };
         if texts.is_none() {
             let keys: Vec<_> =
                 order.iter().zip(&columns).map(|(key, at)| (key, data_type(*at))).collect();
@@ -103,6 +102,14 @@ impl Keys {
         match self {
             Self::Fields { fields, columns } if !fields.nullable() => Some((fields, columns)),
             _ => None,
+        }
+    }
+
+    /// The keys and their column, when they are the texts of one, none of which is missing.
+    pub(crate) fn in_texts(&self) -> Option<(&Texts, usize)> {
+        match self {
+            Self::Texts(texts) => texts.column().map(|column| (texts, column)),
+            Self::Fields { .. } => None,
         }
     }
 

@@ -21,8 +21,10 @@ use arrow_row::Rows;
 use arrow_schema::DataType;
 
 use super::rows::RowKeys;
+use crate::column::Motion;
 use crate::error::Result;
 use crate::order::SortKey;
+use crate::table::Table;
 
 /// Bytes of the key in one chunk.
 const CHUNK_BYTES: usize = 7;
@@ -89,14 +91,26 @@ pub(crate) struct Texts {
     common: Vec<u8>,
     descending: bool,
     nulls_first: bool,
+    /// The only column whose texts they are, if none of them is missing.
+    column: Option<usize>,
 }
 
 impl Texts {
     /// One column of strings or bytes, as it lies.
-    pub(crate) fn of_column(arrays: &[ArrayRef], key: &SortKey) -> Option<Self> {
+    pub(crate) fn of_column(table: &Table, at: usize, key: &SortKey) -> Option<Self> {
+        let arrays = table.column(at);
         let batches = arrays.iter().map(Source::of).collect::<Option<_>>()?;
         let (descending, nulls_first) = (key.descending, key.nulls_first);
-        Some(Self { batches, common: Vec::new(), descending, nulls_first })
+        let moves = Motion::of(table.schema().field(at).data_type());
+        let whole = matches!(moves, Some(Motion::Text { .. }))
+            && arrays.iter().all(|array| array.null_count() == 0);
+        let column = whole.then_some(at);
+        Some(Self { batches, common: Vec::new(), descending, nulls_first, column })
+    }
+
+    /// Which column these are the texts of, all of them.
+    pub(crate) fn column(&self) -> Option<usize> {
+        self.column
     }
 
     /// Whether a lone column of this type needs no rows of bytes.
@@ -121,7 +135,8 @@ impl Texts {
         let rows_of = RowKeys::new(keys)?;
         let rows = batches.iter().map(|columns| Ok(Source::Rows(rows_of.convert(columns)?)));
         let batches = rows.collect::<Result<_>>()?;
-        Ok(Self { batches, common: Vec::new(), descending: false, nulls_first: false })
+        let common = Vec::new();
+        Ok(Self { batches, common, descending: false, nulls_first: false, column: None })
     }
 
     /// Chooses what to skip, from a sample of rows.
@@ -135,12 +150,19 @@ impl Texts {
         self.common = first[..length].to_vec();
     }
 
-    /// The first chunk of a row.
+    /// One chunk of a row.
     #[inline]
     pub(crate) fn chunk(&self, batch: usize, row: usize, depth: usize) -> u64 {
-        let Some(key) = self.batches[batch].get(row) else {
-            return if self.nulls_first { MISSING_FIRST } else { MISSING_LAST };
-        };
+        match self.batches[batch].get(row) {
+            Some(key) => self.chunk_of(key, depth),
+            None if self.nulls_first => MISSING_FIRST,
+            None => MISSING_LAST,
+        }
+    }
+
+    /// One chunk of a key.
+    #[inline]
+    pub(crate) fn chunk_of(&self, key: &[u8], depth: usize) -> u64 {
         let rest = if self.common.is_empty() { Some(key) } else { key.strip_prefix(&*self.common) };
         let chunk = match rest {
             Some(rest) => chunk_of(rest.get(depth * CHUNK_BYTES..).unwrap_or_default()),
@@ -169,6 +191,12 @@ impl Texts {
     pub(crate) fn compare(&self, one: (usize, usize), other: (usize, usize)) -> Ordering {
         let key = |(batch, row): (usize, usize)| self.batches[batch].get(row);
         let order = key(one).cmp(&key(other));
+        if self.descending { order.reverse() } else { order }
+    }
+
+    /// The order of two keys.
+    pub(crate) fn compare_texts(&self, one: &[u8], other: &[u8]) -> Ordering {
+        let order = one.cmp(other);
         if self.descending { order.reverse() } else { order }
     }
 }

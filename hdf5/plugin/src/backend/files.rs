@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use plasmon_hdf5_model::{
     Columns, DataFile, FileError, Image, Place, Table, copy_data, rename_data,
@@ -34,10 +35,10 @@ pub(super) fn open(
     table: &Table,
     body_offset: u64,
     writable: bool,
-) -> Result<Box<dyn Data>, String> {
+) -> Result<Arc<dyn Data>, String> {
     let file = DataFile::open(path, table, body_offset, writable);
     let file = file.map_err(|error| error.to_string())?;
-    Ok(Box::new(file))
+    Ok(Arc::new(file))
 }
 
 pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<Made, String> {
@@ -49,7 +50,8 @@ pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<
         source.remove();
         return Err("the file's name is not UTF-8".to_owned());
     };
-    Ok(Made { place, source, data: Box::new(file), body_offset: image.body_offset() })
+    let body_offset = image.body_offset();
+    Ok(Made { place, source, data: Arc::new(file), body_offset, plain: true })
 }
 
 pub(super) fn rename(container: &Container, old: &str, path: &[u8]) -> Option<Place> {
@@ -65,11 +67,11 @@ pub(super) fn copy(container: &Container, old: &Path, path: &[u8]) -> Result<Pla
 }
 
 pub(super) fn keep_only(container: &Container, wanted: &[Place]) {
-    let path = |place: &Place| {
-        let Place::File(path) = place;
-        container.folder().join(path)
+    let path = |place: &Place| match place {
+        Place::File(path) => Some(container.folder().join(path)),
+        Place::Object { .. } => None,
     };
-    let wanted: HashSet<PathBuf> = wanted.iter().map(path).collect();
+    let wanted: HashSet<PathBuf> = wanted.iter().filter_map(path).collect();
     // What cannot be removed now does no harm but to take room.
     let _ = plasmon_hdf5_model::keep_only(&container.data_folder(), &wanted);
 }
