@@ -80,7 +80,7 @@ impl Draft {
         let table = kinds::table(host, &name, order.kind, order.space, order.dcpl).ok()?;
         let make = || Self::of_table(host, parent, order, &path, &table);
         let Some(ranks) = &parent.container.ranks else { return Some(make()) };
-        if order.name.is_null() || wants_fill(host, order.dcpl) {
+        if !can_be_shared(host, order) {
             return None;
         }
         Some(Self::of_ranks(host, ranks, order, make))
@@ -148,6 +148,13 @@ impl Draft {
             own.source.remove();
         }
     }
+}
+
+/// Whether several processes can write a dataset's data: it has its final size when it is made, and
+/// its name. A dataset that grows would have to be made longer by all of them at once.
+fn can_be_shared(host: &Host, order: Order) -> bool {
+    let fixed = kinds::shape(host, order.space).is_some_and(|(now, most)| now == most);
+    fixed && !order.name.is_null() && !wants_fill(host, order.dcpl)
 }
 
 /// Whether a new dataset lies in the file that it was made through.
