@@ -22,10 +22,13 @@ typedef struct {
 
 static int me, processes;
 
+/* What fails has to fail in all processes: one that goes on would wait for the others. MPI_Abort
+ * would hide such a fault, and mpiexec may lose what was printed before it. */
 static void must(int good, const char *what) {
     if (!good) {
         fprintf(stderr, "ranks: process %d: %s failed\n", me, what);
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        MPI_Finalize();
+        exit(1);
     }
 }
 
