@@ -96,6 +96,22 @@ def test_processes_write_one_file(
 
 
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_what_processes_flushed_survives_their_end(
+    library: Path, tmp_path: Path, plain: Program, mpi: str
+) -> None:
+    command = [*together(library, tmp_path, mpi, 2), "x.h5", "independent", "killed"]
+    ended = run_command(command, tmp_path, connector_environment(), good=False)
+    assert ended.code != 0
+    assert "failed" not in ended.err
+    folder = tmp_path / "x.h5.arrow"
+    assert np.array_equal(column(folder / "particles.arrow", "id"), np.arange(2 * ROWS))
+    assert np.array_equal(column(folder / "x.arrow"), np.arange(2 * ROWS))
+    code = "\nf = h5py.File('x.h5'); print(f['matrix'][-1, -1], f['grows'][-1], sorted(f))"
+    listed = "['grows', 'matrix', 'particles', 'spread', 'x']"
+    assert plain(code).out == f"{(2 * ROWS - 1) * 10 + 6}.0 {2 * ROWS - 1}.0 {listed}\n"
+
+
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_one_process_that_cannot_make_the_data_stops_all(
     library: Path, tmp_path: Path, mpi: str
 ) -> None:

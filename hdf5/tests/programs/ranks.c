@@ -1,14 +1,16 @@
 /*
  * What programs with MPI do with HDF5, checked by every process.
  *
- *     ranks FILE collective|independent
+ *     ranks FILE collective|independent [killed]
  *
  * Each process writes its rows of a column and of a compound, its elements of a column that are
  * spread among those of the others, its rows of a matrix, and of a column that grows; after the
- * file was closed and opened again each reads what its neighbour wrote.
+ * file was closed and opened again each reads what its neighbour wrote. With `killed` they end by
+ * SIGKILL when the file was flushed, and is still open.
  */
 #include <hdf5.h>
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +139,7 @@ int main(int count, char **words) {
     MPI_Init(&count, &words);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_size(MPI_COMM_WORLD, &processes);
-    must(count == 3, "reading the arguments");
+    must(count == 3 || count == 4, "reading the arguments");
     hid_t access = H5Pcreate(H5P_FILE_ACCESS), transfer = H5Pcreate(H5P_DATASET_XFER);
     must(H5Pset_fapl_mpio(access, MPI_COMM_WORLD, MPI_INFO_NULL) >= 0, "H5Pset_fapl_mpio");
     int together = !strcmp(words[2], "collective");
@@ -158,6 +160,11 @@ int main(int count, char **words) {
     /* One that goes again, so that its data has to go, too. */
     write_one(file, &(Kind){"gone", H5T_NATIVE_FLOAT, 4, 1, 0}, transfer);
     must(H5Ldelete(file, "gone", H5P_DEFAULT) >= 0, "H5Ldelete");
+    if (count == 4) {
+        must(H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0, "H5Fflush");
+        MPI_Barrier(MPI_COMM_WORLD);
+        raise(SIGKILL);
+    }
     must(H5Fclose(file) >= 0, "H5Fclose");
     file = H5Fopen(words[1], H5F_ACC_RDONLY, access);
     must(file >= 0, "H5Fopen");
