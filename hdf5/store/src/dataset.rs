@@ -72,7 +72,8 @@ impl Dataset {
 
     fn of(store: &Store, name: &str, table: &Table, sealed: Option<Sealed>) -> Self {
         let first = sealed.as_ref().and_then(|sealed| Stream::first_column(sealed.head()));
-        let first_column = first.or_else(|| table.columns().first().map(|one| one.name.clone()));
+        let first_column =
+            first.or_else(|| table.columns().first().map(|one| one.name().to_owned()));
         Self {
             store: store.clone(),
             offsets: table.offsets(),
@@ -116,7 +117,7 @@ impl Dataset {
     /// Says what the columns are called and what else the schema is to say; stored by the next
     /// [`Self::commit`].
     pub fn describe(&self, table: &Table, entries: &[(String, String)]) {
-        let first_column = table.columns().first().map(|column| column.name.clone());
+        let first_column = table.columns().first().map(|column| column.name().to_owned());
         let about = About { first_column, entries: entries.to_vec() };
         let mut state = self.state();
         let head = state.sealed.as_ref().map(Sealed::head);
@@ -221,7 +222,7 @@ impl Dataset {
         let elements = self.table.elements();
         let columns = self.offsets.iter().zip(self.table.columns()).zip(ends);
         let gap = |((offset, column), end): ((&u64, &plasmon_hdf5_model::Column), u64)| {
-            offset + elements * column.number.bytes() as u64..end
+            offset + elements * column.bytes() as u64..end
         };
         columns.map(gap).filter(|gap| !gap.is_empty()).collect()
     }

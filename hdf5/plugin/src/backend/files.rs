@@ -25,6 +25,18 @@ impl Data for DataFile {
         Self::first_column(self)
     }
 
+    fn resize(&self, table: &Table, rows: u64, fill: &[Vec<u8>]) -> io::Result<()> {
+        Self::resize(self, table, rows, fill)
+    }
+
+    fn settle(&self, table: &Table) -> io::Result<()> {
+        Self::settle(self, table)
+    }
+
+    fn chunk(&self) -> io::Result<Vec<u64>> {
+        Self::chunk(self)
+    }
+
     fn sync(&self) -> io::Result<()> {
         Self::sync(self)
     }

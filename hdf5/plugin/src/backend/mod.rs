@@ -39,6 +39,21 @@ pub(crate) trait Data: Send + Sync {
     /// What the first column is called.
     fn first_column(&self) -> io::Result<String>;
 
+    /// Gives a table that grows another number of rows. New ones hold `fill`.
+    fn resize(&self, _table: &Table, _rows: u64, _fill: &[Vec<u8>]) -> io::Result<()> {
+        Err(io::Error::other("the rows of data that is kept here cannot change"))
+    }
+
+    /// Takes the room behind the last row away.
+    fn settle(&self, _table: &Table) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The dimensions of the chunks that the program asked for.
+    fn chunk(&self) -> io::Result<Vec<u64>> {
+        Ok(Vec::new())
+    }
+
     /// Waits until the data is on the disk, if there is one.
     fn sync(&self) -> io::Result<()>;
 
@@ -229,7 +244,7 @@ fn carry_over(
 fn copy_columns(table: &Table, from: Columns<'_>, to: Columns<'_>) -> io::Result<()> {
     let mut buffer = vec![0; COPY_BYTES];
     for (at, column) in table.columns().iter().enumerate() {
-        let bytes = table.elements() * column.number.bytes() as u64;
+        let bytes = table.elements() * column.bytes() as u64;
         let mut done = 0;
         while done < bytes {
             let now = usize::try_from(bytes - done).unwrap_or(COPY_BYTES).min(COPY_BYTES);
