@@ -161,11 +161,10 @@ impl Draft {
     }
 }
 
-/// Whether several processes can write a dataset's data: it has its final size when it is made, and
-/// its name. A dataset that grows would have to be made longer by all of them at once.
+/// Whether several processes can write a dataset's data, which is of a fixed size: it has its name,
+/// and no values to begin with.
 fn can_be_shared(host: &Host, order: Order) -> bool {
-    let fixed = kinds::shape(host, order.space).is_some_and(|(now, most)| now == most);
-    fixed && !order.name.is_null() && !wants_fill(host, order.dcpl)
+    !order.name.is_null() && !wants_fill(host, order.dcpl)
 }
 
 /// Whether a new dataset lies in the file that it was made through.
