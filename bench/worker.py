@@ -70,9 +70,7 @@ class Worker:
             raise MissingError(answer["error"])
         return answer
 
-    def call(
-        self, request: Mapping[str, Any], timeout_s: float = CALL_TIMEOUT_S
-    ) -> dict[str, Any]:
+    def call(self, request: Mapping[str, Any], timeout_s: float = CALL_TIMEOUT_S) -> dict[str, Any]:
         """Sends a request and waits for its answer."""
         self.send(request)
         return self.receive(timeout_s)
