@@ -39,10 +39,11 @@ test-spark-suites: ## [NAME=ShuffleSuite]: Spark's own tests with both managers 
 	@scripts/setup.sh languages
 	@scripts/spark.sh suites $(NAME)
 
-test-hdf5: ## the HDF5 connector: our tests, then h5py's own beside HDF5 alone
+test-hdf5: ## the HDF5 connector: our tests, then HDF5's and h5py's own beside HDF5 alone
 	@scripts/setup.sh
-	@$(PYTHON) scripts/hdf5_tests.py
-	@$(PYTHON) scripts/hdf5_tests.py h5py
+	@scripts/hdf5_library.sh serial
+	@scripts/hdf5_library.sh parallel
+	@$(PYTHON) scripts/hdf5_tests.py all
 
 check: ## format, lints, types, the repository's rules, licences, quick tests
 	@scripts/setup.sh environment

@@ -133,3 +133,9 @@ def our_worker() -> Path:
 def our_daemon() -> Path:
     """The daemon that our Rust worker starts: built like the one that is installed."""
     return _build("plasmon-daemon", "release") / "plasmond"
+
+
+@functools.cache
+def our_connector() -> Path:
+    """The HDF5 connector, built like the one that is installed."""
+    return _build("plasmon-hdf5", "release") / "libplasmon_hdf5.so"

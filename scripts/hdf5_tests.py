@@ -2,26 +2,31 @@
 """Runs the tests of the HDF5 connector with the stock wheels, in an environment of their own.
 
     hdf5_tests.py                 all of hdf5/tests
+    hdf5_tests.py api             HDF5's own tests of its interface, on both sides
     hdf5_tests.py h5py [NAME...]  h5py's own tests, with HDF5 alone and through the connector
+    hdf5_tests.py all             all of this
 
-Other arguments go to pytest.
+Other arguments go to pytest. What needs HDF5's library or tools themselves takes them from
+scripts/hdf5_library.sh, and is skipped when that was not run.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
+
+import hdf5_suites as suites
 
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "hdf5" / "requirements-test.txt"
 ENVIRONMENT = ROOT / ".venvs" / "hdf5"
 CURRENT = ROOT / ".venv" / "bin" / "python"
 WORK = ROOT / "target" / "hdf5"
+#: What scripts/hdf5_library.sh builds.
+LIBRARY = ROOT / ".hdf5" / "1.14.5"
 
 INSTALL_TIMEOUT_S = 900
 TESTS_TIMEOUT_S = 900
@@ -78,9 +83,12 @@ def _imports() -> Path:
 
 
 def _environment(connector: Path) -> dict[str, str]:
-    environment = {key: text for key, text in os.environ.items() if not key.startswith("HDF5_")}
+    environment = suites.plain_environment()
+    if (LIBRARY / "serial").exists():
+        environment["PLASMON_HDF5_LIBRARY"] = str(LIBRARY)
     environment["PLASMON_HDF5_PLUGIN"] = str(connector)
     environment["PYTHONPATH"] = str(_imports())
+    environment.setdefault("PLASMON_DAEMON", str(CURRENT.with_name("plasmond")))
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     return environment
 
@@ -96,51 +104,41 @@ def own_tests(arguments: list[str]) -> int:
     return done.returncode
 
 
-def h5py_tests(names: list[str]) -> int:
-    """Runs h5py's tests with and without the connector and compares what passed."""
+def others_tests(names: list[str]) -> list[suites.Pair]:
+    """HDF5's own tests of its interface, and h5py's, on both sides."""
     python, connector = _python(), _connector()
     environment = _environment(connector)
-    outcomes = {}
-    sides = {
-        "native": {},
-        "connector": {
-            "HDF5_PLUGIN_PATH": str(connector),
-            "HDF5_VOL_CONNECTOR": "plasmon",
-            "HDF5_EXTFILE_PREFIX": "${ORIGIN}",
-        },
-    }
-    for side, more in sides.items():
-        command = [python, "-m", "pytest", "-p", "no:cacheprovider", "-W", "ignore"]
-        command += ["-rA", "--tb=no", "-q", "--color=no", "--pyargs", *(names or ["h5py"])]
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                env=environment | more,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=TESTS_TIMEOUT_S,
-            )
-        outcomes[side] = set(re.findall(r"^PASSED (\S+)", done.stdout, re.MULTILINE))
-        if done.returncode not in (0, 1):
-            print(f"{side}: the tests ended with {done.returncode}\n{done.stdout[-2000:]}")
-            return 1
-    native, ours = outcomes["native"], outcomes["connector"]
-    kept = native & ours
-    print(f"h5py: native {len(native)} passed, connector {len(ours)} passed")
-    for name in sorted(native - ours):
-        print(f"  only native: {name}")
-    share = len(kept) / max(len(native), 1)
-    print(f"h5py: {100 * share:.2f} % of what passes with HDF5 alone passes through the connector")
-    return 0
+    pairs = []
+    if "api" in names:
+        if not (LIBRARY / "serial").exists():
+            sys.exit("HDF5 1.14.5 is not built: run scripts/hdf5_library.sh serial")
+        pairs += suites.api(LIBRARY, connector, environment)
+    if "h5py" in names:
+        pairs.append(suites.h5py(python, connector, environment, []))
+    return pairs
+
+
+def compare(pairs: list[suites.Pair]) -> int:
+    """Prints what both sides said; the exit code."""
+    print(suites.table(pairs))
+    return 0 if all(pair.good for pair in pairs) else 1
 
 
 def main() -> int:
     """Runs what the arguments name."""
     arguments = sys.argv[1:]
-    if arguments[:1] == ["h5py"]:
-        return h5py_tests(arguments[1:])
+    match arguments:
+        case ["all"]:
+            own = own_tests([])
+            return max(own, compare(others_tests(["api", "h5py"])))
+        case ["api"]:
+            return compare(others_tests(["api"]))
+        case ["h5py"]:
+            return compare(others_tests(["h5py"]))
+        case ["h5py", *names]:
+            connector = _connector()
+            pair = suites.h5py(_python(), connector, _environment(connector), names)
+            return compare([pair])
     return own_tests(arguments)
 
 

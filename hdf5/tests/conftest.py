@@ -101,3 +101,30 @@ def tool(tmp_path: Path) -> Program:
         return Ended(done.returncode, done.stdout, done.stderr)
 
     return program
+
+
+@pytest.fixture(scope="session")
+def library() -> Path:
+    """HDF5 1.14.5 as scripts/hdf5_library.sh builds it: folders `serial` and `parallel`."""
+    known = os.environ.get("PLASMON_HDF5_LIBRARY")
+    if known is None:
+        pytest.skip("HDF5 1.14.5 is not built (make test-hdf5 does it)")
+    return Path(known)
+
+
+def run_command(
+    command: list[str | Path], folder: Path, environment: dict[str, str], *, good: bool = True
+) -> Ended:
+    """Runs a program that is not in Python."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    if good and done.returncode != 0:
+        pytest.fail(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return Ended(done.returncode, done.stdout, done.stderr)

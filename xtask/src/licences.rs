@@ -42,6 +42,20 @@ const PYTHON: &[(&str, &str)] = &[
     ("pyarrow", "Apache-2.0"),
 ];
 
+/// The programs that the HDF5 connector is tested with, and what runs them, with the licence that
+/// was looked up for each.
+const HDF5_TESTS: &[(&str, &str)] = &[
+    ("h5py", "BSD-3-Clause"),
+    ("netcdf4", "MIT"),
+    ("pandas", "BSD-3-Clause"),
+    ("pyarrow", "Apache-2.0"),
+    ("pytest", "MIT"),
+    ("tables", "BSD-3-Clause"),
+    ("xarray", "Apache-2.0"),
+];
+/// Where they are pinned.
+const HDF5_REQUIREMENTS: &str = "hdf5/requirements-test.txt";
+
 /// What the reader for Java needs, with the licence that was looked up for each. Those that are not
 /// among [`ALLOWED`] are for tests alone.
 const JAVA: &[(&str, &str)] = &[
@@ -57,6 +71,7 @@ pub(crate) fn run() -> Result<bool, String> {
     let mut findings: Vec<Finding> = packages.iter().filter_map(check).collect();
     let read = |path: &str| std::fs::read_to_string(tree::root().join(path)).unwrap_or_default();
     findings.extend(check_python(&read("pyproject.toml"))?);
+    findings.extend(check_requirements(HDF5_REQUIREMENTS, &read(HDF5_REQUIREMENTS), HDF5_TESTS));
     findings.extend(check_java(&read("readers/java/pom.xml")));
     findings.extend(check_javascript(&read("readers/javascript/package-lock.json"))?);
     for (name, versions) in duplicates(&packages) {
@@ -188,6 +203,24 @@ fn check_python(project: &str) -> Result<Vec<Finding>, String> {
         .collect())
 }
 
+/// The packages in a file of requirements: each is pinned, known, and of an allowed licence.
+fn check_requirements(path: &str, text: &str, known: &[(&str, &str)]) -> Vec<Finding> {
+    let lines = text.lines().map(str::trim);
+    let wanted = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    wanted
+        .filter_map(|requirement| {
+            let name = package_name(requirement);
+            let message = match known.iter().find(|(known, _)| *known == name) {
+                None => format!("{name} is needed and its licence is not looked up"),
+                Some((_, licence)) if !is_allowed(licence) => format!("{name} has {licence}"),
+                Some(_) if !requirement.contains("==") => format!("{name} is not pinned"),
+                Some(_) => return None,
+            };
+            Some(Finding::of(path, RULE, message))
+        })
+        .collect()
+}
+
 /// The packages that the reader for Java asks for.
 fn check_java(pom: &str) -> Vec<Finding> {
     let path = "readers/java/pom.xml";
@@ -310,6 +343,15 @@ mod tests {
         assert!(lock(", \"license\": \"MIT\"").is_empty());
         assert_eq!(lock(", \"license\": \"GPL-3.0\"").len(), 1);
         assert_eq!(lock("").len(), 1);
+    }
+
+    #[test]
+    fn requirements_are_pinned_and_looked_up() {
+        let known = &[("h5py", "BSD-3-Clause"), ("left-pad", "GPL-3.0")];
+        let count = |text: &str| check_requirements("r.txt", text, known).len();
+        assert_eq!(count("# tests\nh5py==3.16.0\n\n"), 0);
+        assert_eq!(count("h5py>=3\n"), 1);
+        assert_eq!(count("Left_Pad==1.0\nright-pad==1.0\n"), 2);
     }
 
     #[test]

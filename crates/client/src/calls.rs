@@ -22,15 +22,15 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use plasmon_proto::frame::{self, FromDaemon};
+use plasmon_proto::Code;
+use plasmon_proto::frame;
 use plasmon_proto::message::{Reply, Request};
-use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::Alarm;
 use plasmon_shm::eventfd::Doorbell;
 use plasmon_shm::socket::Connection;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::{Error, Result};
+use crate::receiving::{Read, read, receive};
 
 /// A connection that ends sooner after it was made was not ended by bad luck.
 const AT_ONCE: Duration = Duration::from_millis(100);
@@ -452,70 +452,6 @@ impl Slot {
     }
 }
 
-enum Read {
-    Frame { number: u64, reply: Result<Reply>, fds: Vec<OwnedFd> },
-    Nothing,
-    Broken,
-}
-
-fn read(link: &Connection, deadline: Option<Instant>) -> Read {
-    if let Some(deadline) = deadline
-        && !readable_until(link, deadline)
-    {
-        return Read::Nothing;
-    }
-    receive(link, deadline.is_none())
-}
-
-fn receive(link: &Connection, block: bool) -> Read {
-    const DOING: &str = "reading the daemon's answer";
-    let mut bytes = Vec::new();
-    let received = match link.recv(&mut bytes, block) {
-        Ok(received) => received,
-        Err(error)
-            if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) =>
-        {
-            return Read::Nothing;
-        }
-        Err(error) => {
-            tracing::debug!(%error, "the connection to the daemon broke");
-            return Read::Broken;
-        }
-    };
-    if received.bytes == 0 {
-        return Read::Broken;
-    }
-    match frame::decode_from_daemon(&bytes) {
-        Ok(FromDaemon::Reply(number, _)) if received.truncated => {
-            let error = Error::new(Code::OutOfDescriptors, DOING);
-            Read::Frame { number, reply: Err(error), fds: Vec::new() }
-        }
-        Ok(FromDaemon::Reply(0, Reply::Failed(failure))) => {
-            // Not an answer: the daemon says why it is about to close the connection.
-            tracing::warn!(code = failure.code.key(), detail = failure.detail, "the daemon parts");
-            Read::Nothing
-        }
-        Ok(FromDaemon::Reply(number, reply)) => {
-            Read::Frame { number, reply: Ok(reply), fds: received.fds }
-        }
-        // Only a subscription's own connection is pushed to.
-        Ok(FromDaemon::Push(_)) => Read::Nothing,
-        Err(bad) => {
-            tracing::warn!(%bad, "the daemon sent what is no frame");
-            Read::Broken
-        }
-    }
-}
-
-/// Whether the connection became readable before the deadline.
-pub(crate) fn readable_until(link: &Connection, deadline: Instant) -> bool {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let timeout = Timespec::try_from(left).ok();
-    let mut fds = [PollFd::new(link, PollFlags::IN)];
-    // Interrupted: the caller looks at its deadline and comes again.
-    poll(&mut fds, timeout.as_ref()).is_ok_and(|count| count > 0)
-}
-
 /// Tells an event loop that its answer is there.
 fn ring(signal: &Doorbell) {
     if let Err(error) = signal.ring() {
@@ -539,9 +475,4 @@ fn closed(doing: &'static str) -> Error {
 /// Ends a wait of this process early: names the request for [`Request::Cancel`].
 pub(crate) fn cancel_of(number: u64) -> Request {
     Request::Cancel { request: number }
-}
-
-/// What a failed request was about, for errors that name their object.
-pub(crate) fn naming(error: Error, id: ObjectId) -> Error {
-    if error.id().is_some() { error } else { error.with_id(id) }
 }

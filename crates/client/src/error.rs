@@ -86,6 +86,12 @@ impl Error {
         self
     }
 
+    /// The same error, naming the object unless it names one already.
+    #[must_use]
+    pub(crate) fn about(self, id: ObjectId) -> Self {
+        if self.0.id.is_some() { self } else { self.with_id(id) }
+    }
+
     /// The same error with its two quantities.
     #[must_use]
     pub fn with_amounts(mut self, wanted: u64, found: u64) -> Self {

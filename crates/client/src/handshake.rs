@@ -11,8 +11,8 @@ use plasmon_proto::frame::{self, FromDaemon};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Reply, Request, Resume, Welcome};
 use plasmon_shm::socket::Connection;
 
-use crate::calls::readable_until;
 use crate::error::{Error, Result};
+use crate::receiving::readable_until;
 
 const CONNECTING: &str = "connecting to the store";
 

@@ -270,7 +270,7 @@ impl Process {
         let fresh = Session::new(welcomed.welcome, welcomed.fds)?;
         let lost = session.unapplied();
         if lost > 0 {
-            fresh.writing().lose(lost);
+            fresh.writing().verdicts.lose(lost);
         }
         tracing::warn!(lost, "connected anew: the daemon knows nothing of this client");
         self.sessions.append_after(&session, Arc::new(fresh));

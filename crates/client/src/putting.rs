@@ -12,8 +12,9 @@ use crate::error::{Error, Result};
 use crate::options::PutOptions;
 use crate::payload::{Payload, Plan};
 use crate::process::Process;
-use crate::session::{Session, Verdict};
+use crate::session::Session;
 use crate::store::Store;
+use crate::verdicts::Verdict;
 use crate::writer::{Origin, Writer};
 use crate::writing::Placed;
 
@@ -63,7 +64,7 @@ impl Process {
         strict: bool,
     ) -> Result<()> {
         session.drain();
-        session.writing().take_refusals(PUTTING)?;
+        session.writing().verdicts.take_refusals(PUTTING)?;
         let strict = strict || session.welcome.level == Level::Strict;
         let mut created = self.create_large(session, PUTTING, id, plan, strict)?;
         if let Err(error) = self.write_created(&mut created, payload) {
@@ -141,7 +142,7 @@ impl Process {
             return self.create_carved(store, session, &plan, options);
         }
         session.drain();
-        session.writing().take_refusals(CREATING)?;
+        session.writing().verdicts.take_refusals(CREATING)?;
         let id = plan.chosen.unwrap_or_else(|| self.new_id());
         self.create_for_writing(store, session, id, &plan, options)
     }
@@ -155,7 +156,7 @@ impl Process {
     ) -> Result<Writer> {
         let awaited = plan.chosen.is_some();
         let mut writing = self.reserve(&session, plan.footprint)?;
-        writing.take_refusals(CREATING)?;
+        writing.verdicts.take_refusals(CREATING)?;
         let id = match plan.chosen {
             Some(id) => {
                 writing.check_unannounced(CREATING, &id)?;
@@ -211,8 +212,8 @@ impl Process {
         let mut created = self.create_large(&session, CREATING, id, plan, strict)?;
         fill_tail(&mut created.span, plan, options);
         let placed = Placed { id, range: created.range, sizes: plan.sizes, traits: plan.traits };
-        let span = created.span;
-        Ok(Writer::new(store.clone(), Arc::clone(self), session, placed, Origin::Created, span))
+        let (span, origin) = (created.span, Origin::Created { warm: created.warm });
+        Ok(Writer::new(store.clone(), Arc::clone(self), session, placed, origin, span))
     }
 
     pub(crate) fn flush(&self) -> Result<()> {
@@ -235,7 +236,7 @@ impl Process {
         }
         let session = self.session();
         session.drain();
-        session.writing().take_refusals(FLUSHING)
+        session.writing().verdicts.take_refusals(FLUSHING)
     }
 }
 

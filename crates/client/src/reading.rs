@@ -297,7 +297,7 @@ impl Store {
 
     /// An object that the daemon refused behind its putter's back will not come.
     fn check_refused(&self, id: &ObjectId) -> Result<()> {
-        match self.here()?.session().writing().refusal_of(id) {
+        match self.here()?.session().writing().verdicts.refusal_of(id) {
             Some(code) => Err(Error::new(code, "putting object").with_id(*id)),
             None => Ok(()),
         }

@@ -17,8 +17,9 @@ use plasmon_shm::writer::Span;
 
 use crate::error::{Error, Result};
 use crate::process::Process;
-use crate::session::{Session, Verdict};
+use crate::session::Session;
 use crate::store::Store;
+use crate::verdicts::Verdict;
 
 const LEASING: &str = "reserving memory for buffers";
 const PUBLISHING: &str = "publishing a buffer";

@@ -8,7 +8,7 @@
 //!     └──────(fork, or the daemon lost everything)──► ended: a new session takes its place
 //! ```
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,42 +30,12 @@ use plasmon_shm::writer::WriteExtent;
 use crate::error::{Error, Result};
 use crate::ids::Ids;
 use crate::leases::Leases;
+use crate::verdicts::Verdicts;
 
 const CONNECTING: &str = "connecting to the store";
 
-/// Refusals that are kept for a caller that never asks. Beyond it only their number is known.
-const REFUSALS_MAX: usize = 1024;
-
 /// Where the doorbell is among the descriptors of a welcome. All others are those of the session.
 const DOORBELL_AT: usize = 3;
-
-/// Positions that are muted before those that were applied are looked for.
-const MUTED_MAX: usize = 64;
-
-/// A submission that the daemon refused after its caller had been told that it was on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) code: Code,
-    pub(crate) id: ObjectId,
-}
-
-/// Who wants to know whether a submission was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Whoever submits the next thing, or flushes.
-    Kept,
-    /// The caller, who waits for it.
-    Awaited,
-    /// Nobody.
-    Muted,
-}
-
-impl Verdict {
-    /// For an object whose id the caller chose, or did not.
-    pub(crate) fn awaited_if(chosen: bool) -> Self {
-        if chosen { Self::Awaited } else { Self::Kept }
-    }
-}
 
 /// What the threads of a process share about writing.
 #[derive(Debug)]
@@ -73,14 +43,9 @@ pub(crate) struct Writing {
     /// For puts, which hold this lock anyway.
     pub(crate) ids: Ids,
     pub(crate) leases: Leases,
-    /// Positions whose callers wait for the verdict.
-    awaited: HashSet<u64>,
-    verdicts: HashMap<u64, Code>,
-    refusals: Vec<Refusal>,
-    refusals_dropped: u64,
+    /// What became of submissions.
+    pub(crate) verdicts: Verdicts,
     completions_lost: u64,
-    /// Positions whose refusal is of no interest.
-    muted: HashSet<u64>,
     /// Large objects under construction.
     creating: HashMap<ObjectId, Creating>,
     /// Mappings of growing extents that are idle, the last used at the end.
@@ -281,7 +246,7 @@ impl Session {
         let submitted = channel.submit(&[submission.encode()]);
         if submitted.count > 0 {
             let head = channel.reader.channel().head();
-            writing.mute(submitted.position, head);
+            writing.verdicts.mute(submitted.position, head);
         }
         drop(writing);
         if submitted.must_ring {
@@ -338,12 +303,8 @@ impl Writing {
         Self {
             ids: Ids::new(),
             leases,
-            awaited: HashSet::new(),
-            verdicts: HashMap::new(),
-            refusals: Vec::new(),
-            refusals_dropped: 0,
+            verdicts: Verdicts::default(),
             completions_lost: 0,
-            muted: HashSet::new(),
             creating: HashMap::new(),
             growing_maps: VecDeque::new(),
             announced: BTreeSet::new(),
@@ -358,7 +319,9 @@ impl Writing {
         while let Some(completion) = reader.next_completion() {
             match completion {
                 Completion::Lease { range, .. } => self.leases.granted(range),
-                Completion::Refused { position, code, id } => self.refused(position, code, id),
+                Completion::Refused { position, code, id } => {
+                    self.verdicts.refused(position, code, id);
+                }
                 Completion::ExtentGone(extent) => {
                     dropped.extents.extend(self.leases.forget(extent));
                     dropped.growing.extend(self.take_growing_map(extent));
@@ -368,7 +331,7 @@ impl Writing {
         let lost = reader.channel().completions_lost();
         if lost != self.completions_lost {
             tracing::warn!(count = lost - self.completions_lost, "completions were lost");
-            self.refusals_dropped += lost - self.completions_lost;
+            self.verdicts.lose(lost - self.completions_lost);
             self.completions_lost = lost;
             self.leases.forget_asking();
         }
@@ -379,85 +342,6 @@ impl Writing {
     pub(crate) fn take_growing_map(&mut self, extent: ExtentId) -> Option<GrowingMap> {
         let at = self.growing_maps.iter().position(|(known, _)| *known == extent)?;
         self.growing_maps.remove(at).map(|(_, map)| map)
-    }
-
-    fn refused(&mut self, position: u64, code: Code, id: ObjectId) {
-        // Without an id: a lease that was asked for ahead. Muted: aborting what the daemon has
-        // forgotten, or announcing what it still knows.
-        if id == ObjectId::new([0; 20]) || self.muted.remove(&position) {
-            return;
-        }
-        if self.awaited.contains(&position) {
-            self.verdicts.insert(position, code);
-        } else {
-            self.refuse(Refusal { code, id });
-        }
-    }
-
-    /// Keeps a refusal until somebody asks.
-    pub(crate) fn refuse(&mut self, refusal: Refusal) {
-        if self.refusals.len() < REFUSALS_MAX {
-            self.refusals.push(refusal);
-        } else {
-            self.refusals_dropped += 1;
-        }
-    }
-
-    /// Submissions whose fate nobody will ever tell.
-    pub(crate) fn lose(&mut self, count: u64) {
-        self.refusals_dropped += count;
-    }
-
-    /// Somebody will ask for the verdict on this position.
-    pub(crate) fn await_verdict(&mut self, position: u64) {
-        self.awaited.insert(position);
-    }
-
-    /// Nobody wants to know whether the record at this position was refused; the daemon has applied
-    /// everything before `head`.
-    pub(crate) fn mute(&mut self, position: u64, head: u64) {
-        if self.muted.len() >= MUTED_MAX {
-            // What was applied was refused by now or never will be: its refusal came before.
-            self.muted.retain(|position| head.wrapping_sub(*position) > 1 << 63);
-        }
-        self.muted.insert(position);
-    }
-
-    /// The verdict on a position that was applied; `None` is good news.
-    pub(crate) fn take_verdict(&mut self, position: u64) -> Option<Code> {
-        self.awaited.remove(&position);
-        self.verdicts.remove(&position)
-    }
-
-    /// The refusal of this object, if it was refused behind its caller's back.
-    pub(crate) fn refusal_of(&self, id: &ObjectId) -> Option<Code> {
-        self.refusals.iter().rev().find(|refusal| refusal.id == *id).map(|refusal| refusal.code)
-    }
-
-    /// The error that tells everything refused so far, once.
-    #[inline]
-    pub(crate) fn take_refusals(&mut self, doing: &'static str) -> Result<()> {
-        if self.refusals.is_empty() && self.refusals_dropped == 0 {
-            return Ok(());
-        }
-        Err(self.refusals_error(doing))
-    }
-
-    #[cold]
-    fn refusals_error(&mut self, doing: &'static str) -> Error {
-        let refusals = std::mem::take(&mut self.refusals);
-        let unknown = std::mem::take(&mut self.refusals_dropped);
-        let count = refusals.len() as u64 + unknown;
-        let Some(first) = refusals.first() else {
-            let detail = format!(
-                "the fate of {unknown} earlier submissions is not known: \
-                 more was refused or lost than this client kept"
-            );
-            let error = Error::new(Code::LimitReached, doing);
-            return error.with_amounts(0, unknown).with_detail(detail);
-        };
-        let error = Error::new(first.code, doing).with_id(first.id);
-        error.with_detail(format!("{count} earlier submissions were refused, this one first"))
     }
 
     /// Whether memory granted on this connection was given up since, because the daemon was told

@@ -20,9 +20,9 @@ use crate::listing::Listing;
 use crate::options::{ConnectOptions, PutOptions, StartOptions};
 use crate::pending::{PendingWait, WAITING};
 use crate::process::Process;
-use crate::session::Verdict;
 use crate::start::{default_socket, start};
 use crate::subscription::Subscription;
+use crate::verdicts::Verdict;
 use crate::waiting::{Until, wait_request};
 use crate::writer::Writer;
 
@@ -215,7 +215,7 @@ impl Store {
         }
         session.drain();
         let mut writing = session.writing();
-        writing.take_refusals(DELETING)?;
+        writing.verdicts.take_refusals(DELETING)?;
         process.submit(session, writing, &[Submission::Delete { id: *id }], Verdict::Kept).map(drop)
     }
 

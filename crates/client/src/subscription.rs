@@ -15,9 +15,9 @@ use plasmon_proto::frame::{self, FromDaemon};
 use plasmon_proto::message::{Filter, Notice, Push, Reply, Request};
 use plasmon_shm::socket::Connection;
 
-use crate::calls::readable_until;
 use crate::error::{Error, Result};
 use crate::handshake::{Caller, Failed, connect_within};
+use crate::receiving::readable_until;
 
 const SUBSCRIBING: &str = "subscribing to notifications";
 const SUBSCRIBE_NUMBER: u64 = 1;

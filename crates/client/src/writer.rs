@@ -10,8 +10,9 @@ use plasmon_shm::writer::{Span, WriteExtent};
 
 use crate::error::{Error, Result};
 use crate::process::Process;
-use crate::session::{Session, Verdict};
+use crate::session::Session;
 use crate::store::Store;
+use crate::verdicts::Verdict;
 use crate::writing::Placed;
 
 const SEALING: &str = "sealing object";
@@ -29,8 +30,8 @@ pub(crate) enum Origin {
     /// Carved from a lease, announced, sealed through the ring; `awaited` if the caller chose the
     /// id and is to hear the verdict.
     Carved { awaited: bool },
-    /// Created and sealed through the socket.
-    Created,
+    /// Created and sealed through the socket; `warm` if its pages were touched before.
+    Created { warm: bool },
 }
 
 /// An object under construction: write its bytes, then seal it. Dropped unsealed, it is aborted.
@@ -69,6 +70,30 @@ impl Writer {
         self.span.as_mut().map_or(std::ptr::null_mut(), Span::as_mut_ptr)
     }
 
+    /// Copies bytes to a place in the data, the way a put does: large pieces with several threads,
+    /// and into pages that nobody has touched yet through the file, which spares the faults.
+    ///
+    /// # Panics
+    ///
+    /// If they do not fit.
+    pub fn copy_at(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
+        let (data, _) = self.lengths();
+        let fits = at.checked_add(bytes.len()).is_some_and(|end| end <= data);
+        assert!(fits, "{} bytes at {at} fit an object of {data}", bytes.len());
+        let Some(span) = &mut self.span else { return Ok(()) };
+        let threads = self.process.copy_threads();
+        if self.origin == (Origin::Created { warm: false }) {
+            match span.write(at, &[bytes], threads) {
+                Ok(()) => return Ok(()),
+                // The memory is closed to new writers already; the mapping was made before.
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
+                Err(error) => return Err(Error::io("writing an object", error)),
+            }
+        }
+        span.fill(at, &[bytes], threads);
+        Ok(())
+    }
+
     /// Keeps the memory mapped as it is, also after the object was sealed: for callers that have
     /// lent it out and cannot take it back. Whoever writes through it then changes what others
     /// read.
@@ -92,7 +117,7 @@ impl Writer {
         drop(self.span.take());
         let Self { process, session, placed, .. } = &self;
         match self.origin {
-            Origin::Created => process.seal(session, SEALING, placed.id)?,
+            Origin::Created { .. } => process.seal(session, SEALING, placed.id)?,
             Origin::Carved { awaited } => {
                 if !process.is_current(session) {
                     return Err(Error::forgotten(SEALING, placed.id));
@@ -131,7 +156,7 @@ impl Writer {
             // The daemon that knew of it is gone, and the object with it.
             return Ok(());
         }
-        if self.origin == Origin::Created {
+        if matches!(self.origin, Origin::Created { .. }) {
             process.abandon(session, placed.id);
             return Ok(());
         }

@@ -23,7 +23,8 @@ use crate::error::{Error, Result};
 use crate::leases::{Step, large_bytes};
 use crate::payload::{Payload, Plan};
 use crate::process::Process;
-use crate::session::{Session, Verdict, Writing, put_range};
+use crate::session::{Session, Writing, put_range};
+use crate::verdicts::Verdict;
 
 const PUTTING: &str = "putting object";
 const MAPPING: &str = "mapping memory to write to";
@@ -87,7 +88,7 @@ impl Process {
         payload: Payload<'_>,
     ) -> Result<(ObjectId, u64)> {
         let mut writing = self.reserve(session, plan.footprint)?;
-        writing.take_refusals(PUTTING)?;
+        writing.verdicts.take_refusals(PUTTING)?;
         let id = match chosen {
             Some(id) => {
                 writing.check_unannounced(PUTTING, &id)?;
@@ -167,9 +168,9 @@ impl Process {
                 // completions in between and taken the verdict for a stray refusal.
                 match verdict {
                     Verdict::Kept => {}
-                    Verdict::Awaited => writing.await_verdict(submitted.position),
+                    Verdict::Awaited => writing.verdicts.await_verdict(submitted.position),
                     Verdict::Muted => {
-                        writing.mute(submitted.position, channel.reader.channel().head());
+                        writing.verdicts.mute(submitted.position, channel.reader.channel().head());
                     }
                 }
             }
@@ -211,7 +212,7 @@ impl Process {
     ) -> Result<()> {
         let applied = self.await_applied(session, position);
         session.drain();
-        let verdict = session.writing().take_verdict(position);
+        let verdict = session.writing().verdicts.take_verdict(position);
         applied?;
         match verdict {
             None => Ok(()),
@@ -364,7 +365,7 @@ impl Process {
         let (granted, fd) = loop {
             let mut answer = self
                 .ask_with_room(session, doing, request.clone())
-                .map_err(|error| crate::calls::naming(error, id))?;
+                .map_err(|error| error.about(id))?;
             let (Reply::Created(granted), Some(fd)) = (&answer.reply, answer.fds.pop()) else {
                 return Err(Error::unexpected(doing));
             };
@@ -382,7 +383,7 @@ impl Process {
             Ok(span) => Ok(Created { span, range, warm: granted.warm }),
             Err(error) => {
                 self.abandon(session, id);
-                Err(crate::calls::naming(error, id))
+                Err(error.about(id))
             }
         }
     }
@@ -450,10 +451,10 @@ impl Process {
                 } else {
                     Error::forgotten(doing, id)
                 };
-                Err(crate::calls::naming(error, id))
+                Err(error.about(id))
             }
             Ok(_) => Err(Error::unexpected(doing)),
-            Err(error) => Err(crate::calls::naming(error, id)),
+            Err(error) => Err(error.about(id)),
         }
     }
 

@@ -95,7 +95,7 @@ pub use {
     index::{IndexReader, IndexWriter},
     map::{Populate, ReadMap, WriteMap},
     memfd::Memfd,
-    reader::{Found, Held, OwnedView, Reader, View},
+    reader::{Found, Held, OwnedView, Reader, View, Viewed},
     socket::{Connection, Listener, Peer, Received},
     wakes::{Alarm, WakePage},
     writer::{Span, WriteExtent},

@@ -181,51 +181,31 @@ impl Drop for Held<'_> {
     }
 }
 
-/// A pinned object, for as long as the reader is borrowed.
+/// A pinned object, which keeps its reader through a handle.
 #[derive(Debug)]
-pub struct View<'a> {
-    reader: &'a Reader,
+pub struct Viewed<R: Deref<Target = Reader>> {
+    reader: R,
     pin: Pin,
     start: *const u8,
 }
 
+/// A pinned object, for as long as the reader is borrowed.
+pub type View<'a> = Viewed<&'a Reader>;
+
+/// A pinned object that keeps its reader itself.
+pub type OwnedView<R = Arc<Reader>> = Viewed<R>;
+
 // SAFETY: a view reads immutable bytes through its pointer, and the pin is released by an atomic
-// store, from whichever thread.
-unsafe impl Send for View<'_> {}
+// store, from whichever thread; the handle itself must be fit for it.
+unsafe impl<R: Deref<Target = Reader> + Send> Send for Viewed<R> {}
 // SAFETY: as above.
-unsafe impl Sync for View<'_> {}
+unsafe impl<R: Deref<Target = Reader> + Sync> Sync for Viewed<R> {}
 
 impl<'a> View<'a> {
     /// The object of a pin that nobody else releases, in the extent that is mapped at `base`.
     #[inline]
     fn new(reader: &'a Reader, pin: Pin, base: *const u8) -> Self {
         Self { reader, pin, start: base.wrapping_add(pin.words.offset() as usize) }
-    }
-
-    /// The object's data.
-    #[inline]
-    pub fn data(&self) -> &[u8] {
-        // SAFETY: see `bytes_of`: the view holds the pin.
-        unsafe { bytes_of(self.start, 0, self.pin.words.data()) }
-    }
-
-    /// The object's metadata.
-    #[inline]
-    pub fn metadata(&self) -> &[u8] {
-        // SAFETY: see `bytes_of`: the view holds the pin.
-        unsafe { bytes_of(self.start, self.pin.words.data(), self.pin.words.metadata()) }
-    }
-
-    /// What the index says about the object.
-    #[inline]
-    pub fn image(&self) -> SlotImage {
-        self.pin.words.image()
-    }
-
-    /// The daemon's number for the object, for [`Reader::touch`].
-    #[inline]
-    pub fn record(&self) -> u32 {
-        self.pin.words.record()
     }
 
     /// The same object, for as long as the handle lives: the pin moves to it.
@@ -236,31 +216,11 @@ impl<'a> View<'a> {
     pub fn into_owned<R: Deref<Target = Reader>>(self, owner: R) -> OwnedView<R> {
         assert!(std::ptr::eq(self.reader, &*owner), "the handle keeps the view's own reader");
         let view = ManuallyDrop::new(self);
-        OwnedView { reader: owner, pin: view.pin, start: view.start }
+        Viewed { reader: owner, pin: view.pin, start: view.start }
     }
 }
 
-impl Drop for View<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.reader.channel.ledger().release(self.pin.entry());
-    }
-}
-
-/// A pinned object that keeps its reader through a handle, such as an [`Arc`].
-#[derive(Debug)]
-pub struct OwnedView<R: Deref<Target = Reader> = Arc<Reader>> {
-    reader: R,
-    pin: Pin,
-    start: *const u8,
-}
-
-// SAFETY: as for `View`; the handle itself must be fit for it.
-unsafe impl<R: Deref<Target = Reader> + Send> Send for OwnedView<R> {}
-// SAFETY: as above.
-unsafe impl<R: Deref<Target = Reader> + Sync> Sync for OwnedView<R> {}
-
-impl<R: Deref<Target = Reader>> OwnedView<R> {
+impl<R: Deref<Target = Reader>> Viewed<R> {
     /// The object's data.
     #[inline]
     pub fn data(&self) -> &[u8] {
@@ -293,7 +253,7 @@ impl<R: Deref<Target = Reader>> OwnedView<R> {
     }
 }
 
-impl<R: Deref<Target = Reader>> Drop for OwnedView<R> {
+impl<R: Deref<Target = Reader>> Drop for Viewed<R> {
     #[inline]
     fn drop(&mut self) {
         self.reader.channel.ledger().release(self.pin.entry());

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use crate::bytes::Columns;
 use crate::image::Image;
 use crate::naming::relative_path;
 use crate::table::Table;
@@ -172,34 +173,10 @@ impl DataFile {
         &self.path
     }
 
-    /// Where a column begins in the file.
-    pub(crate) fn column(&self, column: usize) -> u64 {
-        self.columns[column]
-    }
-
-    pub(crate) fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// Fills a column with one value.
-    ///
-    /// # Errors
-    ///
-    /// What the system says, such as that there is no room.
-    pub fn fill(&self, column: usize, value: &[u8], elements: u64) -> io::Result<()> {
-        if value.is_empty() || value.iter().all(|byte| *byte == 0) {
-            return Ok(());
-        }
-        let block_elements = (1 << 18) / value.len();
-        let block = value.repeat(block_elements);
-        let (mut at, mut left) = (self.column(column), elements);
-        while left > 0 {
-            let now = left.min(block_elements as u64);
-            let bytes = usize::try_from(now).unwrap_or(0) * value.len();
-            self.file.write_all_at(&block[..bytes], at)?;
-            (at, left) = (at + bytes as u64, left - now);
-        }
-        Ok(())
+    /// The columns in the file.
+    #[must_use]
+    pub fn columns(&self) -> Columns<'_> {
+        Columns { bytes: &self.file, offsets: &self.columns }
     }
 
     /// Waits until what was written, and the file's name, is on the disk.

@@ -7,6 +7,8 @@
 //! body    the columns' buffers, each at a multiple of 64; no validity buffers
 //! foot    end of stream, footer, its length, ARROW1
 //! ```
+//!
+//! A stream is the same without what is behind `ARROW1` and `end of stream`: see [`Stream`].
 
 use std::collections::HashMap;
 
@@ -62,8 +64,7 @@ impl Image {
 
     /// The file of a table, with at least so many bytes for the schema.
     fn with_room(table: &Table, more: &[(String, String)], schema_bytes: usize) -> Self {
-        let mut metadata: HashMap<String, String> = more.iter().cloned().collect();
-        metadata.insert(VERSION_KEY.to_owned(), "1".to_owned());
+        let metadata = entries(more);
         let mut head = Vec::new();
         head.extend_from_slice(MAGIC);
         head.extend_from_slice(&[0, 0]);
@@ -95,6 +96,54 @@ impl Image {
     pub fn file_bytes(&self) -> u64 {
         self.body_offset() + self.body_bytes + self.foot.len() as u64
     }
+}
+
+/// The Arrow IPC stream of a table, but for its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Before the body, which begins at a multiple of 64.
+    pub head: Vec<u8>,
+    /// Behind the body.
+    pub foot: Vec<u8>,
+    /// Where the record batch's message begins in the head.
+    batch_at: usize,
+}
+
+impl Stream {
+    /// The stream of a table, with more entries for the schema's metadata.
+    #[must_use]
+    pub fn of(table: &Table, more: &[(String, String)]) -> Self {
+        let mut head = Vec::new();
+        push_message(&mut head, &schema_message(table, entries(more)), 0);
+        let batch_at = head.len();
+        push_message(&mut head, &batch_message(table), 0);
+        let foot = [CONTINUATION, [0; 4]].concat();
+        Self { head, foot, batch_at }
+    }
+
+    /// Whether the head of another stream tells of the same rows and columns, whatever these are
+    /// called.
+    #[must_use]
+    pub fn agrees(&self, head: &[u8]) -> bool {
+        head.ends_with(&self.head[self.batch_at..])
+    }
+
+    /// What the first column is called in the head of a stream.
+    #[must_use]
+    pub fn first_column(head: &[u8]) -> Option<String> {
+        let length = u32::from_le_bytes(head.get(4..PREFIX_BYTES)?.try_into().ok()?);
+        let message = head.get(PREFIX_BYTES..)?.get(..usize::try_from(length).ok()?)?;
+        let message = arrow_ipc::root_as_message(message).ok()?;
+        let fields = message.header_as_schema()?.fields()?;
+        fields.iter().next()?.name().map(str::to_owned)
+    }
+}
+
+/// The schema's metadata: what the caller has to say, and who wrote it.
+fn entries(more: &[(String, String)]) -> HashMap<String, String> {
+    let mut metadata: HashMap<String, String> = more.iter().cloned().collect();
+    metadata.insert(VERSION_KEY.to_owned(), "1".to_owned());
+    metadata
 }
 
 fn signed(number: u64) -> i64 {
@@ -230,6 +279,27 @@ mod tests {
         assert_eq!(batch.column(0).as_primitive::<Float32Type>().values(), &[1.5, 2.5, 3.5]);
         assert_eq!(batch.column(1).as_primitive::<Int64Type>().values(), &[0, 0, 7]);
         assert_eq!(batch.schema().metadata()["a"], "b");
+    }
+
+    #[test]
+    fn arrow_reads_the_stream_as_well() {
+        let column = |name: &str| Column { name: name.to_owned(), number: Number::F32 };
+        let table = |name: &str| Table::new(vec![3], vec![column(name)]).expect("a table");
+        let stream = Stream::of(&table("x"), &[("a".to_owned(), "b".to_owned())]);
+        assert_eq!(stream.head.len() % 64, 0);
+        let body: Vec<u8> = [1.5_f32, 2.5, 3.5].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let bytes = [&stream.head[..], &body, &[0; 52], &stream.foot].concat();
+        let mut reader = arrow_ipc::reader::StreamReader::try_new(Cursor::new(bytes), None)
+            .expect("an Arrow stream");
+        let batch = reader.next().expect("one batch").expect("a good one");
+        assert!(reader.next().is_none());
+        assert_eq!(batch.column(0).as_primitive::<Float32Type>().values(), &[1.5, 2.5, 3.5]);
+        assert_eq!(batch.schema().metadata()["a"], "b");
+        assert_eq!(Stream::first_column(&stream.head).as_deref(), Some("x"));
+        assert_eq!(Stream::first_column(&stream.head[..40]), None);
+        assert!(Stream::of(&table("y"), &[]).agrees(&stream.head));
+        let longer = Table::new(vec![4], vec![column("x")]).expect("a table");
+        assert!(!Stream::of(&longer, &[]).agrees(&stream.head));
     }
 
     #[test]

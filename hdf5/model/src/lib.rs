@@ -15,17 +15,21 @@
 
 #![forbid(unsafe_code)]
 
+mod bytes;
 mod file;
 mod folder;
 mod image;
+mod marker;
 mod naming;
 mod records;
 mod table;
 mod transfer;
 
+pub use bytes::{Bytes, Columns};
 pub use file::{DataFile, FileError, copy_data, rename_data};
 pub use folder::{clear, keep_only};
-pub use image::Image;
-pub use naming::{Marker, data_directory, relative_path};
+pub use image::{Image, Stream};
+pub use marker::{Marker, Place};
+pub use naming::{data_directory, object_name, relative_path};
 pub use table::{Column, Number, Table};
 pub use transfer::{BLOCK_ELEMENTS, Convert, Member, Records, Run, TransferError, read, write};

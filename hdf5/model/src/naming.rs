@@ -12,40 +12,7 @@ use std::path::{Path, PathBuf};
 const PART_BYTES_MAX: usize = 200;
 /// The most parts of a path that become folders; deeper ones are put into one name.
 const DEPTH_MAX: usize = 24;
-const ENDING: &str = ".arrow";
-/// Behind the name of a file that HDF5 must not read by itself.
-const NEEDS: &str = " (needs the plasmon connector)";
-
-/// What the skeleton says of a dataset's file, as the name of HDF5's external storage.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marker {
-    /// The file, from the skeleton's folder.
-    pub path: String,
-    /// Whether HDF5 without the plugin reads the same bytes. If not, the name in the skeleton is
-    /// that of a file that does not exist, so that reading fails instead of giving wrong values.
-    pub plain: bool,
-}
-
-impl Marker {
-    /// As the skeleton holds it.
-    #[must_use]
-    pub fn to_name(&self) -> String {
-        if self.plain { self.path.clone() } else { format!("{}{NEEDS}", self.path) }
-    }
-
-    /// Reads a name of external storage; `None` when it is none of ours.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
-        let (path, plain) = name.strip_suffix(NEEDS).map_or((name, true), |path| (path, false));
-        let folder = path.split('/').next()?;
-        let ours = folder.ends_with(ENDING)
-            && folder.len() > ENDING.len()
-            && path.len() > folder.len()
-            && path.ends_with(ENDING)
-            && !path.split('/').any(|part| part == ".." || part.is_empty());
-        ours.then(|| Self { path: path.to_owned(), plain })
-    }
-}
+pub(crate) const ENDING: &str = ".arrow";
 
 /// The folder of a file's data, beside it.
 #[must_use]
@@ -70,6 +37,18 @@ pub fn relative_path(dataset: &[u8], copy: u32) -> PathBuf {
     }
     let folder: PathBuf = parts.iter().map(Path::new).collect();
     folder.join(format!("{last}{ENDING}"))
+}
+
+/// What the object of a dataset is called in a store: `x.h5-<hash of the file's path>/<path>`.
+/// `copy` counts as in [`relative_path`].
+#[must_use]
+pub fn object_name(file: &Path, dataset: &[u8], copy: u32) -> String {
+    let name = file.file_name().unwrap_or_default().as_encoded_bytes();
+    let folder = hash(file.as_os_str().as_encoded_bytes());
+    let within = relative_path(dataset, copy);
+    let within = within.to_string_lossy();
+    let within = within.strip_suffix(ENDING).unwrap_or(&within);
+    format!("{}-{}/{}", cut(&safe(name), 64), &folder[..8], cut(within, 160))
 }
 
 /// A part of a path that is the name of a file.
@@ -98,10 +77,14 @@ fn safe(part: &[u8]) -> String {
 
 /// The name itself, or its beginning with a hash.
 fn shortened(name: &str) -> String {
-    if name.len() <= PART_BYTES_MAX {
+    cut(name, PART_BYTES_MAX)
+}
+
+fn cut(name: &str, bytes_max: usize) -> String {
+    if name.len() <= bytes_max {
         return name.to_owned();
     }
-    let mut end = PART_BYTES_MAX - 20;
+    let mut end = bytes_max - 20;
     while !name.is_char_boundary(end) {
         end -= 1;
     }
@@ -152,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn markers_are_told_from_other_external_files() {
-        for plain in [true, false] {
-            let marker = Marker { path: "a b.h5.arrow/g/x.arrow".to_owned(), plain };
-            assert_eq!(Marker::of_name(&marker.to_name()), Some(marker));
-        }
-        for foreign in ["raw.bin", "p.arrow", "/abs.arrow/x.arrow", "a.arrow/../x.arrow", ""] {
-            assert_eq!(Marker::of_name(foreign), None, "{foreign}");
-        }
+    fn objects_are_called_after_file_and_dataset() {
+        let name = |path: &str, dataset: &str| object_name(Path::new(path), dataset.as_bytes(), 0);
+        let one = name("/data/x.h5", "/run 1/x");
+        assert!(one.starts_with("x.h5-") && one.ends_with("/run 1/x"), "{one}");
+        assert_ne!(one, name("/elsewhere/x.h5", "/run 1/x"));
+        let long = name(&format!("/{}", "f".repeat(255)), &"/very long".repeat(400));
+        assert!(long.len() <= 240, "{}", long.len());
+        assert!(object_name(Path::new("/x.h5"), b"a", 2).ends_with("/a~2"));
     }
 }

@@ -150,8 +150,15 @@ impl Table {
         places
     }
 
-    /// How long the body is.
-    pub(crate) fn body_bytes(&self) -> u64 {
+    /// Where each column begins in the body, in bytes.
+    #[must_use]
+    pub fn offsets(&self) -> Vec<u64> {
+        self.places().iter().map(|place| place.offset).collect()
+    }
+
+    /// How long the body is, in bytes.
+    #[must_use]
+    pub fn body_bytes(&self) -> u64 {
         self.places().last().map_or(0, |last| last.offset + aligned(last.bytes))
     }
 

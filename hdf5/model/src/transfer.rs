@@ -10,15 +10,13 @@
 //! small runs near each other         file ◄─► window over them ◄─► memory, in strides
 //! ```
 //!
-//! Reading and writing go through system calls, never through a mapping: a file that another
+//! Reading and writing of files go through system calls, never through a mapping: a file that another
 //! program cuts off, or a disk that is full, must be an error, not the end of the process.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
-use crate::file::DataFile;
+use crate::bytes::{Bytes, Columns};
 use crate::records::{gather, scatter, tiles};
 
 /// How many elements are worked off at once.
@@ -130,7 +128,7 @@ fn source<'m>(
 ///
 /// The system or the conversion refuses; the memory may be filled in part.
 pub fn read(
-    file: &DataFile,
+    data: Columns<'_>,
     members: &[Member],
     runs: &[Run],
     memory: &mut [u8],
@@ -138,7 +136,7 @@ pub fn read(
     convert: &mut dyn Convert,
 ) -> Result<(), TransferError> {
     let mut buffers = vec![Vec::new(); members.len()];
-    let (columns, tiles) = (Column::all(file, members), tiles(members));
+    let (columns, tiles) = (Column::all(data, members), tiles(members));
     for group in groups(runs, members, records.stride) {
         match group {
             Group::Large(run) => {
@@ -185,7 +183,7 @@ pub fn read(
 ///
 /// The system or the conversion refuses; the dataset may be written in part.
 pub fn write(
-    file: &DataFile,
+    data: Columns<'_>,
     members: &[Member],
     runs: &[Run],
     memory: &[u8],
@@ -193,7 +191,7 @@ pub fn write(
     convert: &mut dyn Convert,
 ) -> Result<(), TransferError> {
     let mut buffers = vec![Vec::new(); members.len()];
-    let (columns, tiles) = (Column::all(file, members), tiles(members));
+    let (columns, tiles) = (Column::all(data, members), tiles(members));
     for group in groups(runs, members, records.stride) {
         match group {
             Group::Large(run) => {
@@ -238,19 +236,19 @@ pub fn write(
 
 type Converting<'a> = &'a mut dyn FnMut(usize, &mut [u8]) -> Result<(), TransferError>;
 
-/// A column of a file, seen as a member.
+/// A column of a dataset, seen as a member.
 struct Column<'a> {
-    file: &'a File,
+    bytes: &'a dyn Bytes,
     offset: u64,
     member: &'a Member,
 }
 
 impl<'a> Column<'a> {
     /// All columns that are moved.
-    fn all(file: &'a DataFile, members: &'a [Member]) -> Vec<Self> {
+    fn all(data: Columns<'a>, members: &'a [Member]) -> Vec<Self> {
         let column = |member: &'a Member| Self {
-            file: file.file(),
-            offset: file.column(member.column),
+            bytes: data.bytes,
+            offset: data.offsets[member.column],
             member,
         };
         members.iter().map(column).collect()
@@ -309,11 +307,11 @@ impl<'a> Column<'a> {
     }
 
     fn read(&self, bytes: &mut [u8], element: u64) -> io::Result<()> {
-        self.file.read_exact_at(bytes, self.at(element))
+        self.bytes.read_exact_at(bytes, self.at(element))
     }
 
     fn write(&self, bytes: &[u8], element: u64) -> io::Result<()> {
-        self.file.write_all_at(bytes, self.at(element))
+        self.bytes.write_all_at(bytes, self.at(element))
     }
 }
 

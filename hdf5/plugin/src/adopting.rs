@@ -4,13 +4,12 @@
 //! it was made nobody knew the name, and the skeleton's part of a dataset cannot be changed. So
 //! when the dataset gets its first link, the file is renamed, and the skeleton's part is made anew.
 
-use std::path::{Path, PathBuf};
-
-use plasmon_hdf5_model::rename_data;
+use plasmon_hdf5_model::Marker;
 use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, dataset};
 use plasmon_hdf5_sys::{BY_NAME, BY_SELF, DEFAULT, KIND_DATASET, Location, Ptr};
 
 use crate::array::{get, marker};
+use crate::backend;
 use crate::creating::{future_path, name_data};
 use crate::host::{Host, Lists};
 use crate::id::Id;
@@ -50,17 +49,15 @@ pub(crate) unsafe fn name(
         return None;
     }
     let dcpl = Id::of_list(host, get(host, node.native(), dataset::GET_CREATION)?)?;
-    let (mut marker, offset) = marker(host, dcpl.get())?;
+    let (marker, offset) = marker(host, dcpl.get())?;
     let container = &node.container;
-    let old = container.folder().join(&marker.path);
     // SAFETY: HDF5 handed name and place over.
     let path = unsafe { future_path(host, group, place, name) };
     let last = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     node.array(host)?.rename(&String::from_utf8_lossy(last));
-    let within = rename_data(&old, &container.data_folder(), &path).ok()?;
-    let data = PathBuf::from(container.data_name()).join(within);
-    marker.path = data.to_str()?.to_owned();
-    let remade = remake(host, node.native(), dcpl, &data, (marker.plain, offset));
+    let place = backend::rename(container, &marker.place, &path)?;
+    let renamed = Marker { place, plain: marker.plain };
+    let remade = remake(host, node.native(), dcpl, &renamed, offset);
     match remade {
         Some(made) => {
             let old = node.exchange(made);
@@ -71,23 +68,23 @@ pub(crate) unsafe fn name(
         }
         None => {
             // The skeleton still has the old name.
-            let _ = std::fs::rename(container.folder().join(&marker.path), old);
+            backend::rename_back(container, &renamed.place, &marker.place);
             None
         }
     }
 }
 
-/// Makes the skeleton's part of a dataset once more, with another file of data.
+/// Makes the skeleton's part of a dataset once more, with its data elsewhere.
 pub(crate) fn remake(
     host: &'static Host,
     under: Ptr,
     dcpl: Id,
-    data: &Path,
-    (plain, offset): (bool, u64),
+    marker: &Marker,
+    offset: u64,
 ) -> Option<Ptr> {
     let bytes = bytes(host, dcpl.get())?;
     let dcpl = Id::of_list(host, host.without_external(dcpl.release()))?;
-    name_data(host, dcpl.get(), data, plain, (offset, bytes)).ok()?;
+    name_data(host, dcpl.get(), marker, (offset, bytes)).ok()?;
     make_unnamed(host, under, &dcpl)
 }
 

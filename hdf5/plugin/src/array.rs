@@ -2,14 +2,15 @@
 
 use std::ffi::{CStr, OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use plasmon_hdf5_model::{DataFile, Marker, Member, Records, Run, Table, read, write};
+use plasmon_hdf5_model::{Marker, Member, Place, Records, Run, Table, read, write};
 use plasmon_hdf5_sys::arguments::{FileName, OBJECT_GET_NAME, ObjectName, Single, dataset, file};
 use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Location, Ptr, SPACE_ALL};
 
+use crate::backend::{Data, Source};
+use crate::container::Container;
 use crate::host::Host;
 use crate::id::Id;
 use crate::kinds;
@@ -19,16 +20,20 @@ use crate::selection::Selection;
 /// The longest name of a file in the skeleton that is looked at.
 const NAME_BYTES: usize = 8192;
 
-/// A dataset in an Arrow file.
+/// A dataset that is Arrow.
 pub(crate) struct Array {
     host: &'static Host,
     table: Table,
-    path: PathBuf,
+    source: Source,
     body_offset: u64,
     writable: bool,
+    /// Whether other processes write into the same file at the same time.
+    shared: bool,
     /// Whether HDF5 without the plugin reads the same bytes.
     pub(crate) plain: bool,
-    file: OnceLock<Result<DataFile, String>>,
+    data: OnceLock<Result<Arc<dyn Data>, String>>,
+    /// The file that it was reached through; none for what is only read.
+    container: Option<Arc<Container>>,
     /// Whether something was written through this object.
     pub(crate) dirty: AtomicBool,
 }
@@ -47,26 +52,28 @@ pub(crate) struct Call {
 
 impl Array {
     /// The Arrow data of an open dataset of the native connector, if it has any.
-    ///
-    /// `folder` tells where a skeleton is, by the name that HDF5 knows it under.
     pub(crate) fn of_dataset(
         host: &'static Host,
         under: Ptr,
-        folder: impl FnOnce(&OsStr) -> PathBuf,
-        writable: bool,
+        container: &Arc<Container>,
     ) -> Option<Self> {
         let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
         let (marker, body_offset) = marker(host, dcpl.get())?;
-        let folder = folder(&file_name(host, under, KIND_DATASET)?);
-        let array = Self::of_file(host, under, &folder.join(&marker.path), body_offset)?;
-        Some(Self { writable, plain: marker.plain, ..array })
+        let folder = container.folder_of(&file_name(host, under, KIND_DATASET)?);
+        let source = Source::new(&marker.place, &folder, &container.settings);
+        if matches!(marker.place, Place::Object { .. }) {
+            container.expect_objects();
+        }
+        let array = Self::of_source(host, under, source, body_offset)?;
+        let (writable, container) = (container.writable, Some(Arc::clone(container)));
+        Some(Self { writable, plain: marker.plain, container, ..array })
     }
 
-    /// The data of a dataset in a file, for reading.
-    pub(crate) fn of_file(
+    /// The data of a dataset, for reading.
+    pub(crate) fn of_source(
         host: &'static Host,
         under: Ptr,
-        path: &Path,
+        source: Source,
         body_offset: u64,
     ) -> Option<Self> {
         let kind = Id::of_type(host, get(host, under, dataset::GET_TYPE)?)?;
@@ -76,27 +83,48 @@ impl Array {
         Some(Self {
             host,
             table: Table::new(shape, columns)?,
-            path: path.to_owned(),
+            source,
             body_offset,
             writable: false,
+            shared: false,
             plain: true,
-            file: OnceLock::new(),
+            data: OnceLock::new(),
+            container: None,
             dirty: AtomicBool::new(false),
         })
     }
 
-    /// The open file; the reason why it cannot be opened stays the same for this object.
-    fn file(&self) -> Result<&DataFile, String> {
-        let opened = self.file.get_or_init(|| {
-            DataFile::open(&self.path, &self.table, self.body_offset, self.writable)
-                .map_err(|error| error.to_string())
-        });
-        opened.as_ref().map_err(String::clone)
+    /// The same, written by one process or by several at a time.
+    pub(crate) fn among(self, shared: bool) -> Self {
+        Self { shared, ..self }
     }
 
-    /// Where the file is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// The open data; the reason why it cannot be opened stays the same for this object.
+    fn data(&self) -> Result<&Arc<dyn Data>, String> {
+        let open = || self.source.open(&self.table, self.body_offset, self.writable);
+        self.data.get_or_init(open).as_ref().map_err(String::clone)
+    }
+
+    /// Where the data is.
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// What it is as Arrow.
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Lets others see what was written: when the dataset is closed what is complete, and when it
+    /// is flushed everything.
+    pub(crate) fn commit(&self, closing: bool) -> Result<(), String> {
+        let (Some(Ok(data)), Some(container)) = (self.data.get(), &self.container) else {
+            return Ok(());
+        };
+        if !self.writable {
+            return Ok(());
+        }
+        if closing { container.staging.close(data) } else { container.staging.commit(data, true) }
     }
 
     /// All values, as elements of a type.
@@ -122,20 +150,20 @@ impl Array {
     /// Puts entries into the schema's metadata.
     pub(crate) fn describe(&self, entries: &[(String, String)]) {
         // They are a copy of what the skeleton has: without them nothing is lost.
-        if let Ok(file) = self.file()
-            && let Ok(name) = file.first_column()
+        if let Ok(data) = self.data()
+            && let Ok(name) = data.first_column()
         {
-            let _ = file.describe(&self.table.clone().renamed(&name), entries);
+            let _ = data.describe(&self.table.clone().renamed(&name), entries);
         }
     }
 
-    /// Gives the column the name of the dataset, which is about to get its first link. The file
+    /// Gives the column the name of the dataset, which is about to get its first link. The data
     /// is opened for that, and so reading and writing goes on with it under any name.
     pub(crate) fn rename(&self, name: &str) {
         // If it cannot be opened, the next transfer says why.
-        if let Ok(file) = self.file() {
+        if let Ok(data) = self.data() {
             // A column under another name has the same values.
-            let _ = file.describe(&self.table.clone().renamed(name), &[]);
+            let _ = data.describe(&self.table.clone().renamed(name), &[]);
         }
     }
 
@@ -159,7 +187,11 @@ impl Array {
         if memory.is_null() {
             return Err("no buffer".to_owned());
         }
-        let file = self.file()?;
+        let data = self.data()?;
+        if let (Memory::Source(_), Some(container)) = (memory, &self.container) {
+            container.staging.hold(data);
+        }
+        let columns = data.columns();
         // SAFETY: the type is the one that the program gave.
         let stride = unsafe { (self.host.api.H5Tget_size)(call.memory_type) };
         let seen = members::seen(self.host, &self.table, call.memory_type)?;
@@ -178,25 +210,27 @@ impl Array {
                     // SAFETY: the caller promises room for what is selected, and all elements
                     // from the first to the last selected one lie in the same buffer.
                     let piece = unsafe { std::slice::from_raw_parts_mut(target.add(start), bytes) };
-                    read(file, &members, &runs, piece, records, &mut convert)
+                    read(columns, &members, &runs, piece, records, &mut convert)
                 }
                 Memory::Source(source) => {
                     self.dirty.store(true, Ordering::Relaxed);
                     // SAFETY: as above.
                     let piece = unsafe { std::slice::from_raw_parts(source.add(start), bytes) };
-                    write(file, &members, &runs, piece, records, &mut convert)
+                    // What lies between two runs may be another process's: it is not touched.
+                    let together = if self.shared { 1 } else { runs.len() };
+                    runs.chunks(together).try_for_each(|runs| {
+                        write(columns, &members, runs, piece, records, &mut convert)
+                    })
                 }
             };
-            done.map_err(|error| format!("{}: {error}", self.path.display()))?;
+            done.map_err(|error| format!("{}: {error}", self.source))?;
         }
     }
 
     /// Waits until the data is on the disk.
     pub(crate) fn sync(&self) -> Result<(), String> {
-        match self.file.get() {
-            Some(Ok(file)) => {
-                file.sync().map_err(|error| format!("{}: {error}", self.path.display()))
-            }
+        match self.data.get() {
+            Some(Ok(data)) => data.sync().map_err(|error| format!("{}: {error}", self.source)),
             _ => Ok(()),
         }
     }
@@ -248,6 +282,12 @@ pub(crate) fn get(host: &Host, under: Ptr, what: c_int) -> Option<Hid> {
 
 /// What a creation property list in the skeleton says of our data.
 pub(crate) fn marker(host: &Host, dcpl: Hid) -> Option<(Marker, u64)> {
+    let (name, offset, _) = external(host, dcpl)?;
+    Some((Marker::of_name(&name)?, offset))
+}
+
+/// The only external file of a creation property list: its name, and from which byte on how many.
+pub(crate) fn external(host: &Host, dcpl: Hid) -> Option<(String, u64, u64)> {
     let mut name = vec![0_u8; NAME_BYTES];
     let (mut offset, mut bytes) = (0, 0);
     // SAFETY: the list is open; the name is cut off at the room for it, and an end is put behind.
@@ -269,7 +309,7 @@ pub(crate) fn marker(host: &Host, dcpl: Hid) -> Option<(Marker, u64)> {
         return None;
     }
     let name = CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
-    Some((Marker::of_name(name)?, u64::try_from(offset).ok()?))
+    Some((name.to_owned(), u64::try_from(offset).ok()?, bytes))
 }
 
 /// The name of the skeleton that an object is in.

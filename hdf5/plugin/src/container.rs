@@ -5,8 +5,14 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use plasmon_hdf5_model::data_directory;
+use plasmon_hdf5_model::{Place, data_directory};
+
+use crate::backend::{Source, Staging};
+use crate::info::{Backend, Settings};
+
+use crate::ranks::Ranks;
 
 /// An open skeleton.
 pub(crate) struct Container {
@@ -22,15 +28,23 @@ pub(crate) struct Container {
     /// Whether new datasets become Arrow files. Not with a driver that keeps the file elsewhere
     /// than under its name, such as in memory.
     pub(crate) keeps_arrow: bool,
-    /// Whether data is brought to the disk before the skeleton names or changes it.
-    pub(crate) syncs: bool,
-    /// Whether files of data may have lost their dataset.
+    /// How the program opened it.
+    pub(crate) settings: Settings,
+    /// Data that others do not see yet.
+    pub(crate) staging: Staging,
+    /// The processes that have the file open together, if there are several.
+    pub(crate) ranks: Option<Ranks>,
+    /// Whether data may have lost its dataset.
     has_orphans: AtomicBool,
+    /// Whether some data is in a store.
+    has_objects: AtomicBool,
+    /// Objects whose links were deleted.
+    deleted: Mutex<Vec<Place>>,
 }
 
 impl Container {
     /// A file under a name that HDF5 was given.
-    pub(crate) fn new(given: &CStr, writable: bool, keeps_arrow: bool, syncs: bool) -> Self {
+    pub(crate) fn new(given: &CStr, writable: bool, keeps_arrow: bool, settings: Settings) -> Self {
         let given = OsStr::from_bytes(given.to_bytes());
         let path = std::path::absolute(given).unwrap_or_else(|_| PathBuf::from(given));
         // A link to a file elsewhere has its data beside the file, not beside the link.
@@ -41,14 +55,33 @@ impl Container {
             given: given.to_owned(),
             writable,
             keeps_arrow,
-            syncs,
+            has_objects: AtomicBool::new(settings.backend == Backend::Store),
+            settings,
+            staging: Staging::default(),
+            ranks: None,
             has_orphans: AtomicBool::new(false),
+            deleted: Mutex::default(),
         }
+    }
+
+    /// Whether this process does what only one may do: it is alone, or the first.
+    pub(crate) fn is_first(&self) -> bool {
+        self.ranks.as_ref().is_none_or(Ranks::is_first)
     }
 
     /// The folder that paths in the skeleton begin at.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// The skeleton.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.join(&self.name)
+    }
+
+    /// What a place in this skeleton means.
+    pub(crate) fn source(&self, place: &Place) -> Source {
+        Source::new(place, &self.folder, &self.settings)
     }
 
     /// The name of the folder of data, beside the skeleton.
@@ -79,10 +112,10 @@ impl Container {
 
     /// Waits until the skeleton is on the disk, if the program's settings ask for that.
     pub(crate) fn sync(&self) -> Result<(), String> {
-        if !self.syncs {
+        if !self.settings.syncs {
             return Ok(());
         }
-        let path = self.folder.join(&self.name);
+        let path = self.path();
         let synced = File::open(&path).and_then(|file| file.sync_all());
         synced.map_err(|error| format!("{}: {error}", path.display()))
     }
@@ -90,6 +123,26 @@ impl Container {
     /// Whether a dataset may have gone.
     pub(crate) fn may_have_orphans(&self) -> bool {
         self.has_orphans.load(Ordering::Relaxed)
+    }
+
+    /// Remembers that some data is in a store.
+    pub(crate) fn expect_objects(&self) {
+        self.has_objects.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether some data is known to be in a store.
+    pub(crate) fn has_objects(&self) -> bool {
+        self.has_objects.load(Ordering::Relaxed)
+    }
+
+    /// Remembers objects whose links are deleted.
+    pub(crate) fn note_deleted(&self, places: impl IntoIterator<Item = Place>) {
+        self.deleted.lock().unwrap_or_else(PoisonError::into_inner).extend(places);
+    }
+
+    /// The objects whose links were deleted since the last time.
+    pub(crate) fn take_deleted(&self) -> Vec<Place> {
+        std::mem::take(&mut *self.deleted.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Remembers that a dataset may have gone.

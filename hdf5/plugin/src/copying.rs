@@ -6,15 +6,16 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use plasmon_hdf5_model::copy_data;
+use plasmon_hdf5_model::{Marker, Place};
 use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, dataset};
 use plasmon_hdf5_sys::{KIND_DATASET, KIND_GROUP, Location, Ptr, SPACE_ALL, Text};
 
 use crate::adopting::{make_unnamed, remake};
 use crate::array::{Array, file_name, get, marker, object_path};
 use crate::attributes;
+use crate::backend::{self, Original, Source};
 use crate::creating::unlink;
 use crate::host::{Host, Lists};
 use crate::id::Id;
@@ -119,8 +120,7 @@ impl Separation<'_> {
         let Some((marker, offset)) = marker(host, dcpl.get()) else { return Ok(()) };
         let info = walking::info(host, shared.under, KIND_DATASET).ok_or("the copy is unknown")?;
         if !self.made.contains_key(&info.token) {
-            let old = self.folder.join(&marker.path);
-            let under = self.own(shared.under, dcpl, &old, (marker.plain, offset))?;
+            let under = self.own(shared.under, dcpl, &marker, offset)?;
             self.made.insert(info.token, Opened::adopt(host, under, KIND_DATASET));
         }
         let own = self.made[&info.token].under;
@@ -128,27 +128,25 @@ impl Separation<'_> {
     }
 
     /// A dataset without a link that has its own data.
-    fn own(
-        &self,
-        shared: Ptr,
-        dcpl: Id,
-        old: &Path,
-        (plain, offset): (bool, u64),
-    ) -> Result<Ptr, String> {
+    fn own(&self, shared: Ptr, dcpl: Id, marker: &Marker, offset: u64) -> Result<Ptr, String> {
         let host = self.host;
         let container = &self.target.container;
+        let old = Source::new(&marker.place, &self.folder, &container.settings);
         let home = container.is_own(file_name(host, shared, KIND_DATASET).as_deref());
-        if !container.keeps_arrow || !home {
+        if !container.keeps_arrow || !home || container.ranks.is_some() {
             let made = self.plain(shared, dcpl, old, offset)?;
             return with_attributes(host, shared, made);
         }
         let path = object_path(host, shared, KIND_DATASET).unwrap_or_default();
-        let folder = container.data_folder();
-        let within = copy_data(old, &folder, &path).map_err(|error| error.to_string())?;
-        let data = PathBuf::from(container.data_name()).join(&within);
-        let made = remake(host, shared, dcpl, &data, (plain, offset));
-        let Some(made) = made else {
-            let _ = std::fs::remove_file(folder.join(within));
+        let array = Array::of_source(host, shared, old.clone(), offset);
+        let array = array.ok_or("the copy is no table")?;
+        let original = Original { source: &old, table: array.table(), body_offset: offset };
+        let (place, offset) = backend::copy(container, &original, &path)?;
+        // What needed the connector where it was goes on needing it.
+        let plain = marker.plain && matches!(place, Place::File(_));
+        let marker = Marker { place, plain };
+        let Some(made) = remake(host, shared, dcpl, &marker, offset) else {
+            container.source(&marker.place).remove();
             return Err("the copy cannot be made".to_owned());
         };
         with_attributes(host, shared, made)
@@ -156,9 +154,9 @@ impl Separation<'_> {
 
     /// A dataset without a link that keeps its data in the skeleton, for a file that is not kept
     /// under its name, such as one in memory.
-    fn plain(&self, shared: Ptr, dcpl: Id, old: &Path, offset: u64) -> Result<Ptr, String> {
+    fn plain(&self, shared: Ptr, dcpl: Id, old: Source, offset: u64) -> Result<Ptr, String> {
         let host = self.host;
-        let array = Array::of_file(host, shared, old, offset).ok_or("the copy is no table")?;
+        let array = Array::of_source(host, shared, old, offset).ok_or("the copy is no table")?;
         let kind = get(host, shared, dataset::GET_TYPE).and_then(|id| Id::of_type(host, id));
         let kind = kind.ok_or("the copy has no type")?;
         let mut values = array.values(kind.get())?;

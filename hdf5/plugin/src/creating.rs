@@ -4,17 +4,20 @@
 //! between leaves a file that nobody names, never a name without a file.
 
 use std::ffi::{CStr, CString};
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use plasmon_hdf5_model::{DataFile, FileError, Image, Marker, Table};
+use plasmon_hdf5_model::{Columns, Marker, Table};
 use plasmon_hdf5_sys::arguments::{LINK_DELETE, Single};
 use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr, Text};
 
-use crate::array::{file_name, object_path};
+use crate::array::{external, file_name, object_path};
+use crate::backend::{self, Data, Source};
+use crate::container::Container;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::kinds;
 use crate::node::Node;
+use crate::ranks::Ranks;
 
 /// `H5D_FILL_VALUE_USER_DEFINED`.
 const FILL_IS_GIVEN: i32 = 2;
@@ -25,7 +28,15 @@ const FILL_NEVER: i32 = 1;
 pub(crate) struct Draft {
     /// The creation property list for the skeleton.
     pub(crate) dcpl: Id,
-    path: PathBuf,
+    /// The data, if this process made it.
+    own: Option<Own>,
+}
+
+/// Data that this process made.
+struct Own {
+    source: Source,
+    data: Arc<dyn Data>,
+    container: Arc<Container>,
 }
 
 /// What HDF5 was asked to make.
@@ -67,7 +78,40 @@ impl Draft {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let name = String::from_utf8_lossy(name).into_owned();
         let table = kinds::table(host, &name, order.kind, order.space, order.dcpl).ok()?;
-        Some(Self::of_table(host, parent, order, &path, &table))
+        let make = || Self::of_table(host, parent, order, &path, &table);
+        let Some(ranks) = &parent.container.ranks else { return Some(make()) };
+        if order.name.is_null() || wants_fill(host, order.dcpl) {
+            return None;
+        }
+        Some(Self::of_ranks(host, ranks, order, make))
+    }
+
+    /// The data that the first of several processes makes for all of them.
+    fn of_ranks(
+        host: &'static Host,
+        ranks: &Ranks,
+        order: Order,
+        make: impl FnOnce() -> Result<Self, String>,
+    ) -> Result<Self, String> {
+        let mut own = None;
+        let place = ranks.once(|| {
+            let draft = own.insert(make()?);
+            let (name, offset, bytes) =
+                external(host, draft.dcpl.get()).ok_or("the data has no name")?;
+            Ok(format!("{offset} {bytes} {name}"))
+        })?;
+        if let Some(own) = own {
+            return Ok(own);
+        }
+        let unreadable = || format!("the first process says {place:?}");
+        let mut words = place.splitn(3, ' ');
+        let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+        let numbers = number().zip(number());
+        let (numbers, name) = numbers.zip(words.next()).ok_or_else(unreadable)?;
+        let dcpl = host.copy_list(order.dcpl);
+        let dcpl = Id::of_list(host, dcpl).ok_or("a list cannot be copied")?;
+        set_external(host, dcpl.get(), name, numbers)?;
+        Ok(Self { dcpl, own: None })
     }
 
     fn of_table(
@@ -77,20 +121,20 @@ impl Draft {
         path: &[u8],
         table: &Table,
     ) -> Result<Self, String> {
-        let container = &parent.container;
-        let image = Image::of(table, &[]);
-        let (file, within) = DataFile::create(&container.data_folder(), path, table, &image)
-            .map_err(|error: FileError| error.to_string())?;
-        let data = PathBuf::from(container.data_name()).join(within);
-        let plain = table.columns().len() == 1 && !is_compound(host, order.kind);
-        let draft = Self {
-            dcpl: Id::of_list(host, host.copy_list(order.dcpl)).ok_or("a list cannot be copied")?,
-            path: file.path().to_owned(),
-        };
+        let made = backend::make(&parent.container, path, table)?;
+        let plain = made.plain && table.columns().len() == 1 && !is_compound(host, order.kind);
+        let dcpl =
+            Id::of_list(host, host.copy_list(order.dcpl)).ok_or("a list cannot be copied")?;
+        let filled = fill(host, made.data.columns(), table, order)
+            .map_err(|error| format!("{}: {error}", made.source));
+        let container = Arc::clone(&parent.container);
+        container.staging.hold(&made.data);
+        let own = Own { source: made.source, data: made.data, container };
+        let draft = Self { dcpl, own: Some(own) };
         let bytes = skeleton_bytes(host, order.kind, table);
-        let finished = fill(host, &file, table, order).and_then(|()| {
-            name_data(host, draft.dcpl.get(), &data, plain, (image.body_offset(), bytes))
-        });
+        let marker = Marker { place: made.place, plain };
+        let finished = filled
+            .and_then(|()| name_data(host, draft.dcpl.get(), &marker, (made.body_offset, bytes)));
         if finished.is_err() {
             draft.discard();
         }
@@ -99,8 +143,10 @@ impl Draft {
 
     /// Takes the data away again: the skeleton does not name it.
     pub(crate) fn discard(&self) {
-        // If this fails, too, a file stays behind that no dataset names.
-        let _ = std::fs::remove_file(&self.path);
+        if let Some(own) = &self.own {
+            own.container.staging.release(&own.data);
+            own.source.remove();
+        }
     }
 }
 
@@ -135,16 +181,24 @@ pub(crate) unsafe fn unlink(host: &Host, from: Ptr, place: &Location, name: Text
     done >= 0
 }
 
-/// Says in a creation property list where the data is: which file, and from which byte on how many.
+/// Says in a creation property list where the data is, and from which byte on how many.
 pub(crate) fn name_data(
     host: &Host,
     dcpl: Hid,
-    data: &Path,
-    plain: bool,
+    marker: &Marker,
+    place: (u64, u64),
+) -> Result<(), String> {
+    set_external(host, dcpl, &marker.to_name(), place)
+}
+
+/// Puts an external file into a creation property list.
+fn set_external(
+    host: &Host,
+    dcpl: Hid,
+    name: &str,
     (offset, bytes): (u64, u64),
 ) -> Result<(), String> {
-    let path = data.to_str().ok_or("the file's name is not UTF-8")?.to_owned();
-    let name = CString::new(Marker { path, plain }.to_name()).map_err(|e| e.to_string())?;
+    let name = CString::new(name).map_err(|e| e.to_string())?;
     let offset = i64::try_from(offset).map_err(|e| e.to_string())?;
     // SAFETY: the list is ours; the name ends and is copied.
     let done = unsafe { (host.api.H5Pset_external)(dcpl, name.as_ptr(), offset, bytes) };
@@ -157,15 +211,21 @@ fn skeleton_bytes(host: &Host, kind: Hid, table: &Table) -> u64 {
     table.elements().saturating_mul(unsafe { (host.api.H5Tget_size)(kind) } as u64)
 }
 
-/// Fills new data with the value that the program wants.
-fn fill(host: &Host, file: &DataFile, table: &Table, order: Order) -> Result<(), String> {
+/// Whether the program wants new data filled with a value of its own. Where several processes make
+/// a file HDF5 does that at once, by its own means, and so such data stays with HDF5.
+fn wants_fill(host: &Host, dcpl: Hid) -> bool {
     let (mut defined, mut time) = (0, 0);
     // SAFETY: the list is the program's; the answers go into what we own.
     unsafe {
-        (host.api.H5Pfill_value_defined)(order.dcpl, &raw mut defined);
-        (host.api.H5Pget_fill_time)(order.dcpl, &raw mut time);
+        (host.api.H5Pfill_value_defined)(dcpl, &raw mut defined);
+        (host.api.H5Pget_fill_time)(dcpl, &raw mut time);
     }
-    if defined != FILL_IS_GIVEN || time == FILL_NEVER {
+    defined == FILL_IS_GIVEN && time != FILL_NEVER
+}
+
+/// Fills new data with the value that the program wants.
+fn fill(host: &Host, data: Columns<'_>, table: &Table, order: Order) -> Result<(), String> {
+    if !wants_fill(host, order.dcpl) {
         return Ok(());
     }
     // SAFETY: the type is the program's.
@@ -180,8 +240,7 @@ fn fill(host: &Host, file: &DataFile, table: &Table, order: Order) -> Result<(),
     for (at, column) in table.columns().iter().enumerate() {
         let offset = member_offset(host, order.kind, at);
         let Some(piece) = value.get(offset..offset + column.number.bytes()) else { continue };
-        file.fill(at, piece, table.elements())
-            .map_err(|error| format!("{}: {error}", file.path().display()))?;
+        data.fill(at, piece, table.elements()).map_err(|error| error.to_string())?;
     }
     Ok(())
 }

@@ -104,7 +104,9 @@ call! {
     };
     /// `H5Dset_extent`, `H5Dflush`, `H5Drefresh`.
     specific<SLOT>(object: Ptr, arguments: Ptr, dxpl: Hid, request: Request) -> Herr = {
-        if arguments.cast::<i32>().read() == dataset::FLUSH && !synced(host::of::<SLOT>(), object) {
+        let host = host::of::<SLOT>();
+        let flushes = arguments.cast::<i32>().read() == dataset::FLUSH;
+        if flushes && !(committed(host, object, false) && synced(host, object)) {
             return -1;
         }
         specific_native::<SLOT>(object, arguments, dxpl, request)
@@ -119,9 +121,14 @@ call! {
             let node = Node::of(object).filter(|node| node.may_have_attributes())?;
             host.keeping_errors(|| mirroring::refresh(host, node))
         });
+        if !committed(host, object, true) {
+            return -1;
+        }
         // A dataset that was written and closed survives the end of the process: the skeleton
-        // that names its data is written, too.
-        if let Some(node) = Node::of(object).filter(|node| node.was_written())
+        // that names its data is written, too. Several processes write it when they flush or
+        // close the file: not all of them need to have written into this dataset.
+        let alone = |node: &&Node| node.was_written() && node.container.ranks.is_none();
+        if let Some(node) = Node::of(object).filter(alone)
             && let Err(error) = guard::or(Ok(()), || orphans::flush_of_dataset(host, node))
         {
             host.push_error(Fault::Write, &error);
@@ -157,6 +164,23 @@ call! {
     };
 }
 
+/// Lets others see what was written.
+///
+/// # Safety
+///
+/// The object is a dataset of ours.
+unsafe fn committed(host: &Host, object: Ptr, closing: bool) -> bool {
+    // SAFETY: promised by the caller.
+    let array = unsafe { Node::of(object) }.and_then(Node::known_array);
+    match guard::or(Ok(()), || array.map_or(Ok(()), |array| array.commit(closing))) {
+        Ok(()) => true,
+        Err(error) => {
+            host.push_error(Fault::Write, &error);
+            false
+        }
+    }
+}
+
 /// Waits until what was written is on the disk, if the program's settings ask for that.
 ///
 /// # Safety
@@ -165,7 +189,7 @@ call! {
 unsafe fn synced(host: &Host, object: Ptr) -> bool {
     // SAFETY: promised by the caller.
     let Some(node) = (unsafe { Node::of(object) }) else { return true };
-    if !node.container.syncs {
+    if !node.container.settings.syncs {
         return true;
     }
     match guard::or(Ok(()), || node.known_array().map_or(Ok(()), Array::sync)) {

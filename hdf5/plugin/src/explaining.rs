@@ -18,8 +18,8 @@ const EXPLAIN: c_int = 20_583;
 /// `out`: three lines.
 ///
 /// ```text
-/// arrow | native
-/// the file of data | why the dataset is native
+/// arrow | store | native
+/// the file of data | the object | why the dataset is native
 /// plain | connector   (what reads it; empty for native ones)
 /// ```
 ///
@@ -99,7 +99,8 @@ pub(crate) unsafe fn answer(host: &'static Host, node: &Node, arguments: Ptr) ->
 fn describe(host: &'static Host, node: &Node) -> Option<String> {
     if let Some(array) = node.array(host) {
         let reader = if array.plain { "plain" } else { "connector" };
-        return Some(format!("arrow\n{}\n{reader}", array.path().display()));
+        let kind = array.source().kind();
+        return Some(format!("{kind}\n{}\n{reader}", array.source()));
     }
     let under = node.native();
     let kind = Id::of_type(host, get(host, under, dataset::GET_TYPE)?)?;

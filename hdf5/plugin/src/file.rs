@@ -1,18 +1,26 @@
 //! Files: the skeleton is a file of the native connector under the same name.
 
-use std::ffi::{CStr, c_uint};
+use std::ffi::{CStr, OsStr, c_uint};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 
+use plasmon_hdf5_model::Place;
 use plasmon_hdf5_sys::arguments::{FileNamed, Reopen, file};
-use plasmon_hdf5_sys::{ACCESS_WRITE, Herr, Hid, INVALID, Ptr, Request, Text};
+use plasmon_hdf5_sys::{
+    ACCESS_TRUNCATE, ACCESS_WRITE, Herr, Hid, INVALID, KIND_FILE, Ptr, Request, Text,
+};
 
+use crate::backend;
 use crate::container::Container;
 use crate::forward::{call, close, pass};
 use crate::guard;
 use crate::host::{self, Fault, Host, Lists};
-use crate::info::{self, Settings};
+use crate::id::Id;
+use crate::info::{self, Backend, Settings};
 use crate::node::Node;
 use crate::orphans;
+use crate::ranks::Ranks;
 
 pass! {
     /// What is known of a file.
@@ -29,9 +37,14 @@ close! {
 }
 
 call! {
-    /// `H5Fclose`. Data of datasets that were deleted goes when the skeleton no longer names it.
+    /// `H5Fclose`. Others see what was written from here on at the latest. Data of datasets that
+    /// were deleted goes when the skeleton no longer names it.
     close<SLOT>(object: Ptr, dxpl: Hid, request: Request) -> Herr = {
         let host = host::of::<SLOT>();
+        let finish = || Node::of(object).map_or(Ok(()), |node| node.container.staging.finish());
+        if !told(host, guard::or(Ok(()), finish)) {
+            return -1;
+        }
         guard::or((), || {
             let Some(node) = Node::of(object) else { return };
             if node.container.writable && node.container.may_have_orphans() {
@@ -70,6 +83,23 @@ impl Drop for NativeAccess {
     }
 }
 
+/// The objects of stores that a file names which is about to go.
+///
+/// # Safety
+///
+/// The name is a text that ends.
+unsafe fn objects(host: &'static Host, name: Text, access: &NativeAccess) -> Vec<Place> {
+    // Opened the way a program does: the native connector is not ready for its files otherwise.
+    let read = || {
+        // SAFETY: promised by the caller; a file that cannot be opened names nothing.
+        let opened = Id::of_file(host, unsafe { (host.api.H5Fopen)(name, 0, access.fapl) })?;
+        // SAFETY: the file is open, and its object is the native connector's.
+        let under = unsafe { (host.api.H5VLobject)(opened.get()) };
+        orphans::objects(host, under, KIND_FILE)
+    };
+    guard::or(None, || host.keeping_errors(read)).unwrap_or_default()
+}
+
 /// `H5Fcreate`.
 pub(crate) unsafe extern "C" fn create<const SLOT: usize>(
     name: Text,
@@ -82,6 +112,17 @@ pub(crate) unsafe extern "C" fn create<const SLOT: usize>(
     let host = host::of::<SLOT>();
     let Some(settings) = settings(host, fapl) else { return std::ptr::null_mut() };
     let access = NativeAccess::of(host, fapl);
+    if let Err(error) = guard::or(Ok(()), || backend::check(&settings)) {
+        host.push_error(Fault::Open, &error);
+        return std::ptr::null_mut();
+    }
+    let replaces = settings.backend == Backend::Store && flags & ACCESS_TRUNCATE != 0;
+    // SAFETY: HDF5 hands us a text that ends.
+    let old = unsafe {
+        let there =
+            replaces && Path::new(OsStr::from_bytes(CStr::from_ptr(name).to_bytes())).exists();
+        if there { objects(host, name, &access) } else { Vec::new() }
+    };
     // SAFETY: HDF5 hands us arguments as its interface defines them.
     let under =
         unsafe { (host.api.H5VLfile_create)(name, flags, fcpl, access.fapl, dxpl, request) };
@@ -91,7 +132,7 @@ pub(crate) unsafe extern "C" fn create<const SLOT: usize>(
     }
     // SAFETY: as above.
     let container = unsafe { container(host, name, ACCESS_WRITE, fapl, settings) };
-    clear(&container);
+    clear(&container, &old);
     Node::hand_out(under, Arc::new(container))
 }
 
@@ -126,14 +167,18 @@ unsafe fn container(
         (host.api.H5Pget_driver)(fapl) == (host.api.H5Pget_driver)(usual)
     };
     let writable = flags & ACCESS_WRITE != 0;
-    Container::new(name, writable, writable && is_usual, settings.syncs)
+    let ranks = Ranks::of_list(host, fapl);
+    // Memory of a store is written by one process: among several, data stays with HDF5.
+    let shared = ranks.is_some() && settings.backend == Backend::Files;
+    let mut container = Container::new(name, writable, writable && (is_usual || shared), settings);
+    container.ranks = ranks;
+    container
 }
 
 /// Takes away what a file of the same name left behind: this one is new.
-fn clear(container: &Container) {
-    if container.keeps_arrow {
-        // What cannot be removed does no harm: new files get other names.
-        let _ = guard::or(Ok(()), || plasmon_hdf5_model::clear(&container.data_folder()));
+fn clear(container: &Container, objects: &[Place]) {
+    if container.keeps_arrow && container.is_first() {
+        guard::or((), || backend::clear(container, objects));
     }
 }
 
@@ -158,6 +203,11 @@ pub(crate) unsafe extern "C" fn open<const SLOT: usize>(
     Node::hand_out(under, Arc::new(container))
 }
 
+/// Whether something went well; if not, the program is told why.
+fn told(host: &Host, done: Result<(), String>) -> bool {
+    done.map_err(|error| host.push_error(Fault::Write, &error)).is_ok()
+}
+
 /// Flushing, opening again, asking for and deleting a file by its name, comparing.
 pub(crate) unsafe extern "C" fn specific<const SLOT: usize>(
     object: Ptr,
@@ -178,9 +228,12 @@ pub(crate) unsafe extern "C" fn specific<const SLOT: usize>(
                 let mut named = arguments.cast::<FileNamed>().read();
                 let access = NativeAccess::of(host, named.fapl);
                 named.fapl = access.fapl;
+                let deletes = named.operation == file::DELETE;
+                let old = if deletes { objects(host, named.name, &access) } else { Vec::new() };
                 let done = call(std::ptr::null_mut(), (&raw mut named).cast());
-                if done >= 0 && named.operation == file::DELETE {
-                    clear(&Container::new(CStr::from_ptr(named.name), true, true, false));
+                if done >= 0 && deletes {
+                    let settings = Settings::default();
+                    clear(&Container::new(CStr::from_ptr(named.name), true, true, settings), &old);
                 }
                 done
             }
@@ -193,15 +246,14 @@ pub(crate) unsafe extern "C" fn specific<const SLOT: usize>(
                 done
             }
             file::FLUSH => {
-                let done = call(Node::under(object), arguments);
-                let node = Node::of(object).filter(|_| done >= 0);
-                match guard::or(Ok(()), || node.map_or(Ok(()), |node| node.container.sync())) {
-                    Ok(()) => done,
-                    Err(error) => {
-                        host.push_error(Fault::Write, &error);
-                        -1
-                    }
+                let node = Node::of(object);
+                let commit = || node.map_or(Ok(()), |node| node.container.staging.commit_all());
+                if !told(host, guard::or(Ok(()), commit)) {
+                    return -1;
                 }
+                let done = call(Node::under(object), arguments);
+                let sync = || node.map_or(Ok(()), |node| node.container.sync());
+                if done < 0 || told(host, guard::or(Ok(()), sync)) { done } else { -1 }
             }
             _ => call(Node::under(object), arguments),
         }

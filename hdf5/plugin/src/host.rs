@@ -1,10 +1,11 @@
 //! The copies of libhdf5 that have loaded this plugin, one slot each.
 
+use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use plasmon_hdf5_sys::{Api, DEFAULT, Hid, INVALID, Library, Ptr};
+use plasmon_hdf5_sys::{Api, DEFAULT, Hid, INVALID, Library, Mpi, Ptr};
 
 use crate::id::Id;
 
@@ -29,8 +30,12 @@ static CLAIMING: Mutex<()> = Mutex::new(());
 pub(crate) struct Host {
     /// Its functions.
     pub(crate) api: Api,
+    /// The MPI that it was built with.
+    mpi: OnceLock<Option<Mpi>>,
     path: String,
     library: Library,
+    /// Where its global variables are, those that were asked for.
+    variables: Mutex<HashMap<&'static CStr, Option<usize>>>,
     native: AtomicI64,
 }
 
@@ -75,17 +80,31 @@ impl Host {
         found
     }
 
+    /// The MPI that this libhdf5 was built with, if it was. Looked for when a file is opened: the
+    /// program has started it by then.
+    pub(crate) fn mpi(&self) -> Option<&Mpi> {
+        self.mpi.get_or_init(|| Mpi::load(&self.library)).as_ref()
+    }
+
     /// The library is about to close; identifiers end with it, and it may be opened again.
     pub(crate) fn forget_native(&self) {
         self.native.store(INVALID, Ordering::Release);
     }
 
     /// One of the library's global identifiers, such as `H5P_CLS_DATASET_CREATE_ID_g`.
-    pub(crate) fn global(&self, name: &CStr) -> Hid {
-        let Some(place) = self.library.symbol(name) else { return INVALID };
+    pub(crate) fn global(&self, name: &'static CStr) -> Hid {
+        let mut places = self.variables.lock().unwrap_or_else(PoisonError::into_inner);
+        // Looked up once: the loader takes microseconds to tell where a variable lies.
+        let place = *places.entry(name).or_insert_with(|| {
+            self.library.variable(name).map(|place| place.as_ptr().expose_provenance())
+        });
+        drop(places);
+        let Some(place) = place.map(std::ptr::with_exposed_provenance::<Hid>) else {
+            return INVALID;
+        };
         // SAFETY: the names that are asked for are variables of type hid_t, which the library
         // has set when it was opened; it is open, for it calls us.
-        unsafe { place.cast::<Hid>().read() }
+        unsafe { place.read() }
     }
 
     /// Whether a transfer property list asks for a formula to be applied to the data.
@@ -199,7 +218,7 @@ pub(crate) fn named(part: Option<&str>) -> Option<&'static Host> {
 pub(crate) fn claim(caller: *const c_void) -> Result<usize, String> {
     let library = Library::of_address(caller as usize)
         .ok_or("the libhdf5 that loads the plugin cannot be told from its code")?;
-    let _one_at_a_time = CLAIMING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _one_at_a_time = CLAIMING.lock().unwrap_or_else(PoisonError::into_inner);
     for (slot, place) in HOSTS.iter().enumerate() {
         match place.get() {
             Some(host) if host.path == library.path() => return Ok(slot),
@@ -230,5 +249,6 @@ fn introduce(library: Library) -> Result<Host, String> {
             "{path} is HDF5 {major}.{minor}.{release}; HDF5 1.14.3 to 2.2 is needed"
         ));
     }
-    Ok(Host { api, path, library, native: AtomicI64::new(INVALID) })
+    let (mpi, variables) = (OnceLock::new(), Mutex::new(HashMap::new()));
+    Ok(Host { api, mpi, path, library, variables, native: AtomicI64::new(INVALID) })
 }

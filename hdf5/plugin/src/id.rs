@@ -27,6 +27,11 @@ impl Id {
         (id >= 0).then_some(Self { host, id, close: host.api.H5Pclose })
     }
 
+    /// An open file that we own.
+    pub(crate) fn of_file(host: &'static Host, id: Hid) -> Option<Self> {
+        (id >= 0).then_some(Self { host, id, close: host.api.H5Fclose })
+    }
+
     /// An iterator over a selection that we own.
     pub(crate) fn of_iterator(host: &'static Host, id: Hid) -> Option<Self> {
         (id >= 0).then_some(Self { host, id, close: host.api.H5Ssel_iter_close })

@@ -1,6 +1,7 @@
 //! The connector's settings: what follows its name in `HDF5_VOL_CONNECTOR`.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::PathBuf;
 
 use plasmon_hdf5_sys::{Herr, Hid, Ptr, Text};
 
@@ -15,10 +16,25 @@ pub(crate) struct Info {
 }
 
 /// What the settings say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
+    /// Where the data of new datasets goes.
+    pub(crate) backend: Backend,
+    /// The socket of the store; without one the user's own for new data, and that which the
+    /// skeleton names for data that is there.
+    pub(crate) store: Option<PathBuf>,
     /// Whether data is brought to the disk when a dataset is flushed or closed.
     pub(crate) syncs: bool,
+}
+
+/// Where data goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Backend {
+    /// Into Arrow files beside the skeleton.
+    #[default]
+    Files,
+    /// Into objects of a store.
+    Store,
 }
 
 impl Info {
@@ -27,14 +43,19 @@ impl Info {
         let mut settings = Settings::default();
         for word in self.text.split([' ', ';', ',']).filter(|word| !word.is_empty()) {
             match word.split_once('=') {
-                Some(("backend", "files")) | Some(("sync", "no")) => {}
+                Some(("backend", "files")) => settings.backend = Backend::Files,
+                Some(("backend", "store")) => settings.backend = Backend::Store,
+                Some(("store", socket)) if !socket.is_empty() => {
+                    settings.store = Some(PathBuf::from(socket));
+                }
+                Some(("sync", "no")) => settings.syncs = false,
                 Some(("sync", "yes")) => settings.syncs = true,
                 // Settings of HDF5's own pass-through connector, which say what we do anyway.
                 Some(("under_vol", "0")) | Some(("under_info", "{}")) => {}
                 _ => {
                     return Err(format!(
                         "the connector has no setting {word:?}; there are backend=files, \
-                         sync=yes and sync=no"
+                         backend=store, store=SOCKET, sync=yes and sync=no"
                     ));
                 }
             }
@@ -145,8 +166,21 @@ mod tests {
     fn settings_are_words() {
         assert_eq!(settings(""), Ok(Settings::default()));
         assert_eq!(settings("backend=files"), Ok(Settings::default()));
-        assert_eq!(settings("backend=files sync=yes"), Ok(Settings { syncs: true }));
+        let syncing = Settings { syncs: true, ..Settings::default() };
+        assert_eq!(settings("backend=files sync=yes"), Ok(syncing));
         assert_eq!(settings("under_vol=0;under_info={}"), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn a_store_has_a_socket() {
+        let store = |socket: Option<&str>| Settings {
+            backend: Backend::Store,
+            store: socket.map(PathBuf::from),
+            ..Settings::default()
+        };
+        assert_eq!(settings("backend=store"), Ok(store(None)));
+        assert_eq!(settings("backend=store store=/run/s.sock"), Ok(store(Some("/run/s.sock"))));
+        assert!(settings("backend=store store=").is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request};
 
 use crate::forward::{call, pass};
 use crate::node::Node;
-use crate::{adopting, guard, host};
+use crate::{adopting, guard, host, orphans};
 
 pass! {
     /// `H5Lget_*`.
@@ -38,7 +38,9 @@ call! {
     specific<SLOT>(object: Ptr, place: *const Location, arguments: Ptr, dxpl: Hid,
         request: Request) -> Herr = {
         if arguments.cast::<i32>().read() == LINK_DELETE && let Some(node) = Node::of(object) {
-            node.container.expect_orphans();
+            let host = host::of::<SLOT>();
+            // What cannot be looked at stays behind, and takes room.
+            guard::or(None, || host.keeping_errors(|| orphans::note(host, node, &*place)));
         }
         specific_native::<SLOT>(object, place, arguments, dxpl, request)
     };

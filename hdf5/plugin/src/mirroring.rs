@@ -37,7 +37,10 @@ pub(crate) fn refresh(host: &'static Host, node: &Node) -> Option<()> {
             entries.push((format!("{PREFIX}{name}"), value));
         }
     })?;
-    array.describe(&entries);
+    // All processes of a program have read the same; HDF5 may want them to do so together.
+    if node.container.is_first() {
+        array.describe(&entries);
+    }
     Some(())
 }
 

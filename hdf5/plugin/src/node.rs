@@ -1,6 +1,6 @@
 //! What HDF5 holds of us: one object of the native connector, wrapped.
 
-use std::ffi::{OsStr, c_void};
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -85,9 +85,10 @@ impl Node {
 
     /// A dataset's data, if that is ours.
     pub(crate) fn array(&self, host: &'static Host) -> Option<&Array> {
-        let container = &self.container;
-        let folder = |name: &OsStr| container.folder_of(name);
-        let find = || Array::of_dataset(host, self.native(), folder, container.writable);
+        let find = || {
+            let array = Array::of_dataset(host, self.native(), &self.container)?;
+            Some(array.among(self.container.ranks.is_some()))
+        };
         self.array.get_or_init(find).as_ref()
     }
 

@@ -3,18 +3,18 @@
 //! A deleted dataset's file stays until the skeleton that no longer names it is written: else a
 //! process that is killed in between would leave a dataset without data.
 
-use std::collections::HashSet;
 use std::ffi::c_int;
 
-use plasmon_hdf5_model::keep_only;
+use plasmon_hdf5_model::Place;
 use plasmon_hdf5_sys::arguments::{FileFlush, dataset, file};
-use plasmon_hdf5_sys::{KIND_DATASET, KIND_FILE, Ptr};
+use plasmon_hdf5_sys::{KIND_DATASET, KIND_FILE, KIND_GROUP, Location, Ptr};
 
 use crate::array::{get, marker};
+use crate::backend;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::node::Node;
-use crate::walking;
+use crate::walking::{self, Opened};
 
 /// Removes the files of data that no dataset of an open skeleton names. Nothing is removed when the
 /// skeleton cannot be written or gone over.
@@ -22,19 +22,53 @@ pub(crate) fn remove(host: &'static Host, node: &Node) {
     if !flush(host, node.native(), KIND_FILE) {
         return;
     }
-    let mut wanted = HashSet::new();
+    let mut wanted = Vec::new();
     let container = &node.container;
     let complete = walking::datasets(host, node.native(), KIND_FILE, &mut |under| {
         let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
         if let Some((marker, _)) = marker(host, dcpl.get()) {
-            wanted.insert(container.folder().join(marker.path));
+            wanted.push(marker.place);
         }
         Some(())
     });
-    if complete.is_some() {
-        // What cannot be removed now does no harm but to take room.
-        let _ = keep_only(&container.data_folder(), &wanted);
+    if complete.is_some() && container.is_first() {
+        backend::keep_only(container, &wanted, container.take_deleted());
     }
+}
+
+/// Remembers the objects that a link leads to which is about to be deleted. Files need no memory:
+/// those that no dataset names are found in their folder.
+///
+/// # Safety
+///
+/// HDF5 handed the place over, and the object that it is seen from.
+pub(crate) unsafe fn note(host: &'static Host, node: &Node, place: &Location) -> Option<()> {
+    node.container.expect_orphans();
+    if !node.container.has_objects() {
+        return Some(());
+    }
+    // SAFETY: promised by the caller.
+    let target = unsafe { Opened::new(host, node.native(), place) }?;
+    let objects = objects(host, target.under, target.kind)?;
+    node.container.note_deleted(objects);
+    Some(())
+}
+
+/// The objects that a dataset, or what is below a group, names.
+pub(crate) fn objects(host: &'static Host, under: Ptr, kind: c_int) -> Option<Vec<Place>> {
+    let mut found = Vec::new();
+    let mut visit = |under| {
+        let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
+        let marker = marker(host, dcpl.get()).map(|(marker, _)| marker.place);
+        found.extend(marker.filter(|place| matches!(place, Place::Object { .. })));
+        Some(())
+    };
+    match kind {
+        KIND_DATASET => visit(under)?,
+        KIND_GROUP | KIND_FILE => walking::datasets(host, under, kind, &mut visit)?,
+        _ => {}
+    }
+    Some(found)
 }
 
 /// Writes the skeleton of an open dataset, to the disk if the program's settings ask for that.

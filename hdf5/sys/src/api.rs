@@ -75,6 +75,10 @@ functions! {
     H5Eget_current_stack() -> Hid;
     H5Eset_current_stack(Hid) -> Herr;
 
+    H5Fopen(Text, c_uint, Hid) -> Hid;
+    H5Fclose(Hid) -> Herr;
+    H5VLobject(Hid) -> Ptr;
+
     H5Iinc_ref(Hid) -> c_int;
     H5Idec_ref(Hid) -> c_int;
     H5Iget_type(Hid) -> c_int;

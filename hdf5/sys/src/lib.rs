@@ -19,9 +19,11 @@ pub mod api;
 pub mod arguments;
 pub mod class;
 pub mod library;
+pub mod mpi;
 pub mod types;
 
 pub use api::Api;
 pub use class::VolClass;
 pub use library::Library;
+pub use mpi::Mpi;
 pub use types::*;

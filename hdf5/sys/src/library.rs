@@ -49,12 +49,39 @@ impl Library {
         &self.path
     }
 
-    /// The address of a function or a variable.
+    /// The address of a variable.
+    ///
+    /// A program that is linked to the library and names one of its variables has its own copy of
+    /// it, and the loader lets the library use that one, too.
+    #[must_use]
+    pub fn variable(&self, name: &CStr) -> Option<NonNull<c_void>> {
+        // SAFETY: a null name means the main program and what it is linked to; always loaded.
+        let program = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) };
+        // SAFETY: the handle came from dlopen; the name is a text that ends.
+        let shared = NonNull::new(unsafe { libc::dlsym(program, name.as_ptr()) });
+        shared.filter(|place| is_in_program(*place)).or_else(|| self.symbol(name))
+    }
+
+    /// The address of a function.
     #[must_use]
     pub fn symbol(&self, name: &CStr) -> Option<NonNull<c_void>> {
         // SAFETY: the handle came from dlopen and is never closed; the name is a text that ends.
         NonNull::new(unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) })
     }
+}
+
+/// Whether something lies in the main program itself.
+fn is_in_program(place: NonNull<c_void>) -> bool {
+    // SAFETY: the kernel tells every process where its program begins to run.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) };
+    let base = |address: *const c_void| {
+        // SAFETY: an all-zero Dl_info is valid: it consists of pointers.
+        let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: dladdr takes any address and writes into what we own.
+        (unsafe { libc::dladdr(address, &raw mut found) } != 0).then_some(found.dli_fbase)
+    };
+    let program = usize::try_from(entry).ok().and_then(|entry| base(entry as *const c_void));
+    program.is_some() && program == base(place.as_ptr())
 }
 
 #[cfg(test)]
@@ -71,6 +98,17 @@ mod tests {
             Some(libc::getpid as *const c_void)
         );
         assert!(library.symbol(c"H5open_or_so").is_none());
+    }
+
+    #[test]
+    fn what_lies_in_the_program_is_told_from_what_lies_in_a_library() {
+        static OURS: u8 = 1;
+        let libc = NonNull::new(libc::getpid as *mut c_void).expect("an address");
+        assert!(is_in_program(NonNull::from(&OURS).cast()));
+        assert!(!is_in_program(libc));
+        let library = Library::of_address(libc.as_ptr() as usize).expect("libc is loaded");
+        assert_eq!(library.variable(c"environ"), library.symbol(c"environ"));
+        assert!(library.variable(c"no_such_variable").is_none());
     }
 
     #[test]

@@ -15,18 +15,26 @@ from plasmon.hdf5._plugin import PluginError
 _CHILD = "PLASMON_HDF5_CHILD"
 
 
-def _with_connector() -> None:
+def _with_connector(settings: str) -> None:
     """Starts this command again with the connector: HDF5 reads its environment only once."""
     if os.environ.get(_CHILD):
         return
     environment = dict(os.environ)
     environment[_CHILD] = "1"
     environment["HDF5_PLUGIN_PATH"] = _plugin.plugin_path()
-    environment["HDF5_VOL_CONNECTOR"] = _plugin.CONNECTOR
+    environment["HDF5_VOL_CONNECTOR"] = f"{_plugin.CONNECTOR} {settings}".strip()
     environment["HDF5_EXTFILE_PREFIX"] = "${ORIGIN}"
     command = [sys.executable, "-m", "plasmon.hdf5", *sys.argv[1:]]
     sys.stdout.flush()
     os.execve(sys.executable, command, environment)
+
+
+def _settings(arguments: argparse.Namespace) -> str:
+    """What the connector is to do with new data."""
+    words = [f"backend={getattr(arguments, 'backend', 'files')}"]
+    if getattr(arguments, "store", None):
+        words.append(f"store={arguments.store.absolute()}")
+    return " ".join(words)
 
 
 def _require_h5py() -> None:
@@ -89,6 +97,8 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("import", help="write a file with Arrow data from any HDF5 file")
     one.add_argument("file", type=Path)
     one.add_argument("target", type=Path)
+    one.add_argument("--backend", choices=("files", "store"), default="files")
+    one.add_argument("--store", type=Path, metavar="SOCKET", help="without: this user's own")
     one.set_defaults(run=_import)
     one = commands.add_parser("doctor", help="check the connector, and a file with its data")
     one.add_argument("file", type=Path, nargs="?")
@@ -104,7 +114,7 @@ def main() -> int:
             print(_plugin.plugin_path())
             return 0
         _require_h5py()
-        _with_connector()
+        _with_connector(_settings(arguments))
         run: int = arguments.run(arguments)
         return run
     except (PluginError, OSError) as error:

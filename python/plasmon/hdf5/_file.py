@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from plasmon.hdf5 import _plugin
+from plasmon.hdf5._objects import ObjectPlace
 from plasmon.hdf5._plugin import Storage
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ _ARROW = ".arrow"
 def open(path: str | os.PathLike[str]) -> File:
     """Opens an HDF5 file for reading as a mapping of dataset paths to `Dataset`.
 
-    Needs h5py, for the skeleton; the values of Arrow datasets are mapped, not read. Raises
-    FileNotFoundError when the file is not there and OSError when it is not HDF5.
+    Needs h5py, for the skeleton; the values of Arrow datasets are mapped, not read: files, and
+    objects of the store that the skeleton names. Raises FileNotFoundError when the file is not
+    there and OSError when it is not HDF5.
     """
     return File(path)
 
@@ -51,8 +53,15 @@ class Dataset:
 
     @property
     def file(self) -> Path | None:
-        """The Arrow file, or None when HDF5 keeps the values."""
+        """The Arrow file, or None when the values are elsewhere."""
         return self._storage.file
+
+    @property
+    def object(self) -> tuple[str, str] | None:
+        """The name of the object in the namespace "hdf5", and the socket of its store; None when
+        the values are elsewhere."""
+        place = self._storage.object
+        return (place.name, place.socket) if place else None
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -61,7 +70,7 @@ class Dataset:
 
     @property
     def table(self) -> pa.Table:
-        """The values as a table on the mapped file: a column, or one for each member of a compound.
+        """The values as a table where they are: a column, or one for each member of a compound.
 
         Values that HDF5 keeps are read and copied, numbers of one dimension only; others raise
         TypeError.
@@ -71,6 +80,8 @@ class Dataset:
         if self._table is None and self._storage.file is not None:
             source = pa.memory_map(str(self._existing(self._storage.file)))
             self._table = pa.ipc.open_file(source).read_all()
+        if self._table is None and self._storage.object is not None:
+            self._table = self._storage.object.table(self.name)
         if self._table is None:
             if len(self._shape) != 1 or self._dtype.kind not in "iuf":
                 raise TypeError(
@@ -83,9 +94,9 @@ class Dataset:
 
     @property
     def array(self) -> np.ndarray[Any, Any]:
-        """The values as an array: on the mapped file for numbers, read and copied for others."""
-        if self._storage.file is None or self._dtype.kind not in "iuf":
-            return self._compound() if self._storage.file else self._dataset[()]
+        """The values as an array: where they are for numbers, read and copied for others."""
+        if not self._storage.is_arrow or self._dtype.kind not in "iuf":
+            return self._compound() if self._storage.is_arrow else self._dataset[()]
         column = self.table.column(0).chunk(0)
         if len(self._shape) > 1:
             column = column.storage if hasattr(column, "storage") else column
@@ -110,8 +121,7 @@ class Dataset:
         return file
 
     def __repr__(self) -> str:
-        where = self._storage.file or "HDF5"
-        return f"<plasmon.hdf5.Dataset {self.name} {self.shape} in {where}>"
+        return f"<plasmon.hdf5.Dataset {self.name} {self.shape} in {self._storage.where}>"
 
 
 class File(Mapping[str, Dataset]):
@@ -181,6 +191,9 @@ def _storage(dataset: Any) -> Storage:
         relative = os.fsdecode(name)
         plain = not relative.endswith(_NEEDS)
         relative = relative.removesuffix(_NEEDS)
+        place = ObjectPlace.of_text(relative)
+        if place is not None and not plain:
+            return Storage(None, "", plain=False, object=place)
         folder = relative.split("/", 1)[0]
         if folder.endswith(_ARROW) and relative.endswith(_ARROW) and folder != relative:
             beside = Path(os.path.realpath(dataset.file.filename)).parent

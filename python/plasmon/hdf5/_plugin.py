@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from plasmon.hdf5._objects import ObjectPlace
+
 #: The connector's name, as in HDF5_VOL_CONNECTOR.
 CONNECTOR = "plasmon"
 #: Names another folder with the connector, for those who build it themselves.
@@ -24,13 +26,25 @@ class PluginError(RuntimeError):
 class Storage:
     """Where the values of a dataset are.
 
-    `file` is the Arrow file, or None for a dataset that HDF5 keeps; `reason` says why it does.
-    `plain` tells whether HDF5 without the connector reads the values.
+    `file` is the Arrow file and `object` the object of a store; a dataset that HDF5 keeps has
+    neither, and `reason` says why it does. `plain` tells whether HDF5 without the connector reads
+    the values.
     """
 
     file: Path | None
     reason: str
     plain: bool
+    object: ObjectPlace | None = None
+
+    @property
+    def is_arrow(self) -> bool:
+        """Whether the values are Arrow."""
+        return self.file is not None or self.object is not None
+
+    @property
+    def where(self) -> str:
+        """The file or the object, for a person."""
+        return str(self.file or self.object or "HDF5")
 
 
 def _library() -> Path:
@@ -70,6 +84,8 @@ def explain(dataset: Any) -> Storage:
     kind, text, reader = os.fsdecode(answer.value).split("\n")
     if kind == "arrow":
         return Storage(Path(text), "", reader == "plain")
+    if kind == "store":
+        return Storage(None, "", plain=False, object=ObjectPlace.of_text(text))
     return Storage(None, text, plain=True)
 
 

@@ -10,7 +10,10 @@ from typing import Any
 import h5py
 import numpy as np
 
+from plasmon import PlasmonError
+from plasmon._passing import connection
 from plasmon.hdf5 import _plugin
+from plasmon.hdf5._objects import NAMESPACE, ObjectPlace
 from plasmon.hdf5._plugin import PluginError, Storage
 
 #: How many bytes of a dataset are copied at once.
@@ -32,11 +35,17 @@ class Finding:
             "dataset": self.name,
             "shape": list(self.shape),
             "type": self.type,
-            "storage": "arrow" if self.storage.file else "native",
+            "storage": self._kind(),
             "file": str(self.storage.file) if self.storage.file else None,
+            "object": str(self.storage.object) if self.storage.object else None,
             "plain": self.storage.plain,
             "reason": self.storage.reason or None,
         }
+
+    def _kind(self) -> str:
+        if self.storage.object:
+            return "store"
+        return "arrow" if self.storage.file else "native"
 
 
 def inspect(path: Path) -> list[Finding]:
@@ -66,11 +75,11 @@ def describe(findings: list[Finding]) -> list[str]:
     lines = []
     for finding in findings:
         where = f"native: {finding.storage.reason}"
-        if finding.storage.file:
+        if finding.storage.is_arrow:
             reader = "" if finding.storage.plain else "; HDF5 reads it only with the connector"
-            where = f"arrow: {finding.storage.file}{reader}"
+            where = f"arrow: {finding.storage.where}{reader}"
         lines.append(f"{finding.name} {finding.shape} {finding.type}  {where}")
-    arrow = sum(1 for finding in findings if finding.storage.file)
+    arrow = sum(1 for finding in findings if finding.storage.is_arrow)
     lines.append(f"{arrow} of {len(findings)} datasets are Arrow")
     return lines
 
@@ -101,8 +110,11 @@ def import_file(path: Path, target: Path) -> None:
             _copy_group(source.id, sink.id, {})
             _copy_attributes(source.id, sink.id)
         except BaseException:
+            # So that objects of a store go, too.
+            for name in list(sink):
+                del sink[name]
             sink.close()
-            h5py.h5f.delete(os.fsencode(target)) if hasattr(h5py.h5f, "delete") else target.unlink()
+            target.unlink()
             raise
 
 
@@ -184,12 +196,16 @@ def doctor(path: Path | None) -> list[str]:
         return _check_connector()
     problems = []
     named: set[Path] = set()
+    objects: set[ObjectPlace] = set()
     with h5py.File(path, "r") as file:
         for dataset in _datasets(file):
             storage = _plugin.explain(dataset)
-            if storage.file is None or dataset.size == 0:
+            if not storage.is_arrow or dataset.size == 0:
                 continue
-            named.add(storage.file)
+            if storage.file is not None:
+                named.add(storage.file)
+            if storage.object is not None:
+                objects.add(storage.object)
             try:
                 dataset[(0,) * dataset.ndim]
             except (OSError, ValueError) as error:
@@ -199,6 +215,25 @@ def doctor(path: Path | None) -> list[str]:
     for file in sorted(folder.rglob("*.arrow")):
         if file.is_file() and file not in named:
             problems.append(f"{file}: no dataset names this file; it can be removed")
+    return problems + _leftovers(objects)
+
+
+def _leftovers(named: set[ObjectPlace]) -> list[str]:
+    """Objects that are called like those of a file, and that it does not name."""
+    problems = []
+    known = {(place.socket, place.name) for place in named}
+    for socket, prefix in {(place.socket, place.name.split("/", 1)[0]) for place in named}:
+        try:
+            found = connection(socket).list(NAMESPACE, f"{prefix}/")
+        except PlasmonError:
+            continue  # every dataset says so
+        for info in found:
+            name = str(info.name)
+            if (socket, name.removesuffix("@")) not in known:
+                problems.append(
+                    f"hdf5:{name} in the store {socket}: no dataset of this file names this "
+                    "object; if no other file does, it can be deleted"
+                )
     return problems
 
 
@@ -210,6 +245,6 @@ def _check_connector() -> list[str]:
         with h5py.File(path, "w") as file:
             dataset = file.create_dataset("x", data=np.arange(8.0))
             storage = _plugin.explain(dataset)
-        if storage.file is None:
+        if not storage.is_arrow:
             return [f"a column of numbers stays with HDF5: {storage.reason}"]
     return []

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::DataFile;
 use crate::image::Image;
 use crate::table::{Column as TableColumn, Number, Table};
 
@@ -86,10 +87,10 @@ proptest! {
         }
         let written = memory.clone();
         let records = Records { first: 0, stride };
-        write(&file, &members, &runs, &memory, records, &mut Widen { reading: false })
+        write(file.columns(), &members, &runs, &memory, records, &mut Widen { reading: false })
             .expect("written");
         let mut back = vec![0_u8; memory.len()];
-        read(&file, &members, &runs, &mut back, records, &mut Widen { reading: true })
+        read(file.columns(), &members, &runs, &mut back, records, &mut Widen { reading: true })
             .expect("read");
         for run in &runs {
             for at in run.memory..run.memory + run.elements {
@@ -100,7 +101,7 @@ proptest! {
         // Gaps were never written.
         let all = [Run { file: 0, memory: 0, elements }];
         let mut column = vec![0_u8; usize::try_from(elements).expect("small")];
-        read(&file, &[member(1, 1, 0)], &all, &mut column, PACKED, &mut Widen { reading: true })
+        read(file.columns(), &[member(1, 1, 0)], &all, &mut column, PACKED, &mut Widen { reading: true })
             .expect("read");
         let filled = column.iter().filter(|byte| **byte != 0).count() as u64;
         prop_assert_eq!(filled, runs.iter().map(|run| run.elements).sum::<u64>());
@@ -114,7 +115,7 @@ fn memory_that_is_too_short_is_refused() {
     let mut memory = vec![0; 799];
     let short = Records { first: 0, stride: 8 };
     let none = &mut Widen { reading: true };
-    let refused = read(&file, &[member(0, 8, 0)], &run, &mut memory, short, none);
+    let refused = read(file.columns(), &[member(0, 8, 0)], &run, &mut memory, short, none);
     assert!(matches!(refused, Err(TransferError::Outside)), "{refused:?}");
 }
 
@@ -126,10 +127,10 @@ fn runs_against_the_order_of_the_file_are_single() {
     let runs: Vec<Run> =
         runs.map(|(at, file)| Run { file: *file, memory: at as u64, elements: 1 }).collect();
     let none = &mut Widen { reading: true };
-    write(&file, &members, &runs, &[30, 10, 0, 20], PACKED, none).expect("written");
+    write(file.columns(), &members, &runs, &[30, 10, 0, 20], PACKED, none).expect("written");
     let mut memory = [9; 4];
     let all = [Run { file: 0, memory: 0, elements: 4 }];
-    read(&file, &members, &all, &mut memory, PACKED, none).expect("read");
+    read(file.columns(), &members, &all, &mut memory, PACKED, none).expect("read");
     assert_eq!(memory, [0, 10, 20, 30]);
 }
 
@@ -143,6 +144,6 @@ fn a_file_that_was_cut_off_is_an_error() {
     let mut memory = vec![0; 800];
     let records = Records { first: 0, stride: 8 };
     let none = &mut Widen { reading: true };
-    let refused = read(&file, &[member(0, 8, 0)], &run, &mut memory, records, none);
+    let refused = read(file.columns(), &[member(0, 8, 0)], &run, &mut memory, records, none);
     assert!(matches!(refused, Err(TransferError::System(_))), "{refused:?}");
 }

@@ -1,0 +1,154 @@
+//! How what has grown becomes an object, at once or later.
+
+use std::ops::Deref;
+use std::sync::atomic::Ordering;
+
+use plasmon_proto::message::{Reply, Request};
+use plasmon_proto::object::Level;
+use plasmon_proto::{Code, ObjectId};
+
+use super::Growing;
+use crate::error::{Error, Result};
+
+const SEALING: &str = "sealing object";
+
+/// Seals that are on their way at once.
+const SEALS_AT_ONCE: usize = 32;
+
+impl Growing {
+    /// Makes the first `bytes` bytes an object, immutable and visible to everybody; nothing is
+    /// copied, and memory behind them goes back. After an error the object is gone.
+    pub fn seal(mut self, bytes: usize) -> Result<ObjectId> {
+        self.process.check_ours(SEALING, self.id)?;
+        // From here on there is no way to write these bytes; at level strict, no mapping either.
+        drop(self.map.take());
+        self.quiet();
+        self.seal_now(bytes)
+    }
+
+    /// No more writing: the first `bytes` bytes, which are granted, are only read from now on, and
+    /// may be sealed later.
+    pub fn freeze(mut self, bytes: usize) -> Frozen {
+        self.quiet();
+        let bytes = bytes.min(self.granted());
+        Frozen { growing: self, bytes }
+    }
+
+    /// Like [`Self::seal`], but the memory stays mapped here for as long as this exists: for
+    /// callers that have lent it to code that only reads it. Not possible at level strict.
+    pub fn seal_lent(&mut self, bytes: usize) -> Result<ObjectId> {
+        self.quiet();
+        self.seal_in_place(bytes)
+    }
+
+    fn seal_in_place(&self, bytes: usize) -> Result<ObjectId> {
+        self.process.check_ours(SEALING, self.id)?;
+        if self.session.welcome.level == Level::Strict {
+            let detail = "a strict store seals no memory that its writer has mapped";
+            return Err(Error::new(Code::Unsupported, SEALING).with_detail(detail));
+        }
+        self.seal_now(bytes)
+    }
+
+    fn seal_now(&self, bytes: usize) -> Result<ObjectId> {
+        let number = self.begin_seal(bytes)?;
+        self.end_seal(number)
+    }
+
+    /// Seals many, with one wait for all of their answers. The first error ends it; then objects of
+    /// it may be sealed that nobody holds, which end with this client at the latest.
+    pub fn seal_all(growing: Vec<(Self, usize)>) -> Result<Vec<ObjectId>> {
+        let mut ids = Vec::with_capacity(growing.len());
+        let mut rest = growing.into_iter().peekable();
+        while rest.peek().is_some() {
+            let mut begun = Vec::new();
+            for (mut one, bytes) in rest.by_ref().take(SEALS_AT_ONCE) {
+                one.process.check_ours(SEALING, one.id)?;
+                drop(one.map.take());
+                one.quiet();
+                let number = one.begin_seal(bytes)?;
+                begun.push((one, number));
+            }
+            for (one, number) in begun {
+                ids.push(one.end_seal(number)?);
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Like [`Self::seal_all`] for [`Self::seal_lent`].
+    pub fn seal_all_lent(growing: &mut [(&mut Self, usize)]) -> Result<()> {
+        for chunk in growing.chunks_mut(SEALS_AT_ONCE) {
+            let mut numbers = Vec::with_capacity(chunk.len());
+            for (one, bytes) in chunk.iter_mut() {
+                one.process.check_ours(SEALING, one.id)?;
+                one.quiet();
+                numbers.push(one.begin_seal(*bytes)?);
+            }
+            for ((one, _), number) in chunk.iter_mut().zip(numbers) {
+                one.end_seal(number)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_seal(&self, bytes: usize) -> Result<u64> {
+        if self.is_lost() {
+            return Err(Error::forgotten(SEALING, self.id));
+        }
+        let request = Request::SealGrown { id: self.id, data: bytes as u64 };
+        self.process.calls().begin(SEALING, request, None)
+    }
+
+    fn end_seal(&self, number: u64) -> Result<ObjectId> {
+        let answer = self.process.collect(&[number], None)?.1;
+        match answer.reply {
+            Reply::Done => {}
+            // Asked twice because the connection broke: the first time did it.
+            Reply::Failed(failure) if answer.again && failure.code == Code::AlreadySealed => {}
+            Reply::Failed(failure) if failure.code == Code::Absent => {
+                return Err(Error::forgotten(SEALING, self.id));
+            }
+            Reply::Failed(failure) => {
+                return Err(Error::of_failure(SEALING, failure).about(self.id));
+            }
+            _ => return Err(Error::unexpected(SEALING)),
+        }
+        self.sealed.store(true, Ordering::Release);
+        Ok(self.id)
+    }
+}
+
+/// Memory that was written and is only read from now on; whether it becomes an object is decided
+/// later.
+#[derive(Debug)]
+pub struct Frozen {
+    growing: Growing,
+    bytes: usize,
+}
+
+impl Frozen {
+    /// The id that the object has, or will have.
+    pub fn id(&self) -> ObjectId {
+        self.growing.id
+    }
+
+    /// Whether it is an object already.
+    pub fn is_sealed(&self) -> bool {
+        self.growing.is_sealed()
+    }
+
+    /// Makes it an object, immutable and visible to everybody, where it is; see
+    /// [`Growing::seal_lent`]. One thread at a time.
+    pub fn seal(&self) -> Result<ObjectId> {
+        if self.is_sealed() { Ok(self.id()) } else { self.growing.seal_in_place(self.bytes) }
+    }
+}
+
+impl Deref for Frozen {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.growing[..self.bytes]
+    }
+}

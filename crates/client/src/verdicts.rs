@@ -1,0 +1,138 @@
+//! What became of submissions: who wants to know, and what the daemon refused.
+//!
+//! ```text
+//! submitted ─► awaited ─► its caller takes the verdict
+//!         ├──► kept    ─► the next caller that submits or flushes is told of the refusal
+//!         └──► muted   ─► nobody is
+//! ```
+
+use std::collections::{HashMap, HashSet};
+
+use plasmon_proto::{Code, ObjectId};
+
+use crate::error::{Error, Result};
+
+/// Refusals that are kept for a caller that never asks. Beyond it only their number is known.
+const REFUSALS_MAX: usize = 1024;
+
+/// Positions that are muted before those that were applied are looked for.
+const MUTED_MAX: usize = 64;
+
+/// A submission that the daemon refused after its caller had been told that it was on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Refusal {
+    code: Code,
+    id: ObjectId,
+}
+
+/// Who wants to know whether a submission was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Whoever submits the next thing, or flushes.
+    Kept,
+    /// The caller, who waits for it.
+    Awaited,
+    /// Nobody.
+    Muted,
+}
+
+impl Verdict {
+    /// For an object whose id the caller chose, or did not.
+    pub(crate) fn awaited_if(chosen: bool) -> Self {
+        if chosen { Self::Awaited } else { Self::Kept }
+    }
+}
+
+/// What is known of the submissions of one session.
+#[derive(Debug, Default)]
+pub(crate) struct Verdicts {
+    /// Positions whose callers wait for the verdict.
+    awaited: HashSet<u64>,
+    refused: HashMap<u64, Code>,
+    refusals: Vec<Refusal>,
+    refusals_dropped: u64,
+    /// Positions whose refusal is of no interest.
+    muted: HashSet<u64>,
+}
+
+impl Verdicts {
+    /// The daemon refused what was submitted at this position.
+    pub(crate) fn refused(&mut self, position: u64, code: Code, id: ObjectId) {
+        // Without an id: a lease that was asked for ahead. Muted: aborting what the daemon has
+        // forgotten, or announcing what it still knows.
+        if id == ObjectId::new([0; 20]) || self.muted.remove(&position) {
+            return;
+        }
+        if self.awaited.contains(&position) {
+            self.refused.insert(position, code);
+        } else {
+            self.refuse(Refusal { code, id });
+        }
+    }
+
+    /// Keeps a refusal until somebody asks.
+    fn refuse(&mut self, refusal: Refusal) {
+        if self.refusals.len() < REFUSALS_MAX {
+            self.refusals.push(refusal);
+        } else {
+            self.refusals_dropped += 1;
+        }
+    }
+
+    /// Submissions whose fate nobody will ever tell.
+    pub(crate) fn lose(&mut self, count: u64) {
+        self.refusals_dropped += count;
+    }
+
+    /// Somebody will ask for the verdict on this position.
+    pub(crate) fn await_verdict(&mut self, position: u64) {
+        self.awaited.insert(position);
+    }
+
+    /// Nobody wants to know whether the record at this position was refused; the daemon has applied
+    /// everything before `head`.
+    pub(crate) fn mute(&mut self, position: u64, head: u64) {
+        if self.muted.len() >= MUTED_MAX {
+            // What was applied was refused by now or never will be: its refusal came before.
+            self.muted.retain(|position| head.wrapping_sub(*position) > 1 << 63);
+        }
+        self.muted.insert(position);
+    }
+
+    /// The verdict on a position that was applied; `None` is good news.
+    pub(crate) fn take_verdict(&mut self, position: u64) -> Option<Code> {
+        self.awaited.remove(&position);
+        self.refused.remove(&position)
+    }
+
+    /// The refusal of this object, if it was refused behind its caller's back.
+    pub(crate) fn refusal_of(&self, id: &ObjectId) -> Option<Code> {
+        self.refusals.iter().rev().find(|refusal| refusal.id == *id).map(|refusal| refusal.code)
+    }
+
+    /// The error that tells everything refused so far, once.
+    #[inline]
+    pub(crate) fn take_refusals(&mut self, doing: &'static str) -> Result<()> {
+        if self.refusals.is_empty() && self.refusals_dropped == 0 {
+            return Ok(());
+        }
+        Err(self.refusals_error(doing))
+    }
+
+    #[cold]
+    fn refusals_error(&mut self, doing: &'static str) -> Error {
+        let refusals = std::mem::take(&mut self.refusals);
+        let unknown = std::mem::take(&mut self.refusals_dropped);
+        let count = refusals.len() as u64 + unknown;
+        let Some(first) = refusals.first() else {
+            let detail = format!(
+                "the fate of {unknown} earlier submissions is not known: \
+                 more was refused or lost than this client kept"
+            );
+            let error = Error::new(Code::LimitReached, doing);
+            return error.with_amounts(0, unknown).with_detail(detail);
+        };
+        let error = Error::new(first.code, doing).with_id(first.id);
+        error.with_detail(format!("{count} earlier submissions were refused, this one first"))
+    }
+}

@@ -1,0 +1,71 @@
+//! Where the bytes of a dataset's columns are. This is all that the way of the bytes knows of a
+//! backend: a file, or memory that others see.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Bytes that are read and written in place, counted from their first one.
+pub trait Bytes: Send + Sync {
+    /// Reads as many bytes as there is room for.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, or that the bytes end before.
+    fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Writes all bytes.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, such as that there is no room.
+    fn write_all_at(&self, from: &[u8], offset: u64) -> io::Result<()>;
+}
+
+impl Bytes for File {
+    fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(self, into, offset)
+    }
+
+    fn write_all_at(&self, from: &[u8], offset: u64) -> io::Result<()> {
+        FileExt::write_all_at(self, from, offset)
+    }
+}
+
+/// The columns of a dataset, wherever they are.
+#[derive(Clone, Copy)]
+pub struct Columns<'a> {
+    /// What they lie in.
+    pub bytes: &'a dyn Bytes,
+    /// Where each one begins.
+    pub offsets: &'a [u64],
+}
+
+impl Columns<'_> {
+    /// Fills a column with one value.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, such as that there is no room.
+    pub fn fill(&self, column: usize, value: &[u8], elements: u64) -> io::Result<()> {
+        if value.is_empty() || value.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        let block_elements = (1 << 18) / value.len();
+        let block = value.repeat(block_elements);
+        let (mut at, mut left) = (self.offsets[column], elements);
+        while left > 0 {
+            let now = left.min(block_elements as u64);
+            let bytes = usize::try_from(now).unwrap_or(0) * value.len();
+            self.bytes.write_all_at(&block[..bytes], at)?;
+            (at, left) = (at + bytes as u64, left - now);
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Columns<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Columns").field("offsets", &self.offsets).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,261 @@
+//! Where the memory of a dataset's Arrow image comes from, who commits it and who names it.
+//!
+//! ```text
+//! creating ──► Container ──► make ──► Place (into the skeleton's marker)
+//! reading  ──► marker ──► Place ──► Source ──► open ──► Data (columns, moved by the model)
+//! ```
+//!
+//! A backend is a module here, a variant of [`Source`] and of the model's `Place`, and an
+//! implementation of [`Data`]. Everything else of the connector asks only these.
+
+mod files;
+mod objects;
+mod staging;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use plasmon_hdf5_model::{Columns, Place, Table};
+
+use crate::container::Container;
+use crate::info::{Backend, Settings};
+
+pub(crate) use staging::Staging;
+
+/// How much is copied at once from one backend to another.
+const COPY_BYTES: usize = 1 << 20;
+
+/// The open data of a dataset.
+pub(crate) trait Data: Send + Sync {
+    /// The columns, to be read and written.
+    fn columns(&self) -> Columns<'_>;
+
+    /// Says beside the data what the columns are called, and what the dataset's attributes are, if
+    /// there is room for it.
+    fn describe(&self, table: &Table, attributes: &[(String, String)]) -> io::Result<()>;
+
+    /// What the first column is called.
+    fn first_column(&self) -> io::Result<String>;
+
+    /// Waits until the data is on the disk, if there is one.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Whether what is written is seen by others only when it is committed.
+    fn stages(&self) -> bool {
+        false
+    }
+
+    /// Whether there is something to commit.
+    fn is_staged(&self) -> bool {
+        false
+    }
+
+    /// Lets others see what was written: everything, or only if no byte is missing. After an error
+    /// that is lost, and what was committed before is as it was.
+    fn commit(&self, _everything: bool) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The same number for all handles of this process on data that stages.
+    fn identity(&self) -> usize {
+        0
+    }
+}
+
+/// Where the data of a dataset is, for this process.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// An Arrow file.
+    File(PathBuf),
+    /// An object of a store.
+    Object {
+        /// The store's socket.
+        socket: PathBuf,
+        /// The object's name.
+        name: String,
+    },
+}
+
+impl Source {
+    /// What a skeleton in a folder means, under the settings of who opened it.
+    pub(crate) fn new(place: &Place, folder: &Path, settings: &Settings) -> Self {
+        match place {
+            Place::File(path) => Self::File(folder.join(path)),
+            Place::Object { store, name } => Self::Object {
+                socket: settings.store.clone().unwrap_or_else(|| PathBuf::from(store)),
+                name: name.clone(),
+            },
+        }
+    }
+
+    /// Opens the data and checks that it is that of a table whose columns begin at an offset.
+    pub(crate) fn open(
+        &self,
+        table: &Table,
+        body_offset: u64,
+        writable: bool,
+    ) -> Result<Arc<dyn Data>, String> {
+        match self {
+            Self::File(path) => files::open(path, table, body_offset, writable),
+            Self::Object { socket, name } => objects::open(socket, name, table),
+        }
+    }
+
+    /// What the tools call it.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::File(_) => "arrow",
+            Self::Object { .. } => "store",
+        }
+    }
+
+    /// Takes data away that no skeleton names. If this fails, something stays behind that takes
+    /// room and does no other harm.
+    pub(crate) fn remove(&self) {
+        match self {
+            Self::File(path) => {
+                let _ = std::fs::remove_file(path);
+            }
+            Self::Object { socket, name } => plasmon_hdf5_store::remove(socket, name),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Object { socket, name } => {
+                write!(f, "hdf5:{name} in the store {}", socket.display())
+            }
+        }
+    }
+}
+
+/// The data of a new dataset. It reads as zeros.
+pub(crate) struct Made {
+    /// For the skeleton.
+    pub(crate) place: Place,
+    pub(crate) source: Source,
+    pub(crate) data: Arc<dyn Data>,
+    /// Where the first column begins.
+    pub(crate) body_offset: u64,
+    /// Whether HDF5 without the plugin can read the bytes of a single column.
+    pub(crate) plain: bool,
+}
+
+/// Whether new data can be made: asked before a file is made anew, for then the old one goes.
+pub(crate) fn check(settings: &Settings) -> Result<(), String> {
+    match settings.backend {
+        Backend::Files => Ok(()),
+        Backend::Store => objects::reach(settings),
+    }
+}
+
+/// Makes the data of a dataset with this path in a skeleton.
+pub(crate) fn make(container: &Container, path: &[u8], table: &Table) -> Result<Made, String> {
+    match container.settings.backend {
+        Backend::Files => files::make(container, path, table),
+        Backend::Store => objects::make(container, path, table),
+    }
+}
+
+/// Gives data the name that another path asks for; `None` when it has to stay where it is.
+pub(crate) fn rename(container: &Container, place: &Place, path: &[u8]) -> Option<Place> {
+    match place {
+        Place::File(old) => files::rename(container, old, path),
+        Place::Object { .. } => objects::rename(container, &container.source(place), path),
+    }
+}
+
+/// Puts a name back that [`rename`] changed.
+pub(crate) fn rename_back(container: &Container, now: &Place, old: &Place) {
+    let (now, old) = (container.source(now), container.source(old));
+    if let (Source::File(now), Source::File(old)) = (&now, &old) {
+        // Whoever cannot find the data says so.
+        let _ = std::fs::rename(now, old);
+    }
+    objects::rename_back(&now, &old);
+}
+
+/// What a copy of a dataset is made of.
+pub(crate) struct Original<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) table: &'a Table,
+    pub(crate) body_offset: u64,
+}
+
+/// Copies the data of a dataset for another one with this path. Returns where it is and where its
+/// first column begins.
+pub(crate) fn copy(
+    container: &Container,
+    original: &Original<'_>,
+    path: &[u8],
+) -> Result<(Place, u64), String> {
+    match (original.source, container.settings.backend) {
+        (Source::File(old), Backend::Files) => {
+            Ok((files::copy(container, old, path)?, original.body_offset))
+        }
+        (Source::Object { socket, name }, Backend::Store)
+            if objects::socket(&container.settings).as_ref() == Ok(socket) =>
+        {
+            let place = objects::share(container, (socket, name), path, original.table)?;
+            Ok((place, original.body_offset))
+        }
+        _ => carry_over(container, original, path),
+    }
+}
+
+/// Copies data from one backend to another.
+fn carry_over(
+    container: &Container,
+    original: &Original<'_>,
+    path: &[u8],
+) -> Result<(Place, u64), String> {
+    let table = original.table;
+    let from = original.source.open(table, original.body_offset, false)?;
+    let made = make(container, path, table)?;
+    let copied = copy_columns(table, from.columns(), made.data.columns())
+        .map_err(|error| error.to_string())
+        .and_then(|()| made.data.commit(true));
+    if copied.is_err() {
+        made.source.remove();
+    }
+    copied.map(|()| (made.place, made.body_offset))
+}
+
+fn copy_columns(table: &Table, from: Columns<'_>, to: Columns<'_>) -> io::Result<()> {
+    let mut buffer = vec![0; COPY_BYTES];
+    for (at, column) in table.columns().iter().enumerate() {
+        let bytes = table.elements() * column.number.bytes() as u64;
+        let mut done = 0;
+        while done < bytes {
+            let now = usize::try_from(bytes - done).unwrap_or(COPY_BYTES).min(COPY_BYTES);
+            from.bytes.read_exact_at(&mut buffer[..now], from.offsets[at] + done)?;
+            to.bytes.write_all_at(&buffer[..now], to.offsets[at] + done)?;
+            done += now as u64;
+        }
+    }
+    Ok(())
+}
+
+/// Takes the data away that a skeleton no longer names: files that are not wanted, and of the
+/// objects those whose links were deleted.
+pub(crate) fn keep_only(container: &Container, wanted: &[Place], deleted: Vec<Place>) {
+    files::keep_only(container, wanted);
+    for place in deleted.iter().filter(|place| !wanted.contains(place)) {
+        container.source(place).remove();
+    }
+}
+
+/// Takes away what a skeleton of the same name left behind: this one is new. Objects are only
+/// known by the skeleton that named them.
+pub(crate) fn clear(container: &Container, objects: &[Place]) {
+    // What cannot be removed does no harm: new files get other names.
+    let _ = plasmon_hdf5_model::clear(&container.data_folder());
+    for place in objects {
+        container.source(place).remove();
+    }
+}

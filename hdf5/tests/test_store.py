@@ -1,0 +1,502 @@
+"""Datasets in a store: seen by others when they are closed or flushed, never lost without a word."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import plasmon
+import pytest
+from conftest import Program
+from plasmon import Daemon, Store
+
+WRITE = """
+with h5py.File("x.h5", "w") as file:
+    file["g/x"] = np.arange(1000.0)
+    file["g/x"].attrs["unit"] = "m"
+    file["field"] = np.arange(24, dtype="i4").reshape(2, 3, 4)
+    records = np.zeros(4, dtype=[("a", "i4"), ("b", "f8")])
+    records["a"] = range(4)
+    file["r"] = records
+    file["note"] = "stays with HDF5"
+"""
+READ = """
+with h5py.File("x.h5", "r") as file:
+    assert np.array_equal(file["g/x"][:], np.arange(1000.0))
+    assert np.array_equal(file["field"][1, 2], [20, 21, 22, 23])
+    assert file["r"]["a"].tolist() == [0, 1, 2, 3] and file["r"][3].tolist() == (3, 0.0)
+    assert file["note"][()] == b"stays with HDF5"
+"""
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    """A store of the test's own."""
+    daemon = plasmon.start("64m")
+    yield daemon
+    daemon.stop()
+
+
+@pytest.fixture
+def store(daemon: Daemon) -> Iterator[Store]:
+    """A connection to it."""
+    store = daemon.connect(reconnect_timeout=2)
+    yield store
+    store.disconnect()
+
+
+def settings(daemon: Daemon) -> str:
+    """What a program has to say to use it."""
+    return f"backend=store store={daemon.socket}"
+
+
+def names(store: Store) -> set[str]:
+    """The names of the objects, without what tells files of one name apart."""
+    found = {str(info.name) for info in store.list("hdf5", "x.h5-")}
+    return {name.split("/", 1)[1] for name in found}
+
+
+def full_name(store: Store, dataset: str) -> str:
+    """The whole name of a dataset's object."""
+    found = [str(info.name) for info in store.list("hdf5", "x.h5-")]
+    (name,) = [name for name in found if name.split("/", 1)[1] == dataset]
+    return name
+
+
+def count(store: Store) -> int:
+    """How many objects there are, with or without a name."""
+    return len(store.list())
+
+
+def test_what_is_written_is_a_table_of_the_store(
+    run: Program, plain: Program, tmp_path: Path, daemon: Daemon, store: Store
+) -> None:
+    run(WRITE, settings=settings(daemon))
+    assert sorted(os.listdir(tmp_path)) == ["x.h5"]
+    assert names(store) == {"g/x", "field", "r"}
+    table: Any = store.get(full_name(store, "r"), namespace="hdf5")
+    assert table.to_pydict() == {"a": [0, 1, 2, 3], "b": [0.0] * 4}
+    column: Any = store.get(full_name(store, "g/x"), namespace="hdf5")
+    assert column.column_names == ["x"] and column["x"][7].as_py() == 7.0
+    assert column.schema.metadata[b"hdf5.attribute.unit"] == b"m"
+    # The skeleton says where the data is: readers need no settings.
+    run(READ)
+    run(READ, settings=settings(daemon))
+    ended = plain(READ, good=False)
+    assert "unable to open external raw data file" in ended.err
+
+
+def test_python_gets_the_tables_without_a_copy(
+    run: Program, plain: Program, daemon: Daemon, store: Store
+) -> None:
+    run(WRITE, settings=settings(daemon))
+    for program in (run, plain):
+        out = program("""
+        import plasmon.hdf5
+        with plasmon.hdf5.open("x.h5") as file:
+            assert file["r"].table["a"].to_pylist() == [0, 1, 2, 3]
+            assert file["field"].array.shape == (2, 3, 4) and file["field"].array[1, 2, 3] == 23
+            assert not file["field"].array.flags.owndata
+            assert file["g/x"].attributes == {"unit": "m"} and file["g/x"].file is None
+            assert file["note"].array == b"stays with HDF5"
+            print(file["g/x"].object)""").out
+        assert full_name(store, "g/x") in out and daemon.socket in out
+    store.delete(full_name(store, "r"), namespace="hdf5")
+    out = plain("""
+    import plasmon.hdf5
+    with plasmon.hdf5.open("x.h5") as file:
+        try:
+            file["r"].table
+        except FileNotFoundError as error:
+            print(error)""").out
+    assert "which does not have it (deleted)" in out
+
+
+def test_others_see_a_dataset_when_it_is_closed_or_flushed(
+    run: Program, daemon: Daemon, store: Store
+) -> None:
+    run(
+        f"""
+    import plasmon
+    store = plasmon.connect({daemon.socket!r})
+    def seen():
+        return sorted(info.name.split("/")[1] for info in store.list(namespace="hdf5"))
+    with h5py.File("x.h5", "w") as file:
+        whole = file.create_dataset("whole", (10,), "f4")
+        whole[:] = 1
+        assert seen() == [] and whole[3] == 1
+        del whole
+        assert seen() == ["whole"]
+        part = file.create_dataset("part", (10,), "f4")
+        part[:4] = 2
+        del part
+        # A program that writes it in pieces would have a version for each.
+        assert seen() == ["whole"]
+        assert file["part"][:5].tolist() == [2, 2, 2, 2, 0]
+        file["part"][4:] = 3
+        assert seen() == ["part", "whole"]
+        held = file.create_dataset("held", (3, 2), "i8")
+        held[1] = 5
+        file.flush()
+        assert seen() == ["held", "part", "whole"]
+        held[0] = 4
+        held.flush()
+        empty = file.create_dataset("empty", (5,), "u2", fillvalue=9)
+    assert seen() == ["empty", "held", "part", "whole"]""",
+        settings=settings(daemon),
+    )
+    held: Any = store.get(full_name(store, "held"), namespace="hdf5")
+    assert held.column(0).to_pylist() == [[4, 4], [5, 5], [0, 0]]
+    empty: Any = store.get(full_name(store, "empty"), namespace="hdf5")
+    assert empty.column(0).to_pylist() == [9] * 5
+
+
+def test_memory_that_was_used_before_reads_as_zeros(
+    run: Program, daemon: Daemon, store: Store
+) -> None:
+    for _ in range(4):
+        store.put(b"\xff" * (2 << 20), name="dirt")
+        store.delete("dirt")
+    run(
+        """
+    with h5py.File("x.h5", "w") as file:
+        data = file.create_dataset("x", (1 << 18,), "f8")
+        data[100:200] = 1
+        assert data[:].sum() == 100
+        other = file.create_dataset("y", (1 << 18,), "f8")
+        other[::4096] = 1
+    with h5py.File("x.h5", "r") as file:
+        assert file["x"][:].sum() == 100 and file["y"][:].sum() == 64""",
+        settings=settings(daemon),
+    )
+
+
+def test_a_dataset_that_is_written_over_is_a_new_version(
+    run: Program, daemon: Daemon, store: Store
+) -> None:
+    run(WRITE, settings=settings(daemon))
+    before: Any = store.get(full_name(store, "g/x"), namespace="hdf5")
+    objects = count(store)
+    run("""
+    with h5py.File("x.h5", "r+") as file:
+        for at in range(5):
+            file["g/x"][at] = -1
+        assert file["g/x"][:7].tolist() == [-1, -1, -1, -1, -1, 5, 6]
+    with h5py.File("x.h5", "r+") as file:
+        file["g/x"][-1] = 0
+        file["g/x"].attrs["more"] = 3""")
+    assert before["x"][:6].to_pylist() == [0, 1, 2, 3, 4, 5], "what is read stays"
+    after: Any = store.get(full_name(store, "g/x"), namespace="hdf5")
+    assert after["x"][4:6].to_pylist() == [-1, 5] and after["x"][999].as_py() == 0
+    assert after.schema.metadata[b"hdf5.attribute.more"] == b"3"
+    del before, after
+    assert names(store) == {"g/x", "field", "r"}
+    deadline = time.monotonic() + 10
+    while count(store) != objects and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert count(store) == objects
+
+
+def test_names_copies_and_deletions(run: Program, daemon: Daemon, store: Store) -> None:
+    run(WRITE, settings=settings(daemon))
+    run(
+        """
+    with h5py.File("x.h5", "r+") as file:
+        file.copy("g/x", "x2")
+        file["x2"][0] = 7
+        file.move("r", "moved")
+        file["link"] = file["field"]
+        del file["field"]
+        file.copy("g", "h")
+        assert file["g/x"][0] == 0 and file["x2"][:2].tolist() == [7, 1]
+        del file["g"]
+        file["r"] = np.arange(3)
+    with h5py.File("x.h5", "r") as file:
+        assert file["h/x"][5] == 5 and file["link"][0, 0, 1] == 1 and file["moved"]["a"][2] == 2
+        assert file["r"][2] == 2""",
+        settings=settings(daemon),
+    )
+    assert names(store) == {"field", "r", "r~1", "x2", "h/x"}
+    # Another file of the same name takes its objects away, and so does h5py's way of deleting.
+    run(WRITE, settings=settings(daemon))
+    assert names(store) == {"g/x", "field", "r"}
+
+
+def test_files_of_one_name_do_not_meet(
+    run: Program, tmp_path: Path, daemon: Daemon, store: Store
+) -> None:
+    run(WRITE, settings=settings(daemon))
+    (tmp_path / "x.h5").rename(tmp_path / "old.h5")
+    run(WRITE.replace("1000.0", "10.0"), settings=settings(daemon))
+    run("""
+    with h5py.File("old.h5", "r") as old, h5py.File("x.h5", "r") as new:
+        assert len(old["g/x"]) == 1000 and old["g/x"][999] == 999 and len(new["g/x"]) == 10""")
+    assert names(store) == {f"{name}{end}" for name in ("g/x", "field", "r") for end in ("", "~1")}
+
+
+def test_from_one_backend_to_the_other(run: Program, tmp_path: Path, daemon: Daemon) -> None:
+    run(WRITE.replace("x.h5", "files.h5"))
+    run(
+        """
+    with h5py.File("files.h5", "r") as source, h5py.File("x.h5", "w") as sink:
+        for name in source:
+            source.copy(name, sink)""",
+        settings=settings(daemon),
+    )
+    assert not (tmp_path / "x.h5.arrow").exists()
+    run(READ)
+    run("""
+    with h5py.File("x.h5", "r") as source, h5py.File("again.h5", "w") as sink:
+        for name in source:
+            source.copy(name, sink)""")
+    assert (tmp_path / "again.h5.arrow" / "field.arrow").exists()
+    run(READ.replace("x.h5", "again.h5"))
+
+
+def test_the_tools_know_objects(
+    run: Program, tool: Program, plain: Program, daemon: Daemon, store: Store
+) -> None:
+    run(WRITE, settings=settings(daemon))
+    out = tool("inspect", "x.h5").out
+    assert f"arrow: hdf5:{full_name(store, 'g/x')} in the store {daemon.socket}" in out
+    assert "3 of 4 datasets are Arrow" in out
+    assert '"storage": "store"' in tool("--json", "inspect", "x.h5").out
+    assert "in order" in tool("doctor", "x.h5").out
+    tool("export", "x.h5", "plain.h5")
+    plain(READ.replace("x.h5", "plain.h5"))
+    tool("import", "plain.h5", "again.h5", "--backend", "store", "--store", daemon.socket)
+    run(READ.replace("x.h5", "again.h5"))
+    store.put(b"", name=f"{full_name(store, 'r').split('/')[0]}/lost", namespace="hdf5")
+    store.delete(full_name(store, "field"), namespace="hdf5")
+    ended = tool("doctor", "x.h5", good=False)
+    assert ended.code == 1
+    assert "/field: " in ended.out and "/lost" in ended.out
+
+
+def test_a_full_store_is_an_error_and_the_old_data_stays(
+    run: Program, daemon: Daemon, store: Store
+) -> None:
+    out = run(
+        """
+    with h5py.File("x.h5", "w") as file:
+        file["x"] = np.full(5 << 20, 1.0)
+        try:
+            file.create_dataset("y", data=np.zeros(4 << 20))
+        except (OSError, ValueError) as error:
+            print("create:", error)
+        assert "y" not in file
+        try:
+            file["x"][0] = 2
+        except OSError as error:
+            print("write:", error)
+        assert file["x"][0] == 1""",
+        settings=settings(daemon),
+    ).out
+    for what in ("create", "write"):
+        (line,) = [line for line in out.splitlines() if line.startswith(what)]
+        assert "the store is full" in line and "in the store" in line, out
+    table: Any = store.get(full_name(store, "x"), namespace="hdf5")
+    assert table["x"][0].as_py() == 1
+
+
+def test_objects_are_spilled_and_not_lost(run: Program, tmp_path: Path) -> None:
+    (tmp_path / "spill").mkdir()
+    daemon = plasmon.start("16m", settings={"spill_dir": str(tmp_path / "spill")})
+    try:
+        run(
+            """
+        with h5py.File("x.h5", "w") as file:
+            for at in range(8):
+                file[f"d{at}"] = np.full(1 << 19, at, dtype="f8")
+        with h5py.File("x.h5", "r") as file:
+            for at in range(8):
+                assert (file[f"d{at}"][:] == at).all()""",
+            settings=settings(daemon),
+        )
+    finally:
+        daemon.stop()
+
+
+def test_what_is_not_there_is_told(run: Program, daemon: Daemon, store: Store) -> None:
+    run(WRITE, settings=settings(daemon))
+    store.delete(full_name(store, "g/x"), namespace="hdf5")
+    code = """
+    with h5py.File("x.h5", "r") as file:
+        try:
+            file["g/x"][0]
+        except OSError as error:
+            print(error)"""
+    out = run(code).out
+    assert "which does not have it (deleted)" in out and daemon.socket in out
+    store.put(b"something else", name=f"{full_name(store, 'r').split('/')[0]}/g/x", namespace="hdf5")
+    assert "is not the data that was written for this dataset" in run(code).out
+    out = run(code, settings="store=/nowhere/s.sock").out
+    assert "there is no store at /nowhere/s.sock" in out
+    ended = run(WRITE, settings="backend=store store=/nowhere/s.sock", good=False)
+    assert "there is no store at /nowhere/s.sock" in ended.err
+    daemon.stop()
+    assert f"there is no store at {daemon.socket}" in run(code).out
+
+
+KILLED = """
+import plasmon, signal
+store = plasmon.connect({socket!r})
+file = h5py.File("x.h5", "w")
+file["flushed"] = np.arange(5.0)
+file.flush()
+data = file.create_dataset("x", (1 << 20,), "f8")
+data[:] = 1
+os.kill(store.status().pid, signal.SIGKILL)
+del data
+try:
+    file.close()
+except Exception as error:
+    print("told:", error)
+"""
+
+
+def test_a_store_that_is_gone_is_an_error_of_the_close(run: Program) -> None:
+    daemon = plasmon.start("64m", settings={"keeper": "false"})
+    try:
+        ended = run(KILLED.format(socket=daemon.socket), settings=settings(daemon), good=False)
+    finally:
+        daemon.stop()
+    assert "told:" in ended.out and "object hdf5:x.h5-" in ended.out, (ended.out, ended.err)
+
+
+def test_a_store_that_is_started_again_has_the_data(
+    run: Program, daemon: Daemon, store: Store
+) -> None:
+    """Its keeper starts it again, and neither what is sealed nor what is written is lost."""
+    ended = run(KILLED.format(socket=daemon.socket), settings=settings(daemon))
+    assert ended.out == "", ended.out
+    run("""
+    with h5py.File("x.h5", "r") as file:
+        assert file["flushed"][4] == 4 and (file["x"][:] == 1).all()""")
+
+
+def test_a_killed_writer_leaves_what_was_flushed_and_nothing_else(
+    run: Program, daemon: Daemon, store: Store
+) -> None:
+    run(WRITE, settings=settings(daemon))
+    objects = count(store)
+    ended = run(
+        """
+    import signal
+    file = h5py.File("x.h5", "r+")
+    file["new"] = np.arange(100.0)
+    file.flush()
+    file["g/x"][:10] = -1
+    lost = file.create_dataset("lost", (1 << 18,), "f8")
+    lost[:] = 3
+    file["field"][0] = 0
+    os.kill(os.getpid(), signal.SIGKILL)""",
+        settings=settings(daemon),
+        good=False,
+    )
+    assert ended.code == -signal.SIGKILL
+    deadline = time.monotonic() + 10
+    # The composite of the new dataset and its member.
+    while count(store) != objects + 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert count(store) == objects + 2
+    assert names(store) == {"g/x", "field", "r", "new"}
+    run(
+        """
+    with h5py.File("x.h5", "r") as file:
+        assert file["new"][99] == 99 and file["g/x"][0] == 0 and file["field"][0, 0, 1] == 1"""
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_writer_that_is_killed_at_any_moment_leaves_whole_versions(
+    run: Program, daemon: Daemon, store: Store, seed: int
+) -> None:
+    """Each version has one value throughout, and the newest that was told of, or a later one."""
+    run(
+        """
+    with h5py.File("x.h5", "w") as file:
+        file["x"] = np.zeros(1 << 16)""",
+        settings=settings(daemon),
+    )
+    ended = run(
+        f"""
+    import random, signal, threading
+    delay = random.Random({seed}).uniform(0.0, 0.2)
+    file = h5py.File("x.h5", "r+")
+    data = file["x"]
+    threading.Timer(delay, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+    for value in range(1, 1_000_000):
+        data[:] = value
+        data.flush()
+        os.write(1, b"%d\\n" % value)""",
+        settings=settings(daemon),
+        good=False,
+    )
+    assert ended.code == -signal.SIGKILL
+    told = int(ended.out.split()[-1]) if ended.out.split() else 0
+    out = run("""
+    with h5py.File("x.h5", "r+") as file:
+        values = set(file["x"][:].tolist())
+        assert len(values) == 1, values
+        print(int(values.pop()))
+        file["x"][0] = -5
+        file.flush()
+        assert file["x"][0] == -5""").out
+    assert told <= int(out) <= told + 1
+    assert names(store) == {"x"}
+
+
+def test_forked_children_read_what_is_sealed(run: Program, daemon: Daemon) -> None:
+    out = run(
+        """
+    file = h5py.File("x.h5", "w")
+    file["x"] = np.arange(100.0)
+    file.flush()
+    held = file["x"]
+    assert held[1] == 1
+    open_one = file.create_dataset("y", (10,), "f8")
+    open_one[:] = 1
+    if os.fork() == 0:
+        try:
+            assert held[:].sum() == 4950
+            print("child reads", flush=True)
+            open_one[0]
+        except OSError as error:
+            print(error, flush=True)
+        os._exit(0)
+    os.wait()
+    open_one[0] = 2
+    file.close()
+    with h5py.File("x.h5", "r") as file:
+        assert file["y"][:2].tolist() == [2, 1]""",
+        settings=settings(daemon),
+    ).out
+    assert "child reads" in out and "is being written by the parent process" in out
+
+
+def test_another_process_sees_a_closed_dataset_at_once(
+    run: Program, daemon: Daemon, store: Store
+) -> None:
+    """Whatever its size: what is closed is there, and nothing of it is copied or read."""
+    run(
+        """
+    with h5py.File("x.h5", "w") as file:
+        file["small"], file["large"] = np.zeros(8), np.zeros(4 << 20)""",
+        settings=settings(daemon),
+    )
+    best = {}
+    for dataset in ("small", "large"):
+        name = full_name(store, dataset)
+        times = []
+        for _ in range(20):
+            start = time.perf_counter()
+            table: Any = store.get(name, namespace="hdf5")
+            times.append(time.perf_counter() - start)
+            assert table.num_rows > 0
+        best[dataset] = min(times)
+    assert best["large"] < 10 * best["small"] + 0.001, best

@@ -1,0 +1,65 @@
+"""Datasets in a store: which object it is, and its table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: The namespace of the objects.
+NAMESPACE = "hdf5"
+#: What names an object in a skeleton, and what its store.
+_OBJECT, _STORE = "hdf5:", " in the store "
+#: Behind the name of every other version.
+_OTHER = "@"
+_READABLE = ("sealed", "spilled")
+_READ_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class ObjectPlace:
+    """The object of a dataset: `name` in the namespace "hdf5" of the store at `socket`."""
+
+    name: str
+    socket: str
+
+    @classmethod
+    def of_text(cls, text: str) -> Self | None:
+        """Reads what a skeleton says; None when that is no object."""
+        name, found, socket = text.removeprefix(_OBJECT).rpartition(_STORE)
+        if not text.startswith(_OBJECT) or not found or not name or not socket.startswith("/"):
+            return None
+        return cls(name, socket)
+
+    def __str__(self) -> str:
+        return f"{_OBJECT}{self.name}{_STORE}{self.socket}"
+
+    def table(self, dataset: str) -> pa.Table:
+        """The newest version, on the store's memory.
+
+        Raises FileNotFoundError when the store does not have it.
+        """
+        from plasmon._passing import connection
+
+        store = connection(self.socket)
+        names = [self.name, self.name + _OTHER]
+        states = store.states(names, namespace=NAMESPACE)
+        there = [name for name, state in zip(names, states, strict=True) if state in _READABLE]
+        if not there:
+            raise FileNotFoundError(
+                f"the values of {dataset} should be object {self}, which does not have it "
+                f"({states[0]}): the store was started anew, the object was deleted, or its "
+                "writer ended before it closed the file"
+            )
+        if len(there) > 1:
+            # A writer was killed between the new version and the end of the old one.
+            there.sort(key=lambda name: _version(store.get_buffer(name, namespace=NAMESPACE)))
+        table: pa.Table = store.get(there[-1], namespace=NAMESPACE, timeout=_READ_TIMEOUT_S)
+        return table
+
+
+def _version(buffer: object) -> int:
+    # Behind the value header: four bytes that say whose it is, then the version.
+    return int.from_bytes(bytes(buffer.metadata)[-8:], "little")  # type: ignore[attr-defined]

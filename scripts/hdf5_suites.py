@@ -1,0 +1,160 @@
+"""HDF5's and h5py's own tests, run with HDF5 alone and through the connector, and what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TESTS_TIMEOUT_S = 900
+
+#: The parts of HDF5's tests of its interface (`h5_api_test`).
+INTERFACES = ("file", "group", "dataset", "datatype", "attribute", "link", "object", "misc")
+#: How many of h5py's tests that pass with HDF5 alone have to pass through the connector.
+H5PY_SHARE_MIN = 0.995
+#: The processes of HDF5's tests for several.
+RANKS = 2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run of a suite said."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    #: The names of the tests that passed, where the suite tells them.
+    names: frozenset[str] = frozenset()
+    #: Why the run does not count: it crashed or ran too long.
+    broken: str = ""
+
+    def __str__(self) -> str:
+        return self.broken or f"{self.passed:6} {self.failed:6} {self.skipped:7}"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A suite with HDF5 alone and through the connector."""
+
+    name: str
+    native: Outcome
+    ours: Outcome
+    #: How many of the passes of HDF5 alone are needed.
+    share_min: float = 1.0
+    lost: tuple[str, ...] = field(default=())
+
+    @property
+    def kept(self) -> int:
+        """How many of those that pass with HDF5 alone pass through the connector."""
+        return self.native.passed - len(self.lost) if self.native.names else self.ours.passed
+
+    @property
+    def good(self) -> bool:
+        """Whether the connector keeps what HDF5 alone can do."""
+        whole = not self.native.broken and not self.ours.broken and self.native.passed > 0
+        tolerant = self.share_min < 1 or self.ours.failed <= self.native.failed
+        return whole and tolerant and self.kept >= self.share_min * self.native.passed
+
+
+def api_outcome(output: str, code: int) -> Outcome:
+    """What `h5_api_test` counted."""
+    found = {
+        what: int(number)
+        for number, what in re.findall(
+            r"(\d+)/\d+ \([\d.]+%\) API tests (passed|did not pass|were skipped)", output
+        )
+    }
+    if len(found) != len(("passed", "did not pass", "were skipped")):
+        return Outcome(broken=f"ended with {code}")
+    return Outcome(found["passed"], found["did not pass"], found["were skipped"])
+
+
+def pytest_outcome(output: str, code: int) -> Outcome:
+    """What pytest says with `-rA`."""
+    if code not in (0, 1):
+        return Outcome(broken=f"ended with {code}")
+    names = frozenset(re.findall(r"^PASSED (\S+)", output, re.MULTILINE))
+    failed = len(re.findall(r"^(?:FAILED|ERROR) ", output, re.MULTILINE))
+    skipped = sum(map(int, re.findall(r"^SKIPPED \[(\d+)\]", output, re.MULTILINE)))
+    return Outcome(len(names), failed, skipped, names)
+
+
+def run(command: Sequence[str | Path], environment: Mapping[str, str]) -> tuple[str, int]:
+    """Runs a suite in a folder of its own; its words and its exit code."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                check=False,
+                timeout=TESTS_TIMEOUT_S,
+            )
+        except subprocess.TimeoutExpired:
+            return "", -1
+    return done.stdout.decode(errors="replace"), done.returncode
+
+
+def through(connector: Path) -> dict[str, str]:
+    """The settings of a program that uses the connector."""
+    return {"HDF5_PLUGIN_PATH": str(connector), "HDF5_VOL_CONNECTOR": "plasmon"}
+
+
+def api(library: Path, connector: Path, environment: Mapping[str, str]) -> list[Pair]:
+    """HDF5's tests of its interface, one pair for each part, and those for several processes."""
+    serial, parallel = (library / kind / "bin" for kind in ("serial", "parallel"))
+    commands: dict[str, list[str | Path]] = {
+        f"api {name}": [serial / "h5_api_test", name] for name in INTERFACES
+    }
+    program = parallel / "h5_api_test_parallel"
+    if program.exists():
+        commands[f"api, {RANKS} processes"] = ["mpiexec", "-n", str(RANKS), program]
+    pairs = []
+    for name, command in commands.items():
+        native, ours = (
+            api_outcome(*run(command, {**environment, **more})) for more in ({}, through(connector))
+        )
+        pairs.append(Pair(name, native, ours))
+    return pairs
+
+
+def h5py(
+    python: Path, connector: Path, environment: Mapping[str, str], names: Sequence[str]
+) -> Pair:
+    """h5py's tests."""
+    command = [python, "-m", "pytest", "-p", "no:cacheprovider", "-W", "ignore"]
+    command += ["-rA", "--tb=no", "-q", "--color=no", "--pyargs", *(names or ["h5py"])]
+    # Virtual datasets over files of the connector look for them beside the file.
+    beside = {"HDF5_EXTFILE_PREFIX": "${ORIGIN}"}
+    native, ours = (
+        pytest_outcome(*run(command, {**environment, **more}))
+        for more in ({}, {**through(connector), **beside})
+    )
+    lost = tuple(sorted(native.names - ours.names))
+    return Pair("h5py", native, ours, H5PY_SHARE_MIN, lost)
+
+
+def table(pairs: Iterable[Pair]) -> str:
+    """Both sides of every suite, side by side."""
+    head = f"{'passed':>6} {'failed':>6} {'skipped':>7}"
+    lines = [f"{'':18} {'HDF5 alone':^21}   {'through the connector':^21}"]
+    lines.append(f"{'':18} {head}   {head}")
+    for pair in pairs:
+        verdict = "" if pair.good else "   NOT GOOD"
+        lines.append(f"{pair.name:18} {pair.native}   {pair.ours}{verdict}")
+        lines += [f"    only with HDF5 alone: {name}" for name in pair.lost]
+        if pair.native.names:
+            share = 100 * pair.kept / pair.native.passed
+            lines.append(f"    {share:.2f} % of what passes with HDF5 alone passes")
+    return "\n".join(lines)
+
+
+def plain_environment() -> dict[str, str]:
+    """The environment of this process without settings of HDF5."""
+    return {key: text for key, text in os.environ.items() if not key.startswith("HDF5_")}
