@@ -68,8 +68,10 @@ _KNOWN: WeakKeyDictionary[Context, dict[str, Answer | Exception]] = WeakKeyDicti
 def answer(
     context: Context, side: str, request: Mapping[str, Any], smaller_rows: int | None
 ) -> Answer:
-    """What a side says of a request; asked once in a run. MissingError or UnsupportedError say why
-    there is no answer. `smaller_rows` is the size from which to tell whether to begin, if any.
+    """What a side says of a request, which it is asked once in a run.
+
+    MissingError or UnsupportedError say why there is no answer. `smaller_rows` is the size from
+    which to tell whether to begin, if any.
     """
     known = _KNOWN.setdefault(context, {})
     key = json.dumps([side, request])

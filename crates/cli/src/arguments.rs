@@ -55,6 +55,9 @@ pub(crate) enum Command {
     },
     /// Sort tables: files, or tables in the store, into a file or into the store.
     Sort(Sort),
+    /// Delete objects when the sort that is making them is gone: for `sort` itself.
+    #[command(hide = true)]
+    SortGuard,
     /// Follow what happens to objects, a line each.
     Watch {
         /// Only objects named in this namespace.
@@ -216,11 +219,11 @@ pub(crate) struct Sort {
     /// With how many threads (default: one for each processor).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// How much memory to use, such as 4g (default: what is free). Tables that need more are
-    /// sorted through a scratch file, with --out.
+    /// How much memory to use, such as 4g (default: what is free). Tables that need more, or more
+    /// than the store holds, are sorted through a scratch file.
     #[arg(long, value_name = "BYTES", value_parser = byte_count)]
     pub(crate) memory: Option<u64>,
-    /// The folder of the scratch file (default: that of --out).
+    /// The folder of the scratch file (default: that of --out, or with --name $TMPDIR or /var/tmp).
     #[arg(long, value_name = "DIR")]
     pub(crate) spill_dir: Option<PathBuf>,
 }

@@ -247,8 +247,6 @@ fn files_and_objects_are_sorted_into_files_and_into_the_store() {
     let little = ["sort", "one.csv", "two.csv", "--memory", "1", "--by", "city,-price"];
     fixture.good(&[&little[..], &["--out", "little.csv"]].concat());
     assert_eq!(std::fs::read_to_string(fixture.path("little.csv")).unwrap(), sorted);
-    let refused = fixture.fails(1, &[&little[..], &["--name", "little"]].concat());
-    assert!(refused.contains("needs about") && refused.contains("--out"), "{refused}");
     let nowhere = [&little[..], &["--out", "x.csv", "--spill-dir", "nowhere"]].concat();
     assert!(fixture.fails(1, &nowhere).contains("nowhere"));
     fixture.fails(2, &["sort", "one.csv", "--out", "x.csv", "--by", "city", "--memory", "much"]);
@@ -261,4 +259,69 @@ fn files_and_objects_are_sorted_into_files_and_into_the_store() {
     let taken = fixture.fails(1, &named);
     assert!(taken.contains("s/0000") || taken.contains("exists"), "{taken}");
     assert!(!fixture.path("x.csv").exists());
+}
+
+/// Rows in a shuffled order, as many as make the sort of them take a while.
+fn many_rows(fixture: &Fixture, rows: u64) {
+    let row = |at: u64| format!("{},{at}\n", at * 7_919 % rows);
+    let text = std::iter::once("key,at\n".to_owned()).chain((0..rows).map(row));
+    std::fs::write(fixture.path("many.csv"), text.collect::<String>()).unwrap();
+}
+
+const SPILLING: [&str; 7] = ["sort", "many.csv", "--by", "key", "--memory", "64k", "--spill-dir"];
+
+#[test]
+fn what_needs_more_memory_is_sorted_into_the_store_part_by_part() {
+    let fixture = Fixture::started_with("64m", &[]);
+    many_rows(&fixture, 20_000);
+    let named = [&SPILLING[..], &[".", "--name", "many"]].concat();
+    let told = fixture.json(&named);
+    let names: Vec<&str> =
+        told["names"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    assert!(names.len() > 4, "{names:?}");
+    assert_eq!(told["rows"], 20_000);
+    let again = [&["sort"], &names[..], &["--by", "at", "--out", "again.csv"]].concat();
+    fixture.good(&again);
+    let original = std::fs::read_to_string(fixture.path("many.csv")).unwrap();
+    assert_eq!(std::fs::read_to_string(fixture.path("again.csv")).unwrap(), original);
+    fixture.good(&["get", names[0], "--output", "first.csv"]);
+    let first = std::fs::read_to_string(fixture.path("first.csv")).unwrap();
+    let keys = first.lines().skip(1).map(|line| line.split(',').next().unwrap());
+    assert!(keys.eq((0..first.lines().count() - 1).map(|key| key.to_string())), "{first}");
+
+    // What is there already stays, and is not taken for what a sort that fails has made.
+    let taken = fixture.fails(1, &named);
+    assert!(taken.contains("many/0000 exists already"), "{taken}");
+    assert_eq!(fixture.json(&["stat", names[0]])["state"], "sealed");
+}
+
+#[test]
+fn more_than_the_store_holds_is_refused_beforehand() {
+    let fixture = Fixture::started_with("1m", &[]);
+    many_rows(&fixture, 200_000);
+    let named = [&SPILLING[..], &[".", "--name", "many"]].concat();
+    let refused = fixture.fails(1, &named);
+    assert!(refused.contains("need about") && refused.contains("the store has"), "{refused}");
+}
+
+/// Partitions are sealed one after the other, and a sort that was killed between two of them left
+/// the first ones, under the names that a second try wants.
+#[test]
+fn a_killed_sort_into_the_store_leaves_nothing_and_can_be_run_again() {
+    let fixture = Fixture::started_with("64m", &[]);
+    many_rows(&fixture, 60_000);
+    let named = [&SPILLING[..], &[".", "--name", "many"]].concat();
+    let mut sort = fixture.command(&named).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let objects = || fixture.json(&["ls"]).as_array().unwrap().len();
+    while !fixture.run(&["stat", "many/0000", "--json"]).status.success() || objects() < 2 {
+        assert!(sort.try_wait().unwrap().is_none(), "ended before it could be killed");
+        assert!(std::time::Instant::now() < deadline, "no partition was made");
+    }
+    sort.kill().unwrap();
+    sort.wait().unwrap();
+    while objects() != 0 {
+        assert!(std::time::Instant::now() < deadline, "partitions of a killed sort stay");
+    }
+    assert_eq!(fixture.json(&named)["rows"], 60_000);
 }

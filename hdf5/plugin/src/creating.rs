@@ -88,7 +88,7 @@ impl Draft {
         }
         let make = || Self::of_table(host, parent, order, &path, &table);
         let Some(ranks) = &parent.container.ranks else { return Some(make()) };
-        if order.name.is_null() || wants_fill(host, order.dcpl) {
+        if !can_be_shared(host, order) {
             return None;
         }
         Some(Self::of_ranks(host, ranks, order, make))
@@ -160,6 +160,12 @@ impl Draft {
             own.source.remove();
         }
     }
+}
+
+/// Whether several processes can write a dataset's data, which is of a fixed size: it has its name,
+/// and no values to begin with.
+fn can_be_shared(host: &Host, order: Order) -> bool {
+    !order.name.is_null() && !wants_fill(host, order.dcpl)
 }
 
 /// Whether a new dataset lies in the file that it was made through.

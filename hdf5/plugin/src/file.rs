@@ -58,7 +58,14 @@ call! {
                 host.keeping_errors(|| orphans::remove(host, node));
             }
         });
-        close_native::<SLOT>(object, dxpl, request)
+        // Several processes write the skeleton here, together; the first then waits for the disk.
+        let ranked = |container: &&Arc<Container>| {
+            container.ranks.is_some() && container.is_first() && container.writable
+        };
+        let container = Node::of(object).map(|node| &node.container).filter(ranked).cloned();
+        let done = close_native::<SLOT>(object, dxpl, request);
+        let sync = || container.map_or(Ok(()), |container| container.sync());
+        if done >= 0 && !told(host, guard::or(Ok(()), sync)) { -1 } else { done }
     };
 }
 

@@ -8,7 +8,9 @@ mod package;
 mod put;
 mod server;
 mod sort;
+mod sort_guard;
 mod sort_inputs;
+mod sort_spilling;
 mod spark;
 mod top;
 mod watch;
@@ -34,6 +36,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<()> {
         Command::Get(get) => get::get(&connect(arguments)?, get, output),
         Command::Rm { objects } => remove(&connect(arguments)?, objects, output),
         Command::Sort(sort) => sort::sort(&|| connect(arguments), sort, output),
+        Command::SortGuard => sort_guard::guard(&connect(arguments)?),
         Command::Watch { namespace, prefix, count } => {
             let filter = listing::filter(namespace.as_deref(), prefix.as_deref());
             watch::watch(&connect(arguments)?, &filter, *count, output)

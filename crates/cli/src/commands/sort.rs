@@ -1,24 +1,25 @@
 //! `plasmon sort`: tables in, one table out, in order.
 //!
 //! From files to a file no store is needed, and tables that need more memory than there is go
-//! through a scratch file. A file appears whole or not at all; so does a result
-//! in the store, because the partitions are sealed when all of them are done, and what is not
-//! sealed ends with this process.
+//! through a scratch file. A file appears whole or not at all; so does a result in the store: its
+//! partitions are sealed when all of them are done, and what is not sealed ends with this process.
+//! Those that a scratch file makes one after the other have a guard.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use arrow::datatypes::SchemaRef;
 use plasmon_client::{Name, ObjectId, PutOptions, Store};
 use plasmon_proto::object::tag;
-use plasmon_sort::{External, Heap, Job, Means, Partition, Progress, SortKey, Table};
+use plasmon_sort::{Heap, Job, Partition, Progress, SortKey, Table};
 use serde_json::json;
 
 use crate::arguments::Sort;
 use crate::commands::get::replace;
 use crate::commands::sort_inputs::Inputs;
+use crate::commands::sort_spilling;
 use crate::formats::{self, TableWriter, read_stream};
 use crate::output::Output;
 use crate::progress;
@@ -47,27 +48,10 @@ pub(super) fn sort(
     }
     let inputs = Inputs::open(connect, &sort.inputs)?;
     let work = Work { sort, order: &order, quiet: output.is_json() };
-    let mut names = Vec::new();
-    let rows = match &sort.out {
-        Some(out) if inputs.spills(sort.memory)? => spill(inputs, &work, out)?,
-        None if inputs.spills(sort.memory)? => bail!(
-            "{}: sort into a file with --out, or with plasmon.sort in Python, which both spill",
-            inputs.too_much(sort.memory)?
-        ),
-        _ => {
-            let table = inputs.table()?;
-            match &sort.out {
-                Some(out) => {
-                    let sorted = work.run(&table, &mut |bytes| Ok(Heap::new(bytes)))?;
-                    write(out, &table.sorted_schema(), &sorted)?;
-                }
-                None => {
-                    let name = sort.name.as_deref().context("give --out or --name")?;
-                    names = store(&connect()?, &work, &table, name)?;
-                }
-            }
-            table.rows()
-        }
+    let (rows, names) = match (&sort.out, &sort.name) {
+        (Some(out), _) => (into_file(inputs, &work, out)?, Vec::new()),
+        (None, Some(name)) => into_store(&connect()?, inputs, &work, name)?,
+        (None, None) => bail!("give --out or --name"),
     };
     let seconds = start.elapsed().as_secs_f64();
     let document = json!({ "rows": rows, "out": sort.out, "names": names, "seconds": seconds });
@@ -75,6 +59,39 @@ pub(super) fn sort(
         let place = sort.out.as_ref().map_or(names.join(", "), |out| out.display().to_string());
         format!("{rows} rows sorted into {place} in {seconds:.2} s")
     })
+}
+
+/// Sorts into a file; how many rows there were.
+fn into_file(inputs: Inputs, work: &Work<'_>, out: &Path) -> Result<usize> {
+    if inputs.spills(work.sort.memory)? {
+        return sort_spilling::into_file(inputs, work, out);
+    }
+    let table = inputs.table()?;
+    let sorted = work.run(&table, &mut |bytes| Ok(Heap::new(bytes)))?;
+    write(out, &table.sorted_schema(), &sorted)?;
+    Ok(table.rows())
+}
+
+/// Sorts into the store; how many rows there were, and the names of the partitions.
+fn into_store(
+    store: &Store,
+    inputs: Inputs,
+    work: &Work<'_>,
+    name: &str,
+) -> Result<(usize, Vec<String>)> {
+    let capacity = store.status()?.capacity_bytes;
+    if inputs.spills(work.sort.memory)? || inputs.rows_bytes() > capacity {
+        let (names, rows) = sort_spilling::into_store(store, inputs, work, name)?;
+        return Ok((rows, names));
+    }
+    let table = inputs.table()?;
+    Ok((table.rows(), seal_together(store, work, &table, name)?))
+}
+
+/// The names of partitions.
+pub(super) fn names(name: &str, count: usize) -> Vec<String> {
+    let named = |at: usize| if count == 1 { name.to_owned() } else { format!("{name}/{at:04}") };
+    (0..count).map(named).collect()
 }
 
 /// The order that a text such as `a,-b` means.
@@ -92,9 +109,10 @@ fn order(text: &str, nulls_first: bool) -> Result<Vec<SortKey>> {
     text.split(',').map(str::trim).map(key).collect()
 }
 
-struct Work<'a> {
-    sort: &'a Sort,
-    order: &'a [SortKey],
+/// What is asked for.
+pub(super) struct Work<'a> {
+    pub(super) sort: &'a Sort,
+    pub(super) order: &'a [SortKey],
     quiet: bool,
 }
 
@@ -120,12 +138,16 @@ impl Work<'_> {
         self.drawn(&progress, || Ok(plasmon_sort::sort(&job, create)?))
     }
 
-    fn threads(&self) -> Option<usize> {
+    pub(super) fn threads(&self) -> Option<usize> {
         self.sort.threads.map(usize::from)
     }
 
     /// Does something, with a bar that another thread draws.
-    fn drawn<T>(&self, progress: &Progress, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(super) fn drawn<T>(
+        &self,
+        progress: &Progress,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let drawing = scope.spawn(|| {
@@ -146,37 +168,9 @@ impl Work<'_> {
     }
 }
 
-/// Sorts into a file through a scratch file; how many rows there were.
-fn spill(inputs: Inputs, work: &Work<'_>, out: &Path) -> Result<usize> {
-    let beside = out.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = work.sort.spill_dir.as_deref().or(beside).unwrap_or(Path::new("."));
-    let progress = Progress::default();
-    let memory_bytes = inputs.memory_bytes(work.sort.memory)?;
-    let means = Means { folder, memory_bytes, threads: work.threads(), progress: &progress };
-    let mut external = External::new(&inputs.schema, work.order, means)?;
-    work.drawn(&progress, || {
-        inputs.each(&mut |batch| Ok(external.push(&batch)?))?;
-        let mut merge = external.finish(work.sort.partitions)?;
-        let mut rows = 0;
-        replace(out, |file| {
-            let mut writer = TableWriter::new(formats::of_path(out), &merge.schema(), file)?;
-            while let Some(made) = merge.next_partition(&mut |bytes| Ok(Heap::new(bytes)))? {
-                rows += made.rows;
-                for batch in &read_stream(&made.memory)?.1 {
-                    writer.write(batch)?;
-                }
-            }
-            writer.finish()
-        })?;
-        Ok(rows)
-    })
-}
-
-/// Sorts into the store; the names of the partitions.
-fn store(store: &Store, work: &Work<'_>, table: &Table, name: &str) -> Result<Vec<String>> {
-    let count = work.sort.partitions.unwrap_or(1);
-    let named = |at: usize| if count == 1 { name.to_owned() } else { format!("{name}/{at:04}") };
-    let names: Vec<String> = (0..count).map(named).collect();
+/// Sorts into the store in memory; the names of the partitions, which are sealed at the end.
+fn seal_together(store: &Store, work: &Work<'_>, table: &Table, name: &str) -> Result<Vec<String>> {
+    let names = names(name, work.sort.partitions.unwrap_or(1));
     let mut wanted = names.iter();
     let sorted = work.run(table, &mut |bytes| {
         let name = wanted.next().ok_or("more partitions than names: give --partitions")?;

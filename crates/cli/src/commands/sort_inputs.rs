@@ -11,7 +11,6 @@ use plasmon_proto::object::tag;
 use plasmon_sort::Table;
 
 use crate::formats;
-use crate::output::bytes;
 use crate::target;
 
 /// One input.
@@ -63,7 +62,7 @@ impl Inputs {
 
     /// What sorting them in memory takes: the files, the result, and a quarter more.
     fn needed_bytes(&self) -> u64 {
-        self.file_bytes + (self.file_bytes + self.object_bytes) / 4 * 5
+        self.file_bytes + self.rows_bytes() / 4 * 5
     }
 
     /// The memory to use.
@@ -71,15 +70,14 @@ impl Inputs {
         given.map_or_else(available_bytes, Ok)
     }
 
+    /// About how many bytes all rows take.
+    pub(super) fn rows_bytes(&self) -> u64 {
+        self.file_bytes + self.object_bytes
+    }
+
     /// Whether they need more memory than there is.
     pub(super) fn spills(&self, given: Option<u64>) -> Result<bool> {
         Ok(self.needed_bytes() > self.memory_bytes(given)?)
-    }
-
-    /// That they do, with the numbers.
-    pub(super) fn too_much(&self, given: Option<u64>) -> Result<String> {
-        let (need, has) = (bytes(self.needed_bytes()), bytes(self.memory_bytes(given)?));
-        Ok(format!("the sort needs about {need} of memory and has {has}"))
     }
 
     /// All rows in memory.

@@ -1,6 +1,6 @@
 //! The innermost sort: numbers of 64 bits, in place.
 //!
-//! Numbers that lie evenly between two bounds, which a bucket's mostly do, are sorted by their upper
+//! Numbers that lie evenly between two bounds, as a bucket's mostly do, are sorted by their upper
 //! bits in two digits, on every processor. What is few or uneven is a quicksort's: on x86-64 one
 //! whose partition moves a vector of numbers at a time and whose leaves are sorting networks, with
 //! AVX-512 or with AVX2, whichever the processor has; elsewhere the standard library's.

@@ -1,7 +1,9 @@
 //! Keys: what is compared. The first 64 bits of a row's key, its *prefix*, decide nearly always;
 //! where they tie and are not the whole key, [`settle`] asks for the next 64, its *chunks*.
 
+mod extremes;
 mod field;
+mod number;
 mod rows;
 mod text;
 
@@ -11,8 +13,9 @@ use std::ops::Range;
 use arrow_buffer::NullBuffer;
 use arrow_schema::Schema;
 
-use self::field::{Extremes, Values};
-pub(crate) use self::field::{Fields, Kind};
+use self::extremes::{Extremes, Values};
+pub(crate) use self::field::Fields;
+pub(crate) use self::number::Kind;
 pub(crate) use self::rows::RowKeys;
 use self::text::Texts;
 use crate::crew::{Progress, each};

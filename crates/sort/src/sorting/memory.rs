@@ -1,5 +1,5 @@
-//! Which memory is whose: the result's, cut into what belongs to each bucket, and each bucket's into
-//! what each piece of the table writes.
+//! Which memory is whose: the result's, cut into what belongs to each bucket, and each bucket's
+//! into what each piece of the table writes.
 
 use std::ops::{DerefMut, Range};
 
