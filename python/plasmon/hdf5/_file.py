@@ -58,8 +58,10 @@ class Dataset:
 
     @property
     def object(self) -> tuple[str, str] | None:
-        """The name of the object in the namespace "hdf5", and the socket of its store; None when
-        the values are elsewhere."""
+        """The object's name in the namespace "hdf5", and its store's socket.
+
+        None when the values are elsewhere.
+        """
         place = self._storage.object
         return (place.name, place.socket) if place else None
 
@@ -102,12 +104,13 @@ class Dataset:
         import numpy as np
 
         if not self._storage.is_arrow:
-            return self._dataset[()]
+            kept: np.ndarray[Any, Any] = self._dataset[()]
+            return kept
         table = self.table
         is_complex = self._dtype.kind == "c"
         if self._dtype.names is None or is_complex:
             values = _values(table.column(0), self._dtype)
-            return values.reshape(self._shape + self._dtype.shape)
+            return values.reshape(self._shape + tuple(self._dtype.shape))
         records = np.empty(self._shape, self._dtype)
         for name in self._dtype.names:
             _fill(records[name], table.column(name))
