@@ -227,8 +227,7 @@ impl DataFile {
         if !table.grows() {
             return (found == batch(table, first)).then_some(()).ok_or_else(others);
         }
-        // How many rows it has is the file's to say: they are there before the skeleton counts
-        // them.
+        // How many rows it has is the file's to say: they are there before the skeleton counts.
         let (rows, body_bytes) = schema::batch_rows(&found).ok_or_else(others)?;
         let table = table.with_rows(rows).ok_or_else(others)?;
         let capacity = body_bytes / table.row_bytes().max(1);

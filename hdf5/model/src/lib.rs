@@ -36,7 +36,7 @@ pub use column::{Base, Column, Number};
 pub use file::{DataFile, FileError, copy_data, rename_data};
 pub use folder::{clear, keep_only};
 pub use image::{Image, Stream};
-pub use marker::{Marker, Place};
+pub use marker::{Marker, Place, ViewOf};
 pub use naming::{data_directory, object_name, relative_path};
 pub use schema::ATTRIBUTE;
 pub use table::Table;

@@ -5,8 +5,8 @@
 //! each block all columns in turn, so that the records in memory are gone over once (`moving`).
 //! Much that needs no conversion is divided between threads.
 //!
-//! Reading and writing go through system calls, never through a mapping: a file that another
-//! program cuts off, or a disk that is full, must be an error, not the end of the process.
+//! Reading and writing of files go through system calls, never through a mapping: a file that
+//! another program cuts off, or a disk that is full, must be an error, not the end of the process.
 
 use std::io;
 use std::ops::Range;

@@ -137,6 +137,7 @@ impl Draft {
             .and_then(|values| {
                 made.data.columns().fill(table, 0, &values).map_err(|error| error.to_string())
             })
+            .map(|()| made.data.begin_filled())
             .map_err(|error| format!("{}: {error}", made.source));
         let container = Arc::clone(&parent.container);
         container.staging.hold(&made.data);

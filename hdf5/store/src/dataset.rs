@@ -54,6 +54,8 @@ struct About {
 struct Draft {
     writer: Writer,
     written: Coverage,
+    /// Whether what was not written yet has what it is to have already.
+    filled: bool,
 }
 
 impl Dataset {
@@ -124,6 +126,21 @@ impl Dataset {
         let same = head.is_none_or(|head| head == self.stream(&about).head);
         state.about_changed = !same;
         state.about = about;
+    }
+
+    /// Takes what was written so far for what a dataset begins with: it is not complete yet.
+    pub fn begin_filled(&self) {
+        let mut state = self.state();
+        let bytes = self.table.body_bytes();
+        let mut unwritten = Coverage::new(bytes);
+        self.padding().into_iter().for_each(|gap| unwritten.add(gap));
+        let Some(draft) = &mut state.draft else { return };
+        // Zeros are what it begins with anyway: they need not be written now.
+        if draft.written != unwritten {
+            draft.complete(0..bytes, None);
+            draft.written = unwritten;
+            draft.filled = true;
+        }
     }
 
     /// Whether something of it is not sealed yet.
@@ -206,7 +223,7 @@ impl Dataset {
         let options = PutOptions { owned: true, ..PutOptions::default() };
         let bytes = self.table.body_bytes();
         let writer = self.store.create(bytes, &options).map_err(|why| self.refused(state, why))?;
-        let mut draft = Draft { writer, written: Coverage::new(bytes) };
+        let mut draft = Draft { writer, written: Coverage::new(bytes), filled: false };
         for gap in self.padding() {
             draft.writer[usize_range(&gap)].fill(0);
             draft.written.add(gap);
@@ -277,6 +294,7 @@ impl Draft {
         for hole in self.written.holes(within) {
             let range = usize_range(&hole);
             match before.map(|sealed| &sealed.body()[range.clone()]) {
+                _ if self.filled => {}
                 Some(old) => self.writer[range].copy_from_slice(old),
                 None => self.writer[range].fill(0),
             }
@@ -290,14 +308,15 @@ impl Bytes for Dataset {
         let range = self.within(offset, into.len())?;
         let mut state = self.current().map_err(io::Error::other)?;
         let State { sealed, draft, .. } = &mut *state;
-        match (draft, sealed) {
-            (Some(draft), sealed) => {
-                draft.complete(range.clone(), sealed.as_ref());
-                into.copy_from_slice(&draft.writer[usize_range(&range)]);
-            }
-            (None, Some(sealed)) => into.copy_from_slice(&sealed.body()[usize_range(&range)]),
-            (None, None) => return Err(self.lost(&state)),
+        if let Some(draft) = draft {
+            draft.complete(range.clone(), sealed.as_ref());
+            into.copy_from_slice(&draft.writer[usize_range(&range)]);
+            return Ok(());
         }
+        let Some(sealed) = sealed.clone() else { return Err(self.lost(&state)) };
+        // What is sealed stays as it is: several threads may read at once.
+        drop(state);
+        into.copy_from_slice(&sealed.body()[usize_range(&range)]);
         Ok(())
     }
 

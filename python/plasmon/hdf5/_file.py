@@ -58,7 +58,7 @@ class Dataset:
 
     @property
     def object(self) -> tuple[str, str] | None:
-        """The object's name in the namespace "hdf5", and its store's socket.
+        """The name of the object in the namespace "hdf5", and the socket of its store.
 
         None when the values are elsewhere.
         """

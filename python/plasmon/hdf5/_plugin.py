@@ -37,6 +37,8 @@ class Storage:
     reason: str
     plain: bool
     object: ObjectPlace | None = None
+    #: For a column that others wrote: which one.
+    view: str = ""
 
     @property
     def is_arrow(self) -> bool:
@@ -134,6 +136,8 @@ def explain(dataset: Any) -> Storage:
         return Storage(Path(text), "", reader == "plain")
     if kind == "store":
         return Storage(None, "", plain=False, object=ObjectPlace.of_text(text))
+    if kind == "view":
+        return Storage(None, "data of others", plain=False, view=text)
     return Storage(None, text, plain=True)
 
 

@@ -81,7 +81,7 @@ pub(super) fn copy(container: &Container, old: &Path, path: &[u8]) -> Result<Pla
 pub(super) fn keep_only(container: &Container, wanted: &[Place]) {
     let path = |place: &Place| match place {
         Place::File(path) => Some(container.folder().join(path)),
-        Place::Object { .. } => None,
+        Place::Object { .. } | Place::View { .. } => None,
     };
     let wanted: HashSet<PathBuf> = wanted.iter().filter_map(path).collect();
     // What cannot be removed now does no harm but to take room.
