@@ -201,6 +201,15 @@ def test_other_dimensions_do_not_change(run: Program) -> None:
         assert file["fixed"].shape == (5,)""")
 
 
+def test_what_may_shrink_in_every_dimension_is_native(run: Program, tmp_path: Path) -> None:
+    run("""
+    with h5py.File("x.h5", "w") as file:
+        x = file.create_dataset("x", data=np.ones((4, 6)), chunks=(2, 2))
+        x.resize((3, 5))
+        assert x.shape == (3, 5) and (x[:] == 1).all()""")
+    assert not (tmp_path / "x.h5.arrow").exists()
+
+
 @pytest.mark.parametrize("settings", ["", "sync=yes"])
 def test_killed_while_rows_are_added(run: Program, settings: str) -> None:
     """What was flushed is whole, and rows can be added again."""
