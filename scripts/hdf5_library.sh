@@ -3,7 +3,8 @@
 # Debian's source package. What is built stays in .hdf5 (git-ignored; `make clean` leaves it).
 #
 #   hdf5_library.sh serial     library, Fortran, tools, HDF5's tests of its interface (5 minutes)
-#   hdf5_library.sh parallel   the library for MPI, and those tests for several processes
+#   hdf5_library.sh parallel   the library for MPICH, and those tests for several processes
+#   hdf5_library.sh openmpi    the same for Open MPI
 #   hdf5_library.sh where      prints the folder
 #
 # Each kind ends up in .hdf5/1.14.5/<kind>: bin (programs and libraries, which find each other),
@@ -29,7 +30,8 @@ missing_packages() {
     [ -e /usr/include/zlib.h ] || echo zlib1g-dev
     case "$1" in
         serial) command -v gfortran >/dev/null || echo gfortran ;;
-        parallel) command -v mpicc >/dev/null || echo mpich libmpich-dev ;;
+        parallel) command -v mpicc.mpich >/dev/null || echo mpich libmpich-dev ;;
+        openmpi) command -v mpicc.openmpi >/dev/null || echo openmpi-bin libopenmpi-dev ;;
     esac
 }
 
@@ -87,8 +89,13 @@ options() {
         -DHDF5_TEST_API=ON -DHDF5_ENABLE_Z_LIB_SUPPORT=ON -DHDF5_ENABLE_SZIP_SUPPORT=OFF
     case "$1" in
         serial) echo -DHDF5_BUILD_FORTRAN=ON ;;
-        parallel)
+        *)
             echo -DHDF5_ENABLE_PARALLEL=ON -DHDF5_BUILD_HL_LIB=OFF -DHDF5_BUILD_TOOLS=OFF ;;
+    esac
+    # Debian lets both implementations of MPI be installed; each has names of its own.
+    case "$1" in
+        parallel) echo -DMPI_C_COMPILER=mpicc.mpich ;;
+        openmpi) echo -DMPI_C_COMPILER=mpicc.openmpi ;;
     esac
 }
 
@@ -96,7 +103,7 @@ targets() {
     case "$1" in
         serial)
             echo hdf5-shared hdf5_fortran-shared h5_api_test h5dump h5ls h5diff h5repack h5stat ;;
-        parallel) echo hdf5-shared h5_api_test_parallel ;;
+        *) echo hdf5-shared h5_api_test_parallel ;;
     esac
 }
 
@@ -133,7 +140,7 @@ build() {
 }
 
 case "${1:-}" in
-    serial | parallel) build "$1" ;;
+    serial | parallel | openmpi) build "$1" ;;
     where) echo "$HOME_FOLDER/$VERSION" ;;
-    *) fail "unknown part \"${1:-}\": serial, parallel or where" ;;
+    *) fail "unknown part \"${1:-}\": serial, parallel, openmpi or where" ;;
 esac

@@ -2,11 +2,11 @@
  * The I/O kernels of VPIC and BD-CATS: particles of eight properties, 32 bytes, written and read
  * through HDF5's interface alone. It knows nothing of Arrow or Plasmon.
  *
- *     kernel OPERATION FILE PARTICLES MEMBERS REPETITIONS [sync] [collective]
+ *     kernel OPERATION FILE PARTICLES MEMBERS REPETITIONS [sync] [collective] [keep]
  *
  * Compiled with -DRANKS every process of an MPI program has its part of the particles. Prints the
  * nanoseconds of each repetition, from opening the file to the return of H5Fclose; one repetition
- * before them is not counted. Written values are checked by their sums when they are read.
+ * before them is not counted. The file is deleted at the end, unless it is to be kept.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -34,7 +34,7 @@ static struct {
     hsize_t first;     /* before them, of the others */
     hsize_t all;
     int members; /* of a record */
-    bool sync;
+    bool sync, keep;
     hid_t access, transfer;
     int me, processes;
 } run;
@@ -202,13 +202,12 @@ static char **particles(bool records) {
     return memory;
 }
 
-/* Takes away what the repetition before has left; a connector's data lies in a folder beside. */
+/* Takes away what the repetition before has left. */
 static void tidy(void) {
-    if (run.me == 0) {
-        char command[4096];
-        snprintf(command, sizeof command, "rm -rf '%s' '%s.arrow'", run.path, run.path);
-        must(system(command) == 0, "rm");
-    }
+    bool there = access(run.path, F_OK) == 0;
+    meet();
+    if (there)
+        must(H5Fdelete(run.path, run.access) >= 0, "H5Fdelete");
     meet();
 }
 
@@ -249,6 +248,8 @@ static void measure(const char *operation, int repetitions) {
     }
     if (!writes)
         check(memory, operation);
+    if (!run.keep)
+        tidy();
 }
 
 int main(int count, char **words) {
@@ -270,6 +271,7 @@ int main(int count, char **words) {
     must(run.members >= PROPERTIES && run.members <= MEMBERS_MAX, "reading the members");
     for (int at = 6; at < count; at++) {
         run.sync = run.sync || !strcmp(words[at], "sync");
+        run.keep = run.keep || !strcmp(words[at], "keep");
 #ifdef RANKS
         if (!strcmp(words[at], "collective"))
             H5Pset_dxpl_mpio(run.transfer, H5FD_MPIO_COLLECTIVE);

@@ -1,7 +1,7 @@
 """Runs the HDF5 kernel with HDF5 alone, or through the connector, and times a second process.
 
 The kernel is a C program of its own (`hdf5_kernel.c`) that is the same on all sides: only its
-environment differs. It needs no store, but for the side whose data lies in one.
+environment differs. Only the side whose data lies in a store starts one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -38,6 +40,9 @@ class Hdf5:
         self.directory = directory
         return {"address": "", "versions": {"HDF5": "1.14.5"}}
 
+    def op_stop(self) -> Answer:
+        return {}
+
     def op_run(
         self,
         program: str,
@@ -53,7 +58,7 @@ class Hdf5:
     ) -> Answer:
         """Nanoseconds of each repetition."""
         with self._folder(place) as folder:
-            command = ["mpiexec", "-n", str(ranks)] if ranks else []
+            command = ["mpiexec.mpich", "-n", str(ranks)] if ranks else []
             command += [program, operation, f"{folder}/particles.h5"]
             command += [str(particles), str(members), str(repetitions)]
             command += ["sync"] * sync + ["collective"] * collective
@@ -79,7 +84,7 @@ class Hdf5:
         samples = []
         with self._folder("disk") as folder:
             path = f"{folder}/particles.h5"
-            command = [program, "write-columns", path, str(particles), "8", "1"]
+            command = [program, "write-columns", path, str(particles), "8", "1", "keep"]
             for turn in range(-1, repetitions):
                 with subprocess.Popen(
                     command,
@@ -113,5 +118,35 @@ class Hdf5:
         return tempfile.TemporaryDirectory(prefix="hdf5-", dir=within)
 
 
+class Stored(Hdf5):
+    """The connector with a store that this process keeps."""
+
+    def __init__(self) -> None:
+        super().__init__("backend=store")
+        self._store: Any = None
+
+    def op_start(self, directory: str, capacity_bytes: int) -> Answer:
+        import plasmon
+
+        socket = f"{directory}/plasmon.sock"
+        settings = {"capacity_bytes": str(capacity_bytes)}
+        self._store = plasmon.connect(socket, start=True, settings=settings)
+        self.settings = f"backend=store store={socket}"
+        versions = {"HDF5": "1.14.5", "plasmon": plasmon.__version__}
+        return {**super().op_start(directory, capacity_bytes), "versions": versions}
+
+    def op_stop(self) -> Answer:
+        if self._store is not None:
+            self._store.disconnect()
+        return {}
+
+
+#: The sides, by what the worker is started with.
+SIDES: dict[str, Callable[[], Hdf5]] = {
+    "alone": lambda: Hdf5(None),
+    "files": lambda: Hdf5("backend=files"),
+    "store": Stored,
+}
+
 if __name__ == "__main__":
-    serve(Hdf5(sys.argv[1] if len(sys.argv) > 1 else None))
+    serve(SIDES[sys.argv[1]]())

@@ -51,7 +51,7 @@ def _library(kind: str) -> Path:
 def _program(folder: Path, ranks: bool) -> Path:
     """The kernel, for one process or for several."""
     library = _library("parallel" if ranks else "serial")
-    compiler = shutil.which("mpicc" if ranks else "cc")
+    compiler = shutil.which("mpicc.mpich" if ranks else "cc")
     if compiler is None:
         raise MissingError("needs a C compiler" + (" for MPI" if ranks else ""))
     into = folder / ("hdf5-kernel-ranks" if ranks else "hdf5-kernel")
@@ -192,9 +192,9 @@ FIGURES = (
 )
 
 SIDES = (
-    Side(NATIVE, "Python", ("-m", "bench.ours.hdf5_worker"), ""),
-    Side(OURS, "Python", ("-m", "bench.ours.hdf5_worker", "backend=files"), ""),
-    Side(STORE, "Python", ("-m", "bench.ours.hdf5_worker", "backend=store"), ""),
+    Side(NATIVE, "Python", ("-m", "bench.ours.hdf5_worker", "alone"), ""),
+    Side(OURS, "Python", ("-m", "bench.ours.hdf5_worker", "files"), ""),
+    Side(STORE, "Python", ("-m", "bench.ours.hdf5_worker", "store"), "ours"),
 )
 
 SUITE = Suite("hdf5", SIDES, CASES, FIGURES, page="docs/benchmarks/hdf5.md")

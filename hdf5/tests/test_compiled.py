@@ -61,14 +61,23 @@ def test_the_example_in_fortran(library: Path, tmp_path: Path) -> None:
         assert np.array_equal(rows, file["field"])
 
 
+def together(library: Path, folder: Path, mpi: str, processes: int) -> list[str | Path]:
+    """The command that runs the program with MPI as so many processes."""
+    kind = {"mpich": "parallel", "openmpi": "openmpi"}[mpi]
+    program = compiled(library, RANKS, folder, f"mpicc.{mpi}", kind)
+    # Open MPI wants to be told that there may be more processes than processors, and a superuser.
+    flags = ["--oversubscribe", "--allow-run-as-root"] if mpi == "openmpi" else []
+    return [f"mpiexec.{mpi}", *flags, "-n", str(processes), program]
+
+
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 @pytest.mark.parametrize("processes", [2, 4])
 @pytest.mark.parametrize("manner", ["collective", "independent"])
 def test_processes_write_one_file(
-    library: Path, tmp_path: Path, plain: Program, processes: int, manner: str
+    library: Path, tmp_path: Path, plain: Program, mpi: str, processes: int, manner: str
 ) -> None:
     """Each checks what its neighbour wrote; then everything is read as Arrow, and by HDF5 alone."""
-    program = compiled(library, RANKS, tmp_path, "mpicc", "parallel")
-    command: list[str | Path] = ["mpiexec", "-n", str(processes), program, "x.h5", manner]
+    command = [*together(library, tmp_path, mpi, processes), "x.h5", manner]
     ended = run_command(command, tmp_path, connector_environment())
     assert ended.out == f"{processes} processes agree\n"
     assert ended.err == ""
@@ -86,14 +95,29 @@ def test_processes_write_one_file(
     assert plain(code).out == f"{(rows - 1) * 10 + 6}.0\n"
 
 
-@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_what_processes_flushed_survives_their_end(
+    library: Path, tmp_path: Path, plain: Program, mpi: str
+) -> None:
+    command = [*together(library, tmp_path, mpi, 2), "x.h5", "independent", "killed"]
+    ended = run_command(command, tmp_path, connector_environment(), good=False)
+    assert ended.code != 0
+    assert "failed" not in ended.err
+    folder = tmp_path / "x.h5.arrow"
+    assert np.array_equal(column(folder / "particles.arrow", "id"), np.arange(2 * ROWS))
+    assert np.array_equal(column(folder / "x.arrow"), np.arange(2 * ROWS))
+    code = "\nf = h5py.File('x.h5'); print(f['matrix'][-1, -1], f['grows'][-1], sorted(f))"
+    listed = "['grows', 'matrix', 'particles', 'spread', 'x']"
+    assert plain(code).out == f"{(2 * ROWS - 1) * 10 + 6}.0 {2 * ROWS - 1}.0 {listed}\n"
+
+
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_one_process_that_cannot_make_the_data_stops_all(
-    library: Path, tmp_path: Path, processes: int
+    library: Path, tmp_path: Path, mpi: str
 ) -> None:
     """A file is where the folder of data should be: everybody is told, nobody waits for ever."""
-    program = compiled(library, RANKS, tmp_path, "mpicc", "parallel")
+    command = [*together(library, tmp_path, mpi, 4), "x.h5", "independent"]
     (tmp_path / "x.h5.arrow").write_text("in the way")
-    command: list[str | Path] = ["mpiexec", "-n", str(processes), program, "x.h5", "independent"]
     ended = run_command(command, tmp_path, connector_environment(), good=False)
     assert ended.code != 0
     assert "H5Dcreate failed" in ended.err

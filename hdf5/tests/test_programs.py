@@ -112,7 +112,7 @@ def test_import_makes_what_can_be_arrow(tool: Program, tmp_path: Path) -> None:
     tool("import", "old.h5", "new.h5")
     out = tool("inspect", "new.h5").out
     assert "/g/x (5,) float64  arrow" in out
-    assert "native: chunked" in out
+    assert "native: compressed" in out
     with h5py.File(tmp_path / "new.h5") as file:
         assert file.attrs["title"] == "a title"
         assert file["hard"].attrs["unit"] == "m"

@@ -1,4 +1,4 @@
-"""Datasets in a store: seen by others when they are closed or flushed, never lost without a word."""
+"""Datasets in a store: seen by others once closed or flushed, never lost without a word."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import plasmon
 import pytest
 from conftest import Program
+
+import plasmon
 from plasmon import Daemon, Store
 
 WRITE = """
@@ -81,7 +82,8 @@ def test_what_is_written_is_a_table_of_the_store(
     table: Any = store.get(full_name(store, "r"), namespace="hdf5")
     assert table.to_pydict() == {"a": [0, 1, 2, 3], "b": [0.0] * 4}
     column: Any = store.get(full_name(store, "g/x"), namespace="hdf5")
-    assert column.column_names == ["x"] and column["x"][7].as_py() == 7.0
+    assert column.column_names == ["x"]
+    assert column["x"][7].as_py() == 7.0
     assert column.schema.metadata[b"hdf5.attribute.unit"] == b"m"
     # The skeleton says where the data is: readers need no settings.
     run(READ)
@@ -104,7 +106,8 @@ def test_python_gets_the_tables_without_a_copy(
             assert file["g/x"].attributes == {"unit": "m"} and file["g/x"].file is None
             assert file["note"].array == b"stays with HDF5"
             print(file["g/x"].object)""").out
-        assert full_name(store, "g/x") in out and daemon.socket in out
+        assert full_name(store, "g/x") in out
+        assert daemon.socket in out
     store.delete(full_name(store, "r"), namespace="hdf5")
     out = plain("""
     import plasmon.hdf5
@@ -146,13 +149,17 @@ def test_others_see_a_dataset_when_it_is_closed_or_flushed(
         held[0] = 4
         held.flush()
         empty = file.create_dataset("empty", (5,), "u2", fillvalue=9)
+        del empty
+        assert seen() == ["held", "part", "whole"]
+        file["empty"][1] = 3
+        assert seen() == ["held", "part", "whole"]
     assert seen() == ["empty", "held", "part", "whole"]""",
         settings=settings(daemon),
     )
     held: Any = store.get(full_name(store, "held"), namespace="hdf5")
     assert held.column(0).to_pylist() == [[4, 4], [5, 5], [0, 0]]
     empty: Any = store.get(full_name(store, "empty"), namespace="hdf5")
-    assert empty.column(0).to_pylist() == [9] * 5
+    assert empty.column(0).to_pylist() == [9, 3, 9, 9, 9]
 
 
 def test_memory_that_was_used_before_reads_as_zeros(
@@ -167,7 +174,7 @@ def test_memory_that_was_used_before_reads_as_zeros(
         data = file.create_dataset("x", (1 << 18,), "f8")
         data[100:200] = 1
         assert data[:].sum() == 100
-        other = file.create_dataset("y", (1 << 18,), "f8")
+        other = file.create_dataset("y", (1 << 18,), "f8", fillvalue=0)
         other[::4096] = 1
     with h5py.File("x.h5", "r") as file:
         assert file["x"][:].sum() == 100 and file["y"][:].sum() == 64""",
@@ -191,7 +198,8 @@ def test_a_dataset_that_is_written_over_is_a_new_version(
         file["g/x"].attrs["more"] = 3""")
     assert before["x"][:6].to_pylist() == [0, 1, 2, 3, 4, 5], "what is read stays"
     after: Any = store.get(full_name(store, "g/x"), namespace="hdf5")
-    assert after["x"][4:6].to_pylist() == [-1, 5] and after["x"][999].as_py() == 0
+    assert after["x"][4:6].to_pylist() == [-1, 5]
+    assert after["x"][999].as_py() == 0
     assert after.schema.metadata[b"hdf5.attribute.more"] == b"3"
     del before, after
     assert names(store) == {"g/x", "field", "r"}
@@ -274,7 +282,8 @@ def test_the_tools_know_objects(
     store.delete(full_name(store, "field"), namespace="hdf5")
     ended = tool("doctor", "x.h5", good=False)
     assert ended.code == 1
-    assert "/field: " in ended.out and "/lost" in ended.out
+    assert "/field: " in ended.out
+    assert "/lost" in ended.out
 
 
 def test_a_full_store_is_an_error_and_the_old_data_stays(
@@ -298,7 +307,8 @@ def test_a_full_store_is_an_error_and_the_old_data_stays(
     ).out
     for what in ("create", "write"):
         (line,) = [line for line in out.splitlines() if line.startswith(what)]
-        assert "the store is full" in line and "in the store" in line, out
+        assert "the store is full" in line, out
+        assert "in the store" in line, out
     table: Any = store.get(full_name(store, "x"), namespace="hdf5")
     assert table["x"][0].as_py() == 1
 
@@ -331,8 +341,11 @@ def test_what_is_not_there_is_told(run: Program, daemon: Daemon, store: Store) -
         except OSError as error:
             print(error)"""
     out = run(code).out
-    assert "which does not have it (deleted)" in out and daemon.socket in out
-    store.put(b"something else", name=f"{full_name(store, 'r').split('/')[0]}/g/x", namespace="hdf5")
+    assert "which does not have it (deleted)" in out
+    assert daemon.socket in out
+    store.put(
+        b"something else", name=f"{full_name(store, 'r').split('/')[0]}/g/x", namespace="hdf5"
+    )
     assert "is not the data that was written for this dataset" in run(code).out
     out = run(code, settings="store=/nowhere/s.sock").out
     assert "there is no store at /nowhere/s.sock" in out
@@ -365,7 +378,8 @@ def test_a_store_that_is_gone_is_an_error_of_the_close(run: Program) -> None:
         ended = run(KILLED.format(socket=daemon.socket), settings=settings(daemon), good=False)
     finally:
         daemon.stop()
-    assert "told:" in ended.out and "object hdf5:x.h5-" in ended.out, (ended.out, ended.err)
+    assert "told:" in ended.out, (ended.out, ended.err)
+    assert "object hdf5:x.h5-" in ended.out
 
 
 def test_a_store_that_is_started_again_has_the_data(
@@ -476,7 +490,8 @@ def test_forked_children_read_what_is_sealed(run: Program, daemon: Daemon) -> No
         assert file["y"][:2].tolist() == [2, 1]""",
         settings=settings(daemon),
     ).out
-    assert "child reads" in out and "is being written by the parent process" in out
+    assert "child reads" in out
+    assert "is being written by the parent process" in out
 
 
 def test_another_process_sees_a_closed_dataset_at_once(
@@ -500,3 +515,69 @@ def test_another_process_sees_a_closed_dataset_at_once(
             assert table.num_rows > 0
         best[dataset] = min(times)
     assert best["large"] < 10 * best["small"] + 0.001, best
+
+
+def test_three_copies_of_hdf5_share_a_store(run: Program, daemon: Daemon, store: Store) -> None:
+    run(
+        """
+    import tables, netCDF4, xarray, pandas
+    with tables.open_file("t.h5", "w") as file:
+        file.create_array("/", "x", np.arange(10.0))
+    with netCDF4.Dataset("n.nc", "w") as file:
+        file.createDimension("i", 10)
+        file.createVariable("x", "f8", ("i",), contiguous=True)[:] = np.arange(10.0)
+    with h5py.File("h.h5", "w") as file:
+        file["x"] = np.arange(10.0)
+    # Each reads what another wrote, while it is open there.
+    with h5py.File("t.h5", "r") as one, h5py.File("n.nc", "r") as other:
+        assert one["x"][9] == 9 and other["x"][9] == 9
+        with tables.open_file("h.h5") as third:
+            assert third.root.x[9] == 9
+    assert xarray.open_dataset("n.nc", engine="netcdf4")["x"].values[3] == 3""",
+        settings=settings(daemon),
+    )
+    found = sorted(str(info.name) for info in store.list("hdf5"))
+    assert [name.split("-")[0] for name in found] == ["h.h5", "n.nc", "t.h5"], found
+
+
+def test_every_kind_is_a_table_of_the_store(
+    run: Program, plain: Program, daemon: Daemon, store: Store
+) -> None:
+    run(
+        """
+    kinds = {
+        "bool": np.array([True, False, True]),
+        "text": np.array([b"a", b"bcd", b""]),
+        "big": np.array([1, 2, 3], ">i4"),
+        "cells": np.zeros(
+            3, [("id", "i4"), ("at", "f8", (2, 2)), ("in", [("x", "f4"), ("ok", "?")])]
+        ),
+    }
+    kinds["cells"]["at"][1] = 5
+    kinds["cells"]["in"]["x"] = [1, 2, 3]
+    level = h5py.enum_dtype({"low": 0, "high": 1}, basetype="u1")
+    with h5py.File("x.h5", "w") as file:
+        for name, values in kinds.items():
+            file[name] = values
+        file.create_dataset("level", data=[0, 1, 0], dtype=level)
+        file.create_dataset("grows", data=[1.0, 2.0], maxshape=(None,))
+        file["grows"].resize((3,))
+    with h5py.File("x.h5", "r") as file:
+        for name, values in kinds.items():
+            assert np.array_equal(file[name][:], values), name
+        assert h5py.check_enum_dtype(file["level"].dtype) == {"low": 0, "high": 1}
+        assert file["level"][:].tolist() == [0, 1, 0] and file["grows"][:].tolist() == [1, 2, 0]
+        assert file["cells"]["in"]["x"].tolist() == [1, 2, 3]""",
+        settings=settings(daemon),
+    )
+    # Rows that change stay with HDF5: an object has the size that it was made with.
+    assert names(store) >= {"bool", "text", "cells", "level"}
+    assert "grows" not in names(store)
+    cells: Any = store.get(full_name(store, "cells"), namespace="hdf5")
+    assert cells["in"].to_pylist()[1] == {"x": 2.0, "ok": 0}
+    plain("""
+    import plasmon.hdf5
+    with plasmon.hdf5.open("x.h5") as file:
+        assert file["cells"].array["at"][1].tolist() == [[5, 5], [5, 5]]
+        assert file["text"].array.tolist() == [b"a", b"bcd", b""]
+        assert file["bool"].array.tolist() == [True, False, True]""")

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from hdf5_suites import Outcome, Pair, api_outcome, pytest_outcome, table
+from hdf5_suites import Outcome, Pair, api_outcome, comparable, confirmed, pytest_outcome, table
 
 API = """156/170 (91.76%) API tests passed with VOL connector 'x'
 2/170 (1.18%) API tests did not pass with VOL connector 'x'
@@ -54,6 +54,24 @@ def test_never_fewer_than_hdf5_alone(native: Outcome, ours: Outcome, good: bool)
     pair = Pair("api x", native, ours)
     assert pair.good == good
     assert ("NOT GOOD" in table([pair])) == (not good)
+
+
+def test_what_hides_connectors_is_not_compared() -> None:
+    names = frozenset({"tests/test_h5pl.py::test_append", "tests/test_file.py::test_create"})
+    assert comparable(Outcome(2, 1, 0, names)).passed == 1
+    assert comparable(Outcome(broken="ended with -11")).broken
+
+
+def test_what_could_be_arrow_and_is_not_is_a_fault() -> None:
+    good = "ARROW 2 of 2 datasets that can be"
+    bad = "NOT ARROW int8 of shape (3,): chunked"
+    assert confirmed(f"...\n{good}\n1 passed") == (good,)
+    assert confirmed(f"{bad}\nARROW 1 of 2 datasets that can be\n") == (bad,)
+    native = Outcome(1, 0, 0, frozenset("a"))
+    for line, fine in ((good, True), (bad, False)):
+        pair = Pair("h5py", native, native, confirmed=(line,))
+        assert pair.good == fine
+        assert line in table([pair])
 
 
 def test_a_share_may_be_lost_and_is_named() -> None:

@@ -16,11 +16,15 @@
 //! assert_eq!((even, odd), ([0, 2, 4], [1, 3]));
 //! ```
 //!
-//! This is a crate because of its one unsafe operation, which the crate that sorts does without.
+//! This is a crate because of its few unsafe operations, which the crate that sorts does without.
+
+mod turning;
 
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
+
+pub use turning::{turn_four, turn_two};
 
 /// Bytes of a line of the cache.
 pub const LINE_BYTES: usize = 64;
@@ -154,6 +158,58 @@ fn stream<T: Pod, const N: usize>(line: &Line<T, N>, place: &mut [T]) {
 #[cfg(not(target_arch = "x86_64"))]
 fn fence() {}
 
+/// Memory that is written past the cache at any of its places, sixteen bytes at a time: for whoever
+/// puts more than a cache holds together and knows where each piece goes.
+#[derive(Debug)]
+pub struct Past<'a> {
+    memory: &'a mut [u8],
+    /// A fence orders the stores of its own thread only.
+    own_thread: PhantomData<*const ()>,
+}
+
+/// Bytes that are written past the cache at once.
+pub const PIECE_BYTES: usize = 16;
+
+impl<'a> Past<'a> {
+    /// Memory that begins at a multiple of 16; `None` for other memory.
+    pub fn of(memory: &'a mut [u8]) -> Option<Self> {
+        let aligned = memory.as_ptr().addr().is_multiple_of(PIECE_BYTES);
+        aligned.then_some(Self { memory, own_thread: PhantomData })
+    }
+
+    /// Writes a piece at a place, which must be a multiple of 16 within the memory. Panics
+    /// otherwise.
+    #[inline(always)]
+    pub fn put(&mut self, at: usize, piece: [u8; PIECE_BYTES]) {
+        assert!(at.is_multiple_of(PIECE_BYTES), "a piece goes to a multiple of its size");
+        stream_piece(&mut self.memory[at..at + PIECE_BYTES], piece);
+    }
+}
+
+impl Drop for Past<'_> {
+    fn drop(&mut self) {
+        fence();
+    }
+}
+
+/// Writes a piece past the cache. The place begins at a multiple of its size.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn stream_piece(place: &mut [u8], piece: [u8; PIECE_BYTES]) {
+    use std::arch::x86_64::{__m128i, _mm_stream_si128};
+    assert_eq!(place.len(), PIECE_BYTES, "a place has the size of a piece");
+    let to = place.as_mut_ptr().cast::<__m128i>();
+    // SAFETY: `place` has the size of the piece and is borrowed alone; it begins at a multiple of
+    // 16, for `Past` checks the start of its memory and every place. Its drop fences.
+    unsafe { _mm_stream_si128(to, bytemuck::cast(piece)) };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn stream_piece(place: &mut [u8], piece: [u8; PIECE_BYTES]) {
+    place.copy_from_slice(&piece);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,5 +261,27 @@ mod tests {
         scatter::<u64, 8, _>(vec![&mut target], true, |lines| {
             (0..100).for_each(|value| lines.put(0, value));
         });
+    }
+
+    #[test]
+    fn pieces_go_anywhere_past_the_cache() {
+        let mut memory = [0_u128; 5];
+        let bytes = bytemuck::cast_slice_mut(&mut memory);
+        assert!(Past::of(&mut bytes[1..]).is_none());
+        let mut past = Past::of(bytes).expect("it begins at a multiple of 16");
+        for at in [3, 0, 4] {
+            past.put(16 * at, [at as u8; 16]);
+        }
+        drop(past);
+        let filled = memory.map(|piece| piece.to_ne_bytes()[7]);
+        assert_eq!(filled, [0, 0, 0, 3, 4]);
+    }
+
+    #[test]
+    #[should_panic(expected = "multiple of its size")]
+    fn a_piece_between_two_places_is_refused() {
+        let mut memory = [0_u128; 2];
+        let mut past = Past::of(bytemuck::cast_slice_mut(&mut memory)).expect("aligned");
+        past.put(8, [0; 16]);
     }
 }

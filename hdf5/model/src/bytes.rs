@@ -5,6 +5,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use crate::layout::{Extent, extents};
+use crate::table::Table;
+
 /// Bytes that are read and written in place, counted from their first one.
 pub trait Bytes: Send + Sync {
     /// Reads as many bytes as there is room for.
@@ -37,23 +40,42 @@ impl Bytes for File {
 pub struct Columns<'a> {
     /// What they lie in.
     pub bytes: &'a dyn Bytes,
-    /// Where each one begins.
+    /// Where each one begins; of a table that grows, in its first extent.
     pub offsets: &'a [u64],
 }
 
 impl Columns<'_> {
-    /// Fills a column with one value.
+    /// Fills the rows of a table from one on with a value for each column; one of zeros is left
+    /// out, for new rows are zero.
     ///
     /// # Errors
     ///
     /// What the backend says, such as that there is no room.
-    pub fn fill(&self, column: usize, value: &[u8], elements: u64) -> io::Result<()> {
-        if value.is_empty() || value.iter().all(|byte| *byte == 0) {
-            return Ok(());
+    pub fn fill(&self, table: &Table, from: u64, values: &[Vec<u8>]) -> io::Result<()> {
+        for (at, value) in values.iter().enumerate() {
+            if value.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            for extent in self.extents(table) {
+                let first = from.max(extent.first) - extent.first;
+                let rows = extent.rows(table).saturating_sub(first);
+                let offset = extent.columns(table)[at];
+                let start = offset + first * table.row_elements() * value.len() as u64;
+                self.fill_elements(start, value, rows * table.row_elements())?;
+            }
         }
-        let block_elements = (1 << 18) / value.len();
+        Ok(())
+    }
+
+    /// Where the rows of a table are.
+    pub(crate) fn extents(&self, table: &Table) -> Vec<Extent> {
+        extents(table, self.offsets.first().copied().unwrap_or(0), 0)
+    }
+
+    fn fill_elements(&self, mut at: u64, value: &[u8], elements: u64) -> io::Result<()> {
+        let block_elements = ((1 << 18) / value.len()).max(1);
         let block = value.repeat(block_elements);
-        let (mut at, mut left) = (self.offsets[column], elements);
+        let mut left = elements;
         while left > 0 {
             let now = left.min(block_elements as u64);
             let bytes = usize::try_from(now).unwrap_or(0) * value.len();

@@ -9,15 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::bytes::Columns;
-use crate::image::Image;
+use crate::image::{Image, MAGIC, batch};
+use crate::layout::{Extent, extents};
 use crate::naming::relative_path;
+use crate::schema;
 use crate::table::Table;
 
 /// How many names are tried for a dataset whose file's name is taken.
 const COPIES_MAX: u32 = 10_000;
-
-/// The longest foot that is read.
-const FOOT_BYTES_MAX: u32 = 16 << 20;
 
 /// Why a file of data is not usable.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +51,7 @@ impl FileError {
 pub struct DataFile {
     file: File,
     path: PathBuf,
-    /// Where each column lies in the file.
+    /// Where each column begins in the first body.
     columns: Vec<u64>,
 }
 
@@ -81,8 +80,9 @@ impl DataFile {
         })?;
         match place(&draft, folder, dataset) {
             Ok(within) => {
+                let path = folder.join(&within);
                 let columns = column_offsets(table, image.body_offset());
-                Ok((Self { file, path: folder.join(&within), columns }, within))
+                Ok((Self { file, path, columns }, within))
             }
             Err(error) => {
                 let _ = std::fs::remove_file(&draft);
@@ -107,64 +107,73 @@ impl DataFile {
         let foreign = |why: String| FileError::Foreign(path.to_owned(), why);
         let mut magic = [0; 8];
         let bytes = file.metadata().map_err(|error| FileError::of(path, error))?.len();
-        if file.read_exact_at(&mut magic, 0).is_err() || &magic != b"ARROW1\0\0" {
+        if file.read_exact_at(&mut magic, 0).is_err() || &magic[..6] != MAGIC {
             return Err(foreign("it does not begin like an Arrow file".to_owned()));
         }
-        let wanted = body_offset + table.body_bytes();
-        if bytes <= wanted {
+        let columns = column_offsets(table, body_offset);
+        let found = Self { file, path: path.to_owned(), columns };
+        let wanted = found.used_end(table);
+        if bytes < wanted || !table.grows() && bytes == wanted {
             return Err(foreign(format!("it has {bytes} bytes and should have above {wanted}")));
         }
-        let known = Image::of(table, &[]);
-        check_head(&file, &known, body_offset).map_err(foreign)?;
-        let columns = column_offsets(table, body_offset);
-        Ok(Self { file, path: path.to_owned(), columns })
+        found.check_head(table).map_err(foreign)?;
+        Ok(found)
     }
 
-    /// Says in the file what the columns are called, if there is room for it before the body.
+    /// Says what the columns are called, and puts entries into the schema's metadata in the place
+    /// of earlier ones of attributes, if there is room for them before the body.
     ///
     /// # Errors
     ///
-    /// What the system says.
-    pub fn describe(&self, table: &Table, more: &[(String, String)]) -> io::Result<()> {
-        let Some(body_offset) = self.columns.first() else { return Ok(()) };
-        let Some(image) = Image::fitting(table, more, *body_offset) else { return Ok(()) };
-        let mut known = vec![0; image.foot.len()];
-        let foot_offset = image.body_offset() + image.body_bytes;
-        let same_length = self.file.metadata()?.len() == image.file_bytes();
-        if same_length
-            && self.file.read_exact_at(&mut known, foot_offset).is_ok()
-            && known == image.foot
-        {
-            return Ok(());
-        }
-        // Readers of files look at the foot, those of streams at the head.
-        self.file.write_all_at(&image.foot, image.body_offset() + image.body_bytes)?;
-        self.file.set_len(image.file_bytes())?;
-        self.file.write_all_at(&image.head, 0)
+    /// What the system says, or that the file has no schema.
+    pub fn describe(&self, table: &Table, entries: &[(String, String)]) -> io::Result<()> {
+        let mut known = schema::read(&self.file)?;
+        known.metadata.retain(|(key, _)| !key.starts_with(schema::ATTRIBUTE));
+        known.metadata.extend_from_slice(entries);
+        self.frame(table, &known.metadata)
     }
 
     /// What the first column is called.
     ///
     /// # Errors
     ///
-    /// What the system says, or that the file does not end like an Arrow file.
+    /// What the system says, or that the file has no schema.
     pub fn first_column(&self) -> io::Result<String> {
-        let invalid = || io::Error::from(io::ErrorKind::InvalidData);
-        let bytes = self.file.metadata()?.len();
-        let mut end = [0; 10];
-        let end_at = bytes.checked_sub(end.len() as u64).ok_or_else(invalid)?;
-        self.file.read_exact_at(&mut end, end_at)?;
-        let length = u32::from_le_bytes([end[0], end[1], end[2], end[3]]);
-        let foot_at = end_at.checked_sub(u64::from(length)).ok_or_else(invalid)?;
-        if &end[4..] != b"ARROW1" || length > FOOT_BYTES_MAX {
-            return Err(invalid());
+        Ok(schema::read(&self.file)?.first)
+    }
+
+    /// The dimensions of the chunks that the program divided the dataset into.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, or that the file has no schema.
+    pub fn chunk(&self) -> io::Result<Vec<u64>> {
+        Ok(schema::read(&self.file)?.chunk())
+    }
+
+    /// Writes what is around the bodies, if it is not there already.
+    fn frame(&self, table: &Table, metadata: &[(String, String)]) -> io::Result<()> {
+        let Some(image) = Image::fitting(table, metadata, self.body_at(), 0) else { return Ok(()) };
+        let mut known = vec![0; image.foot.len()];
+        let same_length = self.file.metadata()?.len() == image.file_bytes();
+        if same_length
+            && self.file.read_exact_at(&mut known, image.foot_at()).is_ok()
+            && known == image.foot
+        {
+            return Ok(());
         }
-        let mut foot = vec![0; length as usize];
-        self.file.read_exact_at(&mut foot, foot_at)?;
-        let footer = arrow_ipc::root_as_footer(&foot).map_err(|_| invalid())?;
-        let fields = footer.schema().and_then(|schema| schema.fields()).ok_or_else(invalid)?;
-        let name = fields.iter().next().and_then(|field| field.name());
-        name.map(str::to_owned).ok_or_else(invalid)
+        self.write_frame(&image)
+    }
+
+    /// Writes what is around the bodies. Readers of files look at the foot, those of streams at the
+    /// head.
+    pub(crate) fn write_frame(&self, image: &Image) -> io::Result<()> {
+        self.file.write_all_at(&image.foot, image.foot_at())?;
+        self.file.set_len(image.file_bytes())?;
+        for (at, message) in &image.later {
+            self.file.write_all_at(message, *at)?;
+        }
+        self.file.write_all_at(&image.head, 0)
     }
 
     /// Where it is.
@@ -173,10 +182,57 @@ impl DataFile {
         &self.path
     }
 
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Where the rows of a table are in this file.
+    pub(crate) fn extents(&self, table: &Table) -> Vec<Extent> {
+        extents(table, self.body_at(), 0)
+    }
+
+    /// Where the first body begins.
+    pub(crate) fn body_at(&self) -> u64 {
+        self.columns.first().copied().unwrap_or(0)
+    }
+
     /// The columns in the file.
     #[must_use]
     pub fn columns(&self) -> Columns<'_> {
         Columns { bytes: &self.file, offsets: &self.columns }
+    }
+
+    /// Where the bytes of a table's rows end.
+    pub(crate) fn used_end(&self, table: &Table) -> u64 {
+        let extents = self.extents(table);
+        let Some(last) = extents.last() else { return self.body_at() };
+        if !table.grows() {
+            return last.end();
+        }
+        let columns = last.columns(table);
+        let (at, column) = (columns[columns.len() - 1], &table.columns()[columns.len() - 1]);
+        at + last.rows(table) * table.row_elements() * column.bytes() as u64
+    }
+
+    /// Checks that the first record batch's message is the table's. The schema before it may have
+    /// other metadata, so only the end of the head is compared.
+    fn check_head(&self, table: &Table) -> Result<(), String> {
+        let first = &self.extents(table)[0];
+        let others = || "its rows or columns are others than the dataset's".to_owned();
+        if first.message_at > self.body_at() {
+            return Err("its body begins too early".to_owned());
+        }
+        let mut found = vec![0; usize::try_from(self.body_at() - first.message_at).unwrap_or(0)];
+        self.file.read_exact_at(&mut found, first.message_at).map_err(|error| error.to_string())?;
+        if !table.grows() {
+            return (found == batch(table, first)).then_some(()).ok_or_else(others);
+        }
+        // How many rows it has is the file's to say: they are there before the skeleton counts.
+        let (rows, body_bytes) = schema::batch_rows(&found).ok_or_else(others)?;
+        let table = table.with_rows(rows).ok_or_else(others)?;
+        let capacity = body_bytes / table.row_bytes().max(1);
+        let wanted = extents(&table, self.body_at(), capacity);
+        (found == batch(&table, &wanted[0])).then_some(()).ok_or_else(others)
     }
 
     /// Waits until what was written, and the file's name, is on the disk.
@@ -242,7 +298,7 @@ fn place(old: &Path, folder: &Path, dataset: &[u8]) -> Result<PathBuf, FileError
 }
 
 fn column_offsets(table: &Table, body_offset: u64) -> Vec<u64> {
-    table.places().iter().map(|place| body_offset + place.offset).collect()
+    extents(table, body_offset, 0)[0].columns(table)
 }
 
 /// A name for a file that has none yet; hidden, so that no reader takes it for data.
@@ -255,19 +311,9 @@ fn draft_path(parent: &Path) -> PathBuf {
 fn write_draft(path: &Path, image: &Image) -> io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
     file.write_all_at(&image.head, 0)?;
-    file.write_all_at(&image.foot, image.body_offset() + image.body_bytes)?;
-    Ok(file)
-}
-
-/// Checks that the record batch in front of the body is the table's. The schema before it may
-/// have other metadata, so only the end of the head is compared.
-fn check_head(file: &File, known: &Image, body_offset: u64) -> Result<(), String> {
-    let batch = known.batch();
-    let start = body_offset.checked_sub(batch.len() as u64).ok_or("its body begins too early")?;
-    let mut found = vec![0; batch.len()];
-    file.read_exact_at(&mut found, start).map_err(|error| error.to_string())?;
-    if found != batch {
-        return Err("its rows or columns are others than the dataset's".to_owned());
+    for (at, message) in &image.later {
+        file.write_all_at(message, *at)?;
     }
-    Ok(())
+    file.write_all_at(&image.foot, image.foot_at())?;
+    Ok(file)
 }

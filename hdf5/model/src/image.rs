@@ -1,10 +1,11 @@
-//! The Arrow IPC file of a table, but for its body.
+//! The Arrow IPC file of a table, but for its bodies.
 //!
 //! ```text
 //! 0       ARROW1 00 00
 //!         the schema's message, padded to a multiple of 64
-//!         the record batch's message, padded to a multiple of 64
+//!         the first record batch's message, padded to a multiple of 64
 //! body    the columns' buffers, each at a multiple of 64; no validity buffers
+//!         for each further extent its record batch's message and its body
 //! foot    end of stream, footer, its length, ARROW1
 //! ```
 //!
@@ -20,85 +21,99 @@ use arrow_ipc::{
 };
 use flatbuffers::FlatBufferBuilder;
 
+use crate::layout::{Extent, extents, is_aligned, message_bytes_of};
 use crate::table::{ALIGNMENT_BYTES, Table};
 
-const MAGIC: &[u8; 6] = b"ARROW1";
+pub(crate) const MAGIC: &[u8; 6] = b"ARROW1";
 const CONTINUATION: [u8; 4] = [0xFF; 4];
-const PREFIX_BYTES: usize = 8;
+pub(crate) const PREFIX_BYTES: usize = 8;
 
 /// How much room the schema has, so that names and metadata can change where the file is.
 const SCHEMA_BYTES: usize = 1024;
 
 /// The entry of the schema's metadata that says who wrote the file.
-const VERSION_KEY: &str = "plasmon.hdf5.version";
+pub(crate) const VERSION_KEY: &str = "plasmon.hdf5.version";
 
-/// What stands before and behind the body.
+/// What stands before, between and behind the bodies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// From the start of the file.
+    /// From the start of the file to the first body.
     pub head: Vec<u8>,
-    /// How long the body is; it begins where the head ends.
+    /// From the first body to the foot.
     pub body_bytes: u64,
-    /// Behind the body.
+    /// Behind the bodies.
     pub foot: Vec<u8>,
-    /// Where the record batch's message begins in the head.
-    batch_at: usize,
+    /// The messages of further record batches, and where they are in the file.
+    pub(crate) later: Vec<(u64, Vec<u8>)>,
 }
 
 impl Image {
     /// The file of a table, with more entries for the schema's metadata.
     #[must_use]
     pub fn of(table: &Table, more: &[(String, String)]) -> Self {
-        Self::with_room(table, more, SCHEMA_BYTES)
+        let schema = schema_message(table, metadata(more));
+        let end = (MAGIC.len() + 2 + PREFIX_BYTES + schema.len()).max(SCHEMA_BYTES);
+        let body_at =
+            end.next_multiple_of(ALIGNMENT_BYTES as usize) as u64 + message_bytes_of(table);
+        Self::framed(table, more, &schema, extents(table, body_at, 0))
     }
 
-    /// The file of a table whose body begins where it does already; `None` when the schema does
-    /// not fit before it.
+    /// The file of a table whose body begins where it does already, and a single column of which
+    /// has room for `capacity` rows; `None` when the schema does not fit before it.
     #[must_use]
-    pub fn fitting(table: &Table, more: &[(String, String)], body_offset: u64) -> Option<Self> {
-        let made = Self::with_room(table, more, 0);
-        let slack = usize::try_from(body_offset).ok()?.checked_sub(made.head.len())?;
-        let made = Self::with_room(table, more, made.batch_at + slack);
-        (made.body_offset() == body_offset).then_some(made)
+    pub fn fitting(
+        table: &Table,
+        more: &[(String, String)],
+        body_at: u64,
+        capacity: u64,
+    ) -> Option<Self> {
+        let schema = schema_message(table, metadata(more));
+        let room = body_at.checked_sub(message_bytes_of(table))?;
+        let fits =
+            is_aligned(body_at) && (MAGIC.len() + 2 + PREFIX_BYTES + schema.len()) as u64 <= room;
+        fits.then(|| Self::framed(table, more, &schema, extents(table, body_at, capacity)))
     }
 
-    /// The file of a table, with at least so many bytes for the schema.
-    fn with_room(table: &Table, more: &[(String, String)], schema_bytes: usize) -> Self {
-        let metadata = entries(more);
+    fn framed(
+        table: &Table,
+        more: &[(String, String)],
+        schema: &[u8],
+        extents: Vec<Extent>,
+    ) -> Self {
         let mut head = Vec::new();
         head.extend_from_slice(MAGIC);
         head.extend_from_slice(&[0, 0]);
-        push_message(&mut head, &schema_message(table, metadata.clone()), schema_bytes);
-        let batch_at = head.len();
-        push_message(&mut head, &batch_message(table), 0);
-        let block = Block::new(
-            batch_at as i64,
-            i32::try_from(head.len() - batch_at).unwrap_or(i32::MAX),
-            signed(table.body_bytes()),
-        );
-        let foot = foot(table, metadata, block);
-        Self { head, body_bytes: table.body_bytes(), foot, batch_at }
+        let batch_at = usize::try_from(extents[0].message_at).unwrap_or(0);
+        push_message(&mut head, schema, batch_at);
+        let mut messages = extents.iter().map(|extent| batch(table, extent));
+        head.extend(messages.next().unwrap_or_default());
+        let later: Vec<(u64, Vec<u8>)> =
+            extents[1..].iter().map(|extent| extent.message_at).zip(messages).collect();
+        let blocks: Vec<Block> = extents.iter().map(block).collect();
+        let foot = foot(table, metadata(more), &blocks);
+        let end = extents.last().map_or(0, Extent::end);
+        Self { body_bytes: end - head.len() as u64, head, foot, later }
     }
 
-    /// The record batch's message, which tells rows and columns; it ends where the body begins.
-    pub(crate) fn batch(&self) -> &[u8] {
-        &self.head[self.batch_at..]
-    }
-
-    /// Where the body begins.
+    /// Where the first body begins.
     #[must_use]
     pub fn body_offset(&self) -> u64 {
         self.head.len() as u64
     }
 
+    /// Where the foot begins.
+    pub(crate) fn foot_at(&self) -> u64 {
+        self.body_offset() + self.body_bytes
+    }
+
     /// How long the file is.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
-        self.body_offset() + self.body_bytes + self.foot.len() as u64
+        self.foot_at() + self.foot.len() as u64
     }
 }
 
-/// The Arrow IPC stream of a table, but for its body.
+/// The Arrow IPC stream of a table that does not grow, but for its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// Before the body, which begins at a multiple of 64.
@@ -114,9 +129,11 @@ impl Stream {
     #[must_use]
     pub fn of(table: &Table, more: &[(String, String)]) -> Self {
         let mut head = Vec::new();
-        push_message(&mut head, &schema_message(table, entries(more)), 0);
+        push_message(&mut head, &schema_message(table, metadata(more)), 0);
         let batch_at = head.len();
-        push_message(&mut head, &batch_message(table), 0);
+        for extent in extents(table, 0, 0) {
+            push_message(&mut head, &batch_message(table, &extent), 0);
+        }
         let foot = [CONTINUATION, [0; 4]].concat();
         Self { head, foot, batch_at }
     }
@@ -139,11 +156,23 @@ impl Stream {
     }
 }
 
-/// The schema's metadata: what the caller has to say, and who wrote it.
-fn entries(more: &[(String, String)]) -> HashMap<String, String> {
+/// The message of an extent's record batch, as long as there is room for it.
+pub(crate) fn batch(table: &Table, extent: &Extent) -> Vec<u8> {
+    let mut message = Vec::new();
+    let room = extent.body_at - extent.message_at;
+    push_message(&mut message, &batch_message(table, extent), usize::try_from(room).unwrap_or(0));
+    message
+}
+
+fn metadata(more: &[(String, String)]) -> HashMap<String, String> {
     let mut metadata: HashMap<String, String> = more.iter().cloned().collect();
     metadata.insert(VERSION_KEY.to_owned(), "1".to_owned());
     metadata
+}
+
+fn block(extent: &Extent) -> Block {
+    let message_bytes = i32::try_from(extent.body_at - extent.message_at).unwrap_or(i32::MAX);
+    Block::new(signed(extent.message_at), message_bytes, signed(extent.body_bytes))
 }
 
 fn signed(number: u64) -> i64 {
@@ -181,24 +210,31 @@ fn schema_message(table: &Table, metadata: HashMap<String, String>) -> Vec<u8> {
     builder.finished_data().to_vec()
 }
 
-fn batch_message(table: &Table) -> Vec<u8> {
+fn batch_message(table: &Table, extent: &Extent) -> Vec<u8> {
     let (mut nodes, mut buffers) = (Vec::new(), Vec::new());
-    for place in table.places() {
-        nodes.push(FieldNode::new(signed(table.rows()), 0));
+    let rows = extent.rows(table);
+    let places = table.places(extent.capacity);
+    for ((place, column), opened) in places.iter().zip(table.columns()).zip(table.structures()) {
         let none = Buffer::new(signed(place.offset), 0);
-        buffers.push(none);
-        if table.shape().len() > 1 {
-            nodes.push(FieldNode::new(signed(table.elements()), 0));
+        for _ in 0..opened {
+            nodes.push(FieldNode::new(signed(rows), 0));
             buffers.push(none);
         }
-        buffers.push(Buffer::new(signed(place.offset), signed(place.bytes)));
+        nodes.push(FieldNode::new(signed(rows), 0));
+        buffers.push(none);
+        if column.is_list(table.shape()) {
+            nodes.push(FieldNode::new(signed(rows * column.row_parts(table.shape())), 0));
+            buffers.push(none);
+        }
+        let bytes = rows * table.row_elements() * column.bytes() as u64;
+        buffers.push(Buffer::new(signed(place.offset), signed(bytes)));
     }
     let mut builder = FlatBufferBuilder::new();
     let (nodes, buffers) = (builder.create_vector(&nodes), builder.create_vector(&buffers));
     let batch = RecordBatch::create(
         &mut builder,
         &RecordBatchArgs {
-            length: signed(table.rows()),
+            length: signed(rows),
             nodes: Some(nodes),
             buffers: Some(buffers),
             compression: None,
@@ -209,7 +245,7 @@ fn batch_message(table: &Table) -> Vec<u8> {
         version: MetadataVersion::V5,
         header_type: MessageHeader::RecordBatch,
         header: Some(batch.as_union_value()),
-        bodyLength: signed(table.body_bytes()),
+        bodyLength: signed(extent.body_bytes),
         custom_metadata: None,
     };
     let message = Message::create(&mut builder, &arguments);
@@ -217,14 +253,14 @@ fn batch_message(table: &Table) -> Vec<u8> {
     builder.finished_data().to_vec()
 }
 
-fn foot(table: &Table, metadata: HashMap<String, String>, block: Block) -> Vec<u8> {
+fn foot(table: &Table, metadata: HashMap<String, String>, blocks: &[Block]) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
     let mut tracker = DictionaryTracker::new(true);
     let schema = IpcSchemaEncoder::new()
         .with_dictionary_tracker(&mut tracker)
         .schema_to_fb_offset(&mut builder, &table.schema(metadata));
     let dictionaries = builder.create_vector::<Block>(&[]);
-    let batches = builder.create_vector(&[block]);
+    let batches = builder.create_vector(blocks);
     let mut footer = FooterBuilder::new(&mut builder);
     footer.add_version(MetadataVersion::V5);
     footer.add_schema(schema);
@@ -251,7 +287,7 @@ mod tests {
     use arrow_ipc::reader::FileReader;
 
     use super::*;
-    use crate::table::{Column, Number};
+    use crate::column::{Base, Column, Number};
 
     fn read(image: &Image, body: &[u8]) -> arrow_array::RecordBatch {
         let bytes = [&image.head[..], body, &image.foot[..]].concat();
@@ -263,10 +299,8 @@ mod tests {
 
     #[test]
     fn arrow_reads_what_the_image_frames() {
-        let columns = vec![
-            Column { name: "x".to_owned(), number: Number::F32 },
-            Column { name: "id".to_owned(), number: Number::I64 },
-        ];
+        let columns =
+            vec![Column::of_number("x", Number::F32), Column::of_number("id", Number::I64)];
         let table = Table::new(vec![3], columns).expect("a table");
         let image = Image::of(&table, &[("a".to_owned(), "b".to_owned())]);
         assert_eq!(image.body_offset() % 64, 0);
@@ -283,7 +317,7 @@ mod tests {
 
     #[test]
     fn arrow_reads_the_stream_as_well() {
-        let column = |name: &str| Column { name: name.to_owned(), number: Number::F32 };
+        let column = |name: &str| Column::of_number(name, Number::F32);
         let table = |name: &str| Table::new(vec![3], vec![column(name)]).expect("a table");
         let stream = Stream::of(&table("x"), &[("a".to_owned(), "b".to_owned())]);
         assert_eq!(stream.head.len() % 64, 0);
@@ -305,23 +339,23 @@ mod tests {
     #[test]
     fn names_change_in_place_while_there_is_room() {
         let named = |name: String| {
-            let column = Column { name, number: Number::F32 };
-            Table::new(vec![3], vec![column]).expect("a table")
+            Table::new(vec![3], vec![Column::of_number(&name, Number::F32)]).expect("a table")
         };
         let image = Image::of(&named(String::new()), &[]);
-        let renamed = Image::fitting(&named("energy".to_owned()), &[], image.body_offset());
+        let renamed = Image::fitting(&named("energy".to_owned()), &[], image.body_offset(), 0);
         let renamed = renamed.expect("room for a name");
         assert_eq!(renamed.body_offset(), image.body_offset());
-        assert_eq!(renamed.batch(), image.batch());
+        let batch = |image: &Image| image.head[SCHEMA_BYTES..].to_vec();
+        assert_eq!(batch(&renamed), batch(&image));
         let batch = read(&renamed, &[0; 64]);
         assert_eq!(batch.schema().field(0).name(), "energy");
         let long = named("n".repeat(4096));
-        assert_eq!(Image::fitting(&long, &[], image.body_offset()), None);
+        assert_eq!(Image::fitting(&long, &[], image.body_offset(), 0), None);
     }
 
     #[test]
     fn more_dimensions_are_rows_of_tensors() {
-        let columns = vec![Column { name: "t".to_owned(), number: Number::U8 }];
+        let columns = vec![Column::of_number("t", Number::U8)];
         let table = Table::new(vec![2, 3, 2], columns).expect("a table");
         let image = Image::of(&table, &[]);
         let body: Vec<u8> = (0..64).collect();
@@ -333,5 +367,51 @@ mod tests {
         assert_eq!(values.values(), &[6, 7, 8, 9, 10, 11]);
         let field = batch.schema().field(0).clone();
         assert_eq!(field.metadata()["ARROW:extension:metadata"], "{\"shape\":[3,2]}");
+    }
+
+    #[test]
+    fn every_kind_of_column_is_framed() {
+        let mut nested = Column::of_base("flag", Base::Boolean);
+        nested.path = vec!["p".to_owned(), "flag".to_owned()];
+        let mut triple = Column::of_number("triple", Number::I16);
+        (triple.path, triple.inner) = (vec!["p".to_owned(), "triple".to_owned()], vec![3]);
+        let text = Column::of_base("text", Base::Bytes(5)).noted("hdf5.string", "ascii");
+        let table = Table::new(vec![2], vec![nested, triple, text]).expect("a table");
+        let image = Image::of(&table, &[]);
+        let mut body = vec![0; usize::try_from(image.body_bytes).expect("small")];
+        body[1] = 1;
+        body[64 + 6..][..2].copy_from_slice(&9_i16.to_le_bytes());
+        body[128..138].copy_from_slice(b"helloworld");
+        let batch = read(&image, &body);
+        let inside = batch.column(0).as_struct();
+        let flags = inside.column(0).as_primitive::<arrow_array::types::Int8Type>();
+        assert_eq!(flags.values(), &[0, 1]);
+        let second = inside.column(1).as_fixed_size_list().value(1);
+        assert_eq!(second.as_primitive::<arrow_array::types::Int16Type>().values(), &[9, 0, 0]);
+        assert_eq!(batch.column(1).as_fixed_size_binary().value(1), b"world");
+        assert_eq!(batch.schema().field(1).metadata()["hdf5.string"], "ascii");
+    }
+
+    #[test]
+    fn extents_are_record_batches() {
+        let columns = vec![Column::of_number("a", Number::F64), Column::of_number("b", Number::U8)];
+        let table = Table::new(vec![10_000], columns).expect("a table").chunked(vec![7], true);
+        let image = Image::of(&table, &[]);
+        let mut bytes = image.head.clone();
+        for (at, message) in &image.later {
+            bytes.resize(usize::try_from(*at).expect("small"), 0);
+            bytes.extend_from_slice(message);
+        }
+        bytes.resize(usize::try_from(image.foot_at()).expect("small"), 0);
+        bytes.extend_from_slice(&image.foot);
+        let mut reader = FileReader::try_new(Cursor::new(bytes), None).expect("an Arrow file");
+        assert_eq!(reader.schema().metadata()["hdf5.chunk"], "7");
+        let rows: Vec<usize> = reader.by_ref().map(|one| one.expect("good").num_rows()).collect();
+        assert_eq!(rows, [4096, 4096, 1808]);
+        for rows in [0, 1] {
+            let image = Image::of(&table.with_rows(rows).expect("a table"), &[]);
+            let wanted = Image::of(&table, &[]).body_offset();
+            assert_eq!(image.body_offset(), wanted, "messages take the same room");
+        }
     }
 }

@@ -16,20 +16,28 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod column;
 mod file;
 mod folder;
+mod growing;
 mod image;
+mod layout;
 mod marker;
+mod moving;
 mod naming;
 mod records;
+mod schema;
+mod squares;
 mod table;
 mod transfer;
 
 pub use bytes::{Bytes, Columns};
+pub use column::{Base, Column, Number};
 pub use file::{DataFile, FileError, copy_data, rename_data};
 pub use folder::{clear, keep_only};
 pub use image::{Image, Stream};
-pub use marker::{Marker, Place};
+pub use marker::{Marker, Place, ViewOf};
 pub use naming::{data_directory, object_name, relative_path};
-pub use table::{Column, Number, Table};
-pub use transfer::{BLOCK_ELEMENTS, Convert, Member, Records, Run, TransferError, read, write};
+pub use schema::ATTRIBUTE;
+pub use table::Table;
+pub use transfer::{Convert, Member, Memory, Records, Run, TransferError, Unconverted, transfer};

@@ -4,7 +4,11 @@
 //! x.h5.arrow/g/x.arrow                                  HDF5 alone reads the same bytes
 //! x.h5.arrow/g/x.arrow (needs the plasmon connector)    it does not: there is no such file
 //! hdf5:x.h5-1f00/g/x in the store /run/store.sock (needs the plasmon connector)
+//! view:x of file /data/part.parquet (needs the plasmon connector)
+//! view:x of object ns:name in the store /run/store.sock (needs the plasmon connector)
 //! ```
+
+use std::fmt;
 
 use crate::naming::ENDING;
 
@@ -15,6 +19,10 @@ const NEEDS: &str = " (needs the plasmon connector)";
 const OBJECT: &str = "hdf5:";
 /// Between an object and its store.
 const STORE: &str = " in the store ";
+/// What the places of views begin with.
+const VIEW: &str = "view:";
+/// Between a column, whose spaces and percent signs are written in hexadecimal, and its data.
+const OF: &str = " of ";
 
 /// Where the data of a dataset is, as the skeleton knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +36,56 @@ pub enum Place {
         /// The object's name in the namespace `hdf5`.
         name: String,
     },
+    /// A column of data that others wrote.
+    View {
+        /// Whose.
+        of: ViewOf,
+        /// The column's name; empty for an array.
+        column: String,
+    },
+}
+
+/// Data that others wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ViewOf {
+    /// An Arrow, Feather or Parquet file, by its absolute path.
+    File(String),
+    /// An object of a store.
+    Object {
+        /// The store's socket.
+        store: String,
+        /// The name's namespace.
+        namespace: String,
+        /// The name's text.
+        name: String,
+    },
+}
+
+impl fmt::Display for ViewOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "file {path}"),
+            Self::Object { store, namespace, name } => {
+                write!(f, "object {namespace}:{name}{STORE}{store}")
+            }
+        }
+    }
+}
+
+impl ViewOf {
+    fn of_text(text: &str) -> Option<Self> {
+        if let Some(path) = text.strip_prefix("file ") {
+            return path.starts_with('/').then(|| Self::File(path.to_owned()));
+        }
+        let (name, store) = text.strip_prefix("object ")?.rsplit_once(STORE)?;
+        let (namespace, name) = name.split_once(':')?;
+        let [store, namespace, name] = [store, namespace, name].map(str::to_owned);
+        (!name.is_empty() && store.starts_with('/')).then_some(Self::Object {
+            store,
+            namespace,
+            name,
+        })
+    }
 }
 
 /// What the skeleton says of a dataset's data.
@@ -63,6 +121,10 @@ impl Place {
         match self {
             Self::File(path) => path.clone(),
             Self::Object { store, name } => format!("{OBJECT}{name}{STORE}{store}"),
+            Self::View { of, column } => {
+                let column = column.replace('%', "%25").replace(' ', "%20");
+                format!("{VIEW}{column}{OF}{of}")
+            }
         }
     }
 
@@ -72,6 +134,11 @@ impl Place {
             let (name, store) = (name.to_owned(), store.to_owned());
             return (!name.is_empty() && store.starts_with('/'))
                 .then_some(Self::Object { store, name });
+        }
+        if let Some(view) = name.strip_prefix(VIEW) {
+            let (column, of) = view.split_once(OF)?;
+            let column = column.replace("%20", " ").replace("%25", "%");
+            return Some(Self::View { of: ViewOf::of_text(of)?, column });
         }
         let folder = name.split('/').next()?;
         let ours = folder.ends_with(ENDING)
@@ -96,7 +163,24 @@ mod tests {
         let (store, name) = ("/run/a b.sock".to_owned(), "x.h5-1/in the store /x".to_owned());
         let marker = Marker { place: Place::Object { store, name }, plain: false };
         assert_eq!(Marker::of_name(&marker.to_name()), Some(marker));
-        for foreign in ["hdf5:x", "hdf5:x in the store y", "hdf5: in the store /y"] {
+        let object = |store: &str| ViewOf::Object {
+            store: store.to_owned(),
+            namespace: String::new(),
+            name: "a: b in the store c".to_owned(),
+        };
+        for of in [ViewOf::File("/a of b.parquet".to_owned()), object("/run/s.sock")] {
+            let place = Place::View { of, column: "a b%20 of file c".to_owned() };
+            let marker = Marker { place, plain: false };
+            assert_eq!(Marker::of_name(&marker.to_name()), Some(marker));
+        }
+        for foreign in [
+            "hdf5:x",
+            "view:x",
+            "view:x of a",
+            "view:x of file a",
+            "hdf5:x in the store y",
+            "hdf5: in the store /y",
+        ] {
             assert_eq!(Marker::of_name(&format!("{foreign}{NEEDS}")), None, "{foreign}");
         }
         for foreign in [

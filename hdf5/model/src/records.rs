@@ -1,14 +1,15 @@
 //! Records in memory, put together out of columns and taken apart into them.
 //!
-//! Members of one size that follow each other are moved in tiles of up to eight, so that a record
-//! is written or read in few large pieces instead of many small ones.
+//! Members of four or eight bytes that follow each other are moved in squares: as many elements of
+//! as many columns as make sixteen bytes of a record each, turned in the processor's registers.
+//! Others are moved one member after the other while the records are in the nearest cache.
 
+use plasmon_scatter::Past;
+
+use crate::squares::{self, PIECE_BYTES, Sink};
 use crate::transfer::Member;
 
-/// How many members a tile has at most.
-const TILE: usize = 8;
-
-/// Members that are moved together: from which on, and how many.
+/// Members of one size that follow each other in memory: from which on, and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tile {
     pub(crate) first: usize,
@@ -22,6 +23,14 @@ impl Tile {
     pub(crate) fn as_member(self, members: &[Member]) -> Member {
         Member { memory_bytes: self.bytes * self.members, ..members[self.first] }
     }
+
+    /// How many of the members are moved in squares.
+    fn squared(self) -> usize {
+        match self.bytes {
+            4 | 8 => self.members - self.members % (PIECE_BYTES / self.bytes),
+            _ => 0,
+        }
+    }
 }
 
 /// Divides members into tiles.
@@ -30,7 +39,7 @@ pub(crate) fn tiles(members: &[Member]) -> Vec<Tile> {
     for (at, member) in members.iter().enumerate() {
         if let Some(tile) = tiles.last_mut() {
             let follows = member.offset == members[tile.first].offset + tile.bytes * tile.members;
-            if follows && tile.bytes == member.memory_bytes && tile.members < TILE {
+            if follows && tile.bytes == member.memory_bytes {
                 tile.members += 1;
                 continue;
             }
@@ -40,96 +49,103 @@ pub(crate) fn tiles(members: &[Member]) -> Vec<Tile> {
     tiles
 }
 
-/// Puts packed elements of a tile's members into every stride of memory.
-pub(crate) fn scatter(packed: &[&[u8]], memory: &mut [u8], bytes: usize, stride: usize) {
-    if let ([one], true) = (packed, bytes == stride) {
-        memory.copy_from_slice(&one[..memory.len()]);
-        return;
-    }
-    match (bytes, packed.len()) {
-        (4, TILE) => scatter_tile::<4, TILE>(packed, memory, stride),
-        (8, TILE) => scatter_tile::<8, TILE>(packed, memory, stride),
-        (4, 4) => scatter_tile::<4, 4>(packed, memory, stride),
-        (8, 4) => scatter_tile::<8, 4>(packed, memory, stride),
-        (4, 3) => scatter_tile::<4, 3>(packed, memory, stride),
-        (8, 3) => scatter_tile::<8, 3>(packed, memory, stride),
-        (4, 2) => scatter_tile::<4, 2>(packed, memory, stride),
-        (8, 2) => scatter_tile::<8, 2>(packed, memory, stride),
-        (4, 1) => scatter_tile::<4, 1>(packed, memory, stride),
-        (8, 1) => scatter_tile::<8, 1>(packed, memory, stride),
-        _ => {
-            for (at, one) in packed.iter().enumerate() {
-                let columns = one.chunks_exact(bytes).zip(memory.chunks_mut(stride));
-                for (from, to) in columns {
-                    to[at * bytes..][..bytes].copy_from_slice(from);
-                }
-            }
-        }
-    }
-}
-
-fn scatter_tile<const BYTES: usize, const MEMBERS: usize>(
-    packed: &[&[u8]],
+/// Puts packed elements of a tile's members, from one on, into every stride of memory, past the
+/// cache if that is wanted and the tile is all that a record has.
+pub(crate) fn scatter(
+    packed: &[Vec<u8>],
+    tile: Tile,
+    start: usize,
     memory: &mut [u8],
-    stride: usize,
+    (stride, streams): (usize, bool),
 ) {
     let records = memory.len().div_ceil(stride);
-    let columns: [&[[u8; BYTES]]; MEMBERS] =
-        std::array::from_fn(|at| &packed[at].as_chunks::<BYTES>().0[..records]);
-    for (at, record) in memory.chunks_mut(stride).enumerate() {
-        let parts = record.as_chunks_mut::<BYTES>().0;
-        if let Some(parts) = parts.first_chunk_mut::<MEMBERS>() {
-            // Not `map` of the array, which was called and not inlined.
-            for (part, column) in parts.iter_mut().zip(&columns) {
-                *part = column[at];
-            }
+    let from = |one: usize| &packed[one][start * tile.bytes..][..records * tile.bytes];
+    let columns: Vec<&[u8]> = (0..tile.members).map(from).collect();
+    let squared = tile.squared();
+    let mut done = 0;
+    if squared > 0 {
+        let whole = squared * tile.bytes == stride;
+        done = if streams
+            && whole
+            && let Some(past) = Past::of(&mut *memory)
+        {
+            turn(&columns[..squared], past, tile.bytes, stride)
+        } else {
+            turn(&columns[..squared], &mut *memory, tile.bytes, stride)
+        };
+    }
+    for (at, column) in columns.iter().enumerate() {
+        let first = if at < squared { done } else { 0 };
+        let place = first * stride + at * tile.bytes;
+        if let Some(to) = memory.get_mut(place..) {
+            let from = (&column[first * tile.bytes..], tile.bytes);
+            copy_strided(from, (to, stride), tile.bytes, records - first);
         }
     }
 }
 
-/// Takes the elements of a tile's members out of every stride of memory.
-pub(crate) fn gather(memory: &[u8], packed: &mut [&mut [u8]], bytes: usize, stride: usize) {
-    if let ([one], true) = (&mut *packed, bytes == stride) {
-        one[..memory.len()].copy_from_slice(memory);
+fn turn(columns: &[&[u8]], mut sink: impl Sink, bytes: usize, stride: usize) -> usize {
+    if bytes == 4 {
+        squares::scatter::<4>(columns, &mut sink, stride)
+    } else {
+        squares::scatter::<8>(columns, &mut sink, stride)
+    }
+}
+
+/// Takes the elements of a tile's members out of every stride of memory, to each from one on.
+pub(crate) fn gather(
+    memory: &[u8],
+    packed: &mut [Vec<u8>],
+    tile: Tile,
+    start: usize,
+    stride: usize,
+) {
+    let records = memory.len().div_ceil(stride);
+    let squared = tile.squared();
+    let mut columns: Vec<&mut [u8]> = packed
+        .iter_mut()
+        .map(|one| &mut one[start * tile.bytes..][..records * tile.bytes])
+        .collect();
+    let done = match (squared, tile.bytes) {
+        (0, _) => 0,
+        (_, 4) => squares::gather::<4>(memory, &mut columns[..squared], stride),
+        _ => squares::gather::<8>(memory, &mut columns[..squared], stride),
+    };
+    for (at, column) in columns.iter_mut().enumerate() {
+        let first = if at < squared { done } else { 0 };
+        let place = first * stride + at * tile.bytes;
+        if let Some(from) = memory.get(place..) {
+            let to = (&mut column[first * tile.bytes..], tile.bytes);
+            copy_strided((from, stride), to, tile.bytes, records - first);
+        }
+    }
+}
+
+/// Copies elements that lie at equal steps on both sides.
+pub(crate) fn copy_strided(
+    (from, from_step): (&[u8], usize),
+    (to, to_step): (&mut [u8], usize),
+    bytes: usize,
+    elements: usize,
+) {
+    if from_step == bytes && to_step == bytes {
+        to[..elements * bytes].copy_from_slice(&from[..elements * bytes]);
         return;
     }
-    match (bytes, packed.len()) {
-        (4, TILE) => gather_tile::<4, TILE>(memory, packed, stride),
-        (8, TILE) => gather_tile::<8, TILE>(memory, packed, stride),
-        (4, 4) => gather_tile::<4, 4>(memory, packed, stride),
-        (8, 4) => gather_tile::<8, 4>(memory, packed, stride),
-        (4, 3) => gather_tile::<4, 3>(memory, packed, stride),
-        (8, 3) => gather_tile::<8, 3>(memory, packed, stride),
-        (4, 2) => gather_tile::<4, 2>(memory, packed, stride),
-        (8, 2) => gather_tile::<8, 2>(memory, packed, stride),
-        (4, 1) => gather_tile::<4, 1>(memory, packed, stride),
-        (8, 1) => gather_tile::<8, 1>(memory, packed, stride),
-        _ => {
-            for (at, one) in packed.iter_mut().enumerate() {
-                let columns = memory.chunks(stride).zip(one.chunks_exact_mut(bytes));
-                for (from, to) in columns {
-                    to.copy_from_slice(&from[at * bytes..][..bytes]);
-                }
-            }
-        }
+    let sides = from.chunks(from_step).zip(to.chunks_mut(to_step)).take(elements);
+    match bytes {
+        1 => sides.for_each(copy_one::<1>),
+        2 => sides.for_each(copy_one::<2>),
+        4 => sides.for_each(copy_one::<4>),
+        8 => sides.for_each(copy_one::<8>),
+        16 => sides.for_each(copy_one::<16>),
+        _ => sides.for_each(|(from, to)| to[..bytes].copy_from_slice(&from[..bytes])),
     }
 }
 
-fn gather_tile<const BYTES: usize, const MEMBERS: usize>(
-    memory: &[u8],
-    packed: &mut [&mut [u8]],
-    stride: usize,
-) {
-    let records = memory.len().div_ceil(stride);
-    let mut columns = packed.iter_mut().map(|one| &mut one.as_chunks_mut::<BYTES>().0[..records]);
-    let mut columns: [&mut [[u8; BYTES]]; MEMBERS] =
-        std::array::from_fn(|_| columns.next().unwrap_or_default());
-    for (at, record) in memory.chunks(stride).enumerate() {
-        if let Some(parts) = record.as_chunks::<BYTES>().0.first_chunk::<MEMBERS>() {
-            for (column, part) in columns.iter_mut().zip(parts) {
-                column[at] = *part;
-            }
-        }
+fn copy_one<const BYTES: usize>((from, to): (&[u8], &mut [u8])) {
+    if let (Some(from), Some(to)) = (from.first_chunk::<BYTES>(), to.first_chunk_mut::<BYTES>()) {
+        *to = *from;
     }
 }
 
@@ -148,26 +164,25 @@ mod tests {
             tiles(&members).iter().map(|tile| (tile.first, tile.members)).collect();
         assert_eq!(found, [(0, 2), (2, 1), (3, 2)]);
         let many: Vec<Member> = (0..11).map(|at| member(at * 4, 4)).collect();
-        assert_eq!(tiles(&many).iter().map(|tile| tile.members).collect::<Vec<_>>(), [8, 3]);
+        assert_eq!(tiles(&many).iter().map(|tile| tile.members).collect::<Vec<_>>(), [11]);
     }
 
     #[test]
     fn every_size_of_tile_comes_back() {
-        for bytes in [1, 2, 4, 8, 3] {
-            for members in 1..=TILE {
-                let (records, stride) = (37, bytes * members + 5);
+        for (bytes, gap) in [(1, 5), (2, 5), (4, 5), (8, 5), (3, 5), (4, 0), (8, 0), (5, 0)] {
+            for members in 1..=9 {
+                let (records, stride) = (37, bytes * members + gap);
+                let tile = Tile { first: 0, members, bytes };
                 let columns: Vec<Vec<u8>> = (0..members)
                     .map(|m| (0..records * bytes).map(|at| (at * 7 + m * 31) as u8).collect())
                     .collect();
                 // The last record ends with the tile, as a buffer may.
                 let mut memory = vec![0xEE; (records - 1) * stride + bytes * members];
-                let packed: Vec<&[u8]> = columns.iter().map(Vec::as_slice).collect();
-                scatter(&packed, &mut memory, bytes, stride);
+                scatter(&columns, tile, 0, &mut memory, (stride, true));
                 assert_eq!(&memory[..bytes], &columns[0][..bytes]);
-                assert_eq!(memory[bytes * members], 0xEE, "what lies between stays");
+                assert!(gap == 0 || memory[bytes * members] == 0xEE, "what lies between stays");
                 let mut back = vec![vec![0; records * bytes]; members];
-                let mut places: Vec<&mut [u8]> = back.iter_mut().map(Vec::as_mut_slice).collect();
-                gather(&memory, &mut places, bytes, stride);
+                gather(&memory, &mut back, tile, 0, stride);
                 assert_eq!(back, columns, "{members} members of {bytes} bytes");
             }
         }

@@ -54,7 +54,7 @@ pub(crate) unsafe fn name(
     // SAFETY: HDF5 handed name and place over.
     let path = unsafe { future_path(host, group, place, name) };
     let last = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    node.array(host)?.rename(&String::from_utf8_lossy(last));
+    node.array(host)?.rename(node.native(), &String::from_utf8_lossy(last));
     let place = backend::rename(container, &marker.place, &path)?;
     let renamed = Marker { place, plain: marker.plain };
     let remade = remake(host, node.native(), dcpl, &renamed, offset);

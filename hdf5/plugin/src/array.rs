@@ -5,9 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use plasmon_hdf5_model::{Marker, Member, Place, Records, Run, Table, read, write};
+use plasmon_hdf5_model::{
+    Convert, Marker, Member, Memory as Bytes, Place, Records, Run, Table, Unconverted, transfer,
+};
 use plasmon_hdf5_sys::arguments::{FileName, OBJECT_GET_NAME, ObjectName, Single, dataset, file};
-use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Location, Ptr, SPACE_ALL};
+use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Location, Ptr, SPACE_ALL, UNLIMITED};
 
 use crate::backend::{Data, Source};
 use crate::container::Container;
@@ -36,6 +38,8 @@ pub(crate) struct Array {
     container: Option<Arc<Container>>,
     /// Whether something was written through this object.
     pub(crate) dirty: AtomicBool,
+    /// Whether rows were added or taken away through this object.
+    resized: AtomicBool,
 }
 
 /// What a read or a write is about.
@@ -80,9 +84,11 @@ impl Array {
         let space = Id::of_space(host, get(host, under, dataset::GET_SPACE)?)?;
         let columns = kinds::columns(host, kind.get(), "").ok()?;
         let (shape, _) = kinds::shape(host, space.get())?;
+        let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
+        let (_, _, bytes) = external(host, dcpl.get())?;
         Some(Self {
             host,
-            table: Table::new(shape, columns)?,
+            table: Table::new(shape, columns)?.chunked(Vec::new(), bytes == UNLIMITED),
             source,
             body_offset,
             writable: false,
@@ -91,7 +97,66 @@ impl Array {
             data: OnceLock::new(),
             container: None,
             dirty: AtomicBool::new(false),
+            resized: AtomicBool::new(false),
         })
+    }
+
+    /// Whether the number of rows may change.
+    pub(crate) fn grows(&self) -> bool {
+        self.table.grows()
+    }
+
+    /// The table with as many rows as the skeleton says now.
+    pub(crate) fn now(&self, under: Ptr) -> Result<Table, String> {
+        if !self.table.grows() {
+            return Ok(self.table.clone());
+        }
+        let space = get(self.host, under, dataset::GET_SPACE);
+        let space = space.and_then(|id| Id::of_space(self.host, id));
+        let shape = space.and_then(|space| kinds::shape(self.host, space.get()));
+        let rows = shape.and_then(|(now, _)| now.first().copied());
+        rows.and_then(|rows| self.table.with_rows(rows))
+            .ok_or_else(|| "the dataset has no dimensions".to_owned())
+    }
+
+    /// Gives data that has the rows of a table another number of them. New ones hold `fill`.
+    pub(crate) fn resize(
+        &self,
+        under: Ptr,
+        table: &Table,
+        rows: u64,
+        fill: &[Vec<u8>],
+    ) -> Result<(), String> {
+        if self.shared {
+            return Err("several processes cannot change the rows of Arrow data".to_owned());
+        }
+        let data = self.data(under)?;
+        self.resized.store(true, Ordering::Relaxed);
+        self.dirty.store(true, Ordering::Relaxed);
+        data.resize(table, rows, fill).map_err(|error| format!("{}: {error}", self.source))
+    }
+
+    /// Takes away what is in the data behind the last row, if rows were added or taken away.
+    pub(crate) fn settle(&self, under: Ptr) -> Result<(), String> {
+        if !self.resized.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let settled = self.data(under)?.settle(&self.now(under)?);
+        settled.map_err(|error| format!("{}: {error}", self.source))
+    }
+
+    /// The dimensions of the chunks that the program asked for; none when there are none, or the
+    /// data that says so is not there.
+    pub(crate) fn chunk(&self, under: Ptr) -> Vec<u64> {
+        self.data(under).ok().and_then(|data| data.chunk().ok()).unwrap_or_default()
+    }
+
+    /// How many bytes the elements have, as the type of the dataset has them.
+    pub(crate) fn bytes(&self, under: Ptr) -> Option<u64> {
+        let kind = Id::of_type(self.host, get(self.host, under, dataset::GET_TYPE)?)?;
+        // SAFETY: the type is open.
+        let element = unsafe { (self.host.api.H5Tget_size)(kind.get()) } as u64;
+        self.now(under).ok()?.elements().checked_mul(element)
     }
 
     /// The same, written by one process or by several at a time.
@@ -100,8 +165,8 @@ impl Array {
     }
 
     /// The open data; the reason why it cannot be opened stays the same for this object.
-    fn data(&self) -> Result<&Arc<dyn Data>, String> {
-        let open = || self.source.open(&self.table, self.body_offset, self.writable);
+    fn data(&self, under: Ptr) -> Result<&Arc<dyn Data>, String> {
+        let open = || self.source.open(&self.now(under)?, self.body_offset, self.writable);
         self.data.get_or_init(open).as_ref().map_err(String::clone)
     }
 
@@ -128,7 +193,7 @@ impl Array {
     }
 
     /// All values, as elements of a type.
-    pub(crate) fn values(&self, kind: Hid) -> Result<Vec<u8>, String> {
+    pub(crate) fn values(&self, under: Ptr, kind: Hid) -> Result<Vec<u8>, String> {
         let whole = Call {
             memory_type: kind,
             memory_space: SPACE_ALL,
@@ -137,33 +202,33 @@ impl Array {
         };
         // SAFETY: the type is open.
         let bytes = unsafe { (self.host.api.H5Tget_size)(kind) } as u64;
-        let bytes =
-            usize::try_from(bytes.saturating_mul(self.table.elements())).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(bytes.saturating_mul(self.now(under)?.elements()))
+            .unwrap_or(usize::MAX);
         let mut values = Vec::new();
         values.try_reserve_exact(bytes).map_err(|_| "there is no memory for a copy of the data")?;
         values.resize(bytes, 0);
         // SAFETY: there is room for all elements.
-        unsafe { self.transfer(&whole, Memory::Target(values.as_mut_ptr())) }?;
+        unsafe { self.transfer(under, &whole, Memory::Target(values.as_mut_ptr())) }?;
         Ok(values)
     }
 
     /// Puts entries into the schema's metadata.
-    pub(crate) fn describe(&self, entries: &[(String, String)]) {
+    pub(crate) fn describe(&self, under: Ptr, entries: &[(String, String)]) {
         // They are a copy of what the skeleton has: without them nothing is lost.
-        if let Ok(data) = self.data()
+        if let (Ok(data), Ok(table)) = (self.data(under), self.now(under))
             && let Ok(name) = data.first_column()
         {
-            let _ = data.describe(&self.table.clone().renamed(&name), entries);
+            let _ = data.describe(&table.renamed(&name), entries);
         }
     }
 
     /// Gives the column the name of the dataset, which is about to get its first link. The data
     /// is opened for that, and so reading and writing goes on with it under any name.
-    pub(crate) fn rename(&self, name: &str) {
+    pub(crate) fn rename(&self, under: Ptr, name: &str) {
         // If it cannot be opened, the next transfer says why.
-        if let Ok(data) = self.data() {
+        if let (Ok(data), Ok(table)) = (self.data(under), self.now(under)) {
             // A column under another name has the same values.
-            let _ = data.describe(&self.table.clone().renamed(name), &[]);
+            let _ = data.describe(&table.renamed(name), &[]);
         }
     }
 
@@ -172,59 +237,110 @@ impl Array {
     /// # Safety
     ///
     /// The memory has room for, or holds, what is selected in it.
-    pub(crate) unsafe fn transfer(&self, call: &Call, memory: Memory) -> Result<(), String> {
+    pub(crate) unsafe fn transfer(
+        &self,
+        under: Ptr,
+        call: &Call,
+        memory: Memory,
+    ) -> Result<(), String> {
         if self.host.has_transform(call.dxpl) {
             return Err("data transforms are not supported for Arrow data".to_owned());
         }
         if matches!(memory, Memory::Source(_)) && !self.writable {
             return Err("no write intent on file".to_owned());
         }
+        let table = self.now(under)?;
         let mut selection =
-            Selection::new(self.host, self.table.elements(), call.file_space, call.memory_space)?;
+            Selection::new(self.host, table.elements(), call.file_space, call.memory_space)?;
         if selection.selected == 0 {
             return Ok(());
         }
         if memory.is_null() {
             return Err("no buffer".to_owned());
         }
-        let data = self.data()?;
-        if let (Memory::Source(_), Some(container)) = (memory, &self.container) {
-            container.staging.hold(data);
-        }
-        let columns = data.columns();
+        let kind = get(self.host, under, dataset::GET_TYPE);
+        let kind = kind.and_then(|id| Id::of_type(self.host, id)).ok_or("there is no type")?;
+        let seen = members::seen(self.host, table.columns(), kind.get(), call.memory_type)?;
+        let mut convert = members::Converter::new(self.host, &seen, memory, call.dxpl)?;
+        let members: Vec<Member> = seen.iter().map(|seen| seen.member).collect();
         // SAFETY: the type is the one that the program gave.
         let stride = unsafe { (self.host.api.H5Tget_size)(call.memory_type) };
-        let seen = members::seen(self.host, &self.table, call.memory_type)?;
-        let mut convert = members::Converter::new(self.host, &seen, memory, call.dxpl);
-        let members: Vec<Member> = seen.iter().map(|seen| seen.member).collect();
+        let work = Work { table: &table, members: &members, stride };
         let mut runs = Vec::new();
         loop {
             selection.next_runs(&mut runs)?;
             let Some((first, elements)) = extent(&runs) else { return Ok(()) };
-            let records = Records { first, stride };
-            let Some((start, bytes)) = bytes_of(first, elements, stride) else {
-                return Err("the memory is larger than memory can be".to_owned());
-            };
-            let done = match memory {
-                Memory::Target(target) => {
-                    // SAFETY: the caller promises room for what is selected, and all elements
-                    // from the first to the last selected one lie in the same buffer.
-                    let piece = unsafe { std::slice::from_raw_parts_mut(target.add(start), bytes) };
-                    read(columns, &members, &runs, piece, records, &mut convert)
-                }
-                Memory::Source(source) => {
-                    self.dirty.store(true, Ordering::Relaxed);
-                    // SAFETY: as above.
-                    let piece = unsafe { std::slice::from_raw_parts(source.add(start), bytes) };
-                    // What lies between two runs may be another process's: it is not touched.
-                    let together = if self.shared { 1 } else { runs.len() };
-                    runs.chunks(together).try_for_each(|runs| {
-                        write(columns, &members, runs, piece, records, &mut convert)
-                    })
-                }
-            };
-            done.map_err(|error| format!("{}: {error}", self.source))?;
+            // SAFETY: the caller promises room for what is selected, and all elements from the
+            // first to the last selected one lie in the same buffer.
+            unsafe {
+                self.move_runs(under, &work, &runs, (memory, first, elements), &mut convert)
+            }?;
         }
+    }
+
+    /// Moves runs of whole elements, without conversions, between the data and memory that begins
+    /// with the first of so many elements.
+    ///
+    /// # Safety
+    ///
+    /// The memory has that many elements.
+    pub(crate) unsafe fn move_plainly(
+        &self,
+        under: Ptr,
+        work: &Work<'_>,
+        runs: &[Run],
+        (memory, elements): (Memory, u64),
+    ) -> Result<(), String> {
+        // SAFETY: promised by the caller.
+        unsafe { self.move_runs(under, work, runs, (memory, 0, elements), &mut Unconverted) }
+    }
+
+    /// Moves runs between the data and the elements of memory from one on.
+    ///
+    /// # Safety
+    ///
+    /// The memory has these elements.
+    unsafe fn move_runs(
+        &self,
+        under: Ptr,
+        work: &Work<'_>,
+        runs: &[Run],
+        (memory, first, elements): (Memory, u64, u64),
+        convert: &mut dyn Convert,
+    ) -> Result<(), String> {
+        let data = self.data(under)?;
+        let (records, columns) = (Records { first, stride: work.stride }, data.columns());
+        let Some((start, bytes)) = bytes_of(first, elements, work.stride) else {
+            return Err("the memory is larger than memory can be".to_owned());
+        };
+        let mut go = |runs: &[Run], piece| {
+            transfer((columns, work.table), work.members, runs, piece, records, convert)
+        };
+        let done = match memory {
+            Memory::Target(target) => {
+                // SAFETY: promised by the caller.
+                let piece = unsafe { std::slice::from_raw_parts_mut(target.add(start), bytes) };
+                go(runs, Bytes::Target(piece))
+            }
+            Memory::Source(_) if !self.writable => return Err("no write intent on file".to_owned()),
+            Memory::Source(source) => {
+                if let Some(container) = &self.container {
+                    container.staging.hold(data);
+                }
+                self.dirty.store(true, Ordering::Relaxed);
+                // SAFETY: promised by the caller.
+                let piece = unsafe { std::slice::from_raw_parts(source.add(start), bytes) };
+                if self.shared {
+                    // What lies between two runs may be another process's: it is not touched.
+                    let mut teeth =
+                        runs.iter().flat_map(|run| (0..run.teeth).map(|at| run.tooth(at)));
+                    teeth.try_for_each(|tooth| go(&[tooth], Bytes::Source(piece)))
+                } else {
+                    go(runs, Bytes::Source(piece))
+                }
+            }
+        };
+        done.map_err(|error| format!("{}: {error}", self.source))
     }
 
     /// Waits until the data is on the disk.
@@ -234,6 +350,16 @@ impl Array {
             _ => Ok(()),
         }
     }
+}
+
+/// How elements lie on both sides.
+pub(crate) struct Work<'a> {
+    /// In the data.
+    pub(crate) table: &'a Table,
+    /// Which columns go where in an element of the memory.
+    pub(crate) members: &'a [Member],
+    /// From one element of the memory to the next, in bytes.
+    pub(crate) stride: usize,
 }
 
 /// The memory of a program.
@@ -257,7 +383,7 @@ impl Memory {
 /// The elements of memory from the first to the last that some runs touch.
 fn extent(runs: &[Run]) -> Option<(u64, u64)> {
     let first = runs.iter().map(|run| run.memory).min()?;
-    let end = runs.iter().map(|run| run.memory + run.elements).max()?;
+    let end = runs.iter().map(Run::memory_end).max()?;
     Some((first, end - first))
 }
 

@@ -1,6 +1,6 @@
 //! Copying attributes from one dataset to another in the same file, by the native connector.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 
 use plasmon_hdf5_sys::arguments::Single;
 use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr};
@@ -19,6 +19,31 @@ pub(crate) const GET_TYPE: i32 = 5;
 const KIND_ATTRIBUTE: i32 = 7;
 /// The longest name of an attribute.
 const NAME_BYTES: usize = 65_536;
+
+/// `H5VL_ATTR_EXISTS`.
+const EXISTS: i32 = 2;
+
+/// Whether there is an attribute.
+#[repr(C)]
+struct ExistsOf {
+    operation: i32,
+    name: *const c_char,
+    answer: *mut bool,
+}
+
+/// Whether an object has an attribute of this name.
+pub(crate) fn has(host: &Host, under: Ptr, kind: i32, name: &CStr) -> bool {
+    let mut found = false;
+    let mut arguments = ExistsOf { operation: EXISTS, name: name.as_ptr(), answer: &raw mut found };
+    let (place, dxpl) = (Location::itself(kind), host.default_list(Lists::Transfer));
+    // SAFETY: the object is the native connector's; the name ends; the answer goes into what we
+    // own.
+    let done = unsafe {
+        let (arguments, none) = ((&raw mut arguments).cast(), std::ptr::null_mut());
+        (host.api.H5VLattr_specific)(under, &raw const place, host.native(), arguments, dxpl, none)
+    };
+    done >= 0 && found
+}
 
 /// Getting the name of an attribute.
 #[repr(C)]

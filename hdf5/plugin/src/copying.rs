@@ -19,6 +19,7 @@ use crate::backend::{self, Original, Source};
 use crate::creating::unlink;
 use crate::host::{Host, Lists};
 use crate::id::Id;
+use crate::info::Backend;
 use crate::node::Node;
 use crate::pointing;
 use crate::walking::{self, Opened};
@@ -133,13 +134,14 @@ impl Separation<'_> {
         let container = &self.target.container;
         let old = Source::new(&marker.place, &self.folder, &container.settings);
         let home = container.is_own(file_name(host, shared, KIND_DATASET).as_deref());
-        if !container.keeps_arrow || !home || container.ranks.is_some() {
+        let array = Array::of_source(host, shared, old.clone(), offset);
+        let array = array.ok_or("the copy is no table")?;
+        let grows = array.grows() && container.settings.backend != Backend::Files;
+        if !container.keeps_arrow || !home || container.ranks.is_some() || grows {
             let made = self.plain(shared, dcpl, old, offset)?;
             return with_attributes(host, shared, made);
         }
         let path = object_path(host, shared, KIND_DATASET).unwrap_or_default();
-        let array = Array::of_source(host, shared, old.clone(), offset);
-        let array = array.ok_or("the copy is no table")?;
         let original = Original { source: &old, table: array.table(), body_offset: offset };
         let (place, offset) = backend::copy(container, &original, &path)?;
         // What needed the connector where it was goes on needing it.
@@ -159,8 +161,8 @@ impl Separation<'_> {
         let array = Array::of_source(host, shared, old, offset).ok_or("the copy is no table")?;
         let kind = get(host, shared, dataset::GET_TYPE).and_then(|id| Id::of_type(host, id));
         let kind = kind.ok_or("the copy has no type")?;
-        let mut values = array.values(kind.get())?;
-        let dcpl = Id::of_list(host, host.without_external(dcpl.release()));
+        let mut values = array.values(shared, kind.get())?;
+        let dcpl = Id::of_list(host, host.as_given(dcpl.release(), &array.chunk(shared)));
         let made = dcpl.and_then(|dcpl| make_unnamed(host, shared, &dcpl));
         let mut made = made.ok_or("the copy cannot be made")?;
         let (mut whole, mut kind) = ([SPACE_ALL; 2], kind.get());

@@ -6,16 +6,18 @@
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
-use plasmon_hdf5_model::{Columns, Marker, Table};
+use plasmon_hdf5_model::{Marker, Table};
 use plasmon_hdf5_sys::arguments::{LINK_DELETE, Single};
-use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr, Text};
+use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr, Text, UNLIMITED};
 
 use crate::array::{external, file_name, object_path};
 use crate::backend::{self, Data, Source};
 use crate::container::Container;
+use crate::elements;
 use crate::host::{Host, Lists};
 use crate::id::Id;
-use crate::kinds;
+use crate::info::Backend;
+use crate::kinds::{self, LAYOUT_CONTIGUOUS};
 use crate::node::Node;
 use crate::ranks::Ranks;
 
@@ -78,9 +80,15 @@ impl Draft {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let name = String::from_utf8_lossy(name).into_owned();
         let table = kinds::table(host, &name, order.kind, order.space, order.dcpl).ok()?;
+        let container = &parent.container;
+        if table.grows()
+            && (container.ranks.is_some() || container.settings.backend != Backend::Files)
+        {
+            return None;
+        }
         let make = || Self::of_table(host, parent, order, &path, &table);
         let Some(ranks) = &parent.container.ranks else { return Some(make()) };
-        if order.name.is_null() || wants_fill(host, order.dcpl) {
+        if !can_be_shared(host, order) {
             return None;
         }
         Some(Self::of_ranks(host, ranks, order, make))
@@ -122,10 +130,14 @@ impl Draft {
         table: &Table,
     ) -> Result<Self, String> {
         let made = backend::make(&parent.container, path, table)?;
-        let plain = made.plain && table.columns().len() == 1 && !is_compound(host, order.kind);
+        let plain = made.plain && !elements::is_structure(host, order.kind);
         let dcpl =
             Id::of_list(host, host.copy_list(order.dcpl)).ok_or("a list cannot be copied")?;
-        let filled = fill(host, made.data.columns(), table, order)
+        let filled = fill_values(host, order.kind, order.dcpl)
+            .and_then(|values| {
+                made.data.columns().fill(table, 0, &values).map_err(|error| error.to_string())
+            })
+            .map(|()| made.data.begin_filled())
             .map_err(|error| format!("{}: {error}", made.source));
         let container = Arc::clone(&parent.container);
         container.staging.hold(&made.data);
@@ -148,6 +160,12 @@ impl Draft {
             own.source.remove();
         }
     }
+}
+
+/// Whether several processes can write a dataset's data, which is of a fixed size: it has its name,
+/// and no values to begin with.
+fn can_be_shared(host: &Host, order: Order) -> bool {
+    !order.name.is_null() && !wants_fill(host, order.dcpl)
 }
 
 /// Whether a new dataset lies in the file that it was made through.
@@ -200,13 +218,22 @@ fn set_external(
 ) -> Result<(), String> {
     let name = CString::new(name).map_err(|e| e.to_string())?;
     let offset = i64::try_from(offset).map_err(|e| e.to_string())?;
-    // SAFETY: the list is ours; the name ends and is copied.
-    let done = unsafe { (host.api.H5Pset_external)(dcpl, name.as_ptr(), offset, bytes) };
+    // SAFETY: the list is ours; the name ends and is copied. External storage is contiguous.
+    let done = unsafe {
+        if (host.api.H5Pget_layout)(dcpl) != LAYOUT_CONTIGUOUS {
+            (host.api.H5Pset_layout)(dcpl, LAYOUT_CONTIGUOUS);
+        }
+        (host.api.H5Pset_external)(dcpl, name.as_ptr(), offset, bytes)
+    };
     if done < 0 { Err("the skeleton cannot name the data".to_owned()) } else { Ok(()) }
 }
 
-/// How many bytes HDF5 takes a dataset for: those of its own type, which may have gaps.
+/// How many bytes HDF5 takes a dataset for: those of its own type, which may have gaps; without a
+/// limit when rows can be added.
 fn skeleton_bytes(host: &Host, kind: Hid, table: &Table) -> u64 {
+    if table.grows() {
+        return UNLIMITED;
+    }
     // SAFETY: the type is the program's.
     table.elements().saturating_mul(unsafe { (host.api.H5Tget_size)(kind) } as u64)
 }
@@ -223,39 +250,29 @@ fn wants_fill(host: &Host, dcpl: Hid) -> bool {
     defined == FILL_IS_GIVEN && time != FILL_NEVER
 }
 
-/// Fills new data with the value that the program wants.
-fn fill(host: &Host, data: Columns<'_>, table: &Table, order: Order) -> Result<(), String> {
-    if !wants_fill(host, order.dcpl) {
-        return Ok(());
+/// The value that the program wants new elements to have, for each column; none when they are to be
+/// zeros.
+pub(crate) fn fill_values(
+    host: &'static Host,
+    kind: Hid,
+    dcpl: Hid,
+) -> Result<Vec<Vec<u8>>, String> {
+    if !wants_fill(host, dcpl) {
+        return Ok(Vec::new());
     }
-    // SAFETY: the type is the program's.
-    let bytes = unsafe { (host.api.H5Tget_size)(order.kind) };
+    // SAFETY: the type is open.
+    let bytes = unsafe { (host.api.H5Tget_size)(kind) };
     let mut value = vec![0_u8; bytes];
     // SAFETY: the value has the size of the type that it is asked for in.
-    let got =
-        unsafe { (host.api.H5Pget_fill_value)(order.dcpl, order.kind, value.as_mut_ptr().cast()) };
+    let got = unsafe { (host.api.H5Pget_fill_value)(dcpl, kind, value.as_mut_ptr().cast()) };
     if got < 0 {
         return Err("the fill value cannot be had".to_owned());
     }
-    for (at, column) in table.columns().iter().enumerate() {
-        let offset = member_offset(host, order.kind, at);
-        let Some(piece) = value.get(offset..offset + column.number.bytes()) else { continue };
-        data.fill(at, piece, table.elements()).map_err(|error| error.to_string())?;
-    }
-    Ok(())
-}
-
-fn is_compound(host: &Host, kind: Hid) -> bool {
-    // SAFETY: the type is the program's.
-    unsafe { (host.api.H5Tget_class)(kind) == kinds::CLASS_COMPOUND }
-}
-
-fn member_offset(host: &Host, kind: Hid, at: usize) -> usize {
-    if !is_compound(host, kind) {
-        return 0;
-    }
-    // SAFETY: the member is one of the type's.
-    unsafe { (host.api.H5Tget_member_offset)(kind, u32::try_from(at).unwrap_or(u32::MAX)) }
+    let leaves = elements::leaves(host, kind, "")?;
+    let piece = |leaf: &elements::Leaf| {
+        value.get(leaf.offset..leaf.offset + leaf.column.bytes()).unwrap_or_default().to_vec()
+    };
+    Ok(leaves.iter().map(piece).collect())
 }
 
 /// The path that a name will have in its file; empty for a dataset without a link.

@@ -6,9 +6,11 @@ use plasmon_hdf5_sys::arguments::{Single, dataset};
 use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 
 use crate::array::{Array, Call, Memory};
+use crate::chunks;
 use crate::creating::{self, Draft, Order};
 use crate::explaining;
 use crate::forward::{call, close, open, pass};
+use crate::growing;
 use crate::guard;
 use crate::host::{self, Fault, Host};
 use crate::mirroring;
@@ -83,6 +85,13 @@ call! {
         if guard::or(None, answer).is_some() {
             return 0;
         }
+        let chunks = || chunks::answer(host::of::<SLOT>(), Node::of(object)?, arguments);
+        if let Some(done) = guard::or(None, chunks) {
+            return done.unwrap_or_else(|error| {
+                host::of::<SLOT>().push_error(Fault::Read, &error);
+                -1
+            });
+        }
         optional_native::<SLOT>(object, arguments, dxpl, request)
     };
     /// What is known of a dataset.
@@ -97,7 +106,18 @@ call! {
                 Node::of(object).and_then(|node| node.array(host)).is_some()
             });
             if ours {
-                arguments.value = host.without_external(list).cast_unsigned();
+                arguments.value = guard::or(list, || as_given(host, object, list)).cast_unsigned();
+            }
+        }
+        if done >= 0 && arguments.cast::<i32>().read() == dataset::GET_STORAGE_SIZE {
+            let node = Node::of(object);
+            let grown = || node?.array(host).filter(|array| array.grows())?.bytes(node?.native());
+            if let Some(bytes) = guard::or(None, grown) {
+                // The skeleton's answer is that of the day it was made.
+                (&raw const (*arguments.cast::<Single>()).value)
+                    .cast::<*mut u64>()
+                    .read()
+                    .write(bytes);
             }
         }
         done
@@ -105,6 +125,18 @@ call! {
     /// `H5Dset_extent`, `H5Dflush`, `H5Drefresh`.
     specific<SLOT>(object: Ptr, arguments: Ptr, dxpl: Hid, request: Request) -> Herr = {
         let host = host::of::<SLOT>();
+        if arguments.cast::<i32>().read() == dataset::SET_EXTENT
+            && let Some(node) = Node::of(object)
+        {
+            let native = || specific_native::<SLOT>(object, arguments, dxpl, request);
+            let stopped = || Err("the connector stopped at a mistake of its own".to_owned());
+            let done =
+                guard::or_else(stopped, || growing::set_extent(host, node, arguments, &native));
+            return done.unwrap_or_else(|error| {
+                host.push_error(Fault::Write, &error);
+                -1
+            });
+        }
         let flushes = arguments.cast::<i32>().read() == dataset::FLUSH;
         if flushes && !(committed(host, object, false) && synced(host, object)) {
             return -1;
@@ -114,6 +146,12 @@ call! {
     /// `H5Dclose`.
     close<SLOT>(object: Ptr, dxpl: Hid, request: Request) -> Herr = {
         let host = host::of::<SLOT>();
+        let settle = |node: &Node| node.known_array().map(|array| array.settle(node.native()));
+        let settled = guard::or(None, || settle(Node::of(object)?));
+        if let Some(Err(error)) = settled {
+            host.push_error(Fault::Write, &error);
+            return -1;
+        }
         if !synced(host, object) {
             return -1;
         }
@@ -162,6 +200,15 @@ call! {
         }
         write_native::<SLOT>(&many, buffers)
     };
+}
+
+/// A creation property list of the skeleton as the program gave it. Takes the list over.
+fn as_given(host: &'static Host, object: Ptr, list: Hid) -> Hid {
+    // SAFETY: the object is a dataset of ours, and open.
+    let node = unsafe { Node::of(object) };
+    let array = node.and_then(|node| Some((node.array(host)?, node.native())));
+    let chunk = array.filter(|(array, _)| array.grows()).map(|(array, at)| array.chunk(at));
+    host.as_given(list, &chunk.unwrap_or_default())
 }
 
 /// Lets others see what was written.
@@ -270,7 +317,8 @@ impl Many {
     ) -> Herr {
         // SAFETY: promised by the caller.
         for (at, node) in unsafe { self.nodes() }.enumerate() {
-            let Some(array) = node.and_then(|node| node.array(host)) else {
+            let array = node.and_then(|node| Some((node.array(host)?, node.native())));
+            let Some((array, under)) = array else {
                 if native(at) < 0 {
                     return -1;
                 }
@@ -285,7 +333,7 @@ impl Many {
                     dxpl: self.dxpl,
                 };
                 let stopped = || Err("the connector stopped at a mistake of its own".to_owned());
-                guard::or_else(stopped, || array.transfer(&call, memory(at)))
+                guard::or_else(stopped, || array.transfer(under, &call, memory(at)))
             };
             if let Err(error) = done {
                 host.push_error(fault, &error);

@@ -18,8 +18,8 @@ const EXPLAIN: c_int = 20_583;
 /// `out`: three lines.
 ///
 /// ```text
-/// arrow | store | native
-/// the file of data | the object | why the dataset is native
+/// arrow | store | view | native
+/// the file of data | the object | the column | why the dataset is native
 /// plain | connector   (what reads it; empty for native ones)
 /// ```
 ///

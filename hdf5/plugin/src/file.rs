@@ -11,6 +11,7 @@ use plasmon_hdf5_sys::{
     ACCESS_TRUNCATE, ACCESS_WRITE, Herr, Hid, INVALID, KIND_FILE, Ptr, Request, Text,
 };
 
+use crate::attributes;
 use crate::backend;
 use crate::container::Container;
 use crate::forward::{call, close, pass};
@@ -21,6 +22,12 @@ use crate::info::{self, Backend, Settings};
 use crate::node::Node;
 use crate::orphans;
 use crate::ranks::Ranks;
+
+/// The attribute of the root of a file that shows data of others.
+const VIEW: &CStr = c"plasmon.view";
+const VIEW_IS_READ_ONLY: &str = "the file is a view of Arrow data that others wrote, which can \
+                                 only be read: errno = 30, \
+                                 error message = 'Read-only file system'";
 
 pass! {
     /// What is known of a file.
@@ -51,7 +58,14 @@ call! {
                 host.keeping_errors(|| orphans::remove(host, node));
             }
         });
-        close_native::<SLOT>(object, dxpl, request)
+        // Several processes write the skeleton here, together; the first then waits for the disk.
+        let ranked = |container: &&Arc<Container>| {
+            container.ranks.is_some() && container.is_first() && container.writable
+        };
+        let container = Node::of(object).map(|node| &node.container).filter(ranked).cloned();
+        let done = close_native::<SLOT>(object, dxpl, request);
+        let sync = || container.map_or(Ok(()), |container| container.sync());
+        if done >= 0 && !told(host, guard::or(Ok(()), sync)) { -1 } else { done }
     };
 }
 
@@ -197,6 +211,14 @@ pub(crate) unsafe extern "C" fn open<const SLOT: usize>(
     let under = unsafe { (host.api.H5VLfile_open)(name, flags, access.fapl, dxpl, request) };
     if under.is_null() {
         return under;
+    }
+    if flags & ACCESS_WRITE != 0
+        && guard::or(false, || attributes::has(host, under, KIND_FILE, VIEW))
+    {
+        // SAFETY: the file was opened above, and nobody has seen it.
+        unsafe { (host.api.H5VLfile_close)(under, host.native(), dxpl, request) };
+        host.push_error(Fault::Open, VIEW_IS_READ_ONLY);
+        return std::ptr::null_mut();
     }
     // SAFETY: as above.
     let container = unsafe { container(host, name, flags, fapl, settings) };

@@ -30,6 +30,8 @@ static CLAIMING: Mutex<()> = Mutex::new(());
 pub(crate) struct Host {
     /// Its functions.
     pub(crate) api: Api,
+    /// Its version.
+    pub(crate) version: (u32, u32, u32),
     /// The MPI that it was built with.
     mpi: OnceLock<Option<Mpi>>,
     path: String,
@@ -164,7 +166,19 @@ impl Host {
     }
 
     /// A dataset's creation property list as the program gave it: without the external storage
-    /// that we put in. Takes the list over.
+    /// that we put in, and with its chunks. Takes the list over.
+    pub(crate) fn as_given(&'static self, list: Hid, chunk: &[u64]) -> Hid {
+        let list = self.without_external(list);
+        if let Ok(rank) = i32::try_from(chunk.len())
+            && rank > 0
+        {
+            // SAFETY: the list is ours; there are as many dimensions as are said.
+            unsafe { (self.api.H5Pset_chunk)(list, rank, chunk.as_ptr()) };
+        }
+        list
+    }
+
+    /// A creation property list without the external storage that we put in. Takes the list over.
     pub(crate) fn without_external(&'static self, list: Hid) -> Hid {
         let Some(list) = Id::of_list(self, list) else { return list };
         let class = self.global(c"H5P_CLS_DATASET_CREATE_ID_g");
@@ -250,5 +264,6 @@ fn introduce(library: Library) -> Result<Host, String> {
         ));
     }
     let (mpi, variables) = (OnceLock::new(), Mutex::new(HashMap::new()));
-    Ok(Host { api, mpi, path, library, variables, native: AtomicI64::new(INVALID) })
+    let version = (major, minor, release);
+    Ok(Host { api, version, mpi, path, library, variables, native: AtomicI64::new(INVALID) })
 }

@@ -6,6 +6,7 @@
 
 use std::ffi::{CStr, c_char};
 
+use plasmon_hdf5_model::ATTRIBUTE;
 use plasmon_hdf5_sys::{BY_NAME, BY_SELF, Hid, KIND_DATASET, Location};
 
 use crate::attributes::{self, Attribute};
@@ -14,8 +15,6 @@ use crate::id::Id;
 use crate::kinds;
 use crate::node::Node;
 
-/// What the names of mirrored attributes begin with.
-const PREFIX: &str = "hdf5.attribute.";
 /// The largest value that is mirrored, in bytes.
 const VALUE_BYTES_MAX: usize = 4096;
 /// The most attributes of a dataset that are mirrored.
@@ -34,12 +33,12 @@ pub(crate) fn refresh(host: &'static Host, node: &Node) -> Option<()> {
     let mut entries = Vec::new();
     attributes::each(host, node.native(), ATTRIBUTES_MAX, &mut |attribute| {
         if let Some((name, value)) = text(host, attribute) {
-            entries.push((format!("{PREFIX}{name}"), value));
+            entries.push((format!("{ATTRIBUTE}{name}"), value));
         }
     })?;
     // All processes of a program have read the same; HDF5 may want them to do so together.
     if node.container.is_first() {
-        array.describe(&entries);
+        array.describe(node.native(), &entries);
     }
     Some(())
 }

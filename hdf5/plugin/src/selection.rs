@@ -155,7 +155,7 @@ impl Selection {
             if file.0.checked_add(elements).is_none_or(|end| end > self.elements) {
                 return Err("the selection in the file leaves the dataset".to_owned());
             }
-            push(runs, Run { file: file.0, memory: memory.0, elements });
+            push(runs, file.0, memory.0, elements);
             self.file.take(elements);
             self.memory.take(elements);
         }
@@ -163,17 +163,28 @@ impl Selection {
     }
 }
 
-/// Appends a run, or lengthens the last one.
-fn push(runs: &mut Vec<Run>, run: Run) {
-    match runs.last_mut() {
-        Some(last)
-            if last.file + last.elements == run.file
-                && last.memory + last.elements == run.memory =>
-        {
-            last.elements += run.elements;
+/// Appends a run, or lengthens the last one, by elements or by a tooth.
+fn push(runs: &mut Vec<Run>, file: u64, memory: u64, elements: u64) {
+    let Some(last) = runs.last_mut() else { return runs.push(Run::of(file, memory, elements)) };
+    if last.teeth == 1 {
+        if last.file + last.elements == file && last.memory + last.elements == memory {
+            last.elements += elements;
+            return;
         }
-        _ => runs.push(run),
+        let upwards = file >= last.file + last.elements && memory >= last.memory + last.elements;
+        if elements == last.elements && upwards {
+            (last.file_step, last.memory_step) = (file - last.file, memory - last.memory);
+            last.teeth = 2;
+            return;
+        }
+    } else if elements == last.elements
+        && file == last.file + last.teeth * last.file_step
+        && memory == last.memory + last.teeth * last.memory_step
+    {
+        last.teeth += 1;
+        return;
     }
+    runs.push(Run::of(file, memory, elements));
 }
 
 /// How many elements are selected in a dataspace, if the selection lies within it.

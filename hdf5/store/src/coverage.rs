@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// Bytes from 0 up to an end, and which of them are there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Coverage {
     total: u64,
     /// In order, none empty, none touching another.

@@ -54,6 +54,8 @@ struct About {
 struct Draft {
     writer: Writer,
     written: Coverage,
+    /// Whether what was not written yet has what it is to have already.
+    filled: bool,
 }
 
 impl Dataset {
@@ -72,7 +74,8 @@ impl Dataset {
 
     fn of(store: &Store, name: &str, table: &Table, sealed: Option<Sealed>) -> Self {
         let first = sealed.as_ref().and_then(|sealed| Stream::first_column(sealed.head()));
-        let first_column = first.or_else(|| table.columns().first().map(|one| one.name.clone()));
+        let first_column =
+            first.or_else(|| table.columns().first().map(|one| one.name().to_owned()));
         Self {
             store: store.clone(),
             offsets: table.offsets(),
@@ -116,13 +119,28 @@ impl Dataset {
     /// Says what the columns are called and what else the schema is to say; stored by the next
     /// [`Self::commit`].
     pub fn describe(&self, table: &Table, entries: &[(String, String)]) {
-        let first_column = table.columns().first().map(|column| column.name.clone());
+        let first_column = table.columns().first().map(|column| column.name().to_owned());
         let about = About { first_column, entries: entries.to_vec() };
         let mut state = self.state();
         let head = state.sealed.as_ref().map(Sealed::head);
         let same = head.is_none_or(|head| head == self.stream(&about).head);
         state.about_changed = !same;
         state.about = about;
+    }
+
+    /// Takes what was written so far for what a dataset begins with: it is not complete yet.
+    pub fn begin_filled(&self) {
+        let mut state = self.state();
+        let bytes = self.table.body_bytes();
+        let mut unwritten = Coverage::new(bytes);
+        self.padding().into_iter().for_each(|gap| unwritten.add(gap));
+        let Some(draft) = &mut state.draft else { return };
+        // Zeros are what it begins with anyway: they need not be written now.
+        if draft.written != unwritten {
+            draft.complete(0..bytes, None);
+            draft.written = unwritten;
+            draft.filled = true;
+        }
     }
 
     /// Whether something of it is not sealed yet.
@@ -205,7 +223,7 @@ impl Dataset {
         let options = PutOptions { owned: true, ..PutOptions::default() };
         let bytes = self.table.body_bytes();
         let writer = self.store.create(bytes, &options).map_err(|why| self.refused(state, why))?;
-        let mut draft = Draft { writer, written: Coverage::new(bytes) };
+        let mut draft = Draft { writer, written: Coverage::new(bytes), filled: false };
         for gap in self.padding() {
             draft.writer[usize_range(&gap)].fill(0);
             draft.written.add(gap);
@@ -221,7 +239,7 @@ impl Dataset {
         let elements = self.table.elements();
         let columns = self.offsets.iter().zip(self.table.columns()).zip(ends);
         let gap = |((offset, column), end): ((&u64, &plasmon_hdf5_model::Column), u64)| {
-            offset + elements * column.number.bytes() as u64..end
+            offset + elements * column.bytes() as u64..end
         };
         columns.map(gap).filter(|gap| !gap.is_empty()).collect()
     }
@@ -276,6 +294,7 @@ impl Draft {
         for hole in self.written.holes(within) {
             let range = usize_range(&hole);
             match before.map(|sealed| &sealed.body()[range.clone()]) {
+                _ if self.filled => {}
                 Some(old) => self.writer[range].copy_from_slice(old),
                 None => self.writer[range].fill(0),
             }
@@ -289,14 +308,15 @@ impl Bytes for Dataset {
         let range = self.within(offset, into.len())?;
         let mut state = self.current().map_err(io::Error::other)?;
         let State { sealed, draft, .. } = &mut *state;
-        match (draft, sealed) {
-            (Some(draft), sealed) => {
-                draft.complete(range.clone(), sealed.as_ref());
-                into.copy_from_slice(&draft.writer[usize_range(&range)]);
-            }
-            (None, Some(sealed)) => into.copy_from_slice(&sealed.body()[usize_range(&range)]),
-            (None, None) => return Err(self.lost(&state)),
+        if let Some(draft) = draft {
+            draft.complete(range.clone(), sealed.as_ref());
+            into.copy_from_slice(&draft.writer[usize_range(&range)]);
+            return Ok(());
         }
+        let Some(sealed) = sealed.clone() else { return Err(self.lost(&state)) };
+        // What is sealed stays as it is: several threads may read at once.
+        drop(state);
+        into.copy_from_slice(&sealed.body()[usize_range(&range)]);
         Ok(())
     }
 

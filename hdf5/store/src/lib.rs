@@ -22,4 +22,4 @@ mod registry;
 
 pub use dataset::Dataset;
 pub use error::Error;
-pub use registry::{copy, default_socket, known, make, open, reach, remove, rename, rename_back};
+pub use registry::{copy, default_socket, known, make, open, remove, rename, rename_back, store};

@@ -105,13 +105,13 @@ pub fn default_socket() -> Result<PathBuf, Error> {
     plasmon_client::default_socket().map_err(|why| Error::Unreachable(PathBuf::new(), why))
 }
 
-/// Connects to a store, if that was not done before.
+/// The connection to a store that all datasets of this process share.
 ///
 /// # Errors
 ///
 /// It is not there.
-pub fn reach(socket: &Path) -> Result<(), Error> {
-    Locked::new().store(socket).map(drop)
+pub fn store(socket: &Path) -> Result<Store, Error> {
+    Locked::new().store(socket)
 }
 
 /// Makes a dataset of a file. Its memory is reserved; it is nobody's before it is sealed.

@@ -98,6 +98,10 @@ functions! {
     H5Pget_external_count(Hid) -> c_int;
     H5Pget_external(Hid, c_uint, usize, *mut c_char, *mut i64, *mut Hsize) -> Herr;
     H5Pset_external(Hid, Text, i64, Hsize) -> Herr;
+    H5Pset_layout(Hid, c_int) -> Herr;
+    H5Pget_chunk(Hid, c_int, *mut Hsize) -> c_int;
+    H5Pset_chunk(Hid, c_int, *const Hsize) -> Herr;
+    H5Pget_chunk_opts(Hid, *mut c_uint) -> Herr;
     H5Pfill_value_defined(Hid, *mut c_int) -> Herr;
     H5Pget_fill_value(Hid, Hid, Ptr) -> Herr;
     H5Pget_fill_time(Hid, *mut c_int) -> Herr;
@@ -121,7 +125,14 @@ functions! {
     H5Tget_member_name(Hid, c_uint) -> *mut c_char;
     H5Tget_member_offset(Hid, c_uint) -> usize;
     H5Tget_member_type(Hid, c_uint) -> Hid;
+    H5Tget_member_index(Hid, Text) -> c_int;
+    H5Tget_member_value(Hid, c_uint, Ptr) -> Herr;
     H5Tget_super(Hid) -> Hid;
+    H5Tget_cset(Hid) -> c_int;
+    H5Tget_strpad(Hid) -> c_int;
+    H5Tget_tag(Hid) -> *mut c_char;
+    H5Tget_array_ndims(Hid) -> c_int;
+    H5Tget_array_dims2(Hid, *mut Hsize) -> c_int;
 
     H5Screate_simple(c_int, *const Hsize, *const Hsize) -> Hid;
     H5Scopy(Hid) -> Hid;

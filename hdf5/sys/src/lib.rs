@@ -9,6 +9,8 @@
 //!                                          (dladdr, dlopen)       (dlsym of each function)
 //! ```
 //!
+//! MPI is found the same way, through a libhdf5 that was built with it (`mpi`).
+//!
 //! The declarations hold for HDF5 1.14.3 to 2.2: the class of a connector has version 3 in all of
 //! them. They were written from HDF5's documentation of its interface; what the connector only
 //! passes on is an opaque pointer here.

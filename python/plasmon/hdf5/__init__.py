@@ -12,9 +12,12 @@ copying:
         run["particles"].table      # a pyarrow.Table
         run["field"].array          # a numpy.ndarray
         run["field"].attributes     # {"unit": "V/m"}
+
+`append` adds rows that arrive over time to a dataset that readers see grow.
 """
 
+from plasmon.hdf5._append import Appender, append
 from plasmon.hdf5._file import Dataset, File, open
 from plasmon.hdf5._plugin import PluginError, plugin_path
 
-__all__ = ["Dataset", "File", "PluginError", "open", "plugin_path"]
+__all__ = ["Appender", "Dataset", "File", "PluginError", "append", "open", "plugin_path"]

@@ -70,6 +70,14 @@ def _import(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _view(arguments: argparse.Namespace) -> int:
+    from plasmon.hdf5 import _view
+
+    for line in _view.make(arguments.sources, arguments.out, arguments.store, arguments.namespace):
+        print(line)
+    return 0
+
+
 def _doctor(arguments: argparse.Namespace) -> int:
     from plasmon.hdf5 import _tools
 
@@ -103,6 +111,12 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("doctor", help="check the connector, and a file with its data")
     one.add_argument("file", type=Path, nargs="?")
     one.set_defaults(run=_doctor)
+    one = commands.add_parser("view", help="show Arrow data of others as a read-only HDF5 file")
+    one.add_argument("sources", nargs="+", metavar="SOURCE", help="folder, file or store:NAME")
+    one.add_argument("--out", type=Path, required=True, metavar="FILE")
+    one.add_argument("--store", type=Path, metavar="SOCKET", help="without: this user's own")
+    one.add_argument("--namespace", default="", help="of the names of objects")
+    one.set_defaults(run=_view)
     return parser
 
 
@@ -113,6 +127,11 @@ def main() -> int:
         if arguments.command == "plugin-path":
             print(_plugin.plugin_path())
             return 0
+        if arguments.command == "view":
+            # The skeleton is written by HDF5 alone.
+            os.environ.pop("HDF5_VOL_CONNECTOR", None)
+            _require_h5py()
+            return _view(arguments)
         _require_h5py()
         _with_connector(_settings(arguments))
         run: int = arguments.run(arguments)

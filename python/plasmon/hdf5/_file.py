@@ -58,8 +58,10 @@ class Dataset:
 
     @property
     def object(self) -> tuple[str, str] | None:
-        """The name of the object in the namespace "hdf5", and the socket of its store; None when
-        the values are elsewhere."""
+        """The name of the object in the namespace "hdf5", and the socket of its store.
+
+        None when the values are elsewhere.
+        """
         place = self._storage.object
         return (place.name, place.socket) if place else None
 
@@ -94,22 +96,23 @@ class Dataset:
 
     @property
     def array(self) -> np.ndarray[Any, Any]:
-        """The values as an array: where they are for numbers, read and copied for others."""
-        if not self._storage.is_arrow or self._dtype.kind not in "iuf":
-            return self._compound() if self._storage.is_arrow else self._dataset[()]
-        column = self.table.column(0).chunk(0)
-        if len(self._shape) > 1:
-            column = column.storage if hasattr(column, "storage") else column
-            column = column.flatten()
-        values: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=True)
-        return values.reshape(self.shape)
+        """The values as an array.
 
-    def _compound(self) -> np.ndarray[Any, Any]:
+        It is where the values are for what is one column, and a copy for compounds, for values that
+        HDF5 keeps, and where rows lie in several pieces.
+        """
         import numpy as np
 
-        records = np.empty(self.shape, self._dtype)
-        for name in records.dtype.names or ():
-            records[name] = self.table.column(name).to_numpy()
+        if not self._storage.is_arrow:
+            return self._dataset[()]
+        table = self.table
+        is_complex = self._dtype.kind == "c"
+        if self._dtype.names is None or is_complex:
+            values = _values(table.column(0), self._dtype)
+            return values.reshape(self._shape + self._dtype.shape)
+        records = np.empty(self._shape, self._dtype)
+        for name in self._dtype.names:
+            _fill(records[name], table.column(name))
         return records
 
     def _existing(self, file: Path) -> Path:
@@ -179,6 +182,39 @@ class File(Mapping[str, Dataset]):
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _values(column: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The elements of a column that is one buffer in each of its pieces, in the form of HDF5."""
+    import numpy as np
+
+    element = dtype.base
+    pieces = []
+    for chunk in column.chunks:
+        parts = chunk.storage if hasattr(chunk, "storage") else chunk
+        count, start = len(parts), parts.offset
+        while hasattr(parts, "values") and hasattr(parts.type, "list_size"):
+            size = parts.type.list_size
+            count, start, parts = count * size, start * size, parts.values
+        data = parts.buffers()[-1]
+        width = parts.type.bit_width // 8
+        whole = np.frombuffer(data, np.uint8)[start * width : (start + count) * width]
+        pieces.append(whole.view(element) if len(whole) else np.empty(0, element))
+    if len(pieces) == 1:
+        return pieces[0]
+    return np.concatenate([np.empty(0, element), *pieces])
+
+
+def _fill(records: np.ndarray[Any, Any], column: Any) -> None:
+    """Copies a column into a member of records; a column of structures into its members."""
+    if records.dtype.names is None:
+        records[...] = _values(column, records.dtype).reshape(records.shape)
+        return
+    import pyarrow as pa
+
+    for at, name in enumerate(records.dtype.names):
+        inside = [chunk.field(at) for chunk in column.chunks]
+        _fill(records[name], pa.chunked_array(inside, column.type[at].type))
 
 
 def _storage(dataset: Any) -> Storage:

@@ -16,6 +16,8 @@ CONNECTOR = "plasmon"
 FOLDER_VARIABLE = "PLASMON_HDF5_PLUGIN"
 _LIBRARY = "libplasmon_hdf5*.so"
 _ANSWER_BYTES = 16384
+#: The folder that HDF5 in this process was told to look for the connector in.
+_prepended: list[str] = []
 
 
 class PluginError(RuntimeError):
@@ -35,6 +37,8 @@ class Storage:
     reason: str
     plain: bool
     object: ObjectPlace | None = None
+    #: For a column that others wrote: which one.
+    view: str = ""
 
     @property
     def is_arrow(self) -> bool:
@@ -68,6 +72,52 @@ def is_active() -> bool:
     return os.environ.get("HDF5_VOL_CONNECTOR", "").split(" ")[0] == CONNECTOR
 
 
+def access_list() -> Any:
+    """An h5py property list that opens files through the connector, in whatever environment."""
+    import h5py
+
+    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    if is_active():
+        return access
+    with h5py._objects.phil:
+        hdf5 = ctypes.CDLL(_libhdf5())
+        for function, arguments, result in (
+            ("H5PLprepend", [ctypes.c_char_p], ctypes.c_int),
+            ("H5VLregister_connector_by_name", [ctypes.c_char_p, ctypes.c_int64], ctypes.c_int64),
+            ("H5Pset_vol", [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p], ctypes.c_int),
+            ("H5VLclose", [ctypes.c_int64], ctypes.c_int),
+        ):
+            getattr(hdf5, function).argtypes = arguments
+            getattr(hdf5, function).restype = result
+        if not _prepended:
+            hdf5.H5PLprepend(os.fsencode(plugin_path()))
+            _prepended.append(plugin_path())
+        connector = hdf5.H5VLregister_connector_by_name(CONNECTOR.encode(), 0)
+        if connector < 0 or hdf5.H5Pset_vol(access.id, connector, None) < 0:
+            raise PluginError(f"HDF5 {h5py.version.hdf5_version} cannot load {_library()}")
+        # The property list keeps the connector.
+        hdf5.H5VLclose(connector)
+    return access
+
+
+def _libhdf5() -> str:
+    """The libhdf5 that h5py uses: the one in its wheel, or the only one in this process."""
+    part = _hdf5_of_h5py()
+    found = set()
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = line.partition("/")[2]
+        name = path.rsplit("/", 1)[-1]
+        if name.startswith("libhdf5") and not name.startswith("libhdf5_"):
+            found.add(f"/{path}")
+    ours = [path for path in found if part is None or os.fsdecode(part) in path]
+    if len(ours) != 1:
+        raise PluginError(
+            "it cannot be told which libhdf5 h5py uses; set HDF5_VOL_CONNECTOR=plasmon and "
+            "HDF5_PLUGIN_PATH before the program starts"
+        )
+    return ours[0]
+
+
 def explain(dataset: Any) -> Storage:
     """What the connector says of an h5py.Dataset that was opened through it."""
     connector = ctypes.CDLL(str(_library()))
@@ -86,6 +136,8 @@ def explain(dataset: Any) -> Storage:
         return Storage(Path(text), "", reader == "plain")
     if kind == "store":
         return Storage(None, "", plain=False, object=ObjectPlace.of_text(text))
+    if kind == "view":
+        return Storage(None, "data of others", plain=False, view=text)
     return Storage(None, text, plain=True)
 
 

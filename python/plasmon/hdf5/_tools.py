@@ -43,6 +43,8 @@ class Finding:
         }
 
     def _kind(self) -> str:
+        if self.storage.view:
+            return "view"
         if self.storage.object:
             return "store"
         return "arrow" if self.storage.file else "native"
@@ -75,7 +77,9 @@ def describe(findings: list[Finding]) -> list[str]:
     lines = []
     for finding in findings:
         where = f"native: {finding.storage.reason}"
-        if finding.storage.is_arrow:
+        if finding.storage.view:
+            where = f"view: {finding.storage.view}; HDF5 reads it only with the connector"
+        elif finding.storage.is_arrow:
             reader = "" if finding.storage.plain else "; HDF5 reads it only with the connector"
             where = f"arrow: {finding.storage.where}{reader}"
         lines.append(f"{finding.name} {finding.shape} {finding.type}  {where}")

@@ -45,11 +45,21 @@ const PLACES: &[Place] = &[
     place("crates/jni", &["plasmon-client"]),
     place("crates/cli", &["plasmon-proto", "plasmon-client", "plasmon-columns", "plasmon-sort"]),
     place("hdf5/sys", &[]),
-    place("hdf5/model", &[]),
+    place("hdf5/model", &["plasmon-scatter"]),
     place("hdf5/store", &["plasmon-proto", "plasmon-client", "plasmon-hdf5-model"]),
     place(
+        "hdf5/views",
+        &[
+            "plasmon-proto",
+            "plasmon-client",
+            "plasmon-columns",
+            "plasmon-hdf5-model",
+            "plasmon-hdf5-store",
+        ],
+    ),
+    place(
         "hdf5/plugin",
-        &["plasmon-hdf5-sys", "plasmon-hdf5-model", "plasmon-hdf5-store"],
+        &["plasmon-hdf5-sys", "plasmon-hdf5-model", "plasmon-hdf5-store", "plasmon-hdf5-views"],
     ),
     place("python/arrow", &["plasmon-columns"]),
     place("python/cpython", &[]),

@@ -2,8 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::DataFile;
+use crate::column::{Column, Number};
 use crate::image::Image;
-use crate::table::{Column as TableColumn, Number, Table};
+use crate::table::Table;
 
 /// A conversion between i32 in the file and i64 in memory, to have one that changes the size.
 struct Widen {
@@ -32,47 +33,100 @@ impl Convert for Widen {
 /// Bytes, one behind the other.
 const PACKED: Records = Records { first: 0, stride: 1 };
 
-fn made(elements: u64, numbers: &[Number]) -> (tempfile::TempDir, DataFile) {
+fn made(elements: u64, numbers: &[Number]) -> Made {
     let columns = numbers.iter().enumerate();
-    let columns: Vec<TableColumn> = columns
-        .map(|(at, number)| TableColumn { name: format!("c{at}"), number: *number })
-        .collect();
-    let table = Table::new(vec![elements], columns).expect("a table");
+    let columns = columns.map(|(at, number)| Column::of_number(&format!("c{at}"), *number));
+    let table = Table::new(vec![elements], columns.collect()).expect("a table");
+    of_table(table)
+}
+
+fn of_table(table: Table) -> Made {
     let folder = tempfile::tempdir().expect("a folder");
     let image = Image::of(&table, &[]);
     let (file, _) = DataFile::create(folder.path(), b"x", &table, &image).expect("a file");
-    (folder, file)
+    Made { folder, file, table }
+}
+
+/// A file with its table.
+struct Made {
+    folder: tempfile::TempDir,
+    file: DataFile,
+    table: Table,
+}
+
+impl Made {
+    fn read(
+        &self,
+        members: &[Member],
+        runs: &[Run],
+        memory: &mut [u8],
+        records: Records,
+    ) -> Result<(), TransferError> {
+        let (file, memory) = ((self.file.columns(), &self.table), Memory::Target(memory));
+        transfer(file, members, runs, memory, records, &mut Widen { reading: true })
+    }
+
+    fn write(
+        &self,
+        members: &[Member],
+        runs: &[Run],
+        memory: &[u8],
+        records: Records,
+    ) -> Result<(), TransferError> {
+        let (file, memory) = ((self.file.columns(), &self.table), Memory::Source(memory));
+        transfer(file, members, runs, memory, records, &mut Widen { reading: false })
+    }
 }
 
 fn member(column: usize, bytes: usize, offset: usize) -> Member {
     Member { column, file_bytes: bytes, memory_bytes: bytes, offset, converts: false }
 }
 
-/// Runs upwards with gaps in the file, some of them long.
+/// Runs upwards with gaps in the file, some of them long, some with many teeth.
 fn runs_upwards() -> impl Strategy<Value = Vec<Run>> {
-    let step = (0_u64..40, prop_oneof![1_u64..20, 5000_u64..40_000]);
+    let elements = prop_oneof![1_u64..20, 5000_u64..40_000];
+    let step = (0_u64..40, elements, 1_u64..200, 0_u64..9);
     proptest::collection::vec(step, 1..12).prop_map(|steps| {
         let (mut file, mut memory) = (0, 0);
         let mut runs = Vec::new();
-        for (gap, elements) in steps {
-            file += gap;
-            runs.push(Run { file, memory, elements });
-            file += elements;
-            memory += elements + gap % 3;
+        for (gap, elements, teeth, between) in steps {
+            file += gap * gap;
+            let teeth = if elements < 20 { teeth } else { 1 + teeth % 2 };
+            let file_step = elements + between * between * between;
+            let memory_step = elements + between % 2;
+            let run = Run { teeth, file_step, memory_step, ..Run::of(file, memory, elements) };
+            runs.push(run);
+            file = run.file_end();
+            memory = run.memory_end() + gap % 3;
         }
         runs
     })
 }
 
+/// The elements of memory that runs touch.
+fn touched(runs: &[Run]) -> impl Iterator<Item = u64> {
+    runs.iter().flat_map(|run| {
+        let tooth = |tooth| run.memory + tooth * run.memory_step;
+        (0..run.teeth).flat_map(move |at| tooth(at)..tooth(at) + run.elements)
+    })
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     /// What is written by runs is read back by the same runs, and nothing beside them changes.
     #[test]
-    fn what_is_written_is_read(runs in runs_upwards(), converts in any::<bool>()) {
+    fn what_is_written_is_read(
+        runs in runs_upwards(),
+        converts in any::<bool>(),
+        grows in any::<bool>(),
+    ) {
         let last = runs[runs.len() - 1];
-        let (elements, records) = (last.file + last.elements, last.memory + last.elements);
-        let (_folder, file) = made(elements, &[Number::I32, Number::U8]);
+        let (elements, records) = (last.file_end(), last.memory_end());
+        let columns =
+            vec![Column::of_number("a", Number::I32), Column::of_number("b", Number::U8)];
+        let table = Table::new(vec![elements], columns).expect("a table");
+        let made = of_table(if grows { table.chunked(vec![9], true) } else { table });
         let wide = if converts { 8 } else { 4 };
         let stride = wide + 4;
         let members = [
@@ -86,64 +140,70 @@ proptest! {
             record[wide] = (at % 250) as u8 + 1;
         }
         let written = memory.clone();
+        // The second column is never converted, whatever `Widen` does.
         let records = Records { first: 0, stride };
-        write(file.columns(), &members, &runs, &memory, records, &mut Widen { reading: false })
-            .expect("written");
+        made.write(&members, &runs, &memory, records).expect("written");
         let mut back = vec![0_u8; memory.len()];
-        read(file.columns(), &members, &runs, &mut back, records, &mut Widen { reading: true })
-            .expect("read");
-        for run in &runs {
-            for at in run.memory..run.memory + run.elements {
-                let at = usize::try_from(at).expect("small") * stride;
-                prop_assert_eq!(&back[at..=at + wide], &written[at..=at + wide]);
-            }
+        made.read(&members, &runs, &mut back, records).expect("read");
+        for at in touched(&runs) {
+            let at = usize::try_from(at).expect("small") * stride;
+            prop_assert_eq!(&back[at..=at + wide], &written[at..=at + wide]);
         }
         // Gaps were never written.
-        let all = [Run { file: 0, memory: 0, elements }];
+        let all = [Run::of(0, 0, elements)];
         let mut column = vec![0_u8; usize::try_from(elements).expect("small")];
-        read(file.columns(), &[member(1, 1, 0)], &all, &mut column, PACKED, &mut Widen { reading: true })
-            .expect("read");
+        made.read(&[member(1, 1, 0)], &all, &mut column, PACKED).expect("read");
         let filled = column.iter().filter(|byte| **byte != 0).count() as u64;
-        prop_assert_eq!(filled, runs.iter().map(|run| run.elements).sum::<u64>());
+        prop_assert_eq!(filled, runs.iter().map(Run::total).sum::<u64>());
     }
 }
 
 #[test]
+fn much_is_divided_between_threads() {
+    let elements = 3_000_001;
+    let made = made(elements, &[Number::I32, Number::I32, Number::U16]);
+    let members = [member(0, 4, 0), member(1, 4, 4), member(2, 2, 9)];
+    let records = Records { first: 5, stride: 11 };
+    let random = |at: usize| (at as u32).wrapping_mul(2_654_435_761) as u8;
+    let bytes = usize::try_from(elements).expect("small") * records.stride;
+    let memory: Vec<u8> = (0..bytes).map(random).collect();
+    let run = [Run::of(0, 5, elements)];
+    made.write(&members, &run, &memory, records).expect("written");
+    let mut back = memory.clone();
+    back.chunks_mut(records.stride).for_each(|record| record[..8].fill(0));
+    made.read(&members, &run, &mut back, records).expect("read");
+    assert!(back == memory, "every record came back");
+}
+
+#[test]
 fn memory_that_is_too_short_is_refused() {
-    let (_folder, file) = made(100, &[Number::F64]);
-    let run = [Run { file: 0, memory: 0, elements: 100 }];
+    let made = made(100, &[Number::F64]);
     let mut memory = vec![0; 799];
     let short = Records { first: 0, stride: 8 };
-    let none = &mut Widen { reading: true };
-    let refused = read(file.columns(), &[member(0, 8, 0)], &run, &mut memory, short, none);
+    let refused = made.read(&[member(0, 8, 0)], &[Run::of(0, 0, 100)], &mut memory, short);
     assert!(matches!(refused, Err(TransferError::Outside)), "{refused:?}");
 }
 
 #[test]
 fn runs_against_the_order_of_the_file_are_single() {
-    let (_folder, file) = made(4, &[Number::U8]);
+    let made = made(4, &[Number::U8]);
     let members = [member(0, 1, 0)];
     let runs = [3_u64, 1, 0, 2].iter().enumerate();
-    let runs: Vec<Run> =
-        runs.map(|(at, file)| Run { file: *file, memory: at as u64, elements: 1 }).collect();
-    let none = &mut Widen { reading: true };
-    write(file.columns(), &members, &runs, &[30, 10, 0, 20], PACKED, none).expect("written");
+    let runs: Vec<Run> = runs.map(|(at, file)| Run::of(*file, at as u64, 1)).collect();
+    made.write(&members, &runs, &[30, 10, 0, 20], PACKED).expect("written");
     let mut memory = [9; 4];
-    let all = [Run { file: 0, memory: 0, elements: 4 }];
-    read(file.columns(), &members, &all, &mut memory, PACKED, none).expect("read");
+    made.read(&members, &[Run::of(0, 0, 4)], &mut memory, PACKED).expect("read");
     assert_eq!(memory, [0, 10, 20, 30]);
 }
 
 #[test]
 fn a_file_that_was_cut_off_is_an_error() {
-    let (folder, file) = made(100, &[Number::F64]);
-    let path = folder.path().join("x.arrow");
+    let made = made(100, &[Number::F64]);
+    let path = made.folder.path().join("x.arrow");
     let bytes = std::fs::read(&path).expect("the file");
     std::fs::write(&path, &bytes[..400]).expect("cut");
-    let run = [Run { file: 0, memory: 0, elements: 100 }];
     let mut memory = vec![0; 800];
     let records = Records { first: 0, stride: 8 };
-    let none = &mut Widen { reading: true };
-    let refused = read(file.columns(), &[member(0, 8, 0)], &run, &mut memory, records, none);
+    let refused = made.read(&[member(0, 8, 0)], &[Run::of(0, 0, 100)], &mut memory, records);
     assert!(matches!(refused, Err(TransferError::System(_))), "{refused:?}");
 }

@@ -25,6 +25,18 @@ impl Data for DataFile {
         Self::first_column(self)
     }
 
+    fn resize(&self, table: &Table, rows: u64, fill: &[Vec<u8>]) -> io::Result<()> {
+        Self::resize(self, table, rows, fill)
+    }
+
+    fn settle(&self, table: &Table) -> io::Result<()> {
+        Self::settle(self, table)
+    }
+
+    fn chunk(&self) -> io::Result<Vec<u64>> {
+        Self::chunk(self)
+    }
+
     fn sync(&self) -> io::Result<()> {
         Self::sync(self)
     }
@@ -69,7 +81,7 @@ pub(super) fn copy(container: &Container, old: &Path, path: &[u8]) -> Result<Pla
 pub(super) fn keep_only(container: &Container, wanted: &[Place]) {
     let path = |place: &Place| match place {
         Place::File(path) => Some(container.folder().join(path)),
-        Place::Object { .. } => None,
+        Place::Object { .. } | Place::View { .. } => None,
     };
     let wanted: HashSet<PathBuf> = wanted.iter().filter_map(path).collect();
     // What cannot be removed now does no harm but to take room.

@@ -11,13 +11,14 @@
 mod files;
 mod objects;
 mod staging;
+mod views;
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use plasmon_hdf5_model::{Columns, Place, Table};
+use plasmon_hdf5_model::{Columns, Place, Table, ViewOf};
 
 use crate::container::Container;
 use crate::info::{Backend, Settings};
@@ -39,8 +40,26 @@ pub(crate) trait Data: Send + Sync {
     /// What the first column is called.
     fn first_column(&self) -> io::Result<String>;
 
+    /// Gives a table that grows another number of rows. New ones hold `fill`.
+    fn resize(&self, _table: &Table, _rows: u64, _fill: &[Vec<u8>]) -> io::Result<()> {
+        Err(io::Error::other("the rows of data that is kept here cannot change"))
+    }
+
+    /// Takes the room behind the last row away.
+    fn settle(&self, _table: &Table) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The dimensions of the chunks that the program asked for.
+    fn chunk(&self) -> io::Result<Vec<u64>> {
+        Ok(Vec::new())
+    }
+
     /// Waits until the data is on the disk, if there is one.
     fn sync(&self) -> io::Result<()>;
+
+    /// Takes what was written so far for what a new dataset begins with.
+    fn begin_filled(&self) {}
 
     /// Whether what is written is seen by others only when it is committed.
     fn stages(&self) -> bool {
@@ -76,6 +95,13 @@ pub(crate) enum Source {
         /// The object's name.
         name: String,
     },
+    /// A column of data that others wrote.
+    View {
+        /// Whose.
+        of: ViewOf,
+        /// The column's name.
+        column: String,
+    },
 }
 
 impl Source {
@@ -87,6 +113,7 @@ impl Source {
                 socket: settings.store.clone().unwrap_or_else(|| PathBuf::from(store)),
                 name: name.clone(),
             },
+            Place::View { of, column } => Self::View { of: of.clone(), column: column.clone() },
         }
     }
 
@@ -100,6 +127,7 @@ impl Source {
         match self {
             Self::File(path) => files::open(path, table, body_offset, writable),
             Self::Object { socket, name } => objects::open(socket, name, table),
+            Self::View { of, column } => views::open(of, column, table),
         }
     }
 
@@ -108,6 +136,7 @@ impl Source {
         match self {
             Self::File(_) => "arrow",
             Self::Object { .. } => "store",
+            Self::View { .. } => "view",
         }
     }
 
@@ -119,6 +148,8 @@ impl Source {
                 let _ = std::fs::remove_file(path);
             }
             Self::Object { socket, name } => plasmon_hdf5_store::remove(socket, name),
+            // It is not ours.
+            Self::View { .. } => {}
         }
     }
 }
@@ -130,6 +161,7 @@ impl fmt::Display for Source {
             Self::Object { socket, name } => {
                 write!(f, "hdf5:{name} in the store {}", socket.display())
             }
+            Self::View { of, column } => write!(f, "column {column:?} of {of}"),
         }
     }
 }
@@ -167,6 +199,7 @@ pub(crate) fn rename(container: &Container, place: &Place, path: &[u8]) -> Optio
     match place {
         Place::File(old) => files::rename(container, old, path),
         Place::Object { .. } => objects::rename(container, &container.source(place), path),
+        Place::View { .. } => None,
     }
 }
 
@@ -229,7 +262,7 @@ fn carry_over(
 fn copy_columns(table: &Table, from: Columns<'_>, to: Columns<'_>) -> io::Result<()> {
     let mut buffer = vec![0; COPY_BYTES];
     for (at, column) in table.columns().iter().enumerate() {
-        let bytes = table.elements() * column.number.bytes() as u64;
+        let bytes = table.elements() * column.bytes() as u64;
         let mut done = 0;
         while done < bytes {
             let now = usize::try_from(bytes - done).unwrap_or(COPY_BYTES).min(COPY_BYTES);

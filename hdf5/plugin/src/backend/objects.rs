@@ -32,6 +32,10 @@ impl Data for Handle {
         Ok(())
     }
 
+    fn begin_filled(&self) {
+        self.0.begin_filled();
+    }
+
     fn stages(&self) -> bool {
         true
     }
@@ -94,7 +98,7 @@ pub(super) fn share(
 
 /// Whether the store that new data is to go to is there.
 pub(super) fn reach(settings: &Settings) -> Result<(), String> {
-    store::reach(&socket(settings)?).map_err(|error| error.to_string())
+    store::store(&socket(settings)?).map(drop).map_err(|error| error.to_string())
 }
 
 /// The store that new data goes to.

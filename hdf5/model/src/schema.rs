@@ -1,0 +1,77 @@
+//! What a file of data says of itself.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use crate::image::{MAGIC, PREFIX_BYTES, VERSION_KEY};
+use crate::table::CHUNK_KEY;
+
+/// What the names of mirrored attributes begin with in the schema's metadata.
+pub const ATTRIBUTE: &str = "hdf5.attribute.";
+
+/// The longest message or foot that is read.
+const BYTES_MAX: u32 = 16 << 20;
+
+/// What the schema says besides the types of columns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// What the first column is called.
+    pub(crate) first: String,
+    /// The metadata, but for what every file has.
+    pub(crate) metadata: Vec<(String, String)>,
+}
+
+impl Known {
+    /// The dimensions of the program's chunks; empty when it has none.
+    pub(crate) fn chunk(&self) -> Vec<u64> {
+        let entry = self.metadata.iter().find(|(key, _)| key == CHUNK_KEY);
+        let dimensions = entry.map(|(_, text)| text.split(',').map(str::parse).collect());
+        dimensions.and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+fn invalid() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the file has no schema of Arrow")
+}
+
+/// Reads the schema from the head.
+pub(crate) fn read(file: &File) -> io::Result<Known> {
+    let mut start = [0; 16];
+    file.read_exact_at(&mut start, 0)?;
+    let length = u32::from_le_bytes([start[12], start[13], start[14], start[15]]);
+    if &start[..6] != MAGIC || length > BYTES_MAX {
+        return Err(invalid());
+    }
+    let mut message = vec![0; length as usize];
+    file.read_exact_at(&mut message, start.len() as u64)?;
+    let message = arrow_ipc::root_as_message(&message).map_err(|_| invalid())?;
+    let schema = message.header_as_schema().ok_or_else(invalid)?;
+    let name = schema.fields().and_then(|fields| fields.iter().next()?.name());
+    let entries = schema.custom_metadata().into_iter().flatten();
+    let metadata = entries
+        .filter_map(|entry| Some((entry.key()?.to_owned(), entry.value()?.to_owned())))
+        .filter(|(key, _)| key != VERSION_KEY)
+        .collect();
+    Ok(Known { first: name.unwrap_or_default().to_owned(), metadata })
+}
+
+/// How many rows a record batch's message tells, and how long its body is.
+pub(crate) fn batch_rows(message: &[u8]) -> Option<(u64, u64)> {
+    let message = arrow_ipc::root_as_message(message.get(PREFIX_BYTES..)?).ok()?;
+    let rows = message.header_as_record_batch()?.length();
+    Some((u64::try_from(rows).ok()?, u64::try_from(message.bodyLength()).ok()?))
+}
+
+/// Where the foot of a file begins; `None` when it does not end like an Arrow file.
+pub(crate) fn foot_at(file: &File, bytes: u64) -> io::Result<Option<u64>> {
+    let mut end = [0; 10];
+    let Some(end_at) = bytes.checked_sub(end.len() as u64) else { return Ok(None) };
+    file.read_exact_at(&mut end, end_at)?;
+    let length = u32::from_le_bytes([end[0], end[1], end[2], end[3]]);
+    if &end[4..] != MAGIC || length > BYTES_MAX {
+        return Ok(None);
+    }
+    // Before the footer stand 8 bytes that end the stream.
+    Ok(end_at.checked_sub(u64::from(length) + PREFIX_BYTES as u64))
+}

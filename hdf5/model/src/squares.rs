@@ -1,0 +1,139 @@
+//! Squares of elements, turned in registers: columns become records and the other way.
+
+use bytemuck::pod_read_unaligned;
+use plasmon_scatter::{Past, turn_four, turn_two};
+
+/// How many bytes of a record a square has.
+pub(crate) use plasmon_scatter::PIECE_BYTES;
+
+/// Where pieces of records go.
+pub(crate) trait Sink {
+    /// Writes a piece at a byte.
+    fn put(&mut self, at: usize, piece: [u8; PIECE_BYTES]);
+}
+
+impl Sink for Past<'_> {
+    #[inline(always)]
+    fn put(&mut self, at: usize, piece: [u8; PIECE_BYTES]) {
+        Past::put(self, at, piece);
+    }
+}
+
+impl Sink for &mut [u8] {
+    #[inline(always)]
+    fn put(&mut self, at: usize, piece: [u8; PIECE_BYTES]) {
+        self[at..at + PIECE_BYTES].copy_from_slice(&piece);
+    }
+}
+
+/// How many squares lie beside each other in a record at most, for one going over it.
+const GROUPS_MAX: usize = 4;
+
+/// Puts columns of elements of `BYTES` bytes into records; how many records were filled, which may
+/// be some less than there are. The columns make whole squares.
+pub(crate) fn scatter<const BYTES: usize>(
+    columns: &[&[u8]],
+    sink: &mut impl Sink,
+    stride: usize,
+) -> usize {
+    let side = PIECE_BYTES / BYTES;
+    let squares = columns.first().map_or(0, |column| column.len() / PIECE_BYTES);
+    for (at, columns) in columns.chunks(side * GROUPS_MAX).enumerate() {
+        let place = Place { first: at * GROUPS_MAX * PIECE_BYTES, stride, squares };
+        match columns.len() / side {
+            1 => scatter_groups::<BYTES, 1>(columns, sink, place),
+            2 => scatter_groups::<BYTES, 2>(columns, sink, place),
+            3 => scatter_groups::<BYTES, 3>(columns, sink, place),
+            _ => scatter_groups::<BYTES, GROUPS_MAX>(columns, sink, place),
+        }
+    }
+    squares * side
+}
+
+/// Where groups of columns are in records.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Within a record.
+    first: usize,
+    /// From one record to the next.
+    stride: usize,
+    /// How many squares, one behind the other.
+    squares: usize,
+}
+
+#[inline(always)]
+fn scatter_groups<const BYTES: usize, const GROUPS: usize>(
+    columns: &[&[u8]],
+    sink: &mut impl Sink,
+    place: Place,
+) {
+    let side = PIECE_BYTES / BYTES;
+    let lanes: [[&[[u8; PIECE_BYTES]]; 4]; GROUPS] = std::array::from_fn(|group| {
+        std::array::from_fn(|at| {
+            let column = if at < side { columns[group * side + at] } else { &[] };
+            let lane = column.as_chunks().0;
+            &lane[..if at < side { place.squares } else { 0 }]
+        })
+    });
+    for square in 0..place.squares {
+        for (group, lanes) in lanes.iter().enumerate() {
+            let line = |at: usize| if at < side { lanes[at][square] } else { [0; PIECE_BYTES] };
+            let turned = turn::<BYTES>([line(0), line(1), line(2), line(3)]);
+            let start = square * side * place.stride + place.first + group * PIECE_BYTES;
+            for (at, piece) in turned.iter().take(side).enumerate() {
+                sink.put(start + at * place.stride, *piece);
+            }
+        }
+    }
+}
+
+/// Takes elements of `BYTES` bytes out of records; how many records were read, which may be some
+/// less than there are. The columns make whole squares.
+pub(crate) fn gather<const BYTES: usize>(
+    memory: &[u8],
+    columns: &mut [&mut [u8]],
+    stride: usize,
+) -> usize {
+    let side = PIECE_BYTES / BYTES;
+    let squares = columns.first().map_or(0, |column| column.len() / PIECE_BYTES);
+    for (group, columns) in columns.chunks_exact_mut(side).enumerate() {
+        let place = Place { first: group * PIECE_BYTES, stride, squares };
+        gather_group::<BYTES>(memory, columns, place);
+    }
+    squares * side
+}
+
+#[inline(always)]
+fn gather_group<const BYTES: usize>(memory: &[u8], columns: &mut [&mut [u8]], place: Place) {
+    let side = PIECE_BYTES / BYTES;
+    let mut lanes = columns.iter_mut().map(|column| column.as_chunks_mut().0);
+    let mut lane = |at: usize| -> &mut [[u8; PIECE_BYTES]] {
+        let lane = lanes.next().unwrap_or_default();
+        &mut lane[..if at < side { place.squares } else { 0 }]
+    };
+    let (a, b, c, d) = (lane(0), lane(1), lane(2), lane(3));
+    for square in 0..place.squares {
+        let start = square * side * place.stride + place.first;
+        let line = |at: usize| {
+            let from = start + at * place.stride;
+            let empty = [0; PIECE_BYTES];
+            if at < side { pod_read_unaligned(&memory[from..from + PIECE_BYTES]) } else { empty }
+        };
+        let turned = turn::<BYTES>([line(0), line(1), line(2), line(3)]);
+        (a[square], b[square]) = (turned[0], turned[1]);
+        if side == 4 {
+            (c[square], d[square]) = (turned[2], turned[3]);
+        }
+    }
+}
+
+/// Turns a square: four lines of four elements of 4 bytes, or two of two of 8.
+#[inline(always)]
+fn turn<const BYTES: usize>(lines: [[u8; PIECE_BYTES]; 4]) -> [[u8; PIECE_BYTES]; 4] {
+    if BYTES == 4 {
+        return turn_four(lines);
+    }
+    let [a, b, ..] = lines;
+    let [a, b] = turn_two([a, b]);
+    [a, b, lines[2], lines[3]]
+}

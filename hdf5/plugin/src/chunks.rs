@@ -1,0 +1,343 @@
+//! Chunks of datasets whose data is ours.
+//!
+//! A program that divided a dataset into chunks may read and write whole ones, and ask where they
+//! are. The values lie otherwise in the Arrow file, so chunks are put together and taken apart, and
+//! none has an address in the HDF5 file.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use plasmon_hdf5_model::{Member, Run, Table};
+use plasmon_hdf5_sys::arguments::{Optional, dataset};
+use plasmon_hdf5_sys::{Hid, Ptr};
+
+use crate::array::{Array, Memory, Work, get};
+use crate::elements;
+use crate::host::Host;
+use crate::id::Id;
+use crate::node::Node;
+
+const GET_STORAGE_SIZE: c_int = 2;
+const GET_COUNT: c_int = 3;
+const GET_BY_INDEX: c_int = 4;
+const GET_BY_PLACE: c_int = 5;
+const READ: c_int = 6;
+const WRITE: c_int = 7;
+const EACH: c_int = 10;
+/// The address of what has none.
+const NOWHERE: u64 = u64::MAX;
+
+#[repr(C)]
+struct StorageSize {
+    offset: *const u64,
+    size: *mut u64,
+}
+
+#[repr(C)]
+struct Count {
+    space: Hid,
+    count: *mut u64,
+}
+
+#[repr(C)]
+struct ByIndex {
+    space: Hid,
+    index: u64,
+    offset: *mut u64,
+    found: Found,
+}
+
+#[repr(C)]
+struct ByPlace {
+    offset: *const u64,
+    found: Found,
+}
+
+/// Where the answers go; each may be null.
+#[repr(C)]
+struct Found {
+    filter_mask: *mut c_uint,
+    address: *mut u64,
+    size: *mut u64,
+}
+
+impl Found {
+    /// # Safety
+    ///
+    /// HDF5 handed this over.
+    unsafe fn fill(&self, bytes: u64) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if let Some(mask) = self.filter_mask.as_mut() {
+                *mask = 0;
+            }
+            if let Some(address) = self.address.as_mut() {
+                *address = NOWHERE;
+            }
+            if let Some(size) = self.size.as_mut() {
+                *size = bytes;
+            }
+        }
+    }
+}
+
+#[repr(C)]
+struct Read {
+    offset: *const u64,
+    filters: u32,
+    buffer: *mut c_void,
+}
+
+/// Before HDF5 2.0.
+#[repr(C)]
+struct NarrowWrite {
+    offset: *const u64,
+    filters: u32,
+    bytes: u32,
+    buffer: *const c_void,
+}
+
+/// Since HDF5 2.0, where chunks may be larger.
+#[repr(C)]
+struct WideWrite {
+    offset: *const u64,
+    filters: u32,
+    bytes: u64,
+    buffer: *const c_void,
+}
+
+/// What is to be written, in any version.
+struct Write {
+    offset: *const u64,
+    bytes: u64,
+    buffer: *const c_void,
+}
+
+impl Write {
+    /// # Safety
+    ///
+    /// The arguments are those of writing a chunk.
+    unsafe fn of(host: &Host, arguments: Ptr) -> Self {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if host.version.0 < 2 {
+                let NarrowWrite { offset, bytes, buffer, .. } =
+                    arguments.cast::<NarrowWrite>().read();
+                return Self { offset, bytes: u64::from(bytes), buffer };
+            }
+            let WideWrite { offset, bytes, buffer, .. } = arguments.cast::<WideWrite>().read();
+            Self { offset, bytes, buffer }
+        }
+    }
+}
+
+type Visit = unsafe extern "C" fn(*const u64, c_uint, u64, u64, Ptr) -> c_int;
+
+#[repr(C)]
+struct Each {
+    visit: Visit,
+    data: Ptr,
+}
+
+/// The chunks of a dataset.
+struct Chunks<'a> {
+    host: &'static Host,
+    array: &'a Array,
+    under: Ptr,
+    table: Table,
+    chunk: Vec<u64>,
+    members: Vec<Member>,
+    /// How many bytes an element has in HDF5's type.
+    stride: usize,
+}
+
+/// Carries an operation about chunks out, if it is one and the data is ours.
+///
+/// # Safety
+///
+/// The arguments are those of an operation that only some connectors have.
+pub(crate) unsafe fn answer(
+    host: &'static Host,
+    node: &Node,
+    arguments: Ptr,
+) -> Option<Result<c_int, String>> {
+    // SAFETY: promised by the caller.
+    let optional = unsafe { &*arguments.cast::<Optional>() };
+    if !matches!(optional.operation, GET_STORAGE_SIZE..=WRITE | EACH) {
+        return None;
+    }
+    let array = node.array(host).filter(|array| array.grows())?;
+    let chunks = Chunks::of(host, array, node.native())?;
+    // SAFETY: the operation has these arguments.
+    Some(unsafe { chunks.operate(optional.operation, optional.arguments) })
+}
+
+impl<'a> Chunks<'a> {
+    fn of(host: &'static Host, array: &'a Array, under: Ptr) -> Option<Self> {
+        let kind = Id::of_type(host, get(host, under, dataset::GET_TYPE)?)?;
+        let leaves = elements::leaves(host, kind.get(), "").ok()?;
+        let member = |(column, leaf): (usize, &elements::Leaf)| {
+            let bytes = leaf.column.bytes();
+            let (file_bytes, memory_bytes) = (bytes, bytes);
+            Member { column, file_bytes, memory_bytes, offset: leaf.offset, converts: false }
+        };
+        let table = array.now(under).ok()?;
+        let chunk = array.chunk(under);
+        (chunk.len() == table.shape().len() && !chunk.contains(&0)).then_some(Self {
+            host,
+            array,
+            under,
+            table,
+            chunk,
+            members: leaves.iter().enumerate().map(member).collect(),
+            // SAFETY: the type is open.
+            stride: unsafe { (host.api.H5Tget_size)(kind.get()) },
+        })
+    }
+
+    /// # Safety
+    ///
+    /// The arguments are those of the operation.
+    unsafe fn operate(&self, operation: c_int, arguments: Ptr) -> Result<c_int, String> {
+        // SAFETY: promised by the caller, for each of these operations.
+        unsafe {
+            match operation {
+                GET_STORAGE_SIZE => {
+                    let asked = &*arguments.cast::<StorageSize>();
+                    self.place(asked.offset)?;
+                    asked.size.write(self.bytes());
+                }
+                GET_COUNT => (*arguments.cast::<Count>()).count.write(self.count()),
+                GET_BY_INDEX => {
+                    let asked = &*arguments.cast::<ByIndex>();
+                    let offset = self.offset(asked.index).ok_or("there is no such chunk")?;
+                    if !asked.offset.is_null() {
+                        asked.offset.copy_from_nonoverlapping(offset.as_ptr(), offset.len());
+                    }
+                    asked.found.fill(self.bytes());
+                }
+                GET_BY_PLACE => {
+                    let asked = &*arguments.cast::<ByPlace>();
+                    // HDF5 answers for any place within a chunk's grid.
+                    let inside = self.place(asked.offset).is_ok();
+                    asked.found.fill(if inside { self.bytes() } else { 0 });
+                }
+                READ => {
+                    let asked = &mut *arguments.cast::<Read>();
+                    if asked.buffer.is_null() {
+                        return Err("no buffer".to_owned());
+                    }
+                    asked.filters = 0;
+                    asked.buffer.cast::<u8>().write_bytes(0, self.buffer_bytes()?);
+                    let buffer = Memory::Target(asked.buffer.cast());
+                    self.transfer(&self.place(asked.offset)?, buffer)?;
+                }
+                WRITE => {
+                    let asked = Write::of(self.host, arguments);
+                    if asked.bytes != self.bytes() || asked.buffer.is_null() {
+                        return Err(format!("a chunk has {} bytes", self.bytes()));
+                    }
+                    let buffer = Memory::Source(asked.buffer.cast());
+                    self.transfer(&self.place(asked.offset)?, buffer)?;
+                }
+                _ => return self.each(&*arguments.cast::<Each>()),
+            }
+        }
+        Ok(0)
+    }
+
+    /// # Safety
+    ///
+    /// HDF5 handed the visitor over.
+    unsafe fn each(&self, each: &Each) -> Result<c_int, String> {
+        for index in 0..self.count() {
+            let Some(offset) = self.offset(index) else { break };
+            // SAFETY: promised by the caller.
+            let done =
+                unsafe { (each.visit)(offset.as_ptr(), 0, NOWHERE, self.bytes(), each.data) };
+            if done != 0 {
+                return Ok(done);
+            }
+        }
+        Ok(0)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.chunk.iter().product::<u64>().saturating_mul(self.stride as u64)
+    }
+
+    fn buffer_bytes(&self) -> Result<usize, String> {
+        usize::try_from(self.bytes()).map_err(|error| error.to_string())
+    }
+
+    /// How many chunks there are along each dimension.
+    fn grid(&self) -> impl Iterator<Item = u64> {
+        self.table.shape().iter().zip(&self.chunk).map(|(size, chunk)| size.div_ceil(*chunk))
+    }
+
+    fn count(&self) -> u64 {
+        self.grid().product()
+    }
+
+    /// Where a chunk begins; the last dimension is counted fastest.
+    fn offset(&self, mut index: u64) -> Option<Vec<u64>> {
+        if index >= self.count() {
+            return None;
+        }
+        let mut offset = Vec::with_capacity(self.chunk.len());
+        let grid: Vec<u64> = self.grid().collect();
+        for (chunks, chunk) in grid.iter().zip(&self.chunk).rev() {
+            offset.push(index % chunks * chunk);
+            index /= chunks;
+        }
+        offset.reverse();
+        Some(offset)
+    }
+
+    /// Where a chunk begins, checked to be the first element of one.
+    ///
+    /// # Safety
+    ///
+    /// There are as many numbers as the dataset has dimensions.
+    unsafe fn place(&self, offset: *const u64) -> Result<Vec<u64>, String> {
+        // SAFETY: promised by the caller.
+        let offset = unsafe { std::slice::from_raw_parts(offset, self.chunk.len()) };
+        let each = offset.iter().zip(&self.chunk).zip(self.table.shape());
+        for ((at, chunk), size) in each {
+            if at % chunk != 0 || at >= size {
+                return Err("the offset is not that of a chunk of the dataset".to_owned());
+            }
+        }
+        Ok(offset.to_vec())
+    }
+
+    /// Moves the part of a chunk that lies within the dataset.
+    ///
+    /// # Safety
+    ///
+    /// The memory has room for, or holds, a chunk.
+    unsafe fn transfer(&self, offset: &[u64], memory: Memory) -> Result<(), String> {
+        let shape = self.table.shape();
+        let inside: Vec<u64> =
+            (0..shape.len()).map(|at| self.chunk[at].min(shape[at] - offset[at])).collect();
+        let lines: u64 = inside[..inside.len() - 1].iter().product();
+        let mut runs = Vec::new();
+        for line in 0..lines {
+            let (mut left, mut file, mut chunk) = (line, 0, 0);
+            let (mut file_step, mut chunk_step) = (1, 1);
+            for at in (0..shape.len()).rev() {
+                let within = if at + 1 == shape.len() { 0 } else { left % inside[at] };
+                if at + 1 < shape.len() {
+                    left /= inside[at];
+                }
+                file += (offset[at] + within) * file_step;
+                chunk += within * chunk_step;
+                (file_step, chunk_step) = (file_step * shape[at], chunk_step * self.chunk[at]);
+            }
+            runs.push(Run::of(file, chunk, inside[inside.len() - 1]));
+        }
+        let work = Work { table: &self.table, members: &self.members, stride: self.stride };
+        let elements = self.chunk.iter().product();
+        // SAFETY: promised by the caller.
+        unsafe { self.array.move_plainly(self.under, &work, &runs, (memory, elements)) }
+    }
+}
