@@ -342,8 +342,8 @@ fn sampled(table: &Table, keys: &Keys, count: usize) -> (Buckets, Vec<u64>) {
     (buckets, rows)
 }
 
-/// The buckets of each partition, when their number was chosen, counted from the first that is made;
-/// and the buckets that are made.
+/// The buckets of each partition, when their number was chosen, counted from the first that is
+/// made; and the buckets that are made.
 type Plan = (Option<Vec<Range<usize>>>, Range<usize>);
 
 /// The partitions are told by the sample, so that who makes some of them need not look for the
