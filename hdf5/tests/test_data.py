@@ -234,3 +234,19 @@ def test_attributes_are_mirrored_into_the_schema(run: Program, tmp_path: Path) -
     found = table(tmp_path / "x.h5.arrow" / "x.arrow")
     assert list(found.schema.metadata) == [b"plasmon.hdf5.version"]
     assert found.column("x").to_pylist() == [0, 1, 2, 3, 4]
+
+
+def test_attributes_that_are_made_by_name_are_mirrored(run: Program, tmp_path: Path) -> None:
+    run("""
+    with h5py.File("x.h5", "w") as file:
+        file["g/x"] = np.arange(5.0)
+        for place, name in ((file.id, b"g/x"), (file["g"].id, b"x")):
+            key = b"by " + name
+            kind, space = h5py.h5t.NATIVE_INT64, h5py.h5s.create(h5py.h5s.SCALAR)
+            made = h5py.h5a.create(place, key, kind, space, obj_name=name)
+            made.write(np.array(7))
+    with h5py.File("x.h5", "r+") as file:
+        h5py.h5a.rename(file.id, b"by x", b"other", obj_name=b"/g/x")""")
+    metadata = table(tmp_path / "x.h5.arrow" / "g" / "x.arrow").schema.metadata
+    assert metadata[b"hdf5.attribute.by g/x"] == metadata[b"hdf5.attribute.other"] == b"7"
+    assert b"hdf5.attribute.by x" not in metadata

@@ -3,9 +3,12 @@
 
 use std::ffi::c_void;
 
-use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
+use plasmon_hdf5_sys::{BY_NAME, Herr, Hid, Location, Ptr, Request, Text};
 
+use crate::creating::future_path;
 use crate::forward::{call, close, open, pass};
+use crate::guard;
+use crate::host::{self, Host};
 use crate::mirroring;
 use crate::node::Node;
 
@@ -43,19 +46,19 @@ call! {
     /// `H5Acreate` and its kin.
     create<SLOT>(object: Ptr, place: *const Location, name: Text, kind: Hid, space: Hid, acpl: Hid,
         aapl: Hid, dxpl: Hid, request: Request) -> Ptr = {
-        note(object, place);
+        note(host::of::<SLOT>(), object, place);
         create_native::<SLOT>(object, place, name, kind, space, acpl, aapl, dxpl, request)
     };
     /// `H5Aopen` and its kin; the attribute may be written then.
     open<SLOT>(object: Ptr, place: *const Location, name: Text, aapl: Hid, dxpl: Hid,
         request: Request) -> Ptr = {
-        note(object, place);
+        note(host::of::<SLOT>(), object, place);
         open_native::<SLOT>(object, place, name, aapl, dxpl, request)
     };
     /// `H5Adelete`, `H5Aexists`, `H5Aiterate`, `H5Arename`.
     specific<SLOT>(object: Ptr, place: *const Location, arguments: Ptr, dxpl: Hid,
         request: Request) -> Herr = {
-        note(object, place);
+        note(host::of::<SLOT>(), object, place);
         specific_native::<SLOT>(object, place, arguments, dxpl, request)
     };
 }
@@ -65,14 +68,19 @@ call! {
 /// # Safety
 ///
 /// HDF5 handed object and place over.
-unsafe fn note(object: Ptr, place: *const Location) {
+unsafe fn note(host: &'static Host, object: Ptr, place: *const Location) {
     // SAFETY: promised by the caller; a place may be null.
-    let (node, place) = unsafe { (Node::of(object), place.as_ref()) };
-    if let Some(node) = node
-        // SAFETY: promised by the caller.
-        && place.is_some_and(|place| unsafe { mirroring::concerns_dataset(place) })
-    {
-        node.expect_attributes();
+    let (node, known) = unsafe { (Node::of(object), place.as_ref()) };
+    let (Some(node), Some(known)) = (node, known) else { return };
+    // SAFETY: promised by the caller; a place by name has one.
+    unsafe {
+        if mirroring::concerns_dataset(known) {
+            node.expect_attributes();
+        } else if known.by == BY_NAME && node.container.keeps_arrow {
+            let name = known.data.by_name.name;
+            let path = guard::or(Vec::new(), || future_path(host, node, place, name));
+            node.container.note_named(path);
+        }
     }
 }
 

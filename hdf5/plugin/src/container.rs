@@ -1,6 +1,7 @@
 //! What we know of an open file: where its data is and whether new data goes there.
 
-use std::ffi::{CStr, OsStr, OsString};
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,10 @@ use crate::backend::{Source, Staging};
 use crate::info::{Backend, Settings};
 
 use crate::ranks::Ranks;
+
+/// How many objects are remembered whose attributes were changed by name: the copies of more are
+/// brought up to date the next time.
+const NAMED_MAX: usize = 4096;
 
 /// An open skeleton.
 pub(crate) struct Container {
@@ -40,6 +45,8 @@ pub(crate) struct Container {
     has_objects: AtomicBool,
     /// Objects whose links were deleted.
     deleted: Mutex<Vec<Place>>,
+    /// Objects whose attributes may have changed and that were named, not open.
+    named: Mutex<BTreeSet<CString>>,
 }
 
 impl Container {
@@ -60,6 +67,7 @@ impl Container {
             staging: Staging::default(),
             ranks: None,
             has_orphans: AtomicBool::new(false),
+            named: Mutex::default(),
             deleted: Mutex::default(),
         }
     }
@@ -118,6 +126,24 @@ impl Container {
         let path = self.path();
         let synced = File::open(&path).and_then(|file| file.sync_all());
         synced.map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Remembers that the attributes of an object with this path may change.
+    pub(crate) fn note_named(&self, path: Vec<u8>) {
+        if let Ok(path) = CString::new(path)
+            && self.writable
+            && self.ranks.is_none()
+        {
+            let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+            if named.len() < NAMED_MAX {
+                named.insert(path);
+            }
+        }
+    }
+
+    /// The objects that were remembered so.
+    pub(crate) fn take_named(&self) -> BTreeSet<CString> {
+        std::mem::take(&mut *self.named.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether a dataset may have gone.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use plasmon_hdf5_model::{Marker, Place};
 use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, dataset};
-use plasmon_hdf5_sys::{KIND_DATASET, KIND_GROUP, Location, Ptr, SPACE_ALL, Text};
+use plasmon_hdf5_sys::{KIND_DATASET, KIND_GROUP, Location, Ptr, Text};
 
 use crate::adopting::{make_unnamed, remake};
 use crate::array::{Array, file_name, get, marker, object_path};
@@ -23,6 +23,7 @@ use crate::info::Backend;
 use crate::node::Node;
 use crate::pointing;
 use crate::walking::{self, Opened};
+use crate::whole;
 
 /// Gives the datasets of a fresh copy their own data.
 pub(crate) fn separate(
@@ -164,24 +165,9 @@ impl Separation<'_> {
         let mut values = array.values(shared, kind.get())?;
         let dcpl = Id::of_list(host, host.as_given(dcpl.release(), &array.chunk(shared)));
         let made = dcpl.and_then(|dcpl| make_unnamed(host, shared, &dcpl));
-        let mut made = made.ok_or("the copy cannot be made")?;
-        let (mut whole, mut kind) = ([SPACE_ALL; 2], kind.get());
-        let mut memory = values.as_mut_ptr().cast_const().cast();
+        let made = made.ok_or("the copy cannot be made")?;
         // SAFETY: the dataset is the native connector's; the memory holds all of its values.
-        let done = unsafe {
-            let [memory_space, file_space] = &mut whole;
-            (host.api.H5VLdataset_write)(
-                1,
-                &raw mut made,
-                host.native(),
-                &raw mut kind,
-                memory_space,
-                file_space,
-                host.default_list(Lists::Transfer),
-                &raw mut memory,
-                std::ptr::null_mut(),
-            )
-        };
+        let done = unsafe { whole::write(host, made, kind.get(), values.as_mut_ptr().cast()) };
         if done < 0 { Err("the copy cannot be written".to_owned()) } else { Ok(made) }
     }
 }

@@ -19,6 +19,7 @@ use crate::guard;
 use crate::host::{self, Fault, Host, Lists};
 use crate::id::Id;
 use crate::info::{self, Backend, Settings};
+use crate::mirroring;
 use crate::node::Node;
 use crate::orphans;
 use crate::ranks::Ranks;
@@ -48,6 +49,11 @@ call! {
     /// were deleted goes when the skeleton no longer names it.
     close<SLOT>(object: Ptr, dxpl: Hid, request: Request) -> Herr = {
         let host = host::of::<SLOT>();
+        guard::or((), || {
+            if let Some(node) = Node::of(object) {
+                host.keeping_errors(|| mirroring::refresh_named(host, node));
+            }
+        });
         let finish = || Node::of(object).map_or(Ok(()), |node| node.container.staging.finish());
         if !told(host, guard::or(Ok(()), finish)) {
             return -1;

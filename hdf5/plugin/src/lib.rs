@@ -53,6 +53,7 @@ mod request;
 mod selection;
 mod token;
 mod walking;
+mod whole;
 mod wrap;
 
 use std::ffi::{c_int, c_void};

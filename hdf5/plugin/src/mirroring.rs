@@ -7,13 +7,16 @@
 use std::ffi::{CStr, c_char};
 
 use plasmon_hdf5_model::ATTRIBUTE;
-use plasmon_hdf5_sys::{BY_NAME, BY_SELF, Hid, KIND_DATASET, Location};
+use plasmon_hdf5_sys::{BY_NAME, BY_SELF, Hid, KIND_DATASET, KIND_FILE, Location, Ptr};
 
+use crate::array::Array;
 use crate::attributes::{self, Attribute};
+use crate::container::Container;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::kinds;
 use crate::node::Node;
+use crate::walking::Opened;
 
 /// The largest value that is mirrored, in bytes.
 const VALUE_BYTES_MAX: usize = 4096;
@@ -29,16 +32,34 @@ const CLASS_STRING: i32 = 3;
 
 /// Brings the copy of a dataset's attributes up to date.
 pub(crate) fn refresh(host: &'static Host, node: &Node) -> Option<()> {
-    let array = node.array(host)?;
+    mirror(host, node.native(), &node.container, node.array(host)?)
+}
+
+/// Brings the copies of attributes up to date that were changed by the names of their datasets.
+pub(crate) fn refresh_named(host: &'static Host, file: &Node) {
+    for name in file.container.take_named() {
+        let place = Location::named(KIND_FILE, name.as_ptr());
+        // SAFETY: the file is the native connector's and open; the name ends.
+        let Some(found) = (unsafe { Opened::new(host, file.native(), &place) }) else { continue };
+        if found.kind == KIND_DATASET
+            && let Some(array) = Array::of_dataset(host, found.under, &file.container)
+        {
+            // The skeleton has the attributes: without the copy nothing is lost.
+            let _ = mirror(host, found.under, &file.container, &array);
+        }
+    }
+}
+
+fn mirror(host: &'static Host, under: Ptr, container: &Container, array: &Array) -> Option<()> {
     let mut entries = Vec::new();
-    attributes::each(host, node.native(), ATTRIBUTES_MAX, &mut |attribute| {
+    attributes::each(host, under, ATTRIBUTES_MAX, &mut |attribute| {
         if let Some((name, value)) = text(host, attribute) {
             entries.push((format!("{ATTRIBUTE}{name}"), value));
         }
     })?;
     // All processes of a program have read the same; HDF5 may want them to do so together.
-    if node.container.is_first() {
-        array.describe(node.native(), &entries);
+    if container.is_first() {
+        array.describe(under, &entries);
     }
     Some(())
 }

@@ -3,13 +3,14 @@
 
 use std::collections::HashMap;
 
+use plasmon_hdf5_sys::Ptr;
 use plasmon_hdf5_sys::arguments::dataset;
-use plasmon_hdf5_sys::{Ptr, SPACE_ALL};
 
 use crate::array::get;
 use crate::attributes::{self, Attribute};
 use crate::host::{Host, Lists};
 use crate::id::Id;
+use crate::whole;
 
 /// `H5T_REFERENCE`.
 const CLASS_REFERENCE: i32 = 7;
@@ -74,46 +75,17 @@ fn redirect_attribute(
     (done >= 0).then_some(())
 }
 
-fn redirect_values(host: &'static Host, mut under: Ptr, moved: &HashMap<u64, u64>) -> Option<()> {
+fn redirect_values(host: &'static Host, under: Ptr, moved: &HashMap<u64, u64>) -> Option<()> {
     let kind = Id::of_type(host, get(host, under, dataset::GET_TYPE)?)?;
     let space = Id::of_space(host, get(host, under, dataset::GET_SPACE)?)?;
     let Some(mut values) = room(host, &kind, &space) else { return Some(()) };
-    let (mut memory_space, mut file_space, mut kind) = (SPACE_ALL, SPACE_ALL, kind.get());
-    let (native, dxpl) = (host.native(), host.default_list(Lists::Transfer));
-    let none = std::ptr::null_mut();
     // SAFETY: the dataset is the native connector's; there is room for all of its values.
-    let read = unsafe {
-        let mut buffer = values.as_mut_ptr().cast();
-        (host.api.H5VLdataset_read)(
-            1,
-            &raw mut under,
-            native,
-            &raw mut kind,
-            &raw mut memory_space,
-            &raw mut file_space,
-            dxpl,
-            &raw mut buffer,
-            none,
-        )
-    };
+    let read = unsafe { whole::read(host, under, kind.get(), values.as_mut_ptr().cast()) };
     if read < 0 || !put_right(&mut values, moved) {
         return (read >= 0).then_some(());
     }
     // SAFETY: as above.
-    let written = unsafe {
-        let mut buffer = values.as_ptr().cast();
-        (host.api.H5VLdataset_write)(
-            1,
-            &raw mut under,
-            native,
-            &raw mut kind,
-            &raw mut memory_space,
-            &raw mut file_space,
-            dxpl,
-            &raw mut buffer,
-            none,
-        )
-    };
+    let written = unsafe { whole::write(host, under, kind.get(), values.as_mut_ptr().cast()) };
     (written >= 0).then_some(())
 }
 
