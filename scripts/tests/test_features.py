@@ -10,12 +10,13 @@ ROOT = Path(__file__).resolve().parents[2]
 #: What `pip install` builds with Arrow, each by a call of cargo of its own.
 ARTIFACTS = ("plasmon-python", "plasmon-hdf5", "plasmon-cli")
 
+TREE = "cargo tree --locked -e normal,build --no-dedupe --prefix none -f {p}\t{f}".split(" ")
+
 
 def features(artifact: str) -> dict[str, set[str]]:
     """The packages that an artifact is built from, each with the features chosen for it."""
     lines = subprocess.run(
-        ["cargo", "tree", "--locked", "-p", artifact, "-e", "normal,build", "--no-dedupe"]
-        + ["--prefix", "none", "-f", "{p}\t{f}"],
+        [*TREE, "-p", artifact],
         cwd=ROOT,
         check=True,
         capture_output=True,
