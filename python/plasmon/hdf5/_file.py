@@ -104,7 +104,8 @@ class Dataset:
         import numpy as np
 
         if not self._storage.is_arrow:
-            return self._dataset[()]
+            kept: np.ndarray[Any, Any] = self._dataset[()]
+            return kept
         table = self.table
         is_complex = self._dtype.kind == "c"
         if self._dtype.names is None or is_complex:
