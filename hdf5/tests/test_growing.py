@@ -183,7 +183,7 @@ def test_copies_and_late_names_grow_too(run: Program, tmp_path: Path) -> None:
 def test_other_dimensions_do_not_change(run: Program) -> None:
     run("""
     with h5py.File("x.h5", "w") as file:
-        x = file.create_dataset("x", (4, 6), "f8", chunks=(2, 2))
+        x = file.create_dataset("x", (4, 6), "f8", maxshape=(None, 6), chunks=(2, 2))
         x[:] = 1
         try:
             x.resize((4, 3))
@@ -191,7 +191,14 @@ def test_other_dimensions_do_not_change(run: Program) -> None:
             assert "only the first dimension" in str(error), error
         else:
             sys.exit("no error")
-        assert x.shape == (4, 6) and (x[:] == 1).all()""")
+        assert x.shape == (4, 6) and (x[:] == 1).all()
+        try:
+            file.create_dataset("fixed", data=np.arange(5)).id.set_extent((3,))
+        except Exception as error:
+            assert "contiguous" in str(error), error
+        else:
+            sys.exit("no error")
+        assert file["fixed"].shape == (5,)""")
 
 
 @pytest.mark.parametrize("settings", ["", "sync=yes"])

@@ -48,6 +48,7 @@
 
 #![forbid(unsafe_code)]
 
+mod classify;
 mod column;
 mod crew;
 mod error;

@@ -1,160 +1,22 @@
-//! From the table to the buckets: first every row's bucket, then every column's values, column by
-//! column, each to the next free place of its bucket.
+//! From the table to the buckets: every column's values, column by column, each to the next free
+//! place of its bucket.
 //!
 //! Places are handed out before: each piece of the table has a range of its own in every bucket,
 //! behind those of the pieces before it. So threads never meet, and rows of one bucket stay in
 //! the order of the table, which is what makes the sort stable.
 
-use std::ops::Range;
-
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use plasmon_scatter::{Lines, scatter};
 use pulp::Arch;
 
+use crate::classify::{BLOCK_ROWS, Classified, Ids};
 use crate::column::{Column, Motion};
 use crate::crew::Progress;
 use crate::error::Result;
 use crate::key::Keys;
-use crate::split::{Buckets, Id};
+use crate::split::Id;
 use crate::table::{Piece, Run, Table};
 use crate::texts::copy;
-
-/// Rows whose prefixes are made at a time: they stay in the nearest cache.
-const BLOCK_ROWS: usize = 1024;
-
-/// The bucket of each row of a piece; a byte each as long as that is enough.
-#[derive(Debug)]
-pub(crate) enum Ids {
-    Bytes(Vec<u8>),
-    Words(Vec<u16>),
-}
-
-/// A piece whose rows' buckets are known.
-#[derive(Debug)]
-pub(crate) struct Classified {
-    pub(crate) ids: Ids,
-    /// The rows that the ids are of, for each run counted from its first one; `None`: all rows.
-    selected: Option<Vec<Vec<u32>>>,
-    /// Rows in each bucket.
-    pub(crate) rows: Vec<u32>,
-    /// For each column of texts, its bytes in each bucket; nothing for other columns.
-    pub(crate) text_bytes: Vec<Vec<u64>>,
-}
-
-/// Finds each row's bucket.
-pub(crate) fn classify(
-    piece: &Piece,
-    keys: &Keys,
-    buckets: &Buckets,
-    columns: &[Column],
-    progress: &Progress,
-) -> Result<Classified> {
-    let count = buckets.count();
-    let mut rows = vec![0; count];
-    let ids = if count <= 1 << 8 {
-        Ids::Bytes(place(piece, keys, buckets, &mut rows, progress)?)
-    } else {
-        Ids::Words(place(piece, keys, buckets, &mut rows, progress)?)
-    };
-    let text_bytes = columns.iter().map(|column| match (column.motion, &ids) {
-        (Motion::Text { .. }, Ids::Bytes(ids)) => text_bytes(piece, column, ids, count),
-        (Motion::Text { .. }, Ids::Words(ids)) => text_bytes(piece, column, ids, count),
-        _ => Vec::new(),
-    });
-    let text_bytes = text_bytes.collect();
-    Ok(Classified { ids, selected: None, rows, text_bytes })
-}
-
-impl Classified {
-    /// Only the rows of some buckets, which are numbered from the first of them.
-    pub(crate) fn select(self, piece: &Piece, buckets: Range<usize>) -> Self {
-        let Self { ids, rows, text_bytes, .. } = self;
-        let rows = rows[buckets.clone()].to_vec();
-        let count = rows.iter().map(|rows| *rows as usize).sum();
-        let (ids, selected) = match ids {
-            Ids::Bytes(ids) => {
-                let (ids, selected) = select(piece, &ids, &buckets, count);
-                (Ids::Bytes(ids), selected)
-            }
-            Ids::Words(ids) => {
-                let (ids, selected) = select(piece, &ids, &buckets, count);
-                (Ids::Words(ids), selected)
-            }
-        };
-        let part = |bytes: Vec<u64>| bytes.get(buckets.clone()).unwrap_or_default().to_vec();
-        let text_bytes = text_bytes.into_iter().map(part).collect();
-        Self { ids, selected: Some(selected), rows, text_bytes }
-    }
-}
-
-fn select<I: Id>(
-    piece: &Piece,
-    ids: &[I],
-    buckets: &Range<usize>,
-    count: usize,
-) -> (Vec<I>, Vec<Vec<u32>>) {
-    let mut kept = Vec::with_capacity(count);
-    let mut selected = Vec::with_capacity(piece.runs.len());
-    let mut left = ids;
-    for run in &piece.runs {
-        let (now, later) = left.split_at(run.rows.len());
-        // Written always and kept now and then: nothing to predict. One place more is needed.
-        let (mut rows, mut found) = (vec![0; now.len() + 1], 0);
-        for (at, id) in now.iter().enumerate() {
-            rows[found] = at as u32;
-            found += usize::from(buckets.contains(&(*id).into()));
-        }
-        rows.truncate(found);
-        rows.shrink_to_fit();
-        kept.extend(rows.iter().map(|at| I::of(now[*at as usize].into() - buckets.start)));
-        selected.push(rows);
-        left = later;
-    }
-    (kept, selected)
-}
-
-fn place<I: Id>(
-    piece: &Piece,
-    keys: &Keys,
-    buckets: &Buckets,
-    rows: &mut [u32],
-    progress: &Progress,
-) -> Result<Vec<I>> {
-    let mut ids = vec![I::default(); piece.rows];
-    let mut prefixes = [0; BLOCK_ROWS];
-    let mut left = ids.as_mut_slice();
-    for run in &piece.runs {
-        for from in run.rows.clone().step_by(BLOCK_ROWS) {
-            let to = run.rows.end.min(from + BLOCK_ROWS);
-            let prefixes = &mut prefixes[..to - from];
-            keys.prefixes(run.batch, from..to, prefixes);
-            let (block, rest) = left.split_at_mut(to - from);
-            Arch::new().dispatch(
-                #[inline(always)]
-                || buckets.place(prefixes, block),
-            );
-            block.iter().for_each(|id| rows[(*id).into()] += 1);
-            left = rest;
-            progress.advance((to - from) as u64)?;
-        }
-    }
-    Ok(ids)
-}
-
-fn text_bytes<I: Id>(piece: &Piece, column: &Column, ids: &[I], count: usize) -> Vec<u64> {
-    let (mut sums, mut lengths) = (vec![0; count], Vec::new());
-    let mut ids = ids.iter();
-    for run in &piece.runs {
-        for from in run.rows.clone().step_by(BLOCK_ROWS) {
-            let to = run.rows.end.min(from + BLOCK_ROWS);
-            column.lengths(run.batch, from..to, &mut lengths);
-            for (length, id) in lengths.iter().zip(&mut ids) {
-                sums[(*id).into()] += length;
-            }
-        }
-    }
-    sums
-}
 
 /// Where a piece's rows go: for each bucket the piece's own range of places.
 #[derive(Debug, Default)]
@@ -286,16 +148,16 @@ impl Scatter<'_> {
 
 /// The rows of a piece, or some of them, and their buckets.
 #[derive(Clone, Copy)]
-struct Rows<'a, I> {
-    piece: &'a Piece,
-    selected: Option<&'a [Vec<u32>]>,
-    ids: &'a [I],
+pub(crate) struct Rows<'a, I> {
+    pub(crate) piece: &'a Piece,
+    pub(crate) selected: Option<&'a [Vec<u32>]>,
+    pub(crate) ids: &'a [I],
 }
 
 impl<I: Id> Rows<'_, I> {
     /// Calls `with` for each run, with the rows of it that are meant, and their buckets.
     #[inline(always)]
-    fn each_run(&self, mut with: impl FnMut(&Run, Option<&[u32]>, &[I])) {
+    pub(crate) fn each_run(&self, mut with: impl FnMut(&Run, Option<&[u32]>, &[I])) {
         let mut left = self.ids;
         for (at, run) in self.piece.runs.iter().enumerate() {
             let selected = self.selected.map(|selected| selected[at].as_slice());

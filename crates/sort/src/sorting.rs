@@ -18,6 +18,7 @@ use std::ops::{DerefMut, Range};
 use arrow_buffer::bit_mask::set_bits;
 
 use self::memory::BucketMemory;
+use crate::classify::{Classified, classify};
 use crate::column::{Column, Motion};
 use crate::crew::{Progress, each, each_with};
 use crate::error::{Error, Result};
@@ -26,7 +27,7 @@ use crate::ipc::Layout;
 use crate::key::{Keys, spread};
 use crate::leaf::{self, Bits, Bucket, Context, Scratch};
 use crate::order::SortKey;
-use crate::scatter::{Classified, Scatter, classify};
+use crate::scatter::Scatter;
 use crate::split::{Buckets, sample_rows};
 use crate::table::{Piece, Table};
 
@@ -143,15 +144,19 @@ impl<'a> Sort<'a> {
         };
         let few = lone.is_some();
         let count = bucket_count(table.rows(), few).max(job.partitions.unwrap_or(1));
-        let buckets = sampled(table, keys, count);
+        let (buckets, sample_rows) = sampled(table, keys, count);
+        let (partitions, made) = planned(job, &sample_rows)?;
+        let within = job.only.as_ref().map(|_| &made);
         let pieces = if table.rows() <= ONE_BUCKET_ROWS { 1 } else { PIECES_PER_THREAD * threads };
         let pieces = each(threads, table.pieces(pieces), |piece| {
-            let classified = classify(&piece, keys, &buckets, columns, job.progress)?;
+            let classified = classify(&piece, keys, (&buckets, within), columns, job.progress)?;
             Ok((piece, classified))
         })?;
-        let rows = (0..buckets.count())
+        let rows = (0..made.len())
             .map(|at| pieces.iter().map(|(_, piece)| u64::from(piece.rows[at])).sum());
         let rows: Vec<u64> = rows.collect();
+        // What others sort needs no more steps here.
+        job.progress.advance(table.rows() as u64 - rows.iter().sum::<u64>())?;
         let in_bucket = keys.in_place().is_some() || keys.in_texts().is_some();
         let prefixes = !in_bucket || columns.is_empty();
         let moves_alone = |column: &Column| column.motion != Motion::Bits && !column.nullable;
@@ -161,42 +166,18 @@ impl<'a> Sort<'a> {
             threads,
             keys,
             columns,
-            partitions: Vec::new(),
+            partitions: partitions.unwrap_or_default(),
             buckets,
-            first: 0,
+            first: made.start,
             pieces,
             rows,
             lone,
             carries: (prefixes, numbers),
         };
-        let count = job.partitions.unwrap_or_else(|| sort.partitions_needed());
-        sort.partitions = Buckets::partitions(&sort.rows, count);
-        if let Some(only) = &job.only {
-            sort.restrict(only.clone())?;
+        if sort.partitions.is_empty() {
+            sort.partitions = Buckets::partitions(&sort.rows, sort.partitions_needed());
         }
         Ok(sort)
-    }
-
-    /// Leaves out what belongs to other partitions than these.
-    fn restrict(&mut self, only: Range<usize>) -> Result<()> {
-        let limit = self.partitions.len();
-        let Some(partitions) = self.partitions.get(only.clone()) else {
-            return Err(Error::Partitions { wanted: only.end, limit });
-        };
-        let first = partitions.first().map_or(0, |buckets| buckets.start);
-        let end = partitions.last().map_or(first, |buckets| buckets.end);
-        let shifted = partitions.iter().map(|range| range.start - first..range.end - first);
-        self.partitions = shifted.collect();
-        self.rows = self.rows[first..end].to_vec();
-        self.first = first;
-        let pieces = std::mem::take(&mut self.pieces);
-        self.pieces = each(self.threads, pieces, |(piece, classified)| {
-            let selected = classified.select(&piece, first..end);
-            Ok((piece, selected))
-        })?;
-        // What others sort needs no more steps here.
-        let left_out = self.job.table.rows() as u64 - self.rows.iter().sum::<u64>();
-        self.job.progress.advance(left_out)
     }
 
     /// As few partitions as the offsets of their texts allow.
@@ -344,9 +325,10 @@ fn bucket_count(rows: usize, few: bool) -> usize {
     (rows / BUCKET_ROWS).clamp(2, if few { FEW_BUCKETS } else { BUCKETS_MAX })
 }
 
-fn sampled(table: &Table, keys: &Keys, count: usize) -> Buckets {
+/// The buckets, and how many rows of the sample are in each.
+fn sampled(table: &Table, keys: &Keys, count: usize) -> (Buckets, Vec<u64>) {
     if count <= 1 {
-        return Buckets::new(Vec::new(), 1);
+        return (Buckets::new(Vec::new(), 1), vec![table.rows() as u64]);
     }
     let prefix = |(batch, row): &(usize, usize)| {
         let mut prefix = [0];
@@ -354,5 +336,30 @@ fn sampled(table: &Table, keys: &Keys, count: usize) -> Buckets {
         prefix[0]
     };
     let sample = spread(table, sample_rows(count).min(table.rows()));
-    Buckets::new(sample.iter().map(prefix).collect(), count)
+    let sample: Vec<u64> = sample.iter().map(prefix).collect();
+    let buckets = Buckets::new(sample.clone(), count);
+    let rows = buckets.rows_of(&sample);
+    (buckets, rows)
+}
+
+/// The buckets of each partition, when their number was chosen, counted from the first that is made;
+/// and the buckets that are made.
+type Plan = (Option<Vec<Range<usize>>>, Range<usize>);
+
+/// The partitions are told by the sample, so that who makes some of them need not look for the
+/// bucket of every row.
+fn planned(job: &Job<'_>, sample_rows: &[u64]) -> Result<Plan> {
+    let all = 0..sample_rows.len();
+    let Some(count) = job.partitions.or(job.only.as_ref().map(|_| 1)) else {
+        return Ok((None, all));
+    };
+    let partitions = Buckets::partitions(sample_rows, count);
+    let Some(only) = &job.only else { return Ok((Some(partitions), all)) };
+    let Some(partitions) = partitions.get(only.clone()) else {
+        return Err(Error::Partitions { wanted: only.end, limit: count });
+    };
+    let first = partitions.first().map_or(0, |buckets| buckets.start);
+    let end = partitions.last().map_or(first, |buckets| buckets.end);
+    let shifted = partitions.iter().map(|range| range.start - first..range.end - first);
+    Ok((Some(shifted.collect()), first..end))
 }

@@ -97,6 +97,16 @@ impl Buckets {
         self.count
     }
 
+    /// How many of these prefixes are in each bucket.
+    pub(crate) fn rows_of(&self, prefixes: &[u64]) -> Vec<u64> {
+        let mut rows = vec![0; self.count()];
+        let bounds = &self.bounds[..self.count() - 1];
+        for prefix in prefixes {
+            rows[bounds.partition_point(|bound| bound <= prefix)] += 1;
+        }
+        rows
+    }
+
     /// The prefixes of a bucket, both ends included.
     pub(crate) fn range(&self, bucket: usize) -> (u64, u64) {
         let first = if bucket == 0 { 0 } else { self.bounds[bucket - 1] };

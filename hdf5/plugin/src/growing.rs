@@ -25,7 +25,11 @@ pub(crate) unsafe fn set_extent(
     arguments: Ptr,
     native: &dyn Fn() -> Herr,
 ) -> Result<Herr, String> {
-    let Some(array) = node.array(host).filter(|array| array.grows()) else { return Ok(native()) };
+    let Some(array) = node.array(host) else { return Ok(native()) };
+    if !array.grows() {
+        // HDF5 would let external storage shrink, which the program does not know of.
+        return Err("unable to modify size of dataset: it has contiguous storage".to_owned());
+    }
     let space = get(host, node.native(), dataset::GET_SPACE).and_then(|id| Id::of_space(host, id));
     let space = space.ok_or("the dataset has no dataspace")?;
     let (now, most) = kinds::shape(host, space.get()).ok_or("the dataset has no dimensions")?;

@@ -92,6 +92,10 @@ pub(crate) fn table(
     if chunked && chunk.len() != now.len() || !chunked && now != most {
         return Err("of a size that may change, without chunks");
     }
+    if chunked && now.len() > 1 && now == most {
+        // Such a dataset may shrink in every dimension, and has no rows to come.
+        return Err("chunked in more than one dimension, without rows to add");
+    }
     if now[1..].contains(&0) || now[0] == 0 && !chunked {
         return Err("without elements");
     }

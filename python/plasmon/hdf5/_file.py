@@ -58,7 +58,7 @@ class Dataset:
 
     @property
     def object(self) -> tuple[str, str] | None:
-        """The name of the object in the namespace "hdf5", and the socket of its store.
+        """The object's name in the namespace "hdf5", and its store's socket.
 
         None when the values are elsewhere.
         """
@@ -110,7 +110,7 @@ class Dataset:
         is_complex = self._dtype.kind == "c"
         if self._dtype.names is None or is_complex:
             values = _values(table.column(0), self._dtype)
-            return values.reshape(self._shape + self._dtype.shape)
+            return values.reshape(self._shape + tuple(self._dtype.shape))
         records = np.empty(self._shape, self._dtype)
         for name in self._dtype.names:
             _fill(records[name], table.column(name))

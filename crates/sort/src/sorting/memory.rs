@@ -4,9 +4,10 @@
 use std::ops::{DerefMut, Range};
 
 use super::Sort;
+use crate::classify::Classified;
 use crate::column::Motion;
 use crate::ipc::Layout;
-use crate::scatter::{Classified, Targets};
+use crate::scatter::Targets;
 use crate::table::Piece;
 
 impl Sort<'_> {
