@@ -97,7 +97,18 @@ pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<
         Err(_) => return Err(bad_request("a time to live is not negative")),
     };
     let (owned, strict) = (given.owned != 0, given.strict != 0);
-    Ok(PutOptions { id, name, metadata, policy, tag: given.tag, ttl, members, owned, strict })
+    Ok(PutOptions {
+        id,
+        name,
+        metadata,
+        policy,
+        tag: given.tag,
+        ttl,
+        members,
+        owned,
+        strict,
+        trusted: false,
+    })
 }
 
 /// See the header.

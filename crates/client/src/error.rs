@@ -169,7 +169,9 @@ fn sentence(code: Code) -> &'static str {
         Code::Absent => "no object has this id",
         Code::Exists => "the id is taken by an object that exists or is being created",
         Code::StoreFull => "the store is full and nothing in it may be dropped or spilled",
-        Code::QuotaExceeded => "this client would own more bytes than its quota",
+        Code::QuotaExceeded => {
+            "this client, or the namespace, would have more bytes than its quota"
+        }
         Code::TimedOut => "the time given has passed",
         Code::CreatorDied => "its creator died before it sealed the object",
         Code::Deleted => "the object was deleted",

@@ -82,4 +82,9 @@ pub struct PutOptions {
     pub owned: bool,
     /// Whether the kernel must refuse every write once it is sealed.
     pub strict: bool,
+    /// For [`crate::Store::create`]: whether the caller knows that nobody else uses the id. Then no
+    /// answer of the daemon is awaited for an object in leased memory: [`crate::Writer::seal`]
+    /// returns when the object is on its way, and a refusal is reported by a later call. Whoever
+    /// asks for the object afterwards is answered only when it has arrived.
+    pub trusted: bool,
 }

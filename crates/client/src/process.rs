@@ -4,9 +4,10 @@
 //! process has a [`Process`] of its own, made at first use. Its sessions follow one another when
 //! the daemon comes back without what it knew.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -54,6 +55,8 @@ pub(crate) struct Process {
     serving: AtomicBool,
     copy_threads: usize,
     ids: Mutex<Ids>,
+    /// Namespaces that this process has adopted, with their limits.
+    adopted: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Process {
@@ -84,6 +87,7 @@ impl Process {
             closing: AtomicBool::new(false),
             serving: AtomicBool::new(false),
             ids: Mutex::new(Ids::new()),
+            adopted: Mutex::new(BTreeMap::new()),
         })
     }
 
@@ -234,6 +238,7 @@ impl Process {
             Ok(connection) => {
                 self.patient.store(true, Ordering::Relaxed);
                 self.calls.relink(connection);
+                self.adopt_again();
             }
             Err(error) => {
                 // Whoever asks later tries once, so that a store that comes back is found.
@@ -244,6 +249,27 @@ impl Process {
                 });
             }
         }
+    }
+
+    /// Becomes the parent of a namespace, and stays it when the daemon is restarted.
+    pub(crate) fn adopt(&self, namespace: &str, bytes_max: u64) -> Result<()> {
+        let request = Request::Adopt { namespace: namespace.to_owned(), bytes_max };
+        self.command("adopting a namespace", request)?;
+        self.adopted().insert(namespace.to_owned(), bytes_max);
+        Ok(())
+    }
+
+    /// Tells a daemon that may be another one which namespaces are this process's. It reads that
+    /// before the end of this connection, so nobody has to wait for the answers.
+    fn adopt_again(&self) {
+        for (namespace, bytes_max) in self.adopted().iter() {
+            let (namespace, bytes_max) = (namespace.clone(), *bytes_max);
+            self.calls.send_unawaited(&Request::Adopt { namespace, bytes_max });
+        }
+    }
+
+    fn adopted(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        self.adopted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Connects anew in place of the connection with this number.

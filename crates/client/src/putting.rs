@@ -154,7 +154,7 @@ impl Process {
         plan: &Plan,
         options: &PutOptions,
     ) -> Result<Writer> {
-        let awaited = plan.chosen.is_some();
+        let awaited = plan.chosen.is_some() && !options.trusted;
         let mut writing = self.reserve(&session, plan.footprint)?;
         writing.verdicts.take_refusals(CREATING)?;
         let id = match plan.chosen {

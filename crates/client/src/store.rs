@@ -229,6 +229,17 @@ impl Store {
         self.here()?.command("setting the quota", Request::Quota { bytes })
     }
 
+    /// Adopts a namespace: when this process's connection ends, however it ends, the daemon deletes
+    /// everything named in it, whoever put it there, and refuses what still comes with
+    /// [`Code::Cancelled`]. All of it together may have at most `bytes_max` bytes of data and
+    /// metadata, in memory and spilled; 0 for no limit. Asked again, this changes the limit.
+    ///
+    /// The connection says so again to a daemon that was restarted. If this process dies while none
+    /// runs, nobody does, and the objects stay.
+    pub fn adopt(&self, namespace: &str, bytes_max: u64) -> Result<()> {
+        self.here()?.adopt(namespace, bytes_max)
+    }
+
     /// Gives this client a share of the memory, once: its objects with policy cache take at most so
     /// many bytes, and make room for its own new objects and for nobody else's until it
     /// disconnects. For connections that are exact; leases are not held to it.

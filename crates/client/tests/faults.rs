@@ -43,6 +43,15 @@ fn child() {
             support::say("waiting");
             let _ = store.get(&id(404), None);
         }
+        "adopt" => {
+            store.adopt("app", 0).unwrap();
+            loop {
+                support::say("adopted");
+                support::hear();
+                // Whatever is asked finds out whether the daemon is another one.
+                store.status().unwrap();
+            }
+        }
         "create" | "write" => {
             let mut object = store.create(bytes, &with_id(1)).unwrap();
             if step == "write" {
@@ -324,4 +333,37 @@ fn garbage_on_the_socket_harms_only_its_sender() {
     wait_for_the_end(&silent);
     store.put(b"still at work", &with_id(2)).unwrap();
     assert!(store.status().unwrap().expelled_total >= 50);
+}
+
+/// An object that is named in the namespace that a child adopts.
+fn of_app(number: u64) -> PutOptions {
+    let name = plasmon_client::Name::new("app", number.to_string()).unwrap();
+    PutOptions { name: Some(name), ..PutOptions::default() }
+}
+
+#[test]
+fn a_killed_parent_takes_its_namespace_along_also_after_a_restart_of_the_daemon() {
+    for restarts in [false, true] {
+        let node = TestStore::new(64 * MIB);
+        let store = node.connect();
+        let mut parent = ChildProcess::start(&node, "adopt");
+        assert_eq!(parent.heard(), "adopted");
+        let small = store.put(&pattern(1, 1000), &of_app(1)).unwrap();
+        let large = store.put(&pattern(2, LARGE as usize), &of_app(2)).unwrap();
+        let other = store.put(&pattern(3, 1000), &with_id(3)).unwrap();
+        if restarts {
+            node.kill_daemon(&store.status().unwrap());
+            parent.tell("go on");
+            assert_eq!(parent.heard(), "adopted");
+            // It said so before it was answered, and the daemon heard it in this order.
+            assert_eq!(store.states(&[small, large]).unwrap(), [ObjectState::Sealed; 2]);
+        }
+        parent.kill();
+        support::until("the namespace ends", || {
+            store.states(&[small, large]).unwrap() == [ObjectState::Deleted; 2]
+        });
+        assert_eq!(store.states(&[other]).unwrap(), [ObjectState::Sealed]);
+        let error = store.put(&pattern(4, 1000), &of_app(4)).unwrap_err();
+        assert_eq!(error.code(), Code::Cancelled, "{error}");
+    }
 }

@@ -299,3 +299,24 @@ fn a_hundred_thousand_objects() {
         status.objects == 0 && status.lingering == 0 && status.used_bytes == 0
     });
 }
+
+#[test]
+fn a_trusted_object_is_there_for_whoever_asks_and_a_refusal_is_told_later() {
+    let node = TestStore::new(64 * MIB);
+    let (one, two) = (node.connect(), node.connect());
+    let trusted = |number| PutOptions { trusted: true, ..with_id(number) };
+    for number in 0..200 {
+        let bytes = 1 + 997 * number as usize;
+        let mut object = one.create(bytes as u64, &trusted(number)).unwrap();
+        object.copy_from_slice(&pattern(number, bytes));
+        object.seal().unwrap();
+        assert_eq!(two.states(&[id(number)]).unwrap(), [ObjectState::Sealed]);
+        assert!(two.get(&id(number), NOW).unwrap().data() == pattern(number, bytes));
+    }
+    let mut again = two.create(10, &trusted(7)).unwrap();
+    again.fill(0);
+    again.seal().unwrap();
+    let error = two.flush().unwrap_err();
+    assert_eq!(error.code(), Code::Exists, "{error}");
+    assert!(one.get(&id(7), NOW).unwrap().data() == pattern(7, 1 + 997 * 7));
+}

@@ -49,6 +49,9 @@ pub struct Door {
     namespace: String,
     /// For how long to wait for the store, and for what was spilled to come back.
     patience: Duration,
+    /// Whether sealing waits for the daemon's verdict, which only a quota makes worth knowing: the
+    /// names of parts are the application's own, and each is used once.
+    awaits_verdicts: bool,
 }
 
 impl Door {
@@ -58,6 +61,7 @@ impl Door {
         client: String,
         namespace: String,
         patience: Duration,
+        awaits_verdicts: bool,
     ) -> Result<Self> {
         let options = ConnectOptions {
             socket: Some(socket),
@@ -65,13 +69,18 @@ impl Door {
             connect_timeout: patience,
             ..ConnectOptions::default()
         };
-        Ok(Self { store: Store::connect(&options)?, namespace, patience })
+        Ok(Self { store: Store::connect(&options)?, namespace, patience, awaits_verdicts })
     }
 
     /// Starts a store of the application's own, which ends with its last client.
     pub fn start(daemon: PathBuf, settings: Vec<(String, String)>) -> Result<u32> {
         let options = StartOptions { daemon: Some(daemon), settings, ..StartOptions::default() };
         Ok(plasmon_client::start(&options)?.pid)
+    }
+
+    /// Makes the application's objects end with this connection, and limits them; 0 for no limit.
+    pub fn adopt(&self, quota_bytes: u64) -> Result<()> {
+        self.store.adopt(&self.namespace, quota_bytes)
     }
 
     fn name(&self, part: Part) -> Result<Name> {
@@ -82,7 +91,8 @@ impl Door {
     /// Reserves the memory of a part.
     pub fn create(&self, part: Part, bytes: u64) -> Result<Writer> {
         let name = Some(self.name(part)?);
-        self.store.create(bytes, &PutOptions { name, ..PutOptions::default() })
+        let trusted = !self.awaits_verdicts;
+        self.store.create(bytes, &PutOptions { name, trusted, ..PutOptions::default() })
     }
 
     /// Pins a part; one that was spilled comes back into memory first.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jni::JNIEnv;
 use jni::objects::{JByteBuffer, JClass, JLongArray, JObject, JObjectArray, JString};
-use jni::sys::{jint, jlong, jobject, jsize};
+use jni::sys::{jboolean, jint, jlong, jobject, jsize};
 use plasmon_client::{Buffer, Code, Error, Writer};
 
 use crate::boundary::{Failure, run};
@@ -67,20 +67,23 @@ unsafe fn buffer_over<'local>(
     Ok(unsafe { env.new_direct_byte_buffer(address, bytes) }?)
 }
 
-/// `connect0(String socket, String client, String namespace, long timeoutMs): long`
+/// `connect0(String[] socketClientNamespace, long timeoutMs, boolean awaits): long`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_connect0<'local>(
     mut env: JNIEnv<'local>,
     _class: JClass<'local>,
-    socket: JString<'local>,
-    client: JString<'local>,
-    namespace: JString<'local>,
+    socket_client_namespace: JObjectArray<'local>,
     timeout_ms: jlong,
+    awaits: jboolean,
 ) -> jlong {
     run(&mut env, 0, |env| {
-        let socket = PathBuf::from(text(env, &socket)?);
-        let (client, namespace) = (text(env, &client)?, text(env, &namespace)?);
-        Ok(lent(Door::connect(socket, client, namespace, milliseconds(timeout_ms))?))
+        let mut word = |at| {
+            let word = JString::from(env.get_object_array_element(&socket_client_namespace, at)?);
+            text(env, &word)
+        };
+        let (socket, client, namespace) = (word(0)?, word(1)?, word(2)?);
+        let (patience, awaits) = (milliseconds(timeout_ms), awaits != 0);
+        Ok(lent(Door::connect(socket.into(), client, namespace, patience, awaits)?))
     })
 }
 
@@ -102,6 +105,21 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_start0<'local>(
         let pairs = words.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
         Ok(jlong::from(Door::start(daemon, pairs.collect())?))
     })
+}
+
+/// `adopt0(long door, long quotaBytes)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_adopt0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    door: jlong,
+    quota_bytes: jlong,
+) {
+    run(&mut env, (), |_| {
+        // SAFETY: doors are never taken back, and Java passes the number of one.
+        let door = unsafe { borrowed::<Door>(door) };
+        Ok(door.adopt(u64::try_from(quota_bytes).unwrap_or(0))?)
+    });
 }
 
 /// `create0(long door, long shuffleAndRun, long map, long bytes): long`

@@ -272,6 +272,17 @@ pub enum Request {
         /// Bytes of its data; it has neither metadata nor attributes.
         data: u64,
     },
+    /// Makes this client the parent of a namespace: when its connection ends, however it ends, what
+    /// is named in it is deleted, and what others seal in it later is refused with
+    /// [`Code::Cancelled`]. Asked again, it changes the limit. Answer: [`Reply::Done`], or a
+    /// failure with [`Code::Exists`] if another client has adopted it.
+    Adopt {
+        /// Which, at most [`crate::limits::NAMESPACE_BYTES_MAX`] bytes and not empty.
+        namespace: String,
+        /// The most bytes of data and metadata that all objects in it may have together, in memory
+        /// and in the spill tier; sealing more is refused with [`Code::QuotaExceeded`]. 0 for none.
+        bytes_max: u64,
+    },
 }
 
 /// Which objects a listing or a subscription is about; an empty filter means all.

@@ -330,6 +330,7 @@ impl<D: Directory> Store<D> {
         let attributes =
             attributes.filter(|found| found.check().is_ok()).ok_or(Code::BadRequest)?;
         self.check_members(&attributes.members)?;
+        self.check_name(&attributes, &creating.sizes)?;
         Ok((range, attributes, creating.strict))
     }
 
@@ -346,11 +347,14 @@ impl<D: Directory> Store<D> {
         if creating.growing.is_some() {
             return self.settled(request, &id, done);
         }
-        let members = self.check_members(&attributes.members);
+        let sizes = creating.sizes;
+        let allowed = self
+            .check_members(&attributes.members)
+            .and_then(|()| self.check_name(&attributes, &sizes));
         if !done {
             let detail = "the object is still mapped for writing";
             self.fail(client, request, Failure::of(Code::InUse).with_id(id).with_detail(detail));
-        } else if let Err(code) = members {
+        } else if let Err(code) = allowed {
             self.fail(client, request, Failure::of(code).with_id(id));
         } else {
             self.finish_seal(&id, *attributes);

@@ -7,13 +7,15 @@ use crate::store::Store;
 
 impl<D: Directory> Store<D> {
     /// Takes back everything that the client held: what it was creating, its waits, its leases, its
-    /// extents, its pins. Its objects belong to nobody from now on.
+    /// extents, its pins. Its objects belong to nobody from now on; those in namespaces that it had
+    /// adopted are deleted.
     pub(crate) fn disconnect(&mut self, no: ClientNo) {
         let Some(mut client) = self.clients.disconnect(no) else { return };
         for id in &client.creating {
             self.creator_died(id);
         }
         self.bury_unheld(std::mem::take(&mut client.unheld));
+        self.end_adoptions(no);
         for waiter in client.waits.values() {
             self.waits.remove(*waiter);
         }

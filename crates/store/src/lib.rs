@@ -21,10 +21,12 @@
 //! Where to look: [`store`](Store) takes the events apart; `creating`, `puts` and `deletes` are the
 //! life of an object; `memory` knows extents, holes and leases, and `jobs` brings requests for
 //! memory through shortage; `evict`, `spill` and `shares` make room; `waits` and `queries` answer
-//! readers; `composite` keeps members alive; `recovery` takes over what an earlier daemon left.
+//! readers; `composite` keeps members alive; `adoption` ends namespaces with a client; `recovery`
+//! takes over what an earlier daemon left.
 
 #![forbid(unsafe_code)]
 
+mod adoption;
 mod clients;
 mod composite;
 mod config;

@@ -80,6 +80,9 @@ impl<D: Directory> Store<D> {
         self.totals.sealed += 1;
         self.hold_members(&attributes.members);
         let name = attributes.name.as_ref();
+        if let Some(name) = name {
+            self.adoptions.born(name, id, &sizes);
+        }
         self.tell(News { id, state: ObjectState::Sealed, sizes, name });
     }
 
@@ -228,6 +231,9 @@ impl<D: Directory> Store<D> {
         }
         self.obituaries.add(entry.id, state);
         let name = self.rare_of(entry.record).and_then(|rare| rare.attributes.name.clone());
+        if let Some(name) = &name {
+            self.adoptions.died(name, &entry.id);
+        }
         self.tell(News { id: entry.id, state, sizes: entry.sizes, name: name.as_ref() });
     }
 

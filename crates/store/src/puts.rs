@@ -64,7 +64,10 @@ impl<D: Directory> Store<D> {
         };
         let checked = match attributes {
             Some(plain) if plain.is_empty() => Ok(plain),
-            Some(it) if it.check().is_ok() => self.check_members(&it.members).map(|()| it),
+            Some(it) if it.check().is_ok() => self
+                .check_members(&it.members)
+                .and_then(|()| self.check_name(&it, &put.sizes))
+                .map(|()| it),
             _ => Err(Code::BadRequest),
         };
         if announced != Announced::No {

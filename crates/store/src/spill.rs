@@ -383,6 +383,9 @@ impl<D: Directory> Store<D> {
         self.obituaries.add(*id, state);
         let attributes = spilled.rare.attributes;
         let name = attributes.name.as_ref();
+        if let Some(name) = name {
+            self.adoptions.died(name, id);
+        }
         self.warm_members(&attributes.members);
         self.tell(News { id: *id, state, sizes: spilled.sizes, name });
         self.unheld.extend(attributes.members);

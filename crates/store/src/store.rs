@@ -6,6 +6,7 @@ use plasmon_proto::message::{ClientInfo, ExtentId, Failure, Range, Reply, Reques
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
+use crate::adoption::Adoptions;
 use crate::clients::Clients;
 use crate::config::Config;
 use crate::content;
@@ -39,6 +40,7 @@ pub struct Store<D> {
     /// By record number.
     pub(crate) rare: BTreeMap<u32, Box<Rare>>,
     pub(crate) clients: Clients,
+    pub(crate) adoptions: Adoptions,
     pub(crate) creatings: Creatings,
     pub(crate) lingering: Lingering,
     pub(crate) doomed: Doomed,
@@ -91,6 +93,7 @@ impl<D: Directory> Store<D> {
             records: Records::default(),
             rare: BTreeMap::new(),
             clients: Clients::default(),
+            adoptions: Adoptions::default(),
             creatings: Creatings::default(),
             lingering: Lingering::default(),
             doomed: Doomed::default(),
@@ -233,6 +236,7 @@ impl<D: Directory> Store<D> {
                 | Request::Evict { .. }
                 | Request::Quota { .. }
                 | Request::Share { .. }
+                | Request::Adopt { .. }
                 | Request::CreateGrowing { .. }
                 | Request::Grow { .. }
                 | Request::SealGrown { .. }
@@ -274,6 +278,7 @@ impl<D: Directory> Store<D> {
             Request::Evict { bytes } => Ok(self.evict_on_request(bytes)),
             Request::Quota { bytes } => Ok(self.set_quota(client, bytes)),
             Request::Share { bytes } => self.set_share(client, bytes),
+            Request::Adopt { namespace, bytes_max } => self.adopt(client, namespace, bytes_max),
             other => self.question(client, other),
         };
         self.reply(client, request, reply.unwrap_or_else(Reply::Failed));

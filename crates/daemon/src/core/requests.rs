@@ -4,7 +4,9 @@
 use std::io;
 
 use plasmon_proto::frame;
-use plasmon_proto::limits::{FRAME_FDS_MAX, LIST_PAGE_MAX, NAME_BYTES_MAX, REQUEST_IDS_MAX};
+use plasmon_proto::limits::{
+    FRAME_FDS_MAX, LIST_PAGE_MAX, NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, REQUEST_IDS_MAX,
+};
 use plasmon_proto::message::{Access, ClientInfo, ExtentId, Failure, IndexTable, Reply, Request};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_store::{ClientNo, Event};
@@ -244,6 +246,9 @@ fn check(request: &Request) -> Result<(), Failure> {
             check_filter(filter)
         }
         Request::Subscribe { filter } => check_filter(filter),
+        Request::Adopt { namespace, .. } => {
+            at_most("bytes of a namespace", namespace.len(), NAMESPACE_BYTES_MAX)
+        }
         _ => Ok(()),
     }
 }

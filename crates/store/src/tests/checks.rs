@@ -21,6 +21,7 @@ impl Store<TestDirectory> {
         self.check_records();
         self.check_owners();
         self.check_holders();
+        self.check_adoptions();
         let waits: usize = self.clients.iter().map(|(_, client)| client.waits.len()).sum();
         assert_eq!(waits, self.waits.len(), "every waiter belongs to a client");
         assert!(self.unheld.is_empty(), "no member is forgotten");
@@ -199,6 +200,29 @@ impl Store<TestDirectory> {
             self.directory.entries().map(|(_, entry, _)| entry.serial).collect();
         assert!(pins.keys().all(|serial| serials.contains(serial)), "what is pinned is there");
         assert!(self.directory.pins.keys().all(|serial| serials.contains(serial)));
+    }
+
+    fn check_adoptions(&self) {
+        for (namespace, adopted) in self.adoptions.iter() {
+            assert!(self.clients.get(adopted.parent()).is_some(), "its parent is connected");
+            let within = |name: Option<&plasmon_proto::Name>| {
+                name.is_some_and(|name| name.namespace == *namespace)
+            };
+            let mut there = BTreeMap::new();
+            for (_, entry, visible) in self.directory.entries() {
+                let name = self.rare_of(entry.record).and_then(|it| it.attributes.name.as_ref());
+                if visible && within(name) {
+                    there.insert(entry.id, content_bytes(&entry.sizes));
+                }
+            }
+            for (id, spilled) in self.tier.from(0) {
+                if within(spilled.rare.attributes.name.as_ref()) {
+                    there.insert(*id, content_bytes(&spilled.sizes));
+                }
+            }
+            assert_eq!(there, adopted.ids, "what is in {namespace} is known");
+            assert_eq!(there.values().sum::<u64>(), adopted.bytes);
+        }
     }
 
     fn check_holders(&self) {

@@ -1,5 +1,6 @@
 //! Tests of the store through its events and effects.
 
+mod adoption;
 mod checks;
 mod composites;
 mod directory;

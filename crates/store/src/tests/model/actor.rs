@@ -37,7 +37,8 @@ impl Model {
             75..81 => self.wait(client),
             81..83 => self.question(client),
             83..85 => self.evict(client),
-            85..89 => self.pass(),
+            85 => self.adopt(client),
+            86..89 => self.pass(),
             89..97 => self.settle_some(),
             97 => self.return_lease(client),
             98 => self.disconnect(client),
@@ -369,6 +370,20 @@ impl Model {
             Request::Status,
         ] {
             self.world.ask(client, request);
+        }
+    }
+
+    /// The names of [`Self::sizes`] are in this namespace.
+    fn adopt(&mut self, client: ClientNo) {
+        let bytes_max = self.dice.pick(&[0, 0, 1000, 20_000]);
+        let foreign = self.world.store.adoptions.iter().any(|(_, it)| it.parent() != client);
+        let request = Request::Adopt { namespace: "n".to_owned(), bytes_max };
+        match self.world.ask(client, request) {
+            Reply::Done => assert!(!foreign, "it has a parent"),
+            Reply::Failed(failure) => {
+                assert_eq!((failure.code, foreign), (Code::Exists, true));
+            }
+            other => panic!("{other:?} is no answer to an adoption"),
         }
     }
 

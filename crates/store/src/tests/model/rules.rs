@@ -83,7 +83,9 @@ impl Model {
         }
         let outcome = match attributes {
             None => Err(Code::BadRequest),
-            Some(attributes) if self.members_are_there(attributes) => Ok(()),
+            Some(attributes) if self.members_are_there(attributes) => {
+                self.world.store.check_name(attributes, &sizes)
+            }
             Some(_) => Err(Code::Absent),
         };
         if outcome.is_err() && !self.is_free(number) {
@@ -109,7 +111,9 @@ impl Model {
             (Stage::Hardening { .. }, _) => Err(Code::AlreadySealed),
             _ if creating.growing.is_some() => Err(Code::BadRequest),
             (Stage::Announced | Stage::Placing, _) | (_, None) => Err(Code::BadRequest),
-            (_, Some(attributes)) if self.members_are_there(attributes) => Ok(()),
+            (_, Some(attributes)) if self.members_are_there(attributes) => {
+                self.world.store.check_name(attributes, &creating.sizes)
+            }
             _ => Err(Code::Absent),
         }
     }

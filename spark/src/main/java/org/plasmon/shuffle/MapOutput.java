@@ -85,7 +85,7 @@ public final class MapOutput {
             RunLayout.putHeader(memory, part,
                     new RunLayout.Header(partitions, last ? runs + 1 : 0, rows, payload));
             fill(memory, content);
-            writer.seal();
+            seal(writer, part);
         }
         runs++;
         bytes += payload;
@@ -94,6 +94,19 @@ public final class MapOutput {
             partitionBytes[partition] += content.bytes(partition);
         }
         committed = last;
+    }
+
+    private static void seal(NativeStore.Writer writer, Part part) throws StoreException {
+        try {
+            writer.seal();
+        } catch (StoreException refused) {
+            if (refused.isBeyondQuota()) {
+                throw new StoreException(refused.key(), "writing " + part
+                        + ": the application's quota in the store is used up; raise "
+                        + "spark.plasmon.quota.bytes (" + refused.getMessage() + ")");
+            }
+            throw refused;
+        }
     }
 
     private static void fill(ByteBuffer memory, RunContent content) {

@@ -28,11 +28,26 @@ public final class NativeStore implements AutoCloseable {
      * @param namespace the application's own, in which its objects are named
      * @param timeoutMs for how long to wait for the store, and later for what was spilled, in
      *     milliseconds
+     * @param awaits whether sealing a part waits for the store's verdict, as it must where the
+     *     application has a quota; otherwise a part is on its way when it is sealed, and a refusal
+     *     is told when the next one is created
      */
     public static NativeStore connect(
-            String socket, String client, String namespace, long timeoutMs) throws StoreException {
+            String socket, String client, String namespace, long timeoutMs, boolean awaits)
+            throws StoreException {
         NativeLibrary.load();
-        return new NativeStore(connect0(socket, client, namespace, timeoutMs));
+        String[] words = {socket, client, namespace};
+        return new NativeStore(connect0(words, timeoutMs, awaits));
+    }
+
+    /**
+     * Makes everything of the application end with this connection, however it ends.
+     *
+     * @param quotaBytes how many bytes the application may have in the store, in memory and
+     *     spilled; 0 for no limit
+     */
+    public void adopt(long quotaBytes) throws StoreException {
+        adopt0(door(), quotaBytes);
     }
 
     /** Starts a store with these settings of the daemon; the daemon's process. */
@@ -179,7 +194,9 @@ public final class NativeStore implements AutoCloseable {
     }
 
     private static native long connect0(
-            String socket, String client, String namespace, long timeoutMs) throws StoreException;
+            String[] socketClientNamespace, long timeoutMs, boolean awaits) throws StoreException;
+
+    private static native void adopt0(long door, long quotaBytes) throws StoreException;
 
     private static native long start0(String daemon, String[] keysAndValues) throws StoreException;
 

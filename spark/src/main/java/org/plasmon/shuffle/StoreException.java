@@ -36,6 +36,11 @@ public final class StoreException extends IOException {
         }
     }
 
+    /** Whether the application has as much in the store as it may. */
+    public boolean isBeyondQuota() {
+        return key.equals("quota_exceeded");
+    }
+
     /** Whether the store has no room, which may pass. */
     public boolean isFull() {
         return key.equals("store_full");

@@ -142,8 +142,7 @@ class MapOutputTest {
     @Test
     void aConnectionThatEndedSaysSo() throws IOException {
         try (StoreFixture other = new StoreFixture(CAPACITY_BYTES)) {
-            NativeStore second = NativeStore.connect(
-                    other.folder.resolve("store.sock").toString(), "test", "spark-x", 1_000);
+            NativeStore second = other.connect("spark-x", false);
             second.close();
             StoreException ended = assertThrows(StoreException.class, second::figures);
             assertEquals("disconnected", ended.key());
@@ -154,8 +153,51 @@ class MapOutputTest {
     void nobodyListeningIsAnErrorThatNamesTheSocket() throws IOException {
         String nowhere = Files.createTempDirectory("plasmon-none-").resolve("x.sock").toString();
         StoreException error = assertThrows(StoreException.class,
-                () -> NativeStore.connect(nowhere, "test", "spark-x", 0));
+                () -> NativeStore.connect(nowhere, "test", "spark-x", 0, false));
         assertEquals("disconnected", error.key());
         assertTrue(error.getMessage().contains(nowhere), error.getMessage());
+    }
+
+    @Test
+    void whatADriverAdoptedEndsWithItsConnectionAndNothingElse() throws IOException {
+        NativeStore driver = fixture.connect("spark-app", false);
+        driver.adopt(0);
+        try (NativeStore executor = fixture.connect("spark-app", false)) {
+            new MapOutput(executor, new Part(1, 7, 0), 1, PATIENCE_MS)
+                    .seal(StoreFixture.content(1, 5_000), true);
+            new MapOutput(executor, new Part(1, 8, 0), 1, PATIENCE_MS)
+                    .seal(StoreFixture.content(1, 5_000), false);
+            output(1, 7, 1).seal(StoreFixture.content(2, 5_000), true);
+            assertEquals(3, store.figures().objects());
+            driver.close();
+            long deadline = System.nanoTime() + 10_000_000_000L;
+            while (store.figures().objects() > 1 && System.nanoTime() < deadline) {
+                Thread.onSpinWait();
+            }
+            assertEquals(1, store.figures().objects());
+            StoreException gone = assertThrows(StoreException.class, () ->
+                    new SectionReader(executor, 1, 7, new int[] {0}).next());
+            assertTrue(gone.isLoss(), gone.getMessage());
+        }
+        assertEquals(5_000, read(1, 7, 0).length);
+    }
+
+    @Test
+    void aQuotaIsAnErrorThatNamesTheSettingAndHarmsNobodyElse() throws IOException {
+        try (NativeStore driver = fixture.connect("spark-app", true)) {
+            driver.adopt(100_000);
+            MapOutput output = new MapOutput(driver, new Part(1, 7, 0), 1, PATIENCE_MS);
+            output.seal(StoreFixture.content(1, 60_000), false);
+            StoreException refused = assertThrows(StoreException.class,
+                    () -> output.seal(StoreFixture.content(2, 60_000), true));
+            assertTrue(refused.isBeyondQuota());
+            assertFalse(refused.isLoss());
+            assertTrue(refused.getMessage().contains("spark.plasmon.quota.bytes"),
+                    refused.getMessage());
+            output.abort();
+            assertEquals(0, store.figures().objects());
+            output(1, 7, 1).seal(StoreFixture.content(3, 200_000), true);
+        }
+        assertEquals(200_000, read(1, 7, 0).length);
     }
 }

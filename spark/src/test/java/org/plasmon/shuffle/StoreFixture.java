@@ -20,7 +20,13 @@ final class StoreFixture implements AutoCloseable {
                 "end_with_last_client", "true",
                 "keeper", "false",
                 "capacity_bytes", capacityBytes));
-        store = NativeStore.connect(socket, "test", "spark-test", 5_000);
+        store = connect("spark-test", false);
+    }
+
+    /** Another connection to it. */
+    NativeStore connect(String namespace, boolean awaits) throws StoreException {
+        String socket = folder.resolve("store.sock").toString();
+        return NativeStore.connect(socket, "test", namespace, 5_000, awaits);
     }
 
     /** Content with sections of these lengths, filled from a seed, one record to 10 bytes. */

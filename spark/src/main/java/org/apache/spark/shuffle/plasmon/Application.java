@@ -17,8 +17,9 @@ import org.slf4j.LoggerFactory;
  * the application share.
  *
  * <pre>
- * driver:   starts a store, or takes the one that is named ─► writes socket, namespace and machine
- *           into the configuration that every executor is given
+ * driver:   starts a store, or takes the one that is named ─► adopts a namespace in it, which ends
+ *           with the driver ─► writes socket, namespace and machine into the configuration that
+ *           every executor is given
  * executor: reads them ─► refuses another machine ─► connects
  * </pre>
  */
@@ -78,8 +79,8 @@ final class Application {
         conf.set(Settings.NAMESPACE, namespace);
         conf.set(Settings.MACHINE, machine());
         try {
-            NativeStore store =
-                    NativeStore.connect(socket, "spark driver", namespace, Settings.timeoutMs(conf));
+            NativeStore store = connect(conf, "spark driver");
+            store.adopt(Settings.quotaBytes(conf));
             LOG.info("the shuffle is kept by the store at {}, in the namespace {}", socket, namespace);
             return new Application(store, embedded, true);
         } catch (StoreException error) {
@@ -105,9 +106,16 @@ final class Application {
                             + ", driver " + driver + "). Plasmon's shuffle is in the memory of one "
                             + "machine: run all executors there, or use Spark's default manager");
         }
-        NativeStore store = NativeStore.connect(socket, "spark executor",
-                conf.get(Settings.NAMESPACE), Settings.timeoutMs(conf));
-        return new Application(store, null, false);
+        return new Application(connect(conf, "spark executor"), null, false);
+    }
+
+    private static NativeStore connect(SparkConf conf, String client) throws StoreException {
+        return NativeStore.connect(
+                conf.get(Settings.SOCKET),
+                client,
+                conf.get(Settings.NAMESPACE),
+                Settings.timeoutMs(conf),
+                Settings.quotaBytes(conf) > 0);
     }
 
     private static String machine() throws IOException {

@@ -4,10 +4,8 @@ import java.io.IOException;
 import java.io.OutputStream;
 
 import org.apache.spark.Aggregator;
-import org.apache.spark.scheduler.MapStatus;
 import org.apache.spark.serializer.SerializationStream;
 import org.apache.spark.serializer.SerializerInstance;
-import org.apache.spark.shuffle.ShuffleWriter;
 import org.apache.spark.util.collection.PartitionedAppendOnlyMap;
 import org.apache.spark.util.collection.PartitionedPairBuffer;
 import org.apache.spark.util.collection.SizeTracker;
@@ -19,8 +17,6 @@ import scala.Option;
 import scala.Product2;
 import scala.Tuple2;
 import scala.collection.Iterator;
-import scala.reflect.ClassTag;
-import scala.reflect.ClassTag$;
 
 /**
  * Writes records that are combined first, or whose serialised form cannot be moved, such as those
@@ -31,16 +27,13 @@ import scala.reflect.ClassTag$;
  * is merged again here: a reduce task merges what comes from several map tasks anyway, and runs
  * are no different.
  */
-final class ObjectsWriter<K, V> extends ShuffleWriter<K, V> {
-    private static final ClassTag<Object> ANY = ClassTag$.MODULE$.Object();
-
+final class ObjectsWriter<K, V> extends MapTaskWriter<K, V> {
     /** What a collection may take before Spark's memory manager is asked, as in Spark. */
     private static final long UNASKED_BYTES = 5L << 20;
 
     /** How often the size of the collection is looked at, in records. */
     private static final int LOOK_EVERY = 32;
 
-    private final MapTask<K, V> task;
     private final SerializerInstance serializer;
     private final Staging staging;
     private final StagedSections sections;
@@ -49,10 +42,9 @@ final class ObjectsWriter<K, V> extends ShuffleWriter<K, V> {
     private PartitionedPairBuffer<K, Object> collected;
     private long allowedBytes = UNASKED_BYTES;
     private long taken;
-    private boolean stopped;
 
     ObjectsWriter(MapTask<K, V> task) {
-        this.task = task;
+        super(task);
         this.serializer = task.dependency.serializer().newInstance();
         this.staging = new Staging(task.reservation::reserve);
         this.sections = new StagedSections(staging, task.partitions);
@@ -169,19 +161,5 @@ final class ObjectsWriter<K, V> extends ShuffleWriter<K, V> {
     private void seal(boolean last) throws IOException {
         task.seal(sections, last);
         sections.clear();
-    }
-
-    @Override
-    public Option<MapStatus> stop(boolean success) {
-        if (stopped) {
-            return Option.empty();
-        }
-        stopped = true;
-        return Writers.finish(task, success);
-    }
-
-    @Override
-    public long[] getPartitionLengths() {
-        return task.partitionBytes();
     }
 }

@@ -36,6 +36,8 @@ public class PlasmonShuffleManager extends SortShuffleManager {
         this.conf = conf;
         if (isDriver) {
             check(conf);
+            // Otherwise dynamic allocation keeps executors for outputs that they do not hold.
+            conf.setIfMissing(Settings.SHUFFLE_TRACKING, "false");
         }
         this.application = Application.join(conf, isDriver);
     }
@@ -56,6 +58,7 @@ public class PlasmonShuffleManager extends SortShuffleManager {
         }
         Settings.runBytes(conf);
         Settings.timeoutMs(conf);
+        Settings.quotaBytes(conf);
     }
 
     @Override

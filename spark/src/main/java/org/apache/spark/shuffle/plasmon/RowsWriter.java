@@ -3,35 +3,26 @@ package org.apache.spark.shuffle.plasmon;
 import java.io.IOException;
 import java.io.OutputStream;
 
-import org.apache.spark.scheduler.MapStatus;
 import org.apache.spark.serializer.SerializationStream;
-import org.apache.spark.shuffle.ShuffleWriter;
 import org.plasmon.shuffle.StagedRows;
 import org.plasmon.shuffle.StagedSections;
 import org.plasmon.shuffle.Staging;
-import scala.Option;
 import scala.Product2;
 import scala.collection.Iterator;
-import scala.reflect.ClassTag;
-import scala.reflect.ClassTag$;
 
 /**
  * Writes records whose serialised form can be moved, such as SQL's rows and Kryo's objects: each is
  * serialised once as it comes, and copied once to its place in a run.
  */
-final class RowsWriter<K, V> extends ShuffleWriter<K, V> {
-    private static final ClassTag<Object> ANY = ClassTag$.MODULE$.Object();
-
-    private final MapTask<K, V> task;
+final class RowsWriter<K, V> extends MapTaskWriter<K, V> {
     private final Staging staging;
     private final StagedRows rows;
     /** Where sections go through compression or encryption; empty where there is neither. */
     private final Staging changed;
     private final StagedSections sections;
-    private boolean stopped;
 
     RowsWriter(MapTask<K, V> task) {
-        this.task = task;
+        super(task);
         this.staging = new Staging(task.reservation::reserve);
         this.rows = new StagedRows(staging, task.partitions, task.reservation::reserve);
         this.changed = new Staging(task.reservation::reserve);
@@ -82,19 +73,5 @@ final class RowsWriter<K, V> extends ShuffleWriter<K, V> {
         }
         task.seal(sections, last);
         sections.clear();
-    }
-
-    @Override
-    public Option<MapStatus> stop(boolean success) {
-        if (stopped) {
-            return Option.empty();
-        }
-        stopped = true;
-        return Writers.finish(task, success);
-    }
-
-    @Override
-    public long[] getPartitionLengths() {
-        return task.partitionBytes();
     }
 }

@@ -13,6 +13,9 @@ final class Settings {
     /** How much the application's own store holds, in bytes; 0 for half of the machine's memory. */
     static final String STORE_BYTES = "spark.plasmon.store.bytes";
 
+    /** How much the application may have in the store, in memory and spilled; 0 for no limit. */
+    static final String QUOTA_BYTES = "spark.plasmon.quota.bytes";
+
     /** Where the application's own store spills. Unset: a folder beside its socket. */
     static final String SPILL_DIRECTORY = "spark.plasmon.store.spillDir";
 
@@ -40,6 +43,9 @@ final class Settings {
     /** Spark's setting for what stands beside a shuffle manager. */
     static final String DATA_IO = "spark.shuffle.sort.io.plugin.class";
 
+    /** Spark's setting for keeping executors whose map outputs may be needed; on by default. */
+    static final String SHUFFLE_TRACKING = "spark.dynamicAllocation.shuffleTracking.enabled";
+
     private static final long RUN_BYTES_MIN = 64L << 10;
     private static final long RUN_BYTES_MAX = 1L << 30;
 
@@ -52,6 +58,10 @@ final class Settings {
                     RUN_BYTES + " must be from 64k to 1g, found " + conf.get(RUN_BYTES));
         }
         return bytes;
+    }
+
+    static long quotaBytes(SparkConf conf) {
+        return conf.getSizeAsBytes(QUOTA_BYTES, "0");
     }
 
     static long timeoutMs(SparkConf conf) {
