@@ -21,6 +21,7 @@ demo: setup ## 10 million rows, four processes, one copy in memory, beside pickl
 
 test: setup ## every test; ends with the counts
 	@scripts/setup.sh languages
+	@scripts/spark.sh environments
 	@$(PYTHON) scripts/test.py all
 
 spark: ## the jar for Spark's shuffle; docs/guides/spark.md says how to use it

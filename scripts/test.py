@@ -136,6 +136,11 @@ TESTS = [
         python("scripts/hdf5_tests.py"),
     ),
     Suite(
+        "spark",
+        "Spark's shuffle: the core, and a few jobs and a fault with 3.5 and 4.3",
+        ["scripts/spark.sh", "test", "-m", "not slow"],
+    ),
+    Suite(
         "soak",
         "processes killed at random, for a moment",
         ["scripts/soak.sh", "kill", "--rounds", "60"],
@@ -150,11 +155,6 @@ TESTS = [
 
 #: Run by name alone: they need what takes gigabytes to install.
 EXTRAS = [
-    Suite(
-        "spark",
-        "Spark's shuffle: the core, and a few jobs and a fault with 3.5 and 4.3",
-        ["scripts/spark.sh", "test", "-m", "not slow"],
-    ),
     Suite("torch", "tensors with PyTorch itself, 6 GB of it", ["scripts/test-torch.sh"]),
 ]
 

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Generator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
-from submitting import FEW, JAR, SPARKS, Spark
+from submitting import FEW, JAR, SPARKS, Spark, submitter
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything here needs the jar and the Sparks, which scripts/spark.sh makes."""
     if not JAR.exists():
         sys.exit(f"{JAR} is missing: run scripts/spark.sh test")
-
-
-def submitter(version: str, plasmon: bool = True) -> Generator[Spark]:
-    """One line of Spark with a temporary directory of its own, whose path is short: sockets are."""
-    with tempfile.TemporaryDirectory(prefix="spark-", ignore_cleanup_errors=True) as scratch:
-        made = Spark(version, Path(scratch), plasmon)
-        yield made
-        made.stop()
 
 
 @pytest.fixture(params=SPARKS)
@@ -37,6 +27,12 @@ def spark(request: pytest.FixtureRequest) -> Generator[Spark]:
 def spark35() -> Generator[Spark]:
     """The oldest line, with Plasmon's manager."""
     yield from submitter("3.5")
+
+
+@pytest.fixture
+def spark4() -> Generator[Spark]:
+    """The newest line, with Plasmon's manager."""
+    yield from submitter("4")
 
 
 def vanilla(*jobs: str) -> dict[str, Any]:

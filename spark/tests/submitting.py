@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,29 +75,22 @@ class Spark:
     def python(self) -> Path:
         return ROOT / ".venvs" / SPARKS[self.line] / "bin" / "python"
 
+    @property
+    def home(self) -> Path:
+        return next(self.python.parents[1].glob("lib/python*/site-packages/pyspark"))
+
     def command(self, master: str, app: str, *arguments: str, **settings: str) -> list[str]:
         """A spark-submit; settings are named with underscores for dots."""
-        home = next(self.python.parents[1].glob("lib/python*/site-packages/pyspark"))
         conf = QUIET | (PLASMON if self.plasmon else {})
         conf |= {key.replace("_", "."): value for key, value in settings.items()}
         flags = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
-        submit = str(home / "bin" / "spark-submit")
+        submit = str(self.home / "bin" / "spark-submit")
         return [submit, "--master", master, *flags, str(HERE / app), *arguments]
 
     def start(
         self, master: str, app: str, *arguments: str, **settings: str
     ) -> subprocess.Popen[str]:
         """Starts an application; its log goes to a file in the scratch folder."""
-        home = next(self.python.parents[1].glob("lib/python*/site-packages/pyspark"))
-        environment = os.environ | {
-            "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": str(self.python),
-            "PYSPARK_DRIVER_PYTHON": str(self.python),
-            "SPARK_SUBMIT_OPTS": f"-Djava.io.tmpdir={self.scratch}",
-            "SPARK_WORKER_DIR": str(self.scratch / "work"),
-            "SPARK_LOCAL_DIRS": str(self.scratch / "local"),
-        }
         (self.scratch / "local").mkdir(exist_ok=True)
         with (self.scratch / "log").open("w") as log:
             process = subprocess.Popen(
@@ -101,16 +99,31 @@ class Spark:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env=environment,
+                env=self.environment(),
                 cwd=self.scratch,
                 start_new_session=True,
             )
         self.running.append(process)
         return process
 
+    def environment(self) -> dict[str, str]:
+        """What Spark's programs are told."""
+        return os.environ | {
+            "SPARK_HOME": str(self.home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": str(self.python),
+            "PYSPARK_DRIVER_PYTHON": str(self.python),
+            "SPARK_SUBMIT_OPTS": f"-Djava.io.tmpdir={self.scratch}",
+            "SPARK_WORKER_DIR": str(self.scratch / "work"),
+            "SPARK_LOCAL_DIRS": str(self.scratch / "local"),
+        }
+
     def run(self, master: str, app: str, *arguments: str, **settings: str) -> Finished:
         """Runs an application to its end."""
-        process = self.start(master, app, *arguments, **settings)
+        return self.finish(self.start(master, app, *arguments, **settings))
+
+    def finish(self, process: subprocess.Popen[str]) -> Finished:
+        """Waits for the end of an application."""
         output, _ = process.communicate(timeout=DEADLINE_S)
         lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
         return Finished(process.returncode, lines, (self.scratch / "log").read_text())
@@ -118,6 +131,69 @@ class Spark:
     def stop(self) -> None:
         """Ends what still runs; a test that was ended early leaves its application."""
         for process in self.running:
-            if process.poll() is None:
+            # Also behind a driver that was killed: its Python waits for ever.
+            with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            process.wait()
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A directory whose path is short, because sockets have short paths."""
+    return tempfile.TemporaryDirectory(prefix="spark-", ignore_cleanup_errors=True)
+
+
+def submitter(version: str, plasmon: bool = True) -> Generator[Spark]:
+    """One line of Spark with a temporary directory of its own."""
+    with scratch() as folder:
+        made = Spark(version, Path(folder), plasmon)
+        yield made
+        made.stop()
+
+
+class Cluster:
+    """A standalone cluster on this machine, with a worker for each of some host names."""
+
+    def __init__(self, spark: Spark, hosts: list[str]) -> None:
+        self.spark = spark
+        self.hosts = hosts
+        self.running: list[subprocess.Popen[str]] = []
+        self.master = ""
+
+    def launch(self, name: str, *arguments: str) -> Path:
+        """Starts one of Spark's daemons; the file of its log."""
+        log = self.spark.scratch / f"{name}-{len(self.running)}.log"
+        service = f"org.apache.spark.deploy.{name.lower()}.{name}"
+        with log.open("w") as output:
+            program = [str(self.spark.home / "bin" / "spark-class"), service, *arguments]
+            environment = self.spark.environment()
+            # Each daemon has an address of its own.
+            environment.pop("SPARK_LOCAL_IP")
+            process = subprocess.Popen(
+                program, stdout=output, stderr=output, text=True, env=environment
+            )
+        self.running.append(process)
+        return log
+
+    @staticmethod
+    def said(log: Path, pattern: str) -> re.Match[str]:
+        """Waits for a line in a log."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not (found := re.search(pattern, log.read_text())):
+            assert time.monotonic() < deadline, log.read_text()[-2000:]
+            time.sleep(0.1)
+        return found
+
+    def __enter__(self) -> Cluster:
+        flags = ["--port", "0", "--webui-port", "0"]
+        log = self.launch("Master", "--host", "127.0.0.1", *flags)
+        self.master = self.said(log, r"Starting Spark master at (spark://\S+)")[1]
+        for host in self.hosts:
+            log = self.launch("Worker", "--host", host, *flags, "-c", "1", "-m", "1g", self.master)
+            self.said(log, "Successfully registered with master")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.running:
+            process.terminate()
+        for process in self.running:
+            process.wait()

@@ -2,58 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
-import subprocess
-import sys
-import time
 import zipfile
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from submitting import DEADLINE_S, JAR, ROOT, Spark
+from stores import change, daemon_pid, line, marks, objects, store, until_empty
+from submitting import DEADLINE_S, FEW, JAR, SPARKS, Spark, scratch, submitter
 
 CLUSTER = "local-cluster[2,1,1024]"
 #: As in faults.py, which only Spark's interpreter can import.
 MAPS, ROWS = 8, 4_000
 SUMS = [[key, sum(range(key, ROWS, 50))] for key in range(50)]
-
-#: Changes an object of a store: takes it away, or puts a damaged copy in its place.
-CHANGE = """
-import sys, plasmon
-socket, namespace, what = sys.argv[1:]
-store = plasmon.connect(socket)
-(victim,) = [o for o in store.list(namespace=namespace) if o.name.startswith("shuffle-0/")][:1]
-with store.get_buffer(victim.id) as held:
-    damaged = bytearray(held)
-store.delete(victim.id)
-if what == "damage":
-    damaged[-1] ^= 1
-    with store.create(len(damaged), name=victim.name, namespace=namespace) as writer:
-        memoryview(writer)[:] = damaged
-print(victim.name)
-"""
-
-
-def marks(folder: Path, prefix: str) -> list[str]:
-    """The files that tasks left."""
-    return sorted(file.name for file in folder.glob(f"{prefix}*"))
-
-
-def line(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """The next line of JSON that an application prints."""
-    assert process.stdout is not None
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
-        ready, _, _ = select.select([process.stdout], [], [], deadline - time.monotonic())
-        assert ready, "the application printed nothing"
-        text = process.stdout.readline()
-        assert text, "the application ended"
-        if text.startswith("{"):
-            return json.loads(text)
 
 
 def test_executor_killed_after_the_maps_reruns_none(spark: Spark, tmp_path: Path) -> None:
@@ -79,10 +43,7 @@ def test_a_lost_output_is_made_again_and_no_other(spark: Spark, tmp_path: Path, 
     process = spark.start("local[2]", "faults.py", "lose", str(tmp_path))
     socket, namespace = line(process)["result"]
     assert len(marks(tmp_path, "map-")) == MAPS
-    changing = [sys.executable, "-c", CHANGE, socket, namespace, what]
-    victim = subprocess.run(changing, capture_output=True, text=True, check=False)
-    assert victim.returncode == 0, victim.stderr
-    index = victim.stdout.split("/")[1]
+    index = change(socket, namespace, "shuffle-0/", what).split("/")[1]
     (tmp_path / "go-on").write_bytes(b"")
     output, _ = process.communicate(timeout=DEADLINE_S)
     assert '{"job": "lose", "result": true}' in output, (spark.scratch / "log").read_text()[-4000:]
@@ -98,19 +59,7 @@ def test_a_killed_driver_takes_its_store_along(spark35: Spark, tmp_path: Path) -
     os.mkfifo(tmp_path / "go-on")
     process = spark35.start(CLUSTER, "faults.py", "wait", str(tmp_path))
     socket, driver = line(process)["result"]
-    daemon = int(
-        subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                "import sys, plasmon; print(plasmon.connect(sys.argv[1]).status().pid)",
-                socket,
-            ],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-    )
+    daemon = daemon_pid(socket)
     watched = os.pidfd_open(daemon)
     os.kill(driver, signal.SIGKILL)
     ready, _, _ = select.select([watched], [], [], 120)
@@ -128,34 +77,52 @@ def test_more_than_the_store_holds_spills_into_its_tier(spark35: Spark, tmp_path
 
 @pytest.mark.slow
 def test_a_full_store_fails_the_task_and_says_so(spark35: Spark, tmp_path: Path) -> None:
-    socket = spark35.scratch / "small.sock"
-    daemon = ROOT / "target" / "release" / "plasmond"
-    read, write = os.pipe()
-    flags = ["--socket", str(socket), "--capacity-bytes", "16m", "--keeper", "false"]
-    small = subprocess.Popen([daemon, *flags, "--ready-fd", str(write)], pass_fds=[write])
-    try:
-        os.close(write)
-        assert os.read(read, 200), "the store did not start"
+    with store(spark35.scratch, "16m") as socket:
         settings = {"spark_plasmon_store": str(socket), "spark_plasmon_timeout": "1s"}
         finished = spark35.run("local[2]", "faults.py", "fill", str(tmp_path), **settings)
         assert finished.code != 0
         assert "the store is full and nothing in it may be dropped or spilled" in finished.log
-        listed = subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                "import sys, plasmon; print(len(plasmon.connect(sys.argv[1]).list()))",
-                str(socket),
-            ],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        assert int(listed) == 0, "the application leaves nothing in a store that goes on"
-    finally:
-        os.close(read)
-        small.terminate()
-        small.wait()
+        assert objects(socket) == 0, "the application leaves nothing in a store that goes on"
+
+
+@pytest.mark.slow
+def test_a_quota_stops_its_application_and_no_other(spark35: Spark, tmp_path: Path) -> None:
+    with store(spark35.scratch, "512m") as socket:
+        shared = {"spark_plasmon_store": str(socket)}
+        limited = shared | {"spark_plasmon_quota_bytes": "20m"}
+        finished = spark35.run("local[2]", "faults.py", "fill", str(tmp_path), **limited)
+        assert finished.code != 0
+        assert "raise spark.plasmon.quota.bytes" in finished.log
+        assert objects(socket) == 0
+        finished = spark35.run("local[2]", "faults.py", "fill", str(tmp_path), **shared)
+        assert finished.results() == {"fill": 600 * 100_000}
+
+
+@pytest.mark.slow
+def test_a_killed_driver_leaves_nothing_in_a_store_that_goes_on(
+    spark35: Spark, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "go-on")
+    with store(spark35.scratch, "512m") as socket:
+        settings = {"spark_plasmon_store": str(socket)}
+        process = spark35.start(CLUSTER, "faults.py", "wait", str(tmp_path), **settings)
+        _, driver = line(process)["result"]
+        assert objects(socket) > 0
+        os.kill(driver, signal.SIGKILL)
+        until_empty(socket)
+
+
+@pytest.mark.slow
+def test_two_applications_share_a_store(tmp_path: Path, expected_few: dict[str, Any]) -> None:
+    """At the same time, of both lines, with the same numbers of shuffles and tasks."""
+    with ExitStack() as stack:
+        socket = stack.enter_context(store(Path(stack.enter_context(scratch())), "512m"))
+        sparks = [stack.enter_context(contextmanager(submitter)(line)) for line in SPARKS]
+        settings = {"spark_plasmon_store": str(socket)}
+        running = [spark.start("local[2]", "jobs.py", *FEW, **settings) for spark in sparks]
+        for process, spark in zip(running, sparks, strict=True):
+            assert spark.finish(process).results() == expected_few
+        assert objects(socket) == 0
 
 
 @pytest.mark.slow

@@ -37,3 +37,13 @@ def test_little_memory(spark: Spark, expected: dict[str, Any]) -> None:
     """With hardly any memory for execution every task is refused some, and makes runs earlier."""
     settings = {"spark_memory_fraction": "0.01", "spark_plasmon_run_bytes": "8m"}
     assert spark.run("local[2]", "jobs.py", **settings).results() == expected
+
+
+@pytest.mark.slow
+def test_checksums_of_rows(spark4: Spark, expected: dict[str, Any]) -> None:
+    """Which Spark 4.1 and later compares where an attempt is repeated."""
+    settings = {
+        "spark_sql_shuffle_orderIndependentChecksum_enabled": "true",
+        "spark_sql_shuffle_orderIndependentChecksum_enableFullRetryOnMismatch": "true",
+    }
+    assert spark4.run("local[2]", "jobs.py", **settings).results() == expected

@@ -1,0 +1,68 @@
+"""Executors that come and go, tasks that run twice, stages that start over."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from stores import change, line, marks
+from submitting import DEADLINE_S, Cluster, Spark
+
+CLUSTER = "local-cluster[2,1,1024]"
+MAPS, ROWS = 8, 4_000
+SUMS = [[key, sum(range(key, ROWS, 50))] for key in range(50)]
+
+
+@pytest.mark.slow
+def test_executors_are_released_and_their_outputs_stay(spark: Spark, tmp_path: Path) -> None:
+    settings = {
+        "spark_dynamicAllocation_enabled": "true",
+        "spark_dynamicAllocation_minExecutors": "0",
+        "spark_dynamicAllocation_maxExecutors": "2",
+        "spark_dynamicAllocation_executorIdleTimeout": "1s",
+    }
+    finished = spark.run(CLUSTER, "scheduling.py", "idle", str(tmp_path), **settings)
+    assert finished.results() == {"idle": [0, True]}
+    assert len(marks(tmp_path, "map-")) == MAPS, "no map task ran again"
+
+
+@pytest.mark.slow
+def test_a_speculative_attempt_and_the_first_one_do_not_meet(
+    spark35: Spark, tmp_path: Path
+) -> None:
+    """On a cluster whose workers have two names for this machine: Spark does not start the
+    second attempt on the host of the first."""
+    settings = {
+        "spark_speculation": "true",
+        "spark_speculation_interval": "50ms",
+        "spark_speculation_quantile": "0.5",
+        "spark_cores_max": "2",
+        "spark_executor_cores": "1",
+        "spark_executor_memory": "1g",
+    }
+    with Cluster(spark35, ["127.0.0.1", "127.0.0.2"]) as cluster:
+        finished = spark35.run(
+            cluster.master, "scheduling.py", "speculate", str(tmp_path), **settings
+        )
+        assert finished.results() == {"speculate": SUMS}
+        assert len(marks(tmp_path, "map-3-")) >= 1
+        assert marks(tmp_path, "slow") == ["slow"]
+        assert "speculat" in finished.log
+
+
+@pytest.mark.slow
+def test_a_lost_output_of_an_indeterminate_stage_makes_all_of_it_again(
+    spark35: Spark, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "go-on")
+    process = spark35.start("local[2]", "scheduling.py", "indeterminate", str(tmp_path))
+    socket, namespace = line(process)["result"]
+    assert (len(marks(tmp_path, "map-")), len(marks(tmp_path, "again-"))) == (MAPS, 4)
+    change(socket, namespace, "shuffle-1/", "remove")
+    (tmp_path / "go-on").write_bytes(b"")
+    output, _ = process.communicate(timeout=DEADLINE_S)
+    log = (spark35.scratch / "log").read_text()
+    assert '{"job": "indeterminate", "result": true}' in output, log[-4000:]
+    assert len(marks(tmp_path, "map-")) == MAPS, "the stage before is determinate and untouched"
+    assert len(marks(tmp_path, "again-")) == 8, "every task of the stage ran again"
