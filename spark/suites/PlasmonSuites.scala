@@ -10,6 +10,9 @@ object Plasmon {
   }
 }
 
+/** Spark's own is abstract. */
+class SortManagerShuffleSuite extends ShuffleSuite
+
 class PlasmonShuffleSuite extends ShuffleSuite {
   override def beforeAll(): Unit = {
     super.beforeAll()
