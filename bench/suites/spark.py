@@ -12,7 +12,7 @@ from functools import cache
 from statistics import median
 from typing import Any
 
-from bench.case import FREE, Case, Entry, Figure, Samples, Side, Suite, at_most
+from bench.case import FREE, Case, Entry, Figure, Samples, Side, Suite, Target, at_most
 from bench.provision import ROOT, MissingError
 from bench.run import Context, Results
 
@@ -51,11 +51,15 @@ JOBS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "kill": (
         "an executor killed when all map tasks have finished",
-        {"job": "kill", "rows": 800_000},
+        {"job": "kill", "rows": 4_000_000},
         {"rows": 80_000},
     ),
 }
+#: Jobs of the oldest line alone, so that a run takes a quarter of an hour.
+OLDEST_ONLY = {"blocks1000", "group"}
 SPILL = "3 million rows out of 2 map tasks, in executors of 512 MB"
+THROTTLED = "600 MB that do not compress, shuffle files on a volume of 125 MB/s"
+READS = "reading one block of 400 x 400: find, pin, check, copy"
 
 
 @cache
@@ -76,10 +80,33 @@ def _measure(context: Context, entry: Entry) -> Samples:
     return [float(sample) for sample in answer["samples"]]
 
 
-def _side(line: str, manager: str, small: bool = False) -> Side:
+def _reads(context: Context, entry: Entry) -> Samples:
+    """Every block is timed by a program of its own, with a store of its own."""
+    _jar()
+    classes = ROOT / "spark" / "target" / "test-classes"
+    maps = str(entry.request["maps"] if not context.quick else entry.request["quick"])
+    command = [
+        "java",
+        "-Xmx512m",
+        "-cp",
+        f"{classes}:{JAR}",
+        "org.plasmon.shuffle.BlockReads",
+        maps,
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=JOB_TIMEOUT_S, check=False
+    )
+    if done.returncode != 0:
+        raise MissingError(f"blocks were not read: {done.stderr.strip()[-200:]}")
+    told = dict(word.split("=") for word in done.stdout.split())
+    context.note({name: float(value) for name, value in told.items()})
+    return [float(told["p50_ns"])]
+
+
+def _side(line: str, manager: str, kind: str = "") -> Side:
     arguments = (*WORKER, manager, str(JAR)) if manager == OURS else (*WORKER, manager)
-    start = {"executor_mb": 512} if small else {}
-    name = f"{manager}-{line}{'-small' if small else ''}"
+    start = {"": {}, "small": {"executor_mb": 512}, "throttled": {"throttled": True}}[kind]
+    name = f"{manager}-{line}{'-' if kind else ''}{kind}"
     return Side(name, "Python", arguments, LINES[line], start, settle_ms=500)
 
 
@@ -97,22 +124,37 @@ def _case(name: str, line: str) -> Case:
     return Case(f"{name}_{line}", f"{title}, Spark {line}", entries, rounds=5, quick_rounds=1)
 
 
-def _spill() -> Case:
-    request = {"op": "run", "job": "repartition", "rows": 3_000_000, "quick": {"rows": 200_000}}
+def _special(kind: str, name: str, title: str, request: dict[str, Any]) -> Case:
     entries = tuple(
-        Entry(f"{manager}-3.5-small", request, f"shuffle manager: {manager}", measure=_measure)
+        Entry(f"{manager}-3.5-{kind}", request, f"shuffle manager: {manager}", measure=_measure)
         for manager in (VANILLA, OURS)
     )
-    return Case("spill_3.5", f"{SPILL}, Spark 3.5", entries, rounds=5, quick_rounds=1)
+    return Case(f"{name}_3.5", f"{title}, Spark 3.5", entries, rounds=5, quick_rounds=1)
 
 
-CASES = (*(_case(name, line) for line in LINES for name in JOBS), _spill())
+def _block_reads() -> Case:
+    request = {"op": "block_reads", "maps": 400, "quick": 40}
+    entry = Entry(f"{OURS}-3.5", request, "one connection, one thread", measure=_reads)
+    return Case("block_reads", READS, (entry,), rounds=5, quick_rounds=1)
 
 
-def _ratio(case: str, line: str) -> Callable[[Results], float]:
-    sides = (f"{OURS}-{line}", f"{VANILLA}-{line}")
-    if case == "spill":
-        sides = (f"{sides[0]}-small", f"{sides[1]}-small")
+SPILLING = {"op": "run", "job": "repartition", "rows": 3_000_000, "quick": {"rows": 200_000}}
+SCATTER = {"op": "run", "job": "scatter", "rows": 800_000, "quick": {"rows": 50_000}}
+CASES = (
+    *(
+        _case(name, line)
+        for line in LINES
+        for name in JOBS
+        if line == "3.5" or name not in OLDEST_ONLY
+    ),
+    _special("small", "spill", SPILL, SPILLING),
+    _special("throttled", "throttled", THROTTLED, SCATTER),
+    _block_reads(),
+)
+
+
+def _ratio(case: str, line: str, kind: str = "") -> Callable[[Results], float]:
+    sides = (f"{OURS}-{line}{kind}", f"{VANILLA}-{line}{kind}")
     return lambda results: results.ratio(f"{case}_{line}", *sides)
 
 
@@ -143,60 +185,57 @@ def _commit(line: str) -> Callable[[Results], float]:
 
 
 def _figures(line: str) -> tuple[Figure, ...]:
-    at = line.replace(".", "")
-    return (
+    """The oldest line's figures have the plain names."""
+    at = "" if line == "3.5" else f"_{line.replace('.', '')}"
+
+    def title(case: str, what: str = "") -> str:
+        return f"{what}{JOBS[case][0]}, Spark {line}"
+
+    def ratio(case: str, target: Target | None = None) -> Figure:
+        return Figure(f"{case}_ratio{at}", title(case), "x", _ratio(case, line), target)
+
+    every = (
+        ratio("terasort", at_most(1.05)),
+        ratio("blocks400", at_most(0.9)),
         Figure(
-            f"terasort_ratio_{at}",
-            f"{JOBS['terasort'][0]}, Spark {line}",
-            "x",
-            _ratio("terasort", line),
-            at_most(1.05),
-        ),
-        Figure(
-            f"blocks400_ratio_{at}",
-            f"{JOBS['blocks400'][0]}, Spark {line}",
-            "x",
-            _ratio("blocks400", line),
-            at_most(0.9),
-        ),
-        Figure(
-            f"blocks1000_fetch_wait_ratio_{at}",
-            f"time that reduce tasks wait for {JOBS['blocks1000'][0]}, Spark {line}",
-            "x",
-            _fetch_wait(line),
-            at_most(0.1),
-        ),
-        Figure(
-            f"map_commit_ms_{at}",
-            f"write time of a map task of blocks400, Spark {line}",
+            f"map_commit_ms{at}",
+            title("blocks400", "write time of a map task of "),
             "ms",
             _commit(line),
             at_most(1),
         ),
-        Figure(f"tpc_ratio_{at}", f"{JOBS['tpc'][0]}, Spark {line}", "x", _ratio("tpc", line)),
+        ratio("tpc"),
+        Figure(f"executor_kill_ratio{at}", title("kill"), "x", _ratio("kill", line), at_most(0.6)),
         Figure(
-            f"group_ratio_{at}", f"{JOBS['group'][0]}, Spark {line}", "x", _ratio("group", line)
-        ),
-        Figure(
-            f"executor_kill_ratio_{at}",
-            f"{JOBS['kill'][0]}, Spark {line}",
-            "x",
-            _ratio("kill", line),
-            at_most(0.6),
-        ),
-        Figure(
-            f"executor_kill_reruns_{at}",
-            f"map tasks run again: {JOBS['kill'][0]}",
+            f"executor_kill_reruns{at}",
+            title("kill", "map tasks run again: "),
             "tasks",
             lambda results: _told(results, f"kill_{line}", f"{OURS}-{line}", "told"),
             at_most(0),
         ),
     )
+    if line != "3.5":
+        return every
+    return (
+        *every,
+        ratio("group"),
+        Figure(
+            "blocks1000_fetch_wait_ratio",
+            title("blocks1000", "time that reduce tasks wait for "),
+            "x",
+            _fetch_wait(line),
+            at_most(0.1),
+        ),
+    )
+
+
+def _p99_us(results: Results) -> float:
+    return _told(results, "block_reads", f"{OURS}-3.5", "p99_ns") / 1e3
 
 
 FIGURES = (
     *(figure for line in LINES for figure in _figures(line)),
-    Figure("spill_ratio", f"{SPILL}, Spark 3.5", "x", _ratio("spill", "3.5"), at_most(0.8)),
+    Figure("spill_ratio", SPILL, "x", _ratio("spill", "3.5", "-small"), at_most(0.8)),
     Figure(
         "spill_local_bytes",
         f"bytes spilled to local directories: {SPILL}",
@@ -204,11 +243,19 @@ FIGURES = (
         lambda results: _told(results, "spill_3.5", f"{OURS}-3.5-small", "spilled_bytes"),
         at_most(0),
     ),
+    Figure(
+        "throttled_ratio", THROTTLED, "x", _ratio("throttled", "3.5", "-throttled"), at_most(0.5)
+    ),
+    Figure("block_read_p99_us", f"99 of 100 times: {READS}", "us", _p99_us, at_most(100)),
 )
 
 SIDES = (
     *(_side(line, manager) for line in LINES for manager in (VANILLA, OURS)),
-    *(_side("3.5", manager, small=True) for manager in (VANILLA, OURS)),
+    *(
+        _side("3.5", manager, kind)
+        for kind in ("small", "throttled")
+        for manager in (VANILLA, OURS)
+    ),
 )
 
 SUITE = Suite("spark", SIDES, CASES, FIGURES, page="docs/benchmarks/spark.md")

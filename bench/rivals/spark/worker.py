@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from bench.rivals.protocol import Answer, serve
+from bench.rivals.spark.volume import Volume
 
 PACKAGE = "org.apache.spark.shuffle.plasmon"
 EXECUTORS = 2
@@ -83,6 +84,13 @@ def repartition(spark: SparkSession, rows: int) -> None:
     keys(spark, rows, 2).repartition(32).write.format("noop").mode("overwrite").save()
 
 
+def scatter(spark: SparkSession, rows: int) -> None:
+    """Rows of 96 numbers that do not compress, in a shuffle without a sort."""
+    words = (f"xxhash64(id, {word}) as word_{word}" for word in range(95))
+    made = spark.range(0, rows, 1, 8).selectExpr("id", *words)
+    made.repartition(32).write.format("noop").mode("overwrite").save()
+
+
 def blocks(spark: SparkSession, rows: int, count: int) -> None:
     """As many map tasks as reduce tasks: count x count blocks."""
     spread = spark.range(0, rows, 1, count).repartition(count, f.hash("id"))
@@ -135,7 +143,7 @@ def kill(spark: SparkSession, rows: int, folder: str) -> int:
 
 
 JOBS: dict[str, Callable[..., Any]] = {
-    job.__name__: job for job in (terasort, repartition, blocks, tpc, group_by_key, kill)
+    job.__name__: job for job in (terasort, repartition, scatter, blocks, tpc, group_by_key, kill)
 }
 
 
@@ -148,21 +156,35 @@ class Application:
         self.spark: SparkSession | None = None
         self.directory = Path()
         self.executor_mb = 1024
+        #: Whether shuffle files go to a slow volume, and that volume.
+        self.is_throttled = False
+        self.volume: Volume | None = None
         self.kills = 0
         #: Jobs that ran before, and whose classes are compiled.
         self.warmed: set[str] = set()
 
-    def op_start(self, directory: str, capacity_bytes: int, executor_mb: int = 1024) -> Answer:
+    def op_start(
+        self,
+        directory: str,
+        capacity_bytes: int,
+        executor_mb: int = 1024,
+        throttled: bool = False,
+    ) -> Answer:
         """Only notes what it is told: an application takes longer to start than one waits here."""
         self.directory = Path(directory)
         self.executor_mb = executor_mb
+        self.is_throttled = throttled
         return {"address": "", "start_ns": 0, "versions": {"spark": __version__}}
 
     def session(self) -> SparkSession:
         if self.spark is None:
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
             os.environ["SPARK_WORKER_DIR"] = str(self.directory / "work")
-            os.environ["SPARK_LOCAL_DIRS"] = str(self.directory)
+            local = self.directory
+            if self.is_throttled:
+                local = self.directory / "volume"
+                self.volume = Volume(local)
+            os.environ["SPARK_LOCAL_DIRS"] = str(local)
             builder = SparkSession.builder.appName(f"bench {self.manager}")
             for key, value in conf(self.manager, self.jar, self.executor_mb).items():
                 builder = builder.config(key, value)
@@ -197,6 +219,10 @@ class Application:
         return {name: sum(stage[key] for stage in stages) for name, key in SUMS.items()}
 
     def op_stop(self) -> None:
+        # First, because stopping takes a while, and a worker that takes too long is killed: what is
+        # still open stays until it is closed.
+        if self.volume is not None:
+            self.volume.remove()
         if self.spark is not None:
             self.spark.stop()
 
