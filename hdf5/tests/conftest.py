@@ -6,11 +6,14 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+import plasmon
+from plasmon import Daemon, Store
 
 TIMEOUT_S = 120
 
@@ -128,3 +131,19 @@ def run_command(
     if good and done.returncode != 0:
         pytest.fail(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    """A store of the test's own."""
+    daemon = plasmon.start("64m")
+    yield daemon
+    daemon.stop()
+
+
+@pytest.fixture
+def store(daemon: Daemon) -> Iterator[Store]:
+    """A connection to it."""
+    store = daemon.connect(reconnect_timeout=2)
+    yield store
+    store.disconnect()

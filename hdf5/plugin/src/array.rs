@@ -127,9 +127,6 @@ impl Array {
         rows: u64,
         fill: &[Vec<u8>],
     ) -> Result<(), String> {
-        if self.shared {
-            return Err("several processes cannot change the rows of Arrow data".to_owned());
-        }
         let data = self.data(under)?;
         self.resized.store(true, Ordering::Relaxed);
         self.dirty.store(true, Ordering::Relaxed);
@@ -157,6 +154,11 @@ impl Array {
         // SAFETY: the type is open.
         let element = unsafe { (self.host.api.H5Tget_size)(kind.get()) } as u64;
         self.now(under).ok()?.elements().checked_mul(element)
+    }
+
+    /// Whether other processes write into the same data at the same time.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared
     }
 
     /// The same, written by one process or by several at a time.

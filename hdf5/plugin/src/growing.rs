@@ -42,6 +42,9 @@ pub(crate) unsafe fn set_extent(
         // HDF5 says what is wrong with it.
         return Ok(native());
     }
+    if array.is_shared() {
+        return Err("several processes cannot change the rows of Arrow data".to_owned());
+    }
     if wanted[1..] != now[1..] {
         if wanted.iter().zip(&most).any(|(wanted, most)| wanted > most) {
             return Ok(native());
