@@ -29,7 +29,7 @@ COPIES = 2.0
 RUNS_MAX = 3
 RUNS_S = 6.0
 #: A cold run of so many seconds is not followed by a warm one.
-LONG_S = 12.0
+LONG_S = 15.0
 
 
 def table(case: str, rows: int) -> Any:
