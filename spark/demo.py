@@ -106,6 +106,8 @@ def run(command: list[str]) -> str:
 
 def compare(jar: Path) -> None:
     """Runs everything and prints both sides."""
+    # Executors run in other folders, and start again for ever when they do not find it.
+    jar = jar.resolve()
     with tempfile.TemporaryDirectory(prefix="plasmon-demo-") as scratch:
         folder = Path(scratch)
         print(f"writing {ROWS:,} orders and {CUSTOMERS:,} customers as Parquet ...", flush=True)
