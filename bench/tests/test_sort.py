@@ -111,7 +111,7 @@ def test_each_table_is_sorted_once_by_each_side(results):
 
 
 @pytest.mark.parametrize(
-    ("each_s", "runs", "counted"), [(1.0, 4, 3), (3.0, 2, 1), (11.0, 2, 1), (13.0, 1, 1)]
+    ("each_s", "runs", "counted"), [(1.0, 4, 3), (3.0, 2, 1), (11.0, 2, 1), (16.0, 1, 1)]
 )
 def test_long_runs_are_fewer(monkeypatch, each_s, runs, counted):
     now = [0]
