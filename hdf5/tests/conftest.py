@@ -50,18 +50,8 @@ def plain_environment() -> dict[str, str]:
 
 
 def _run(code: str, folder: Path, environment: dict[str, str], *, good: bool) -> Ended:
-    done = subprocess.run(
-        [sys.executable, "-c", PREAMBLE + textwrap.dedent(code)],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    if good and done.returncode != 0:
-        pytest.fail(f"the program ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return Ended(done.returncode, done.stdout, done.stderr)
+    command: list[str | Path] = [sys.executable, "-c", PREAMBLE + textwrap.dedent(code)]
+    return run_command(command, folder, environment, good=good)
 
 
 @pytest.fixture
@@ -90,18 +80,8 @@ def tool(tmp_path: Path) -> Program:
     """Runs `plasmon hdf5` with arguments."""
 
     def program(*arguments: str, good: bool = True) -> Ended:
-        done = subprocess.run(
-            [sys.executable, "-m", "plasmon.hdf5", *arguments],
-            cwd=tmp_path,
-            env=plain_environment(),
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-        if good and done.returncode != 0:
-            pytest.fail(f"{arguments}: {done.stdout}{done.stderr}")
-        return Ended(done.returncode, done.stdout, done.stderr)
+        command: list[str | Path] = [sys.executable, "-m", "plasmon.hdf5", *arguments]
+        return run_command(command, tmp_path, plain_environment(), good=good)
 
     return program
 
@@ -118,7 +98,7 @@ def library() -> Path:
 def run_command(
     command: list[str | Path], folder: Path, environment: dict[str, str], *, good: bool = True
 ) -> Ended:
-    """Runs a program that is not in Python."""
+    """Runs a program to its end."""
     done = subprocess.run(
         command,
         cwd=folder,

@@ -1,5 +1,3 @@
-use std::time::Instant;
-
 use proptest::prelude::*;
 
 use super::*;
@@ -113,35 +111,4 @@ fn a_radix_sort_leaves_what_is_uneven_to_others() {
 fn the_best_kernel_is_one_of_those_that_run_here() {
     let names: Vec<_> = kernels().iter().map(|kernel| kernel.name()).collect();
     assert_eq!(names.last(), Some(&kernel_name()));
-}
-
-/// `cargo test --release -p plasmon-sort kernels_in_turns -- --ignored --nocapture`
-#[test]
-#[ignore = "a measurement"]
-fn kernels_in_turns() {
-    const TOTAL: usize = 1 << 22;
-    let given = numbers(7, TOTAL, u64::MAX);
-    let mut spare = vec![0; TOTAL];
-    for count in [1 << 8, 1 << 10, 1 << 12, 1 << 15, 1 << 17, 1 << 19] {
-        let mut least = vec![u128::MAX; kernels().len() + 1];
-        for _ in 0..5 {
-            for (at, least) in least.iter_mut().enumerate() {
-                let mut found = given.clone();
-                let begin = Instant::now();
-                for part in found.chunks_mut(count) {
-                    match kernels().get(at) {
-                        Some(kernel) => kernel.compare(part),
-                        None => kernels()[0].sort(part, &mut spare, ANY),
-                    }
-                }
-                *least = (*least).min(begin.elapsed().as_nanos());
-            }
-        }
-        let names = kernels().into_iter().map(Kernel::name).chain(["two digits"]);
-        let shown: Vec<_> = names
-            .zip(least)
-            .map(|(name, ns)| format!("{name} {:.2}", ns as f64 / TOTAL as f64))
-            .collect();
-        println!("{count} numbers, ns for each: {}", shown.join(", "));
-    }
 }
