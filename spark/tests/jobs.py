@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable
 from operator import add
@@ -77,6 +78,58 @@ def java_objects(spark: SparkSession) -> Any:
     return [java.distinct(3).count(), java.repartition(5).distinct().count()]
 
 
+def java_pairs(spark: SparkSession) -> Any:
+    """Pairs of two numbers in an RDD of Java's, each key three times, in 12 partitions."""
+    numbers = spark.sparkContext._jsc.sc().range(0, 6_000, 1, 4).toJavaRDD()
+    once = numbers.zipWithIndex()
+    return once.union(once).union(once)
+
+
+def listed(java: Any) -> str:
+    """A fingerprint of Java's records, in whatever order values of one key come."""
+    found = re.findall(r"\((\d+),(?:CompactBuffer)?\(*([\d, ]*)", java.collect().toString())
+    return digest([(key, sorted(values.split(", "))) for key, values in found])
+
+
+def java_groups(spark: SparkSession) -> Any:
+    """Combined by reduce tasks alone."""
+    return listed(java_pairs(spark).groupByKey(3))
+
+
+def java_joins(spark: SparkSession) -> Any:
+    """One task reads two shuffles, or one of them twice."""
+    groups = java_pairs(spark).groupByKey(3)
+    return [groups.join(groups).count(), java_pairs(spark).cogroup(groups).count()]
+
+
+def java_sorts(spark: SparkSession) -> Any:
+    """Sorted by reduce tasks, from first to last and from last to first."""
+    pairs = java_pairs(spark)
+    sort = [pairs.sortByKey(up, 4).keys().collect().toString() for up in (True, False)]
+    hashed = spark.sparkContext._jvm.org.apache.spark.HashPartitioner(3)
+    within = pairs.repartitionAndSortWithinPartitions(hashed).keys().collect().toString()
+    return [hashlib.sha256(text.encode()).hexdigest() for text in (*sort, within)]
+
+
+def own_serializer(spark: SparkSession) -> Any:
+    """A shuffle whose serializer is not the application's."""
+    sc = spark.sparkContext
+    jvm, conf = sc._jvm, sc._jsc.sc().conf()
+    assert jvm is not None
+    anything = jvm.scala.reflect.ClassTag.AnyRef()
+    partitioner = jvm.org.apache.spark.HashPartitioner(5)
+    made = []
+    for serializer in (
+        jvm.org.apache.spark.serializer.KryoSerializer(conf),
+        jvm.org.apache.spark.serializer.JavaSerializer(conf),
+    ):
+        shuffled = jvm.org.apache.spark.rdd.ShuffledRDD(
+            java_pairs(spark).rdd(), partitioner, anything, anything, anything
+        ).setSerializer(serializer)
+        made.append(listed(shuffled.toJavaRDD()))
+    return made
+
+
 def large_records(spark: SparkSession) -> Any:
     """Records that are each larger than a run."""
     sc = spark.sparkContext
@@ -136,6 +189,10 @@ JOBS: list[Callable[[SparkSession], Any]] = [
     stops_early,
     many_partitions,
     java_objects,
+    java_groups,
+    java_joins,
+    java_sorts,
+    own_serializer,
     large_records,
     joins_and_aggregates,
     windows,

@@ -26,7 +26,15 @@ DEADLINE_S = 420
 SPARKS = {"3.5": "spark35", "4": "spark4"}
 
 #: The jobs of `make test`: records of SQL, of Python and of Java, combined, sorted, skewed.
-FEW = ["reduce_by_key", "stops_early", "java_objects", "joins_and_aggregates", "skew"]
+FEW = [
+    "reduce_by_key",
+    "stops_early",
+    "java_objects",
+    "java_groups",
+    "java_sorts",
+    "joins_and_aggregates",
+    "skew",
+]
 
 PACKAGE = "org.apache.spark.shuffle.plasmon"
 PLASMON = {

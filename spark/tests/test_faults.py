@@ -145,6 +145,14 @@ def test_what_is_missing_is_said_at_the_start(
 
 
 @pytest.mark.slow
+def test_a_jar_that_executors_cannot_find_is_refused(spark35: Spark, tmp_path: Path) -> None:
+    settings = {"spark_executor_extraClassPath": "target/plasmon-spark.jar"}
+    finished = spark35.run(CLUSTER, "faults.py", "fill", str(tmp_path), **settings)
+    assert finished.code != 0
+    assert "give the jar's whole path" in finished.log
+
+
+@pytest.mark.slow
 def test_an_executor_on_another_machine_is_refused(spark35: Spark, tmp_path: Path) -> None:
     said = spark35.run("local[2]", "faults.py", "elsewhere", str(tmp_path)).results()["elsewhere"]
     assert "this executor runs on another machine than the driver" in said

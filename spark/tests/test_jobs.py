@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,3 +49,37 @@ def test_checksums_of_rows(spark4: Spark, expected: dict[str, Any]) -> None:
         "spark_sql_shuffle_orderIndependentChecksum_enableFullRetryOnMismatch": "true",
     }
     assert spark4.run("local[2]", "jobs.py", **settings).results() == expected
+
+
+def spilled(folder: Path) -> tuple[int, int]:
+    """What tasks spilled out of memory, and how much of that into local files, in bytes."""
+    events = [
+        json.loads(line)
+        for file in folder.rglob("*")
+        if file.is_file()
+        for line in file.read_text().splitlines()
+        if '"SparkListenerTaskEnd"' in line
+    ]
+    tasks = [event["Task Metrics"] for event in events]
+    return tuple(
+        sum(task[f"{what} Bytes Spilled"] for task in tasks) for what in ("Memory", "Disk")
+    )
+
+
+def test_reduce_tasks_spill_into_the_store(
+    spark: Spark, tmp_path: Path, expected_few: dict[str, Any]
+) -> None:
+    """Whose collections may have 500 records and are merged in the end."""
+    settings = {
+        "spark_eventLog_enabled": "true",
+        "spark_eventLog_compress": "false",
+        "spark_eventLog_dir": f"file://{tmp_path}",
+        "spark_shuffle_spill_numElementsForceSpillThreshold": "500",
+    }
+    # Joins are left out: they combine once more, in Spark's own collections and files.
+    jobs = ["java_objects", "java_groups", "java_sorts"]
+    results = spark.run("local[2]", "jobs.py", *jobs, **settings).results()
+    assert results == {job: expected_few[job] for job in jobs}
+    memory, disk = spilled(tmp_path)
+    assert memory > 0
+    assert disk == 0

@@ -80,8 +80,21 @@ def terasort(spark: SparkSession, rows: int) -> None:
 
 
 def repartition(spark: SparkSession, rows: int) -> None:
-    """Few map tasks with much output each."""
-    keys(spark, rows, 2).repartition(32).write.format("noop").mode("overwrite").save()
+    """Few map tasks with much output each.
+
+    By key, because SQL sorts before it deals out in turn; and with more partitions than Spark's
+    manager writes without collecting anything in memory.
+    """
+    keys(spark, rows, 2).repartition(256, "key").write.format("noop").mode("overwrite").save()
+
+
+def sort_by_key(spark: SparkSession, rows: int) -> None:
+    """Pairs of numbers in an RDD of Java's, sorted by few reduce tasks."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    hashes = spark.range(0, rows, 1, 2).selectExpr("xxhash64(id)")._jdf
+    numbers = getattr(hashes, "as")(jvm.org.apache.spark.sql.Encoders.LONG())
+    numbers.javaRDD().zipWithIndex().sortByKey(True, 2).count()
 
 
 def scatter(spark: SparkSession, rows: int) -> None:
@@ -143,7 +156,8 @@ def kill(spark: SparkSession, rows: int, folder: str) -> int:
 
 
 JOBS: dict[str, Callable[..., Any]] = {
-    job.__name__: job for job in (terasort, repartition, scatter, blocks, tpc, group_by_key, kill)
+    job.__name__: job
+    for job in (terasort, repartition, sort_by_key, scatter, blocks, tpc, group_by_key, kill)
 }
 
 

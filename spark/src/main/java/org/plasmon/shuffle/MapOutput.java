@@ -13,13 +13,10 @@ import java.nio.ByteBuffer;
  * </pre>
  */
 public final class MapOutput {
-    /** How long to wait between two attempts at a full store, in milliseconds. */
-    private static final long FULL_STEP_MS = 20;
-
     private final NativeStore store;
+    private final PartWriter writer;
     private final int shuffle;
     private final long map;
-    private final long patienceMs;
     private final long[] partitionBytes;
     private long bytes;
     private long records;
@@ -36,7 +33,7 @@ public final class MapOutput {
         this.store = store;
         this.shuffle = first.shuffle();
         this.map = first.map();
-        this.patienceMs = patienceMs;
+        this.writer = new PartWriter(store, patienceMs);
         this.partitionBytes = new long[partitions];
     }
 
@@ -74,19 +71,13 @@ public final class MapOutput {
             committed = true;
             return;
         }
-        long total = RunLayout.payloadStart(partitions) + payload;
-        if (total > RunLayout.RUN_BYTES_MAX) {
-            throw new StoreException("limit_reached", "writing " + new Part(shuffle, map, runs)
-                    + ": a run of " + total + " bytes; use smaller records or fewer partitions");
-        }
         Part part = new Part(shuffle, map, last ? 0 : runs + 1);
-        try (NativeStore.Writer writer = create(part, total)) {
-            ByteBuffer memory = writer.memory();
-            RunLayout.putHeader(memory, part,
-                    new RunLayout.Header(partitions, last ? runs + 1 : 0, rows, payload));
+        RunLayout.Header header =
+                new RunLayout.Header(partitions, last ? runs + 1 : 0, rows, payload);
+        writer.write(part, RunLayout.payloadStart(partitions) + payload, memory -> {
+            RunLayout.putHeader(memory, part, header);
             fill(memory, content);
-            seal(writer, part);
-        }
+        });
         runs++;
         bytes += payload;
         records += rows;
@@ -94,19 +85,6 @@ public final class MapOutput {
             partitionBytes[partition] += content.bytes(partition);
         }
         committed = last;
-    }
-
-    private static void seal(NativeStore.Writer writer, Part part) throws StoreException {
-        try {
-            writer.seal();
-        } catch (StoreException refused) {
-            if (refused.isBeyondQuota()) {
-                throw new StoreException(refused.key(), "writing " + part
-                        + ": the application's quota in the store is used up; raise "
-                        + "spark.plasmon.quota.bytes (" + refused.getMessage() + ")");
-            }
-            throw refused;
-        }
     }
 
     private static void fill(ByteBuffer memory, RunContent content) {
@@ -120,26 +98,6 @@ public final class MapOutput {
             }
             RunLayout.putEntry(memory, partition, at, length, content.records(partition));
             at += length;
-        }
-    }
-
-    /** A full store may have room again when readers let go of what can then be spilled. */
-    private NativeStore.Writer create(Part part, long total) throws StoreException {
-        long deadline = System.nanoTime() + patienceMs * 1_000_000;
-        while (true) {
-            try {
-                return store.create(part, total);
-            } catch (StoreException refused) {
-                if (!refused.isFull() || System.nanoTime() >= deadline) {
-                    throw refused;
-                }
-            }
-            try {
-                Thread.sleep(FULL_STEP_MS);
-            } catch (InterruptedException interrupted) {
-                Thread.currentThread().interrupt();
-                throw new StoreException("cancelled", "the task was killed while it waited for room");
-            }
         }
     }
 

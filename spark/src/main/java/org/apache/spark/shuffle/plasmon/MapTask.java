@@ -16,6 +16,7 @@ import org.plasmon.shuffle.StoreException;
 
 /** What both writers know of the task whose output they write, and the output itself. */
 final class MapTask<K, V> {
+    final SparkConf conf;
     final ShuffleDependency<K, V, Object> dependency;
     final TaskContext context;
     final ShuffleWriteMetricsReporter metrics;
@@ -34,6 +35,7 @@ final class MapTask<K, V> {
             long mapId,
             TaskContext context,
             ShuffleWriteMetricsReporter metrics) {
+        this.conf = conf;
         this.dependency = dependency;
         this.mapId = mapId;
         this.context = context;

@@ -20,34 +20,28 @@ import scala.collection.Iterator;
 
 /**
  * Writes records that are combined first, or whose serialised form cannot be moved, such as those
- * of Java's serialisation: they are kept as objects until memory is short or all are there, then
- * serialised partition by partition.
+ * of Java's serialisation, where there are many partitions: they are kept as objects until memory
+ * is short or all are there, then serialised partition by partition.
  *
  * <p>When memory is short, what is combined so far becomes a run and combining starts anew. Nothing
  * is merged again here: a reduce task merges what comes from several map tasks anyway, and runs
  * are no different.
  */
 final class ObjectsWriter<K, V> extends MapTaskWriter<K, V> {
-    /** What a collection may take before Spark's memory manager is asked, as in Spark. */
-    private static final long UNASKED_BYTES = 5L << 20;
-
-    /** How often the size of the collection is looked at, in records. */
-    private static final int LOOK_EVERY = 32;
-
     private final SerializerInstance serializer;
     private final Staging staging;
     private final StagedSections sections;
+    private final Allowance allowance;
     /** Exactly one of them, by whether records are combined. */
     private PartitionedAppendOnlyMap<K, Object> combined;
     private PartitionedPairBuffer<K, Object> collected;
-    private long allowedBytes = UNASKED_BYTES;
-    private long taken;
 
     ObjectsWriter(MapTask<K, V> task) {
         super(task);
         this.serializer = task.dependency.serializer().newInstance();
         this.staging = new Staging(task.reservation::reserve);
         this.sections = new StagedSections(staging, task.partitions);
+        this.allowance = new Allowance(task.reservation, task.conf);
         start();
     }
 
@@ -78,7 +72,7 @@ final class ObjectsWriter<K, V> extends MapTaskWriter<K, V> {
                 combining.value = record._2();
                 combined.changeValue(new Tuple2<>(partition, key), combining);
             }
-            if (++taken % LOOK_EVERY == 0 && isShortOfMemory()) {
+            if (allowance.isExceededBy((SizeTracker) collection())) {
                 empty(false);
             }
         }
@@ -103,20 +97,6 @@ final class ObjectsWriter<K, V> extends MapTaskWriter<K, V> {
         }
     }
 
-    private boolean isShortOfMemory() {
-        long size = ((SizeTracker) collection()).estimateSize();
-        if (size < allowedBytes) {
-            return false;
-        }
-        // As Spark does: room to double, and if there is less, then this much and no more.
-        long wanted = 2 * size - allowedBytes;
-        if (task.reservation.reserve(wanted)) {
-            allowedBytes += wanted;
-            return false;
-        }
-        return true;
-    }
-
     /** Serialises what was collected; at the end it also commits the output. */
     private void empty(boolean last) throws IOException {
         Iterator<Tuple2<Tuple2<Object, K>, Object>> sorted =
@@ -132,8 +112,7 @@ final class ObjectsWriter<K, V> extends MapTaskWriter<K, V> {
         if (last || !sections.isEmpty()) {
             seal(last);
         }
-        task.reservation.release(allowedBytes - UNASKED_BYTES);
-        allowedBytes = UNASKED_BYTES;
+        allowance.reset();
         start();
     }
 

@@ -16,7 +16,8 @@ import org.apache.spark.shuffle.sort.SortShuffleManager;
  * Keeps Spark's shuffle in the store's shared memory.
  *
  * <pre>
- * map task ─► RowsWriter │ ObjectsWriter ─► runs in the store, named by attempt ─► MapStatus
+ * map task ─► RowsWriter │ SectionsWriter │ ObjectsWriter ─► runs in the store, named by attempt
+ *          ─► MapStatus
  * reduce task ─► MapStatus says which attempts ─► StoreReader maps their runs ─► records
  * </pre>
  *
@@ -56,9 +57,28 @@ public class PlasmonShuffleManager extends SortShuffleManager {
                     "Plasmon's shuffle needs no merging on other nodes: unset "
                             + "spark.shuffle.push.enabled");
         }
+        checkClassPath(conf);
         Settings.runBytes(conf);
         Settings.timeoutMs(conf);
         Settings.quotaBytes(conf);
+    }
+
+    /**
+     * Executors of Spark's own clusters run in folders of their own, where a relative path leads
+     * nowhere: they would fail without a word to the driver, and be started again for ever.
+     */
+    private static void checkClassPath(SparkConf conf) {
+        String master = conf.get("spark.master", "");
+        if (!master.startsWith("spark://") && !master.startsWith("local-cluster")) {
+            return;
+        }
+        for (String entry : conf.get(Settings.EXECUTOR_CLASS_PATH, "").split(":")) {
+            if (entry.contains("plasmon") && !entry.startsWith("/")) {
+                throw new IllegalArgumentException(
+                        Settings.EXECUTOR_CLASS_PATH + " names \"" + entry + "\", a relative path, "
+                                + "which executors cannot find: give the jar's whole path");
+            }
+        }
     }
 
     @Override
@@ -76,9 +96,15 @@ public class PlasmonShuffleManager extends SortShuffleManager {
         ShuffleDependency<K, V, Object> dependency = dependencyOf(handle);
         MapTask<K, V> task = new MapTask<>(
                 application.store(), conf, dependency, mapId, context, metrics);
-        boolean rows = !dependency.mapSideCombine()
-                && dependency.serializer().supportsRelocationOfSerializedObjects();
-        return rows ? new RowsWriter<>(task) : new ObjectsWriter<>(task);
+        if (dependency.mapSideCombine()) {
+            return new ObjectsWriter<>(task);
+        }
+        if (dependency.serializer().supportsRelocationOfSerializedObjects()) {
+            return new RowsWriter<>(task);
+        }
+        return task.partitions <= Settings.streamsMax(conf)
+                ? new SectionsWriter<>(task)
+                : new ObjectsWriter<>(task);
     }
 
     @Override
@@ -95,7 +121,8 @@ public class PlasmonShuffleManager extends SortShuffleManager {
                 handle.shuffleId(), startMapIndex, endMapIndex, startPartition, endPartition));
         Blocks source = new Blocks(
                 application.store(), handle.shuffleId(), blocks, metrics, Streams.of(conf));
-        return new StoreReader<>(dependency, source, context, metrics);
+        return new StoreReader<>(
+                application.store(), conf, dependency, source, context, metrics);
     }
 
     @SuppressWarnings("unchecked")

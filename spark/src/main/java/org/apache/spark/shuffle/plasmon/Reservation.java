@@ -1,13 +1,31 @@
 package org.apache.spark.shuffle.plasmon;
 
+import java.io.IOException;
+
 import org.apache.spark.memory.MemoryConsumer;
 import org.apache.spark.memory.MemoryMode;
 import org.apache.spark.memory.TaskMemoryManager;
 
-/** A map task's account with Spark's memory manager, for what it holds on the heap. */
+/** A task's account with Spark's memory manager, for what it holds on the heap. */
 final class Reservation extends MemoryConsumer {
+    /** Puts elsewhere what the account is for. */
+    interface Spilling {
+        /** Whether it did; it did not if there was nothing or this is a bad moment. */
+        boolean spill() throws IOException;
+    }
+
+    private volatile Spilling spilling = () -> false;
+
     Reservation(TaskMemoryManager memory) {
         super(memory, MemoryMode.ON_HEAP);
+    }
+
+    /**
+     * Who is asked when another part of the same task wants memory. Until then others get nothing:
+     * a task in the middle of a record gives its memory back when it is refused more.
+     */
+    void spillWith(Spilling asked) {
+        spilling = asked;
     }
 
     /** Asks for memory; what is granted in part is given back. */
@@ -31,12 +49,13 @@ final class Reservation extends MemoryConsumer {
         freeMemory(getUsed());
     }
 
-    /**
-     * Others may not take from a task in the middle of a record. It gives its memory back whenever
-     * it is refused more, and at every run.
-     */
     @Override
-    public long spill(long size, MemoryConsumer trigger) {
-        return 0;
+    public long spill(long size, MemoryConsumer trigger) throws IOException {
+        if (trigger == this || !spilling.spill()) {
+            return 0;
+        }
+        long freed = getUsed();
+        freeMemory(freed);
+        return freed;
     }
 }

@@ -43,8 +43,20 @@ final class Settings {
     /** Spark's setting for what stands beside a shuffle manager. */
     static final String DATA_IO = "spark.shuffle.sort.io.plugin.class";
 
+    /** Spark's setting for what executors have on their class path before all else. */
+    static final String EXECUTOR_CLASS_PATH = "spark.executor.extraClassPath";
+
     /** Spark's setting for keeping executors whose map outputs may be needed; on by default. */
     static final String SHUFFLE_TRACKING = "spark.dynamicAllocation.shuffleTracking.enabled";
+
+    /** Spark's setting for what a collection may take before the memory manager is asked. */
+    private static final String UNASKED_BYTES = "spark.shuffle.spill.initialMemoryThreshold";
+
+    /** Spark's setting for the records after which a collection is emptied, for tests. */
+    private static final String RECORDS_MAX = "spark.shuffle.spill.numElementsForceSpillThreshold";
+
+    /** Spark's setting for how many partitions may each have a stream of their own. */
+    private static final String STREAMS_MAX = "spark.shuffle.sort.bypassMergeThreshold";
 
     private static final long RUN_BYTES_MIN = 64L << 10;
     private static final long RUN_BYTES_MAX = 1L << 30;
@@ -70,5 +82,17 @@ final class Settings {
 
     static boolean compress(SparkConf conf) {
         return conf.getBoolean(COMPRESS, false);
+    }
+
+    static long unaskedBytes(SparkConf conf) {
+        return conf.getSizeAsBytes(UNASKED_BYTES, "5m");
+    }
+
+    static int recordsMax(SparkConf conf) {
+        return conf.getInt(RECORDS_MAX, Integer.MAX_VALUE);
+    }
+
+    static int streamsMax(SparkConf conf) {
+        return conf.getInt(STREAMS_MAX, 200);
     }
 }

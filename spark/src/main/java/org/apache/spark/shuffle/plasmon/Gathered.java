@@ -1,0 +1,104 @@
+package org.apache.spark.shuffle.plasmon;
+
+import java.util.Comparator;
+
+import org.apache.spark.Aggregator;
+import org.apache.spark.util.collection.PartitionedPairBuffer;
+import org.apache.spark.util.collection.SizeTracker;
+import org.apache.spark.util.collection.SizeTrackingAppendOnlyMap;
+import scala.Option;
+import scala.Product2;
+import scala.Tuple2;
+import scala.collection.AbstractIterator;
+import scala.collection.Iterator;
+import scala.runtime.AbstractFunction2;
+
+/** What a reduce task has gathered in memory, in Spark's collections that know their size. */
+interface Gathered<K, C> {
+    /** Takes a record in. */
+    void add(Product2<K, ?> record);
+
+    /** The collection's size. */
+    SizeTracker size();
+
+    /** The records in this order, {@code null} for any; for the last time. */
+    Iterator<Tuple2<K, C>> drain(Comparator<K> order);
+
+    /** One combiner for each key. */
+    final class Combined<K, C> extends AbstractFunction2<Object, C, C> implements Gathered<K, C> {
+        private final SizeTrackingAppendOnlyMap<K, C> combiners = new SizeTrackingAppendOnlyMap<>();
+        private final Aggregator<K, Object, C> aggregator;
+        /** Whether records hold combiners already, because map tasks combined them. */
+        private final boolean areCombiners;
+        private Object value;
+
+        Combined(Aggregator<K, Object, C> aggregator, boolean areCombiners) {
+            this.aggregator = aggregator;
+            this.areCombiners = areCombiners;
+        }
+
+        @Override
+        public void add(Product2<K, ?> record) {
+            value = record._2();
+            combiners.changeValue(record._1(), this);
+        }
+
+        /** Puts the value into its key's combiner, if there is one. */
+        @Override
+        @SuppressWarnings("unchecked")
+        public C apply(Object isThere, C combiner) {
+            if (areCombiners) {
+                return (Boolean) isThere
+                        ? aggregator.mergeCombiners().apply(combiner, (C) value)
+                        : (C) value;
+            }
+            return (Boolean) isThere
+                    ? aggregator.mergeValue().apply(combiner, value)
+                    : aggregator.createCombiner().apply(value);
+        }
+
+        @Override
+        public SizeTracker size() {
+            return combiners;
+        }
+
+        @Override
+        public Iterator<Tuple2<K, C>> drain(Comparator<K> order) {
+            return order == null ? combiners.iterator() : combiners.destructiveSortedIterator(order);
+        }
+    }
+
+    /** Records as they come. */
+    final class Plain<K, C> implements Gathered<K, C> {
+        private final PartitionedPairBuffer<K, C> records = new PartitionedPairBuffer<>(64);
+
+        @Override
+        @SuppressWarnings("unchecked")
+        public void add(Product2<K, ?> record) {
+            records.insert(0, record._1(), (C) record._2());
+        }
+
+        @Override
+        public SizeTracker size() {
+            return records;
+        }
+
+        @Override
+        public Iterator<Tuple2<K, C>> drain(Comparator<K> order) {
+            Iterator<Tuple2<Tuple2<Object, K>, C>> sorted =
+                    records.partitionedDestructiveSortedIterator(Option.apply(order));
+            return new AbstractIterator<>() {
+                @Override
+                public boolean hasNext() {
+                    return sorted.hasNext();
+                }
+
+                @Override
+                public Tuple2<K, C> next() {
+                    Tuple2<Tuple2<Object, K>, C> record = sorted.next();
+                    return new Tuple2<>(record._1()._2(), record._2());
+                }
+            };
+        }
+    }
+}

@@ -1,0 +1,67 @@
+package org.plasmon.shuffle;
+
+import java.nio.ByteBuffer;
+import java.util.function.Consumer;
+
+/** Puts parts into a store that may have no room for a moment, or none for this application. */
+final class PartWriter {
+    /** How long to wait between two attempts at a full store, in milliseconds. */
+    private static final long FULL_STEP_MS = 20;
+
+    private final NativeStore store;
+    private final long patienceMs;
+
+    /**
+     * @param store where the parts go
+     * @param patienceMs for how long to wait for room in a full store, in milliseconds
+     */
+    PartWriter(NativeStore store, long patienceMs) {
+        this.store = store;
+        this.patienceMs = patienceMs;
+    }
+
+    /** Makes a part of so many bytes and seals it when {@code filling} has written them. */
+    void write(Part part, long bytes, Consumer<ByteBuffer> filling) throws StoreException {
+        if (bytes > RunLayout.RUN_BYTES_MAX) {
+            throw new StoreException("limit_reached", "writing " + part + ": a run of " + bytes
+                    + " bytes; use smaller records or fewer partitions");
+        }
+        try (NativeStore.Writer writer = create(part, bytes)) {
+            filling.accept(writer.memory());
+            seal(writer, part);
+        }
+    }
+
+    /** A full store may have room again when readers let go of what can then be spilled. */
+    private NativeStore.Writer create(Part part, long bytes) throws StoreException {
+        long deadline = System.nanoTime() + patienceMs * 1_000_000;
+        while (true) {
+            try {
+                return store.create(part, bytes);
+            } catch (StoreException refused) {
+                if (!refused.isFull() || System.nanoTime() >= deadline) {
+                    throw refused;
+                }
+            }
+            try {
+                Thread.sleep(FULL_STEP_MS);
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
+                throw new StoreException("cancelled", "the task was killed while it waited for room");
+            }
+        }
+    }
+
+    private static void seal(NativeStore.Writer writer, Part part) throws StoreException {
+        try {
+            writer.seal();
+        } catch (StoreException refused) {
+            if (refused.isBeyondQuota()) {
+                throw new StoreException(refused.key(), "writing " + part
+                        + ": the application's quota in the store is used up; raise "
+                        + "spark.plasmon.quota.bytes (" + refused.getMessage() + ")");
+            }
+            throw refused;
+        }
+    }
+}

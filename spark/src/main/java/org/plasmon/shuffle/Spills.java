@@ -1,0 +1,113 @@
+package org.plasmon.shuffle;
+
+import java.nio.ByteBuffer;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/**
+ * What one task puts aside in the store because its memory is short, and reads again itself. The
+ * store keeps it in memory as long as it has room, and in its files then.
+ *
+ * <p>It lies among the parts of a shuffle, under a number that no map attempt has, so it goes with
+ * the shuffle if the task dies. Each piece is a run of one partition.
+ */
+public final class Spills implements AutoCloseable {
+    /** Tells apart what one task puts aside for several reads of one shuffle. */
+    private static final AtomicInteger SEQUENCE = new AtomicInteger();
+
+    private static final int SEQUENCE_BITS = 16;
+
+    private final NativeStore store;
+    private final PartWriter writer;
+    private final int shuffle;
+    private final long number;
+    private int pieces;
+    private long bytes;
+    private boolean closed;
+
+    /**
+     * @param store where it goes
+     * @param shuffle Spark's number of the shuffle that the task reads
+     * @param task Spark's number of the task's attempt, 0 or more
+     * @param patienceMs for how long to wait for room in a full store, in milliseconds
+     */
+    public Spills(NativeStore store, int shuffle, long task, long patienceMs) {
+        this.store = store;
+        this.writer = new PartWriter(store, patienceMs);
+        this.shuffle = shuffle;
+        this.number = numberOf(task, SEQUENCE.getAndIncrement());
+    }
+
+    /** The number in a part's name that says "put aside by this task": less than 0. */
+    private static long numberOf(long task, int sequence) {
+        return ~(task << SEQUENCE_BITS | sequence & (1 << SEQUENCE_BITS) - 1);
+    }
+
+    /** How many bytes were put aside. */
+    public synchronized long bytes() {
+        return bytes;
+    }
+
+    /** Begins something to put aside. */
+    public Spill begin() {
+        return new Spill();
+    }
+
+    private synchronized Part write(Staging staged, int records) throws StoreException {
+        if (closed) {
+            throw new StoreException("cancelled", "the task that spilled has ended");
+        }
+        Part part = new Part(shuffle, number, pieces);
+        int length = staged.size();
+        writer.write(part, RunLayout.payloadStart(1) + length, memory -> {
+            RunLayout.putHeader(memory, part, new RunLayout.Header(1, 0, records, length));
+            memory.put((int) RunLayout.payloadStart(1), staged.bytes(), 0, length);
+            RunLayout.putEntry(memory, 0, 0, length, records);
+        });
+        pieces++;
+        bytes += length;
+        return part;
+    }
+
+    private byte[] read(Part part) throws StoreException {
+        try (NativeStore.Pin pin = store.open(part)) {
+            RunLayout.header(pin.memory(), part);
+            ByteBuffer section = RunLayout.section(pin.memory(), part, 0).bytes();
+            byte[] copy = new byte[section.remaining()];
+            section.get(copy);
+            return copy;
+        }
+    }
+
+    /** Forgets everything; what was not read yet is lost, and whoever still writes is told so. */
+    @Override
+    public synchronized void close() throws StoreException {
+        closed = true;
+        if (pieces > 0) {
+            store.deleteAttempt(shuffle, number, pieces);
+            pieces = 0;
+        }
+    }
+
+    /** Pieces that are read once, in the order in which they were added. */
+    public final class Spill {
+        private final Deque<Part> pieces = new ArrayDeque<>();
+
+        private Spill() {}
+
+        /** Adds what is staged, so many records. */
+        public void add(Staging staged, int records) throws StoreException {
+            pieces.add(write(staged, records));
+        }
+
+        /**
+         * A copy of the next piece, checked against its checksum; {@code null} at the end. A copy,
+         * because whoever reads may do so after the task has ended and given everything back.
+         */
+        public byte[] next() throws StoreException {
+            Part part = pieces.poll();
+            return part == null ? null : read(part);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+package org.plasmon.shuffle;
+
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.function.LongPredicate;
+
+/** Sections that all grow at the same time, each in memory of its own. */
+public final class StagedPartitions implements RunContent {
+    private final Staging[] sections;
+    private final int[] records;
+
+    /**
+     * @param partitions how many partitions there are
+     * @param reserve asked before more memory is taken
+     */
+    public StagedPartitions(int partitions, LongPredicate reserve) {
+        this.sections = new Staging[partitions];
+        Arrays.setAll(sections, partition -> new Staging(reserve));
+        this.records = new int[partitions];
+    }
+
+    /** Where a partition's section is written. */
+    public Staging section(int partition) {
+        return sections[partition];
+    }
+
+    /** Notes that a section has another record. */
+    public void count(int partition) {
+        records[partition]++;
+    }
+
+    /** Forgets all sections. */
+    public void clear() {
+        for (Staging section : sections) {
+            section.clear();
+        }
+        Arrays.fill(records, 0);
+    }
+
+    @Override
+    public int bytes(int partition) {
+        return sections[partition].size();
+    }
+
+    @Override
+    public int records(int partition) {
+        return records[partition];
+    }
+
+    @Override
+    public void copyTo(int partition, ByteBuffer target, int at) {
+        Staging section = sections[partition];
+        target.put(at, section.bytes(), 0, section.size());
+    }
+}
