@@ -24,6 +24,9 @@ import org.plasmon.shuffle.StoreException;
 final class Blocks implements AutoCloseable {
     private static final long NS_PER_MS = 1_000_000;
 
+    /** How much of a section is copied at once. */
+    private static final int BUFFER_BYTES = 32 << 10;
+
     private final NativeStore store;
     private final int shuffle;
     private final MapBlocks[] outputs;
@@ -161,32 +164,23 @@ final class Blocks implements AutoCloseable {
         return taken;
     }
 
-    private synchronized int take(ByteBuffer section) throws IOException {
-        checkOpen();
-        return section.hasRemaining() ? section.get() & 0xff : -1;
-    }
-
     /** The bytes of one section. */
-    private final class SectionStream extends InputStream {
+    private final class SectionStream extends ArrayStream {
         private final ByteBuffer section;
 
         SectionStream(ByteBuffer section) {
+            super(new byte[Math.min(BUFFER_BYTES, section.capacity())], 0);
             this.section = section;
         }
 
         @Override
-        public int read() throws IOException {
-            return take(section);
-        }
-
-        @Override
-        public int read(byte[] target, int offset, int length) throws IOException {
-            return take(section, target, offset, length);
+        int fill(byte[] array) throws IOException {
+            return take(section, array, 0, array.length);
         }
 
         @Override
         public int available() {
-            return section.remaining();
+            return super.available() + section.remaining();
         }
     }
 
@@ -207,7 +201,8 @@ final class Blocks implements AutoCloseable {
 
             @Override
             public int read() throws IOException {
-                return isAtEnd() ? -1 : take(section);
+                byte[] one = new byte[1];
+                return read(one, 0, 1) < 0 ? -1 : one[0] & 0xff;
             }
 
             @Override

@@ -3,10 +3,11 @@ package org.apache.spark.shuffle.plasmon;
 import java.util.Comparator;
 
 import org.apache.spark.Aggregator;
-import org.apache.spark.util.collection.PartitionedPairBuffer;
+import org.apache.spark.util.collection.KVArraySortDataFormat;
 import org.apache.spark.util.collection.SizeTracker;
 import org.apache.spark.util.collection.SizeTrackingAppendOnlyMap;
-import scala.Option;
+import org.apache.spark.util.collection.SizeTrackingVector;
+import org.apache.spark.util.collection.Sorter;
 import scala.Product2;
 import scala.Tuple2;
 import scala.collection.AbstractIterator;
@@ -68,14 +69,15 @@ interface Gathered<K, C> {
         }
     }
 
-    /** Records as they come. */
+    /** Records as they come: a key, its value, the next key. */
     final class Plain<K, C> implements Gathered<K, C> {
-        private final PartitionedPairBuffer<K, C> records = new PartitionedPairBuffer<>(64);
+        private final SizeTrackingVector<Object> records =
+                new SizeTrackingVector<>(MapTaskWriter.ANY);
 
         @Override
-        @SuppressWarnings("unchecked")
         public void add(Product2<K, ?> record) {
-            records.insert(0, record._1(), (C) record._2());
+            records.$plus$eq(record._1());
+            records.$plus$eq(record._2());
         }
 
         @Override
@@ -84,19 +86,27 @@ interface Gathered<K, C> {
         }
 
         @Override
+        @SuppressWarnings("unchecked")
         public Iterator<Tuple2<K, C>> drain(Comparator<K> order) {
-            Iterator<Tuple2<Tuple2<Object, K>, C>> sorted =
-                    records.partitionedDestructiveSortedIterator(Option.apply(order));
+            Object[] array = (Object[]) records.array();
+            int end = records.size();
+            if (order != null) {
+                new Sorter<>(new KVArraySortDataFormat<K, Object>(MapTaskWriter.ANY))
+                        .sort(array, 0, end / 2, order);
+            }
             return new AbstractIterator<>() {
+                private int at;
+
                 @Override
                 public boolean hasNext() {
-                    return sorted.hasNext();
+                    return at < end;
                 }
 
                 @Override
                 public Tuple2<K, C> next() {
-                    Tuple2<Tuple2<Object, K>, C> record = sorted.next();
-                    return new Tuple2<>(record._1()._2(), record._2());
+                    Tuple2<K, C> record = new Tuple2<>((K) array[at], (C) array[at + 1]);
+                    at += 2;
+                    return record;
                 }
             };
         }

@@ -58,6 +58,9 @@ final class Settings {
     /** Spark's setting for how many partitions may each have a stream of their own. */
     private static final String STREAMS_MAX = "spark.shuffle.sort.bypassMergeThreshold";
 
+    /** What an array of keys and values that doubles when it is full can hold. */
+    private static final int ARRAY_RECORDS_MAX = 1 << 28;
+
     private static final long RUN_BYTES_MIN = 64L << 10;
     private static final long RUN_BYTES_MAX = 1L << 30;
 
@@ -89,7 +92,7 @@ final class Settings {
     }
 
     static int recordsMax(SparkConf conf) {
-        return conf.getInt(RECORDS_MAX, Integer.MAX_VALUE);
+        return conf.getInt(RECORDS_MAX, ARRAY_RECORDS_MAX);
     }
 
     static int streamsMax(SparkConf conf) {

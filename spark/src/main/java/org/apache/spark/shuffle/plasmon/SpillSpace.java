@@ -1,7 +1,7 @@
 package org.apache.spark.shuffle.plasmon;
 
-import java.io.ByteArrayInputStream;
 import java.io.IOException;
+import java.io.InputStream;
 
 import org.apache.spark.serializer.SerializationStream;
 import org.apache.spark.serializer.Serializer;
@@ -87,8 +87,9 @@ final class SpillSpace implements AutoCloseable {
                     if (bytes == null) {
                         return false;
                     }
-                    piece = serializer.newInstance()
-                            .deserializeStream(streams.around(block, new ByteArrayInputStream(bytes)))
+                    InputStream stream =
+                            streams.around(block, new ArrayStream(bytes, bytes.length));
+                    piece = serializer.newInstance().deserializeStream(stream)
                             .asKeyValueIterator();
                 }
                 return true;
