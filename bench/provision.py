@@ -74,6 +74,11 @@ def rival(name: str) -> Path:
     return _environment(name, _digest([requirements]), ["-r", str(requirements)])
 
 
+def spark(version: str) -> Path:
+    """The interpreter of an environment with this version of Spark."""
+    return _environment(f"spark-{version}", version, [f"pyspark=={version}"])
+
+
 def _sources() -> list[Path]:
     suffixes = {".rs", ".py", ".toml", ".pyi"}
     files = [path for name in PACKAGE_SOURCES for path in (ROOT / name).rglob("*")]

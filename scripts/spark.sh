@@ -5,6 +5,7 @@
 #   spark.sh unit          the tests that need no Spark
 #   spark.sh environments  the Sparks to test with, into .venvs/spark35 and .venvs/spark4
 #   spark.sh test [..]     all tests; what follows goes to pytest
+#   spark.sh lines         a few jobs and faults with every line that the tests leave out
 #   spark.sh suites [..]   Spark's own suites with both shuffle managers (hours); a name picks one
 #   spark.sh demo          one job with both shuffle managers
 set -euo pipefail
@@ -44,6 +45,9 @@ for name in ("spark35", "spark4"):
     provision.rival(name)'
 }
 
+# The newest of each line between the oldest and the newest, and the newest of the oldest.
+OTHERS="3.5.9 4.0.5 4.1.4 4.2.1"
+
 case "${1:-}" in
     jar) jar ;;
     unit) unit ;;
@@ -66,8 +70,18 @@ case "${1:-}" in
         maven package
         exec .venv/bin/python -m pytest -q -c spark/tests/pytest.ini spark/tests "$@"
         ;;
+    lines)
+        environments
+        .venv/bin/python -c 'import sys
+from bench import provision
+for version in sys.argv[1:]:
+    provision.spark(version)' $OTHERS
+        jar
+        SPARK_VERSIONS="$OTHERS" exec .venv/bin/python -m pytest -q -c spark/tests/pytest.ini \
+            spark/tests/test_jobs.py spark/tests/test_faults.py -m "not slow"
+        ;;
     *)
-        sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+        sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
         exit 2
         ;;
 esac

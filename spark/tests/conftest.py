@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from submitting import FEW, JAR, SPARKS, Spark, submitter
+from submitting import FEW, JAR, OTHERS, SPARKS, Spark, submitter
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -17,7 +17,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         sys.exit(f"{JAR} is missing: run scripts/spark.sh test")
 
 
-@pytest.fixture(params=SPARKS)
+@pytest.fixture(params=OTHERS or SPARKS)
 def spark(request: pytest.FixtureRequest) -> Generator[Spark]:
     """Each line of Spark, with Plasmon's manager."""
     yield from submitter(request.param)

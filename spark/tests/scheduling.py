@@ -14,6 +14,7 @@ from typing import Any
 
 from faults import MAPS, mapped, mark, told_to_go_on, total
 from pyspark import SparkContext, TaskContext
+from pyspark.sql import SparkSession
 
 #: For how long to wait for what Spark does in its own time, in seconds.
 PATIENCE_S = 120.0
@@ -32,6 +33,26 @@ def idle(sc: SparkContext, folder: str) -> Any:
     while executors(sc) > 0 and time.monotonic() < deadline:
         time.sleep(0.1)
     return [executors(sc), total(grouped) == first]
+
+
+def decommission(sc: SparkContext, folder: str) -> Any:
+    """All executors are asked to leave between two jobs on one shuffle, and others come."""
+    jvm = sc._jvm
+    assert jvm is not None
+    grouped = mapped(sc, folder).groupByKey(4)
+    first = total(grouped)
+    backend = sc._jsc.sc().schedulerBackend()
+    leaving = ("0", "1")
+    for executor in leaving:
+        info = jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo("", jvm.scala.Option.empty())
+        assert backend.decommissionExecutor(executor, info, False, False)
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        staying = backend.getExecutorIds().mkString(",").split(",")
+        if not set(leaving) & set(staying):
+            break
+        time.sleep(0.1)
+    return [sorted(set(leaving) & set(staying)), total(grouped) == first]
 
 
 def speculate(sc: SparkContext, folder: str) -> Any:
@@ -68,7 +89,31 @@ def indeterminate(sc: SparkContext, folder: str) -> Any:
     return total(spread.groupByKey(2)) == first
 
 
-APPLICATIONS = {made.__name__: made for made in (idle, speculate, indeterminate)}
+def checksums(sc: SparkContext, folder: str) -> Any:
+    """What Spark 4.1 and later remembers of the rows of each map task, in whatever order."""
+    session = SparkSession(sc)
+    rows = session.range(0, 20_000, 1, MAPS).selectExpr("id % 97 as key", "id", "repeat('z', 9)")
+    keyed = rows.repartition(5, "key")
+    found = [keyed.count()]
+    # By hand, because Py4J looks at all methods, and not all of their classes are there.
+    gateway, jvm = sc._gateway, sc._jvm
+    assert gateway is not None
+    assert jvm is not None
+    named = jvm.java.lang.Class.forName
+    field = named("org.apache.spark.SparkEnv").getDeclaredField("mapOutputTracker")
+    field.setAccessible(True)
+    tracker = field.get(sc._jsc.sc().env())
+    method = named("org.apache.spark.MapOutputTrackerMaster").getMethod(
+        "shuffleStatuses", gateway.new_array(jvm.java.lang.Class, 0)
+    )
+    shuffles = method.invoke(tracker, gateway.new_array(jvm.java.lang.Object, 0))
+    statuses = shuffles.apply(0).mapStatuses()
+    return found + [str(status.checksumValue()) for status in statuses]
+
+
+APPLICATIONS = {
+    made.__name__: made for made in (idle, decommission, speculate, indeterminate, checksums)
+}
 
 
 def main() -> None:

@@ -22,8 +22,9 @@ HERE = Path(__file__).resolve().parent
 #: For how long an application may run, on a machine that does much else besides, in seconds.
 DEADLINE_S = 420
 
-#: The environments of scripts/spark.sh.
+#: The environments of scripts/spark.sh: the oldest line and the newest, and those of ``lines``.
 SPARKS = {"3.5": "spark35", "4": "spark4"}
+OTHERS = {version: f"spark-{version}" for version in os.environ.get("SPARK_VERSIONS", "").split()}
 
 #: The jobs of `make test`: records of SQL, of Python and of Java, combined, sorted, skewed.
 FEW = [
@@ -81,7 +82,7 @@ class Spark:
 
     @property
     def python(self) -> Path:
-        return ROOT / ".venvs" / SPARKS[self.line] / "bin" / "python"
+        return ROOT / ".venvs" / (SPARKS | OTHERS)[self.line] / "bin" / "python"
 
     @property
     def home(self) -> Path:

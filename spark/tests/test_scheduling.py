@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from stores import change, line, marks
-from submitting import DEADLINE_S, Cluster, Spark
+from submitting import DEADLINE_S, Cluster, Spark, submitter
 
 CLUSTER = "local-cluster[2,1,1024]"
 MAPS, ROWS = 8, 4_000
@@ -24,6 +25,19 @@ def test_executors_are_released_and_their_outputs_stay(spark: Spark, tmp_path: P
     }
     finished = spark.run(CLUSTER, "scheduling.py", "idle", str(tmp_path), **settings)
     assert finished.results() == {"idle": [0, True]}
+    assert len(marks(tmp_path, "map-")) == MAPS, "no map task ran again"
+
+
+@pytest.mark.slow
+def test_executors_are_decommissioned_and_their_outputs_stay(spark: Spark, tmp_path: Path) -> None:
+    settings = {
+        "spark_decommission_enabled": "true",
+        "spark_storage_decommission_enabled": "true",
+        "spark_storage_decommission_shuffleBlocks_enabled": "true",
+        "spark_storage_decommission_replicationReattemptInterval": "1s",
+    }
+    finished = spark.run(CLUSTER, "scheduling.py", "decommission", str(tmp_path), **settings)
+    assert finished.results() == {"decommission": [[], True]}
     assert len(marks(tmp_path, "map-")) == MAPS, "no map task ran again"
 
 
@@ -66,3 +80,15 @@ def test_a_lost_output_of_an_indeterminate_stage_makes_all_of_it_again(
     assert '{"job": "indeterminate", "result": true}' in output, log[-4000:]
     assert len(marks(tmp_path, "map-")) == MAPS, "the stage before is determinate and untouched"
     assert len(marks(tmp_path, "again-")) == 8, "every task of the stage ran again"
+
+
+@pytest.mark.slow
+def test_checksums_of_rows_are_those_of_sparks_own_manager(spark4: Spark, tmp_path: Path) -> None:
+    settings = {"spark_sql_shuffle_orderIndependentChecksum_enabled": "true"}
+    run = ("local[2]", "scheduling.py", "checksums", str(tmp_path))
+    ours = spark4.run(*run, **settings).results()["checksums"]
+    with closing(submitter("4", plasmon=False)) as others:
+        assert ours == next(others).run(*run, **settings).results()["checksums"]
+    assert ours[0] == 20_000
+    assert len(set(ours[1:])) == MAPS, "no two map tasks have the same rows"
+    assert "0" not in ours
