@@ -167,6 +167,7 @@ class Cluster:
         self.hosts = hosts
         self.running: list[subprocess.Popen[str]] = []
         self.master = ""
+        self.log = Path()
 
     def launch(self, name: str, *arguments: str) -> Path:
         """Starts one of Spark's daemons; the file of its log."""
@@ -192,9 +193,14 @@ class Cluster:
             time.sleep(0.1)
         return found
 
+    def kill_worker(self) -> None:
+        """Kills the first worker; when this returns, applications were told."""
+        self.running[1].kill()
+        self.said(self.log, "Telling app of lost worker")
+
     def __enter__(self) -> Cluster:
         flags = ["--port", "0", "--webui-port", "0"]
-        log = self.launch("Master", "--host", "127.0.0.1", *flags)
+        self.log = log = self.launch("Master", "--host", "127.0.0.1", *flags)
         self.master = self.said(log, r"Starting Spark master at (spark://\S+)")[1]
         for host in self.hosts:
             log = self.launch("Worker", "--host", host, *flags, "-c", "1", "-m", "1g", self.master)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from stores import change, daemon_pid, line, marks, objects, store, until_empty
-from submitting import DEADLINE_S, FEW, JAR, SPARKS, Spark, scratch, submitter
+from submitting import DEADLINE_S, FEW, JAR, SPARKS, Cluster, Spark, scratch, submitter
 
 CLUSTER = "local-cluster[2,1,1024]"
 #: As in faults.py, which only Spark's interpreter can import.
@@ -34,6 +34,21 @@ def test_executor_killed_in_the_maps_reruns_only_its_own(spark: Spark, tmp_path:
     assert marks(tmp_path, "killed") == ["killed"]
     # The killed task never finished, so each map task finished once.
     assert len(marks(tmp_path, "map-")) == MAPS
+
+
+@pytest.mark.slow
+def test_a_killed_worker_takes_no_outputs_along(spark: Spark, tmp_path: Path) -> None:
+    """Spark forgets all outputs of the worker's host, of which there are none."""
+    os.mkfifo(tmp_path / "go-on")
+    with Cluster(spark, ["127.0.0.1", "127.0.0.2"]) as cluster:
+        limits = {"spark_executor_cores": "1", "spark_executor_memory": "1g"}
+        process = spark.start(cluster.master, "faults.py", "lose", str(tmp_path), **limits)
+        line(process)
+        cluster.kill_worker()
+        (tmp_path / "go-on").write_bytes(b"")
+        output, _ = process.communicate(timeout=DEADLINE_S)
+    assert '{"job": "lose", "result": true}' in output, (spark.scratch / "log").read_text()[-4000:]
+    assert len(marks(tmp_path, "map-")) == MAPS, "no map task ran again"
 
 
 @pytest.mark.slow
