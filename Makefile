@@ -7,7 +7,7 @@ NAME ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check bench fuzz soak docs format clean spark demo-spark \
-	test-spark test-spark-suites test-hdf5
+	test-spark test-spark-lines test-spark-suites test-hdf5
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | \
@@ -35,6 +35,10 @@ demo-spark: ## a join of 5 million rows with Spark's own shuffle manager and wit
 test-spark: ## everything about Spark's shuffle, with Spark 3.5 and 4.3 (half an hour)
 	@scripts/setup.sh languages
 	@scripts/spark.sh test
+
+test-spark-lines: ## a few jobs and faults with every line of Spark in between
+	@scripts/setup.sh languages
+	@scripts/spark.sh lines
 
 test-spark-suites: ## [NAME=ShuffleSuite]: Spark's own tests with both managers (hours)
 	@scripts/setup.sh languages
