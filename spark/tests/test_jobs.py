@@ -42,6 +42,21 @@ def test_little_memory(spark: Spark, expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
+def test_one_part_of_a_task_gives_its_memory_to_another(
+    spark: Spark, expected: dict[str, Any]
+) -> None:
+    """A join holds two results of groupByKey, and combines them in memory of its own."""
+    settings = {
+        "spark_testing_memory": "2000000",
+        "spark_testing_reservedMemory": "0",
+        "spark_shuffle_spill_initialMemoryThreshold": "1024",
+    }
+    finished = spark.run("local[2]", "jobs.py", "java_joins", **settings)
+    assert finished.results() == {"java_joins": expected["java_joins"]}
+    assert "another part of the task wants the memory" in finished.log
+
+
+@pytest.mark.slow
 def test_checksums_of_rows(spark4: Spark, expected: dict[str, Any]) -> None:
     """Which Spark 4.1 and later compares where an attempt is repeated."""
     settings = {

@@ -10,6 +10,8 @@ import org.apache.spark.Aggregator;
 import org.apache.spark.ShuffleDependency;
 import org.apache.spark.SparkConf;
 import org.apache.spark.TaskContext;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Function2;
 import scala.Product2;
 import scala.Tuple2;
@@ -24,6 +26,8 @@ import scala.collection.Iterator;
  * is what Spark's own collections do with files.
  */
 final class Reduction<K, C> {
+    private static final Logger LOG = LoggerFactory.getLogger(Reduction.class);
+
     private final ShuffleDependency<K, Object, C> dependency;
     private final TaskContext context;
     private final SpillSpace space;
@@ -64,7 +68,7 @@ final class Reduction<K, C> {
         while (records.hasNext()) {
             gathered.add(records.next());
             if (allowance.isExceededBy(gathered.size())) {
-                context.taskMetrics().incMemoryBytesSpilled(gathered.size().estimateSize());
+                spilled(gathered.size().estimateSize(), "there is no memory for more");
                 sorted.add(space.move(gathered.drain(total)));
                 gathered = nothing();
                 allowance.reset();
@@ -73,12 +77,27 @@ final class Reduction<K, C> {
         context.taskMetrics().incPeakExecutionMemory(gathered.size().estimateSize());
         Comparator<K> order = sorted.isEmpty() ? ordering : total;
         Drain<K, C> last = new Drain<>(gathered.drain(order), space, reservation::releaseAll);
-        reservation.spillWith(last::move);
+        reservation.spillWith(() -> moved(last));
         if (sorted.isEmpty()) {
             return last;
         }
         sorted.add(last);
         return new Merge<>(sorted, total, combine);
+    }
+
+    private boolean moved(Drain<K, C> rest) throws IOException {
+        long bytes = reservation.getUsed();
+        boolean moved = rest.move();
+        if (moved) {
+            spilled(bytes, "another part of the task wants the memory");
+        }
+        return moved;
+    }
+
+    private void spilled(long bytes, String why) {
+        LOG.info("task {} spills records of about {} bytes into the store: {}",
+                context.taskAttemptId(), bytes, why);
+        context.taskMetrics().incMemoryBytesSpilled(bytes);
     }
 
     /** The task has ended. */

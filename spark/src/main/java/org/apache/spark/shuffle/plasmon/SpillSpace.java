@@ -5,6 +5,7 @@ import java.io.InputStream;
 
 import org.apache.spark.serializer.SerializationStream;
 import org.apache.spark.serializer.Serializer;
+import org.apache.spark.serializer.SerializerInstance;
 import org.apache.spark.storage.BlockId;
 import org.plasmon.shuffle.Spills;
 import org.plasmon.shuffle.Staging;
@@ -40,18 +41,20 @@ final class SpillSpace implements AutoCloseable {
     <K, C> Iterator<Tuple2<K, C>> move(Iterator<Tuple2<K, C>> records) throws IOException {
         Spills.Spill spill = spills.begin();
         Staging staging = new Staging(bytes -> true);
+        SerializerInstance instance = serializer.newInstance();
         while (records.hasNext()) {
-            spill.add(staging, stage(records, staging));
+            spill.add(staging, stage(records, instance, staging));
             staging.clear();
         }
         return new Back<>(spill);
     }
 
     /** Serialises one piece; how many records it has. */
-    private <K, C> int stage(Iterator<Tuple2<K, C>> records, Staging staging) throws IOException {
+    private <K, C> int stage(Iterator<Tuple2<K, C>> records, SerializerInstance instance,
+            Staging staging) throws IOException {
         int count = 0;
         try (SerializationStream stream =
-                serializer.newInstance().serializeStream(streams.around(block, staging))) {
+                instance.serializeStream(streams.around(block, staging))) {
             while (records.hasNext() && staging.size() < PIECE_BYTES) {
                 Tuple2<K, C> record = records.next();
                 stream.writeKey(record._1(), MapTaskWriter.ANY);
@@ -73,6 +76,7 @@ final class SpillSpace implements AutoCloseable {
     /** Records that come back, piece by piece. */
     private final class Back<K, C> extends AbstractIterator<Tuple2<K, C>> {
         private final Spills.Spill spill;
+        private final SerializerInstance instance = serializer.newInstance();
         private Iterator<Tuple2<Object, Object>> piece;
 
         Back(Spills.Spill spill) {
@@ -89,8 +93,7 @@ final class SpillSpace implements AutoCloseable {
                     }
                     InputStream stream =
                             streams.around(block, new ArrayStream(bytes, bytes.length));
-                    piece = serializer.newInstance().deserializeStream(stream)
-                            .asKeyValueIterator();
+                    piece = instance.deserializeStream(stream).asKeyValueIterator();
                 }
                 return true;
             } catch (IOException error) {
