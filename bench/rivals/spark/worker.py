@@ -23,10 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from bench.rivals.protocol import Answer, serve
+from bench.rivals.spark.settings import conf
 from bench.rivals.spark.volume import Volume
 
-PACKAGE = "org.apache.spark.shuffle.plasmon"
-EXECUTORS = 2
 #: What the stages of a job add up to, by the names of Spark's REST interface.
 SUMS = {
     "fetch_wait_ms": "shuffleFetchWaitTime",
@@ -38,32 +37,6 @@ SUMS = {
 }
 #: Parts of a job on rows that an executor is killed in.
 MAPS = 16
-
-
-def conf(manager: str, jar: str, executor_mb: int) -> dict[str, str]:
-    """The settings of an application."""
-    settings = {
-        "spark.master": f"local-cluster[{EXECUTORS},1,{executor_mb}]",
-        "spark.executor.memory": f"{executor_mb}m",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.port": "0",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.network.timeout": "100000s",
-        "spark.worker.timeout": "100000",
-        "spark.executor.heartbeatInterval": "10000s",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": "32",
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
-    }
-    if manager == "plasmon":
-        settings |= {
-            "spark.shuffle.manager": f"{PACKAGE}.PlasmonShuffleManager",
-            "spark.shuffle.sort.io.plugin.class": f"{PACKAGE}.PlasmonShuffleDataIO",
-            "spark.driver.extraClassPath": jar,
-            "spark.executor.extraClassPath": jar,
-        }
-    return settings
 
 
 def keys(spark: SparkSession, rows: int, partitions: int) -> DataFrame:

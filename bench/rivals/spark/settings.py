@@ -1,0 +1,32 @@
+"""What applications are told: the same with both shuffle managers, but for the manager."""
+
+from __future__ import annotations
+
+PACKAGE = "org.apache.spark.shuffle.plasmon"
+EXECUTORS = 2
+
+
+def conf(manager: str, jar: str, executor_mb: int) -> dict[str, str]:
+    """The settings of an application."""
+    settings = {
+        "spark.master": f"local-cluster[{EXECUTORS},1,{executor_mb}]",
+        "spark.executor.memory": f"{executor_mb}m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.port": "0",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.network.timeout": "100000s",
+        "spark.worker.timeout": "100000",
+        "spark.executor.heartbeatInterval": "10000s",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "32",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+    }
+    if manager == "plasmon":
+        settings |= {
+            "spark.shuffle.manager": f"{PACKAGE}.PlasmonShuffleManager",
+            "spark.shuffle.sort.io.plugin.class": f"{PACKAGE}.PlasmonShuffleDataIO",
+            "spark.driver.extraClassPath": jar,
+            "spark.executor.extraClassPath": jar,
+        }
+    return settings
