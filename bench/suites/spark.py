@@ -255,7 +255,7 @@ FIGURES = (
         _spilled(OURS),
         at_most(0),
     ),
-    Figure("spill_local_bytes_sort", "the same with Spark's manager", "B", _spilled(VANILLA)),
+    Figure("spill_local_bytes_vanilla", "the same with Spark's manager", "B", _spilled(VANILLA)),
     Figure(
         "throttled_ratio", THROTTLED, "x", _ratio("throttled", "3.5", "-throttled"), at_most(0.5)
     ),
