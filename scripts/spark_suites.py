@@ -24,7 +24,8 @@ BUILT = ROOT / "spark" / "target" / "plasmon-spark.jar"
 #: A copy: a virtual machine crashes whose jar is built anew while it runs.
 JAR = WORK / "plasmon-spark.jar"
 PACKAGE = "org.apache.spark.shuffle.plasmon"
-SUITE_TIMEOUT_S = 3600
+#: The longest takes five minutes where nothing else runs.
+SUITE_TIMEOUT_S = 1800
 
 #: The suite, and what runs it with our manager: a subclass, or itself with system properties.
 KNOWN = {

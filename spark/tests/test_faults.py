@@ -37,8 +37,8 @@ def test_executor_killed_in_the_maps_reruns_only_its_own(spark: Spark, tmp_path:
 
 
 @pytest.mark.slow
-def test_a_killed_worker_takes_no_outputs_along(spark: Spark, tmp_path: Path) -> None:
-    """Spark forgets all outputs of the worker's host, of which there are none."""
+def test_a_killed_worker_costs_time_and_no_result(spark: Spark, tmp_path: Path) -> None:
+    """Spark forgets all outputs of the worker's host, and makes them again on the other one."""
     os.mkfifo(tmp_path / "go-on")
     with Cluster(spark, ["127.0.0.1", "127.0.0.2"]) as cluster:
         limits = {"spark_executor_cores": "1", "spark_executor_memory": "1g"}
@@ -48,7 +48,7 @@ def test_a_killed_worker_takes_no_outputs_along(spark: Spark, tmp_path: Path) ->
         (tmp_path / "go-on").write_bytes(b"")
         output, _ = process.communicate(timeout=DEADLINE_S)
     assert '{"job": "lose", "result": true}' in output, (spark.scratch / "log").read_text()[-4000:]
-    assert len(marks(tmp_path, "map-")) == MAPS, "no map task ran again"
+    assert len(marks(tmp_path, "map-")) < 2 * MAPS, "those of the other host stay"
 
 
 @pytest.mark.slow

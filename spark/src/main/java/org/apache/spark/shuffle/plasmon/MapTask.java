@@ -2,6 +2,7 @@ package org.apache.spark.shuffle.plasmon;
 
 import org.apache.spark.ShuffleDependency;
 import org.apache.spark.SparkConf;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.scheduler.MapStatus;
 import org.apache.spark.shuffle.ShuffleWriteMetricsReporter;
@@ -15,9 +16,6 @@ import org.plasmon.shuffle.StoreException;
 
 /** What both writers know of the task whose output they write, and the output itself. */
 final class MapTask<K, V> {
-    /** By RFC 2606 no host has such a name. */
-    private static final String NO_HOST = "plasmon.invalid";
-
     final SparkConf conf;
     final ShuffleDependency<K, V, Object> dependency;
     final TaskContext context;
@@ -85,12 +83,14 @@ final class MapTask<K, V> {
     }
 
     /**
-     * Where Spark believes the output to be: with an executor that never existed, on a host that
-     * never will. So the loss of no executor and of no worker is the loss of an output; and as each
-     * output has a name of its own, the loss of one is not the loss of others. Nothing is to be
-     * gained from a real host: all executors are on one machine.
+     * Where Spark believes the output to be: on this machine, with an executor that never existed.
+     * So no executor's loss is the loss of an output; and as each output has a name of its own, the
+     * loss of one is not the loss of others. The host is a real one: for a host without executors
+     * Spark lets tasks wait that share a stage with tasks of a real one, in local mode for ever.
      */
     private BlockManagerId location() {
-        return BlockManagerId.apply("plasmon-" + mapId, NO_HOST, 1, scala.Option.empty());
+        BlockManagerId here = SparkEnv.get().blockManager().blockManagerId();
+        return BlockManagerId.apply(
+                "plasmon-" + mapId, here.host(), here.port(), scala.Option.empty());
     }
 }
