@@ -180,6 +180,14 @@ def skew(spark: SparkSession) -> Any:
     return digest(joined.agg(f.count("*"), f.sum("id"), f.max("pad")).collect())
 
 
+def beside_cached(spark: SparkSession) -> Any:
+    """Tasks that read a shuffle and tasks that have a place to run, in one stage."""
+    cached = spark.range(0, 3, 1, 1).cache()
+    kept = cached.count()
+    groups = spark.range(0, 500, 1, 2).groupBy("id").count().select("id")
+    return [kept, cached.union(groups).count()]
+
+
 JOBS: list[Callable[[SparkSession], Any]] = [
     reduce_by_key,
     group_by_key,
@@ -198,6 +206,7 @@ JOBS: list[Callable[[SparkSession], Any]] = [
     windows,
     repartition,
     skew,
+    beside_cached,
 ]
 
 
