@@ -19,7 +19,8 @@ const LINE_COLUMNS_MAX: usize = 100;
 const GENERATED: &[&str] = &["Cargo.lock", "LICENSE"];
 
 /// Text whose lines are held to the limit; tables and links of Markdown are not.
-const NARROW: &[&str] = &["rs", "py", "pyi", "c", "h", "cc", "cpp", "hpp", "sh", "toml", "yml"];
+const NARROW: &[&str] =
+    &["rs", "py", "pyi", "c", "h", "cc", "cpp", "hpp", "java", "scala", "sh", "toml", "yml"];
 
 /// Checks the sizes of lines, functions, files and crates.
 pub(super) fn check(tree: &Tree, sources: &[RustSource<'_>]) -> Vec<Finding> {

@@ -42,7 +42,8 @@ public final class NativeLibrary {
                             + "; set java.io.tmpdir to a directory that can be written to", error);
         } catch (UnsatisfiedLinkError error) {
             throw new IllegalStateException(
-                    "Plasmon's native library for " + platform() + " does not load on this machine: "
+                    "Plasmon's native library for " + platform()
+                            + " does not load on this machine: "
                             + error.getMessage() + "; build the jar here with `make spark`", error);
         } finally {
             forget(file);

@@ -74,7 +74,7 @@ public final class NativeStore implements AutoCloseable {
         return new Pin(pin[0], memory.asReadOnlyBuffer().order(ByteOrder.LITTLE_ENDIAN));
     }
 
-    /** Deletes the runs 0 up to {@code runs} of an attempt; those that are not there are no error. */
+    /** Deletes the runs 0 up to {@code runs} of an attempt; those that are absent are no error. */
     public void deleteAttempt(int shuffle, long map, int runs) throws StoreException {
         deleteAttempt0(door(), shuffle, map, runs);
     }

@@ -47,7 +47,8 @@ final class PartWriter {
                 Thread.sleep(FULL_STEP_MS);
             } catch (InterruptedException interrupted) {
                 Thread.currentThread().interrupt();
-                throw new StoreException("cancelled", "the task was killed while it waited for room");
+                throw new StoreException(
+                        "cancelled", "the task was killed while it waited for room");
             }
         }
     }

@@ -22,7 +22,7 @@ public final class StoreException extends IOException {
         return key;
     }
 
-    /** Whether the bytes that were asked for are gone or damaged, so that they must be made again. */
+    /** Whether what was asked for is gone or damaged, so that it must be made again. */
     public boolean isLoss() {
         switch (key) {
             case "absent":

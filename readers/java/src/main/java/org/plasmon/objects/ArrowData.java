@@ -5,8 +5,8 @@ import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
 
 /**
- * Arrow data: what it was in Python ({@code kind} and {@code text}, see docs/formats/values.md), and
- * the IPC stream.
+ * Arrow data: what it was in Python ({@code kind} and {@code text}, see docs/formats/values.md),
+ * and the IPC stream.
  */
 public record ArrowData(int kind, String text, Bytes stream) {
   /** A reader of the stream, which the caller closes. */

@@ -9,9 +9,9 @@ import java.util.List;
 import java.util.function.IntConsumer;
 
 /**
- * Goes through the tuples and frozensets, those that one holds before itself, and finds out which of
- * them can be hashed: those of nothing but what can be. An object can, by its identity. An immutable
- * that holds itself, other than within something mutable, is an error.
+ * Goes through the tuples and frozensets, those that one holds before itself, and finds out which
+ * of them can be hashed: those of nothing but what can be. An object can, by its identity. An
+ * immutable that holds itself, other than within something mutable, is an error.
  */
 final class Immutables {
   private static final byte OPEN = 1;

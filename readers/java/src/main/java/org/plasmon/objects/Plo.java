@@ -18,9 +18,9 @@ import java.nio.ByteOrder;
  * {@link java.time.LocalDate}, {@link java.time.LocalDateTime} or {@link PyDateTime}, {@link
  * java.time.LocalTime} or {@link PyTime}, {@link java.time.Duration}, {@link PyZone}, {@link
  * java.math.BigDecimal} or {@link DecimalText}, {@link java.util.UUID}, {@link Complex}, {@link
- * PyPath}, {@link Scalar}, {@link Dtype}, {@link ArrowData}, {@link ObjectArray}, {@link Singleton};
- * objects of classes as {@link PloObject}, whatever would have to be imported or unpickled as {@link
- * Global} and {@link Pickle}.
+ * PyPath}, {@link Scalar}, {@link Dtype}, {@link ArrowData}, {@link ObjectArray}, {@link
+ * Singleton}; objects of classes as {@link PloObject}, whatever would have to be imported or
+ * unpickled as {@link Global} and {@link Pickle}.
  *
  * <p>What is shared in Python is shared here, cycles too, and depth has no limit.
  */
@@ -28,8 +28,8 @@ public final class Plo {
   private Plo() {}
 
   /**
-   * The value of the object at the front of {@code bytes}. Tensors and bytes are views of the array:
-   * it must stay as it is.
+   * The value of the object at the front of {@code bytes}. Tensors and bytes are views of the
+   * array: it must stay as it is.
    *
    * @throws PloException when a rule of the format is broken
    */
@@ -38,8 +38,8 @@ public final class Plo {
   }
 
   /**
-   * The value of the object between the buffer's position and its limit. Tensors and bytes are views
-   * of the buffer: it must stay as it is.
+   * The value of the object between the buffer's position and its limit. Tensors and bytes are
+   * views of the buffer: it must stay as it is.
    *
    * @throws PloException when a rule of the format is broken
    */

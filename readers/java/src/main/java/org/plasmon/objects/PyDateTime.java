@@ -6,8 +6,8 @@ import java.time.ZonedDateTime;
 
 /**
  * A date with a time that has a zone or a fold. (One without either is a {@link LocalDateTime}.)
- * {@code fold} is 1 for the second time that a clock which was set back shows this; {@code zone} may
- * be null.
+ * {@code fold} is 1 for the second time that a clock which was set back shows this; {@code zone}
+ * may be null.
  */
 public record PyDateTime(LocalDateTime local, int fold, PyZone zone) {
   /**

@@ -78,8 +78,8 @@ public final class Tensor {
 
   /**
    * The element at an index for each dimension: Boolean, Long, BigInteger (past Long), Double,
-   * {@link Complex}, String, {@link Bytes} for what Java has nothing for. NumPy's dates and spans are
-   * their counts.
+   * {@link Complex}, String, {@link Bytes} for what Java has nothing for. NumPy's dates and spans
+   * are their counts.
    */
   public Object get(long... index) {
     if (index.length != shape.length) {

@@ -81,7 +81,7 @@ final class Application {
         try {
             NativeStore store = connect(conf, "spark driver");
             store.adopt(Settings.quotaBytes(conf));
-            LOG.info("the shuffle is kept by the store at {}, in the namespace {}", socket, namespace);
+            LOG.info("the shuffle is in the store at {}, in the namespace {}", socket, namespace);
             return new Application(store, embedded, true);
         } catch (StoreException error) {
             if (embedded != null) {

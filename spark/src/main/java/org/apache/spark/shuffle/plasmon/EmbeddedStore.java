@@ -85,7 +85,8 @@ final class EmbeddedStore {
         settings.put("linger_ms", "1000");
         settings.put("keeper", "false");
         settings.put("spill_dir", spill.isEmpty() ? folder.resolve("spill").toString() : spill);
-        settings.put("capacity_bytes", String.valueOf(conf.getSizeAsBytes(Settings.STORE_BYTES, "0")));
+        long capacity = conf.getSizeAsBytes(Settings.STORE_BYTES, "0");
+        settings.put("capacity_bytes", String.valueOf(capacity));
         NativeStore.start(program, settings);
         if (own) {
             // It runs; its file is needed no more.

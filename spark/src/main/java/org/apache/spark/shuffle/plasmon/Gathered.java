@@ -65,7 +65,9 @@ interface Gathered<K, C> {
 
         @Override
         public Iterator<Tuple2<K, C>> drain(Comparator<K> order) {
-            return order == null ? combiners.iterator() : combiners.destructiveSortedIterator(order);
+            return order == null
+                    ? combiners.iterator()
+                    : combiners.destructiveSortedIterator(order);
         }
     }
 

@@ -21,9 +21,9 @@ import scala.collection.Iterator;
  * Combines and sorts what a reduce task reads, as its dependency asks, in one pass: records are
  * combined by key while they come, and brought into order when all are there.
  *
- * <p>When memory is short, what is gathered so far goes into the store in the order of its keys, and
- * in the end all of that is merged; without an order of their own keys go by their hash codes. It
- * is what Spark's own collections do with files.
+ * <p>When memory is short, what is gathered so far goes into the store in the order of its keys,
+ * and in the end all of that is merged; without an order of their own keys go by their hash codes.
+ * It is what Spark's own collections do with files.
  */
 final class Reduction<K, C> {
     private static final Logger LOG = LoggerFactory.getLogger(Reduction.class);
