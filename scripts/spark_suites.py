@@ -31,7 +31,7 @@ SUITE_TIMEOUT_S = 1800
 KNOWN = {
     "ShuffleSuite": (f"{PACKAGE}.SortManagerShuffleSuite", f"{PACKAGE}.PlasmonShuffleSuite"),
     "ShuffleNettySuite": (
-        "org.apache.spark.ShuffleNettySuite",
+        f"{PACKAGE}.SortManagerShuffleNettySuite",
         f"{PACKAGE}.PlasmonShuffleNettySuite",
     ),
     "SortShuffleSuite": ("org.apache.spark.SortShuffleSuite", f"{PACKAGE}.PlasmonSortShuffleSuite"),

@@ -20,6 +20,9 @@ class PlasmonShuffleSuite extends ShuffleSuite {
   }
 }
 
+/** A class of its own in 3.5, abstract in 4.1. */
+class SortManagerShuffleNettySuite extends ShuffleNettySuite
+
 class PlasmonShuffleNettySuite extends ShuffleNettySuite {
   override def beforeAll(): Unit = {
     super.beforeAll()

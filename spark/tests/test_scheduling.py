@@ -42,12 +42,14 @@ def test_executors_are_decommissioned_and_their_outputs_stay(spark: Spark, tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("old", ["false", "true"])
 def test_a_speculative_attempt_and_the_first_one_do_not_meet(
-    spark35: Spark, tmp_path: Path
+    spark35: Spark, tmp_path: Path, old: str
 ) -> None:
     """On a cluster whose workers have two names for this machine: Spark does not start the
-    second attempt on the host of the first."""
+    second attempt on the host of the first. With the old protocol both have one map id."""
     settings = {
+        "spark_shuffle_useOldFetchProtocol": old,
         "spark_speculation": "true",
         "spark_speculation_interval": "50ms",
         "spark_speculation_quantile": "0.5",
