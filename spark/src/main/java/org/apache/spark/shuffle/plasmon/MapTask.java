@@ -26,6 +26,11 @@ final class MapTask<K, V> {
     final int partitions;
     final int runBytes;
     private final long mapId;
+    /**
+     * What the output is called. It is Spark's map id, unless {@code useOldFetchProtocol} makes that
+     * the map task's number, under which two attempts would write the same output.
+     */
+    private final long attempt;
     private final MapOutput output;
 
     MapTask(
@@ -38,6 +43,7 @@ final class MapTask<K, V> {
         this.conf = conf;
         this.dependency = dependency;
         this.mapId = mapId;
+        this.attempt = context.taskAttemptId();
         this.context = context;
         this.metrics = metrics;
         this.partitions = dependency.partitioner().numPartitions();
@@ -45,12 +51,12 @@ final class MapTask<K, V> {
         this.reservation = new Reservation(context.taskMemoryManager());
         this.streams = Streams.of(conf);
         this.checksums = RowChecksums.of(dependency);
-        Part first = new Part(dependency.shuffleId(), mapId, 0);
+        Part first = new Part(dependency.shuffleId(), attempt, 0);
         this.output = new MapOutput(store, first, partitions, Settings.timeoutMs(conf));
     }
 
     ShuffleBlockId block(int partition) {
-        return new ShuffleBlockId(dependency.shuffleId(), mapId, partition);
+        return new ShuffleBlockId(dependency.shuffleId(), attempt, partition);
     }
 
     int partitionOf(Object key) {
@@ -79,7 +85,7 @@ final class MapTask<K, V> {
             output.abort();
             return null;
         }
-        return Lines.mapStatus(location(), output.partitionBytes(), mapId, checksums.value());
+        return Lines.mapStatus(location(), output.partitionBytes(), attempt, checksums.value());
     }
 
     /**

@@ -94,11 +94,8 @@ public class PlasmonShuffleManager extends SortShuffleManager {
             TaskContext context,
             ShuffleWriteMetricsReporter metrics) {
         ShuffleDependency<K, V, Object> dependency = dependencyOf(handle);
-        // Not mapId, which is the same number unless spark.shuffle.useOldFetchProtocol makes it the
-        // map task's, so that two attempts would write the same output.
-        long attempt = context.taskAttemptId();
         MapTask<K, V> task = new MapTask<>(
-                application.store(), conf, dependency, attempt, context, metrics);
+                application.store(), conf, dependency, mapId, context, metrics);
         if (dependency.mapSideCombine()) {
             return new ObjectsWriter<>(task);
         }
