@@ -27,8 +27,8 @@ final class MapTask<K, V> {
     final int runBytes;
     private final long mapId;
     /**
-     * What the output is called. It is Spark's map id, unless {@code useOldFetchProtocol} makes that
-     * the map task's number, under which two attempts would write the same output.
+     * What the output is called. It is Spark's map id, unless {@code useOldFetchProtocol} makes
+     * that the map task's number, under which two attempts would write the same output.
      */
     private final long attempt;
     private final MapOutput output;
