@@ -13,7 +13,7 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -63,8 +63,15 @@ impl From<plasmon_sort::Error> for Failure {
     }
 }
 
-/// The partitions with their rows, or why there are none.
-type Outcome = Result<Vec<(ObjectId, usize)>, Failure>;
+/// Whether all partitions are made, or why not.
+type Outcome = Result<(), Failure>;
+
+/// The partitions that are sealed so far, with their rows.
+type Made = Mutex<Vec<(ObjectId, usize)>>;
+
+fn locked(made: &Made) -> MutexGuard<'_, Vec<(ObjectId, usize)>> {
+    made.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What the thread of the sort tells.
 enum Event {
@@ -94,8 +101,11 @@ pub(crate) fn sort_spilling(
     let progress = Arc::new(Progress::default());
     let (tell, events) = channel();
     let (orders, take) = channel();
+    let store = store.get().client().clone();
+    let made = Arc::new(Mutex::new(Vec::new()));
     let task = Task {
-        store: store.get().client().clone(),
+        store: store.clone(),
+        made: Arc::clone(&made),
         schema: input.schema.clone(),
         order: order_of(by),
         partitions: wanted.partitions,
@@ -116,8 +126,14 @@ pub(crate) fn sort_spilling(
     }
     drop(other);
     let ended = py.detach(|| thread.join());
+    if !matches!(outcome, Ok(Some(Ok(())))) {
+        // Half a result is none, and so is a whole one that nobody is told of.
+        let ids: Vec<ObjectId> = locked(&made).iter().map(|(id, _)| *id).collect();
+        // The first error is the one to tell.
+        let _ = py.detach(|| store.delete(&ids));
+    }
     match outcome? {
-        Some(Ok(made)) => Ok(made.into_iter().map(|(id, rows)| (Id::new(id), rows)).collect()),
+        Some(Ok(())) => Ok(locked(&made).iter().map(|(id, rows)| (Id::new(*id), *rows)).collect()),
         Some(Err(Failure::Sort(error))) => Err(in_python(py, error)),
         Some(Err(Failure::Store(error))) => Err(raised(py, &error)),
         Some(Err(Failure::Left)) | None => Err(of_panic(ended.err())),
@@ -180,6 +196,7 @@ fn planned(py: Python<'_>, wanted: &Wanted<'_>, count: usize) -> PyResult<Vec<Pu
 /// Everything that the thread of the sort needs.
 struct Task {
     store: plasmon_client::Store,
+    made: Arc<Made>,
     schema: SchemaRef,
     order: Vec<SortKey>,
     partitions: Option<usize>,
@@ -217,19 +234,12 @@ impl Task {
         let Order::Make(options) = self.ask(Event::Planned(merge.partitions()))? else {
             return Err(Failure::Left);
         };
-        let mut made = Vec::with_capacity(options.len());
         for options in &options {
-            match self.make(&mut merge, options) {
-                Ok(partition) => made.extend(partition),
-                Err(error) => {
-                    let ids: Vec<ObjectId> = made.iter().map(|(id, _)| *id).collect();
-                    // Half a result is none; the first error is the one to tell.
-                    let _ = self.store.delete(&ids);
-                    return Err(error);
-                }
+            if let Some(partition) = self.make(&mut merge, options)? {
+                locked(&self.made).push(partition);
             }
         }
-        Ok(made)
+        Ok(())
     }
 
     fn make(
