@@ -282,7 +282,7 @@ impl<D: Directory> Store<D> {
         let mut kept = Vec::new();
         for lease in leases {
             let held = rest.carve_within(*lease);
-            if held.is_empty() && self.memory.lease_again(Domain::Client(session), *lease) {
+            if held.is_empty() && self.lease_again(client, *lease) {
                 self.clients.own(session, lease.bytes);
                 kept.push(*lease);
             }
@@ -296,12 +296,21 @@ impl<D: Directory> Store<D> {
                 self.memory.release(range, range.bytes, &mut self.out);
             }
         }
-        for range in kept {
-            self.out.push(Effect::Writer(range.extent, Some(client)));
-            if let Some(found) = self.clients.get_mut(client) {
-                found.leases.add(range);
-            }
+        let written: BTreeSet<ExtentId> = kept.iter().map(|range| range.extent).collect();
+        for extent in written {
+            self.out.push(Effect::Writer(extent, Some(client)));
         }
+        if let Some(found) = self.clients.get_mut(client) {
+            kept.into_iter().for_each(|range| found.leases.add(range));
+        }
+    }
+
+    /// Leases a free range again that the client says it had, if it may have it and its quota
+    /// leaves as much.
+    fn lease_again(&mut self, client: ClientNo, range: Range) -> bool {
+        let Some(found) = self.clients.get(client) else { return false };
+        range.bytes <= found.quota_left()
+            && self.memory.lease_again(Domain::Client(found.session), range)
     }
 
     fn resume_creating(&mut self, client: ClientNo, session: u32, object: message::Creating) {
@@ -312,7 +321,7 @@ impl<D: Directory> Store<D> {
         }
         let Some(found) = self.clients.get_mut(client) else { return };
         let leased = found.leases.carve(range).is_ok();
-        let taken = leased || self.memory.lease_again(Domain::Client(session), range);
+        let taken = leased || self.lease_again(client, range);
         if !taken {
             return;
         }

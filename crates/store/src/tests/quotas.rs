@@ -1,10 +1,11 @@
 //! What one client may own.
 
 use plasmon_proto::Code;
-use plasmon_proto::message::{Reply, Request};
+use plasmon_proto::message::{Range, Reply, Request};
 use plasmon_proto::ring::{Completion, Submission};
 
 use super::{Put, World};
+use crate::event::Event;
 use crate::{Config, Effect};
 
 const MIB: u64 = 1 << 20;
@@ -48,6 +49,19 @@ fn a_client_may_tighten_its_quota_but_not_loosen_the_owners() {
         world.ask(client, Request::Quota { bytes: asked });
         assert_eq!(world.store.clients.get(client).unwrap().quota_left(), left);
     }
+}
+
+/// A client that came back could name all free memory as its own, whatever its quota.
+#[test]
+fn a_client_that_comes_back_gets_no_more_than_its_quota() {
+    let mut world = World::new(Config { client_quota_bytes: MIB, ..Config::new(64 * MIB) });
+    let client = world.connect(1);
+    let lease = world.lease(client, MIB).unwrap().range;
+    world.disconnect(client);
+    let client = world.connect(2);
+    let whole = Range { offset: 0, bytes: 4 * MIB, ..lease };
+    world.event(Event::Resume(client, vec![whole, lease, lease], vec![]));
+    assert_eq!(world.store.owned_bytes(client), MIB);
 }
 
 #[test]
