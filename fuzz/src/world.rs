@@ -8,7 +8,7 @@ use plasmon_proto::limits::LARGE_OBJECT_BYTES;
 use plasmon_proto::message::{Access, ExtentId, Range, Reply, Request, Status};
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Attributes, ObjectId};
-use plasmon_store::event::Peer;
+use plasmon_store::event::{Peer, ReadBack};
 use plasmon_store::ports::Directory as _;
 use plasmon_store::{ClientNo, Config, Effect, Event, Store, Ticket};
 
@@ -366,7 +366,7 @@ impl World {
             Work::Spill(ticket) => Event::Spilled(ticket, done),
             Work::Restore(ticket, range) => {
                 self.store.directory().assert_free(&range);
-                Event::Restored(ticket, done)
+                Event::Restored(ticket, if done { ReadBack::Done } else { ReadBack::Failed })
             }
         };
         self.apply(event);

@@ -117,6 +117,7 @@ class Status:
     restored_total: int
     expelled_total: int
     spills: bool
+    spill_fault: str
 
     def _repr_html_(self) -> str:
         def text(name: str) -> str:

@@ -134,12 +134,6 @@ impl Extents {
         }
         Attributes::decode(&bytes).ok()
     }
-
-    /// Whether a range lies within its extent.
-    pub(crate) fn contains(&self, range: &Range) -> bool {
-        let end = range.offset.checked_add(range.bytes);
-        self.get(range.extent).is_some_and(|memfd| end.is_some_and(|end| end <= memfd.bytes()))
-    }
 }
 
 #[cfg(test)]
@@ -194,13 +188,5 @@ mod tests {
         assert_eq!(extents.end_making(range.extent), [(Ticket(2), range)]);
         assert!(!extents.await_making(Ticket(3), range));
         assert_eq!(extents.end_making(range.extent), []);
-    }
-
-    #[test]
-    fn ranges_at_and_past_the_end() {
-        let (extents, id) = extents();
-        let within = |offset, bytes| extents.contains(&Range { extent: id, offset, bytes });
-        assert!(within(0, 8192) && within(8192, 0));
-        assert!(!within(0, 8193) && !within(8192, 1) && !within(u64::MAX, 64));
     }
 }

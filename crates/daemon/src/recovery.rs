@@ -11,14 +11,28 @@
 //!
 //! Nothing that was sealed is lost: what the index shows is there, and what was in a ring and not
 //! yet applied is applied now, also for clients that died in the meantime.
+//!
+//! What a client can reach never fails the start. Without listening socket, control page or index
+//! there is no store; everything else that cannot be used is given up singly, and logged:
+//!
+//! | what | what happens instead |
+//! |---|---|
+//! | a channel | the session is abandoned; while its process lives, everything counts as pinned |
+//! | an extent | the objects in it are corrupt |
+//! | a slot that is no object, or contradicts another one | that object is corrupt |
+//! | the wake page | another one; sleeping clients look by themselves |
+//! | a message of the keeper that cannot be read | what it was about is missing, as above |
 
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use plasmon_media::Described;
+use plasmon_media::{Described, FolderLock};
+use plasmon_proto::Attributes;
 use plasmon_proto::message::{Access, ExtentId};
-use plasmon_shm::{ChannelDaemon, ControlDaemon, IndexWriter, Listener, Memfd, State};
+use plasmon_shm::{
+    ChannelDaemon, ControlDaemon, IndexWriter, Listener, Memfd, SlotImage, State, WakePage,
+};
 use plasmon_store::event::{Recovered, RecoveredExtent};
 
 use crate::directory::{Index, Shared, entry_of};
@@ -55,6 +69,8 @@ pub(crate) struct Inventory {
     pub(crate) shared: Shared,
     /// The extents.
     pub(crate) extents: Extents,
+    /// The lock on the spill folder.
+    pub(crate) spill_lock: Option<FolderLock>,
     /// Whether the rings are passed over, because daemons died while they applied them.
     pub(crate) distrusts_rings: bool,
 }
@@ -69,6 +85,7 @@ struct Piles {
     control: Option<(u64, OwnedFd)>,
     wakes: Option<Memfd>,
     tables: HashMap<u64, OwnedFd>,
+    spill_lock: Option<FolderLock>,
     extents: Extents,
     sessions: Vec<Session>,
 }
@@ -87,19 +104,22 @@ impl Inventory {
         let mut piles = Piles::default();
         let distrusts_rings = held.failed_starts >= RINGS_TRUSTED_STARTS;
         for (label, fds) in held.labelled {
-            let what = format!("{label:?}");
-            piles.put(label, fds).map_err(|source| BadInventory::Unusable { what, source })?;
+            piles.put(label, fds)?;
         }
         let mut keeper = KeeperSeat::taken(link);
-        let unusable = |what: &str| {
-            let what = what.to_owned();
-            move |source| BadInventory::Unusable { what, source }
-        };
         let listener = piles.listener.ok_or(BadInventory::Missing("listening socket"))?;
         let (store_token, control) = piles.control.ok_or(BadInventory::Missing("control page"))?;
         let control =
             Memfd::adopt(control).and_then(ControlDaemon::adopt).map_err(unusable("control"))?;
-        let wakes = piles.wakes.ok_or(BadInventory::Missing("wake page"))?;
+        let wakes = match piles.wakes {
+            Some(wakes) => wakes,
+            None => {
+                let wakes = WakePage::create().map_err(unusable("wake page"))?;
+                let pages = [control.memfd().as_fd(), wakes.as_fd()];
+                keeper.hold(&Label::Control { store: store_token }, &pages);
+                wakes
+            }
+        };
         let number = control.table();
         let table = piles.tables.remove(&number).ok_or(BadInventory::Missing("index table"))?;
         let table = Memfd::adopt(table)
@@ -114,39 +134,75 @@ impl Inventory {
         let index = Index::new(table);
         let shared = Shared { index, control, wakes, sessions, keeper, grown: false };
         let extents = piles.extents;
-        Ok(Self { listener, store_token, shared, extents, distrusts_rings })
+        let spill_lock = piles.spill_lock;
+        Ok(Self { listener, store_token, shared, extents, spill_lock, distrusts_rings })
     }
 }
 
+fn unusable(what: &str) -> impl FnOnce(io::Error) -> BadInventory + use<> {
+    let what = what.to_owned();
+    move |source| BadInventory::Unusable { what, source }
+}
+
 impl Piles {
-    fn put(&mut self, label: Label, fds: Vec<OwnedFd>) -> io::Result<()> {
+    /// Puts what belongs to one label where it belongs. Fails only for what may work for the next
+    /// daemon: this one has no room for it.
+    fn put(&mut self, label: Label, fds: Vec<OwnedFd>) -> Result<(), BadInventory> {
         let mut fds = fds.into_iter();
-        let first = fds.next().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let Some(first) = fds.next() else {
+            tracing::error!(?label, "the keeper held no descriptor for this; it is given up");
+            return Ok(());
+        };
         match label {
             Label::Listener => self.listener = Some(Listener::adopt(first, fds.next())),
             Label::Control { store } => {
                 self.control = Some((store, first));
-                self.wakes = fds.next().map(Memfd::adopt).transpose()?;
+                self.wakes = fds.next().and_then(|fd| Memfd::adopt(fd).ok());
             }
             Label::Index { number } => drop(self.tables.insert(number, first)),
-            Label::Extent(extent) => drop(self.extents.insert(extent, Memfd::adopt(first)?)),
+            Label::SpillFolder => self.spill_lock = Some(FolderLock::adopt(first)),
+            Label::Extent(extent) => match Memfd::adopt(first) {
+                Ok(memfd) => drop(self.extents.insert(extent, memfd)),
+                Err(error) => {
+                    tracing::error!(?extent, %error, "an extent is given up with its objects");
+                }
+            },
             Label::Session { token, pid, uid, writes } => {
-                let channel = fds.next().map(Memfd::adopt).transpose()?;
-                let channel = channel.map(ChannelDaemon::adopt).transpose()?;
+                let (channel, lost_channel) = match fds.next() {
+                    None => (None, None),
+                    Some(fd) => adopt_channel(fd, pid)?,
+                };
                 self.sessions.push(Session {
                     token,
                     pid,
                     uid,
                     access: if writes { Access::ReadWrite } else { Access::ReadOnly },
                     process: first,
+                    is_abandoned: lost_channel.is_some(),
                     channel,
+                    lost_channel,
                     doorbell: None,
                     client: None,
-                    is_abandoned: false,
                 });
             }
         }
         Ok(())
+    }
+}
+
+/// A channel as it can be used, or its bare descriptor: a client may have done anything to it.
+fn adopt_channel(
+    fd: OwnedFd,
+    pid: u32,
+) -> Result<(Option<ChannelDaemon>, Option<OwnedFd>), BadInventory> {
+    let kept = fd.try_clone().map_err(unusable("a channel"))?;
+    match Memfd::adopt(fd).and_then(ChannelDaemon::adopt) {
+        Ok(channel) => Ok((Some(channel), None)),
+        Err(error) => {
+            tracing::error!(pid, %error, "a client's channel cannot be used any more; until its \
+                process ends, all memory counts as read by it");
+            Ok((None, Some(kept)))
+        }
     }
 }
 
@@ -166,12 +222,26 @@ pub(crate) fn recovered_extents(shared: &Shared, extents: &Extents) -> Vec<Recov
     told
 }
 
+/// Takes slots that can be no objects out of the index, so that it names nothing but objects.
+fn remove_broken_slots(table: &mut IndexWriter) {
+    let broken: Vec<(u32, State, SlotImage)> =
+        table.iter_from(0).filter(|(_, _, image)| entry_of(image).is_none()).collect();
+    for (slot, state, image) in broken {
+        tracing::error!(id = %image.id, slot, "a slot of the index is no object; it is given up");
+        if state == State::Live {
+            table.hide(&[slot]);
+        }
+        table.remove(slot);
+    }
+}
+
 /// The objects that the index lists and those in the spill tier, as the store is told of them.
 pub(crate) fn recovered_objects(
-    shared: &Shared,
+    shared: &mut Shared,
     extents: &Extents,
     spilled: Vec<Described>,
 ) -> Vec<Recovered> {
+    remove_broken_slots(&mut shared.index.table);
     let table = &shared.index.table;
     // In the order of their serials, as the store wants them: sorting these few words is much
     // cheaper than moving whole descriptions about.
@@ -180,8 +250,12 @@ pub(crate) fn recovered_objects(
     order.sort_unstable();
     let listed = order.into_iter().filter_map(|(_, slot)| {
         let (state, image) = (table.state(slot), table.image(slot));
-        let entry = entry_of(&image).filter(|entry| extents.contains(&entry.range))?;
-        let attributes = extents.attributes(entry.range.extent, entry.range.offset, &entry.sizes);
+        // What is in no extent is told as well: the store takes it out of the index.
+        let entry = entry_of(&image)?;
+        let attributes = match entry.sizes.attributes {
+            0 => Some(Attributes::default()),
+            _ => extents.attributes(entry.range.extent, entry.range.offset, &entry.sizes),
+        };
         if attributes.is_none() {
             tracing::warn!(id = %entry.id, "an object's attributes cannot be read any more");
         }
@@ -198,7 +272,12 @@ pub(crate) fn recovered_objects(
             hidden: state == State::Hidden,
         })
     });
-    let in_files = spilled.into_iter().map(|object| Recovered {
+    listed.chain(spilled_objects(spilled)).collect()
+}
+
+/// Objects of the spill tier, as the store is told of them.
+pub(crate) fn spilled_objects(found: Vec<Described>) -> impl Iterator<Item = Recovered> {
+    found.into_iter().map(|object| Recovered {
         id: object.id,
         serial: object.serial,
         range: None,
@@ -209,6 +288,5 @@ pub(crate) fn recovered_objects(
         slot: 0,
         record: 0,
         hidden: false,
-    });
-    listed.chain(in_files).collect()
+    })
 }

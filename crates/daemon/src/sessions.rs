@@ -47,6 +47,9 @@ pub(crate) struct Session {
     pub(crate) process: OwnedFd,
     /// Its rings and its ledger.
     pub(crate) channel: Option<ChannelDaemon>,
+    /// A channel that this daemon cannot use. What is pinned in it is not known, so everything
+    /// counts as pinned while the process lives.
+    pub(crate) lost_channel: Option<OwnedFd>,
     /// What its client rings when the daemon sleeps; only while connected.
     pub(crate) doorbell: Option<Doorbell>,
     /// The client while it is connected.
@@ -65,7 +68,8 @@ impl Session {
     /// What the keeper holds of it: the process, then the channel if there is one.
     pub(crate) fn held(&self) -> Vec<BorrowedFd<'_>> {
         let channel = self.channel.as_ref().map(|channel| channel.memfd().as_fd());
-        std::iter::once(self.process.as_fd()).chain(channel).collect()
+        let lost = self.lost_channel.as_ref().map(AsFd::as_fd);
+        std::iter::once(self.process.as_fd()).chain(channel).chain(lost).collect()
     }
 
     /// Whether the process has ended.
@@ -84,7 +88,8 @@ impl Session {
     }
 
     fn pins_anything(&self) -> bool {
-        self.channel.as_ref().is_some_and(|channel| channel.pins().next().is_some())
+        self.lost_channel.is_some()
+            || self.channel.as_ref().is_some_and(|channel| channel.pins().next().is_some())
     }
 }
 
@@ -268,7 +273,8 @@ impl Sessions {
 
     /// How often each of `serials`, which are sorted, is pinned.
     pub(crate) fn pins(&self, serials: &[u64]) -> Vec<u32> {
-        let mut counts = vec![0; serials.len()];
+        let unknown = self.slots.iter().flatten().filter(|found| found.lost_channel.is_some());
+        let mut counts = vec![unknown.count() as u32; serials.len()];
         let sessions = self.slots.iter().flatten();
         for channel in sessions.filter_map(|session| session.channel.as_ref()) {
             channel.scan_pins(serials, &mut counts);
@@ -303,6 +309,7 @@ mod tests {
             access: Access::ReadWrite,
             process: process.as_fd().try_clone_to_owned().unwrap(),
             channel: Some(ChannelDaemon::create().unwrap()),
+            lost_channel: None,
             doorbell: None,
             client: None,
             is_abandoned: false,
@@ -323,6 +330,21 @@ mod tests {
         sessions.remove(one).unwrap();
         assert_eq!((sessions.of_token(10), sessions.of_client(ClientNo(7))), (None, None));
         assert_eq!(sessions.insert(session(30)), one, "the number is used again");
+    }
+
+    #[test]
+    fn what_a_client_with_a_lost_channel_pins_is_unknown_so_everything_counts_as_pinned() {
+        // One damaged channel used to make every later daemon of the store fail to start.
+        let mut sessions = Sessions::new(LINGERING_MAX);
+        sessions.insert(session(1));
+        assert_eq!(sessions.pins(&[5, 6]), [0, 0]);
+        let lost = std::fs::File::open("/dev/null").unwrap().into();
+        let lost = Session { channel: None, lost_channel: Some(lost), ..session(2) };
+        assert_eq!(lost.held().len(), 2, "the next keeper holds what cannot be read, too");
+        let no = sessions.insert(lost);
+        assert_eq!(sessions.pins(&[5, 6]), [1, 1]);
+        sessions.remove(no).unwrap();
+        assert_eq!(sessions.pins(&[5, 6]), [0, 0]);
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
-use plasmon_media::{Described, FileTier, Medium, TierConfig};
+use plasmon_media::{FileTier, FolderLock, Medium, TierConfig};
 use plasmon_proto::limits::ARENA_EXTENT_BYTES;
 use plasmon_shm::socket::BindError;
 use plasmon_shm::{ControlDaemon, IndexWriter, Listener, WakePage};
@@ -22,12 +24,16 @@ use crate::keeper::wire::Label;
 use crate::paths;
 use crate::recovery::{self, BadInventory, Inventory};
 use crate::sessions::{LINGERING_MAX, Sessions};
-use crate::settings::{BadStart, Config};
-use crate::workers::{Ahead, Workers};
+use crate::settings::{BadStart, Config, Spill};
+use crate::workers::{Ahead, Done, OpenTier, OpenedTier, Tier, Workers};
 
 /// Serials that one daemon may give out. There are 2^62 in all, so a store can be restarted four
 /// million times, and each of its daemons can seal a million objects a second for twelve days.
 const SERIALS_PER_EPOCH: u64 = 1 << 40;
+
+/// How long a store that is taken over waits for its spill tier. What is in the tier is not known
+/// before, so this is as long as clients can be kept waiting.
+const TIER_WITHIN: Duration = Duration::from_secs(2);
 
 /// The number of a new store's first table; 0 is what the control page says before there is one.
 const TABLE_FIRST: u64 = 1;
@@ -80,7 +86,11 @@ pub(crate) fn fresh(
             other => StartError::Socket(other),
         })?;
     let store_token = crate::random_word().map_err(system("drawing a random number"))?;
-    let medium = open_tier(&config, store_token)?;
+    let tier = open_tier(&config, store_token)?;
+    let (medium, spill_lock) = match tier {
+        Some((tier, lock)) => (Some(Tier::Open(tier)), Some(lock)),
+        None => (None, None),
+    };
     let mut shared = new_shared().map_err(system("making the index"))?;
     if config.keeper {
         let link =
@@ -92,12 +102,25 @@ pub(crate) fn fresh(
         keeper.hold(&Label::Control { store: store_token }, &pages);
         let table = Label::Index { number: index.table.number() };
         keeper.hold(&table, &[index.table.memfd().as_fd()]);
+        if let Some(lock) = &spill_lock {
+            keeper.hold(&Label::SpillFolder, &[lock.as_fd()]);
+        }
     }
     let workers = workers(&config, medium)?;
     let store = Store::new(store_config(&config, &shared.control), shared);
-    let extents = Extents::default();
-    let parts =
-        Parts { config, flags, store_token, listener, workers, store, extents, signals, clock };
+    let parts = Parts {
+        config,
+        flags,
+        store_token,
+        listener,
+        workers,
+        store,
+        extents: Extents::default(),
+        signals,
+        clock,
+        spill_lock,
+        tier_fault: String::new(),
+    };
     Core::new(parts).map_err(system("starting to serve"))
 }
 
@@ -111,14 +134,31 @@ pub(crate) fn adopting(config: Config, flags: Vec<String>) -> Result<Core, Start
     // is gone, every later one would be taken for gone as well.
     release_stdin().map_err(system("closing the standard input"))?;
     let (link, held) = KeeperLink::adopt(link).map_err(system("talking to the keeper"))?;
-    let Inventory { listener, store_token, shared, extents, distrusts_rings } =
-        Inventory::sort(link, held)?;
-    let mut medium = open_tier(&config, store_token)?;
-    let spilled: Vec<Described> = match &mut medium {
-        Some(tier) => tier.scan()?,
-        None => Vec::new(),
-    };
-    let objects = recovery::recovered_objects(&shared, &extents, spilled);
+    let inventory = Inventory::sort(link, held)?;
+    let Inventory { listener, store_token, mut shared, extents, distrusts_rings, .. } = inventory;
+    let Inventory { mut spill_lock, .. } = inventory;
+    let tier = config
+        .spill
+        .as_ref()
+        .map(|spill| Tier::closed(tier_opener(spill, store_token, spill_lock.is_some())));
+    let has_tier = tier.is_some();
+    let mut workers = workers(&config, tier)?;
+    let (mut spilled, mut tier_fault) = (Vec::new(), String::new());
+    if has_tier {
+        let opened = workers.open_tier(TIER_WITHIN).map_err(system("starting the file worker"))?;
+        match opened {
+            Some(Done::TierOpened { found, lock }) => {
+                spilled = found;
+                spill_lock = spill_lock.or(lock);
+            }
+            Some(Done::TierFault(fault)) => tier_fault = fault,
+            _ => {
+                tracing::error!("the spill tier does not answer; the store starts without it");
+                tier_fault = "the spill tier does not answer".to_owned();
+            }
+        }
+    }
+    let objects = recovery::recovered_objects(&mut shared, &extents, spilled);
     let ranges = recovery::recovered_extents(&shared, &extents);
     tracing::info!(
         objects = objects.len(),
@@ -126,15 +166,24 @@ pub(crate) fn adopting(config: Config, flags: Vec<String>) -> Result<Core, Start
         epoch = shared.control.epoch(),
         "taking the store over"
     );
-    let workers = workers(&config, medium)?;
     let mut store = Store::new(store_config(&config, &shared.control), shared);
     let mut effects = Vec::new();
-    let lost = store.recover(clock.now_ms(), &ranges, objects, &mut effects);
-    if lost > 0 {
-        tracing::error!(lost, "objects whose entries contradict each other are given up");
+    for id in store.recover(clock.now_ms(), &ranges, objects, &mut effects) {
+        tracing::error!(%id, "an object is corrupt: its entry contradicts what is there");
     }
-    let parts =
-        Parts { config, flags, store_token, listener, workers, store, extents, signals, clock };
+    let parts = Parts {
+        config,
+        flags,
+        store_token,
+        listener,
+        workers,
+        store,
+        extents,
+        signals,
+        clock,
+        spill_lock,
+        tier_fault,
+    };
     let mut core = Core::new(parts).map_err(system("starting to serve"))?;
     core.take_over(effects, distrusts_rings);
     tracing::info!(after_ms = clock.uptime_ms(), "the store is taken over");
@@ -169,13 +218,58 @@ fn store_config(config: &Config, control: &ControlDaemon) -> plasmon_store::Conf
     }
 }
 
-fn open_tier(config: &Config, store: u64) -> Result<Option<Box<dyn Medium>>, StartError> {
+fn open_tier(
+    config: &Config,
+    store: u64,
+) -> Result<Option<(Box<dyn Medium>, FolderLock)>, StartError> {
     let Some(spill) = &config.spill else { return Ok(None) };
-    let tier = TierConfig { folder: spill.folder.clone(), store, bytes_max: spill.bytes_max };
-    Ok(Some(Box::new(FileTier::open(&tier)?)))
+    let tier = FileTier::open(&tier_config(spill, store))?;
+    let lock = lock_folder(&spill.folder, store)?;
+    sweep(&spill.folder, store);
+    Ok(Some((Box::new(tier), lock)))
 }
 
-fn workers(config: &Config, medium: Option<Box<dyn Medium>>) -> Result<Workers, StartError> {
+fn tier_config(spill: &Spill, store: u64) -> TierConfig {
+    TierConfig { folder: spill.folder.clone(), store, bytes_max: spill.bytes_max }
+}
+
+/// How the tier of a store that is taken over is opened: by the file worker, because a disk that
+/// hangs must not keep the store from serving.
+fn tier_opener(spill: &Spill, store: u64, is_locked: bool) -> OpenTier {
+    let (spill, mut is_locked) = (spill.clone(), is_locked);
+    Box::new(move || {
+        let mut tier = FileTier::again(&tier_config(&spill, store));
+        let scan = tier.scan()?;
+        for error in &scan.skipped {
+            tracing::error!(%error, "a file of the spill tier is left where it is");
+        }
+        let lock = if is_locked { None } else { Some(lock_folder(&spill.folder, store)?) };
+        is_locked = true;
+        sweep(&spill.folder, store);
+        Ok(OpenedTier { medium: Box::new(tier), found: scan.objects, lock })
+    })
+}
+
+fn lock_folder(folder: &Path, store: u64) -> Result<FolderLock, plasmon_media::Error> {
+    FolderLock::take(folder, store).map_err(|source| plasmon_media::Error::Io {
+        action: "lock the store's folder",
+        path: folder.to_owned(),
+        source,
+    })
+}
+
+/// Removes what stores that were killed left in the spill folder.
+fn sweep(folder: &Path, own: u64) {
+    let (removed, kept) = plasmon_media::folder::sweep(folder, own);
+    for path in removed {
+        tracing::info!(path = %path.display(), "the spilled objects of a dead store are removed");
+    }
+    for (path, error) in kept {
+        tracing::warn!(path = %path.display(), %error, "a dead store's folder cannot be removed");
+    }
+}
+
+fn workers(config: &Config, medium: Option<Tier>) -> Result<Workers, StartError> {
     // As large as the store makes the extents that small objects are carved from.
     let extent_bytes = (config.capacity_bytes / 16)
         .clamp(1 << 20, ARENA_EXTENT_BYTES)

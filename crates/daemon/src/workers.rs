@@ -20,13 +20,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::Duration;
 
-use plasmon_media::Medium;
+use plasmon_media::{Described, FolderLock};
 use plasmon_proto::message::ExtentId;
 use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
-use plasmon_store::event::Ticket;
+use plasmon_store::event::{ReadBack, Ticket};
 
-pub(crate) use files::{FileJob, Target};
+pub(crate) use files::{FileJob, OpenTier, OpenedTier, Target, Tier};
 pub(crate) use memory::{Ahead, MemoryJob};
 
 /// Bytes of a worker's stack: neither recurses.
@@ -67,7 +68,16 @@ pub(crate) enum Done {
     /// An object was written to the spill tier, or not.
     Spilled(Ticket, bool),
     /// An object was read back, or not.
-    Restored(Ticket, bool),
+    Restored(Ticket, ReadBack),
+    /// The tier of a store that was taken over can be used.
+    TierOpened {
+        /// What is in it.
+        found: Vec<Described>,
+        /// The lock on its folder, unless it was held already.
+        lock: Option<FolderLock>,
+    },
+    /// What the tier's file system refused last; empty when it works again.
+    TierFault(String),
 }
 
 /// The workers.
@@ -79,22 +89,25 @@ pub(crate) struct Workers {
     memory: Option<Sender<MemoryJob>>,
     files: Option<Sender<FileJob>>,
     tables: Option<Sender<Memfd>>,
-    medium: Option<MediumSlot>,
+    tier: Option<TierSlot>,
     ahead: Ahead,
 }
 
 /// A tier on its way to the file worker.
-struct MediumSlot(Box<dyn Medium>);
+struct TierSlot(Tier);
 
-impl std::fmt::Debug for MediumSlot {
+impl std::fmt::Debug for TierSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "a spill tier of {} bytes", self.0.used_bytes())
+        match &self.0 {
+            Tier::Open(medium) => write!(f, "a spill tier of {} bytes", medium.used_bytes()),
+            Tier::Closed(..) => f.write_str("a spill tier that is not open yet"),
+        }
     }
 }
 
 impl Workers {
     /// Workers that have nothing to do yet.
-    pub(crate) fn new(ahead: Ahead, medium: Option<Box<dyn Medium>>) -> io::Result<Self> {
+    pub(crate) fn new(ahead: Ahead, tier: Option<Tier>) -> io::Result<Self> {
         let (done_sender, done) = channel();
         Ok(Self {
             bell: Arc::new(Doorbell::new()?),
@@ -103,7 +116,7 @@ impl Workers {
             memory: None,
             files: None,
             tables: None,
-            medium: medium.map(MediumSlot),
+            tier: tier.map(TierSlot),
             ahead,
         })
     }
@@ -124,19 +137,27 @@ impl Workers {
 
     /// Gives the file worker a job.
     pub(crate) fn files(&mut self, job: FileJob) -> io::Result<()> {
-        let sender = match &self.files {
-            Some(sender) => sender,
-            None => {
-                let Some(MediumSlot(medium)) = self.medium.take() else {
-                    return Err(io::Error::other("there is no spill tier"));
-                };
-                let (sender, jobs) = channel();
-                let report = self.report();
-                spawn("plasmon-files", move || files::work(&jobs, &report, medium))?;
-                self.files.insert(sender)
-            }
-        };
-        sender.send(job).map_err(|_| io::Error::other("the file worker is gone"))
+        self.file_worker()?.send(job).map_err(|_| io::Error::other("the file worker is gone"))
+    }
+
+    fn file_worker(&mut self) -> io::Result<&Sender<FileJob>> {
+        if self.files.is_none() {
+            let Some(TierSlot(tier)) = self.tier.take() else {
+                return Err(io::Error::other("there is no spill tier"));
+            };
+            let (sender, jobs) = channel();
+            let report = self.report();
+            spawn("plasmon-files", move || files::work(&jobs, &report, tier))?;
+            self.files = Some(sender);
+        }
+        self.files.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Has the worker open a tier that is closed, and waits for so long at most until it has said
+    /// how that went. For before anything else is asked of the workers.
+    pub(crate) fn open_tier(&mut self, within: Duration) -> io::Result<Option<Done>> {
+        self.file_worker()?;
+        Ok(self.done.recv_timeout(within).ok())
     }
 
     /// Gives the table worker an index table, if it is large enough to be worth the work.
@@ -171,7 +192,7 @@ impl Workers {
 
     /// Ends the workers and removes every file of the spill tier: the store is over.
     pub(crate) fn end(mut self) {
-        if let Some(MediumSlot(mut medium)) = self.medium.take() {
+        if let Some(TierSlot(Tier::Open(mut medium))) = self.tier.take() {
             files::clear(&mut *medium);
             return;
         }

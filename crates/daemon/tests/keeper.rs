@@ -261,6 +261,47 @@ fn a_killed_keeper_is_replaced_and_the_new_one_holds_everything() {
     desk.stop();
 }
 
+/// A client that damaged the first word of its own channel, or sealed it, made every later daemon
+/// fail to start: at the next crash of the daemon the whole store was lost.
+#[test]
+fn whatever_clients_do_to_their_channels_the_store_is_taken_over() {
+    let desk = start(&[]);
+    let mut writer = desk.client();
+    for number in 0..100 {
+        writer.put(id(number), &pattern(number, 100));
+    }
+    let (mut scribbler, sealer) = (desk.client(), desk.client());
+    let bytes = rustix::fs::fstat(&scribbler.channel().0).unwrap().st_size as usize;
+    write_at(&scribbler.channel().0, 0, &vec![0xff; bytes.min(1 << 20)]);
+    let sealed =
+        rustix::fs::fcntl_add_seals(&sealer.channel().0, rustix::fs::SealFlags::FUTURE_WRITE);
+    murder(writer.status().pid);
+
+    let mut reader = desk.client();
+    let status = reader.status();
+    assert_eq!((status.epoch, status.objects), (2, 100));
+    for number in 0..100 {
+        assert_eq!(reader.read(&id(number)).unwrap(), pattern(number, 100), "{number}");
+    }
+    // The others go on where they were.
+    let again = come_back(&desk, &writer, Vec::new(), Vec::new());
+    assert!(again.shared().welcome.resumed);
+    assert!(scribbler.is_closed());
+    let again = come_back(&desk, &sealer, Vec::new(), Vec::new());
+    if sealed.is_ok() {
+        // What it pins cannot be looked up any more, so while it lives nothing is used again.
+        assert!(!again.shared().welcome.resumed);
+        reader.call(&Request::Delete { ids: vec![id(1)] });
+        assert_eq!(reader.status().lingering, 1);
+    }
+    // And once more, with what was given up.
+    murder(status.pid);
+    let mut reader = desk.client();
+    assert_eq!(reader.status().epoch, 3);
+    assert_eq!(reader.read(&id(2)).unwrap(), pattern(2, 100));
+    desk.stop();
+}
+
 #[test]
 fn without_a_keeper_the_store_ends_with_its_daemon() {
     let mut desk = start(&["--keeper=false"]);
@@ -334,6 +375,105 @@ fn spilled_objects_are_found_again_and_strangers_files_are_left_alone() {
     let left: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().path()).collect();
     assert_eq!(left, [stranger], "our own files are removed with the store");
+}
+
+fn spilling_store(folder: &std::path::Path) -> (Desk, Client, u64) {
+    let spill = folder.to_str().unwrap();
+    let desk = start(&["--capacity-bytes", "8m", "--spill-dir", spill]);
+    let mut client = desk.client();
+    for number in 0..16 {
+        client.put(id(number), &pattern(number, 1 << 20));
+    }
+    let states = client.states(&(0..16).map(id).collect::<Vec<_>>());
+    let spilled = states.iter().position(|state| *state == ObjectState::Spilled).unwrap();
+    (desk, client, spilled as u64)
+}
+
+fn store_folder(spill: &std::path::Path) -> std::path::PathBuf {
+    let mut folders = std::fs::read_dir(spill).unwrap().map(|entry| entry.unwrap().path());
+    folders.find(|path| path.is_dir()).unwrap()
+}
+
+/// An object counted as corrupt for good when its folder was away for a moment.
+#[test]
+fn while_the_spill_folder_is_away_requests_fail_and_no_object_is_lost() {
+    let spill = tempfile::tempdir().unwrap();
+    let (desk, mut client, spilled) = spilling_store(spill.path());
+    let in_memory = (0..16).map(id).find(|id| client.find(id).is_some()).unwrap();
+    client.call(&Request::Delete { ids: vec![in_memory] });
+    let folder = store_folder(spill.path());
+    let away = spill.path().join("away");
+    std::fs::rename(&folder, &away).unwrap();
+    let wait = client.wait_for(&[id(spilled)]);
+    let Err(Ended::Failed(failure)) = client.answer(wait) else { panic!("it was answered") };
+    assert_eq!((failure.code, failure.id), (plasmon_proto::Code::Io, Some(id(spilled))));
+    assert!(!client.status().spill_fault.is_empty());
+    std::fs::rename(&away, &folder).unwrap();
+    let wait = client.wait_for(&[id(spilled)]);
+    assert_eq!(client.answer(wait).unwrap().0, Reply::States(vec![ObjectState::Sealed]));
+    assert_eq!(client.read(&id(spilled)).unwrap(), pattern(spilled, 1 << 20));
+    assert_eq!(client.status().spill_fault, "");
+    desk.stop();
+}
+
+/// A spill tier that could not be tidied up made every later daemon fail to start, and all objects
+/// in memory were lost.
+#[test]
+fn a_broken_spill_tier_does_not_keep_a_daemon_from_taking_the_memory_over() {
+    let spill = tempfile::tempdir().unwrap();
+    let (desk, mut client, spilled) = spilling_store(spill.path());
+    let folder = store_folder(spill.path());
+    // It stands for a file that cannot be removed.
+    std::fs::create_dir(folder.join("x.part")).unwrap();
+    let in_memory = client.status().objects;
+    murder(client.status().pid);
+    let mut client = desk.client();
+    let status = client.status();
+    assert_eq!((status.epoch, status.objects, status.spilled), (2, in_memory, 16 - in_memory));
+
+    // The whole folder is away while the next daemon starts.
+    let away = spill.path().join("away");
+    std::fs::rename(&folder, &away).unwrap();
+    murder(status.pid);
+    let mut client = desk.client();
+    let status = client.status();
+    assert_eq!((status.epoch, status.objects, status.spilled), (3, in_memory, 0));
+    assert!(!status.spill_fault.is_empty());
+    let wait = client.wait_for(&[id(spilled)]);
+    // The tier is tried again, and then the request that waits is answered.
+    std::fs::rename(&away, &folder).unwrap();
+    assert_eq!(client.answer(wait).unwrap().0, Reply::States(vec![ObjectState::Sealed]));
+    assert_eq!(client.read(&id(spilled)).unwrap(), pattern(spilled, 1 << 20));
+    let status = client.status();
+    assert_eq!((status.objects + status.spilled, status.spill_fault.as_str()), (16, ""));
+    std::fs::remove_dir(folder.join("x.part")).unwrap();
+    desk.stop();
+    assert_eq!(std::fs::read_dir(spill.path()).unwrap().count(), 0);
+}
+
+/// The files of stores that were killed stayed for ever.
+#[test]
+fn the_next_store_removes_what_a_killed_one_left_in_the_spill_folder() {
+    let spill = tempfile::tempdir().unwrap();
+    let flags = ["--capacity-bytes", "8m", "--keeper=false", "--spill-dir"];
+    let flags = [&flags[..], &[spill.path().to_str().unwrap()]].concat();
+    let mut desk = start(&flags);
+    let mut client = desk.client();
+    for number in 0..16 {
+        client.put(id(number), &pattern(number, 1 << 20));
+    }
+    let left = store_folder(spill.path());
+    // A store that lives beside it keeps its folder.
+    let neighbour = start(&flags);
+    assert!(left.exists());
+    let mut daemon = desk.daemon.take().unwrap();
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    desk.launch(&flags);
+    assert!(!left.exists(), "{}", left.display());
+    assert_eq!(std::fs::read_dir(spill.path()).unwrap().count(), 2);
+    desk.stop();
+    neighbour.stop();
 }
 
 /// A put that was in the ring counts even if its client died before any daemon saw it.

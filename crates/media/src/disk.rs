@@ -26,13 +26,18 @@ pub trait Disk: Send {
     fn remove_folder(&mut self, path: &Path) -> io::Result<()>;
 }
 
+/// Makes a folder (and those above it) that only this user may enter.
+pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
 /// The operating system's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn make_folder(&mut self, path: &Path) -> io::Result<()> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+        make_private_folder(path)
     }
 
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Write + Send>> {

@@ -6,11 +6,13 @@
 //! ```text
 //! write: temporary name, header, payload, trailer -> rename        (complete or not there)
 //! read:  header and trailer checked, CRC32C of payload checked -> bytes in memory, or Corrupt
-//! scan:  after a restart: every complete file of the same store; temporary ones are removed
+//! scan:  after a restart: every complete file of the same store; temporary ones are removed, and
+//!        what cannot be read or removed is skipped
 //! ```
 //!
 //! * [`Medium`]: what the daemon needs of a tier.
 //! * [`tier::FileTier`]: one file for each object, in a folder of its own store, with a budget.
+//! * [`folder`]: the lock on such a folder, and the end of those that dead stores left.
 //! * [`format`]: the bytes of such a file (`docs/formats/spill.md`).
 //! * [`disk`]: what the tier asks of a file system, so that tests can make them fail.
 //!
@@ -59,9 +61,11 @@ use plasmon_proto::{Attributes, ObjectId};
 use serde::{Deserialize, Serialize};
 
 pub mod disk;
+pub mod folder;
 pub mod format;
 pub mod tier;
 
+pub use folder::FolderLock;
 pub use tier::{FileTier, TierConfig};
 
 /// What a tier remembers of an object besides its bytes.
@@ -88,6 +92,15 @@ pub struct Incarnation {
     pub id: ObjectId,
     /// The serial.
     pub serial: u64,
+}
+
+/// What a tier found after a restart.
+#[derive(Debug, Default)]
+pub struct Scan {
+    /// The objects.
+    pub objects: Vec<Described>,
+    /// Files that could not be read or removed; they are left where they are.
+    pub skipped: Vec<Error>,
 }
 
 /// A range of an open file (an extent's memory): where an object's bytes come from.
@@ -118,8 +131,8 @@ pub trait Medium: Send {
     ) -> Result<(), Error>;
     /// Forgets an object. Forgetting what is not there is no error.
     fn remove(&mut self, which: Incarnation) -> Result<(), Error>;
-    /// Every object that is there.
-    fn scan(&mut self) -> Result<Vec<Described>, Error>;
+    /// Every object that is there. Fails only when nothing can be said about any of them.
+    fn scan(&mut self) -> Result<Scan, Error>;
     /// Bytes that the tier occupies.
     fn used_bytes(&self) -> u64;
     /// Forgets everything: the store ends.
@@ -137,7 +150,7 @@ pub enum Error {
         /// What the budget leaves; 0 when the file system itself is full.
         free_bytes: u64,
     },
-    /// The bytes are not what was written: the object is lost.
+    /// The bytes are not what was written: the object is lost for certain.
     #[error("{}: {what}", path.display())]
     Corrupt {
         /// The file.
@@ -145,13 +158,13 @@ pub enum Error {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// The object is not in the tier.
+    /// The object is not in the tier, for certain: its folder is there, and its file is not.
     #[error("{}: no such object in the spill tier", path.display())]
     Absent {
         /// Where it would be.
         path: PathBuf,
     },
-    /// The operating system refused.
+    /// The operating system refused. Nothing is known about the object: try again.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {
         /// What was tried.

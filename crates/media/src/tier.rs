@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use plasmon_proto::ObjectId;
 
 use crate::disk::{Disk, RealDisk};
+use crate::folder::{LOCK_NAME, folder_of};
 use crate::format::{self, BadFile, TRAILER_BYTES};
-use crate::{Described, Error, Incarnation, Medium, Place, WritePiece};
+use crate::{Described, Error, Incarnation, Medium, Place, Scan, WritePiece};
 
 /// Bytes moved at once. Large enough that a system call does not count, small enough for the cache.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-const SUFFIX: &str = "spill";
-const TEMPORARY_SUFFIX: &str = "part";
+pub(crate) const SUFFIX: &str = "spill";
+pub(crate) const TEMPORARY_SUFFIX: &str = "part";
 
 /// Where a tier keeps its files and how many bytes they may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,21 +45,33 @@ impl FileTier<RealDisk> {
     pub fn open(config: &TierConfig) -> Result<Self, Error> {
         Self::on(RealDisk, config)
     }
+
+    /// The tier that an earlier daemon of the store used: [`Medium::scan`] it before anything else.
+    pub fn again(config: &TierConfig) -> Self {
+        Self::again_on(RealDisk, config)
+    }
 }
 
 impl<D: Disk> FileTier<D> {
     /// A tier on the given file system.
-    pub fn on(mut disk: D, config: &TierConfig) -> Result<Self, Error> {
-        let folder = config.folder.join(format!("plasmon-{:016x}", config.store));
-        disk.make_folder(&folder).map_err(io_error("make the folder", &folder))?;
-        Ok(Self {
+    pub fn on(disk: D, config: &TierConfig) -> Result<Self, Error> {
+        let mut tier = Self::again_on(disk, config);
+        let folder = tier.folder.clone();
+        tier.disk.make_folder(&folder).map_err(io_error("make the folder", &folder))?;
+        Ok(tier)
+    }
+
+    /// The tier of a store that is taken over. Its folder is not made: where it is missing, a disk
+    /// is, and an empty folder in its place would mean that every object is lost.
+    fn again_on(disk: D, config: &TierConfig) -> Self {
+        Self {
             disk,
-            folder,
+            folder: folder_of(&config.folder, config.store),
             store: config.store,
             bytes_max: config.bytes_max,
             files: HashMap::new(),
             used_bytes: 0,
-        })
+        }
     }
 
     fn path(&self, which: Incarnation, suffix: &str) -> PathBuf {
@@ -89,6 +102,15 @@ impl<D: Disk> FileTier<D> {
         let crc = copy_out(from, bytes, &mut *file)?;
         format::write_trailer(crc, &mut *file)?;
         file.flush()
+    }
+
+    /// Why a file cannot be opened. It is absent only for certain: while its whole folder is away,
+    /// nothing is known about it.
+    fn unopened(&mut self, path: PathBuf, error: io::Error) -> Error {
+        if error.kind() == io::ErrorKind::NotFound && self.disk.list(&self.folder).is_ok() {
+            return Error::Absent { path };
+        }
+        io_error("open", &path)(error)
     }
 
     fn described(&mut self, path: &Path) -> Result<Option<(Described, u64)>, Error> {
@@ -143,10 +165,10 @@ impl<D: Disk> Medium for FileTier<D> {
         write: &mut WritePiece<'_>,
     ) -> Result<(), Error> {
         let path = self.path(which, SUFFIX);
-        let mut file = self.disk.open(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::Absent { path: path.clone() },
-            _ => io_error("open", &path)(error),
-        })?;
+        let mut file = match self.disk.open(&path) {
+            Ok(file) => file,
+            Err(error) => return Err(self.unopened(path, error)),
+        };
         let object =
             format::read_header(self.store, &mut *file).map_err(|error| named(error, &path))?;
         let found = Incarnation { id: object.id, serial: object.serial };
@@ -171,26 +193,31 @@ impl<D: Disk> Medium for FileTier<D> {
         }
     }
 
-    fn scan(&mut self) -> Result<Vec<Described>, Error> {
+    fn scan(&mut self) -> Result<Scan, Error> {
         let paths = self.disk.list(&self.folder).map_err(io_error("list", &self.folder))?;
-        let mut found = Vec::new();
+        let mut scan = Scan::default();
         for path in paths {
             let suffix = path.extension().and_then(|suffix| suffix.to_str());
-            if suffix == Some(TEMPORARY_SUFFIX) {
-                self.disk.remove(&path).map_err(io_error("remove", &path))?;
+            if suffix == Some(TEMPORARY_SUFFIX)
+                && let Err(error) = self.disk.remove(&path)
+            {
+                scan.skipped.push(io_error("remove", &path)(error));
             }
             let Some(which) = named_in(&path).filter(|_| suffix == Some(SUFFIX)) else {
                 continue;
             };
-            // A file that cannot be read is left for a person to look at; the object is lost.
-            if let Ok(Some((object, bytes))) = self.described(&path)
-                && (Incarnation { id: object.id, serial: object.serial }) == which
-            {
-                self.remember(which, bytes);
-                found.push(object);
+            match self.described(&path) {
+                Ok(Some((object, bytes))) if which_is(&object) == which => {
+                    self.remember(which, bytes);
+                    scan.objects.push(object);
+                }
+                // Another store's, under a name that could be ours.
+                Ok(_) => {}
+                // A file that cannot be read is left for a person to look at; the object is lost.
+                Err(error) => scan.skipped.push(error),
             }
         }
-        Ok(found)
+        Ok(scan)
     }
 
     fn used_bytes(&self) -> u64 {
@@ -201,6 +228,10 @@ impl<D: Disk> Medium for FileTier<D> {
         let files: Vec<_> = self.files.keys().copied().collect();
         for which in files {
             self.remove(which)?;
+        }
+        if self.disk.list(&self.folder).is_ok_and(|left| left.len() == 1) {
+            // The lock alone is left. Where it cannot go the folder stays, which is told below.
+            let _ = self.disk.remove(&self.folder.join(LOCK_NAME));
         }
         match self.disk.remove_folder(&self.folder) {
             // Something that is not ours lies in the folder: it stays.
@@ -214,6 +245,10 @@ impl<D: Disk> Medium for FileTier<D> {
 
 fn file_bytes(header_bytes: usize, payload_bytes: u64) -> u64 {
     header_bytes as u64 + payload_bytes + TRAILER_BYTES as u64
+}
+
+fn which_is(object: &Described) -> Incarnation {
+    Incarnation { id: object.id, serial: object.serial }
 }
 
 /// The incarnation that a file's name promises.

@@ -523,6 +523,8 @@ pub struct Status {
     pub expelled_total: u64,
     /// Whether there is a spill tier, so that objects may be more than the capacity.
     pub spills: bool,
+    /// What the spill tier's file system refused last; empty when it works.
+    pub spill_fault: String,
 }
 
 /// A connected client.

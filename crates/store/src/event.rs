@@ -55,6 +55,17 @@ pub struct Recovered {
     pub record: u32,
 }
 
+/// How reading a spilled object back ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadBack {
+    /// Its bytes are in the memory that was reserved for them.
+    Done,
+    /// It is lost for certain: its bytes are wrong, or its file does not exist.
+    Corrupt,
+    /// It could not be read now. Nothing is known to be wrong with it.
+    Failed,
+}
+
 /// One event. Events of one client arrive in the order in which the client caused them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -86,8 +97,8 @@ pub enum Event {
     Hardened(Ticket, bool),
     /// An object's bytes were written to the spill tier, or were not.
     Spilled(Ticket, bool),
-    /// An object's bytes are back in the memory reserved for them, or are lost (corrupt).
-    Restored(Ticket, bool),
+    /// An object was read back, or was not.
+    Restored(Ticket, ReadBack),
     /// Nothing but time.
     Tick,
 }

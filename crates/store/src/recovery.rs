@@ -28,15 +28,15 @@ const RECORDS_SPARE: u32 = 1 << 20;
 
 impl<D: Directory> Store<D> {
     /// Takes over extents and objects of an earlier daemon, once, before the first event. The
-    /// directory holds the objects already. Returns how many objects could not be kept because
-    /// their entries contradict each other; they are corrupt.
+    /// directory holds the objects already. Returns the objects that could not be kept, because
+    /// their entries contradict each other or are nowhere in the extents; they are corrupt.
     pub fn recover(
         &mut self,
         now_ms: u64,
         extents: &[RecoveredExtent],
         mut objects: Vec<Recovered>,
         effects: &mut Vec<Effect>,
-    ) -> usize {
+    ) -> Vec<ObjectId> {
         std::mem::swap(&mut self.out, effects);
         self.now_ms = now_ms;
         self.totals.recovered = true;
@@ -63,7 +63,37 @@ impl<D: Directory> Store<D> {
         }
         self.adopt_gaps(&extents, gaps);
         std::mem::swap(&mut self.out, effects);
-        broken.len()
+        broken.iter().map(|object| object.id).collect()
+    }
+
+    /// Takes over the objects of a spill tier that could not be read when the store was taken over.
+    /// What is known of an id by now counts more than an old file.
+    pub fn adopt_tier(&mut self, now_ms: u64, objects: Vec<Recovered>, effects: &mut Vec<Effect>) {
+        std::mem::swap(&mut self.out, effects);
+        self.now_ms = now_ms.max(self.now_ms);
+        let newest = objects.iter().map(|object| object.serial).max().unwrap_or(0);
+        self.next_serial = self.next_serial.max(newest.saturating_add(1));
+        let (mut wanted, outdated): (Vec<_>, Vec<_>) =
+            objects.into_iter().partition(|object| self.state(&object.id) == ObjectState::Absent);
+        for object in outdated {
+            self.out.push(Effect::Unspill(object.id, object.serial));
+        }
+        wanted.sort_by_key(|object| object.serial);
+        let ids: Vec<ObjectId> = wanted.iter().map(|object| object.id).collect();
+        let composites = self.adopt_spilled(wanted);
+        for members in &composites {
+            self.hold_members(members);
+        }
+        for members in composites {
+            self.cool_members(&members);
+        }
+        // Requests that waited for an object of which nothing was known.
+        for id in ids {
+            if self.waits.is_waited_for(&id) {
+                self.start_restore(&id);
+            }
+        }
+        std::mem::swap(&mut self.out, effects);
     }
 
     /// Parts objects that can be where they say from those that cannot. Of two that overlap, the

@@ -11,15 +11,19 @@
 //! While it is written an object stays visible and readable; the store pins it. What comes back is
 //! a new incarnation: a serial names bytes at one place. A composite takes its members along, see
 //! [`crate::composite`].
+//!
+//! An object is corrupt only when its bytes are certainly lost. What a file system refuses for
+//! another reason fails the requests that wait for it; the object stays spilled, and the next
+//! request tries again.
 
 use std::collections::BTreeMap;
 
-use plasmon_proto::message::Range;
+use plasmon_proto::message::{Failure, Range};
 use plasmon_proto::object::{Sizes, Traits};
-use plasmon_proto::{ObjectId, ObjectState, Policy};
+use plasmon_proto::{Code, ObjectId, ObjectState, Policy};
 
 use crate::effect::{Effect, SpillOrder};
-use crate::event::Ticket;
+use crate::event::{ReadBack, Ticket};
 use crate::evict::Evicted;
 use crate::jobs::{Exact, Job, Purpose};
 use crate::leasing::Size;
@@ -338,19 +342,39 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    pub(crate) fn restored(&mut self, ticket: Ticket, done: bool) {
+    /// An object that should come back cannot be read now. A request for it alone hears why; one
+    /// for several hears that it is still spilled.
+    fn read_failed(&mut self, id: &ObjectId) {
+        for waiter in self.waits.give_up(id) {
+            if self.waits.is_for_one(waiter) {
+                let failure = Failure::of(Code::Io).with_id(*id).with_detail(
+                    "the object's spill file cannot be read now; the object is not lost: try again",
+                );
+                self.fail_waiter(waiter, failure);
+            } else {
+                self.answer_waiter(waiter);
+            }
+        }
+    }
+
+    pub(crate) fn restored(&mut self, ticket: Ticket, outcome: ReadBack) {
         let Some(Reading { id, serial, range, charge }) = self.tier.reading.remove(&ticket) else {
             return;
         };
         let wanted = self.tier.get(&id).is_some_and(|spilled| spilled.serial == serial);
-        if !(wanted && done) {
+        if !(wanted && outcome == ReadBack::Done) {
             self.memory.release(range, charge, &mut self.out);
         }
-        if wanted && done {
+        if wanted && outcome == ReadBack::Done {
             self.bring_back(id, range, charge);
         } else if wanted && let Some(spilled) = self.tier.get_mut(&id) {
-            (spilled.corrupt, spilled.restoring) = (true, false);
-            self.tell_waiters(&id, ObjectState::Corrupt);
+            spilled.restoring = false;
+            if outcome == ReadBack::Corrupt {
+                spilled.corrupt = true;
+                self.tell_waiters(&id, ObjectState::Corrupt);
+            } else {
+                self.read_failed(&id);
+            }
         }
         self.feed_starving();
     }

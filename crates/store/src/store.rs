@@ -154,7 +154,7 @@ impl<D: Directory> Store<D> {
             Event::Reserved(ticket, done) => self.reserved(ticket, done),
             Event::Hardened(ticket, done) => self.hardened(ticket, done),
             Event::Spilled(ticket, done) => self.spilled(ticket, done),
-            Event::Restored(ticket, done) => self.restored(ticket, done),
+            Event::Restored(ticket, outcome) => self.restored(ticket, outcome),
             Event::Tick => self.tick(),
         }
     }

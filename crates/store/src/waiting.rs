@@ -109,6 +109,15 @@ impl<D: Directory> Store<D> {
         self.answer(&waiter);
     }
 
+    /// Refuses what a waiter asked for, and forgets it.
+    pub(crate) fn fail_waiter(&mut self, no: WaiterNo, failure: Failure) {
+        let Some(waiter) = self.waits.remove(no) else { return };
+        if let Some(found) = self.clients.get_mut(waiter.client) {
+            found.waits.remove(&waiter.request);
+        }
+        self.fail(waiter.client, waiter.request, failure);
+    }
+
     fn answer(&mut self, waiter: &Waiter) {
         let reply = match waiter.question {
             Question::Wait { .. } => {

@@ -130,6 +130,18 @@ impl Waits {
         self.decide(id, |_| true)
     }
 
+    /// Whether any request waits for this object.
+    pub(crate) fn is_waited_for(&self, id: &ObjectId) -> bool {
+        self.by_id.range((*id, 0, 0)..=(*id, WaiterNo::MAX, u32::MAX)).next().is_some()
+    }
+
+    /// Whether it is a `Wait` for one object and nothing else.
+    pub(crate) fn is_for_one(&self, no: WaiterNo) -> bool {
+        self.by_no.get(&no).is_some_and(|Waiting { waiter, .. }| {
+            waiter.ids.len() == 1 && waiter.question != Question::Get
+        })
+    }
+
     fn decide(&mut self, id: &ObjectId, is_decided: impl Fn(Question) -> bool) -> Vec<WaiterNo> {
         let mut done = Vec::new();
         for (_, no, index) in self.by_id.range((*id, 0, 0)..=(*id, WaiterNo::MAX, u32::MAX)) {

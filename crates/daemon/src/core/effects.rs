@@ -10,6 +10,7 @@ use plasmon_proto::object::Level;
 use plasmon_proto::ring::Completion;
 use plasmon_shm::Memfd;
 use plasmon_store::effect::SpillOrder;
+use plasmon_store::event::ReadBack;
 use plasmon_store::{ClientNo, Effect, Event, Ticket};
 use rustix::io::Errno;
 
@@ -84,6 +85,7 @@ impl Core {
         status.uptime_ms = self.clock.uptime_ms();
         status.capacity_bytes = self.config.capacity_bytes;
         status.clients = self.peers.ready().count() as u64;
+        status.spill_fault.clone_from(&self.tier_fault);
         status.expelled_total += self.expelled_total;
         Reply::Status(status)
     }
@@ -231,7 +233,7 @@ impl Core {
             .and_then(|into| self.workers.files(FileJob::Restore { ticket, into, range, which }));
         if let Err(error) = given {
             tracing::error!(id = %which.id, %error, "a spilled object cannot be read back");
-            self.feed(Event::Restored(ticket, false));
+            self.feed(Event::Restored(ticket, ReadBack::Failed));
         }
     }
 
@@ -270,7 +272,9 @@ impl Core {
                     self.settled(ticket, extent, settled);
                 }
                 Done::Spilled(ticket, done) => self.feed(Event::Spilled(ticket, done)),
-                Done::Restored(ticket, done) => self.feed(Event::Restored(ticket, done)),
+                Done::Restored(ticket, outcome) => self.feed(Event::Restored(ticket, outcome)),
+                Done::TierOpened { found, lock } => self.tier_opened(found, lock),
+                Done::TierFault(fault) => self.tier_fault = fault,
             }
         }
     }

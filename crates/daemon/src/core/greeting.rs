@@ -264,6 +264,7 @@ impl Core {
             access,
             process,
             channel,
+            lost_channel: None,
             doorbell: None,
             client: None,
             is_abandoned: false,

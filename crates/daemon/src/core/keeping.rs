@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::process::Stdio;
 
+use plasmon_media::{Described, FolderLock};
 use plasmon_proto::message::ExtentId;
 use plasmon_store::event::Peer;
 use plasmon_store::{Effect, Event};
@@ -54,6 +55,9 @@ impl Core {
         link.hold(&Label::Control { store: self.store_token }, &pages)?;
         let table = &shared.index.table;
         link.hold(&Label::Index { number: table.number() }, &[table.memfd().as_fd()])?;
+        if let Some(lock) = &self.spill_lock {
+            link.hold(&Label::SpillFolder, &[lock.as_fd()])?;
+        }
         for (extent, memfd) in self.extents.iter() {
             link.hold(&Label::Extent(extent), &[memfd.as_fd()])?;
         }
@@ -75,7 +79,8 @@ impl Core {
     pub(crate) fn take_over(&mut self, effects: Vec<Effect>, distrusts_rings: bool) {
         effects.into_iter().for_each(|effect| self.carry_out(effect));
         for no in self.shared().sessions.numbers() {
-            if distrusts_rings {
+            let is_lost = self.shared().sessions.get(no).is_some_and(|found| found.is_abandoned);
+            if distrusts_rings || is_lost {
                 self.abandon(no);
             } else {
                 self.expect_back(no);
@@ -89,8 +94,22 @@ impl Core {
         session.is_abandoned = true;
         let channel = session.channel.as_ref();
         let unread = channel.and_then(|channel| channel.pending().ok()).unwrap_or(0);
-        tracing::error!(pid = session.pid, unread, "a ring is passed over after failed starts");
+        tracing::error!(pid = session.pid, unread, "a ring is passed over: what is in it is lost");
         self.outlive(no);
+    }
+
+    /// The spill tier of a store that was taken over can be used: now, or not before now.
+    pub(super) fn tier_opened(&mut self, found: Vec<Described>, lock: Option<FolderLock>) {
+        tracing::info!(objects = found.len(), "the spill tier is there again");
+        self.tier_fault.clear();
+        if let Some(lock) = lock {
+            self.shared().keeper.hold(&Label::SpillFolder, &[lock.as_fd()]);
+            self.spill_lock = Some(lock);
+        }
+        let objects = recovery::spilled_objects(found).collect();
+        let mut effects = Vec::new();
+        self.store.adopt_tier(self.now_ms, objects, &mut effects);
+        effects.into_iter().for_each(|effect| self.carry_out(effect));
     }
 
     fn expect_back(&mut self, no: SessionNo) {

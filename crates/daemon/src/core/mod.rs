@@ -26,6 +26,7 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use plasmon_media::FolderLock;
 use plasmon_proto::message::Reply;
 use plasmon_proto::ring::Record;
 use plasmon_shm::Listener;
@@ -68,6 +69,10 @@ pub(crate) struct Parts {
     pub(crate) signals: UnixStream,
     /// The clock.
     pub(crate) clock: Clock,
+    /// The lock on the spill folder, where there is one.
+    pub(crate) spill_lock: Option<FolderLock>,
+    /// Why the spill tier cannot be used; empty when it can.
+    pub(crate) tier_fault: String,
 }
 
 /// The running daemon.
@@ -84,6 +89,8 @@ pub(crate) struct Core {
     workers: Workers,
     store: Store<Shared>,
     extents: Extents,
+    spill_lock: Option<FolderLock>,
+    tier_fault: String,
     peers: Peers,
     effects: Vec<Effect>,
     events: VecDeque<Event>,
@@ -110,7 +117,7 @@ impl Core {
     pub(crate) fn new(parts: Parts) -> io::Result<Self> {
         let poll = Poll::new()?;
         let Parts { config, flags, store_token, listener, workers, store, extents, .. } = parts;
-        let Parts { signals, clock, .. } = parts;
+        let Parts { signals, clock, spill_lock, tier_fault, .. } = parts;
         let door = Door::open(listener)?;
         poll.add(&door, Source::Listener)?;
         poll.add(&workers, Source::Workers)?;
@@ -128,6 +135,8 @@ impl Core {
             workers,
             store,
             extents,
+            spill_lock,
+            tier_fault,
             peers: Peers::default(),
             effects: Vec::new(),
             events: VecDeque::new(),
@@ -145,7 +154,7 @@ impl Core {
             is_stopping: false,
         };
         core.watch_keeper()?;
-        core.watch_processes()?;
+        core.watch_processes();
         Ok(core)
     }
 

@@ -113,11 +113,13 @@ impl Core {
     }
 
     /// Watches the processes whose sessions were taken over.
-    pub(super) fn watch_processes(&mut self) -> std::io::Result<()> {
+    pub(super) fn watch_processes(&mut self) {
         for (no, session) in self.store.directory().sessions.iter() {
-            self.poll.add(&session.process, Source::Process(no.0))?;
+            // Its end is then noticed when the next session parts from the daemon.
+            if let Err(error) = self.poll.add(&session.process, Source::Process(no.0)) {
+                tracing::error!(pid = session.pid, %error, "a client's process cannot be watched");
+            }
         }
-        Ok(())
     }
 
     /// Starts to count the time without clients.

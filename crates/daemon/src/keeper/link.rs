@@ -10,12 +10,16 @@ use plasmon_shm::socket::Connection;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::wire::{self, FromKeeper, Label, ToKeeper};
+use super::wire::{self, FromKeeper, Label, ToKeeper, WIRE_VERSION};
 use super::{KEEPER_ARGUMENT, THIS_PROGRAM};
 
 /// How long the daemon waits for a keeper that does not read. It is replaced afterwards: a promise
 /// that an object outlives the daemon must not hang on a stopped process.
 const SEND_WITHIN: Duration = Duration::from_secs(1);
+
+/// Daemons that may fail to start because of something that the keeper hands over; the next one
+/// goes on without it.
+const GIVEN_UP_STARTS: u32 = 2;
 
 /// A keeper and the socket to it.
 #[derive(Debug)]
@@ -50,7 +54,8 @@ impl KeeperLink {
         // While this end were open here, the end of the other process would go unnoticed.
         drop(theirs);
         let link = Self { socket: prepared(ours)?, pid: child.id(), child: Some(child) };
-        link.say(&ToKeeper::Watch { pid: std::process::id() }, &[])?;
+        let (version, pid) = (WIRE_VERSION, std::process::id());
+        link.say(&ToKeeper::Watch { version, pid }, &[])?;
         Ok(link)
     }
 
@@ -58,14 +63,33 @@ impl KeeperLink {
     pub(crate) fn adopt(socket: OwnedFd) -> io::Result<(Self, Held)> {
         let socket = Connection::adopt(socket);
         let mut held = Held::default();
+        let mut pid = 0;
         loop {
-            let message = wire::receive::<FromKeeper>(&socket)?;
+            let message = match wire::receive::<FromKeeper>(&socket) {
+                // What it was about is given up: nothing else may be lost with it.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData && pid != 0 => {
+                    tracing::error!(%error, "something that the keeper held cannot be understood");
+                    continue;
+                }
+                // The next daemon tries again, but the last ones take what there is.
+                Err(error) if held.failed_starts >= GIVEN_UP_STARTS => {
+                    tracing::error!(%error, "something that the keeper held is given up");
+                    continue;
+                }
+                other => other?,
+            };
             let (message, fds) = message.ok_or(io::ErrorKind::UnexpectedEof)?;
             match message {
+                FromKeeper::Begin { version, .. } if version != WIRE_VERSION => {
+                    let text = format!("the keeper speaks version {version}, not {WIRE_VERSION}");
+                    return Err(io::Error::other(text));
+                }
+                FromKeeper::Begin { keeper_pid, failed_starts, .. } => {
+                    (pid, held.failed_starts) = (keeper_pid, failed_starts);
+                }
                 FromKeeper::Held(label) => held.labelled.push((label, fds)),
-                FromKeeper::Complete { keeper_pid, failed_starts } => {
-                    held.failed_starts = failed_starts;
-                    let link = Self { socket: prepared(socket)?, pid: keeper_pid, child: None };
+                FromKeeper::Complete => {
+                    let link = Self { socket: prepared(socket)?, pid, child: None };
                     return Ok((link, held));
                 }
             }

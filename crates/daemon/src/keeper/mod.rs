@@ -32,7 +32,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use patience::{Death, Decision, Patience};
-use wire::{FromKeeper, Label, ToKeeper};
+use wire::{FromKeeper, Label, ToKeeper, WIRE_VERSION};
 
 /// The argument that makes this program a keeper; the daemon's own flags follow it.
 pub(crate) const KEEPER_ARGUMENT: &str = "--role=keeper";
@@ -108,7 +108,11 @@ impl<'a> Keeper<'a> {
         loop {
             match wire::receive::<ToKeeper>(link) {
                 Ok(Some((message, fds))) => match message {
-                    ToKeeper::Watch { pid } => self.daemon = watch(pid),
+                    // It goes on with a keeper of its own.
+                    ToKeeper::Watch { version, .. } if version != WIRE_VERSION => {
+                        return Parting::Dismissed;
+                    }
+                    ToKeeper::Watch { pid, .. } => self.daemon = watch(pid),
                     ToKeeper::Hold(label) => drop(self.held.insert(label, fds)),
                     ToKeeper::Forget(label) => drop(self.held.remove(&label)),
                     ToKeeper::Serving => self.serving_since = Some(Instant::now()),
@@ -170,12 +174,13 @@ fn hand_over(
     held: &BTreeMap<Label, Vec<OwnedFd>>,
     failed_starts: u32,
 ) -> io::Result<()> {
+    let (version, keeper_pid) = (WIRE_VERSION, std::process::id());
+    wire::send(link, &FromKeeper::Begin { version, keeper_pid, failed_starts }, &[])?;
     for (label, fds) in held {
         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
         wire::send(link, &FromKeeper::Held(label.clone()), &fds)?;
     }
-    let keeper_pid = std::process::id();
-    wire::send(link, &FromKeeper::Complete { keeper_pid, failed_starts }, &[])
+    wire::send(link, &FromKeeper::Complete, &[])
 }
 
 fn watch(pid: u32) -> Option<OwnedFd> {

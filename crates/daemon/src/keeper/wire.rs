@@ -1,7 +1,8 @@
 //! What daemon and keeper say to each other over their socket pair.
 //!
 //! One message is one SEQPACKET packet in postcard encoding; the descriptors of a label travel
-//! beside it. Both ends are the same program, so there is no version.
+//! beside it. Both ends are the same program, whatever happened to its file since it was started.
+//! Each side names the version first all the same, so that a mistake is refused and not misread.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -10,6 +11,9 @@ use plasmon_proto::message::ExtentId;
 use plasmon_shm::socket::Connection;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+/// The version of these messages: to be raised with every change of them.
+pub(crate) const WIRE_VERSION: u32 = 2;
 
 /// What descriptors are for, so that a new daemon knows what to do with them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -26,6 +30,8 @@ pub(crate) enum Label {
         /// The number.
         number: u64,
     },
+    /// The lock on the folder of the spill tier.
+    SpillFolder,
     /// An extent.
     Extent(ExtentId),
     /// The descriptor of a client's process, and its channel if it has one.
@@ -44,8 +50,10 @@ pub(crate) enum Label {
 /// What a daemon tells its keeper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ToKeeper {
-    /// This is the process to watch.
+    /// The first message: this is the process to watch.
     Watch {
+        /// [`WIRE_VERSION`] of the daemon.
+        version: u32,
         /// The daemon.
         pid: u32,
     },
@@ -62,15 +70,19 @@ pub(crate) enum ToKeeper {
 /// What a keeper tells a daemon that it started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum FromKeeper {
-    /// These descriptors were held for you.
-    Held(Label),
-    /// That was all.
-    Complete {
+    /// The first message.
+    Begin {
+        /// [`WIRE_VERSION`] of the keeper.
+        version: u32,
         /// The keeper's process.
         keeper_pid: u32,
         /// Daemons that died in a row before they served.
         failed_starts: u32,
     },
+    /// These descriptors were held for you.
+    Held(Label),
+    /// That was all.
+    Complete,
 }
 
 /// Sends one message.
@@ -96,6 +108,7 @@ pub(crate) fn receive<M: DeserializeOwned>(
         let text = "a message between daemon and keeper was cut off: too few free descriptors";
         return Err(std::io::Error::other(text));
     }
-    let message = postcard::from_bytes(&bytes[..received.bytes]).map_err(std::io::Error::other)?;
+    let message = postcard::from_bytes(&bytes[..received.bytes])
+        .map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error))?;
     Ok(Some((message, received.fds)))
 }

@@ -1,22 +1,32 @@
 //! The file worker: moves objects between memory and the spill tier.
+//!
+//! ```text
+//! closed ── opened, scanned ──► open       (a new store opens its tier before it serves)
+//!    └── refused: tried again with the next job, and every few seconds
+//! ```
+//!
+//! A store that is taken over starts without waiting for its tier: memory must not be lost because
+//! a disk is away. Whatever the tier answers later, the store learns then.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use plasmon_media::{Described, Error, Incarnation, Medium, Place};
+use plasmon_media::{Described, Error, FolderLock, Incarnation, Medium, Place};
 use plasmon_proto::message::Range;
 use plasmon_shm::{Memfd, WriteExtent};
-use plasmon_store::event::Ticket;
+use plasmon_store::event::{ReadBack, Ticket};
 
 use super::{Done, Report};
 
 /// How often reading an object back is tried when the system is out of something for the moment.
-/// After that the object counts as corrupt, so this is not given up lightly.
 const TRIES: u32 = 10;
+
+/// How long a tier that could not be opened is left alone.
+const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(3);
 
 /// The wait between two tries.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
@@ -61,27 +71,123 @@ pub(crate) enum FileJob {
     Clear(Sender<()>),
 }
 
-pub(super) fn work(jobs: &Receiver<FileJob>, report: &Report, mut medium: Box<dyn Medium>) {
-    while let Ok(job) = jobs.recv() {
-        match job {
-            FileJob::Spill { ticket, memfd, offset, object } => {
-                let place = Place { file: memfd.as_fd(), offset };
-                let done = told("spilled", &object.id, medium.write(&object, place));
-                report.tell(Done::Spilled(ticket, done));
+/// A tier that was opened, with what was found in it.
+pub(crate) struct OpenedTier {
+    /// The tier.
+    pub(crate) medium: Box<dyn Medium>,
+    /// The objects in it.
+    pub(crate) found: Vec<Described>,
+    /// The lock on its folder, unless it was held already.
+    pub(crate) lock: Option<FolderLock>,
+}
+
+/// Opens the tier.
+pub(crate) type OpenTier = Box<dyn FnMut() -> Result<OpenedTier, Error> + Send>;
+
+/// The tier as the file worker has it.
+pub(crate) enum Tier {
+    /// It can be used.
+    Open(Box<dyn Medium>),
+    /// It is to be opened, not before this time.
+    Closed(OpenTier, Instant),
+}
+
+impl Tier {
+    /// A tier that is opened as soon as its worker runs.
+    pub(crate) fn closed(open: OpenTier) -> Self {
+        Self::Closed(open, Instant::now())
+    }
+}
+
+pub(super) fn work(jobs: &Receiver<FileJob>, report: &Report, mut tier: Tier) {
+    let mut is_faulty = false;
+    loop {
+        open_when_due(&mut tier, report);
+        let job = match &tier {
+            Tier::Open(_) => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Tier::Closed(..) => jobs.recv_timeout(OPEN_AGAIN_AFTER),
+        };
+        match (job, &mut tier) {
+            (Ok(job), Tier::Open(medium)) => {
+                let fault = carry_out(job, &mut **medium, report);
+                if let Some(fault) = fault {
+                    is_faulty = true;
+                    report.tell(Done::TierFault(fault));
+                } else if std::mem::take(&mut is_faulty) {
+                    report.tell(Done::TierFault(String::new()));
+                }
             }
-            FileJob::Restore { ticket, into, range, which } => {
-                let result = patiently(|| restore(&mut *medium, &into, &range, which));
-                report.tell(Done::Restored(ticket, told("restored", &which.id, result)));
-            }
-            FileJob::Remove(which) => {
-                told("removed", &which.id, medium.remove(which));
-            }
-            FileJob::Clear(done) => {
-                clear(&mut *medium);
-                // Who asked may have gone.
-                let _ = done.send(());
-            }
+            (Ok(job), Tier::Closed(..)) => refuse(job, report),
+            (Err(RecvTimeoutError::Timeout), _) => {}
+            (Err(RecvTimeoutError::Disconnected), _) => return,
         }
+    }
+}
+
+fn open_when_due(tier: &mut Tier, report: &Report) {
+    let Tier::Closed(open, at) = tier else { return };
+    if *at > Instant::now() {
+        return;
+    }
+    match open() {
+        Ok(OpenedTier { medium, found, lock }) => {
+            *tier = Tier::Open(medium);
+            report.tell(Done::TierOpened { found, lock });
+        }
+        Err(error) => {
+            *at = Instant::now() + OPEN_AGAIN_AFTER;
+            tracing::error!(%error, "the spill tier cannot be used; it is tried again");
+            report.tell(Done::TierFault(error.to_string()));
+        }
+    }
+}
+
+/// Does a job. Returns what the file system refused, if it did.
+fn carry_out(job: FileJob, medium: &mut dyn Medium, report: &Report) -> Option<String> {
+    match job {
+        FileJob::Spill { ticket, memfd, offset, object } => {
+            let place = Place { file: memfd.as_fd(), offset };
+            let result = told("spilled", &object.id, medium.write(&object, place));
+            report.tell(Done::Spilled(ticket, result.is_ok()));
+            fault_of(result)
+        }
+        FileJob::Restore { ticket, into, range, which } => {
+            let result = patiently(|| restore(medium, &into, &range, which));
+            let result = told("restored", &which.id, result);
+            let outcome = match &result {
+                Ok(()) => ReadBack::Done,
+                Err(Error::Corrupt { .. } | Error::Absent { .. }) => ReadBack::Corrupt,
+                Err(Error::Io { .. } | Error::Full { .. }) => ReadBack::Failed,
+            };
+            report.tell(Done::Restored(ticket, outcome));
+            fault_of(result)
+        }
+        FileJob::Remove(which) => fault_of(told("removed", &which.id, medium.remove(which))),
+        FileJob::Clear(done) => {
+            clear(medium);
+            // Who asked may have gone.
+            let _ = done.send(());
+            None
+        }
+    }
+}
+
+/// Answers a job that cannot be done because the tier cannot be used.
+fn refuse(job: FileJob, report: &Report) {
+    match job {
+        FileJob::Spill { ticket, .. } => report.tell(Done::Spilled(ticket, false)),
+        FileJob::Restore { ticket, .. } => report.tell(Done::Restored(ticket, ReadBack::Failed)),
+        // When the tier is there again, the store is told of the file and has it removed again.
+        FileJob::Remove(_) => {}
+        // Who asked may have gone.
+        FileJob::Clear(done) => drop(done.send(())),
+    }
+}
+
+fn fault_of(result: Result<(), Error>) -> Option<String> {
+    match result {
+        Err(error @ Error::Io { .. }) => Some(error.to_string()),
+        _ => None,
     }
 }
 
@@ -144,17 +250,12 @@ fn is_passing(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno))
 }
 
-fn told(what: &str, id: &plasmon_proto::ObjectId, result: Result<(), Error>) -> bool {
-    match result {
-        Ok(()) => true,
+fn told(what: &str, id: &plasmon_proto::ObjectId, result: Result<(), Error>) -> Result<(), Error> {
+    match &result {
+        Ok(()) => {}
         // A full tier is an ordinary state, which the store answers for.
-        Err(error @ Error::Full { .. }) => {
-            tracing::info!(%id, %error, "an object is not {what}");
-            false
-        }
-        Err(error) => {
-            tracing::warn!(%id, %error, "an object is not {what}");
-            false
-        }
+        Err(error @ Error::Full { .. }) => tracing::info!(%id, %error, "an object is not {what}"),
+        Err(error) => tracing::warn!(%id, %error, "an object is not {what}"),
     }
+    result
 }

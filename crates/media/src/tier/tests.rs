@@ -101,7 +101,7 @@ fn objects_of_every_size_come_back_even_to_another_place_and_after_a_restart() {
         tier.write(&object, desk.place(4096)).unwrap();
         drop(tier);
         let mut tier = FileTier::open(&desk.config(None)).unwrap();
-        assert!(tier.scan().unwrap().contains(&object), "{count} bytes");
+        assert!(tier.scan().unwrap().objects.contains(&object), "{count} bytes");
         let elsewhere = 8 << 20;
         tier.read(which(&object), room(&object), &mut desk.writer(elsewhere)).unwrap();
         assert_eq!(desk.bytes(elsewhere, count), pattern(count), "{count} bytes");
@@ -189,7 +189,7 @@ fn scanning_leaves_strangers_alone_and_clears_half_written_files() {
     fs::write(&torn, "half").unwrap();
 
     let mut tier = FileTier::open(&desk.config(None)).unwrap();
-    assert_eq!(tier.scan().unwrap(), vec![described(1, 10)]);
+    assert_eq!(tier.scan().unwrap().objects, vec![described(1, 10)]);
     assert!(!torn.exists());
     tier.clear().unwrap();
     assert!(!ours.exists() && stranger.exists() && note.exists());
@@ -268,4 +268,47 @@ fn a_disk_that_fills_up_at_any_byte_leaves_nothing_behind() {
     tier.write(&object, desk.place(0)).unwrap();
     tier.read(which(&object), room(&object), &mut desk.writer(4096)).unwrap();
     assert_eq!(desk.bytes(4096, 500), pattern(500));
+}
+
+/// One temporary file that could not be removed made the scan fail, and with it the start of every
+/// later daemon: what was in memory was lost, too.
+#[test]
+fn what_cannot_be_removed_or_read_is_skipped() {
+    let desk = Desk::new();
+    desk.fill(0, &pattern(10));
+    let mut tier = FileTier::open(&desk.config(None)).unwrap();
+    tier.write(&described(1, 10), desk.place(0)).unwrap();
+    let folder = desk.files().pop().unwrap().parent().unwrap().to_owned();
+    // Folders stand for files that the system refuses to remove or to read.
+    let object = described(2, 10);
+    fs::create_dir(folder.join("x.part")).unwrap();
+    let unreadable = folder.join(format!("{}-{:016x}.spill", object.id, object.serial));
+    fs::create_dir(&unreadable).unwrap();
+    let mut tier = FileTier::open(&desk.config(None)).unwrap();
+    let scan = tier.scan().unwrap();
+    assert_eq!(scan.objects, vec![described(1, 10)]);
+    assert_eq!(scan.skipped.len(), 2, "{:?}", scan.skipped);
+}
+
+/// An object counted as corrupt for good when its folder was away for a moment.
+#[test]
+fn while_the_folder_is_away_nothing_is_absent() {
+    let desk = Desk::new();
+    let object = described(1, 10);
+    desk.fill(0, &pattern(10));
+    let mut tier = FileTier::open(&desk.config(None)).unwrap();
+    tier.write(&object, desk.place(0)).unwrap();
+    let folder = desk.files().pop().unwrap().parent().unwrap().to_owned();
+    let away = folder.with_extension("away");
+    fs::rename(&folder, &away).unwrap();
+    let read = tier.read(which(&object), room(&object), &mut desk.writer(4096));
+    assert!(matches!(read, Err(Error::Io { .. })), "{read:?}");
+    // Nor does the next daemon take an empty folder for it.
+    assert!(matches!(FileTier::again(&desk.config(None)).scan(), Err(Error::Io { .. })));
+    assert!(!folder.exists());
+    fs::rename(&away, &folder).unwrap();
+    tier.read(which(&object), room(&object), &mut desk.writer(4096)).unwrap();
+    fs::remove_file(desk.files().pop().unwrap()).unwrap();
+    let read = tier.read(which(&object), room(&object), &mut desk.writer(4096));
+    assert!(matches!(read, Err(Error::Absent { .. })), "{read:?}");
 }

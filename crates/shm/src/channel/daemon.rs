@@ -45,10 +45,10 @@ impl ChannelDaemon {
 
     /// Takes over the channel of a client that was connected to a daemon that died. The cursors are
     /// those that the old daemon left in the channel; a client that changed them harms itself.
+    ///
+    /// The magic is for clients. It lies in memory that they write, so it says nothing here.
     pub fn adopt(memfd: Memfd) -> io::Result<Self> {
-        let channel = Self::map(memfd)?;
-        let found = channel.layout.word(MAGIC_AT).load(Ordering::Acquire);
-        if found == MAGIC { Ok(channel) } else { Err(not_a_channel()) }
+        Self::map(memfd)
     }
 
     fn map(memfd: Memfd) -> io::Result<Self> {

@@ -199,7 +199,8 @@ fn other_memfds_are_no_channels() {
     assert!(ChannelDaemon::adopt(small).is_err());
     let blank = Memfd::create("plasmon-test", CHANNEL_BYTES).unwrap();
     assert!(ChannelClient::new(blank.duplicate().unwrap()).is_err());
-    assert!(ChannelDaemon::adopt(blank).is_err());
+    // For a restarted daemon the magic says nothing: it lies where the client can write.
+    assert!(ChannelDaemon::adopt(blank).is_ok());
 }
 
 proptest! {

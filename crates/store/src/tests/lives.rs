@@ -385,7 +385,7 @@ fn requests_of_the_daemons_own_and_of_nobody_are_no_harm() {
     world.event(Event::Disconnect(nobody));
     world.event(Event::Reserved(crate::event::Ticket(99), true));
     world.event(Event::Spilled(crate::event::Ticket(99), true));
-    world.event(Event::Restored(crate::event::Ticket(99), true));
+    world.event(Event::Restored(crate::event::Ticket(99), crate::event::ReadBack::Done));
     world.event(Event::Hardened(crate::event::Ticket(99), true));
     world.event(Event::Touched(u32::MAX));
     assert_eq!(world.effects[before..], []);

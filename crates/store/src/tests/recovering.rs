@@ -99,7 +99,7 @@ impl Left {
         }
         world.tier = tier;
         world.effects = effects;
-        (world, broken)
+        (world, broken.len())
     }
 }
 
@@ -354,4 +354,40 @@ fn extents_that_cannot_be_are_not_taken_over() {
     let (world, _) = left.recover(Config::new(16 * MIB));
     assert_eq!(world.status().extents, 1);
     assert_eq!(world.store.owned_bytes(ClientNo(1)), 0);
+}
+
+/// A spill tier that cannot be read at the start comes back later. What happened meanwhile counts
+/// more than the old files.
+#[test]
+fn a_tier_that_comes_back_later_brings_what_was_not_replaced() {
+    let mut left = Left::default().object(1, ARENA, 0).extent(ARENA, MIB, false);
+    let files = Left::default().spilled(1, 11).spilled(2, 12).spilled(3, 13).spilled(4, 14);
+    let files = files.objects;
+    left.objects.retain(|object| object.range.is_some());
+    let (mut world, broken) = left.recover(Config::new(16 * MIB));
+    assert_eq!(broken, 0);
+    let client = world.connect(1);
+    world.put(client, Put::new(2, 1000)).unwrap();
+    world.put(client, Put::new(3, 1000)).unwrap();
+    assert_eq!(world.delete(client, 3), None);
+    let waits = world.send(
+        client,
+        Request::Wait { ids: vec![id(4)], count: 0, timeout_ms: None, beyond_end: false },
+    );
+    world.tier = files.iter().map(|object| (object.serial, object.id)).collect();
+    let mut effects = Vec::new();
+    world.store.adopt_tier(1_000_500, files, &mut effects);
+    let removed: Vec<u64> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Unspill(_, serial) => Some(*serial),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(removed, [11, 12, 13], "what is known by now counts more than an old file");
+    assert_eq!(world.states(&[1, 2, 3, 4]), [Sealed, Sealed, Deleted, Spilled]);
+    // What a request waited for comes back at once.
+    world.do_all(effects);
+    assert_eq!(world.answer_to(client, waits), Some(Reply::States(vec![Sealed])));
+    world.store.check();
 }

@@ -5,7 +5,7 @@ use plasmon_proto::object::Level;
 use plasmon_proto::{Attributes, Code, ObjectState};
 
 use super::{Put, World, id};
-use crate::event::ClientNo;
+use crate::event::{ClientNo, Event, ReadBack};
 use crate::{Config, Effect};
 
 const MIB: u64 = 1 << 20;
@@ -85,6 +85,28 @@ fn what_cannot_be_read_back_is_corrupt_until_it_is_deleted() {
     assert_eq!(world.delete(CLIENT, 0), None);
     assert_eq!(world.state(0), Deleted);
     assert!(!world.tier.values().any(|spilled| *spilled == id(0)));
+}
+
+/// A folder that was away for a moment made every object corrupt that was read meanwhile, for good.
+#[test]
+fn what_cannot_be_read_now_stays_spilled_and_is_tried_again() {
+    let mut world = full(config());
+    let two = world.connect(2);
+    world.create_and_seal(CLIENT, &Put::new(4, MIB)).unwrap();
+    world.restore = None;
+    let alone = world.send(CLIENT, wait(&[0]));
+    let among_others = world.send(two, wait(&[3, 0]));
+    let get = world.send(two, Request::Get { ids: vec![id(0)] });
+    let (ticket, _) = world.open.pop_front().unwrap();
+    world.event(Event::Restored(ticket, ReadBack::Failed));
+    let Some(Reply::Failed(failure)) = world.answer_to(CLIENT, alone) else { panic!("no answer") };
+    assert_eq!((failure.code, failure.id), (Code::Io, Some(id(0))));
+    assert_eq!(world.answer_to(two, among_others), Some(Reply::States(vec![Sealed, Spilled])));
+    assert_eq!(world.answer_to(two, get), Some(Reply::Located(vec![Err(Spilled)])));
+    assert_eq!(world.state(0), Spilled);
+    world.store.check_capacity();
+    world.restore = Some(true);
+    assert_eq!(world.ask(CLIENT, wait(&[0])), Reply::States(vec![Sealed]));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};
 
 use super::TestDirectory;
-use crate::event::{ClientNo, Event, Peer, Ticket};
+use crate::event::{ClientNo, Event, Peer, ReadBack, Ticket};
 use crate::{Config, Effect, Store};
 
 /// An id that is told by its number.
@@ -127,6 +127,14 @@ impl World {
         }
     }
 
+    /// Does what the store asked for outside of an event.
+    pub(crate) fn do_all(&mut self, effects: Vec<Effect>) {
+        let events: Vec<Event> =
+            effects.iter().filter_map(|effect| self.carry_out(effect)).collect();
+        self.effects.extend(effects);
+        events.into_iter().for_each(|event| self.event(event));
+    }
+
     fn carry_out(&mut self, effect: &Effect) -> Option<Event> {
         match effect {
             Effect::Reserve { ticket, new_extent_bytes, range } => {
@@ -161,7 +169,7 @@ impl World {
             }
             Effect::Restore(ticket, _, serial, _) => {
                 assert!(self.tier.contains_key(serial), "only what is in the tier comes back");
-                self.answer(self.restore, *ticket, effect, Event::Restored)
+                self.answer(self.restore, *ticket, effect, read_back)
             }
             Effect::Unspill(_, serial) => {
                 self.tier.remove(serial);
@@ -216,7 +224,7 @@ impl World {
                 }
                 Event::Spilled(ticket, done)
             }
-            Effect::Restore(..) => Event::Restored(ticket, done),
+            Effect::Restore(..) => read_back(ticket, done),
             Effect::Harden(..) | Effect::Settle { .. } => Event::Hardened(ticket, done),
             other => panic!("{other:?} is not answered"),
         };
@@ -399,4 +407,9 @@ impl World {
     pub(crate) fn unpin(&mut self, serial: u64) {
         self.store.directory_mut().unpin(serial);
     }
+}
+
+/// What is not read back is lost here.
+fn read_back(ticket: Ticket, done: bool) -> Event {
+    Event::Restored(ticket, if done { ReadBack::Done } else { ReadBack::Corrupt })
 }

@@ -19,7 +19,7 @@ impl Model {
         let mut store = self.successor();
         let mut effects = Vec::new();
         let broken = store.recover(self.world.now_ms, &extents, objects, &mut effects);
-        assert_eq!(broken, 0, "what one daemon leaves, the next one takes");
+        assert_eq!(broken, [], "what one daemon leaves, the next one takes");
         self.world.store = store;
         self.world.store.check();
         self.world.open.clear();
