@@ -3,17 +3,20 @@
 //! A copy into memory that is not in the cache is limited by what the stores cost. An ordinary
 //! store first reads the line that it is about to overwrite; a streaming store does not, and
 //! reaches up to twice the speed. Below [`STREAM_BYTES_MIN`] the copy may still be in the cache
-//! when its first reader comes, and an ordinary copy is better. The widest streaming stores that
-//! the processor has are chosen at run time. They go through four pages side by side, which keeps
-//! more of the memory's banks and of the processor's prefetchers busy than one page after the
-//! other.
+//! when its first reader comes, and an ordinary copy is better. Above, it depends on the machine
+//! which kind of stores is the fastest, so copies are timed and [`choice`] learns from them; the
+//! widest streaming stores that the processor has are used.
 
+mod choice;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr;
+use std::time::Instant;
+
+use self::choice::{Choice, Way};
 
 /// From here on copies stream past the cache.
 pub const STREAM_BYTES_MIN: usize = 256 << 10;
@@ -21,6 +24,10 @@ pub const STREAM_BYTES_MIN: usize = 256 << 10;
 /// The least that is worth a thread of its own: starting one costs some ten microseconds, copying
 /// this much about a millisecond.
 pub const THREAD_BYTES_MIN: usize = 8 << 20;
+
+/// Copies are timed in pieces of this: far longer than reading the clock takes, and short enough
+/// for many of them in one large object.
+const TIMED_BYTES: usize = 4 << 20;
 
 /// Pieces that parallel copies are cut into end at multiples of this.
 const PIECE_ALIGN: usize = 4096;
@@ -63,28 +70,57 @@ pub unsafe fn copy(source: &[u8], destination: *mut u8) {
         return;
     }
     // SAFETY: as above.
-    unsafe { stream(source, destination) };
+    unsafe { copy_timed(source, destination) };
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-unsafe fn stream(source: &[u8], destination: *mut u8) {
+/// What is known about copies that are one piece, and about the pieces of longer ones: a short copy
+/// may stay in a cache that a long one would only sweep out.
+static SHORT: Choice = Choice::new();
+static LONG: Choice = Choice::new();
+
+/// # Safety
+///
+/// As [`copy`].
+unsafe fn copy_timed(source: &[u8], destination: *mut u8) {
+    let choice = if source.len() < TIMED_BYTES { &SHORT } else { &LONG };
+    let mut to = destination;
+    for piece in source.chunks(TIMED_BYTES) {
+        let way = choice.pick();
+        let started = Instant::now();
+        // SAFETY: the pieces lie within the destination that the caller of `copy` vouches for.
+        unsafe { copy_by(way, piece, to) };
+        if piece.len() >= STREAM_BYTES_MIN {
+            choice.record(way, piece.len(), started.elapsed());
+        }
+        to = to.wrapping_add(piece.len());
+    }
+}
+
+/// # Safety
+///
+/// As [`copy`].
+unsafe fn copy_by(way: Way, source: &[u8], destination: *mut u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // Detection is cached by the standard library: one load here.
+        let (wide, narrow) =
+            (is_x86_feature_detected!("avx512f"), is_x86_feature_detected!("avx2"));
+        // SAFETY: the processor has what each kernel needs, and the caller of `copy` vouches for
+        // the destination.
+        unsafe {
+            match way {
+                Way::Lines if wide => return x86::stream_512::<1>(source, destination),
+                Way::Pages if wide => return x86::stream_512::<4>(source, destination),
+                Way::Lines if narrow => return x86::stream_256::<1>(source, destination),
+                Way::Pages if narrow => return x86::stream_256::<4>(source, destination),
+                _ => {}
+            }
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = way;
     // SAFETY: the caller of `copy` vouches for the destination.
     unsafe { ptr::copy_nonoverlapping(source.as_ptr(), destination, source.len()) };
-}
-
-#[cfg(target_arch = "x86_64")]
-unsafe fn stream(source: &[u8], destination: *mut u8) {
-    // Detection is cached by the standard library: one load here.
-    if is_x86_feature_detected!("avx512f") {
-        // SAFETY: the processor has AVX-512, and the caller of `copy` vouches for the destination.
-        unsafe { x86::stream_512(source, destination) };
-    } else if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, and the caller of `copy` vouches for the destination.
-        unsafe { x86::stream_256(source, destination) };
-    } else {
-        // SAFETY: the caller of `copy` vouches for the destination.
-        unsafe { ptr::copy_nonoverlapping(source.as_ptr(), destination, source.len()) };
-    }
 }
 
 /// A destination that may cross to another thread.
@@ -226,17 +262,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn every_way_copies_the_same() {
+        let source = pattern(50_007);
+        for way in [Way::Ordinary, Way::Lines, Way::Pages] {
+            let mut target = vec![0; source.len() + 1];
+            // SAFETY: the vector is one byte longer than the source.
+            unsafe { copy_by(way, &source, target.as_mut_ptr().add(1)) };
+            assert!(target[1..] == source, "{way:?}");
+        }
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn the_narrow_streaming_copy_is_right_too() {
+    fn the_narrow_streaming_copies_are_right_too() {
         if !is_x86_feature_detected!("avx2") {
             return;
         }
         let source = pattern(50_007);
-        let mut target = vec![0; source.len() + 1];
-        // SAFETY: the vector is one byte longer than the source, and the processor has AVX2.
-        unsafe { x86::stream_256(&source, target.as_mut_ptr().add(1)) };
-        assert!(target[1..] == source);
+        for copy in [x86::stream_256::<1>, x86::stream_256::<4>] {
+            let mut target = vec![0; source.len() + 1];
+            // SAFETY: the vector is one byte longer than the source, and the processor has AVX2.
+            unsafe { copy(&source, target.as_mut_ptr().add(1)) };
+            assert!(target[1..] == source);
+        }
     }
 
     #[test]

@@ -9,18 +9,21 @@ use std::ptr;
 /// Bytes of a cache line, which streaming stores must start at.
 const LINE: usize = 64;
 
-/// What is copied side by side, and how many of them.
+/// Bytes of a lane: what is copied side by side.
 const LANE_BYTES: usize = 4096;
-const LANES: usize = 4;
 
-/// Splits a copy into an ordinary head up to the first whole line, blocks of some lanes side by
+/// Splits a copy into an ordinary head up to the first whole line, blocks of `LANES` lanes side by
 /// side, and an ordinary tail; `pair` streams two lines.
 ///
 /// # Safety
 ///
 /// As [`super::copy`]; `pair` may be called for any two lines within source and destination.
 #[inline(always)]
-unsafe fn split(source: &[u8], destination: *mut u8, pair: impl Fn(*const u8, *mut u8)) {
+unsafe fn split<const LANES: usize>(
+    source: &[u8],
+    destination: *mut u8,
+    pair: impl Fn(*const u8, *mut u8),
+) {
     let head = destination.align_offset(LINE).min(source.len());
     let block_bytes = LANES * LANE_BYTES;
     let tail = head + (source.len() - head) / block_bytes * block_bytes;
@@ -46,7 +49,7 @@ unsafe fn split(source: &[u8], destination: *mut u8, pair: impl Fn(*const u8, *m
 ///
 /// As [`super::copy`], on a processor with AVX-512F.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn stream_512(source: &[u8], destination: *mut u8) {
+pub(super) unsafe fn stream_512<const LANES: usize>(source: &[u8], destination: *mut u8) {
     let pair = |from: *const u8, to: *mut u8| {
         let (from, to) = (from.cast::<__m512i>(), to.cast::<__m512i>());
         // SAFETY: `split` passes two whole lines, those of the destination aligned.
@@ -57,14 +60,14 @@ pub(super) unsafe fn stream_512(source: &[u8], destination: *mut u8) {
         }
     };
     // SAFETY: the caller's promise, passed on.
-    unsafe { split(source, destination, pair) };
+    unsafe { split::<LANES>(source, destination, pair) };
 }
 
 /// # Safety
 ///
 /// As [`super::copy`], on a processor with AVX2.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn stream_256(source: &[u8], destination: *mut u8) {
+pub(super) unsafe fn stream_256<const LANES: usize>(source: &[u8], destination: *mut u8) {
     let pair = |from: *const u8, to: *mut u8| {
         let (from, to) = (from.cast::<__m256i>(), to.cast::<__m256i>());
         // SAFETY: `split` passes two whole lines, which are four halves, those of the
@@ -78,5 +81,5 @@ pub(super) unsafe fn stream_256(source: &[u8], destination: *mut u8) {
         }
     };
     // SAFETY: the caller's promise, passed on.
-    unsafe { split(source, destination, pair) };
+    unsafe { split::<LANES>(source, destination, pair) };
 }
