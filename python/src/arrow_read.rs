@@ -5,7 +5,8 @@
 //!
 //! A stream that only processes of the same user can have written is taken as it is. When the store
 //! admits other users ([`Buffer::is_trusted`] is false), every offset and every text is checked
-//! first: then no object can make this process read where it should not.
+//! first, and at level `leased`, where the writer may still write, a copy of them is checked and
+//! used: then no object can make this process read where it should not.
 
 use std::panic::AssertUnwindSafe;
 use std::ptr::NonNull;
@@ -13,9 +14,9 @@ use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{Array, RecordBatchIterator, UInt8Array};
+use arrow_array::{Array, UInt8Array};
 use arrow_buffer::{Buffer as ArrowBuffer, ScalarBuffer};
-use arrow_data::{ArrayDataBuilder, UnsafeFlag};
+use arrow_data::ArrayDataBuilder;
 use arrow_schema::ArrowError;
 use plasmon_client::{Code, Error};
 use plasmon_columns::Checks;
@@ -61,23 +62,21 @@ pub(crate) fn stream_capsule<'py>(owner: &Bound<'py, Buffer>) -> PyResult<Bound<
     let (object, data) = (owner.get().with(Clone::clone)?, in_place(owner)?);
     let read = py.detach(|| {
         if !trusted {
-            return plasmon_columns::read_with(&object, data, &mut Checks::all());
+            let level = object.store().level();
+            return plasmon_columns::read_with(&object, data, &mut Checks::at(level));
         }
-        let mut skip_validation = UnsafeFlag::new();
         // SAFETY: the store's level is `shared`: only processes of this user wrote into it, and
         // they wrote with an Arrow writer or could as well write into this process.
-        unsafe { skip_validation.set(true) };
-        // SAFETY: as above.
         let build = |parts: ArrayDataBuilder| unsafe { parts.skip_validation(true) }.build();
         plasmon_columns::read_with(
             &object,
             data,
-            &mut Checks { build: Box::new(build), skip_validation },
+            &mut Checks { build: Box::new(build), copy: false },
         )
     });
-    let (schema, batches) = read.map_err(|error| raised_by_columns(py, "reading object", error))?;
-    let batches = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
-    let stream = FFI_ArrowArrayStream::new(Box::new(batches));
+    let read = read.and_then(plasmon_columns::into_reader);
+    let batches = read.map_err(|error| raised_by_columns(py, "reading object", error))?;
+    let stream = FFI_ArrowArrayStream::new(batches);
     PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
 }
 

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{
-    ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray, make_array,
-};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray, make_array};
 use arrow_schema::{DataType, Field, Schema};
 use plasmon_client::foreign::AllocatorTable;
 use plasmon_client::{Error, Result};
@@ -152,9 +150,8 @@ pub unsafe extern "C" fn plasmon_read_arrow(
         // SAFETY: the caller gives a buffer, or null.
         let buffer = unsafe { borrow(buffer, "buffer") }?;
         check_out(stream, "stream")?;
-        let (schema, batches) = of_columns(plasmon_columns::read(&buffer.0))?;
-        let batches = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
-        let made = FFI_ArrowArrayStream::new(Box::new(batches));
+        let batches = plasmon_columns::read(&buffer.0).and_then(plasmon_columns::into_reader);
+        let made = FFI_ArrowArrayStream::new(of_columns(batches)?);
         // SAFETY: the caller gives room for a stream, whose content is overwritten.
         unsafe { std::ptr::write_unaligned(stream, made) };
         Ok(())

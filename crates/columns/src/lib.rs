@@ -20,19 +20,22 @@
 
 mod builder;
 mod composing;
-mod contiguous;
+mod compressed;
+mod decoding;
 mod encoding;
 mod error;
 mod memory;
 mod message;
+mod parts;
 mod pool;
 mod putting;
 mod reading;
 mod shared;
+mod types;
 
 pub use builder::{BuilderOptions, ColumnBuilder, TableBuilder};
 pub use error::{Error, Result};
 pub use pool::{Pool, PoolStats, Shared};
 pub use putting::{Table, pieces, put};
-pub use reading::{Batches, Builder, Checks, checked, read, read_with};
+pub use reading::{Batches, Builder, Checks, into_reader, read, read_stream, read_with};
 pub use shared::{SharedAllocator, SharedBuffer};

@@ -8,11 +8,11 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema};
 use plasmon_client::{Code, PutOptions};
-use plasmon_columns::{SharedAllocator, read};
+use plasmon_columns::{SharedAllocator, Table, read};
 use support::TestStore;
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -62,6 +62,36 @@ fn a_batch_is_put_without_a_copy_and_read_elsewhere() {
         assert_eq!(batches[0].num_rows(), 100_000);
         drop(batches);
         support::until("all is free", || other.status().unwrap().objects == 0);
+    }
+}
+
+/// At level `leased` a writer of another user keeps its mapping after the seal. What was checked in
+/// the object's memory was read there ever after: offsets could be changed in between.
+#[test]
+fn what_is_checked_is_a_copy_where_its_writer_can_still_write() {
+    for (level, copies) in [("shared", false), ("leased", true), ("strict", false)] {
+        let node = TestStore::with(64 << 20, &[("level", level)]);
+        let store = node.connect();
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None, Some(9)]));
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["one", "two", "three"]));
+        let bytes: ArrayRef = Arc::new(BinaryArray::from(vec![&b"one"[..], b"two", b"three"]));
+        let columns = [("numbers", numbers), ("texts", texts), ("bytes", bytes)];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let (schema, batches) = (batch.schema(), [batch]);
+        let table = Table { schema: &schema, batches: &batches, kind: 0, text: "" };
+        let put = plasmon_columns::put(&store, std::iter::empty(), table, &PutOptions::default());
+        let object = store.get(&put.unwrap().id, NOW).unwrap();
+        let memory = object.data().as_ptr_range();
+        let (_, found) = read(&object).unwrap();
+        assert_eq!(found, batches, "{level}");
+        let place = |column: usize, buffer: usize| {
+            let data = found[0].column(column).to_data();
+            memory.contains(&data.buffers()[buffer].as_ptr())
+        };
+        assert!(place(0, 0) && place(2, 1), "{level}: numbers and bytes have no wrong values");
+        assert_eq!([place(1, 0), place(1, 1), place(2, 0)], [!copies; 3], "{level}");
+        let validity = found[0].column(0).nulls().unwrap().buffer().as_ptr();
+        assert_eq!(memory.contains(&validity), !copies, "{level}");
     }
 }
 

@@ -11,9 +11,11 @@ use plasmon_proto::limits::OBJECT_ALIGN;
 use super::node::Node;
 use super::stream::{self, Sink, Slot};
 use crate::composing;
+use crate::decoding::decode;
 use crate::error::{Error, Result};
 use crate::memory::Bytes;
-use crate::reading::{Scattered, checked};
+use crate::parts::Stream;
+use crate::reading::Checks;
 
 /// What kind of value the object holds: [`plasmon_proto::value::table_kind`].
 pub(crate) type Kind = u8;
@@ -71,7 +73,7 @@ pub(crate) fn snapshot(
 ) -> Result<Vec<RecordBatch>> {
     let mut sink = Contiguous::default();
     stream::write(schema, batches, &mut sink)?;
-    let (_, batches) = Scattered::whole(sink.0.into()).decode(&mut checked)?;
+    let (_, batches) = decode(&Stream::whole(sink.0.into()), &mut Checks::all())?;
     Ok(batches)
 }
 
