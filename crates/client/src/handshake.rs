@@ -95,7 +95,11 @@ fn connect_once(caller: Caller<'_>, resume: Option<Resume>) -> Result<Welcomed, 
     let request = Request::Hello(hello);
     let frame = frame::encode_request(HELLO_NUMBER, &request)
         .map_err(|bad| Failed::ForGood(Error::of_frame(CONNECTING, &bad)))?;
-    connection.send(&frame, &[]).map_err(|error| Failed::Nobody(gone(caller, &error)))?;
+    match connection.send(&frame, &[]) {
+        // The daemon turned the connection away, and said why before it closed it.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        sent => sent.map_err(|error| Failed::Nobody(gone(caller, &error)))?,
+    }
     if !readable_until(&connection, Instant::now() + HELLO_TIMEOUT) {
         let error = Error::new(Code::TimedOut, CONNECTING).with_detail(format!(
             "the daemon on {} did not answer within {HELLO_TIMEOUT:?}",

@@ -100,7 +100,7 @@ impl Extents {
         let Some(memfd) = self.get(extent) else {
             return Ok(None);
         };
-        let fd = if write { memfd.duplicate()? } else { memfd.read_only()? };
+        let fd = if write { memfd.writable()? } else { memfd.read_only()? };
         Ok(Some((memfd.bytes(), fd)))
     }
 

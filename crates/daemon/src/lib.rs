@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod closer;
 mod core;
 mod directory;
 mod door;
@@ -35,6 +36,7 @@ mod peers;
 mod poll;
 mod program;
 mod recovery;
+mod seats;
 mod sessions;
 pub mod settings;
 mod startup;

@@ -100,6 +100,11 @@ impl Outbox {
         self.notices = VecDeque::new();
     }
 
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.is_empty() && self.notices.is_empty()
+    }
+
     /// Whether the client should read before it asks for more.
     pub(crate) fn is_full(&self) -> bool {
         self.frames.len() >= FRAMES_QUEUED_MAX

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use plasmon_proto::limits::CLIENTS_MAX;
 use plasmon_proto::message::Access;
 use plasmon_shm::Connection;
 use plasmon_shm::socket::Peer as Credentials;
@@ -15,6 +16,7 @@ use plasmon_store::event::ClientNo;
 
 use crate::outbox::Outbox;
 use crate::poll::Interest;
+use crate::seats::{Seats, Silent};
 
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,18 +65,57 @@ pub(crate) enum Departed {
 }
 
 /// All connections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Peers {
     seats: Vec<Seat>,
     free: VecDeque<u32>,
     count: usize,
+    /// Whose they are.
+    users: Seats,
 }
 
 impl Peers {
+    /// No connections yet, of so many users.
+    pub(crate) fn new(users: usize) -> Self {
+        Self { seats: Vec::new(), free: VecDeque::new(), count: 0, users: Seats::new(users) }
+    }
+
     /// Takes a connection in and numbers it.
     pub(crate) fn insert(&mut self, peer: Peer) -> ClientNo {
         self.count += 1;
-        self.seat(Seat::Taken(Box::new(peer)))
+        let uid = peer.credentials.uid;
+        self.users.take(uid);
+        let stage = peer.stage;
+        let client = self.seat(Seat::Taken(Box::new(peer)));
+        if let Stage::Greeting(until) = stage {
+            self.users.expect_hello(Silent { client, uid, until });
+        }
+        client
+    }
+
+    /// Whether one more connection of this user may be taken in.
+    pub(crate) fn has_room_for(&self, uid: u32) -> bool {
+        self.count < CLIENTS_MAX && self.users.is_free(uid)
+    }
+
+    /// The connection of this user that must go before another one comes, because too many of them
+    /// have not said hello.
+    pub(crate) fn surplus_silent(&mut self, uid: u32) -> Option<ClientNo> {
+        let Self { seats, users, .. } = self;
+        users.surplus_silent(uid, |silent| !is_silent(seats, silent)).map(|silent| silent.client)
+    }
+
+    /// The connection that should have said hello by now.
+    pub(crate) fn late(&mut self, now: Instant) -> Option<ClientNo> {
+        let Self { seats, users, .. } = self;
+        let oldest = users.oldest_silent(|silent| !is_silent(seats, silent))?;
+        (oldest.until <= now).then_some(oldest.client)
+    }
+
+    /// When the first connection that has not said hello must have.
+    pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
+        let Self { seats, users, .. } = self;
+        users.oldest_silent(|silent| !is_silent(seats, silent)).map(|silent| silent.until)
     }
 
     /// Keeps a number for a client that is expected.
@@ -112,6 +153,7 @@ impl Peers {
             Seat::Expected => Departed::Expected,
             Seat::Taken(peer) => {
                 self.count -= 1;
+                self.users.leave(peer.credentials.uid);
                 Departed::Peer(peer)
             }
         };
@@ -145,11 +187,6 @@ impl Peers {
         self.is_expected(client) || self.get(client).is_some_and(|peer| peer.stage == Stage::Ready)
     }
 
-    /// How many connections there are.
-    pub(crate) fn len(&self) -> usize {
-        self.count
-    }
-
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
@@ -168,13 +205,12 @@ impl Peers {
             Seat::Free | Seat::Expected => None,
         })
     }
+}
 
-    /// When the first connection that has not said hello must have.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let greeting = |(_, peer): (ClientNo, &Peer)| match peer.stage {
-            Stage::Greeting(until) => Some(until),
-            Stage::Ready => None,
-        };
-        self.iter().filter_map(greeting).min()
+/// Whether a connection has still not said hello.
+fn is_silent(seats: &[Seat], silent: &Silent) -> bool {
+    match seats.get(silent.client.0 as usize) {
+        Some(Seat::Taken(peer)) => peer.stage == Stage::Greeting(silent.until),
+        Some(Seat::Free | Seat::Expected) | None => false,
     }
 }

@@ -87,6 +87,14 @@ impl Poll {
         Ok(epoll::add(&self.epoll, fd, data, epoll::EventFlags::IN)?)
     }
 
+    /// Waits for a source to be rung, once for each time. Nothing is read from it: the source's
+    /// open file is shared with a client, which could have every read of it wait for ever.
+    pub(crate) fn add_bell(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(source.encode());
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        Ok(epoll::add(&self.epoll, fd, data, flags)?)
+    }
+
     /// Changes what a source is waited for.
     pub(crate) fn change(
         &self,
@@ -190,5 +198,22 @@ mod tests {
         poll.remove(&bell);
         poll.wait(Some(Duration::ZERO), &mut ready).unwrap();
         assert!(ready.is_empty());
+    }
+
+    #[test]
+    fn a_bell_is_heard_each_time_it_rings_and_is_never_read() {
+        let mut poll = Poll::new().unwrap();
+        let bell = Doorbell::new().unwrap();
+        let mut ready = Vec::new();
+        poll.add_bell(&bell, Source::Doorbell(3)).unwrap();
+        for round in 0..3 {
+            bell.ring().unwrap();
+            bell.ring().unwrap();
+            poll.wait(None, &mut ready).unwrap();
+            assert_eq!((ready.len(), ready[0].source), (1, Source::Doorbell(3)), "round {round}");
+            poll.wait(Some(Duration::ZERO), &mut ready).unwrap();
+            assert!(ready.is_empty(), "it was heard in round {round}");
+        }
+        assert!(bell.answer().unwrap(), "what was rung is still there to be read");
     }
 }

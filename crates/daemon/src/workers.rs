@@ -233,7 +233,8 @@ impl Report {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    // The threads end with their channels; nobody waits for them.
+/// Starts a thread that nobody waits for.
+pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    // The threads end with their channels.
     thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(work).map(drop)
 }

@@ -191,3 +191,19 @@ fn foreign_only_reads() {
     let position = client.submit(&Submission::Delete { id: id(1) });
     assert_eq!(client.outcome(position), Some(Code::NotPermitted));
 }
+
+#[test]
+fn silent_connections_make_room_for_those_that_speak() {
+    // Connections that never said hello took every seat for ten seconds, and again.
+    let desk = start(&[]);
+    let mut silent: Vec<Client> = (0..300).map(|_| desk.connect()).collect();
+    let mut client = desk.client();
+    assert_eq!(client.status().clients, 1);
+    let Err(Ended::Failed(failure)) = silent[0].answer(0) else { panic!("it is told why") };
+    assert_eq!(failure.code, Code::LimitReached);
+    assert!(silent[0].is_closed());
+    // The latest may still speak.
+    silent.last_mut().unwrap().hello(false, None);
+    drop((client, silent));
+    desk.stop();
+}

@@ -217,3 +217,38 @@ fn it_is_small_and_quick() {
     assert!(resident(status.keeper_pid) < 8 << 20, "{}", resident(status.keeper_pid));
     desk.stop();
 }
+
+#[test]
+fn a_thousand_subscribers_that_end_at_once_need_no_deep_stack() {
+    // Each subscriber that was found gone was parted from within the sending to the one before it,
+    // and a daemon with a small stack died of that.
+    const SUBSCRIBERS: usize = 900;
+    let folder = tempfile::tempdir().unwrap();
+    let mut desk = Desk { folder, daemon: None };
+    let plain = desk.command(&["--keeper=false", "--log", "error"]);
+    let mut small = Command::new("sh");
+    small.args(["-c", "ulimit -n 2000; ulimit -s 256; exec \"$@\"", "sh"]);
+    small.arg(plain.get_program()).args(plain.get_args());
+    desk.launch_command(small);
+    let mut client = desk.client();
+    let (range, fd) = client.lease(4096);
+    let pid = client.status().pid;
+    let subscribers: Vec<Client> = (0..SUBSCRIBERS)
+        .map(|_| {
+            let mut subscriber = desk.connect();
+            subscriber.hello(false, None);
+            let filter = Filter::default();
+            assert_eq!(subscriber.call(&Request::Subscribe { filter }), Reply::Done);
+            subscriber
+        })
+        .collect();
+    // Stopped, the daemon cannot see that they are gone before it has something to tell them.
+    kill(pid, Signal::STOP);
+    drop(subscribers);
+    let position = client.put_in(id(1), &range, &fd, b"tell everybody");
+    kill(pid, Signal::CONT);
+    assert_eq!(client.outcome(position), None);
+    while client.status().clients > 1 {}
+    drop(client);
+    desk.stop();
+}

@@ -8,8 +8,9 @@ use rustix::io::Errno;
 
 /// An eventfd. Ringing it many times before anybody answers is ringing it once.
 ///
-/// Give every client a doorbell of its own: whoever holds the descriptor can make it block or fill
-/// its counter, and so could silence a doorbell that others share.
+/// Give every client a doorbell of its own, and never read one whose open file a client shares: a
+/// process that holds the descriptor can make every read of it wait, or fill its counter. Watch it
+/// with an edge-triggered epoll instead, which names it once for each time that it was rung.
 #[derive(Debug)]
 pub struct Doorbell(OwnedFd);
 
@@ -33,7 +34,8 @@ impl Doorbell {
         }
     }
 
-    /// Ends the ringing; tells whether it rang. Look for work after this, not before.
+    /// Ends the ringing; tells whether it rang. Look for work after this, not before. Only for a
+    /// doorbell that no other process has.
     pub fn answer(&self) -> io::Result<bool> {
         match rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut [0; 8])) {
             Ok(_) => Ok(true),

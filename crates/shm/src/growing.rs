@@ -18,12 +18,12 @@ use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::slice;
 
-use rustix::fs::{FallocateFlags, MemfdFlags, Mode, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 
 use crate::copy;
 use crate::map::{HUGE_PAGE_BYTES, WindowMap};
-use crate::memfd::Memfd;
+use crate::memfd::{Memfd, open_again};
 
 /// A memfd that the daemon makes longer.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl GrowingMemfd {
             other => other?,
         };
         rustix::fs::fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
-        Ok(Self(fd))
+        Ok(Self(open_again(&fd, OFlags::RDWR)?))
     }
 
     /// Allocates a range, at the end or not; the file is then at least so long.
@@ -53,9 +53,9 @@ impl GrowingMemfd {
         Ok(rustix::fs::fallocate(&self.0, flags, offset, bytes)?)
     }
 
-    /// A second descriptor with the same rights, for the writer.
-    pub fn duplicate(&self) -> io::Result<OwnedFd> {
-        self.0.try_clone()
+    /// A descriptor for the writer, which does not share our open file.
+    pub fn writable(&self) -> io::Result<OwnedFd> {
+        open_again(&self.0, OFlags::RDWR)
     }
 
     /// Cuts the file to `bytes` and fixes its size for good; with `strict`, its content as well. An

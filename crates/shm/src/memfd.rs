@@ -2,6 +2,13 @@
 //!
 //! A memfd here never changes its size: it carries the SHRINK and GROW seals from its birth, so
 //! that no process can make another one fault by truncating what that one has mapped.
+//!
+//! A descriptor that is passed to another process is opened anew ([`Memfd::writable`],
+//! [`Memfd::read_only`]), so that it does not share its open file with ours. What a process does to
+//! the open file (its flags, `O_APPEND` among them, or a lease) then stays its own business. A
+//! memfd is itself opened once more when it is made: only a descriptor that was opened counts as a
+//! writer for the kernel, and while there is another writer nobody can take a lease, which would
+//! make every later open wait until the lease is broken.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,7 +38,7 @@ impl Memfd {
         rustix::fs::fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
         rustix::fs::ftruncate(&fd, bytes)?;
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)?;
-        Ok(Self { fd, bytes })
+        Ok(Self { fd: open_again(&fd, OFlags::RDWR)?, bytes })
     }
 
     /// Takes a descriptor that another process passed. It must be a memfd that nobody can resize.
@@ -81,15 +88,17 @@ impl Memfd {
         Ok(u64::try_from(blocks).unwrap_or(0) * 512)
     }
 
-    /// A second descriptor through which nobody can write or map for writing.
+    /// A descriptor for another process, through which nobody can write or map for writing.
     pub fn read_only(&self) -> io::Result<OwnedFd> {
-        use std::os::fd::AsRawFd;
-
-        let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
-        Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+        open_again(&self.fd, OFlags::RDONLY)
     }
 
-    /// A second descriptor with the same rights.
+    /// A descriptor for another process that may write.
+    pub fn writable(&self) -> io::Result<OwnedFd> {
+        open_again(&self.fd, OFlags::RDWR)
+    }
+
+    /// A second descriptor of the same open file, for this process or one that is as trusted.
     pub fn duplicate(&self) -> io::Result<OwnedFd> {
         self.fd.try_clone()
     }
@@ -114,6 +123,16 @@ impl Memfd {
     pub fn into_fd(self) -> OwnedFd {
         self.fd
     }
+}
+
+/// Opens the file behind a descriptor once more. Never waits: an open that would have to wait for
+/// somebody's lease fails with `WouldBlock`.
+pub(crate) fn open_again(fd: &OwnedFd, access: OFlags) -> io::Result<OwnedFd> {
+    use std::os::fd::AsRawFd;
+
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let opened = rustix::fs::open(path, access | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty());
+    Ok(opened?)
 }
 
 impl AsFd for Memfd {
@@ -164,6 +183,31 @@ mod tests {
         assert!(rustix::io::write(&fd, b"x").is_err());
         assert!(WriteMap::new(&fd, 4096, Populate::No).is_err());
         assert!(ReadMap::new(&fd, 4096, Populate::No).is_ok());
+    }
+
+    #[test]
+    fn a_passed_descriptor_shares_neither_flags_nor_leases_with_ours() {
+        // A client that took a lease on the one read-only descriptor of an extent made the daemon
+        // wait for 45 seconds when the next client asked for one, and O_APPEND of a writer turned
+        // the daemon's own writes away.
+        use std::os::fd::AsRawFd;
+
+        let memfd = memfd();
+        let writable = memfd.writable().unwrap();
+        rustix::fs::fcntl_setfl(&writable, OFlags::APPEND).unwrap();
+        assert_eq!(rustix::io::pwrite(&memfd, b"ours", 0), Ok(4));
+        let take_lease = |fd: &OwnedFd, kind: libc::c_int| {
+            // SAFETY: a system call on an open descriptor with a number.
+            let taken = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, kind) };
+            if taken == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error()) }
+        };
+        assert_eq!(take_lease(&writable, libc::F_WRLCK), Err(Some(libc::EAGAIN)));
+        drop(writable);
+        let read_only = memfd.read_only().unwrap();
+        for kind in [libc::F_WRLCK, libc::F_RDLCK] {
+            assert_eq!(take_lease(&read_only, kind), Err(Some(libc::EAGAIN)));
+        }
+        assert!(memfd.read_only().is_ok());
     }
 
     #[test]

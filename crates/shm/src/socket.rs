@@ -23,8 +23,18 @@ use crate::pidfd::ProcessFd;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Room for the descriptors of one message.
+/// Room for the descriptors of one message that is sent.
 const ANCILLARY_BYTES: usize = rustix::cmsg_space!(ScmRights(FRAME_FDS_MAX));
+
+/// Descriptors that the kernel takes in one message (`SCM_MAX_FD`).
+const SENT_FDS_MAX: usize = 253;
+
+/// Room for all descriptors that a message may bring. Those without room would be closed by the
+/// kernel within the call that receives, however long that takes.
+const RECEIVED_BYTES: usize = rustix::cmsg_space!(ScmRights(SENT_FDS_MAX));
+
+/// `SO_PASSRIGHTS` (Linux 6.16): whether a socket takes descriptors.
+const SO_PASSRIGHTS: libc::c_int = 83;
 
 thread_local! {
     /// Where messages arrive before they are copied to their receiver: most are some dozen bytes,
@@ -48,7 +58,7 @@ pub struct Peer {
 pub struct Received {
     /// Bytes of the message, now in the caller's buffer; 0 when the peer is gone.
     pub bytes: usize,
-    /// The descriptors that came with it.
+    /// The descriptors that came with it, also when they are more than allowed.
     pub fds: Vec<OwnedFd>,
     /// Whether bytes or descriptors are missing: the message was longer than allowed, carried more
     /// descriptors than allowed, or this process has no room for another descriptor.
@@ -130,7 +140,7 @@ impl Connection {
     ) -> io::Result<Received> {
         let wait = if block { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
         let flags = wait | RecvFlags::CMSG_CLOEXEC;
-        let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
+        let mut space = [MaybeUninit::uninit(); RECEIVED_BYTES];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let message = rustix::io::retry_on_intr(|| {
             let parts = &mut [IoSliceMut::new(scratch)];
@@ -148,9 +158,7 @@ impl Connection {
                 fds.extend(rights);
             }
         }
-        // The kernel fills the padding of the buffer, too, where one or two more may fit.
         let too_many = fds.len() > FRAME_FDS_MAX;
-        fds.truncate(FRAME_FDS_MAX);
         let cut = message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
         let truncated = cut || too_many;
         Ok(Received { bytes: into.len(), fds, truncated })
@@ -292,6 +300,23 @@ impl Listener {
     /// Whether accepting waits.
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         Ok(rustix::io::ioctl_fionbio(&self.socket, nonblocking)?)
+    }
+
+    /// Has the kernel refuse every message to the connections of this listener that carries
+    /// descriptors; whether it does. Kernels before 6.16 do not know how.
+    pub fn refuse_descriptors(&self) -> bool {
+        let off: libc::c_int = 0;
+        // SAFETY: `off` is alive, and the length is its size.
+        let failed = unsafe {
+            libc::setsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                SO_PASSRIGHTS,
+                (&raw const off).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        } != 0;
+        !failed
     }
 
     /// Second descriptors of the socket and of its lock, to be kept by another process.

@@ -93,15 +93,19 @@ impl Core {
     /// Answers with memory and the descriptor to write to it.
     fn grant(&mut self, client: ClientNo, number: u64, reply: &Reply, granted: &Granted) {
         if let Some(memfd) = self.extents.growing(granted.range.extent) {
-            return match memfd.duplicate() {
+            return match memfd.writable() {
                 Ok(fd) => self.reply(client, number, reply, vec![Passed::Made(fd)]),
                 Err(error) => self.fail(client, number, io_failure(error)),
             };
         }
         match self.extents.get(granted.range.extent) {
             Some(memfd) => {
-                let fds = vec![Passed::Extent(Arc::clone(memfd))];
-                self.reply(client, number, reply, fds);
+                // Without a free descriptor it gets ours, because the memory is its own already.
+                let passed = match memfd.writable() {
+                    Ok(fd) => Passed::Made(fd),
+                    Err(_) => Passed::Extent(Arc::clone(memfd)),
+                };
+                self.reply(client, number, reply, vec![passed]);
             }
             None => tracing::error!(?granted, "memory was granted in an extent that is not there"),
         }

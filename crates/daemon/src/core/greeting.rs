@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use plasmon_proto::Code;
 use plasmon_proto::limits::{CLIENT_NAME_BYTES_MAX, CLIENTS_MAX};
@@ -16,15 +16,18 @@ use plasmon_store::{ClientNo, Event};
 
 use super::submissions::range_is_aligned;
 use super::{Core, encode};
+use crate::closer::CLOSING_PER_USER_MAX;
 use crate::directory::Shared;
 use crate::door::Knock;
 use crate::outbox::{Outbox, Passed};
 use crate::peers::{Peer, Stage};
 use crate::poll::{Interest, Source};
+use crate::seats::{HELLO_WITHIN, SILENT_PER_USER_MAX};
 use crate::sessions::{Session, SessionNo};
 
-/// How long a connection may take to say hello.
-const HELLO_WITHIN: Duration = Duration::from_secs(10);
+/// Messages that are read and thrown away from a connection that is turned away: more than a
+/// socket holds.
+const TURNED_AWAY_UNREAD_MAX: usize = 512;
 
 /// Connections accepted before others are looked at again.
 const ACCEPTED_AT_ONCE: usize = 64;
@@ -46,8 +49,7 @@ impl Core {
             match self.door.answer() {
                 Knock::Welcome(connection) => self.greet(connection),
                 Knock::NoRoom(connection) => {
-                    tell_off(&connection, &out_of_descriptors());
-                    drop(connection);
+                    self.turn_away(connection, &out_of_descriptors());
                     self.door.restock();
                 }
                 Knock::Nobody => return,
@@ -61,23 +63,28 @@ impl Core {
         }
     }
 
-    /// Lets a connection in until it says hello.
+    /// Lets a connection in until it says hello. Nothing is read from a user who is not admitted.
     fn greet(&mut self, connection: Connection) {
-        if self.peers.len() >= CLIENTS_MAX {
-            let failure = Failure::of(Code::LimitReached)
-                .with_amounts(CLIENTS_MAX as u64 + 1, CLIENTS_MAX as u64)
-                .with_detail("the store has as many clients as it takes");
-            tell_off(&connection, &failure);
-            return;
-        }
         let prepared = connection.set_nonblocking(true).and_then(|()| connection.peer());
         let credentials = match prepared {
             Ok(credentials) => credentials,
             Err(error) => {
                 tracing::info!(%error, "a connection was gone at once");
-                return;
+                return self.close_connection(u32::MAX, connection);
             }
         };
+        if let Err(failure) = self.room_for(credentials.uid) {
+            return self.turn_away(connection, &failure);
+        }
+        if let Some(silent) = self.peers.surplus_silent(credentials.uid) {
+            let detail = "too many connections of this user have not said hello";
+            let failure = Failure::of(Code::LimitReached)
+                .with_amounts(SILENT_PER_USER_MAX as u64 + 1, SILENT_PER_USER_MAX as u64)
+                .with_detail(detail);
+            self.dismiss(silent, UNASKED, failure);
+            // Now, because others may come before the turn is over.
+            self.part_leaving();
+        }
         let client = self.peers.insert(Peer {
             connection,
             credentials,
@@ -93,22 +100,53 @@ impl Core {
             .map(|peer| self.poll.add(&peer.connection, Source::Peer(client.0)));
         if let Some(Err(error)) = watched {
             tracing::warn!(%error, "a connection cannot be watched");
-            self.peers.remove(client);
+            self.part(client);
         }
         self.lonely_until = None;
     }
 
+    /// Whether a user may have one more connection.
+    fn room_for(&self, uid: u32) -> Result<(), Failure> {
+        self.access_of(uid)?;
+        if self.closer.is_full(uid) {
+            let detail = "descriptors that this user passed are still being closed";
+            return Err(Failure::of(Code::LimitReached)
+                .with_amounts(CLOSING_PER_USER_MAX as u64 + 1, CLOSING_PER_USER_MAX as u64)
+                .with_detail(detail));
+        }
+        if self.peers.has_room_for(uid) {
+            return Ok(());
+        }
+        Err(Failure::of(Code::LimitReached)
+            .with_amounts(CLIENTS_MAX as u64 + 1, CLIENTS_MAX as u64)
+            .with_detail("the store has as many clients as it takes"))
+    }
+
+    /// Closes a connection that is no client yet, and says why.
+    fn turn_away(&mut self, connection: Connection, failure: &Failure) {
+        if let Ok(bytes) = encode(UNASKED, &Reply::Failed(failure.clone())) {
+            // It is closed in any case; if it does not hear why, it sees that.
+            let _ = connection.try_send(&bytes, &[]);
+        }
+        // From here on nothing more arrives. What has arrived is thrown away with the connection,
+        // and the answer with it, unless it is read.
+        let _ = connection.shutdown();
+        let uid = connection.peer().map_or(u32::MAX, |peer| peer.uid);
+        for _ in 0..TURNED_AWAY_UNREAD_MAX {
+            match connection.recv(&mut self.message, false) {
+                Ok(received) if received.bytes > 0 => self.close_foreign(uid, received.fds),
+                Ok(_) | Err(_) => break,
+            }
+        }
+        self.close_connection(uid, connection);
+    }
+
     /// Parts from connections that have not said hello in time.
     pub(super) fn refuse_the_silent(&mut self, now: Instant) {
-        if self.peers.next_deadline().is_none_or(|at| at > now) {
-            return;
-        }
-        let late = |peer: &Peer| matches!(peer.stage, Stage::Greeting(until) if until <= now);
-        let silent: Vec<ClientNo> =
-            self.peers.iter().filter(|(_, peer)| late(peer)).map(|(client, _)| client).collect();
-        for client in silent {
+        while let Some(client) = self.peers.late(now) {
             let failure = Failure::of(Code::TimedOut).with_detail("no hello came");
             self.dismiss(client, UNASKED, failure);
+            self.part_leaving();
         }
     }
 
@@ -165,13 +203,18 @@ impl Core {
         Some(expected)
     }
 
-    /// What this user may do here, if anything.
+    /// What a user may do here.
+    fn access_of(&self, uid: u32) -> Result<Access, Failure> {
+        self.config.access_of(uid, self.owner_uid).ok_or_else(|| {
+            let detail = format!("user {uid} is not admitted to this store");
+            Failure::of(Code::NotPermitted).with_detail(detail)
+        })
+    }
+
+    /// What the client may do here, if its hello is right.
     fn admit(&self, client: ClientNo, hello: &Hello) -> Result<Access, Failure> {
         let uid = self.peers.get(client).map_or(u32::MAX, |peer| peer.credentials.uid);
-        let Some(access) = self.config.access_of(uid, self.owner_uid) else {
-            let detail = format!("user {uid} is not admitted to this store");
-            return Err(Failure::of(Code::NotPermitted).with_detail(detail));
-        };
+        let access = self.access_of(uid)?;
         if hello.version != PROTOCOL_VERSION {
             return Err(Failure::of(Code::VersionMismatch)
                 .with_amounts(PROTOCOL_VERSION.into(), hello.version.into())
@@ -213,7 +256,7 @@ impl Core {
         };
         let descriptors = self.channel_descriptors(session, doorbell.as_ref(), &mut fds);
         let watched = descriptors.and_then(|()| match &doorbell {
-            Some(bell) => self.poll.add(bell, Source::Doorbell(session.0)),
+            Some(bell) => self.poll.add_bell(bell, Source::Doorbell(session.0)),
             None => Ok(()),
         });
         if let Err(error) = watched {
@@ -294,11 +337,11 @@ impl Core {
         let Shared { sessions, keeper, wakes, .. } = self.store.directory_mut();
         let session = sessions.get(no).ok_or(io::ErrorKind::NotFound)?;
         if let (Some(channel), Some(doorbell)) = (&session.channel, doorbell) {
-            fds.push(channel.memfd().duplicate()?);
+            fds.push(channel.memfd().writable()?);
             fds.push(doorbell.duplicate()?);
         }
         if has_page(session) {
-            fds.push(wakes.duplicate()?);
+            fds.push(wakes.writable()?);
         }
         // A session that is resumed is watched and held already.
         match self.poll.add(&session.process, Source::Process(no.0)) {
@@ -337,14 +380,6 @@ impl Core {
 fn has_wake_page(session: &Session, owner_uid: u32, level: Level) -> bool {
     let is_owners = session.uid == owner_uid && session.access == Access::ReadWrite;
     session.channel.is_some() && is_owners && level == Level::Shared
-}
-
-/// Tells a connection that is no client yet why it is closed.
-fn tell_off(connection: &Connection, failure: &Failure) {
-    if let Ok(bytes) = encode(UNASKED, &Reply::Failed(failure.clone())) {
-        // It is closed in any case; if it does not hear why, it sees that.
-        let _ = connection.try_send(&bytes, &[]);
-    }
 }
 
 fn out_of_descriptors() -> Failure {

@@ -21,7 +21,7 @@ mod requests;
 mod spinning;
 mod submissions;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -33,6 +33,7 @@ use plasmon_shm::Listener;
 use plasmon_store::{ClientNo, Effect, Event, Store};
 
 use crate::clock::Clock;
+use crate::closer::Closer;
 use crate::directory::Shared;
 use crate::door::Door;
 use crate::extents::Extents;
@@ -43,6 +44,7 @@ use crate::sessions::SessionNo;
 use crate::settings::Config;
 use crate::workers::Workers;
 
+use self::partings::Parting;
 use self::spinning::Spinning;
 
 /// How often reads are reported to the eviction clock while there is other work, in milliseconds.
@@ -97,6 +99,11 @@ pub(crate) struct Core {
     is_feeding: bool,
     /// Clients that have something to be sent.
     unsent: BTreeSet<ClientNo>,
+    /// Clients that end with this turn, and why.
+    leaving: BTreeMap<ClientNo, Parting>,
+    closer: Closer,
+    /// Whether the kernel keeps descriptors out of the daemon's sockets.
+    refuses_descriptors: bool,
     records: Vec<(u64, Record)>,
     ring_work: Vec<(SessionNo, ClientNo)>,
     touched: Vec<u32>,
@@ -123,6 +130,8 @@ impl Core {
         poll.add(&workers, Source::Workers)?;
         poll.add(&signals, Source::Signals)?;
         let spinning = Spinning::new(Duration::from_micros(u64::from(config.spin_us)));
+        let users = 1 + config.admitted.len();
+        let refuses_descriptors = door.listener().refuse_descriptors();
         let mut core = Self {
             config,
             flags,
@@ -137,11 +146,14 @@ impl Core {
             extents,
             spill_lock,
             tier_fault,
-            peers: Peers::default(),
+            peers: Peers::new(users),
             effects: Vec::new(),
             events: VecDeque::new(),
             is_feeding: false,
             unsent: BTreeSet::new(),
+            leaving: BTreeMap::new(),
+            closer: Closer::default(),
+            refuses_descriptors,
             records: Vec::new(),
             ring_work: Vec::new(),
             touched: Vec::new(),
@@ -195,6 +207,7 @@ impl Core {
         }
         self.keep_time();
         self.flush_all();
+        self.part_leaving();
         Ok(())
     }
 
@@ -259,7 +272,7 @@ impl Core {
         }
     }
 
-    fn timeout(&self) -> Option<Duration> {
+    fn timeout(&mut self) -> Option<Duration> {
         let now = Instant::now();
         let left = |at: Instant| at.saturating_duration_since(now);
         let store = self.store.next_deadline().map(|at_ms| self.clock.until(at_ms));
@@ -334,7 +347,7 @@ impl Core {
             }
             Err(error) => {
                 tracing::debug!(?client, %error, "a client does not hear us any more");
-                self.part(client);
+                self.leaving.entry(client).or_insert(Parting::Gone);
             }
         }
     }
@@ -347,7 +360,7 @@ impl Core {
         peer.interest = interest;
         if let Err(error) = self.poll.change(&peer.connection, Source::Peer(client.0), interest) {
             tracing::warn!(?client, %error, "a client cannot be watched");
-            self.part(client);
+            self.leaving.entry(client).or_insert(Parting::Gone);
         }
     }
 

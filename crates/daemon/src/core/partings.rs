@@ -1,5 +1,10 @@
 //! How clients, sessions and processes end.
+//!
+//! A client that must go is only written down where that is found out, which may be deep within
+//! something else: the end of a ring, the reply to another client. It goes when the turn is over.
+//! So a thousand clients that end at once are a thousand steps of one loop and not of the stack.
 
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use plasmon_proto::Code;
@@ -17,6 +22,15 @@ const UNREAD_MAX: usize = 64;
 /// How long a restarted daemon waits for the clients that its predecessor had, at least.
 const RETURN_WITHIN: Duration = Duration::from_secs(10);
 
+/// Why a client ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parting {
+    /// It was told why: nothing that it says counts any more.
+    Dismissed,
+    /// It does not hear the daemon any more.
+    Gone,
+}
+
 impl Core {
     /// Ends a client that broke the protocol: it is told, if it listens, and counted.
     pub(super) fn expel(&mut self, client: ClientNo, number: u64, why: &str) {
@@ -26,23 +40,66 @@ impl Core {
         self.dismiss(client, number, Failure::of(Code::BadRequest).with_detail(why));
     }
 
-    /// Tells a client why, then parts from it.
+    /// Tells a client why, and parts from it when the turn is over.
     pub(super) fn dismiss(&mut self, client: ClientNo, number: u64, failure: Failure) {
         self.reply(client, number, &Reply::Failed(failure), Vec::new());
-        self.unsent.remove(&client);
-        if let Some(peer) = self.peers.get_mut(client) {
-            let connection = &peer.connection;
-            // Who does not read is closed without a word.
-            let _ = peer.outbox.flush(|bytes, fds| connection.try_send(bytes, fds));
-            // Closing with messages unread would throw ours away, too.
-            let mut unread = 0;
-            while unread < UNREAD_MAX
-                && connection.recv(&mut self.message, false).is_ok_and(|got| got.bytes > 0)
-            {
-                unread += 1;
+        self.leaving.insert(client, Parting::Dismissed);
+    }
+
+    /// Whether nothing that this client says counts any more.
+    pub(super) fn is_dismissed(&self, client: ClientNo) -> bool {
+        self.leaving.get(&client) == Some(&Parting::Dismissed)
+    }
+
+    /// Ends the clients that must go, and those that are found gone when others hear of it.
+    pub(super) fn part_leaving(&mut self) {
+        while let Some((client, parting)) = self.leaving.pop_first() {
+            if parting == Parting::Dismissed {
+                self.say_goodbye(client);
+            }
+            self.part(client);
+            self.flush_all();
+        }
+    }
+
+    /// Sends a client what it is still to be told.
+    fn say_goodbye(&mut self, client: ClientNo) {
+        let Some(peer) = self.peers.get_mut(client) else { return };
+        let connection = &peer.connection;
+        // A client that does not read is closed without a word.
+        let _ = peer.outbox.flush(|bytes, fds| connection.try_send(bytes, fds));
+        let uid = peer.credentials.uid;
+        // Closing with messages unread would throw ours away, too.
+        for _ in 0..UNREAD_MAX {
+            let Some(peer) = self.peers.get(client) else { return };
+            match peer.connection.recv(&mut self.message, false) {
+                Ok(received) => {
+                    let is_end = received.bytes == 0;
+                    self.close_foreign(uid, received.fds);
+                    if is_end {
+                        return;
+                    }
+                }
+                Err(_) => return,
             }
         }
-        self.part(client);
+    }
+
+    /// Closes descriptors that a client passed, where it may take as long as it likes.
+    pub(super) fn close_foreign(&mut self, uid: u32, fds: Vec<OwnedFd>) {
+        if !fds.is_empty() {
+            self.closer.close(uid, fds.len(), fds);
+        }
+    }
+
+    /// Closes a connection with what lies in it unread.
+    pub(super) fn close_connection(&mut self, uid: u32, connection: impl Send + 'static) {
+        if self.refuses_descriptors {
+            // There is nothing in it that could take long.
+            drop(connection);
+        } else {
+            self.closer.close(uid, 1, connection);
+        }
     }
 
     /// Ends a client. What it submitted before counts; what it was creating ends.
@@ -54,7 +111,16 @@ impl Core {
         match self.peers.remove(client) {
             // Draining its ring has ended it already.
             None => return,
-            Some(Departed::Peer(peer)) => self.poll.remove(&peer.connection),
+            Some(Departed::Peer(peer)) => {
+                self.poll.remove(&peer.connection);
+                let uid = peer.credentials.uid;
+                if peer.outbox.is_empty() {
+                    self.close_connection(uid, peer);
+                } else {
+                    // It may be the last that holds an extent, and freeing that takes a while.
+                    self.closer.close(uid, 1, peer);
+                }
+            }
             Some(Departed::Expected) => {}
         }
         self.unsent.remove(&client);
@@ -110,6 +176,8 @@ impl Core {
         let Some(session) = self.shared().sessions.remove(no) else { return };
         self.poll.remove(&session.process);
         self.shared().keeper.forget(&session.label());
+        // Its channel may have megabytes, which take a while to unmap.
+        self.closer.close(session.uid, 1, session);
     }
 
     /// Watches the processes whose sessions were taken over.

@@ -28,6 +28,9 @@ impl Core {
     pub(super) fn read_requests(&mut self, client: ClientNo) {
         for _ in 0..REQUESTS_AT_ONCE {
             let Some(peer) = self.peers.get(client) else { return };
+            if self.leaving.contains_key(&client) {
+                return;
+            }
             if peer.outbox.is_full() {
                 // It should read some answers first. Its questions wait in the socket.
                 let interest = Interest { readable: false, ..peer.interest };
@@ -44,6 +47,8 @@ impl Core {
                 }
             };
             if !received.fds.is_empty() {
+                let uid = peer.credentials.uid;
+                self.close_foreign(uid, received.fds);
                 return self.expel(client, 0, "it sent descriptors, which nobody asked for");
             }
             if received.truncated {
@@ -63,6 +68,9 @@ impl Core {
         // What anybody submitted before this question was asked counts for its answer.
         self.drain_rings();
         let Some(peer) = self.peers.get(client) else { return };
+        if self.is_dismissed(client) {
+            return;
+        }
         match (peer.stage, request) {
             (Stage::Greeting(_), Request::Hello(hello)) => self.hello(client, number, hello),
             (Stage::Greeting(_), _) => self.expel(client, number, "its first message is no hello"),

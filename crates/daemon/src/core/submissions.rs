@@ -84,7 +84,7 @@ impl Core {
                 drained = Ok(0);
                 break;
             }
-            if !self.peers.is_known(client) {
+            if self.is_dismissed(client) || !self.peers.is_known(client) {
                 // It was expelled for what it submitted; the rest means nothing.
                 drained = Ok(0);
                 break;
@@ -168,16 +168,12 @@ impl Core {
     }
 
     pub(super) fn answer_doorbell(&mut self, session: SessionNo) {
-        let bell = self.shared().sessions.get(session).and_then(|found| found.doorbell.as_ref());
-        if let Some(Err(error)) = bell.map(plasmon_shm::Doorbell::answer) {
-            // A doorbell that the client broke would ring for ever.
-            let client = self.shared().sessions.get(session).and_then(|found| found.client);
-            if let Some(client) = client {
-                self.expel(client, 0, &format!("its doorbell is broken: {error}"));
-            }
-            return;
+        // The bell itself is not touched: its open file is the client's as well, which may make
+        // every read of it wait. It counts up to 2^64 rings, more than anybody can ring.
+        let client = self.shared().sessions.get(session).and_then(|found| found.client);
+        if let Some(client) = client {
+            self.drain_ring(session, client);
         }
-        self.drain_rings();
     }
 
     /// Tells the store what clients read lately.

@@ -222,8 +222,11 @@ impl Client {
 
     fn try_send(&mut self, request: &Request) -> std::io::Result<u64> {
         self.number += 1;
-        self.connection.send(&encode_request(self.number, request).unwrap(), &[])?;
-        Ok(self.number)
+        match self.connection.send(&encode_request(self.number, request).unwrap(), &[]) {
+            // A connection that is turned away is told why before it is closed.
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(self.number),
+        }
     }
 
     /// Waits for the answer to a request; pushes are kept.

@@ -1,0 +1,173 @@
+//! Who may have how many connections, so that no user can take those of the others.
+//!
+//! Half of all seats are shared out among the users that the store admits; the other half is for
+//! anybody who is admitted. A store for one user has all its seats for that user.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use plasmon_proto::limits::CLIENTS_MAX;
+use plasmon_store::ClientNo;
+
+/// How long a connection may take to say hello.
+pub(crate) const HELLO_WITHIN: Duration = Duration::from_secs(5);
+
+/// Connections of one user that have not said hello yet. When there is one more, the one that has
+/// been silent for longest goes.
+pub(crate) const SILENT_PER_USER_MAX: usize = 256;
+
+/// The seats that are taken.
+#[derive(Debug)]
+pub(crate) struct Seats {
+    by_user: HashMap<u32, usize>,
+    /// What every admitted user has for itself.
+    share: usize,
+    /// What is for all.
+    common: usize,
+    common_taken: usize,
+    /// Connections that have not said hello when they came, the oldest first. Some of them may have
+    /// said hello since or be gone.
+    silent: VecDeque<Silent>,
+}
+
+/// A connection that had not said hello when it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Silent {
+    /// Which.
+    pub(crate) client: ClientNo,
+    /// Whose.
+    pub(crate) uid: u32,
+    /// When it must have.
+    pub(crate) until: Instant,
+}
+
+impl Seats {
+    /// Free seats for so many admitted users.
+    pub(crate) fn new(users: usize) -> Self {
+        let share = match users {
+            0 | 1 => CLIENTS_MAX,
+            users => CLIENTS_MAX / 2 / users,
+        };
+        let common = CLIENTS_MAX.saturating_sub(share * users.max(1));
+        Self { by_user: HashMap::new(), share, common, common_taken: 0, silent: VecDeque::new() }
+    }
+
+    /// Whether there is a seat for one more connection of this user.
+    pub(crate) fn is_free(&self, uid: u32) -> bool {
+        self.taken(uid) < self.share || self.common_taken < self.common
+    }
+
+    /// How many seats a user has.
+    pub(crate) fn taken(&self, uid: u32) -> usize {
+        self.by_user.get(&uid).copied().unwrap_or(0)
+    }
+
+    /// A connection takes its seat.
+    pub(crate) fn take(&mut self, uid: u32) {
+        let taken = self.by_user.entry(uid).or_default();
+        *taken += 1;
+        if *taken > self.share {
+            self.common_taken += 1;
+        }
+    }
+
+    /// A connection leaves its seat.
+    pub(crate) fn leave(&mut self, uid: u32) {
+        let Some(taken) = self.by_user.get_mut(&uid) else { return };
+        if *taken > self.share {
+            self.common_taken -= 1;
+        }
+        *taken -= 1;
+        if *taken == 0 {
+            self.by_user.remove(&uid);
+        }
+    }
+
+    /// A connection has to say hello.
+    pub(crate) fn expect_hello(&mut self, silent: Silent) {
+        self.silent.push_back(silent);
+    }
+
+    /// Forgets the oldest connections of which `is_over` says that they have said hello or are
+    /// gone; returns the oldest that is left.
+    pub(crate) fn oldest_silent(&mut self, is_over: impl Fn(&Silent) -> bool) -> Option<Silent> {
+        while self.silent.front().is_some_and(&is_over) {
+            self.silent.pop_front();
+        }
+        self.silent.front().copied()
+    }
+
+    /// The connection of this user that has been silent for longest, if so many are silent.
+    pub(crate) fn surplus_silent(
+        &mut self,
+        uid: u32,
+        is_over: impl Fn(&Silent) -> bool,
+    ) -> Option<Silent> {
+        if self.silent.len() < SILENT_PER_USER_MAX {
+            return None;
+        }
+        self.silent.retain(|silent| !is_over(silent));
+        let mut own = self.silent.iter().filter(|silent| silent.uid == uid);
+        let oldest = own.next().copied()?;
+        (own.count() + 1 >= SILENT_PER_USER_MAX).then_some(oldest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_user_takes_the_seats_of_another() {
+        let mut seats = Seats::new(2);
+        let share = CLIENTS_MAX / 4;
+        // The first takes its share and all that is common.
+        let mut taken = 0;
+        while seats.is_free(1) {
+            seats.take(1);
+            taken += 1;
+        }
+        assert_eq!(taken, share + CLIENTS_MAX / 2);
+        for _ in 0..share {
+            assert!(seats.is_free(2));
+            seats.take(2);
+        }
+        assert!(!seats.is_free(2), "every seat is taken");
+        seats.leave(1);
+        assert!(seats.is_free(2) && seats.is_free(1), "a common seat");
+        seats.take(2);
+        assert!(!seats.is_free(1));
+        seats.leave(2);
+        assert!(seats.is_free(1));
+    }
+
+    #[test]
+    fn the_only_user_has_every_seat() {
+        let mut seats = Seats::new(1);
+        (0..CLIENTS_MAX).for_each(|_| {
+            assert!(seats.is_free(7));
+            seats.take(7);
+        });
+        assert!(!seats.is_free(7));
+        (0..CLIENTS_MAX).for_each(|_| seats.leave(7));
+        assert_eq!((seats.taken(7), seats.common_taken, seats.by_user.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn the_oldest_silent_connection_of_a_user_makes_room() {
+        let mut seats = Seats::new(2);
+        let now = Instant::now();
+        let silent =
+            |number: u32, uid| Silent { client: ClientNo(number), uid, until: now + HELLO_WITHIN };
+        let limit = SILENT_PER_USER_MAX as u32;
+        (0..limit).for_each(|number| seats.expect_hello(silent(number, 1)));
+        seats.expect_hello(silent(limit, 2));
+        assert_eq!(seats.surplus_silent(2, |_| false), None);
+        assert_eq!(seats.surplus_silent(1, |_| false), Some(silent(0, 1)));
+        // The oldest has said hello.
+        let is_over = |silent: &Silent| silent.client == ClientNo(0);
+        assert_eq!(seats.surplus_silent(1, is_over), None);
+        assert_eq!(seats.oldest_silent(is_over), Some(silent(1, 1)));
+        assert_eq!(seats.oldest_silent(|_| true), None);
+    }
+}
