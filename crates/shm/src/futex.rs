@@ -26,6 +26,10 @@ pub enum Outcome {
 
 /// Sleeps while `word` holds `expected`, until [`wake`] or for at most `timeout`.
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> io::Result<Outcome> {
+    #[cfg(feature = "sim")]
+    if let Some(outcome) = simulated(&[(word, expected)], timeout) {
+        return Ok(outcome);
+    }
     // A timeout beyond the range of the kernel's clock is as good as none.
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
     outcome(futex::wait(word, Flags::empty(), expected, timeout.as_ref()))
@@ -34,6 +38,10 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> io::R
 /// Sleeps while each of at most four words holds what is expected of it. Kernels before 5.16 cannot
 /// do this: an error of the kind `Unsupported`.
 pub fn wait_any(words: &[(&AtomicU32, u32)], timeout: Duration) -> io::Result<Outcome> {
+    #[cfg(feature = "sim")]
+    if let Some(outcome) = simulated(words, Some(timeout)) {
+        return Ok(outcome);
+    }
     let mut waits = [Wait::new(); WORDS_MAX];
     if words.len() > waits.len() {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -48,6 +56,19 @@ pub fn wait_any(words: &[(&AtomicU32, u32)], timeout: Duration) -> io::Result<Ou
     let end = Timespec::try_from(timeout).ok().and_then(|timeout| now.checked_add(timeout));
     let waits = &waits[..words.len()];
     outcome(futex::waitv(waits, WaitvFlags::empty(), end.as_ref(), ClockId::Monotonic).map(drop))
+}
+
+/// In a simulated world a sleeper wakes when a word has changed, whether it was woken or not.
+#[cfg(feature = "sim")]
+fn simulated(words: &[(&AtomicU32, u32)], timeout: Option<Duration>) -> Option<Outcome> {
+    use std::sync::atomic::Ordering;
+
+    let has_changed = || words.iter().any(|(word, old)| word.load(Ordering::SeqCst) != *old);
+    if crate::edge::simulated::is_entered() && has_changed() {
+        return Some(Outcome::Changed);
+    }
+    let changed = crate::edge::simulated::wait_until(timeout, has_changed)?;
+    Some(if changed { Outcome::Woken } else { Outcome::TimedOut })
 }
 
 fn outcome(waited: rustix::io::Result<()>) -> io::Result<Outcome> {

@@ -22,6 +22,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 
 use crate::copy;
+use crate::edge::{self, Attempt};
 use crate::map::{HUGE_PAGE_BYTES, WindowMap};
 use crate::memfd::{Memfd, open_again};
 
@@ -39,11 +40,14 @@ impl GrowingMemfd {
             other => other?,
         };
         rustix::fs::fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
+        #[cfg(feature = "sim")]
+        edge::simulated::within(|world| world.has_memfd(name, fd.as_fd()));
         Ok(Self(open_again(&fd, OFlags::RDWR)?))
     }
 
     /// Allocates a range, at the end or not; the file is then at least so long.
     pub fn extend(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        edge::attempt(Attempt::Reserve)?;
         Ok(rustix::fs::fallocate(&self.0, FallocateFlags::empty(), offset, bytes)?)
     }
 

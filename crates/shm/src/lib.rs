@@ -52,6 +52,8 @@ pub mod copy;
 #[cfg(not(loom))]
 pub mod counted;
 #[cfg(not(loom))]
+pub mod edge;
+#[cfg(not(loom))]
 pub mod eventfd;
 #[cfg(not(loom))]
 pub mod extents;

@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 
+use crate::edge::{self, Attempt};
 use crate::map::{HUGE_PAGE_BYTES, Populate, ReadMap};
 
 /// A memfd of fixed size.
@@ -38,6 +39,8 @@ impl Memfd {
         rustix::fs::fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
         rustix::fs::ftruncate(&fd, bytes)?;
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)?;
+        #[cfg(feature = "sim")]
+        edge::simulated::within(|world| world.has_memfd(name, fd.as_fd()));
         Ok(Self { fd: open_again(&fd, OFlags::RDWR)?, bytes })
     }
 
@@ -62,6 +65,7 @@ impl Memfd {
     /// Allocates the pages of a range now: a full machine is an error here and not a signal at the
     /// first write.
     pub fn reserve(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        edge::attempt(Attempt::Reserve)?;
         Ok(rustix::fs::fallocate(&self.fd, FallocateFlags::KEEP_SIZE, offset, bytes)?)
     }
 

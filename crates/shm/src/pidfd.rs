@@ -4,7 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{Pid, PidfdFlags};
+
+use crate::edge;
 
 /// `SO_PEERPIDFD` (Linux 6.5), the process that connected, whatever its number is now.
 const SO_PEERPIDFD: libc::c_int = 77;
@@ -16,9 +17,7 @@ pub struct ProcessFd(OwnedFd);
 impl ProcessFd {
     /// The process with this number now.
     pub fn open(pid: u32) -> io::Result<Self> {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
+        Ok(Self(edge::open_process(pid)?))
     }
 
     /// The process at the other end of a Unix socket, which had number `pid` when it connected.

@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use plasmon_proto::limits::{FRAME_BYTES_MAX, FRAME_FDS_MAX};
+use rustix::event::PollFlags;
 use rustix::fs::{FlockOperation, Mode};
 use rustix::io::Errno;
 use rustix::net::{
@@ -18,6 +19,9 @@ use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
+use crate::edge;
+#[cfg(feature = "sim")]
+use crate::edge::simulated;
 use crate::pidfd::ProcessFd;
 
 /// Connections that wait to be accepted.
@@ -74,6 +78,10 @@ impl Connection {
     pub fn connect(path: &Path) -> io::Result<Self> {
         let fd = seqpacket()?;
         let address = SocketAddrUnix::new(path)?;
+        #[cfg(feature = "sim")]
+        if let Some(name) = simulated::within(|world| world.name_socket()) {
+            rustix::net::bind(&fd, &SocketAddrUnix::new_abstract_name(&name)?)?;
+        }
         rustix::io::retry_on_intr(|| rustix::net::connect(&fd, &address))?;
         Ok(Self(fd))
     }
@@ -96,7 +104,29 @@ impl Connection {
 
     /// Sends one message, waiting for room unless the connection does not block.
     pub fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        #[cfg(feature = "sim")]
+        if simulated::is_entered() {
+            return self.send_simulated(bytes, fds);
+        }
         self.send_with(bytes, fds, SendFlags::empty())
+    }
+
+    /// Waits for room in the simulated world.
+    #[cfg(feature = "sim")]
+    fn send_simulated(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let patience = {
+            use rustix::net::sockopt::{Timeout, socket_timeout};
+            socket_timeout(&self.0, Timeout::Send)?
+        };
+        let begun = crate::edge::now();
+        loop {
+            let sent = self.try_send(bytes, fds);
+            let is_over = patience.is_some_and(|time| crate::edge::since(begun) >= time);
+            if is_over || !sent.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock) {
+                return sent;
+            }
+            crate::edge::waited_elsewhere(&self.0, PollFlags::OUT, patience);
+        }
     }
 
     /// Sends one message if there is room for it now; otherwise the error's kind is `WouldBlock`.
@@ -109,6 +139,10 @@ impl Connection {
         if bytes.is_empty() || bytes.len() > FRAME_BYTES_MAX || fds.len() > FRAME_FDS_MAX {
             let text = format!("a message of {} bytes and {} descriptors", bytes.len(), fds.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        #[cfg(feature = "sim")]
+        if simulated::within(|world| world.is_ending()) == Some(true) {
+            return Err(io::ErrorKind::BrokenPipe.into());
         }
         let flags = flags | SendFlags::NOSIGNAL;
         let sent = rustix::io::retry_on_intr(|| {
@@ -126,6 +160,7 @@ impl Connection {
     /// there, the error's kind is `WouldBlock`.
     pub fn recv(&self, into: &mut Vec<u8>, block: bool) -> io::Result<Received> {
         into.clear();
+        let block = block && !edge::waited_elsewhere(&self.0, PollFlags::IN, None);
         SCRATCH.with_borrow_mut(|scratch| {
             scratch.resize(FRAME_BYTES_MAX, 0);
             self.recv_through(scratch, into, block)
@@ -166,6 +201,10 @@ impl Connection {
 
     /// Who is at the other end.
     pub fn peer(&self) -> io::Result<Peer> {
+        #[cfg(feature = "sim")]
+        if let Some(pid) = self.simulated_peer() {
+            return Ok(simulated::within(|world| world.peer(pid)).expect("the peer is simulated"));
+        }
         // Asked directly, because the safe wrapper has no way to say that the process is unknown.
         let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -188,7 +227,22 @@ impl Connection {
 
     /// A descriptor of the process at the other end.
     pub fn process(&self) -> io::Result<ProcessFd> {
+        #[cfg(feature = "sim")]
+        if let Some(pid) = self.simulated_peer() {
+            return ProcessFd::open(pid);
+        }
         ProcessFd::of_peer(self.as_fd(), self.peer()?.pid)
+    }
+
+    /// The process at the other end, in a simulated world: its socket's name says which it is.
+    #[cfg(feature = "sim")]
+    fn simulated_peer(&self) -> Option<u32> {
+        if !simulated::is_entered() {
+            return None;
+        }
+        let address: SocketAddrUnix = rustix::net::getpeername(&self.0).ok()??.try_into().ok()?;
+        let name = address.abstract_name()?.to_owned();
+        simulated::within(|world| world.owner_of(&name)).flatten()
     }
 
     /// Whether sending and receiving wait.
@@ -203,6 +257,10 @@ impl Connection {
 
     /// Ends the connection for both sides, also where descriptors of it are still open.
     pub fn shutdown(&self) -> io::Result<()> {
+        #[cfg(feature = "sim")]
+        if simulated::within(|world| world.is_ending()) == Some(true) {
+            return Ok(());
+        }
         Ok(rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both)?)
     }
 }

@@ -82,6 +82,8 @@ pub(crate) fn get(
         };
         let slot = &slots[at];
         let entry = ledger.claim(head.serial())?;
+        #[cfg(not(loom))]
+        crate::edge::pause(crate::edge::Point::Claim);
         let words = slot.fields(head, &key);
         // The fields above belong to `head` if the head below is the same: the pin alone sees to
         // that, and the fence makes it plain. It pairs with the release fence in `Slot::publish`

@@ -1,6 +1,8 @@
 //! A client's side of its channel, shared by its threads.
 
 use std::io;
+#[cfg(feature = "sim")]
+use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,6 +17,7 @@ use super::{
 };
 use crate::bell;
 use crate::control::ControlReader;
+use crate::edge;
 use crate::futex::{self, Outcome};
 use crate::ledger::{Ledger, LedgerLocal};
 use crate::map::{Populate, WriteMap};
@@ -56,6 +59,8 @@ impl ChannelClient {
             return Err(not_a_channel());
         }
         let layout = Layout(WriteMap::new(&memfd, CHANNEL_BYTES, Populate::No)?);
+        #[cfg(feature = "sim")]
+        edge::simulated::within(|world| world.has_memfd("joined", memfd.as_fd()));
         if layout.word(MAGIC_AT).load(Ordering::Acquire) != MAGIC {
             return Err(not_a_channel());
         }
@@ -99,6 +104,7 @@ impl ChannelClient {
         }
         producer.publish(&ring);
         drop(producer);
+        edge::pause(edge::Point::Submit);
         let must_ring = count > 0 && control.must_ring(&self.rung);
         Submitted { position, count, must_ring }
     }
@@ -153,7 +159,7 @@ impl ChannelClient {
             if self.is_applied(position) {
                 return Ok(true);
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(edge::now()));
             match futex::wait(self.layout.head_futex(), head as u32, left)? {
                 Outcome::Woken | Outcome::Changed => {}
                 Outcome::TimedOut | Outcome::Interrupted => return Ok(self.is_applied(position)),

@@ -11,6 +11,7 @@ use super::{
     SUBMISSION_HEAD_AT, TOUCH_CURSOR_AT, not_a_channel,
 };
 use crate::bell;
+use crate::edge::{self, Attempt, Mutation};
 use crate::futex;
 use crate::ledger::LedgerScan;
 use crate::map::{Populate, WriteMap};
@@ -104,11 +105,12 @@ impl ChannelDaemon {
     pub fn complete(&mut self, completion: &Completion) -> bool {
         let ring = self.layout.completions();
         // A head out of range is a client that does not want to hear.
-        let has_room = self.completions.room(&ring).is_ok_and(|room| room > 0);
+        let has_room = self.completions.room(&ring).is_ok_and(|room| room > 0)
+            && edge::attempt(Attempt::Complete).is_ok();
         if has_room {
             self.completions.push(&ring, &completion.encode());
             self.completions.publish(&ring);
-        } else {
+        } else if !edge::is_broken(Mutation::LoseSilently) {
             self.lost = self.lost.wrapping_add(1);
             self.layout.word(LOST_AT).store(self.lost, Ordering::Release);
         }

@@ -1,0 +1,240 @@
+//! The edge of a process: what it asks of the world outside besides memory and sockets.
+//!
+//! Time, chance, sleep, threads and other processes: daemon, keeper and client ask for them here
+//! and nowhere else. A production build calls the kernel, inlined, and everything that is about
+//! simulation is a constant. With the feature `sim` a thread may enter a simulated world (see
+//! [`simulated`]), in which the very same code runs in virtual time, in an order that follows from
+//! a seed. `cargo xtask tidy` refuses other ways to the clock in the crates above.
+
+#[cfg(feature = "sim")]
+pub mod simulated;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{Receiver, RecvError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+
+/// A place between two steps where other processes may come in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// The daemon has published, hidden, shown or removed objects in the index.
+    Index,
+    /// The daemon is about to look for pins in the ledgers.
+    Pins,
+    /// The daemon is between two effects of the store, or between two records of a ring.
+    Effect,
+    /// The keeper was told something.
+    Keeper,
+    /// A worker is about to do a job, or has done it.
+    Job,
+    /// A reader has claimed a pin and not yet made sure of it.
+    Claim,
+    /// A client has submitted records.
+    Submit,
+    /// A process is about to wait for something.
+    Wait,
+}
+
+/// Something that the kernel may refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// Allocating memory.
+    Reserve,
+    /// Putting a completion into a client's ring.
+    Complete,
+}
+
+/// A rule that a build for the simulator can break, to see that the simulator notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mutation {
+    /// Pins are counted before objects are hidden.
+    SkipFence,
+    /// A client keeps its mappings although completions were lost.
+    KeepStaleMapping,
+    /// A session is forgotten when its connection ends, although its process lives.
+    ForgetLingering,
+    /// Pages that the store wants given back are kept.
+    DropWithoutPunch,
+    /// Questions are answered before the rings are drained.
+    AnswerBeforeDraining,
+    /// A restarted daemon does not look into the rings of its predecessor's clients.
+    AdoptWithoutReplay,
+    /// A ring's head moves before its records are applied.
+    AckBeforePublish,
+    /// The keeper is not told of new extents.
+    HoldNothing,
+    /// The end of a process is not noticed.
+    IgnoreDeath,
+    /// A client that resumes does not say what is leased to it.
+    ResumeWithoutLeases,
+    /// Lost completions are not counted.
+    LoseSilently,
+    /// What the file worker reads back is one object and not another.
+    RestoreTheWrongObject,
+}
+
+/// The time of the monotonic clock.
+#[inline]
+pub fn now() -> Instant {
+    #[cfg(feature = "sim")]
+    if let Some(now) = simulated::within(|world| world.now()) {
+        return now;
+    }
+    Instant::now()
+}
+
+/// How much time has passed.
+#[inline]
+pub fn since(earlier: Instant) -> Duration {
+    now().saturating_duration_since(earlier)
+}
+
+/// The time since 1970. A machine whose clock is before that gets none; nothing depends on more.
+pub fn unix_time() -> Duration {
+    #[cfg(feature = "sim")]
+    if let Some(time) = simulated::within(|world| world.unix_time()) {
+        return time;
+    }
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Lets time pass.
+pub fn sleep(time: Duration) {
+    #[cfg(feature = "sim")]
+    if simulated::sleep(time) {
+        return;
+    }
+    thread::sleep(time);
+}
+
+/// Random bytes.
+pub fn random<const BYTES: usize>() -> io::Result<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    #[cfg(feature = "sim")]
+    if simulated::within(|world| world.random(&mut bytes)).is_some() {
+        return Ok(bytes);
+    }
+    const { assert!(BYTES <= 256, "the kernel gives so many at once and whole") };
+    let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    assert_eq!(count, BYTES, "the kernel gives up to 256 bytes whole");
+    Ok(bytes)
+}
+
+/// This process.
+pub fn process_id() -> u32 {
+    #[cfg(feature = "sim")]
+    if let Some(pid) = simulated::within(|world| world.process_id()) {
+        return pid;
+    }
+    std::process::id()
+}
+
+/// The parent of this process, if it has one that it can see.
+pub fn parent_id() -> Option<u32> {
+    #[cfg(feature = "sim")]
+    if let Some(pid) = simulated::within(|world| world.parent_id()) {
+        return pid;
+    }
+    rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32)
+}
+
+/// Ends a process at once.
+pub fn kill_process(pid: u32) -> io::Result<()> {
+    #[cfg(feature = "sim")]
+    if simulated::within(|world| world.kill_process(pid)).is_some() {
+        return Ok(());
+    }
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    Ok(rustix::process::kill_process(pid.ok_or(io::ErrorKind::InvalidInput)?, Signal::KILL)?)
+}
+
+/// A descriptor of the process with this number, which becomes readable when it ends.
+pub fn open_process(pid: u32) -> io::Result<OwnedFd> {
+    #[cfg(feature = "sim")]
+    if let Some(opened) = simulated::within(|world| world.open_process(pid)) {
+        return opened;
+    }
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// Waits until a descriptor is ready, or for at most `timeout`, and says whether it is.
+pub fn ready_within(
+    fd: impl AsFd,
+    flags: PollFlags,
+    timeout: Option<Duration>,
+) -> io::Result<bool> {
+    let timeout =
+        if waited_elsewhere(&fd, flags, timeout) { Some(Duration::ZERO) } else { timeout };
+    // A time beyond what the kernel can count is for ever.
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    Ok(poll(&mut [PollFd::new(&fd, flags)], timeout.as_ref())? > 0)
+}
+
+/// In a simulated world, waits there until the descriptor is ready or the time has passed, and says
+/// so: the caller's own call must not wait then. Otherwise it does nothing and says `false`.
+#[cfg_attr(not(feature = "sim"), expect(unused_variables, reason = "the world is the real one"))]
+#[inline(always)]
+pub fn waited_elsewhere(fd: impl AsFd, flags: PollFlags, timeout: Option<Duration>) -> bool {
+    #[cfg(feature = "sim")]
+    return simulated::wait_for(fd.as_fd(), flags, timeout);
+    #[cfg(not(feature = "sim"))]
+    false
+}
+
+/// The next message of another thread.
+pub fn receive<T>(receiver: &Receiver<T>) -> Result<T, RecvError> {
+    #[cfg(feature = "sim")]
+    if let Some(received) = simulated::receive(receiver) {
+        return received;
+    }
+    receiver.recv()
+}
+
+/// Starts a thread that ends by itself.
+pub fn start_thread(
+    name: &str,
+    stack_bytes: usize,
+    work: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    #[cfg(feature = "sim")]
+    if simulated::is_entered() {
+        simulated::within(|world| world.start_thread(name, Box::new(work)));
+        return Ok(());
+    }
+    thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes).spawn(work).map(drop)
+}
+
+/// Lets other processes come in between, where they are simulated.
+#[cfg_attr(not(feature = "sim"), expect(unused_variables, reason = "the world is the real one"))]
+#[inline(always)]
+pub fn pause(at: Point) {
+    #[cfg(feature = "sim")]
+    simulated::within(|world| world.pause(at));
+}
+
+/// An error where a simulated kernel refuses this.
+#[cfg_attr(not(feature = "sim"), expect(unused_variables, reason = "the world is the real one"))]
+#[inline(always)]
+pub fn attempt(what: Attempt) -> io::Result<()> {
+    #[cfg(feature = "sim")]
+    if let Some(Some(error)) = simulated::within(|world| world.refuses(what)) {
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// Whether a rule is broken on purpose. Never, but in the simulator.
+#[cfg_attr(not(feature = "sim"), expect(unused_variables, reason = "the world is the real one"))]
+#[inline(always)]
+pub fn is_broken(rule: Mutation) -> bool {
+    #[cfg(feature = "sim")]
+    return simulated::within(|world| world.mutation() == Some(rule)).unwrap_or(false);
+    #[cfg(not(feature = "sim"))]
+    false
+}
