@@ -1,6 +1,8 @@
 //! The daemon's clock: milliseconds since 1970 that never run backwards.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
+
+use plasmon_shm::edge;
 
 /// A clock that was set once from the system's and then only counts.
 #[derive(Clone, Copy, Debug)]
@@ -12,9 +14,7 @@ pub(crate) struct Clock {
 impl Clock {
     /// A clock that starts now.
     pub(crate) fn start() -> Self {
-        // A machine whose clock is before 1970 gets times near 0; nothing depends on more.
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { started: Instant::now(), started_ms: millis(since) }
+        Self { started: edge::now(), started_ms: millis(edge::unix_time()) }
     }
 
     /// Milliseconds since 1970.
@@ -24,13 +24,13 @@ impl Clock {
 
     /// Milliseconds since the start.
     pub(crate) fn uptime_ms(&self) -> u64 {
-        millis(self.started.elapsed())
+        millis(edge::since(self.started))
     }
 
     /// How long it is until a time of this clock.
     pub(crate) fn until(&self, at_ms: u64) -> Duration {
         let at = Duration::from_millis(at_ms.saturating_sub(self.started_ms));
-        at.saturating_sub(self.started.elapsed())
+        at.saturating_sub(edge::since(self.started))
     }
 }
 

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use plasmon_shm::{Connection, Listener};
+use plasmon_shm::{Connection, Listener, edge};
 
 /// How long the door stays shut when the system is out of something.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -88,7 +88,7 @@ impl Door {
 
     /// Shuts the door for a moment.
     pub(crate) fn pause(&mut self) {
-        self.paused_until = Some(Instant::now() + PAUSE);
+        self.paused_until = Some(edge::now() + PAUSE);
     }
 
     /// When it opens again.

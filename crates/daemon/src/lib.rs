@@ -39,6 +39,8 @@ mod recovery;
 mod seats;
 mod sessions;
 pub mod settings;
+#[cfg(feature = "sim")]
+pub mod simulated;
 mod startup;
 mod workers;
 
@@ -46,8 +48,5 @@ pub use program::run;
 
 /// A random number.
 fn random_word() -> std::io::Result<u64> {
-    let mut bytes = [0; 8];
-    let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    assert_eq!(count, bytes.len(), "the kernel gives up to 256 bytes whole");
-    Ok(u64::from_le_bytes(bytes))
+    plasmon_shm::edge::random().map(u64::from_le_bytes)
 }

@@ -4,7 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::event::{Timespec, epoll};
+use plasmon_shm::edge;
+use rustix::event::{PollFlags, Timespec, epoll};
 
 /// Events taken from the kernel at once; the rest comes with the next call.
 const EVENTS_AT_ONCE: usize = 64;
@@ -122,6 +123,8 @@ impl Poll {
         timeout: Option<Duration>,
         ready: &mut Vec<Ready>,
     ) -> io::Result<()> {
+        let waited = edge::waited_elsewhere(&self.epoll, PollFlags::IN, timeout);
+        let timeout = if waited { Some(Duration::ZERO) } else { timeout };
         let timeout = timeout.map(|time| Timespec {
             tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: time.subsec_nanos().into(),

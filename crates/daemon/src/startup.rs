@@ -1,7 +1,7 @@
 //! From settings to a running daemon: a new store, or one that is taken over.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
@@ -76,9 +76,19 @@ pub(crate) fn fresh(
     flags: Vec<String>,
     keeper_errors: Stdio,
 ) -> Result<Core, StartError> {
-    let clock = Clock::start();
     raise_descriptor_limit();
     let signals = watch_signals().map_err(system("watching for signals"))?;
+    fresh_with(signals, config, flags, keeper_errors)
+}
+
+/// The same, with a socket that becomes readable when the daemon is asked to end.
+pub(crate) fn fresh_with(
+    signals: UnixStream,
+    config: Config,
+    flags: Vec<String>,
+    keeper_errors: Stdio,
+) -> Result<Core, StartError> {
+    let clock = Clock::start();
     paths::prepare(&config.socket).map_err(system("making the socket's folder"))?;
     let listener =
         Listener::bind(&config.socket, config.socket_mode).map_err(|error| match error {
@@ -126,13 +136,24 @@ pub(crate) fn fresh(
 
 /// A daemon with the store of one that died. The keeper is at the other end of standard input.
 pub(crate) fn adopting(config: Config, flags: Vec<String>) -> Result<Core, StartError> {
-    let clock = Clock::start();
     raise_descriptor_limit();
     let signals = watch_signals().map_err(system("watching for signals"))?;
     let link = io::stdin().as_fd().try_clone_to_owned().map_err(system("finding the keeper"))?;
     // A second descriptor of the link would keep it registered when it is closed: once that keeper
     // is gone, every later one would be taken for gone as well.
     release_stdin().map_err(system("closing the standard input"))?;
+    adopting_with(signals, config, flags, link)
+}
+
+/// The same, with a socket that becomes readable when the daemon is asked to end, and with the
+/// keeper at the other end of `link`.
+pub(crate) fn adopting_with(
+    signals: UnixStream,
+    config: Config,
+    flags: Vec<String>,
+    link: OwnedFd,
+) -> Result<Core, StartError> {
+    let clock = Clock::start();
     let (link, held) = KeeperLink::adopt(link).map_err(system("talking to the keeper"))?;
     let inventory = Inventory::sort(link, held)?;
     let Inventory { listener, store_token, mut shared, extents, distrusts_rings, .. } = inventory;

@@ -19,11 +19,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
 use std::time::Duration;
 
 use plasmon_media::{Described, FolderLock};
 use plasmon_proto::message::ExtentId;
+use plasmon_shm::edge::{self, Point};
 use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
 use plasmon_store::event::{ReadBack, Ticket};
 
@@ -157,7 +157,7 @@ impl Workers {
     /// how that went. For before anything else is asked of the workers.
     pub(crate) fn open_tier(&mut self, within: Duration) -> io::Result<Option<Done>> {
         self.file_worker()?;
-        Ok(self.done.recv_timeout(within).ok())
+        Ok(edge::receive_within(&self.done, within).ok())
     }
 
     /// Gives the table worker an index table, if it is large enough to be worth the work.
@@ -199,7 +199,7 @@ impl Workers {
         let (sender, cleared) = channel();
         if self.files.is_some() && self.files(FileJob::Clear(sender)).is_ok() {
             // The worker answers, or it is gone and the channel says so.
-            let _ = cleared.recv();
+            let _ = edge::receive(&cleared);
         }
     }
 
@@ -224,6 +224,7 @@ pub(crate) struct Report {
 
 impl Report {
     fn tell(&self, done: Done) {
+        edge::pause(Point::Job);
         // Nobody listens any more when the daemon ends.
         if self.sender.send(done).is_ok()
             && let Err(error) = self.bell.ring()
@@ -236,5 +237,5 @@ impl Report {
 /// Starts a thread that nobody waits for.
 pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     // The threads end with their channels.
-    thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(work).map(drop)
+    edge::start_thread(name, STACK_BYTES, work)
 }

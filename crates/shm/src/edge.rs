@@ -11,7 +11,7 @@ pub mod simulated;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::mpsc::{Receiver, RecvError};
+use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -194,6 +194,15 @@ pub fn receive<T>(receiver: &Receiver<T>) -> Result<T, RecvError> {
         return received;
     }
     receiver.recv()
+}
+
+/// The next message of another thread, if it comes in time.
+pub fn receive_within<T>(receiver: &Receiver<T>, time: Duration) -> Result<T, RecvTimeoutError> {
+    #[cfg(feature = "sim")]
+    if let Some(received) = simulated::receive_within(receiver, time) {
+        return received;
+    }
+    receiver.recv_timeout(time)
 }
 
 /// Starts a thread that ends by itself.

@@ -8,7 +8,7 @@ use plasmon_media::{Described, Incarnation};
 use plasmon_proto::message::{ExtentId, Granted, Range, Reply};
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::Completion;
-use plasmon_shm::Memfd;
+use plasmon_shm::{Memfd, edge};
 use plasmon_store::effect::SpillOrder;
 use plasmon_store::event::ReadBack;
 use plasmon_store::{ClientNo, Effect, Event, Ticket};
@@ -79,7 +79,7 @@ impl Core {
         let Reply::Status(mut status) = reply else { return reply };
         let shared = self.store.directory();
         env!("CARGO_PKG_VERSION").clone_into(&mut status.version);
-        status.pid = std::process::id();
+        status.pid = edge::process_id();
         status.keeper_pid = shared.keeper.pid();
         status.epoch = shared.control.epoch();
         status.uptime_ms = self.clock.uptime_ms();

@@ -10,7 +10,7 @@ use plasmon_proto::message::{
     Access, Failure, Hello, IndexTable, PROTOCOL_VERSION, Reply, Welcome,
 };
 use plasmon_proto::object::Level;
-use plasmon_shm::{ChannelDaemon, Connection, Doorbell};
+use plasmon_shm::{ChannelDaemon, Connection, Doorbell, edge};
 use plasmon_store::event::Peer as StorePeer;
 use plasmon_store::{ClientNo, Event};
 
@@ -88,7 +88,7 @@ impl Core {
         let client = self.peers.insert(Peer {
             connection,
             credentials,
-            stage: Stage::Greeting(Instant::now() + HELLO_WITHIN),
+            stage: Stage::Greeting(edge::now() + HELLO_WITHIN),
             name: String::new(),
             access: Access::ReadOnly,
             outbox: Outbox::default(),

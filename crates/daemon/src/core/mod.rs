@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use plasmon_media::FolderLock;
 use plasmon_proto::message::Reply;
 use plasmon_proto::ring::Record;
-use plasmon_shm::Listener;
+use plasmon_shm::{Listener, edge};
 use plasmon_store::{ClientNo, Effect, Event, Store};
 
 use crate::clock::Clock;
@@ -185,7 +185,7 @@ impl Core {
 
     /// Waits for something to happen and does all of it.
     fn turn(&mut self, ready: &mut Vec<Ready>) -> io::Result<()> {
-        if self.spinning.goes_on(Instant::now()) {
+        if self.spinning.goes_on(edge::now()) {
             // On one core the client that we wait for needs it. With work at hand it would put that
             // work behind everything else that the machine has to do.
             if self.shared().sessions.with_work().next().is_none() {
@@ -250,7 +250,7 @@ impl Core {
         if now_ms >= self.touched_ms + TOUCHES_EVERY_MS {
             self.collect_touches();
         }
-        let now = Instant::now();
+        let now = edge::now();
         self.refuse_the_silent(now);
         if self.door.reopens(now)
             && let Err(error) = self.poll.add(&self.door, Source::Listener)
@@ -273,7 +273,7 @@ impl Core {
     }
 
     fn timeout(&mut self) -> Option<Duration> {
-        let now = Instant::now();
+        let now = edge::now();
         let left = |at: Instant| at.saturating_duration_since(now);
         let store = self.store.next_deadline().map(|at_ms| self.clock.until(at_ms));
         let greeting = self.peers.next_deadline().map(left);

@@ -5,10 +5,11 @@
 //! So a thousand clients that end at once are a thousand steps of one loop and not of the stack.
 
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plasmon_proto::Code;
 use plasmon_proto::message::{Failure, Reply};
+use plasmon_shm::edge;
 use plasmon_store::{ClientNo, Event};
 
 use super::Core;
@@ -201,6 +202,6 @@ impl Core {
             && self.clock.uptime_ms() < RETURN_WITHIN.as_millis() as u64
             && self.store.directory().sessions.iter().next().is_some();
         let wait = if taken_over { linger.max(RETURN_WITHIN) } else { linger };
-        self.lonely_until = Some(Instant::now() + wait);
+        self.lonely_until = Some(edge::now() + wait);
     }
 }

@@ -1,12 +1,11 @@
 //! What clients submit through their rings, and what they read lately.
 
-use std::time::Instant;
-
 use plasmon_proto::id::OBJECT_ID_BYTES;
 use plasmon_proto::limits::{OBJECT_ALIGN, SUBMISSIONS};
 use plasmon_proto::message::Range;
 use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_proto::{Code, ObjectId};
+use plasmon_shm::edge;
 use plasmon_store::{ClientNo, Effect, Event};
 
 use super::Core;
@@ -28,7 +27,7 @@ impl Core {
         let mut work = std::mem::take(&mut self.ring_work);
         work.extend(self.store.directory().sessions.with_work());
         if !work.is_empty() {
-            self.spinning.worked(Instant::now());
+            self.spinning.worked(edge::now());
         }
         for (session, client) in work.drain(..) {
             self.drain_ring(session, client);

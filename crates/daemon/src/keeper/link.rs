@@ -2,16 +2,16 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
+use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::process::{Pid, Signal, kill_process};
 
+use super::KEEPER_ARGUMENT;
+use super::child::Child;
 use super::wire::{self, FromKeeper, Label, ToKeeper, WIRE_VERSION};
-use super::{KEEPER_ARGUMENT, THIS_PROGRAM};
 
 /// How long the daemon waits for a keeper that does not read. It is replaced afterwards: a promise
 /// that an object outlives the daemon must not hang on a stopped process.
@@ -42,19 +42,11 @@ impl KeeperLink {
     /// Starts a keeper, which starts later daemons with these flags and this standard error.
     pub(crate) fn start(flags: &[String], errors: Stdio) -> io::Result<Self> {
         let (ours, theirs) = Connection::pair()?;
-        let child = Command::new(THIS_PROGRAM)
-            .arg0("plasmon-keeper")
-            .arg(KEEPER_ARGUMENT)
-            .args(flags)
-            .stdin(Stdio::from(theirs.duplicate()?))
-            .stdout(Stdio::null())
-            .stderr(errors)
-            .process_group(0)
-            .spawn()?;
+        let child = Child::start("plasmon-keeper", KEEPER_ARGUMENT, flags, &theirs, errors)?;
         // While this end were open here, the end of the other process would go unnoticed.
         drop(theirs);
         let link = Self { socket: prepared(ours)?, pid: child.id(), child: Some(child) };
-        let (version, pid) = (WIRE_VERSION, std::process::id());
+        let (version, pid) = (WIRE_VERSION, edge::process_id());
         link.say(&ToKeeper::Watch { version, pid }, &[])?;
         Ok(link)
     }
@@ -121,7 +113,7 @@ impl KeeperLink {
         // If it does not hear this, it hears the end of file and finds this process gone in order.
         let _ = self.say(&ToKeeper::Farewell, &[]);
         if let Some(child) = &mut self.child {
-            let _ = child.wait();
+            child.wait();
         }
     }
 
@@ -129,19 +121,14 @@ impl KeeperLink {
     pub(crate) fn dismiss(mut self) {
         match &mut self.child {
             Some(child) => {
-                // Both fail only for a process that ended and was collected already.
-                let _ = child.kill();
-                let _ = child.wait();
+                child.kill();
+                child.wait();
             }
             None => {
-                let parent =
-                    rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32);
                 // The keeper is the parent of a daemon that it started; any other process with its
-                // number is a stranger.
-                if parent == Some(self.pid)
-                    && let Some(pid) = Pid::from_raw(self.pid as i32)
-                {
-                    let _ = kill_process(pid, Signal::KILL);
+                // number is a stranger. Killing fails only for a process that ended.
+                if edge::parent_id() == Some(self.pid) {
+                    let _ = edge::kill_process(self.pid);
                 }
             }
         }

@@ -14,6 +14,7 @@
 //! (which works after the file was replaced, too), and reads nothing but its socket: no settings,
 //! no log, no clients.
 
+mod child;
 pub(crate) mod link;
 pub(crate) mod patience;
 pub(crate) mod seat;
@@ -23,14 +24,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::event::PollFlags;
 
+use child::Child;
 use patience::{Death, Decision, Patience};
 use wire::{FromKeeper, Label, ToKeeper, WIRE_VERSION};
 
@@ -40,8 +41,8 @@ pub(crate) const KEEPER_ARGUMENT: &str = "--role=keeper";
 /// How long a daemon that closed its end may take to be gone. One that lives on has dismissed us.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// This program, also after its file was replaced.
-const THIS_PROGRAM: &str = "/proc/self/exe";
+/// The argument that makes this program a daemon which takes over.
+const ADOPTING_ARGUMENT: &str = "--role=adopting";
 
 /// The keeper's whole life. `flags` are the settings of the daemons that it starts.
 pub(crate) fn run(flags: &[OsString]) -> ExitCode {
@@ -49,9 +50,14 @@ pub(crate) fn run(flags: &[OsString]) -> ExitCode {
     let _ = rustix::thread::set_name(c"plasmon-keeper");
     let link = io::stdin().as_fd().try_clone_to_owned().map(Connection::adopt);
     match link {
-        Ok(link) => Keeper::new(flags).keep(link),
+        Ok(link) => keep(flags, link),
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// Keeps what the daemon at the other end of `link` hands over.
+pub(crate) fn keep(flags: &[OsString], link: Connection) -> ExitCode {
+    Keeper::new(flags).keep(link)
 }
 
 struct Keeper<'a> {
@@ -89,11 +95,11 @@ impl<'a> Keeper<'a> {
                 return ExitCode::SUCCESS;
             }
             loop {
-                let life = self.serving_since.take().map(|since| since.elapsed());
+                let life = self.serving_since.take().map(|since| edge::since(since));
                 let death = life.map_or(Death::Starting, Death::Serving);
                 match self.patience.after(death) {
                     Decision::GiveUp => return ExitCode::FAILURE,
-                    Decision::Restart(wait) => std::thread::sleep(wait),
+                    Decision::Restart(wait) => edge::sleep(wait),
                 }
                 if let Ok(next) = self.start_daemon() {
                     link = next;
@@ -115,7 +121,7 @@ impl<'a> Keeper<'a> {
                     ToKeeper::Watch { pid, .. } => self.daemon = watch(pid),
                     ToKeeper::Hold(label) => drop(self.held.insert(label, fds)),
                     ToKeeper::Forget(label) => drop(self.held.remove(&label)),
-                    ToKeeper::Serving => self.serving_since = Some(Instant::now()),
+                    ToKeeper::Serving => self.serving_since = Some(edge::now()),
                     ToKeeper::Farewell => return Parting::Dismissed,
                 },
                 Ok(None) => return self.parting(),
@@ -131,7 +137,7 @@ impl<'a> Keeper<'a> {
         if let Some(child) = &mut self.child {
             // Only a child can be a zombie that nobody else collects.
             if self.daemon.as_ref().is_none_or(|daemon| ended_within(daemon, GONE_WITHIN)) {
-                let _ = child.wait();
+                child.wait();
                 return Parting::Died;
             }
             return Parting::Dismissed;
@@ -146,23 +152,17 @@ impl<'a> Keeper<'a> {
 
     fn start_daemon(&mut self) -> io::Result<Connection> {
         let (ours, theirs) = Connection::pair()?;
-        let child = Command::new(THIS_PROGRAM)
-            .arg0("plasmond")
-            .arg("--role=adopting")
-            .args(self.flags)
-            .stdin(Stdio::from(theirs.duplicate()?))
-            .stdout(Stdio::null())
-            .process_group(0)
-            .spawn()?;
+        let errors = Stdio::inherit();
+        let child = Child::start("plasmond", ADOPTING_ARGUMENT, self.flags, &theirs, errors)?;
         // While this end were open here, the end of the other process would go unnoticed.
         drop(theirs);
         self.daemon = watch(child.id());
         let child = self.child.insert(child);
         let failed_starts = self.patience.failed_starts();
         if let Err(error) = hand_over(&ours, &self.held, failed_starts) {
-            // Told by halves it must not go on. Both fail only when it is gone already.
-            let _ = child.kill();
-            let _ = child.wait();
+            // Told by halves it must not go on.
+            child.kill();
+            child.wait();
             return Err(error);
         }
         Ok(ours)
@@ -174,7 +174,7 @@ fn hand_over(
     held: &BTreeMap<Label, Vec<OwnedFd>>,
     failed_starts: u32,
 ) -> io::Result<()> {
-    let (version, keeper_pid) = (WIRE_VERSION, std::process::id());
+    let (version, keeper_pid) = (WIRE_VERSION, edge::process_id());
     wire::send(link, &FromKeeper::Begin { version, keeper_pid, failed_starts }, &[])?;
     for (label, fds) in held {
         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
@@ -184,13 +184,10 @@ fn hand_over(
 }
 
 fn watch(pid: u32) -> Option<OwnedFd> {
-    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
-    pidfd_open(pid, PidfdFlags::empty()).ok()
+    edge::open_process(pid).ok()
 }
 
 /// Whether the process ends in this time.
 fn ended_within(process: &OwnedFd, time: Duration) -> bool {
-    let mut fds = [PollFd::new(process, PollFlags::IN)];
-    let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: 0 };
-    matches!(poll(&mut fds, Some(&timeout)), Ok(count) if count > 0)
+    matches!(edge::ready_within(process, PollFlags::IN, Some(time)), Ok(true))
 }

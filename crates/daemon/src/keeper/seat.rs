@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use plasmon_shm::edge;
+
 use super::link::KeeperLink;
 use super::wire::Label;
 
@@ -81,7 +83,7 @@ impl KeeperSeat {
     /// No keeper could be started: the store goes on without one for a while.
     pub(crate) fn postpone(&mut self) {
         self.vacate();
-        self.retry_at = Some(Instant::now() + RETRY_AFTER);
+        self.retry_at = Some(edge::now() + RETRY_AFTER);
     }
 
     /// Ends the keeper with the store.

@@ -12,11 +12,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use plasmon_media::{Described, Error, FolderLock, Incarnation, Medium, Place};
 use plasmon_proto::message::Range;
+use plasmon_shm::edge;
 use plasmon_shm::{Memfd, WriteExtent};
 use plasmon_store::event::{ReadBack, Ticket};
 
@@ -95,7 +95,7 @@ pub(crate) enum Tier {
 impl Tier {
     /// A tier that is opened as soon as its worker runs.
     pub(crate) fn closed(open: OpenTier) -> Self {
-        Self::Closed(open, Instant::now())
+        Self::Closed(open, edge::now())
     }
 }
 
@@ -104,8 +104,8 @@ pub(super) fn work(jobs: &Receiver<FileJob>, report: &Report, mut tier: Tier) {
     loop {
         open_when_due(&mut tier, report);
         let job = match &tier {
-            Tier::Open(_) => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Tier::Closed(..) => jobs.recv_timeout(OPEN_AGAIN_AFTER),
+            Tier::Open(_) => edge::receive(jobs).map_err(|_| RecvTimeoutError::Disconnected),
+            Tier::Closed(..) => edge::receive_within(jobs, OPEN_AGAIN_AFTER),
         };
         match (job, &mut tier) {
             (Ok(job), Tier::Open(medium)) => {
@@ -126,7 +126,7 @@ pub(super) fn work(jobs: &Receiver<FileJob>, report: &Report, mut tier: Tier) {
 
 fn open_when_due(tier: &mut Tier, report: &Report) {
     let Tier::Closed(open, at) = tier else { return };
-    if *at > Instant::now() {
+    if *at > edge::now() {
         return;
     }
     match open() {
@@ -135,7 +135,7 @@ fn open_when_due(tier: &mut Tier, report: &Report) {
             report.tell(Done::TierOpened { found, lock });
         }
         Err(error) => {
-            *at = Instant::now() + OPEN_AGAIN_AFTER;
+            *at = edge::now() + OPEN_AGAIN_AFTER;
             tracing::error!(%error, "the spill tier cannot be used; it is tried again");
             report.tell(Done::TierFault(error.to_string()));
         }
@@ -236,7 +236,7 @@ fn write_all_at(file: BorrowedFd<'_>, mut offset: u64, mut bytes: &[u8]) -> io::
 fn patiently(mut work: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
     for _ in 1..TRIES {
         match work() {
-            Err(Error::Io { source, .. }) if is_passing(&source) => thread::sleep(TRY_AGAIN_AFTER),
+            Err(Error::Io { source, .. }) if is_passing(&source) => edge::sleep(TRY_AGAIN_AFTER),
             other => return other,
         }
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use plasmon_proto::message::{ExtentId, Range};
+use plasmon_shm::edge;
 use plasmon_shm::{GrowingMemfd, Memfd, Populate, WriteMap};
 use plasmon_store::event::Ticket;
 
@@ -104,7 +105,7 @@ pub(crate) struct Ahead {
 /// The worker's life: it ends when nobody can give it jobs any more.
 pub(super) fn work(jobs: &Receiver<MemoryJob>, report: &Report, ahead: Ahead) {
     let mut ready = Vec::new();
-    while let Ok(job) = jobs.recv() {
+    while let Ok(job) = edge::receive(jobs) {
         match job {
             MemoryJob::Make { ticket, extent_bytes, range } => {
                 let fits = extent_bytes == ahead.extent_bytes;

@@ -8,14 +8,14 @@
 
 use std::sync::mpsc::Receiver;
 
-use plasmon_shm::Memfd;
+use plasmon_shm::{Memfd, edge};
 
 /// Tables smaller than this are left alone: the processor has translations enough for their pages.
 pub(crate) const TABLE_BYTES_MIN: u64 = 8 << 20;
 
 /// The worker's life: it ends when nobody can give it tables any more.
 pub(super) fn work(tables: &Receiver<Memfd>) {
-    while let Ok(first) = tables.recv() {
+    while let Ok(first) = edge::receive(tables) {
         // While one was collapsed the index may have grown twice: only the last is still used.
         let table = tables.try_iter().last().unwrap_or(first);
         if let Err(error) = table.collapse() {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, RecvError, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -120,15 +120,36 @@ pub(crate) fn wait_until(timeout: Option<Duration>, holds: impl Fn() -> bool) ->
 }
 
 pub(super) fn receive<T>(receiver: &Receiver<T>) -> Option<Result<T, RecvError>> {
+    receive_until(receiver, None).map(|received| received.map_err(|_| RecvError))
+}
+
+pub(super) fn receive_within<T>(
+    receiver: &Receiver<T>,
+    time: Duration,
+) -> Option<Result<T, RecvTimeoutError>> {
+    let until = within(|world| world.now() + time)?;
+    receive_until(receiver, Some(until))
+}
+
+fn receive_until<T>(
+    receiver: &Receiver<T>,
+    until: Option<Instant>,
+) -> Option<Result<T, RecvTimeoutError>> {
     within(|world| {
         world.pause(Point::Job);
         loop {
             match receiver.try_recv() {
                 Ok(message) => return Ok(message),
-                Err(TryRecvError::Disconnected) => return Err(RecvError),
-                Err(TryRecvError::Empty) if world.is_ending() => return Err(RecvError),
-                Err(TryRecvError::Empty) => world.block(None),
+                Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
+                Err(TryRecvError::Empty) if world.is_ending() => {
+                    return Err(RecvTimeoutError::Disconnected);
+                }
+                Err(TryRecvError::Empty) => {}
             }
+            if until.is_some_and(|until| world.now() >= until) {
+                return Err(RecvTimeoutError::Timeout);
+            }
+            world.block(until);
         }
     })
 }
