@@ -17,7 +17,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,6 +26,7 @@ use plasmon_proto::Code;
 use plasmon_proto::frame;
 use plasmon_proto::message::{Reply, Request};
 use plasmon_shm::Alarm;
+use plasmon_shm::edge;
 use plasmon_shm::eventfd::Doorbell;
 use plasmon_shm::socket::Connection;
 
@@ -122,7 +123,7 @@ impl Calls {
     ) -> Result<u64> {
         let deadline = match &request {
             Request::Wait { timeout_ms: Some(ms), .. } => {
-                Instant::now().checked_add(Duration::from_millis(*ms))
+                edge::now().checked_add(Duration::from_millis(*ms))
             }
             _ => None,
         };
@@ -192,7 +193,7 @@ impl Calls {
             if state.link.is_none() && !state.mending {
                 return Step::Broken(state.link_number);
             }
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            if deadline.is_some_and(|deadline| edge::now() >= deadline) {
                 return Step::TimedOut;
             }
             state = self.read_or_sleep(state, deadline);
@@ -283,7 +284,7 @@ impl Calls {
         }
         state.mending = true;
         state.link = None;
-        let at_once = state.linked.take().is_some_and(|linked| linked.elapsed() < AT_ONCE);
+        let at_once = state.linked.take().is_some_and(|linked| edge::since(linked) < AT_ONCE);
         state.fruitless = if at_once { state.fruitless + 1 } else { 0 };
         Mending::Mine { fruitless: state.fruitless }
     }
@@ -296,7 +297,7 @@ impl Calls {
         state.link_number += 1;
         if !state.closed {
             state.link = Some(Arc::clone(&link));
-            state.linked = Some(Instant::now());
+            state.linked = Some(edge::now());
         }
         let mut frames = Vec::new();
         for (number, slot) in state.slots.iter_mut().filter(|(_, slot)| slot.answer.is_none()) {
@@ -345,7 +346,7 @@ impl Calls {
         drop(state);
         if let Some(link) = link {
             // Wakes a thread that is reading; an error means that the connection has ended already.
-            let _ = rustix::net::shutdown(link.as_fd(), rustix::net::Shutdown::Both);
+            let _ = link.shutdown();
         }
         signals.iter().for_each(|signal| ring(signal));
     }
@@ -409,7 +410,7 @@ impl Calls {
         let mut state = match deadline {
             None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             Some(deadline) => {
-                let left = deadline.saturating_duration_since(Instant::now());
+                let left = deadline.saturating_duration_since(edge::now());
                 self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
             }
         };
@@ -446,7 +447,7 @@ impl Slot {
         if let (Request::Wait { timeout_ms: Some(ms), .. }, Some(deadline)) =
             (&mut self.request, self.deadline)
         {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(edge::now());
             *ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
         }
     }

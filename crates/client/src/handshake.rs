@@ -3,12 +3,12 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plasmon_proto::Code;
 use plasmon_proto::frame::{self, FromDaemon};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Reply, Request, Resume, Welcome};
+use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
 
 use crate::error::{Error, Result};
@@ -67,16 +67,16 @@ pub(crate) fn connect_within(
     resume: &mut dyn FnMut() -> Option<Resume>,
     wanted: &dyn Fn() -> bool,
 ) -> Result<Welcomed, Failed> {
-    let deadline = Instant::now().checked_add(timeout);
+    let deadline = edge::now().checked_add(timeout);
     let mut pause = RETRY_FIRST;
     loop {
         match connect_once(caller, resume()) {
             Err(Failed::Nobody(error)) => {
-                let late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+                let late = deadline.is_some_and(|deadline| edge::now() >= deadline);
                 if late || !wanted() {
                     return Err(Failed::Nobody(error));
                 }
-                thread::sleep(pause);
+                edge::sleep(pause);
                 pause = (pause * 2).min(RETRY_LAST);
             }
             outcome => return outcome,
@@ -100,7 +100,7 @@ fn connect_once(caller: Caller<'_>, resume: Option<Resume>) -> Result<Welcomed, 
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         sent => sent.map_err(|error| Failed::Nobody(gone(caller, &error)))?,
     }
-    if !readable_until(&connection, Instant::now() + HELLO_TIMEOUT) {
+    if !readable_until(&connection, edge::now() + HELLO_TIMEOUT) {
         let error = Error::new(Code::TimedOut, CONNECTING).with_detail(format!(
             "the daemon on {} did not answer within {HELLO_TIMEOUT:?}",
             caller.socket.display()

@@ -30,11 +30,8 @@ impl Ids {
 }
 
 fn random_bytes<const BYTES: usize>() -> [u8; BYTES] {
-    let mut bytes = [0; BYTES];
-    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     // So few bytes come at once and whole, once the machine has booted.
-    assert!(filled == Ok(BYTES), "the kernel gives random bytes: {filled:?}");
-    bytes
+    plasmon_shm::edge::random().expect("the kernel gives random bytes")
 }
 
 #[cfg(test)]

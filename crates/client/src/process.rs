@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use plasmon_proto::limits::CLIENT_NAME_BYTES_MAX;
 use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::{Code, ObjectId};
+use plasmon_shm::edge;
 use plasmon_shm::eventfd::Doorbell;
 use plasmon_shm::fork;
 use plasmon_shm::socket::Connection;
@@ -213,7 +214,7 @@ impl Process {
         };
         let channel = channel.reader.channel();
         loop {
-            let deadline = Some(Instant::now() + ALIVE);
+            let deadline = Some(edge::now() + ALIVE);
             match channel.wait_applied(position, deadline) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}

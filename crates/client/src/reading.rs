@@ -10,12 +10,13 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plasmon_proto::message::{ExtentId, Location, Reply, Request};
 use plasmon_proto::object::ObjectState;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::counted::CountedView;
+use plasmon_shm::edge;
 use plasmon_shm::ledger::TooManyPins;
 use plasmon_shm::map::{Populate, ReadMap};
 use plasmon_shm::memfd::Memfd;
@@ -237,8 +238,8 @@ impl Store {
         let Some(channel) = session.channel().filter(|_| timeout != Some(Duration::ZERO)) else {
             return Ok(None);
         };
-        let until = Instant::now() + timeout.unwrap_or(SPIN).min(SPIN);
-        while Instant::now() < until {
+        let until = edge::now() + timeout.unwrap_or(SPIN).min(SPIN);
+        while edge::now() < until {
             if channel.reader.contains(id) != Some(false) {
                 return self.try_get(id);
             }

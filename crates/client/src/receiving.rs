@@ -7,8 +7,9 @@ use std::time::Instant;
 use plasmon_proto::Code;
 use plasmon_proto::frame::{self, FromDaemon};
 use plasmon_proto::message::Reply;
+use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 
 use crate::error::{Error, Result};
 
@@ -75,9 +76,7 @@ pub(crate) fn receive(link: &Connection, block: bool) -> Read {
 
 /// Whether the connection became readable before the deadline.
 pub(crate) fn readable_until(link: &Connection, deadline: Instant) -> bool {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let timeout = Timespec::try_from(left).ok();
-    let mut fds = [PollFd::new(link, PollFlags::IN)];
+    let left = deadline.saturating_duration_since(edge::now());
     // Interrupted: the caller looks at its deadline and comes again.
-    poll(&mut fds, timeout.as_ref()).is_ok_and(|count| count > 0)
+    edge::ready_within(link, PollFlags::IN, Some(left)).unwrap_or(false)
 }

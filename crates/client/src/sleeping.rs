@@ -16,7 +16,7 @@
 use std::time::{Duration, Instant};
 
 use plasmon_proto::ObjectId;
-use plasmon_shm::wakes;
+use plasmon_shm::{edge, wakes};
 
 use crate::process::{ALIVE, Process};
 
@@ -49,7 +49,7 @@ impl Process {
             if channel.reader.contains(id) == Some(true) {
                 break;
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(edge::now()));
             if left == Some(Duration::ZERO) {
                 return false;
             }
@@ -58,9 +58,9 @@ impl Process {
                 // A kernel without this call: the socket wakes as well.
                 return false;
             }
-            let woken = Instant::now();
+            let woken = edge::now();
             let mut listed = channel.reader.contains(id);
-            while listed == Some(false) && hint.was_for_this() && woken.elapsed() < SPIN_HINTED {
+            while listed == Some(false) && hint.was_for_this() && edge::since(woken) < SPIN_HINTED {
                 std::hint::spin_loop();
                 listed = channel.reader.contains(id);
             }

@@ -8,11 +8,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plasmon_proto::Code;
 use plasmon_proto::frame::{self, FromDaemon};
 use plasmon_proto::message::{Filter, Notice, Push, Reply, Request};
+use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
 
 use crate::error::{Error, Result};
@@ -58,7 +59,7 @@ impl Subscription {
 
     /// The next notification, `None` when the time given has passed; no timeout waits for ever.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Notification>> {
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = timeout.and_then(|timeout| edge::now().checked_add(timeout));
         loop {
             if let Some(notification) = self.queue.pop_front() {
                 return Ok(Some(notification));
@@ -66,7 +67,7 @@ impl Subscription {
             if let Some(deadline) = deadline
                 && !readable_until(&self.connection, deadline)
             {
-                if Instant::now() >= deadline {
+                if edge::now() >= deadline {
                     return Ok(None);
                 }
                 continue;
@@ -109,11 +110,11 @@ fn subscribe(
     queue: &mut VecDeque<Notification>,
 ) -> Result<Connection> {
     let caller = Caller { socket, name, channel: false };
-    let deadline = Instant::now().checked_add(timeout);
+    let deadline = edge::now().checked_add(timeout);
     loop {
-        let left = deadline.map_or(timeout, |at| at.saturating_duration_since(Instant::now()));
+        let left = deadline.map_or(timeout, |at| at.saturating_duration_since(edge::now()));
         match subscribe_once(caller, filter, left, queue) {
-            Err(Failed::Nobody(_)) if deadline.is_none_or(|at| Instant::now() < at) => {}
+            Err(Failed::Nobody(_)) if deadline.is_none_or(|at| edge::now() < at) => {}
             outcome => return outcome.map_err(Failed::into_error),
         }
     }

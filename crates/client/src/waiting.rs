@@ -6,6 +6,7 @@ use plasmon_proto::limits::REQUEST_IDS_MAX;
 use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::object::ObjectState;
 use plasmon_proto::{Code, ObjectId};
+use plasmon_shm::edge;
 
 use crate::calls::cancel_of;
 use crate::error::{Error, Result};
@@ -23,15 +24,15 @@ pub(crate) struct Until(Option<Instant>);
 impl Until {
     pub(crate) fn timeout(timeout: Option<Duration>) -> Self {
         // A time beyond what the clock can count is for ever.
-        Self(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
+        Self(timeout.and_then(|timeout| edge::now().checked_add(timeout)))
     }
 
     pub(crate) fn is_past(self) -> bool {
-        self.0.is_some_and(|end| Instant::now() >= end)
+        self.0.is_some_and(|end| edge::now() >= end)
     }
 
     pub(crate) fn left(self) -> Duration {
-        self.0.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
+        self.0.map_or(Duration::MAX, |end| end.saturating_duration_since(edge::now()))
     }
 
     /// What is left, rounded up so that a wait does not end before its time.
@@ -41,7 +42,7 @@ impl Until {
     }
 
     fn with_grace(self) -> Option<Instant> {
-        self.0.and_then(|end| end.max(Instant::now()).checked_add(GRACE))
+        self.0.and_then(|end| end.max(edge::now()).checked_add(GRACE))
     }
 }
 

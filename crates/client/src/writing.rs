@@ -9,13 +9,13 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, MutexGuard};
-use std::time::Instant;
 
 use plasmon_proto::limits::SUBMISSIONS;
 use plasmon_proto::message::{Creating, ExtentId, Granted, Range, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, ObjectId};
+use plasmon_shm::edge;
 use plasmon_shm::map::Populate;
 use plasmon_shm::writer::{Span, WriteExtent};
 
@@ -268,7 +268,7 @@ impl Process {
             writing.leases.granted(range);
             return Ok(());
         }
-        if let Some(tail) = writing.leases.install(range.extent, span, Instant::now()) {
+        if let Some(tail) = writing.leases.install(range.extent, span, edge::now()) {
             self.submit(session, writing, &[Submission::LeaseReturn(tail)], Verdict::Kept)?;
         }
         Ok(())

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use plasmon_shm::edge;
+
 use crate::workers::spawn;
 
 /// Descriptors of one user that may wait to be closed. A user with more is not read from and not
@@ -90,7 +92,7 @@ impl Closer {
 /// The life of one user's thread. It may wait in a close for ever, with what is behind it.
 fn work(parcels: &Receiver<(usize, Parcel)>, pending: &AtomicUsize) {
     loop {
-        match parcels.recv_timeout(IDLE) {
+        match edge::receive_within(parcels, IDLE) {
             Ok((descriptors, parcel)) => {
                 drop(parcel);
                 pending.fetch_sub(descriptors, Ordering::Relaxed);

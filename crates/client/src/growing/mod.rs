@@ -19,12 +19,12 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use plasmon_proto::message::{ExtentId, Granted, Reply, Request};
 use plasmon_proto::object::Traits;
 use plasmon_proto::{Code, ObjectId, Policy};
+use plasmon_shm::edge;
 use plasmon_shm::growing::GrowingMap;
 
 use crate::error::{Error, Result};
@@ -96,8 +96,8 @@ pub struct Growing {
 fn patiently<T>(deadline: Instant, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         match attempt() {
-            Err(error) if error.code() == Code::StoreFull && Instant::now() < deadline => {
-                thread::sleep(PATIENCE_STEP);
+            Err(error) if error.code() == Code::StoreFull && edge::now() < deadline => {
+                edge::sleep(PATIENCE_STEP);
             }
             outcome => return outcome,
         }
@@ -118,7 +118,7 @@ impl Process {
         let id = self.new_id();
         let traits = Traits { policy: options.policy, owned: options.owned, ..Traits::default() };
         let bytes = options.bytes_hint.max(STEP_BYTES_MIN as u64);
-        let deadline = Instant::now() + options.patience;
+        let deadline = edge::now() + options.patience;
         let (granted, map, link) = loop {
             let open_ended = options.open_ended || options.bytes_hint == 0;
             let request = Request::CreateGrowing { id, traits, bytes, open_ended };
@@ -225,7 +225,7 @@ impl Growing {
     /// Like [`Self::ensure`], but asks for no more than this, now and ahead: for sizes that are
     /// known.
     pub fn ensure_exactly(&mut self, bytes: usize) -> Result<()> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = edge::now() + self.patience;
         while bytes > self.granted() {
             self.process.check_ours(GROWING, self.id)?;
             patiently(deadline, || self.ask_for(bytes))?;
@@ -274,7 +274,7 @@ impl Growing {
                 self.grant(bytes)?;
             }
         }
-        let deadline = Instant::now() + self.patience;
+        let deadline = edge::now() + self.patience;
         while bytes > self.granted() {
             let generous = self.granted() + self.step();
             patiently(deadline, || match self.ask_for(bytes.max(generous)) {
