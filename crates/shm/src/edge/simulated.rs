@@ -30,7 +30,7 @@ pub trait World {
     fn peer(&self, pid: u32) -> Peer;
     /// Whether the process that runs is being ended: nothing that it still does is seen by others.
     fn is_ending(&self) -> bool;
-    /// A name for a socket of the process that runs, from which [`Self::owner_of`] tells the process.
+    /// A name for a socket of the process that runs, by which [`Self::owner_of`] finds it.
     fn name_socket(&self) -> Vec<u8>;
     /// The process that named its socket so.
     fn owner_of(&self, name: &[u8]) -> Option<u32>;
