@@ -137,9 +137,9 @@ fn image(number: usize, serial: u64) -> SlotImage {
     SlotImage {
         serial: serial.max(1),
         id: id(number),
-        extent: ExtentId(number as u32),
+        extent: ExtentId(number as u64),
         offset: 64,
-        data: serial,
+        data: serial & 0xffff_ffff_ffff,
         metadata: 0,
         attributes: 0,
         created_ms: 0,

@@ -53,7 +53,7 @@ pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
         19 => Request::Stat { id: one },
         20 => Request::Index,
         21 => {
-            let extents = (0..input.below(20)).map(|_| ExtentId(input.word() as u32)).collect();
+            let extents = (0..input.below(20)).map(|_| ExtentId(input.word())).collect();
             Request::Extents { extents, write: input.byte() % 2 == 0 }
         }
         22 => Request::Clients { skip: input.byte().into() },

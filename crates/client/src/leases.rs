@@ -250,6 +250,13 @@ impl Leases {
         self.maps.remove(&extent).map(|mapped| mapped.map)
     }
 
+    /// Gives up the mappings of extents that are not `kept`, to be unmapped without the lock.
+    #[must_use]
+    pub(crate) fn retain(&mut self, kept: impl Fn(ExtentId) -> bool) -> Vec<Arc<WriteExtent>> {
+        let gone = self.maps.extract_if(|extent, _| !kept(*extent));
+        gone.map(|(_, mapped)| mapped.map).collect()
+    }
+
     /// A part of the extent is faulted in.
     pub(crate) fn faulted(&mut self, extent: ExtentId, offset: u64) {
         if let Some(mapped) = self.maps.get_mut(&extent) {

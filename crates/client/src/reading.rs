@@ -123,8 +123,10 @@ impl Process {
         let Some(map) = self.fetch_extent(extent)? else {
             return Ok(None);
         };
-        channel.reader.map_extent(extent, map);
-        Ok(held.view().ok())
+        let kept = channel.reader.map_extent(extent, map);
+        kept.map_err(|error| Error::io(MAPPING, error))?;
+        // It is mapped as the daemon has it, so an object that is not within it never will be.
+        held.view().map(Some).map_err(|_| Error::unexpected(MAPPING))
     }
 
     fn fetch_extent(&self, extent: ExtentId) -> Result<Option<ReadMap>> {

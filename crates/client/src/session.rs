@@ -229,6 +229,10 @@ impl Session {
         };
         let doorbell = Arc::new(Doorbell::adopt(doorbell));
         *channel.doorbell.lock().unwrap_or_else(PoisonError::into_inner) = doorbell;
+        // Extents that grew ended with the daemon before this one, which told nobody.
+        let mut dropped = Dropped::default();
+        self.writing().forget_gone(&channel.reader, &mut dropped);
+        drop(dropped);
         let announced: Vec<ObjectId> = self.writing().announced.iter().copied().collect();
         for id in announced {
             // A daemon that was restarted has forgotten what had no memory of its own.
@@ -333,9 +337,25 @@ impl Writing {
             tracing::warn!(count = lost - self.completions_lost, "completions were lost");
             self.verdicts.lose(lost - self.completions_lost);
             self.completions_lost = lost;
+            // A lease that was lost the daemon has taken back.
             self.leases.forget_asking();
+            self.forget_gone(reader, &mut dropped);
         }
         dropped
+    }
+
+    /// Gives up every mapping of an extent that the daemon does not have any more, by the daemon's
+    /// own list: what this client was told of their end is lost.
+    fn forget_gone(&mut self, reader: &Reader, dropped: &mut Dropped) {
+        let control = reader.control();
+        reader.forget_gone();
+        dropped.extents.extend(self.leases.retain(|extent| control.has_extent(extent)));
+        let (kept, gone) = std::mem::take(&mut self.growing_maps)
+            .into_iter()
+            .partition(|(extent, _)| control.has_extent(*extent));
+        self.growing_maps = kept;
+        let gone: VecDeque<(ExtentId, GrowingMap)> = gone;
+        dropped.growing.extend(gone.into_iter().map(|(_, map)| map));
     }
 
     /// The mapping of an idle growing extent, if it is kept.

@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::Range;
 use plasmon_proto::object::{Policy, Sizes, Traits};
+use plasmon_shm::slot::CREATED_MS_MAX;
 use plasmon_shm::{ControlDaemon, IndexWriter, Memfd, SlotImage, State};
 use plasmon_store::ports::{Directory, Entry, SlotNo};
 
@@ -92,7 +93,7 @@ fn image_of(entry: &Entry) -> SlotImage {
         data: entry.sizes.data,
         metadata: entry.sizes.metadata,
         attributes: entry.sizes.attributes,
-        created_ms: entry.created_ms,
+        created_ms: entry.created_ms.min(CREATED_MS_MAX),
         record: entry.record,
         tag: entry.traits.tag,
         cache: entry.traits.policy == Policy::Cache,

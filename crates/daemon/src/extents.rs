@@ -157,7 +157,7 @@ mod tests {
         rustix::io::pwrite(&**extents.get(id).unwrap(), &bytes, 64 + 120).unwrap();
         assert_eq!(extents.attributes(id, 64, &sizes), Some(attributes));
         assert_eq!(extents.attributes(id, 0, &sizes), None, "zeroes are no attributes");
-        assert_eq!(extents.attributes(ExtentId::new(3, 2), 64, &sizes), None, "another generation");
+        assert_eq!(extents.attributes(ExtentId::new(3, 2), 64, &sizes), None, "another extent");
         for offset in [8192, 8192 - 64, u64::MAX, u64::MAX - 64] {
             assert_eq!(extents.attributes(id, offset, &sizes), None, "{offset}");
         }
@@ -173,7 +173,7 @@ mod tests {
         assert!(rustix::io::pwrite(&reader, b"x", 0).is_err());
         let (_, writer) = extents.descriptor(id, true).unwrap().unwrap();
         assert!(rustix::io::pwrite(&writer, b"x", 0).is_ok());
-        assert!(extents.descriptor(ExtentId::new(4, 0), false).unwrap().is_none());
+        assert!(extents.descriptor(ExtentId::new(4, 1), false).unwrap().is_none());
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
         // Two clients can be promised memory in one new extent before it is there. The second was
         // told that the machine is full.
         let (mut extents, _) = extents();
-        let range = Range { extent: ExtentId::new(9, 0), offset: 4096, bytes: 4096 };
+        let range = Range { extent: ExtentId::new(9, 1), offset: 4096, bytes: 4096 };
         assert!(!extents.await_making(Ticket(1), range));
         extents.begin_making(range.extent);
         assert!(extents.await_making(Ticket(2), range));

@@ -131,6 +131,7 @@ impl Inventory {
         for session in piles.sessions {
             sessions.insert(session);
         }
+        forget_lost_extents(&control, &piles.extents);
         let index = Index::new(table);
         let shared = Shared { index, control, wakes, sessions, keeper, grown: false };
         let extents = piles.extents;
@@ -203,6 +204,18 @@ fn adopt_channel(
                 process ends, all memory counts as read by it");
             Ok((None, Some(kept)))
         }
+    }
+}
+
+/// Takes extents off the control page that ended with the daemon before this one, such as those
+/// that were growing, so that clients let go of them.
+fn forget_lost_extents(control: &ControlDaemon, extents: &Extents) {
+    match control.extents() {
+        Ok(registered) => {
+            let lost = registered.into_iter().filter(|(extent, _)| extents.get(*extent).is_none());
+            lost.for_each(|(extent, _)| control.forget_extent(extent));
+        }
+        Err(error) => tracing::warn!(%error, "extents that are lost stay listed"),
     }
 }
 

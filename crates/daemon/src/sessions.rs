@@ -241,12 +241,11 @@ impl Sessions {
         channel.map_or(Ok(()), ChannelDaemon::wake)
     }
 
-    /// Tells a client something through its ring. A client without one hears nothing.
-    pub(crate) fn complete(&mut self, client: ClientNo, completion: &Completion) {
+    /// Tells a client something through its ring; whether it can hear it. A client without a ring
+    /// hears nothing, nor does one that does not read.
+    pub(crate) fn complete(&mut self, client: ClientNo, completion: &Completion) -> bool {
         let channel = self.of_client(client).and_then(|no| self.get_mut(no)?.channel.as_mut());
-        if channel.is_some_and(|channel| !channel.complete(completion)) {
-            tracing::debug!(?client, "a client does not read its completions");
-        }
+        channel.is_some_and(|channel| channel.complete(completion))
     }
 
     /// Says that a message was sent to a client.

@@ -235,7 +235,7 @@ fn store_config(config: &Config, control: &ControlDaemon) -> plasmon_store::Conf
         count_content: config.count_content,
         client_quota_bytes: config.client_quota_bytes.unwrap_or(0),
         first_serial: control.take_serials(SERIALS_PER_EPOCH),
-        epoch: control.epoch(),
+        first_birth: control.births(),
     }
 }
 

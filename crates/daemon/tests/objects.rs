@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use desk::*;
-use plasmon_proto::limits::NOTIFICATIONS_QUEUED_MAX;
+use plasmon_proto::limits::{COMPLETIONS, NOTIFICATIONS_QUEUED_MAX};
 use plasmon_proto::message::*;
 use plasmon_proto::object::{Level, Policy, Sizes, Traits};
 use plasmon_proto::ring::{Completion, Submission};
@@ -386,6 +387,38 @@ fn memory_is_made_ready_ahead() {
     }
     for number in 0..8 {
         assert_eq!(client.read(&id(number)).unwrap(), pattern(number, 200_000));
+    }
+    desk.stop();
+}
+
+/// A lease whose grant did not fit the client's completion ring belonged to it until it went, and
+/// it knew nothing of it: up to 4 MiB each time.
+#[test]
+fn a_lease_that_the_client_cannot_hear_of_goes_back() {
+    let desk = start(&["--capacity-bytes", "64m"]);
+    let mut client = desk.client();
+    for number in 0..COMPLETIONS as u64 {
+        client.submit(&Submission::Delete { id: id(1000 + number) });
+    }
+    client.submit(&Submission::LeaseWanted { bytes_min: 64, bytes_wanted: 1 << 20 });
+    client.call(&Request::Sync);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while client.status().leased_bytes > 0 {
+        assert!(Instant::now() < deadline, "{:?}", client.status());
+    }
+    for _ in 0..COMPLETIONS {
+        assert!(matches!(client.next_completion(), Some(Completion::Refused { .. })));
+    }
+    assert_eq!(client.next_completion(), None);
+    // It asks again, and hears.
+    client.submit(&Submission::LeaseWanted { bytes_min: 64, bytes_wanted: 1 << 20 });
+    loop {
+        client.call(&Request::Sync);
+        match client.next_completion() {
+            Some(Completion::Lease { range, .. }) => break assert_eq!(range.bytes, 1 << 20),
+            other => assert_eq!(other, None),
+        }
+        assert!(Instant::now() < deadline);
     }
     desk.stop();
 }

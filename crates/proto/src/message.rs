@@ -16,17 +16,23 @@ use crate::object::{Level, ObjectInfo, ObjectState, Sizes, Traits};
 /// The version that both sides must share.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// The number of an extent: 20 bits of index, which are used again, below 12 bits of generation.
+/// The identity of an extent: 20 bits of index, which are used again, below the 44 bits of its
+/// birth number, which is never used again in the life of a store, over restarts of its daemon. So
+/// two extents never have the same identity, however late a client hears of the end of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ExtentId(pub u32);
+pub struct ExtentId(pub u64);
 
 impl ExtentId {
     /// Bits of the index part.
     pub const INDEX_BITS: u32 = 20;
 
-    /// The extent with this index and generation (of which the low 12 bits count).
-    pub const fn new(index: u32, generation: u32) -> Self {
-        Self((generation << Self::INDEX_BITS) | (index & ((1 << Self::INDEX_BITS) - 1)))
+    /// The largest birth number. A store that made a million extents each second would reach it
+    /// after half a year; one that does makes no more extents.
+    pub const BIRTH_MAX: u64 = (1 << (u64::BITS - Self::INDEX_BITS)) - 1;
+
+    /// The extent with this index and birth number, of which the low 44 bits count.
+    pub const fn new(index: u32, birth: u64) -> Self {
+        Self((birth << Self::INDEX_BITS) | (index as u64 & ((1 << Self::INDEX_BITS) - 1)))
     }
 
     /// The index part, below [`crate::limits::EXTENTS_MAX`].
@@ -34,8 +40,8 @@ impl ExtentId {
         (self.0 & ((1 << Self::INDEX_BITS) - 1)) as usize
     }
 
-    /// The generation part, 12 bits.
-    pub const fn generation(self) -> u32 {
+    /// The birth number: the extents of a store are numbered in the order in which they are made.
+    pub const fn birth(self) -> u64 {
         self.0 >> Self::INDEX_BITS
     }
 }

@@ -117,14 +117,15 @@ impl Submission {
     pub fn encode(&self) -> Record {
         let plain = Traits::default();
         match self {
-            Self::Announce { id } => with_id(head(OP_ANNOUNCE, plain, 0), id, ExtentId(0)),
-            Self::Abort { id } => with_id(head(OP_ABORT, plain, 0), id, ExtentId(0)),
-            Self::Delete { id } => with_id(head(OP_DELETE, plain, 0), id, ExtentId(0)),
+            Self::Announce { id } => with_id(head(OP_ANNOUNCE, plain, 0), id),
+            Self::Abort { id } => with_id(head(OP_ABORT, plain, 0), id),
+            Self::Delete { id } => with_id(head(OP_DELETE, plain, 0), id),
             Self::Put { id, extent, offset, sizes, traits } => {
-                let mut record = with_id(head(OP_PUT, *traits, sizes.metadata), id, *extent);
+                let mut record = with_id(head(OP_PUT, *traits, sizes.metadata), id);
                 record[4] = *offset;
                 record[5] = sizes.data;
                 record[6] = sizes.attributes;
+                record[7] = extent.0;
                 record
             }
             Self::LeaseWanted { bytes_min, bytes_wanted } => {
@@ -164,7 +165,7 @@ impl Submission {
                 record[4].checked_add(total).ok_or(bad)?;
                 let policy = if bits & BIT_CACHE == 0 { Policy::Keep } else { Policy::Cache };
                 let traits = Traits { policy, tag, owned: bits & BIT_OWNED != 0 };
-                let extent = ExtentId((record[3] >> 32) as u32);
+                let extent = ExtentId(record[7]);
                 Ok(Self::Put { id, extent, offset: record[4], sizes, traits })
             }
             _ => Err(bad),
@@ -179,7 +180,7 @@ impl Completion {
         match self {
             Self::Refused { position, code, id } => {
                 let code = u64::from(code.number());
-                let mut record = with_id(head(OP_REFUSED, plain, code), id, ExtentId(0));
+                let mut record = with_id(head(OP_REFUSED, plain, code), id);
                 record[7] = *position;
                 record
             }
@@ -212,19 +213,19 @@ impl Completion {
 }
 
 #[inline]
-fn with_id(head: u64, id: &ObjectId, extent: ExtentId) -> Record {
+fn with_id(head: u64, id: &ObjectId) -> Record {
     let [a, b, c] = id.words();
-    [head, a, b, c | u64::from(extent.0) << 32, 0, 0, 0, 0]
+    [head, a, b, c, 0, 0, 0, 0]
 }
 
 #[inline]
 fn with_range(head: u64, range: &Range, position: u64) -> Record {
-    [head, 0, 0, u64::from(range.extent.0) << 32, range.offset, range.bytes, 0, position]
+    [head, 0, 0, range.extent.0, range.offset, range.bytes, 0, position]
 }
 
 #[inline]
 fn range_of(record: &Record) -> Range {
-    Range { extent: ExtentId((record[3] >> 32) as u32), offset: record[4], bytes: record[5] }
+    Range { extent: ExtentId(record[3]), offset: record[4], bytes: record[5] }
 }
 
 #[cfg(test)]
@@ -236,7 +237,7 @@ mod tests {
     fn put(sizes: Sizes, offset: u64) -> Submission {
         let traits = Traits { policy: Policy::Cache, tag: 9, owned: true };
         let id = ObjectId::new([0xab; 20]);
-        Submission::Put { id, extent: ExtentId(u32::MAX), offset, sizes, traits }
+        Submission::Put { id, extent: ExtentId(u64::MAX), offset, sizes, traits }
     }
 
     #[test]

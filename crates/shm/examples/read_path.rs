@@ -83,7 +83,7 @@ fn store(objects: u64) -> io::Result<(Reader, Slices)> {
         ChannelClient::new(channel.memfd().duplicate()?)?,
     )?;
     let map = ReadMap::new(extent.read_only()?, objects * 64, Populate::Yes)?;
-    reader.map_extent(ExtentId::new(0, 1), map);
+    reader.map_extent(ExtentId::new(0, 1), map)?;
     Ok((reader, inserts))
 }
 

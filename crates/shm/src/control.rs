@@ -1,7 +1,8 @@
 //! The control page: what every client looks at and only the daemon writes.
 //!
-//! One page with the number of the current index table, the doorbell's flag, followed
-//! by a sparse registry of extents that only a restarted daemon reads.
+//! One page with the number of the current index table and the doorbell's flag, followed by a
+//! sparse registry of extents. A restarted daemon reads it, and a client that missed what the
+//! daemon told it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,6 +27,7 @@ pub const CONTROL_BYTES: u64 = PAGE_BYTES + REGISTRY_ENTRY_BYTES * EXTENTS_MAX a
 const MAGIC_AT: usize = 0;
 const EPOCH_AT: usize = 8;
 const SERIALS_AT: usize = 16;
+const BIRTHS_AT: usize = 24;
 const TABLE_AT: usize = 64;
 const SLEEPING_AT: usize = 128;
 
@@ -49,6 +51,7 @@ impl ControlDaemon {
         memfd.reserve(0, PAGE_BYTES)?;
         let control = Self::map(memfd)?;
         control.word(SERIALS_AT).store(1, Ordering::Relaxed);
+        control.word(BIRTHS_AT).store(1, Ordering::Relaxed);
         control.word(EPOCH_AT).store(1, Ordering::Relaxed);
         control.word(MAGIC_AT).store(MAGIC, Ordering::Release);
         Ok(control)
@@ -96,6 +99,17 @@ impl ControlDaemon {
         self.word(SERIALS_AT).fetch_add(count, Ordering::AcqRel)
     }
 
+    /// The first birth number of an extent that no daemon of this store has used.
+    pub fn births(&self) -> u64 {
+        self.word(BIRTHS_AT).load(Ordering::Acquire)
+    }
+
+    /// Writes down that the extent is being made, before any other process hears of it: no later
+    /// daemon gives its birth number again.
+    pub fn note_birth(&self, extent: ExtentId) {
+        self.word(BIRTHS_AT).fetch_max(extent.birth() + 1, Ordering::AcqRel);
+    }
+
     /// The number of the current index table.
     pub fn table(&self) -> u64 {
         self.word(TABLE_AT).load(Ordering::Acquire)
@@ -128,13 +142,13 @@ impl ControlDaemon {
     pub fn set_writer(&self, extent: ExtentId, token: u64) {
         let (present, writer) = self.registry(extent);
         writer.store(token, Ordering::Relaxed);
-        present.store(u64::from(extent.0) << 32 | 1, Ordering::Release);
+        present.store(extent.0, Ordering::Release);
     }
 
     /// The token of the extent's writer, 0 for none; `None` when the extent does not exist.
     pub fn writer(&self, extent: ExtentId) -> Option<u64> {
         let (present, writer) = self.registry(extent);
-        let found = present.load(Ordering::Acquire) == u64::from(extent.0) << 32 | 1;
+        let found = present.load(Ordering::Acquire) == extent.0;
         found.then(|| writer.load(Ordering::Relaxed))
     }
 
@@ -159,8 +173,8 @@ impl ControlDaemon {
             let index = |offset: u64| ((offset - PAGE_BYTES) / REGISTRY_ENTRY_BYTES) as u32;
             for index in index(start)..index(at) {
                 let present = self.registry(ExtentId::new(index, 0)).0.load(Ordering::Acquire);
-                let extent = ExtentId((present >> 32) as u32);
-                if let Some(token) = self.writer(extent).filter(|_| present & 1 == 1) {
+                let extent = ExtentId(present);
+                if let Some(token) = self.writer(extent).filter(|_| present != 0) {
                     extents.push((extent, token));
                 }
             }
@@ -172,6 +186,8 @@ impl ControlDaemon {
 #[derive(Debug)]
 pub struct ControlReader {
     map: ReadMap,
+    /// The whole, of which only what the daemon wrote is ever looked at.
+    registry: ReadMap,
 }
 
 impl ControlReader {
@@ -181,7 +197,10 @@ impl ControlReader {
         if memfd.bytes() != CONTROL_BYTES {
             return Err(not_control());
         }
-        let control = Self { map: ReadMap::new(&memfd, PAGE_BYTES, Populate::Yes)? };
+        let control = Self {
+            map: ReadMap::new(&memfd, PAGE_BYTES, Populate::Yes)?,
+            registry: ReadMap::new(&memfd, CONTROL_BYTES, Populate::No)?,
+        };
         if control.word(MAGIC_AT).load(Ordering::Acquire) != MAGIC {
             return Err(not_control());
         }
@@ -206,6 +225,15 @@ impl ControlReader {
     /// The number of the current index table.
     pub fn table(&self) -> u64 {
         self.table_word().load(Ordering::Acquire)
+    }
+
+    /// Whether the daemon still has this extent, of which it told this client once. What it says
+    /// "gone" of is gone for good.
+    pub fn has_extent(&self, extent: ExtentId) -> bool {
+        let offset = PAGE_BYTES + REGISTRY_ENTRY_BYTES * extent.index() as u64;
+        let present: &AtomicU64 = &self.registry.shared(offset as usize, 1)[0];
+        // Pairs with the releases in `set_writer` and `forget_extent`.
+        present.load(Ordering::Acquire) == extent.0
     }
 
     #[inline]
@@ -256,13 +284,26 @@ mod tests {
         assert_eq!(ControlDaemon::adopt(memfd).unwrap().take_serials(5), 101);
     }
 
+    /// A restarted daemon does not know which extents the one before it dropped, and made new ones
+    /// with their numbers.
+    #[test]
+    fn births_are_noted_over_restarts() {
+        let first = ControlDaemon::create().unwrap();
+        assert_eq!(first.births(), 1);
+        first.note_birth(ExtentId::new(5, 17));
+        first.note_birth(ExtentId::new(9, 3));
+        let memfd = Memfd::adopt(first.memfd().duplicate().unwrap()).unwrap();
+        drop(first);
+        assert_eq!(ControlDaemon::adopt(memfd).unwrap().births(), 18);
+    }
+
     #[test]
     fn the_registry_lists_what_was_registered() {
         let control = ControlDaemon::create().unwrap();
         let extents = [
-            ExtentId::new(0, 0),
+            ExtentId::new(0, 1),
             ExtentId::new(1, 5),
-            ExtentId::new(300_000, 4095),
+            ExtentId::new(300_000, ExtentId::BIRTH_MAX),
             ExtentId::new(EXTENTS_MAX as u32 - 1, 1),
         ];
         assert_eq!(control.extents().unwrap(), []);
@@ -277,7 +318,11 @@ mod tests {
         );
         assert_eq!(control.writer(extents[0]), Some(10));
         assert_eq!(control.writer(extents[2]), None);
-        assert_eq!(control.writer(ExtentId::new(1, 6)), None, "another generation");
+        let reader = ControlReader::new(control.memfd().read_only().unwrap()).unwrap();
+        let there = extents.map(|extent| reader.has_extent(extent));
+        assert_eq!(there, [true, true, false, true]);
+        assert!(!reader.has_extent(ExtentId::new(1, 6)), "another extent");
+        assert_eq!(control.writer(ExtentId::new(1, 6)), None, "another extent");
         assert!(control.memfd().resident_bytes().unwrap() <= 5 * 4096, "the rest stays sparse");
     }
 

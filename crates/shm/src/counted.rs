@@ -75,7 +75,7 @@ mod tests {
         let sizes = Sizes { data: 4, metadata: 2, attributes: 3 };
         let location = |offset| Location {
             serial: 1,
-            range: Range { extent: ExtentId::new(0, 0), offset, bytes: 64 },
+            range: Range { extent: ExtentId::new(0, 1), offset, bytes: 64 },
             sizes,
             traits: Traits::default(),
         };

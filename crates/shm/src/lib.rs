@@ -38,6 +38,7 @@ pub mod alarm;
 pub mod bell;
 pub mod index;
 pub mod ledger;
+mod place;
 pub mod ring;
 pub mod slot;
 mod sync;

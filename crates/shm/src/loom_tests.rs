@@ -21,6 +21,7 @@ use crate::alarm;
 use crate::bell;
 use crate::index::Lookup;
 use crate::ledger::{Ledger, LedgerLocal, LedgerScan};
+use crate::place::{Mapped, Place};
 use crate::ring::{Consumer, Producer, RECORD_WORDS, Ring};
 use crate::slot::{Head, Slot, SlotImage, State};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -59,7 +60,7 @@ fn image(serial: u64) -> SlotImage {
     SlotImage {
         serial,
         id: id(serial),
-        extent: ExtentId(serial as u32),
+        extent: ExtentId(serial),
         offset: 64 * serial,
         data: serial,
         metadata: serial,
@@ -432,5 +433,30 @@ fn loom_one_alarm_wakes_all_who_set_it() {
         for sleeper in sleepers {
             sleeper.join().unwrap();
         }
+    });
+}
+
+/// An entry of the table of mapped extents changes hands while a reader looks it up: it finds the
+/// words of the extent that it asks for, or nothing.
+#[test]
+fn a_place_never_mixes_two_extents() {
+    model(3, || {
+        let extent = |birth| ExtentId::new(0, birth);
+        let mapped = |birth| Mapped { base: birth, bytes: birth };
+        let place = Arc::new(Place::new());
+        place.set(extent(1), mapped(1));
+        let writer = {
+            let place = place.clone();
+            thread::spawn(move || {
+                place.set(extent(2), mapped(2));
+                place.clear();
+                place.set(extent(3), mapped(3));
+            })
+        };
+        for birth in 1..=3 {
+            let found = place.lookup(extent(birth));
+            assert!(found.is_none_or(|found| found == mapped(birth)), "{found:?} for {birth}");
+        }
+        writer.join().unwrap();
     });
 }

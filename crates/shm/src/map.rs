@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use crate::place::Place;
 use crate::slot::Slot;
 
 /// `MADV_COLLAPSE`, which the libraries do not name yet.
@@ -42,6 +43,8 @@ unsafe impl Shared for AtomicU32 {}
 unsafe impl Shared for AtomicU64 {}
 // SAFETY: eight AtomicU64 in a `repr(C)` struct and nothing else.
 unsafe impl Shared for Slot {}
+// SAFETY: three AtomicU64 and a word that is never read, in a `repr(C)` struct.
+unsafe impl Shared for Place {}
 
 /// An address range that is unmapped when dropped.
 #[derive(Debug)]

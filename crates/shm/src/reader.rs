@@ -13,6 +13,7 @@
 use std::io;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
+use std::ptr;
 use std::slice;
 use std::sync::Arc;
 
@@ -81,8 +82,8 @@ impl Reader {
     #[inline]
     pub fn get(&self, id: &ObjectId) -> Result<Found<'_>, TooManyPins> {
         match self.index.get(id, &self.control, &self.channel.ledger())? {
-            Lookup::Pinned(pin) => Ok(match self.extents.lookup(pin.words.extent()) {
-                Some(base) => Found::Object(View::new(self, pin, base)),
+            Lookup::Pinned(pin) => Ok(match self.start_of(&pin) {
+                Some(start) => Found::Object(View::new(self, pin, start)),
                 None => Found::Unmapped(Held { reader: self, pin }),
             }),
             Lookup::Missing => Ok(Found::Missing),
@@ -105,11 +106,22 @@ impl Reader {
         let Ok(Lookup::Pinned(pin)) = found else {
             return None;
         };
-        let Some(base) = self.extents.lookup(pin.words.extent()) else {
+        let Some(start) = self.start_of(&pin) else {
             self.channel.ledger().release(pin.entry());
             return None;
         };
-        Some(View::new(self, pin, base))
+        Some(View::new(self, pin, start))
+    }
+
+    /// The first byte of a pinned object; `None` when its extent is not mapped, or the object does
+    /// not lie within the mapping.
+    #[inline]
+    fn start_of(&self, pin: &Pin) -> Option<*const u8> {
+        let words = &pin.words;
+        let mapped = self.extents.lookup(words.extent())?;
+        let within = mapped.contains(words.offset(), words.data() + words.metadata());
+        let start = mapped.base.wrapping_add(words.offset()) as usize;
+        within.then(|| ptr::with_exposed_provenance(start))
     }
 
     /// Whether the index lists the object now, without pinning it; `None` when the daemon moved to
@@ -124,9 +136,10 @@ impl Reader {
         self.channel.touch(record);
     }
 
-    /// Keeps a read-only mapping of an extent, which the daemon passed.
-    pub fn map_extent(&self, extent: ExtentId, map: ReadMap) {
-        self.extents.insert(extent, map);
+    /// Keeps a read-only mapping of an extent, which the daemon passed. An error when it is not
+    /// what was mapped of this extent before.
+    pub fn map_extent(&self, extent: ExtentId, map: ReadMap) -> io::Result<()> {
+        self.extents.insert(extent, map)
     }
 
     /// Whether the extent is mapped.
@@ -137,6 +150,12 @@ impl Reader {
     /// How many extents are mapped.
     pub fn extents(&self) -> usize {
         self.extents.count()
+    }
+
+    /// Unmaps every extent that the daemon does not have any more: for a client that may have
+    /// missed an [`Completion::ExtentGone`].
+    pub fn forget_gone(&self) {
+        self.extents.retain(|extent| self.control.has_extent(extent));
     }
 
     /// The daemon's next completion. An extent that it dropped is unmapped here already.
@@ -162,13 +181,13 @@ impl<'a> Held<'a> {
         self.pin.words.image()
     }
 
-    /// The object, or itself again while the extent is not mapped.
+    /// The object, or itself again while the extent is not mapped or the object not within it.
     #[inline]
     pub fn view(self) -> Result<View<'a>, Self> {
-        match self.reader.extents.lookup(self.pin.words.extent()) {
-            Some(base) => {
+        match self.reader.start_of(&self.pin) {
+            Some(start) => {
                 let held = ManuallyDrop::new(self);
-                Ok(View::new(held.reader, held.pin, base))
+                Ok(View::new(held.reader, held.pin, start))
             }
             None => Err(self),
         }
@@ -202,10 +221,10 @@ unsafe impl<R: Deref<Target = Reader> + Send> Send for Viewed<R> {}
 unsafe impl<R: Deref<Target = Reader> + Sync> Sync for Viewed<R> {}
 
 impl<'a> View<'a> {
-    /// The object of a pin that nobody else releases, in the extent that is mapped at `base`.
+    /// The object of a pin that nobody else releases, whose bytes begin at `start`.
     #[inline]
-    fn new(reader: &'a Reader, pin: Pin, base: *const u8) -> Self {
-        Self { reader, pin, start: base.wrapping_add(pin.words.offset() as usize) }
+    fn new(reader: &'a Reader, pin: Pin, start: *const u8) -> Self {
+        Self { reader, pin, start }
     }
 
     /// The same object, for as long as the handle lives: the pin moves to it.
@@ -265,8 +284,8 @@ impl<R: Deref<Target = Reader>> Drop for Viewed<R> {
 /// # Safety
 ///
 /// The caller holds a pin on the object that starts at `start` and has these parts, for as long as
-/// the slice lives. The daemon, which wrote the slot, answers for the object lying within its
-/// extent; the module comment says why nobody changes it.
+/// the slice lives. `Reader::start_of` has checked that the object lies within its mapping; the
+/// module comment says why nobody changes it.
 #[inline(always)]
 unsafe fn bytes_of<'a>(start: *const u8, offset: u64, bytes: u64) -> &'a [u8] {
     // SAFETY: the caller's promise.

@@ -11,7 +11,7 @@
 //! so equal words mean that the slot held this very incarnation all the while.
 
 use plasmon_proto::id::ObjectId;
-use plasmon_proto::limits::{ATTRIBUTES_BYTES_MAX, OBJECT_ALIGN};
+use plasmon_proto::limits::{ATTRIBUTES_BYTES_MAX, OBJECT_ALIGN, OBJECT_BYTES_MAX};
 use plasmon_proto::message::ExtentId;
 
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -24,6 +24,22 @@ pub const SLOT_BYTES: u64 = 64;
 
 /// The largest serial: 62 bits.
 pub const SERIAL_MAX: u64 = (1 << 62) - 1;
+
+/// Bits of the two fields that share their word with a part of the extent's identity.
+const WIDE_BITS: u32 = 48;
+
+const WIDE_MAX: u64 = (1 << WIDE_BITS) - 1;
+
+/// The latest time of creation that a slot can say: in the year 10889.
+pub const CREATED_MS_MAX: u64 = WIDE_MAX;
+
+const _: () = assert!(OBJECT_BYTES_MAX <= WIDE_MAX, "the bytes of every object fit their field");
+
+/// The extent's identity, whose 64 bits lie in the high parts of three words.
+#[inline]
+fn extent_of(words: &[u64; SLOT_WORDS]) -> ExtentId {
+    ExtentId(words[3] >> 32 | words[5] >> WIDE_BITS << 32 | words[6] >> WIDE_BITS << 48)
+}
 
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +127,9 @@ pub struct SlotImage {
 impl SlotImage {
     /// Whether every field fits the bits that a slot has for it.
     pub const fn fits(&self) -> bool {
-        self.serial != 0
+        self.data <= WIDE_MAX
+            && self.created_ms <= WIDE_MAX
+            && self.serial != 0
             && self.serial <= SERIAL_MAX
             && self.offset.is_multiple_of(OBJECT_ALIGN)
             && self.offset / OBJECT_ALIGN <= u32::MAX as u64
@@ -123,14 +141,15 @@ impl SlotImage {
     /// [fit](Self::fits).
     pub fn encode(&self, state: State) -> [u64; SLOT_WORDS] {
         let key = Key::of(&self.id);
+        let extent = self.extent.0;
         [
             Head::new(self.serial, state).0,
             key.words[0],
             key.words[1],
-            key.words[2] | (u64::from(self.extent.0) << 32),
+            key.words[2] | extent << 32,
             (self.offset / OBJECT_ALIGN) | (self.metadata << 32),
-            self.data,
-            self.created_ms,
+            self.data | (extent >> 32 & 0xffff) << WIDE_BITS,
+            self.created_ms | (extent >> 48) << WIDE_BITS,
             u64::from(self.record)
                 | self.attributes << 32
                 | u64::from(self.tag) << 47
@@ -146,12 +165,12 @@ impl SlotImage {
         Self {
             serial: Head(words[0]).serial(),
             id: ObjectId::from_words([words[1], words[2], words[3]]),
-            extent: ExtentId((words[3] >> 32) as u32),
+            extent: extent_of(words),
             offset: low(words[4]) * OBJECT_ALIGN,
-            data: words[5],
+            data: words[5] & WIDE_MAX,
             metadata: words[4] >> 32,
             attributes: words[7] >> 32 & ATTRIBUTES_BYTES_MAX as u64,
-            created_ms: words[6],
+            created_ms: words[6] & WIDE_MAX,
             record: words[7] as u32,
             tag: (words[7] >> 47) as u8,
             cache: words[7] >> 55 & 1 != 0,
@@ -178,7 +197,7 @@ impl SlotWords {
     /// [`SlotImage::extent`].
     #[inline]
     pub(crate) fn extent(&self) -> ExtentId {
-        ExtentId((self.0[3] >> 32) as u32)
+        extent_of(&self.0)
     }
 
     /// [`SlotImage::offset`].
@@ -190,7 +209,7 @@ impl SlotWords {
     /// [`SlotImage::data`].
     #[inline]
     pub(crate) fn data(&self) -> u64 {
-        self.0[5]
+        self.0[5] & WIDE_MAX
     }
 
     /// [`SlotImage::metadata`].
@@ -333,12 +352,12 @@ mod tests {
         SlotImage {
             serial: SERIAL_MAX,
             id: ObjectId::new(std::array::from_fn(|i| i as u8 + 1)),
-            extent: ExtentId(u32::MAX),
+            extent: ExtentId(u64::MAX),
             offset: 64 * u64::from(u32::MAX),
-            data: u64::MAX,
+            data: WIDE_MAX,
             metadata: u64::from(u32::MAX),
             attributes: ATTRIBUTES_BYTES_MAX as u64,
-            created_ms: u64::MAX,
+            created_ms: WIDE_MAX,
             record: u32::MAX,
             tag: u8::MAX,
             cache: true,
@@ -352,7 +371,8 @@ mod tests {
         assert!(full.fits());
         assert_eq!(SlotImage::decode(&full.encode(State::Live)), full);
         assert_eq!(Head(full.encode(State::Hidden)[0]).state(), State::Hidden);
-        let plain = SlotImage { cache: false, tag: 0, attributes: 0, ..full };
+        let extent = ExtentId(0x0123_4567_89ab_cdef);
+        let plain = SlotImage { cache: false, tag: 0, attributes: 0, extent, ..full };
         assert_eq!(SlotImage::decode(&plain.encode(State::Live)), plain);
     }
 
@@ -364,6 +384,8 @@ mod tests {
             SlotImage { offset: 32, ..image() },
             SlotImage { offset: 64 << 32, ..image() },
             SlotImage { metadata: 1 << 32, ..image() },
+            SlotImage { data: WIDE_MAX + 1, ..image() },
+            SlotImage { created_ms: WIDE_MAX + 1, ..image() },
             SlotImage { attributes: ATTRIBUTES_BYTES_MAX as u64 + 1, ..image() },
         ] {
             assert!(!wrong.fits(), "{wrong:?}");

@@ -440,7 +440,7 @@ fn read(connection: Connection, seed: u64) {
     let reader = Reader::new(control, index, channel).unwrap();
     for (index, fd) in (0..).zip(fds) {
         let map = ReadMap::new(&fd, EXTENT_BYTES, Populate::Yes).unwrap();
-        reader.map_extent(ExtentId::new(index, 1), map);
+        reader.map_extent(ExtentId::new(index, 1), map).unwrap();
     }
     let reading = Reading {
         reader,

@@ -21,9 +21,8 @@ pub struct Config {
     pub client_quota_bytes: u64,
     /// The serial of the first object; greater than every serial that was ever given.
     pub first_serial: u64,
-    /// How often a daemon was started on this store; it keeps the numbers of new extents apart from
-    /// those that an earlier daemon dropped.
-    pub epoch: u64,
+    /// The birth number of the first extent; greater than every one that was ever given.
+    pub first_birth: u64,
 }
 
 impl Config {
@@ -39,7 +38,7 @@ impl Config {
             count_content: false,
             client_quota_bytes: 0,
             first_serial: 1,
-            epoch: 1,
+            first_birth: 1,
         }
     }
 }

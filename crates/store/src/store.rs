@@ -83,7 +83,8 @@ impl<D: Directory> Store<D> {
     /// follows.
     pub fn new(config: Config, directory: D) -> Self {
         let memory_bytes = content::memory_bytes(config.capacity_bytes, config.count_content);
-        let memory = Memory::new(config.level, memory_bytes, config.warm_bytes_max, config.epoch);
+        let memory =
+            Memory::new(config.level, memory_bytes, config.warm_bytes_max, config.first_birth);
         Self {
             config,
             directory,

@@ -150,6 +150,30 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// The parts of this process's memory, as first address, address behind the last, and file.
+fn mappings() -> Vec<(usize, usize, u64)> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let parsed = maps.lines().filter_map(|line| {
+        let mut fields = line.split_whitespace();
+        let (start, end) = fields.next()?.split_once('-')?;
+        let inode = fields.nth(3)?.parse().ok()?;
+        let address = |text| usize::from_str_radix(text, 16).ok();
+        Some((address(start)?, address(end)?, inode))
+    });
+    parsed.collect()
+}
+
+/// The file that lies at this address of this process.
+pub fn mapped_inode(address: usize) -> Option<u64> {
+    let at = |(start, end, _): &(usize, usize, u64)| (*start..*end).contains(&address);
+    mappings().into_iter().find(at).map(|(_, _, inode)| inode)
+}
+
+/// How often this process has mapped a file.
+pub fn mappings_of(inode: u64) -> usize {
+    mappings().into_iter().filter(|(_, _, found)| *found == inode).count()
+}
+
 /// Bytes that differ from place to place and from seed to seed.
 pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

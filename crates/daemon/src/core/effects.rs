@@ -7,7 +7,7 @@ use std::sync::Arc;
 use plasmon_media::{Described, Incarnation};
 use plasmon_proto::message::{ExtentId, Granted, Range, Reply};
 use plasmon_proto::object::Level;
-use plasmon_proto::ring::Completion;
+use plasmon_proto::ring::{Completion, Submission};
 use plasmon_shm::{Memfd, edge};
 use plasmon_store::effect::SpillOrder;
 use plasmon_store::event::ReadBack;
@@ -33,9 +33,7 @@ impl Core {
             Effect::Created(client, number, granted) => {
                 self.grant(client, number, &Reply::Created(granted), &granted);
             }
-            Effect::Complete(client, completion) => {
-                self.shared().sessions.complete(client, &completion);
-            }
+            Effect::Complete(client, completion) => self.complete(client, completion),
             Effect::Notify(client, notice) => {
                 if let Some(peer) = self.peers.get_mut(client) {
                     peer.outbox.notify(notice);
@@ -71,6 +69,19 @@ impl Core {
                 self.expel(client, 0, why);
                 self.expelled_total -= 1;
             }
+        }
+    }
+
+    /// Tells a client something through its ring. A lease that it cannot hear of goes back at once:
+    /// nobody else would ever return it.
+    fn complete(&mut self, client: ClientNo, completion: Completion) {
+        if self.shared().sessions.complete(client, &completion) {
+            return;
+        }
+        tracing::debug!(?client, "a client does not read its completions");
+        if let Completion::Lease { position, range } = completion {
+            let back = Submission::LeaseReturn(range);
+            self.feed(Event::Submit(client, position, back, None));
         }
     }
 
@@ -117,6 +128,7 @@ impl Core {
         }
         let job = match (new_extent_bytes, self.extents.get(range.extent)) {
             (Some(extent_bytes), _) => {
+                self.shared().control.note_birth(range.extent);
                 self.extents.begin_making(range.extent);
                 Some(MemoryJob::Make { ticket, extent_bytes, range })
             }
@@ -172,6 +184,7 @@ impl Core {
 
     fn drop_extent(&mut self, extent: ExtentId) {
         if let Some(memfd) = self.extents.remove_growing(extent) {
+            self.shared().control.forget_extent(extent);
             self.shared().sessions.complete_all(&Completion::ExtentGone(extent));
             self.give_memory_job(MemoryJob::CloseGrowing(memfd));
             return;
@@ -261,6 +274,7 @@ impl Core {
                             true
                         }
                         Ok(Made::Growing(memfd)) => {
+                            self.shared().control.set_writer(extent, 0);
                             self.extents.insert_growing(extent, memfd);
                             true
                         }

@@ -16,6 +16,9 @@ use crate::workers::MemoryJob;
 
 impl Core {
     pub(super) fn extend(&mut self, ticket: Ticket, new_extent: bool, range: Range) {
+        if new_extent {
+            self.shared().control.note_birth(range.extent);
+        }
         let job = match self.extents.growing(range.extent) {
             _ if new_extent => Some(MemoryJob::MakeGrowing { ticket, range }),
             Some(memfd) => Some(MemoryJob::Extend { ticket, memfd: Arc::clone(memfd), range }),

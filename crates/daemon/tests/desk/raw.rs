@@ -114,6 +114,11 @@ pub(crate) struct Slot {
     pub(crate) record: u32,
 }
 
+/// The extent in the high parts of three words of a slot.
+fn slot_extent(third: u64, fifth: u64, sixth: u64) -> ExtentId {
+    ExtentId(third >> 32 | fifth >> 48 << 32 | sixth >> 48 << 48)
+}
+
 /// An index table.
 pub(crate) struct Index {
     pub(crate) fd: OwnedFd,
@@ -132,9 +137,9 @@ impl Index {
                 (word(0) & 2 == 2).then(|| Slot {
                     serial: word(0) >> 2,
                     hidden: word(0) & 1 == 1,
-                    extent: ExtentId((word(3) >> 32) as u32),
+                    extent: slot_extent(word(3), word(5), word(6)),
                     offset: (word(4) & u64::from(u32::MAX)) * 64,
-                    data: word(5),
+                    data: word(5) & ((1 << 48) - 1),
                     record: word(7) as u32,
                 })
             })

@@ -23,7 +23,7 @@ fn image(number: u64, serial: u64) -> SlotImage {
     SlotImage {
         serial,
         id: id(number),
-        extent: ExtentId(number as u32),
+        extent: ExtentId(number as u64),
         offset: 64 * (number & 0xffff),
         data: number,
         metadata: 3,

@@ -22,6 +22,7 @@ fn id(number: u8) -> ObjectId {
 }
 
 struct Node {
+    control: ControlDaemon,
     index: IndexWriter,
     channel: ChannelDaemon,
     extent: Arc<WriteExtent>,
@@ -41,7 +42,13 @@ impl Node {
             ChannelClient::new(channel.memfd().duplicate().unwrap()).unwrap(),
         );
         let extent = WriteExtent::new(memfd.into_fd(), Populate::Yes).unwrap();
-        Self { index, channel, extent: Arc::new(extent), reader: Arc::new(reader.unwrap()) }
+        Self {
+            control,
+            index,
+            channel,
+            extent: Arc::new(extent),
+            reader: Arc::new(reader.unwrap()),
+        }
     }
 
     /// Publishes an object of these parts at `offset`.
@@ -64,9 +71,13 @@ impl Node {
         });
     }
 
+    fn image(&self, number: u8) -> SlotImage {
+        self.index.image(self.index.find(&id(number)).unwrap())
+    }
+
     fn map_extent(&self) {
         let map = ReadMap::new(self.extent.memfd(), 8192, Populate::No).unwrap();
-        self.reader.map_extent(EXTENT, map);
+        self.reader.map_extent(EXTENT, map).unwrap();
     }
 
     fn pins(&self) -> usize {
@@ -180,4 +191,45 @@ fn a_strict_object_cannot_be_changed_even_by_its_writer() {
     let memfd = extent.into_memfd();
     memfd.seal_write().unwrap();
     assert!(WriteExtent::new(memfd.into_fd(), Populate::No).is_err());
+}
+
+/// A client that slept missed what it was told: the completion ring holds so much and no more. It
+/// kept the mappings of extents that were gone, for good.
+#[test]
+fn what_the_client_was_not_told_it_finds_on_the_control_page() {
+    let node = Node::new();
+    node.control.set_writer(EXTENT, 5);
+    node.map_extent();
+    let other = ExtentId::new(4, 10);
+    node.control.set_writer(other, 5);
+    let map = ReadMap::new(node.extent.memfd(), 8192, Populate::No).unwrap();
+    node.reader.map_extent(other, map).unwrap();
+    node.control.forget_extent(EXTENT);
+    node.reader.forget_gone();
+    assert_eq!((node.reader.has_extent(EXTENT), node.reader.has_extent(other)), (false, true));
+    // Another extent at the same index is not the one that was mapped.
+    node.control.forget_extent(other);
+    node.control.set_writer(ExtentId::new(4, 11), 5);
+    node.reader.forget_gone();
+    assert_eq!(node.reader.extents(), 0);
+}
+
+/// A slot that says more than its extent holds is an error of the daemon, and no way to read what
+/// lies behind the mapping.
+#[test]
+fn an_object_beyond_its_mapping_is_not_shown() {
+    let mut node = Node::new();
+    node.publish(1, 8192 - 64, &[1; 64], b"");
+    node.publish(2, 64, b"data", b"");
+    node.map_extent();
+    let reader = node.reader.clone();
+    assert!(matches!(reader.get(&id(1)).unwrap(), Found::Object(_)));
+    node.index.insert(&SlotImage { serial: 3, id: id(3), data: 65, ..node.image(1) });
+    node.index.insert(&SlotImage { serial: 4, id: id(4), offset: 1 << 37, ..node.image(1) });
+    for number in [3, 4] {
+        assert!(reader.get_mapped(&id(number)).is_none());
+        let Found::Unmapped(held) = reader.get(&id(number)).unwrap() else { panic!("within") };
+        assert!(held.view().is_err());
+    }
+    assert_eq!(node.pins(), 0);
 }

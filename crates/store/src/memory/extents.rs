@@ -1,19 +1,12 @@
 //! The extents by number, and which exact extents are idle.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::limits::EXTENTS_MAX;
 use plasmon_proto::message::ExtentId;
 
 use super::Domain;
 use super::holes::Hole;
-
-/// Numbers that must be free before one is used again, so that a client that has not yet heard of
-/// an extent's end does not meet its successor soon.
-const NUMBERS_RESTING: usize = 256;
-
-/// Spreads the generations of successive daemons, which do not know each other's dropped extents.
-const GENERATIONS_PER_EPOCH: u64 = 1021;
 
 /// What an extent is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,10 +62,10 @@ impl Extent {
 #[derive(Debug)]
 pub(super) struct Extents {
     by_index: Vec<Option<Extent>>,
-    /// The generation that each index gets next.
-    generations: Vec<u32>,
-    first_generation: u32,
-    resting: VecDeque<u32>,
+    /// Indices that are free.
+    free: BTreeSet<u32>,
+    /// The birth number of the next extent.
+    next_birth: u64,
     count: usize,
     total_bytes: u64,
     /// Idle exact extents, the longest idle first.
@@ -82,12 +75,11 @@ pub(super) struct Extents {
 }
 
 impl Extents {
-    pub(super) fn new(epoch: u64) -> Self {
+    pub(super) fn new(first_birth: u64) -> Self {
         Self {
             by_index: Vec::new(),
-            generations: Vec::new(),
-            first_generation: (epoch.wrapping_mul(GENERATIONS_PER_EPOCH) & 0xfff) as u32,
-            resting: VecDeque::new(),
+            free: BTreeSet::new(),
+            next_birth: first_birth,
             count: 0,
             total_bytes: 0,
             idle: BTreeMap::new(),
@@ -124,37 +116,42 @@ impl Extents {
         self.by_index.iter().flatten()
     }
 
-    /// A number that is free, `None` at the limit of extents.
-    fn number(&mut self) -> Option<ExtentId> {
-        if self.resting.len() > NUMBERS_RESTING + self.count || self.by_index.len() == EXTENTS_MAX {
-            // An extent that was taken over may have a number that was put to rest before.
-            let free = |index: &u32| self.by_index[*index as usize].is_none();
-            let index = std::iter::from_fn(|| self.resting.pop_front()).find(free)?;
-            return Some(ExtentId::new(index, self.generations[index as usize]));
+    /// An identity that no extent had before: the lowest free index, with the next birth number.
+    /// `None` at the limit of extents, or of births.
+    fn identity(&mut self) -> Option<ExtentId> {
+        if self.next_birth > ExtentId::BIRTH_MAX {
+            return None;
         }
-        let index = self.by_index.len() as u32;
-        self.by_index.push(None);
-        self.generations.push(self.first_generation);
-        Some(ExtentId::new(index, self.first_generation))
+        let index = match self.free.pop_first() {
+            Some(index) => index,
+            None if self.by_index.len() < EXTENTS_MAX => {
+                self.by_index.push(None);
+                (self.by_index.len() - 1) as u32
+            }
+            None => return None,
+        };
+        let birth = self.next_birth;
+        self.next_birth += 1;
+        Some(ExtentId::new(index, birth))
     }
 
     /// A new extent wholly in use, `None` at the limit of extents.
     pub(super) fn create(&mut self, bytes: u64, kind: Kind, domain: Domain) -> Option<ExtentId> {
-        let id = self.number()?;
+        let id = self.identity()?;
         self.put(id, bytes, kind, domain);
         Some(id)
     }
 
-    /// Takes over an extent of an earlier daemon; false when its number is taken.
+    /// Takes over an extent of an earlier daemon; false when its index is taken.
     pub(super) fn adopt(&mut self, id: ExtentId, bytes: u64, kind: Kind, domain: Domain) -> bool {
         while self.by_index.len() <= id.index() {
-            self.resting.push_back(self.by_index.len() as u32);
+            self.free.insert(self.by_index.len() as u32);
             self.by_index.push(None);
-            self.generations.push(self.first_generation);
         }
-        if self.by_index[id.index()].is_some() {
+        if !self.free.remove(&(id.index() as u32)) {
             return false;
         }
+        self.next_birth = self.next_birth.max(id.birth() + 1);
         self.put(id, bytes, kind, domain);
         true
     }
@@ -183,8 +180,7 @@ impl Extents {
         let Some(extent) = self.by_index.get_mut(id.index()).and_then(Option::take) else { return };
         self.count -= 1;
         self.total_bytes -= extent.bytes;
-        self.generations[id.index()] = id.generation().wrapping_add(1);
-        self.resting.push_back(id.index() as u32);
+        self.free.insert(id.index() as u32);
     }
 
     /// Makes a growing extent longer or shorter.

@@ -102,7 +102,7 @@ pub(crate) fn aligned(bytes: u64) -> u64 {
 }
 
 impl Memory {
-    pub(crate) fn new(level: Level, capacity_bytes: u64, warm_bytes_max: u64, epoch: u64) -> Self {
+    pub(crate) fn new(level: Level, capacity_bytes: u64, warm_bytes_max: u64, birth: u64) -> Self {
         let capacity_bytes = pages(capacity_bytes.clamp(1, CAPACITY_BYTES_MAX));
         let arena_bytes = pages((capacity_bytes / 16).clamp(ARENA_BYTES_MIN, ARENA_EXTENT_BYTES));
         let limits = Limits {
@@ -113,7 +113,7 @@ impl Memory {
             arena_bytes,
             exact_bytes_min: LARGE_OBJECT_BYTES.min(arena_bytes / 4).min(capacity_bytes / 4),
         };
-        let extents = Extents::new(epoch);
+        let extents = Extents::new(birth);
         Self { limits, extents, holes: HoleIndex::default(), charged_bytes: 0, unmade_bytes: 0 }
     }
 

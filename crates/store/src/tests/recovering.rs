@@ -83,7 +83,7 @@ impl Left {
     }
 
     fn recover(self, config: Config) -> (World, usize) {
-        let config = Config { epoch: 2, spill_bytes_max: Some(u64::MAX), ..config };
+        let config = Config { first_birth: 100, spill_bytes_max: Some(u64::MAX), ..config };
         let mut store = Store::new(config, self.directory);
         let mut effects = Vec::new();
         let tier = self.objects.iter().filter(|object| object.range.is_none());

@@ -73,6 +73,8 @@ pub(crate) struct World {
     /// Requests of the store that wait for the test.
     pub(crate) open: VecDeque<(Ticket, Effect)>,
     pub(crate) extents: BTreeMap<ExtentId, u64>,
+    /// The first birth number of an extent that was never given.
+    pub(crate) births: u64,
     /// Objects in the tier, by serial.
     pub(crate) tier: BTreeMap<u64, ObjectId>,
     pub(crate) effects: Vec<Effect>,
@@ -100,6 +102,7 @@ impl World {
             harden: Some(true),
             open: VecDeque::new(),
             extents: BTreeMap::new(),
+            births: 1,
             tier: BTreeMap::new(),
             effects: Vec::new(),
             events: 0,
@@ -135,9 +138,18 @@ impl World {
         events.into_iter().for_each(|event| self.event(event));
     }
 
+    /// No extent has the identity of one before it, in no life of the store's daemon.
+    fn born(&mut self, extent: ExtentId) {
+        assert!(extent.birth() >= self.births, "{extent:?} was given before");
+        self.births = extent.birth() + 1;
+    }
+
     fn carry_out(&mut self, effect: &Effect) -> Option<Event> {
         match effect {
             Effect::Reserve { ticket, new_extent_bytes, range } => {
+                if new_extent_bytes.is_some() {
+                    self.born(range.extent);
+                }
                 if let Some(bytes) = new_extent_bytes
                     && self.reserve != Some(false)
                 {
@@ -146,6 +158,9 @@ impl World {
                 self.answer(self.reserve, *ticket, effect, Event::Reserved)
             }
             Effect::Extend { ticket, new_extent, range } => {
+                if *new_extent {
+                    self.born(range.extent);
+                }
                 if self.reserve != Some(false) {
                     let before = self.extents.insert(range.extent, range.offset + range.bytes);
                     assert_eq!(

@@ -147,7 +147,7 @@ impl Model {
         if fitting.is_empty() || self.dice.percent(4) {
             let known = [leased, self.memories.clone()].concat();
             let offset = self.dice.below(1 << 16) / 64 * 64;
-            let extent = plasmon_proto::message::ExtentId(self.dice.below(4) as u32);
+            let extent = plasmon_proto::message::ExtentId(self.dice.below(4));
             let anywhere = Range { extent, offset, bytes };
             let range = if known.is_empty() { anywhere } else { self.dice.pick(&known) };
             return Range { bytes, ..range };
@@ -422,7 +422,7 @@ impl Model {
 
     fn nonsense(&mut self, client: ClientNo) {
         let far = Range {
-            extent: plasmon_proto::message::ExtentId(self.dice.next() as u32),
+            extent: plasmon_proto::message::ExtentId(self.dice.next()),
             offset: self.dice.next(),
             bytes: self.dice.next(),
         };

@@ -163,7 +163,7 @@ impl Model {
 
     fn successor(&mut self) -> Store<super::super::TestDirectory> {
         let old = self.world.store.config;
-        let config = Config { epoch: old.epoch + 1, ..old };
+        let config = Config { first_birth: self.world.births, ..old };
         let directory = std::mem::take(self.world.store.directory_mut());
         Store::new(config, directory)
     }
