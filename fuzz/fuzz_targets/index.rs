@@ -78,7 +78,9 @@ fn probe(writer: &IndexWriter) {
                 assert_eq!((listed, held.image().id), (Some(true), id(number)))
             }
             Found::Missing => assert_eq!(listed, Some(false)),
-            Found::Object(_) | Found::TableChanged => panic!("no extent, and the same table"),
+            Found::Object(_) | Found::TableChanged | Found::Parted => {
+                panic!("no extent, the same table, and no daemon")
+            }
         }
     }
     assert_eq!(reader.channel().ledger().pins(), 0);

@@ -39,6 +39,9 @@ const POPULATE_BYTES_MAX: u64 = 4 << 20;
 /// For how long a get looks at the index before it asks the daemon to be woken.
 const SPIN: Duration = Duration::from_micros(10);
 
+/// How often one get connects again because the daemon parted from the connection.
+const PARTINGS_MAX: u32 = 3;
+
 /// For how long bringing an object back from a file may take, whatever the caller's timeout: that
 /// one is about the object becoming readable, and it is.
 const RESTORE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -82,11 +85,18 @@ impl Process {
         id: &ObjectId,
         mut found: Result<Found<'a>, TooManyPins>,
     ) -> Result<Option<View<'a>>> {
+        let mut partings = 0;
         loop {
             match found {
                 Ok(Found::Object(view)) => return Ok(Some(view)),
                 Ok(Found::Missing) => return Ok(None),
                 Ok(Found::TableChanged) => self.switch_index(channel)?,
+                Ok(Found::Parted) => {
+                    partings += 1;
+                    if !self.comes_back(channel, partings)? {
+                        return Ok(None);
+                    }
+                }
                 Ok(Found::Unmapped(held)) => {
                     if let Some(view) = self.map_held(channel, held)? {
                         return Ok(Some(view));
@@ -100,6 +110,19 @@ impl Process {
             }
             found = channel.reader.get(id);
         }
+    }
+
+    /// Connects again after the daemon parted from this connection. False when this client has
+    /// another channel now, which the next look goes through.
+    fn comes_back(&self, channel: &Channel, partings: u32) -> Result<bool> {
+        // Whatever is asked shows that the connection is gone.
+        self.command(GETTING, Request::Sync)?;
+        let is_current = self.session().channel().is_some_and(|now| std::ptr::eq(now, channel));
+        if is_current && partings >= PARTINGS_MAX {
+            return Err(Error::new(Code::Disconnected, GETTING)
+                .with_detail("the daemon parted from this connection again and again"));
+        }
+        Ok(is_current)
     }
 
     fn switch_index(&self, channel: &Channel) -> Result<()> {

@@ -23,9 +23,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::keeper::wire::Label;
 
-/// Sessions without a connection that are kept. A process that connects and disconnects for ever
-/// would otherwise leave one behind each time, with two descriptors; the oldest that pin nothing go
-/// first.
+/// Sessions without a connection that are kept, and as many of one process that pin something. A
+/// process that connects and disconnects for ever would otherwise leave one behind each time, with
+/// two descriptors. The oldest that pin nothing are forgotten; while one process has this many that
+/// do pin something, it gets no further session.
 pub(crate) const LINGERING_MAX: usize = 512;
 
 /// The number of a session: small, and used again.
@@ -142,6 +143,9 @@ impl Sessions {
         if let Some(session) = self.get_mut(no) {
             session.client = Some(client);
             session.doorbell = doorbell;
+            if let Some(channel) = &session.channel {
+                channel.set_parted(false);
+            }
         }
     }
 
@@ -281,7 +285,25 @@ impl Sessions {
         counts
     }
 
+    /// How many sessions without a connection this process has that pin something, if there are
+    /// many sessions without a connection in all.
+    pub(crate) fn left_pinning_by(&self, pid: u32, uid: u32) -> usize {
+        if self.lingering.len() < self.lingering_max {
+            return 0;
+        }
+        let is_its = |no: &&SessionNo| {
+            self.get(**no)
+                .is_some_and(|found| (found.pid, found.uid) == (pid, uid) && found.pins_anything())
+        };
+        self.lingering.values().filter(is_its).count()
+    }
+
+    /// From here on the client gives up what it pins, until it is connected again. Only then it is
+    /// right to forget a session that pins nothing while its process lives.
     fn linger(&mut self, no: SessionNo) {
+        if let Some(channel) = self.get(no).and_then(|found| found.channel.as_ref()) {
+            channel.set_parted(true);
+        }
         self.clock += 1;
         self.lingering.insert(self.clock, no);
         self.lingering_since.insert(no, self.clock);
@@ -329,6 +351,23 @@ mod tests {
         sessions.remove(one).unwrap();
         assert_eq!((sessions.of_token(10), sessions.of_client(ClientNo(7))), (None, None));
         assert_eq!(sessions.insert(session(30)), one, "the number is used again");
+    }
+
+    #[test]
+    fn what_one_process_left_and_still_pins_is_counted() {
+        let mut sessions = Sessions::new(2);
+        let lost = || std::fs::File::open("/dev/null").unwrap().into();
+        let pinning =
+            |token| Session { channel: None, lost_channel: Some(lost()), ..session(token) };
+        let (pid, uid) = (std::process::id(), 0);
+        sessions.insert(session(1));
+        sessions.insert(pinning(2));
+        sessions.insert(pinning(3));
+        assert_eq!(sessions.left_pinning_by(pid, uid), 2);
+        assert_eq!(sessions.left_pinning_by(pid, 7), 0);
+        sessions.remove(sessions.of_token(3).unwrap()).unwrap();
+        sessions.remove(sessions.of_token(1).unwrap()).unwrap();
+        assert_eq!(sessions.left_pinning_by(pid, uid), 0, "few are not looked at");
     }
 
     #[test]

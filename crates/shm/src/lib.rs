@@ -38,6 +38,7 @@ pub mod alarm;
 pub mod bell;
 pub mod index;
 pub mod ledger;
+mod parting;
 mod place;
 pub mod ring;
 pub mod slot;

@@ -21,6 +21,7 @@ use crate::alarm;
 use crate::bell;
 use crate::index::Lookup;
 use crate::ledger::{Ledger, LedgerLocal, LedgerScan};
+use crate::parting;
 use crate::place::{Mapped, Place};
 use crate::ring::{Consumer, Producer, RECORD_WORDS, Ring};
 use crate::slot::{Head, Slot, SlotImage, State};
@@ -173,6 +174,37 @@ fn loom_a_pin_in_an_old_table_counts_or_fails() {
         let at = grown.insert(&image(1), State::Live);
         table::announce(&shared.0.current, 2);
         evict(&mut grown, at, &shared.0, &shared.1);
+        reader.join().unwrap();
+    });
+}
+
+/// A client whose connection broke unnoticed pinned what the daemon had ceased to look for.
+#[test]
+fn loom_a_pin_through_a_broken_connection_counts_or_is_given_up() {
+    model(4, || {
+        let slots = Slots::new(1);
+        let mut writer = TableWriter::adopt(slots.clone());
+        let at = writer.insert(&image(1), State::Live);
+        let shared = Arc::new((Client::new(1), UnsafeCell::new(1), AtomicU64::new(0)));
+        let other = shared.clone();
+        let reader = thread::spawn(move || {
+            let (client, memory, parted) = &*other;
+            let found = table::get(&slots, &id(1), 1, &client.current, &client.ledger());
+            let Ok(Lookup::Pinned(pin)) = found else { return };
+            if !parting::is_set(parted) {
+                // SAFETY: it is pinned; loom fails the model if the daemon writes meanwhile.
+                memory.with(|content| assert_eq!(unsafe { *content }, 1));
+            }
+            client.ledger().release(pin.entry());
+        });
+        let (client, memory, parted) = &*shared;
+        parting::set(parted, true);
+        let is_forgotten = !client.pins(1);
+        writer.hide([at]);
+        if is_forgotten {
+            // SAFETY: what this client pins now is void; loom fails the model if it still reads.
+            memory.with_mut(|content| unsafe { *content = 2 });
+        }
         reader.join().unwrap();
     });
 }

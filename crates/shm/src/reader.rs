@@ -51,6 +51,9 @@ pub enum Found<'a> {
     /// The daemon moved to another index table: fetch it, give it to [`IndexReader::switch`], and
     /// look again.
     TableChanged,
+    /// The daemon parted from this connection, and may not know any more what is pinned through it:
+    /// ask it anything, which brings the client back, and look again.
+    Parted,
 }
 
 impl Reader {
@@ -82,6 +85,10 @@ impl Reader {
     #[inline]
     pub fn get(&self, id: &ObjectId) -> Result<Found<'_>, TooManyPins> {
         match self.index.get(id, &self.control, &self.channel.ledger())? {
+            Lookup::Pinned(pin) if self.channel.is_parted() => {
+                self.channel.ledger().release(pin.entry());
+                Ok(Found::Parted)
+            }
             Lookup::Pinned(pin) => Ok(match self.start_of(&pin) {
                 Some(start) => Found::Object(View::new(self, pin, start)),
                 None => Found::Unmapped(Held { reader: self, pin }),
@@ -106,11 +113,13 @@ impl Reader {
         let Ok(Lookup::Pinned(pin)) = found else {
             return None;
         };
-        let Some(start) = self.start_of(&pin) else {
-            self.channel.ledger().release(pin.entry());
-            return None;
-        };
-        Some(View::new(self, pin, start))
+        match self.start_of(&pin) {
+            Some(start) if !self.channel.is_parted() => Some(View::new(self, pin, start)),
+            _ => {
+                self.channel.ledger().release(pin.entry());
+                None
+            }
+        }
     }
 
     /// The first byte of a pinned object; `None` when its extent is not mapped, or the object does

@@ -492,6 +492,7 @@ impl Reading {
                     self.misses.fetch_add(1, Ordering::Relaxed);
                 }
                 Found::TableChanged => self.follow(),
+                Found::Parted => panic!("the daemon of this test parts from nobody"),
                 Found::Unmapped(held) => panic!("every extent is mapped: {:?}", held.image()),
             }
         }

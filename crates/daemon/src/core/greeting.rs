@@ -23,7 +23,7 @@ use crate::outbox::{Outbox, Passed};
 use crate::peers::{Peer, Stage};
 use crate::poll::{Interest, Source};
 use crate::seats::{HELLO_WITHIN, SILENT_PER_USER_MAX};
-use crate::sessions::{Session, SessionNo};
+use crate::sessions::{LINGERING_MAX, Session, SessionNo};
 
 /// Messages that are read and thrown away from a connection that is turned away: more than a
 /// socket holds.
@@ -294,12 +294,21 @@ impl Core {
         let Some(peer) = self.peers.get(client) else {
             return Err(Failure::of(Code::Disconnected));
         };
+        let (pid, uid) = (peer.credentials.pid, peer.credentials.uid);
+        let left = self.store.directory().sessions.left_pinning_by(pid, uid);
+        if left >= LINGERING_MAX {
+            return Err(Failure::of(Code::LimitReached)
+                .with_amounts(left as u64 + 1, LINGERING_MAX as u64)
+                .with_detail(format!(
+                    "{left} earlier connections of process {pid} ended and still pin objects: \
+                     release these, or end the process"
+                )));
+        }
         let process = peer.connection.process().map_err(io_failure)?;
         let process = process.as_fd().try_clone_to_owned().map_err(io_failure)?;
         let channel =
             if channel { Some(ChannelDaemon::create().map_err(io_failure)?) } else { None };
         let token = self.new_token()?;
-        let (pid, uid) = (peer.credentials.pid, peer.credentials.uid);
         Ok(Session {
             token,
             pid,

@@ -13,7 +13,7 @@ use plasmon_proto::ring::{Completion, Record};
 
 use super::{
     CHANNEL_BYTES, COMPLETION_HEAD_AT, COMPLETION_TAIL_AT, LEDGER_HIGH_AT, LOST_AT, Layout, MAGIC,
-    MAGIC_AT, SUBMISSION_HEAD_AT, SUBMISSION_TAIL_AT, TOUCH_CURSOR_AT, not_a_channel,
+    MAGIC_AT, PARTED_AT, SUBMISSION_HEAD_AT, SUBMISSION_TAIL_AT, TOUCH_CURSOR_AT, not_a_channel,
 };
 use crate::bell;
 use crate::control::ControlReader;
@@ -22,6 +22,7 @@ use crate::futex::{self, Outcome};
 use crate::ledger::{Ledger, LedgerLocal};
 use crate::map::{Populate, WriteMap};
 use crate::memfd::Memfd;
+use crate::parting;
 use crate::ring::{Consumer, Producer};
 use crate::wakes::Alarm;
 
@@ -195,6 +196,13 @@ impl ChannelClient {
     /// not read them in time.
     pub fn completions_lost(&self) -> u64 {
         self.layout.word(LOST_AT).load(Ordering::Acquire)
+    }
+
+    /// Whether the daemon has parted from this connection. To be asked after a pin, which is void
+    /// then: the daemon may have looked at the ledger for the last time.
+    #[inline]
+    pub(crate) fn is_parted(&self) -> bool {
+        parting::is_set(self.layout.word(PARTED_AT))
     }
 
     /// The alarm that the daemon sounds when it has sent this client a message, or parted from it.

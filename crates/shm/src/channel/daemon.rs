@@ -7,7 +7,7 @@ use plasmon_proto::limits::TOUCHES;
 use plasmon_proto::ring::{Completion, Record};
 
 use super::{
-    CHANNEL_BYTES, COMPLETION_TAIL_AT, LEDGER_HIGH_AT, LOST_AT, Layout, MAGIC, MAGIC_AT,
+    CHANNEL_BYTES, COMPLETION_TAIL_AT, LEDGER_HIGH_AT, LOST_AT, Layout, MAGIC, MAGIC_AT, PARTED_AT,
     SUBMISSION_HEAD_AT, TOUCH_CURSOR_AT, not_a_channel,
 };
 use crate::bell;
@@ -16,6 +16,7 @@ use crate::futex;
 use crate::ledger::LedgerScan;
 use crate::map::{Populate, WriteMap};
 use crate::memfd::Memfd;
+use crate::parting;
 use crate::ring::{BadCursor, Consumer, Producer};
 use crate::wakes::Alarm;
 
@@ -115,6 +116,12 @@ impl ChannelDaemon {
             self.layout.word(LOST_AT).store(self.lost, Ordering::Release);
         }
         has_room
+    }
+
+    /// Says whether the daemon has parted from the connection. A client whose pin does not come
+    /// before this gives it up again, so [`Self::pins`] tells all that will ever be held.
+    pub fn set_parted(&self, parted: bool) {
+        parting::set(self.layout.word(PARTED_AT), parted);
     }
 
     /// The alarm to sound after a message was sent to this client.

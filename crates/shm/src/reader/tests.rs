@@ -127,6 +127,23 @@ fn a_hold_that_is_given_up_releases_its_pin() {
     assert_eq!(node.pins(), 0);
 }
 
+/// A client whose connection had broken unnoticed went on pinning, and the daemon did not look.
+#[test]
+fn what_is_pinned_after_the_daemon_parted_is_given_up() {
+    let mut node = Node::new();
+    node.publish(1, 0, b"data", b"");
+    node.map_extent();
+    let earlier = node.reader.get_mapped(&id(1)).unwrap();
+    node.channel.set_parted(true);
+    assert!(node.reader.get_mapped(&id(1)).is_none());
+    assert!(matches!(node.reader.get(&id(1)), Ok(Found::Parted)));
+    assert_eq!(node.channel.pins().collect::<Vec<_>>(), [1], "what was pinned before stays");
+    drop(earlier);
+    assert_eq!(node.channel.pins().count(), 0);
+    node.channel.set_parted(false);
+    assert!(node.reader.get_mapped(&id(1)).is_some());
+}
+
 #[test]
 fn an_extent_that_is_gone_is_unmapped() {
     let mut node = Node::new();

@@ -1,0 +1,76 @@
+//! A connection that breaks without its client noticing, because a get asks nobody.
+//!
+//! Alone in its program: it tells its sockets by the descriptors that appear.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use plasmon_client::{Policy, PutOptions, Store};
+use rustix::net::{Shutdown, shutdown};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use support::{PATIENCE, TestStore};
+
+/// More sessions than the daemon keeps of a process that left them.
+const SESSIONS: usize = 600;
+
+fn sockets() -> BTreeSet<i32> {
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let sockets = entries.filter(|entry| {
+        std::fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"))
+    });
+    sockets.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Shuts the sockets of a client down, which it does not use.
+fn break_connection(before: &BTreeSet<i32>) {
+    let this = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    for number in sockets().difference(before) {
+        let socket = pidfd_getfd(&this, *number, PidfdGetfdFlags::empty()).unwrap();
+        shutdown(socket, Shutdown::Both).unwrap();
+    }
+}
+
+fn wait_until(store: &Store, what: &str, is_so: impl Fn(&plasmon_client::Status) -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so(&store.status().unwrap()) {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+/// The daemon kept 512 sessions that had parted and forgot the oldest that pinned nothing then. A
+/// client that had not noticed went on pinning through the index, and its bytes were overwritten.
+#[test]
+fn what_a_client_pins_after_its_connection_broke_unnoticed_is_not_used_again() {
+    let store = TestStore::new(16 << 20);
+    let writer = store.connect();
+    let bytes = vec![65; 200_000];
+    let ids: Vec<_> = (0..3).map(|_| writer.put(&bytes, &PutOptions::default()).unwrap()).collect();
+    writer.flush().unwrap();
+    let before = sockets();
+    let victim = store.connect();
+    drop(victim.get(&ids[0], Some(PATIENCE)).unwrap());
+    let kept = victim.get(&ids[1], Some(PATIENCE)).unwrap();
+    break_connection(&before);
+    wait_until(&writer, "the daemon parts from the client", |status| status.clients == 1);
+    for _ in 0..SESSIONS {
+        drop(store.connect());
+    }
+    wait_until(&writer, "the sessions are gone", |status| status.clients == 1);
+
+    let found = victim.get(&ids[0], Some(PATIENCE)).unwrap();
+    writer.delete(&ids).unwrap();
+    assert_eq!(writer.status().unwrap().lingering, 2, "the client still reads two of them");
+    let cached = PutOptions { policy: Policy::Cache, ..PutOptions::default() };
+    for _ in 0..200 {
+        writer.put(&[66; 200_000], &cached).unwrap();
+    }
+    writer.flush().unwrap();
+    assert!(found.data() == bytes && kept.data() == bytes, "a pinned byte is never used again");
+    drop((found, kept));
+    wait_until(&writer, "nothing is pinned any more", |status| status.lingering == 0);
+}
