@@ -67,6 +67,11 @@ impl Fates {
         self.known.remove(id);
     }
 
+    /// Forgets every object: the store is over.
+    pub(crate) fn forget_all(&mut self) {
+        self.known.clear();
+    }
+
     /// Bytes of data that may lie in the store.
     pub(crate) fn bytes(&self) -> usize {
         let there = self.known.iter().filter(|(_, fate)| **fate != Fate::Gone);

@@ -1,6 +1,13 @@
-//! `kill`: rounds of one death each, with audits between them.
+//! `kill`: rounds of one fault each, with audits between them.
+//!
+//! A fault is the death of a client, the daemon or the keeper, or a moment in which one of them is
+//! stopped or the spill folder is gone. After some rounds the daemon and the keeper are killed at
+//! once, which ends a life; the next one has other settings.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,12 +16,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use rustix::process::Signal;
 
 use crate::audit;
+use crate::bystander::Kind;
 use crate::fates::{Fate, Fates};
 use crate::journal::Entry;
-use crate::node::Node;
+use crate::lives::{self, Life};
+use crate::node::{self, Node};
 use crate::random::Random;
+use crate::residency;
 use crate::tally::Tally;
 use crate::worker::PATIENCE;
 
@@ -22,8 +33,12 @@ use crate::worker::PATIENCE;
 const AUDIT_EVERY: u64 = 25;
 /// An audit comes early when the objects may have grown beyond this.
 const BYTES_MAX: usize = 192 << 20;
-/// What the store holds; more than [`BYTES_MAX`], and little enough that some is spilled.
-const CAPACITY: &str = "256m";
+/// Lives of a store in one soak, as far as the rounds suffice.
+const LIVES: u64 = 8;
+/// Rounds that a life has at least.
+const LIFE_ROUNDS_MIN: u64 = 15;
+/// The longest that something is stopped or away.
+const PAUSE_MS_MAX: u64 = 100;
 /// The most that a victim lives from the round's start, so that it dies at every step of its work.
 const LIFE_MS_MAX: u64 = 40;
 /// Lines of the daemon's log that a failure shows.
@@ -46,12 +61,32 @@ pub(crate) struct Plan {
     workers: usize,
 }
 
-/// Who dies.
+/// What happens in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Victim {
-    Client,
-    Daemon,
-    Keeper,
+enum Fault {
+    KillClient,
+    KillDaemon,
+    KillKeeper,
+    StopClient,
+    StopDaemon,
+    StopKeeper,
+    /// The spill folder is gone for a moment.
+    LoseFolder,
+}
+
+impl Fault {
+    fn draw(random: &mut Random, life: &Life) -> Self {
+        match random.below(100) {
+            0..55 => Self::KillClient,
+            55..75 => Self::KillDaemon,
+            75..82 => Self::KillKeeper,
+            82..88 => Self::StopClient,
+            88..92 => Self::StopDaemon,
+            92..95 => Self::StopKeeper,
+            _ if life.faulty_spill => Self::LoseFolder,
+            _ => Self::StopClient,
+        }
+    }
 }
 
 /// A client process.
@@ -68,7 +103,10 @@ type Line = (u32, Option<String>);
 /// The verifier.
 struct Verifier<'a> {
     plan: &'a Plan,
+    folder: tempfile::TempDir,
+    life: Life,
     node: Node,
+    bystanders: Vec<Child>,
     workers: Vec<Worker>,
     started: u32,
     lines: (Sender<Line>, Receiver<Line>),
@@ -82,10 +120,16 @@ pub(crate) fn run(plan: &Plan) -> Result<bool> {
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| now.as_secs());
     let seed = plan.seed.unwrap_or_else(clock);
     println!("soak kill: {} rounds, {} clients, seed {seed}", plan.rounds, plan.workers);
-    let node = Node::start(&plan.daemon, CAPACITY)?;
+    let folder = tempfile::Builder::new().prefix("plasmon-soak-").tempdir()?;
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+    let life = lives::life(0);
+    let node = Node::start(&plan.daemon, &life, folder.path())?;
     let mut verifier = Verifier {
         plan,
+        folder,
+        life,
         node,
+        bystanders: Vec::new(),
         workers: Vec::new(),
         started: 0,
         lines: channel(),
@@ -95,11 +139,11 @@ pub(crate) fn run(plan: &Plan) -> Result<bool> {
     };
     let begun = Instant::now();
     let outcome = verifier.rounds();
-    let Verifier { node, mut workers, tally, .. } = verifier;
-    for worker in &mut workers {
-        // Only after a failure are there any.
-        let _ = worker.child.kill();
-        let _ = worker.child.wait();
+    let Verifier { node, workers, bystanders, tally, folder: _folder, .. } = verifier;
+    // Only after a failure are there any.
+    for mut child in workers.into_iter().map(|worker| worker.child).chain(bystanders) {
+        let _ = child.kill();
+        let _ = child.wait();
     }
     println!("in {:.1} s:\n{tally}", begun.elapsed().as_secs_f64());
     let log = node.log_tail(LOG_LINES);
@@ -119,48 +163,139 @@ pub(crate) fn run(plan: &Plan) -> Result<bool> {
 
 impl Verifier<'_> {
     fn rounds(&mut self) -> Result<()> {
+        let life_rounds = (self.plan.rounds / LIVES).max(LIFE_ROUNDS_MIN);
+        println!("life: {}", self.life.name);
         for round in 1..=self.plan.rounds {
             while self.workers.len() < self.plan.workers {
                 self.start_worker()?;
             }
+            self.attract_bystander()?;
             self.one_round()?;
-            let due = round % AUDIT_EVERY == 0 || round == self.plan.rounds;
+            let is_last = round == self.plan.rounds;
+            let ends_life = round % life_rounds == 0 && !is_last;
+            let due = round % AUDIT_EVERY == 0 || is_last || ends_life;
             if due || self.fates.bytes() > BYTES_MAX {
                 self.audit(round)?;
+            }
+            if ends_life {
+                self.next_life(round / life_rounds)?;
             }
         }
         Ok(())
     }
 
-    /// Lets everybody work for a moment, then kills one.
+    /// Lets everybody work for a moment, then does what this round has.
     fn one_round(&mut self) -> Result<()> {
-        let victim = match self.random.below(100) {
-            0..70 => Victim::Client,
-            70..92 => Victim::Daemon,
-            _ => Victim::Keeper,
-        };
-        let until = Instant::now() + Duration::from_micros(self.random.below(LIFE_MS_MAX * 1000));
+        let fault = Fault::draw(&mut self.random, &self.life);
+        self.listen_for(LIFE_MS_MAX);
+        match fault {
+            Fault::KillClient => {
+                let at = self.random.index(self.workers.len()).context("there is no client")?;
+                let mut worker = self.workers.swap_remove(at);
+                worker.child.kill()?;
+                worker.child.wait()?;
+                self.count("clients killed");
+            }
+            Fault::KillDaemon => {
+                let took = self.node.kill_daemon()?;
+                self.tally.recoveries.push(took);
+                self.count("daemons killed");
+            }
+            Fault::KillKeeper => {
+                self.node.kill_keeper()?;
+                self.count("keepers killed");
+            }
+            Fault::StopClient => {
+                let at = self.random.index(self.workers.len()).context("there is no client")?;
+                self.pause(self.workers[at].child.id(), "clients stopped")?;
+            }
+            Fault::StopDaemon => {
+                let pid = self.node.store.status()?.pid;
+                self.pause(pid, "daemons stopped")?;
+            }
+            Fault::StopKeeper => {
+                let pid = self.node.store.status()?.keeper_pid;
+                self.pause(pid, "keepers stopped")?;
+            }
+            Fault::LoseFolder => {
+                self.node.set_spill_folder(false)?;
+                self.listen_for(PAUSE_MS_MAX);
+                self.node.set_spill_folder(true)?;
+                self.count("spill folders lost for a moment");
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops a process for a moment. A daemon may die of a stopped one's silence, but nothing else.
+    fn pause(&mut self, pid: u32, what: &'static str) -> Result<()> {
+        node::signal(pid, Signal::STOP)?;
+        self.listen_for(PAUSE_MS_MAX);
+        node::signal(pid, Signal::CONT)?;
+        self.count(what);
+        Ok(())
+    }
+
+    /// Takes lines for a random time.
+    fn listen_for(&mut self, most_ms: u64) {
+        let until = Instant::now() + Duration::from_micros(self.random.below(most_ms * 1000));
         while let Some(left) = until.checked_duration_since(Instant::now()) {
             if let Ok(line) = self.lines.1.recv_timeout(left) {
                 self.take(line);
             }
         }
-        match victim {
-            Victim::Client => {
-                let at = self.random.index(self.workers.len()).context("there is no client")?;
-                let mut worker = self.workers.swap_remove(at);
-                worker.child.kill()?;
-                worker.child.wait()?;
-                self.count("clients");
-            }
-            Victim::Daemon => {
-                let took = self.node.kill_daemon()?;
-                self.tally.recoveries.push(took);
-                self.count("daemons");
-            }
-            Victim::Keeper => {
-                self.node.kill_keeper()?;
-                self.count("keepers");
+    }
+
+    /// Ends this life and begins another one with other settings, in the same folder.
+    fn next_life(&mut self, number: u64) -> Result<()> {
+        let life = lives::life(number);
+        println!("life: {}", life.name);
+        // Everything in memory is gone, and what was in files with it.
+        self.fates.forget_all();
+        self.node.kill_both()?;
+        self.count("daemon and keeper at once");
+        self.node = Node::start(&self.plan.daemon, &life, self.folder.path())?;
+        self.life = life;
+        let folders = self.node.spill_folders()?;
+        if folders > 1 {
+            self.tally.leaks.push(format!("{folders} stores have left spill folders behind"));
+        }
+        Ok(())
+    }
+
+    /// Keeps one bystander of each kind.
+    fn attract_bystander(&mut self) -> Result<()> {
+        if self.bystanders.len() < Kind::ALL.len() {
+            let kind = Kind::ALL[self.bystanders.len()];
+            let child = own_command(&self.node.socket(), "bystander")
+                .args(["--kind", kind.flag()])
+                .stdout(Stdio::null())
+                .spawn()
+                .context("starting a bystander")?;
+            self.bystanders.push(child);
+        }
+        Ok(())
+    }
+
+    /// What the store counts is what its extents take, although bystanders have mapped some that
+    /// are gone; then lets the bystanders end.
+    fn check_residency(&mut self) -> Result<()> {
+        let bystanders: Vec<u32> = self.bystanders.iter().map(Child::id).collect();
+        let mut resident = 0;
+        let within = self.node.until("dropped memory to be given back", |now| {
+            let pids = bystanders.iter().copied().chain([now.pid, now.keeper_pid]);
+            resident = residency::resident_bytes(pids);
+            let counted = now.used_bytes + now.leased_bytes + now.warm_bytes;
+            residency::is_within(resident, counted.min(now.capacity_bytes))
+        });
+        if let Err(error) = within {
+            self.tally.leaks.push(format!("{resident} bytes are resident: {error}"));
+        }
+        self.tally.resident_bytes_max = self.tally.resident_bytes_max.max(resident);
+        for mut child in std::mem::take(&mut self.bystanders) {
+            drop(child.stdin.take());
+            if !wait_within(&mut child, PATIENCE)? {
+                self.tally.violations.push("a bystander did not end well".to_owned());
             }
         }
         Ok(())
@@ -173,9 +308,11 @@ impl Verifier<'_> {
     fn start_worker(&mut self) -> Result<()> {
         self.started += 1;
         let number = self.started;
-        let mut child = worker_command(&self.node.socket(), number, self.random.next())
-            .spawn()
-            .context("starting a worker")?;
+        let mut command = worker_command(&self.node.socket(), number, self.random.next());
+        if self.life.two_users && number.is_multiple_of(2) {
+            command.uid(lives::OTHER_UID).gid(lives::OTHER_UID);
+        }
+        let mut child = command.spawn().context("starting a worker")?;
         let stdout = child.stdout.take().context("a worker has an output")?;
         let lines = self.lines.0.clone();
         thread::spawn(move || {
@@ -211,6 +348,7 @@ impl Verifier<'_> {
         while let Ok(line) = receiver.recv_timeout(PATIENCE) {
             self.take(line);
         }
+        self.check_residency()?;
         let tally = &mut self.tally;
         (tally.sealed, tally.deleted) = (self.fates.sealed, self.fates.deleted);
         let (there, either) = (self.fates.count(Fate::There), self.fates.count(Fate::Either));
@@ -232,6 +370,9 @@ impl Verifier<'_> {
             // A killed worker's last line may be cut; it says nothing that was acknowledged.
             None => {}
             Some(Entry::Verified(count)) => self.tally.verified += count,
+            Some(Entry::Refused(what)) if what.ends_with(": io") && !self.life.faulty_spill => {
+                self.tally.violations.push(format!("worker {number}: {what}"));
+            }
             Some(Entry::Refused(what)) => *self.tally.refused.entry(what).or_default() += 1,
             Some(Entry::Violation(what)) => {
                 self.tally.violations.push(format!("worker {number}: {what}"));
@@ -242,14 +383,17 @@ impl Verifier<'_> {
 }
 
 fn worker_command(socket: &Path, number: u32, seed: u64) -> Command {
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = own_command(socket, "worker");
     command
-        .arg("worker")
-        .arg("--socket")
-        .arg(socket)
         .args(["--number", &number.to_string(), "--seed", &seed.to_string()])
-        .stdin(Stdio::piped())
         .stdout(Stdio::piped());
+    command
+}
+
+/// This program in another role. It ends with its standard input.
+fn own_command(socket: &Path, role: &str) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(role).arg("--socket").arg(socket).stdin(Stdio::piped());
     command
 }
 

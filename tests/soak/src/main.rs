@@ -1,9 +1,10 @@
 //! The soak: random clients under load, processes killed at random, and an account of every object.
 //!
 //! ```text
-//!   plasmon-soak kill           the verifier: starts the store and the workers, kills, audits
-//!     ├── plasmond, its keeper  killed with SIGKILL, never both at once
-//!     └── plasmon-soak worker   a client that puts, gets, deletes, waits and tells what it did
+//!   plasmon-soak kill             the verifier: starts the store and the workers, kills, audits
+//!     ├── plasmond, its keeper    killed or stopped for a moment; both at once end a life
+//!     ├── plasmon-soak worker     a client that puts, gets, deletes, waits and tells what it did
+//!     └── plasmon-soak bystander  a client that has read something and then does nothing
 //! ```
 //!
 //! A worker tells the verifier through its standard output what it is about to do and what was
@@ -16,12 +17,15 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its user")]
 
 mod audit;
+mod bystander;
 mod content;
 mod fates;
 mod journal;
 mod kill;
+mod lives;
 mod node;
 mod random;
+mod residency;
 mod tally;
 mod worker;
 
@@ -51,12 +55,21 @@ enum Soak {
         #[arg(long)]
         seed: u64,
     },
+    /// A client that does nothing for long.
+    #[command(hide = true)]
+    Bystander {
+        #[arg(long)]
+        socket: PathBuf,
+        #[arg(long)]
+        kind: bystander::Kind,
+    },
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().soak {
         Soak::Kill(plan) => kill::run(&plan),
         Soak::Worker { socket, number, seed } => worker::run(&socket, number, seed).map(|()| true),
+        Soak::Bystander { socket, kind } => bystander::run(&socket, kind).map(|()| true),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -9,32 +9,45 @@ use anyhow::{Context, Result, bail};
 use plasmon_client::{ConnectOptions, Status, Store};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::lives::{self, CAPACITY_BYTES, Life};
 use crate::worker::PATIENCE;
 
 /// Between two looks at something that takes its time.
 const POLL: Duration = Duration::from_millis(1);
 
-/// A daemon with its keeper, in a folder of its own.
+/// What the daemon says, and where it spills, in the folder of the store.
+const LOG: &str = "daemon.log";
+const SPILL: &str = "spill";
+
+/// A daemon with its keeper.
 #[derive(Debug)]
 pub(crate) struct Node {
-    folder: tempfile::TempDir,
+    folder: PathBuf,
     child: Child,
     /// The verifier's own connection.
     pub(crate) store: Store,
+    /// Dropped last, when its processes have gone.
+    #[expect(dead_code, reason = "what it does is in its drop")]
+    group: Option<Group>,
 }
 
 impl Node {
-    /// Starts a store.
-    pub(crate) fn start(program: &Path, capacity: &str) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("plasmon-soak-").tempdir()?;
-        let socket = folder.path().join("store.sock");
-        let log = fs::File::create(folder.path().join("daemon.log"))?;
-        let child = Command::new(program)
+    /// Starts a store in this folder, where another one may have died before.
+    pub(crate) fn start(program: &Path, life: &Life, folder: &Path) -> Result<Self> {
+        let socket = folder.join("store.sock");
+        let log = fs::File::options().create(true).append(true).open(folder.join(LOG))?;
+        let group = life.limit_bytes.map(Group::make).transpose()?.flatten();
+        let mut command = match &group {
+            Some(group) => group.command(program),
+            None => Command::new(program),
+        };
+        let child = command
             .arg("--socket")
             .arg(&socket)
-            .args(["--capacity-bytes", capacity])
+            .args(["--capacity-bytes", &CAPACITY_BYTES.to_string()])
             .arg("--spill-dir")
-            .arg(folder.path().join("spill"))
+            .arg(folder.join(SPILL))
+            .args(life.flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -48,17 +61,41 @@ impl Node {
             ..ConnectOptions::default()
         };
         let store = Store::connect(&options).context("connecting to the store")?;
-        Ok(Self { folder, child, store })
+        Ok(Self { folder: folder.to_owned(), child, store, group })
+    }
+
+    /// Takes the spill folder away, or brings it back.
+    pub(crate) fn set_spill_folder(&self, there: bool) -> Result<()> {
+        let (there_path, away) = (self.folder.join(SPILL), self.folder.join("away"));
+        let (from, to) = if there { (away, there_path) } else { (there_path, away) };
+        fs::rename(from, to).context("moving the spill folder")
+    }
+
+    /// Kills the daemon and the keeper at once: the store is over.
+    pub(crate) fn kill_both(&mut self) -> Result<bool> {
+        let status = self.store.status()?;
+        // A process that is stopped cannot start another one.
+        signal(status.keeper_pid, Signal::STOP)?;
+        kill(status.pid)?;
+        kill(status.keeper_pid)?;
+        let first = Pid::from_child(&self.child).as_raw_nonzero().get() as u32;
+        self.await_end(vec![first, status.pid, status.keeper_pid])
+    }
+
+    /// How many stores have left something in the spill folder, this one included.
+    pub(crate) fn spill_folders(&self) -> Result<usize> {
+        let entries = fs::read_dir(self.folder.join(SPILL))?;
+        Ok(entries.filter(|entry| entry.as_ref().is_ok_and(|it| it.path().is_dir())).count())
     }
 
     /// Where clients connect.
     pub(crate) fn socket(&self) -> PathBuf {
-        self.folder.path().join("store.sock")
+        self.folder.join("store.sock")
     }
 
     /// The end of the daemon's log.
     pub(crate) fn log_tail(&self, lines: usize) -> String {
-        let log = fs::read_to_string(self.folder.path().join("daemon.log")).unwrap_or_default();
+        let log = fs::read_to_string(self.folder.join(LOG)).unwrap_or_default();
         let all: Vec<&str> = log.lines().collect();
         all[all.len().saturating_sub(lines)..].join("\n")
     }
@@ -89,7 +126,11 @@ impl Node {
     }
 
     /// Asks for the figures until they are as wanted, and gives them.
-    pub(crate) fn until(&self, what: &str, wanted: impl Fn(&Status) -> bool) -> Result<Status> {
+    pub(crate) fn until(
+        &self,
+        what: &str,
+        mut wanted: impl FnMut(&Status) -> bool,
+    ) -> Result<Status> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let status = self.store.status().with_context(|| format!("waiting for {what}"))?;
@@ -107,9 +148,13 @@ impl Node {
     pub(crate) fn stop(mut self) -> Result<bool> {
         let status = self.store.status()?;
         self.store.shutdown()?;
-        let deadline = Instant::now() + PATIENCE;
         let first = Pid::from_child(&self.child).as_raw_nonzero().get() as u32;
-        let mut waiting = vec![first, status.pid, status.keeper_pid];
+        self.await_end(vec![first, status.pid, status.keeper_pid])
+    }
+
+    /// Whether these processes end.
+    fn await_end(&mut self, mut waiting: Vec<u32>) -> Result<bool> {
+        let deadline = Instant::now() + PATIENCE;
         while !waiting.is_empty() && Instant::now() < deadline {
             // The first daemon is our child and stays a zombie until we ask for it.
             let _ = self.child.try_wait();
@@ -124,10 +169,49 @@ impl Node {
     }
 }
 
+/// A control group that limits memory, gone with its value.
+#[derive(Debug)]
+struct Group(PathBuf);
+
+impl Group {
+    /// `None` where there are no control groups that this user can make.
+    fn make(limit_bytes: u64) -> Result<Option<Self>> {
+        let Some((groups, limit)) = lives::memory_groups() else { return Ok(None) };
+        let folder = groups.join(format!("plasmon-soak-{}", std::process::id()));
+        if fs::create_dir(&folder).is_err() || !folder.join(limit).exists() {
+            let _ = fs::remove_dir(&folder);
+            return Ok(None);
+        }
+        let group = Self(folder);
+        fs::write(group.0.join(limit), limit_bytes.to_string())?;
+        Ok(Some(group))
+    }
+
+    /// Starts a program in the group, with everything that it starts in turn.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]);
+        command.arg(self.0.join("cgroup.procs")).arg(program);
+        command
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Only an empty one can be removed; a daemon that would not end is reported elsewhere.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
 /// Kills a process that cannot refuse.
 fn kill(pid: u32) -> Result<()> {
+    signal(pid, Signal::KILL)
+}
+
+/// Sends a signal.
+pub(crate) fn signal(pid: u32, signal: Signal) -> Result<()> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).context("no such process number")?;
-    Ok(kill_process(pid, Signal::KILL)?)
+    Ok(kill_process(pid, signal)?)
 }
 
 /// Whether a process is there and not only waiting to be buried.

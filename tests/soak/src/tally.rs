@@ -24,6 +24,8 @@ pub(crate) struct Tally {
     pub(crate) refused: BTreeMap<String, u64>,
     /// From the kill of a daemon to the first answer of the next one.
     pub(crate) recoveries: Vec<Duration>,
+    /// The most memory that extents were found to take at an audit.
+    pub(crate) resident_bytes_max: u64,
     /// Sealed objects that are gone.
     pub(crate) lost: Vec<String>,
     /// What the store holds and nobody needs.
@@ -43,7 +45,7 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kills: Vec<String> =
             self.kills.iter().map(|(what, count)| format!("{count} {what}")).collect();
-        writeln!(f, "  killed      {}", kills.join(", "))?;
+        writeln!(f, "  faults      {}", kills.join(", "))?;
         writeln!(f, "  objects     {} sealed, {} deleted", self.sealed, self.deleted)?;
         writeln!(f, "  compared    {} reads, in {} audits everything", self.verified, self.audits)?;
         let mut recoveries = self.recoveries.clone();
@@ -53,6 +55,7 @@ impl fmt::Display for Tally {
         {
             writeln!(f, "  recovery    median {median:.1?}, longest {most:.1?}")?;
         }
+        writeln!(f, "  resident    {} MB at most at an audit", self.resident_bytes_max >> 20)?;
         for (what, count) in &self.refused {
             writeln!(f, "  refused     {count} times {what}")?;
         }

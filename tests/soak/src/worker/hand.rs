@@ -199,6 +199,8 @@ impl Hand {
         match self.store.get(&id, Some(MUST_BE_THERE)) {
             Ok(buffer) => self.keep_for_a_while(buffer),
             Err(error) if content::is_cache(&id) && error.code() == Code::Evicted => {}
+            // Its file cannot be read for now; the verifier knows whether it took the folder away.
+            Err(error) if error.code() == Code::Io => refused(&error, &[Code::Io]),
             Err(error) => Entry::Violation(format!("own object: {error}")).tell(),
         }
     }
@@ -213,7 +215,7 @@ impl Hand {
                 self.others.swap_remove(at);
                 let ends = [Code::Absent, Code::Deleted, Code::Evicted, Code::CreatorDied];
                 if !ends.contains(&error.code()) {
-                    refused(&error, &[Code::TimedOut, Code::NotSealed, Code::StoreFull]);
+                    refused(&error, &[Code::TimedOut, Code::NotSealed, Code::StoreFull, Code::Io]);
                 }
             }
         }

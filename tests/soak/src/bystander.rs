@@ -1,0 +1,88 @@
+//! Clients that do nothing for long, each in a way of its own: what the store gives back must be
+//! given back whatever they have mapped.
+
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use plasmon_client::{Code, ConnectOptions, Filter, PutOptions, Store};
+
+use crate::worker::PATIENCE;
+
+/// A large object, with an extent of its own, that a bystander makes, reads and deletes: it keeps
+/// the mappings, and the store must have the memory back all the same.
+const LARGE_BYTES: usize = 32 << 20;
+
+/// Objects that a bystander reads before it falls idle.
+const READ_MAX: usize = 64;
+
+/// How a client does nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// It has read objects, let them go, and sleeps.
+    Idle,
+    /// It has subscribed to everything and reads no notice.
+    Slow,
+    /// It holds objects and becomes another program.
+    Exec,
+}
+
+impl Kind {
+    /// All kinds.
+    pub(crate) const ALL: [Self; 3] = [Self::Idle, Self::Slow, Self::Exec];
+
+    /// The name on the command line.
+    pub(crate) fn flag(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Slow => "slow",
+            Self::Exec => "exec",
+        }
+    }
+}
+
+/// Leaves the mappings of an object behind that is no more.
+fn map_and_delete(store: &Store) -> anyhow::Result<()> {
+    let id = match store.put(&vec![1; LARGE_BYTES], &PutOptions::default()) {
+        Err(error) if error.code() == Code::StoreFull => return Ok(()),
+        put => put?,
+    };
+    let read = store.get(&id, Some(PATIENCE));
+    store.delete(&[id])?;
+    match read {
+        Err(error) if error.code() != Code::StoreFull => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Reads a little, then does nothing until the standard input ends.
+pub(crate) fn run(socket: &Path, kind: Kind) -> anyhow::Result<()> {
+    let options = ConnectOptions {
+        socket: Some(socket.to_owned()),
+        name: format!("bystander {}", kind.flag()),
+        connect_timeout: PATIENCE,
+        reconnect_timeout: PATIENCE,
+        ..ConnectOptions::default()
+    };
+    let store = Store::connect(&options)?;
+    let subscription =
+        (kind == Kind::Slow).then(|| store.subscribe(&Filter::default())).transpose()?;
+    let listed = store.list(&Filter::default())?;
+    let read = listed.iter().take(READ_MAX);
+    // An object may have gone since it was listed.
+    let held: Vec<_> =
+        read.filter_map(|info| store.get(&info.id, Some(Duration::ZERO)).ok()).collect();
+    if kind == Kind::Exec {
+        // `cat` reads the standard input of this process to its end. What is held dies with this
+        // program, although the process lives on.
+        return Err(Command::new("cat").exec().into());
+    }
+    drop(held);
+    map_and_delete(&store)?;
+    io::stdin().read_to_end(&mut Vec::new())?;
+    drop(subscription);
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! How much memory the objects of a store really take, whoever keeps it from being freed.
+//!
+//! A memfd lives until its last descriptor is closed and its last mapping is gone. So the extents
+//! are looked for among the descriptors and the mappings of every process of the soak, and each is
+//! counted once, by its inode: what the daemon has dropped and an idle client still maps counts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// How extents are called in `/proc`.
+const EXTENT: &str = "/memfd:plasmon-extent";
+
+/// Bytes that may be resident beyond what the store counts: pages that are only partly in use.
+const RESIDENT_SLACK_BYTES: u64 = 8 << 20;
+
+/// The unit of `st_blocks`.
+const BLOCK_BYTES: u64 = 512;
+
+/// The bytes of all pages in the extents that these processes hold.
+pub(crate) fn resident_bytes(pids: impl IntoIterator<Item = u32>) -> u64 {
+    let mut extents = BTreeMap::new();
+    for pid in pids {
+        for folder in ["fd", "map_files"] {
+            note_extents(Path::new(&format!("/proc/{pid}/{folder}")), &mut extents);
+        }
+    }
+    extents.values().sum()
+}
+
+/// Whether so much is too much for a store of this capacity.
+pub(crate) fn is_within(resident: u64, capacity: u64) -> bool {
+    resident <= capacity + RESIDENT_SLACK_BYTES
+}
+
+fn note_extents(folder: &Path, extents: &mut BTreeMap<u64, u64>) {
+    // A process that has ended holds nothing.
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let is_extent =
+            fs::read_link(&path).is_ok_and(|target| target.to_string_lossy().starts_with(EXTENT));
+        if is_extent && let Ok(found) = fs::metadata(&path) {
+            extents.insert(found.ino(), found.blocks() * BLOCK_BYTES);
+        }
+    }
+}
