@@ -1,5 +1,6 @@
 //! The rules by family, and the figures that they watch.
 
+mod deadlines;
 mod layers;
 mod pages;
 mod purity;
@@ -21,6 +22,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         size::check(tree, &sources),
         unsafety::check(&sources),
         purity::check(&sources),
+        deadlines::check(&sources),
         words::check(tree),
         versions::check(tree),
         pages::check(tree),

@@ -54,6 +54,8 @@ pub mod copy;
 #[cfg(not(loom))]
 pub mod counted;
 #[cfg(not(loom))]
+pub mod deadline;
+#[cfg(not(loom))]
 pub mod edge;
 #[cfg(not(loom))]
 pub mod eventfd;

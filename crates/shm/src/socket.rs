@@ -74,16 +74,19 @@ pub struct Received {
 pub struct Connection(OwnedFd);
 
 impl Connection {
-    /// Connects to a listener.
+    /// Connects to a listener. It never waits: when more connections wait to be accepted than the
+    /// listener allows, the error's kind is `WouldBlock`.
     pub fn connect(path: &Path) -> io::Result<Self> {
-        let fd = seqpacket()?;
+        let connection = Self(seqpacket()?);
         let address = SocketAddrUnix::new(path)?;
         #[cfg(feature = "sim")]
         if let Some(name) = simulated::within(|world| world.name_socket()) {
-            rustix::net::bind(&fd, &SocketAddrUnix::new_abstract_name(&name)?)?;
+            rustix::net::bind(&connection.0, &SocketAddrUnix::new_abstract_name(&name)?)?;
         }
-        rustix::io::retry_on_intr(|| rustix::net::connect(&fd, &address))?;
-        Ok(Self(fd))
+        connection.set_nonblocking(true)?;
+        rustix::io::retry_on_intr(|| rustix::net::connect(&connection.0, &address))?;
+        connection.set_nonblocking(false)?;
+        Ok(connection)
     }
 
     /// Two ends that are connected to each other.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use plasmon_proto::Code;
 use plasmon_proto::message::{Failure, Reply};
-use plasmon_shm::edge;
+use plasmon_shm::deadline::Deadline;
 use plasmon_store::{ClientNo, Event};
 
 use super::Core;
@@ -202,6 +202,6 @@ impl Core {
             && self.clock.uptime_ms() < RETURN_WITHIN.as_millis() as u64
             && self.store.directory().sessions.iter().next().is_some();
         let wait = if taken_over { linger.max(RETURN_WITHIN) } else { linger };
-        self.lonely_until = Some(edge::now() + wait);
+        self.lonely_until = Deadline::after(wait).instant();
     }
 }
