@@ -10,7 +10,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::Request;
 use plasmon_proto::object::Policy;
 use plasmon_shm::counted::CountedView;
 use plasmon_shm::fork;
@@ -137,8 +136,7 @@ impl Drop for CountedPin {
     fn drop(&mut self) {
         // A later connection has later pins; those of this one ended with it.
         if self.process.is_ours() && self.process.session().number == self.session {
-            let serials = vec![self.serial];
-            self.process.calls().send_unawaited(&Request::Release { serials });
+            self.process.take_back(|requests| requests.release(self.serial));
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Requests on the socket and their answers, for any number of threads.
 //!
-//! Whoever waits for an answer reads the socket when nobody else does, and hands what belongs to
+//! A thread that waits for an answer reads the socket when no other does, and hands what belongs to
 //! others over to them. So no thread of the library's own is needed, a blocked wait blocks nobody,
-//! and a lone caller pays no hand-over.
+//! and a lone caller pays no hand-over. Sending never waits: what the socket does not take is sent
+//! by the threads that wait for answers, as soon as there is room.
 //!
 //! ```text
 //! begin ─► unanswered ──(a frame arrives)──► answered ─► taken
@@ -12,10 +13,11 @@
 //!            waiting for the mender ──(it gave up)──► failed ─► taken
 //! ```
 //!
-//! Reconnecting itself is done by [`crate::process::Process`]; here is only who does it: the first
-//! that asks.
+//! Which requests there are is the business of [`crate::requests`]. Reconnecting itself is done by
+//! [`crate::process::Process`].
 
-use std::collections::HashMap;
+mod mending;
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU32;
@@ -23,18 +25,29 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use plasmon_proto::Code;
-use plasmon_proto::frame;
-use plasmon_proto::message::{Reply, Request};
+use plasmon_proto::message::{Range, Reply, Request};
 use plasmon_shm::Alarm;
-use plasmon_shm::edge;
+use plasmon_shm::deadline::Deadline;
 use plasmon_shm::eventfd::Doorbell;
 use plasmon_shm::socket::Connection;
 
 use crate::error::{Error, Result};
-use crate::receiving::{Read, read, receive};
+use crate::interrupt;
+use crate::receiving::{Read, await_ready, receive};
+use crate::requests::Requests;
 
-/// A connection that ends sooner after it was made was not ended by bad luck.
-const AT_ONCE: Duration = Duration::from_millis(100);
+pub(crate) use self::mending::{Broken, Mending};
+
+/// How many messages are sent before a look whether there are answers: the daemon reads no more
+/// from a client that leaves a few dozen of them unread.
+const SENT_UNREAD_MAX: u32 = 16;
+
+/// How long a thread waits for room in the socket before it looks for its answer, which another
+/// thread may have read meanwhile.
+const ROOM_STEP: Duration = Duration::from_millis(10);
+
+/// How long the background thread waits for the daemon before it looks what there is to send.
+const SERVE_STEP: Duration = Duration::from_secs(1);
 
 /// What the daemon answered.
 #[derive(Debug)]
@@ -59,43 +72,26 @@ pub(crate) enum Step {
     TimedOut,
 }
 
-/// Who mends a broken connection.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Mending {
-    /// The caller; it must end with [`Calls::relink`] or [`Calls::give_up`]. So many connections in
-    /// a row, this one included, ended at once without an answer.
-    Mine { fruitless: u32 },
-    /// Somebody else did already.
-    Done,
-}
-
 #[derive(Debug)]
-struct Slot {
-    request: Request,
-    answer: Option<Result<Answer>>,
-    again: bool,
-    signal: Option<Arc<Doorbell>>,
-    /// When a wait ends, so that a wait that is asked again asks only for what is left.
-    deadline: Option<Instant>,
-}
-
-#[derive(Debug, Default)]
 struct State {
     link: Option<Arc<Connection>>,
     link_number: u64,
-    next_number: u64,
+    requests: Requests,
+    /// Whether a thread reads the socket, sends, waits for room.
     reading: bool,
+    sending: bool,
+    awaiting_room: bool,
+    /// Messages sent since the socket was found empty.
+    sent_unread: u32,
     mending: bool,
+    /// The connection that is to be mended, once a thread has begun.
+    broken: Option<Broken>,
     closed: bool,
     sleepers: u32,
-    /// The last request that nobody awaits, and the last that the daemon is known to have read.
-    last_unawaited: u64,
-    last_read: u64,
-    /// When the connection was made.
+    /// When the connection was made, until it was of use.
     linked: Option<Instant>,
     /// Connections that ended at once without an answer, since the last that did not.
     fruitless: u32,
-    slots: HashMap<u64, Slot>,
 }
 
 /// The requests of one process on one connection.
@@ -107,96 +103,114 @@ pub(crate) struct Calls {
     news: AtomicU32,
 }
 
+type Guard<'a> = MutexGuard<'a, State>;
+
 impl Calls {
     /// On a connection that has been welcomed.
     pub(crate) fn new(link: Connection) -> Self {
-        let state = State { link: Some(Arc::new(link)), next_number: 1, ..State::default() };
+        let state = State {
+            link: Some(Arc::new(link)),
+            link_number: 0,
+            requests: Requests::new(),
+            reading: false,
+            sending: false,
+            awaiting_room: false,
+            sent_unread: 0,
+            mending: false,
+            broken: None,
+            closed: false,
+            sleepers: 0,
+            linked: None,
+            fruitless: 0,
+        };
         Self { state: Mutex::new(state), changed: Condvar::new(), news: AtomicU32::new(0) }
     }
 
-    /// Sends a request; its answer is collected with [`Self::step`].
+    /// Sends a request, at the latest when somebody waits for an answer; it is collected with
+    /// [`Self::step`]. Does not wait.
     pub(crate) fn begin(
         &self,
         doing: &'static str,
         request: Request,
         signal: Option<Arc<Doorbell>>,
     ) -> Result<u64> {
-        let deadline = match &request {
-            Request::Wait { timeout_ms: Some(ms), .. } => {
-                edge::now().checked_add(Duration::from_millis(*ms))
-            }
-            _ => None,
-        };
         let mut state = self.lock();
         if state.closed {
             return Err(closed(doing));
         }
-        let number = state.next_number;
-        let frame =
-            frame::encode_request(number, &request).map_err(|bad| Error::of_frame(doing, &bad))?;
-        state.next_number += 1;
         let in_background = signal.is_some();
-        let slot = Slot { request, answer: None, again: false, signal, deadline };
-        state.slots.insert(number, slot);
-        let link = state.link.clone();
+        let number = state.requests.add(doing, request, signal)?;
         if in_background && state.sleepers > 0 {
             self.changed.notify_all();
         }
-        drop(state);
         // Without a link the request goes out when there is one again.
-        if let Some(link) = link
-            && let Err(error) = link.send(&frame, &[])
-            && !is_break(&error)
-        {
-            self.forget(number);
-            return Err(Error::io(doing, error));
-        }
+        drop(self.send(state));
         Ok(number)
     }
 
-    /// Sends a request whose answer nobody awaits. A broken connection swallows it.
-    pub(crate) fn send_unawaited(&self, request: &Request) {
+    /// Takes something back, as `change` says, without awaiting an answer. A broken connection
+    /// swallows it: what it is about ended with that. Does not wait; `true` when something could
+    /// not be sent now, and somebody must see to it ([`Self::serve`]).
+    #[must_use]
+    pub(crate) fn take_back(&self, change: impl FnOnce(&mut Requests)) -> bool {
         let mut state = self.lock();
-        let number = state.next_number;
-        state.next_number += 1;
-        state.last_unawaited = number;
-        let link = state.link.clone();
-        drop(state);
-        if let (Some(link), Ok(frame)) = (link, frame::encode_request(number, request)) {
-            // What is lost here is lost with the connection, and with it what it was about.
-            let _ = link.send(&frame, &[]);
+        if state.closed || state.link.is_none() {
+            return false;
         }
+        change(&mut state.requests);
+        let state = self.send(state);
+        let is_left = state.link.is_some() && state.requests.has_unsent() && !state.sending;
+        if is_left && state.sleepers > 0 {
+            self.changed.notify_all();
+        }
+        is_left
     }
 
-    /// The last request that nobody awaits, unless it is known that the daemon has read it.
-    pub(crate) fn unawaited(&self) -> Option<u64> {
-        let state = self.lock();
-        (state.last_unawaited > state.last_read).then_some(state.last_unawaited)
+    /// How often something was taken back, unless it is known that the daemon has read all of it.
+    pub(crate) fn unread_returns(&self) -> Option<u64> {
+        self.lock().requests.unread_returns()
     }
 
-    /// Remembers that the daemon has read everything up to this request.
-    pub(crate) fn read_up_to(&self, number: u64) {
-        let mut state = self.lock();
-        state.last_read = state.last_read.max(number);
+    /// Remembers that the daemon has read everything up to this count.
+    pub(crate) fn returns_read(&self, returned: u64) {
+        self.lock().requests.returns_read(returned);
     }
 
-    /// Looks for the answer to one of the requests until the deadline.
-    pub(crate) fn step(&self, numbers: &[u64], deadline: Option<Instant>) -> Step {
-        let mut state = self.lock();
+    /// Leased memory that came after its caller had gone.
+    pub(crate) fn take_strays(&self) -> Vec<(Range, u64)> {
+        self.lock().requests.take_strays()
+    }
+
+    /// Looks for the answer to one of the requests until the deadline. An error: the caller was
+    /// interrupted.
+    pub(crate) fn step(&self, numbers: &[u64], deadline: Deadline) -> Result<Step> {
         loop {
-            if let Some((position, answer)) = state.take(numbers) {
-                return Step::Answered(position, answer);
+            let mut state = self.lock();
+            let until = interrupt::step(deadline);
+            loop {
+                if let Some((position, answer)) = state.requests.take(numbers) {
+                    return Ok(Step::Answered(position, answer));
+                }
+                if state.closed {
+                    return Ok(Step::Answered(0, Err(closed("waiting for the daemon"))));
+                }
+                if deadline.is_past() {
+                    return Ok(Step::TimedOut);
+                }
+                if state.link.is_none() && !state.mending {
+                    return Ok(Step::Broken(state.link_number));
+                }
+                if until.is_past() {
+                    break;
+                }
+                let interrupted;
+                (state, interrupted) = self.read_or_sleep(state, until);
+                if interrupted {
+                    break;
+                }
             }
-            if state.closed {
-                return Step::Answered(0, Err(closed("waiting for the daemon")));
-            }
-            if state.link.is_none() && !state.mending {
-                return Step::Broken(state.link_number);
-            }
-            if deadline.is_some_and(|deadline| edge::now() >= deadline) {
-                return Step::TimedOut;
-            }
-            state = self.read_or_sleep(state, deadline);
+            drop(state);
+            interrupt::check("waiting for the daemon")?;
         }
     }
 
@@ -205,29 +219,23 @@ impl Calls {
     pub(crate) fn look(&self, number: u64) -> bool {
         let mut state = self.lock();
         loop {
-            let answered = state.slots.get(&number).is_none_or(|slot| slot.answer.is_some());
-            if answered || state.closed {
+            if state.requests.is_answered(number) || state.closed || state.link.is_none() {
                 return true;
             }
-            let Some(link) = state.link.clone() else { return true };
             if state.reading {
-                // Whoever reads tells the others when it stops.
-                return false;
+                // The thread that reads tells the others when it stops. It does not send for them.
+                return !state.requests.is_sent(number);
             }
-            state.reading = true;
-            let link_number = state.link_number;
-            drop(state);
-            let read = receive(&link, false);
-            if matches!(read, Read::Nothing) {
-                let mut state = self.lock();
-                state.reading = false;
+            let more;
+            (state, more) = self.read_now(state);
+            if !more {
+                state = self.send(state);
                 if state.sleepers > 0 {
                     // One of them reads in this thread's place, which is about to sleep elsewhere.
                     self.changed.notify_all();
                 }
-                return false;
+                return !state.requests.is_sent(number);
             }
-            state = self.take_in(read, link_number);
         }
     }
 
@@ -244,96 +252,36 @@ impl Calls {
         }
     }
 
-    /// What a background thread does for requests that nobody waits for: reads as long as there are
-    /// any. Gives the number of a connection to mend, `None` when everything is over.
+    /// What a background thread does for requests that no caller waits for: sends and reads as long
+    /// as there are any. Gives the number of a connection to mend, `None` when everything is over.
     pub(crate) fn serve(&self) -> Option<u64> {
         let mut state = self.lock();
         loop {
             if state.closed {
                 return None;
             }
-            let wanted = |slot: &Slot| slot.signal.is_some() && slot.answer.is_none();
-            if !state.slots.values().any(wanted) {
-                state = self.sleep(state, None);
-            } else if state.link.is_none() && !state.mending {
+            let is_linked = state.link.is_some();
+            let has_work = state.requests.has_signalled()
+                || is_linked && state.requests.has_unsent() && !state.sending;
+            if !has_work {
+                state = self.sleep(state, Deadline::NEVER);
+            } else if !is_linked && !state.mending {
                 return Some(state.link_number);
             } else {
-                state = self.read_or_sleep(state, None);
+                // What other threads could not send meanwhile is sent after a while.
+                (state, _) = self.read_or_sleep(state, Deadline::after(SERVE_STEP));
             }
         }
     }
 
     /// The answer, if it is there.
     pub(crate) fn take(&self, number: u64) -> Option<Result<Answer>> {
-        self.lock().take(&[number]).map(|(_, answer)| answer)
+        self.lock().requests.take(&[number]).map(|(_, answer)| answer)
     }
 
-    /// Nobody wants the answer any more.
+    /// The answer is not wanted any more, and the daemon knows that by itself.
     pub(crate) fn forget(&self, number: u64) {
-        self.lock().slots.remove(&number);
-    }
-
-    /// Whether the caller is to mend the connection with this number. Waits while another does.
-    pub(crate) fn claim_mending(&self, link_number: u64) -> Mending {
-        let mut state = self.lock();
-        while state.mending && state.link_number == link_number && !state.closed {
-            state = self.sleep(state, None);
-        }
-        if state.link_number != link_number || state.closed {
-            return Mending::Done;
-        }
-        state.mending = true;
-        state.link = None;
-        let at_once = state.linked.take().is_some_and(|linked| edge::since(linked) < AT_ONCE);
-        state.fruitless = if at_once { state.fruitless + 1 } else { 0 };
-        Mending::Mine { fruitless: state.fruitless }
-    }
-
-    /// Goes on with a new connection: everything unanswered is asked again.
-    pub(crate) fn relink(&self, link: Connection) {
-        let link = Arc::new(link);
-        let mut state = self.lock();
-        state.mending = false;
-        state.link_number += 1;
-        if !state.closed {
-            state.link = Some(Arc::clone(&link));
-            state.linked = Some(edge::now());
-        }
-        let mut frames = Vec::new();
-        for (number, slot) in state.slots.iter_mut().filter(|(_, slot)| slot.answer.is_none()) {
-            slot.again = true;
-            slot.shorten();
-            match frame::encode_request(*number, &slot.request) {
-                Ok(frame) => frames.push((*number, frame)),
-                Err(bad) => slot.answer = Some(Err(Error::of_frame("asking again", &bad))),
-            }
-        }
-        frames.sort_unstable_by_key(|(number, _)| *number);
-        self.tell_all(&state);
-        drop(state);
-        for (_, frame) in frames {
-            if link.send(&frame, &[]).is_err() {
-                // Whoever reads next finds the new connection broken as well.
-                break;
-            }
-        }
-    }
-
-    /// The connection could not be mended: everything unanswered fails. A later request tries
-    /// again.
-    pub(crate) fn give_up(&self, why: &dyn Fn() -> Error) {
-        let mut state = self.lock();
-        state.mending = false;
-        state.link_number += 1;
-        state.link = None;
-        let mut signals = Vec::new();
-        for slot in state.slots.values_mut().filter(|slot| slot.answer.is_none()) {
-            slot.answer = Some(Err(why()));
-            signals.extend(slot.signal.clone());
-        }
-        self.tell_all(&state);
-        drop(state);
-        signals.iter().for_each(|signal| ring(signal));
+        self.lock().requests.forget(number);
     }
 
     /// Ends everything. The socket is closed when its last reader noticed.
@@ -341,7 +289,7 @@ impl Calls {
         let mut state = self.lock();
         state.closed = true;
         let link = state.link.take();
-        let signals: Vec<_> = state.slots.values().filter_map(|slot| slot.signal.clone()).collect();
+        let signals = state.requests.signals();
         self.tell_all(&state);
         drop(state);
         if let Some(link) = link {
@@ -351,31 +299,110 @@ impl Calls {
         signals.iter().for_each(|signal| ring(signal));
     }
 
-    fn read_or_sleep<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-        deadline: Option<Instant>,
-    ) -> MutexGuard<'a, State> {
-        let Some(link) = state.link.clone().filter(|_| !state.reading) else {
-            return self.sleep(state, deadline);
-        };
+    /// Sends what is to be sent as far as the socket takes it, unless another thread is at it: that
+    /// one then sends this as well. The lock is given up meanwhile.
+    fn send<'a>(&'a self, mut state: Guard<'a>) -> Guard<'a> {
+        while !state.sending
+            && let Some(link) = state.link.clone()
+        {
+            if state.sent_unread >= SENT_UNREAD_MAX && !state.reading {
+                let more;
+                (state, more) = self.read_now(state);
+                if more {
+                    continue;
+                }
+                state.sent_unread = 0;
+            }
+            let Some(message) = state.requests.next() else { break };
+            state.sending = true;
+            let link_number = state.link_number;
+            drop(state);
+            let sent = link.try_send(&message.frame, &[]);
+            state = self.lock();
+            state.sending = false;
+            state.sent_unread += 1;
+            if state.link_number != link_number {
+                // It was asked again on the new connection.
+                continue;
+            }
+            match sent {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    state.requests.put_back(message);
+                    break;
+                }
+                Err(error) if is_break(&error) => {
+                    state.link = None;
+                    self.tell_all(&state);
+                }
+                Err(error) => {
+                    let failed =
+                        |number| state.requests.fail(number, Error::io("sending a request", error));
+                    let signal = message.number.and_then(failed);
+                    state = self.told(state, signal);
+                }
+            }
+        }
+        state
+    }
+
+    /// Takes in one message if there is one. Whether there was, or the connection broke. The caller
+    /// has made sure that no other thread reads.
+    fn read_now<'a>(&'a self, mut state: Guard<'a>) -> (Guard<'a>, bool) {
+        let Some(link) = state.link.clone() else { return (state, false) };
         state.reading = true;
         let link_number = state.link_number;
         drop(state);
-        let read = read(&link, deadline);
-        self.take_in(read, link_number)
+        let read = receive(&link);
+        if matches!(read, Read::Nothing) {
+            let mut state = self.lock();
+            state.reading = false;
+            return (state, false);
+        }
+        (self.take_in(read, link_number), true)
+    }
+
+    /// Waits for something to change: reads if no other thread does, and sends when there is room.
+    /// Whether a signal handler ran.
+    fn read_or_sleep<'a>(&'a self, mut state: Guard<'a>, until: Deadline) -> (Guard<'a>, bool) {
+        let reads = !state.reading;
+        let sends = !state.awaiting_room && !state.sending && state.requests.has_unsent();
+        let Some(link) = state.link.clone().filter(|_| reads || sends) else {
+            return (self.sleep(state, until), false);
+        };
+        state.reading |= reads;
+        state.awaiting_room |= sends;
+        let link_number = state.link_number;
+        drop(state);
+        // Without the role of the reader this thread does not see its answer come.
+        let until = if reads { until } else { until.earlier(Deadline::after(ROOM_STEP)) };
+        let ready = await_ready(&link, reads, sends, until);
+        let read = if reads && ready.readable { receive(&link) } else { Read::Nothing };
+        let mut state = if reads { self.take_in(read, link_number) } else { self.lock() };
+        if sends {
+            state.awaiting_room = false;
+            if ready.writable {
+                state = self.send(state);
+            } else if state.sleepers > 0 {
+                // Another thread waits for the room.
+                self.changed.notify_all();
+            }
+        }
+        (state, ready.interrupted)
     }
 
     /// Hands over what the caller, who said that it would, has read.
-    fn take_in(&self, read: Read, link_number: u64) -> MutexGuard<'_, State> {
+    fn take_in(&self, read: Read, link_number: u64) -> Guard<'_> {
         let mut state = self.lock();
         state.reading = false;
         let signal = match read {
             Read::Nothing => None,
             Read::Frame { number, reply, fds } => {
+                // Whatever comes later: this connection was of use.
+                state.linked = None;
                 let answer =
                     reply.map(|reply| Answer { reply, fds, again: false, link: link_number });
-                state.deliver(number, answer)
+                state.requests.deliver(number, answer)
             }
             Read::Broken => {
                 if state.link_number == link_number {
@@ -384,33 +411,31 @@ impl Calls {
                 None
             }
         };
+        self.told(state, signal)
+    }
+
+    /// Tells every other thread that something changed, and the one that waits for this signal.
+    fn told<'a>(&'a self, state: Guard<'a>, signal: Option<Arc<Doorbell>>) -> Guard<'a> {
         self.tell_all(&state);
-        if let Some(signal) = signal {
-            drop(state);
-            ring(&signal);
-            state = self.lock();
-        }
-        state
+        let Some(signal) = signal else { return state };
+        drop(state);
+        ring(&signal);
+        self.lock()
     }
 
     /// Tells every other thread that something changed.
-    fn tell_all(&self, state: &MutexGuard<'_, State>) {
+    fn tell_all(&self, state: &Guard<'_>) {
         if state.sleepers > 0 {
             self.changed.notify_all();
         }
         self.tell_sleepers();
     }
 
-    fn sleep<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-        deadline: Option<Instant>,
-    ) -> MutexGuard<'a, State> {
+    fn sleep<'a>(&'a self, mut state: Guard<'a>, until: Deadline) -> Guard<'a> {
         state.sleepers += 1;
-        let mut state = match deadline {
+        let mut state = match until.left() {
             None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-            Some(deadline) => {
-                let left = deadline.saturating_duration_since(edge::now());
+            Some(left) => {
                 self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
             }
         };
@@ -418,38 +443,9 @@ impl Calls {
         state
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> Guard<'_> {
         // Nothing that panics runs under this lock, and its state is whole at every step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn take(&mut self, numbers: &[u64]) -> Option<(usize, Result<Answer>)> {
-        let answered = |number: &u64| self.slots.get(number).is_some_and(|s| s.answer.is_some());
-        let position = numbers.iter().position(answered)?;
-        let slot = self.slots.remove(&numbers[position])?;
-        Some((position, slot.answer?))
-    }
-
-    fn deliver(&mut self, number: u64, answer: Result<Answer>) -> Option<Arc<Doorbell>> {
-        // An answer that nobody waits for any more: its descriptors close here.
-        let slot = self.slots.get_mut(&number)?;
-        // Whatever comes later: this connection was of use.
-        self.linked = None;
-        slot.answer = Some(answer.map(|answer| Answer { again: slot.again, ..answer }));
-        slot.signal.clone()
-    }
-}
-
-impl Slot {
-    fn shorten(&mut self) {
-        if let (Request::Wait { timeout_ms: Some(ms), .. }, Some(deadline)) =
-            (&mut self.request, self.deadline)
-        {
-            let left = deadline.saturating_duration_since(edge::now());
-            *ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-        }
     }
 }
 
@@ -473,7 +469,5 @@ fn closed(doing: &'static str) -> Error {
     Error::new(Code::Disconnected, doing).with_detail("this client disconnected itself")
 }
 
-/// Ends a wait of this process early: names the request for [`Request::Cancel`].
-pub(crate) fn cancel_of(number: u64) -> Request {
-    Request::Cancel { request: number }
-}
+#[cfg(test)]
+mod tests;

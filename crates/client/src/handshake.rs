@@ -8,17 +8,17 @@ use std::time::Duration;
 use plasmon_proto::Code;
 use plasmon_proto::frame::{self, FromDaemon};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Reply, Request, Resume, Welcome};
+use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
 
 use crate::error::{Error, Result};
-use crate::receiving::readable_until;
+use crate::interrupt;
+use crate::options::ConnectOptions;
+use crate::owner::check_owner;
+use crate::receiving::await_message;
 
 const CONNECTING: &str = "connecting to the store";
-
-/// For how long a daemon that accepted a connection may think about the hello. It answers in
-/// microseconds unless the machine is in deep trouble.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Waits between two tries to connect: short at first, because a restart takes milliseconds.
 const RETRY_FIRST: Duration = Duration::from_millis(1);
@@ -31,6 +31,8 @@ const HELLO_NUMBER: u64 = 0;
 #[derive(Debug)]
 pub(crate) struct Welcomed {
     pub(crate) connection: Connection,
+    /// The daemon's user.
+    pub(crate) owner: u32,
     pub(crate) welcome: Welcome,
     pub(crate) fds: Vec<OwnedFd>,
 }
@@ -41,6 +43,32 @@ pub(crate) struct Caller<'a> {
     pub(crate) socket: &'a Path,
     pub(crate) name: &'a str,
     pub(crate) channel: bool,
+    /// Whose store it may be, besides this user's.
+    pub(crate) owner: Option<u32>,
+    /// For how long a daemon that listens may take to answer.
+    pub(crate) answer_timeout: Duration,
+}
+
+impl<'a> Caller<'a> {
+    /// As the options of a connection say.
+    pub(crate) fn new(socket: &'a Path, options: &'a ConnectOptions) -> Self {
+        Self {
+            socket,
+            name: &options.name,
+            channel: options.channel,
+            owner: options.owner,
+            answer_timeout: options.request_timeout,
+        }
+    }
+}
+
+/// For how long to go on trying.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// Until when a daemon may begin to listen.
+    pub(crate) until: Deadline,
+    /// Until when the caller has time at all.
+    pub(crate) own: Deadline,
 }
 
 /// Why a try failed, and whether another one can help.
@@ -48,14 +76,20 @@ pub(crate) struct Caller<'a> {
 pub(crate) enum Failed {
     /// Nobody listens, or the daemon went away in between.
     Nobody(Error),
+    /// The daemon has more connections to accept than may wait for it.
+    Busy(Error),
     /// The daemon refused, or this process cannot connect to anything.
     ForGood(Error),
+    /// The caller was interrupted, or has no more time of its own.
+    Ended(Error),
 }
 
 impl Failed {
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Self::Nobody(error) | Self::ForGood(error) => error,
+            Self::Nobody(error) | Self::Busy(error) | Self::ForGood(error) | Self::Ended(error) => {
+                error
+            }
         }
     }
 }
@@ -63,29 +97,38 @@ impl Failed {
 /// Tries until the time has passed, and at least once.
 pub(crate) fn connect_within(
     caller: Caller<'_>,
-    timeout: Duration,
+    patience: Patience,
     resume: &mut dyn FnMut() -> Option<Resume>,
     wanted: &dyn Fn() -> bool,
 ) -> Result<Welcomed, Failed> {
-    let deadline = edge::now().checked_add(timeout);
+    // A daemon that listens is there: it is waited for as for any other answer of its.
+    let busy_until = Deadline::after(caller.answer_timeout);
     let mut pause = RETRY_FIRST;
     loop {
-        match connect_once(caller, resume()) {
-            Err(Failed::Nobody(error)) => {
-                let late = deadline.is_some_and(|deadline| edge::now() >= deadline);
-                if late || !wanted() {
-                    return Err(Failed::Nobody(error));
-                }
-                edge::sleep(pause);
-                pause = (pause * 2).min(RETRY_LAST);
-            }
+        let (error, is_late) = match connect_once(caller, patience.own, resume()) {
+            Err(Failed::Nobody(error)) => (error, patience.until.is_past()),
+            Err(Failed::Busy(error)) => (error, patience.until.is_past() && busy_until.is_past()),
             outcome => return outcome,
+        };
+        if is_late || !wanted() {
+            return Err(Failed::Nobody(error));
         }
+        edge::sleep(interrupt::pause(pause, patience.own));
+        interrupt::check(CONNECTING).map_err(Failed::Ended)?;
+        if patience.own.is_past() {
+            return Err(Failed::Ended(Error::new(Code::TimedOut, CONNECTING)));
+        }
+        pause = (pause * 2).min(RETRY_LAST);
     }
 }
 
-fn connect_once(caller: Caller<'_>, resume: Option<Resume>) -> Result<Welcomed, Failed> {
+fn connect_once(
+    caller: Caller<'_>,
+    own: Deadline,
+    resume: Option<Resume>,
+) -> Result<Welcomed, Failed> {
     let connection = Connection::connect(caller.socket).map_err(|error| refused(caller, error))?;
+    let owner = check_owner(caller.socket, &connection, caller.owner).map_err(Failed::ForGood)?;
     let hello = Hello {
         version: PROTOCOL_VERSION,
         name: caller.name.to_owned(),
@@ -95,21 +138,28 @@ fn connect_once(caller: Caller<'_>, resume: Option<Resume>) -> Result<Welcomed, 
     let request = Request::Hello(hello);
     let frame = frame::encode_request(HELLO_NUMBER, &request)
         .map_err(|bad| Failed::ForGood(Error::of_frame(CONNECTING, &bad)))?;
-    match connection.send(&frame, &[]) {
+    // The first message of a connection always finds room.
+    match connection.try_send(&frame, &[]) {
         // The daemon turned the connection away, and said why before it closed it.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         sent => sent.map_err(|error| Failed::Nobody(gone(caller, &error)))?,
     }
-    if !readable_until(&connection, edge::now() + HELLO_TIMEOUT) {
-        let error = Error::new(Code::TimedOut, CONNECTING).with_detail(format!(
-            "the daemon on {} did not answer within {HELLO_TIMEOUT:?}",
-            caller.socket.display()
-        ));
-        return Err(Failed::ForGood(error));
+    let answer_by = Deadline::after(caller.answer_timeout);
+    let until = answer_by.earlier(own);
+    if !await_message(&connection, CONNECTING, until).map_err(Failed::Ended)? {
+        let error = Error::new(Code::TimedOut, CONNECTING);
+        if own.is_past() {
+            return Err(Failed::Ended(error));
+        }
+        return Err(Failed::ForGood(error.with_detail(format!(
+            "the daemon on {} did not answer within {:?}: it is stopped or overloaded",
+            caller.socket.display(),
+            caller.answer_timeout
+        ))));
     }
     let mut bytes = Vec::new();
     let received =
-        connection.recv(&mut bytes, true).map_err(|error| Failed::Nobody(gone(caller, &error)))?;
+        connection.recv(&mut bytes, false).map_err(|error| Failed::Nobody(gone(caller, &error)))?;
     if received.bytes == 0 {
         let error = io::Error::from(io::ErrorKind::UnexpectedEof);
         return Err(Failed::Nobody(gone(caller, &error)));
@@ -119,7 +169,7 @@ fn connect_once(caller: Caller<'_>, resume: Option<Resume>) -> Result<Welcomed, 
     }
     match frame::decode_from_daemon(&bytes) {
         Ok(FromDaemon::Reply(HELLO_NUMBER, Reply::Welcome(welcome))) => {
-            Ok(Welcomed { connection, welcome, fds: received.fds })
+            Ok(Welcomed { connection, owner, welcome, fds: received.fds })
         }
         Ok(FromDaemon::Reply(_, Reply::Failed(failure))) => {
             Err(Failed::ForGood(Error::of_failure(CONNECTING, failure)))
@@ -134,9 +184,8 @@ fn refused(caller: Caller<'_>, error: io::Error) -> Failed {
         io::ErrorKind::NotFound
         | io::ErrorKind::ConnectionRefused
         | io::ErrorKind::ConnectionReset
-        | io::ErrorKind::Interrupted
-        // The daemon's queue of new connections is full for a moment.
-        | io::ErrorKind::WouldBlock => Failed::Nobody(gone(caller, &error)),
+        | io::ErrorKind::Interrupted => Failed::Nobody(gone(caller, &error)),
+        io::ErrorKind::WouldBlock => Failed::Busy(gone(caller, &error)),
         io::ErrorKind::PermissionDenied => {
             let text = format!("{} does not let this user in", caller.socket.display());
             Failed::ForGood(Error::new(Code::NotPermitted, CONNECTING).with_detail(text))

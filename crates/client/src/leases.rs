@@ -191,6 +191,11 @@ impl Leases {
         self.waiting.push_back(range);
     }
 
+    /// A carved range was not used after all, and could not be returned: it is carved again.
+    pub(crate) fn regain(&mut self, range: Range) {
+        self.waiting.push_back(range);
+    }
+
     /// The daemon granted a range that is going to be mapped at once.
     pub(crate) fn begin_mapping(&mut self, range: Range) {
         self.mapping.push(range);

@@ -23,9 +23,11 @@ mod error;
 mod growing;
 mod handshake;
 mod ids;
+mod interrupt;
 mod leases;
 mod listing;
 mod options;
+mod owner;
 mod payload;
 mod pending;
 mod process;
@@ -33,6 +35,7 @@ mod putting;
 mod reading;
 mod receiving;
 mod region;
+mod requests;
 mod session;
 mod sleeping;
 mod start;
@@ -46,8 +49,9 @@ mod writing;
 pub use buffer::{Buffer, Pinned};
 pub use error::{Error, Result};
 pub use growing::{Frozen, GrowOptions, Growing};
+pub use interrupt::interruptible;
 pub use listing::Listing;
-pub use options::{ConnectOptions, PutOptions, StartOptions};
+pub use options::{ConnectOptions, PutOptions, REQUEST_TIMEOUT, StartOptions};
 pub use pending::PendingWait;
 pub use region::Region;
 pub use start::{StartedDaemon, default_socket, start};
@@ -61,6 +65,7 @@ pub fn fork_generation() -> u64 {
     plasmon_shm::fork::generation()
 }
 
+pub use plasmon_shm::deadline::Deadline;
 pub use plasmon_shm::foreign;
 
 pub use plasmon_proto::message::{Access, ClientInfo, Filter, Notice, Status};

@@ -6,6 +6,10 @@ use std::time::Duration;
 use plasmon_proto::object::Policy;
 use plasmon_proto::{Name, ObjectId};
 
+/// For how long the daemon may leave a question unanswered, unless the caller chooses. It answers
+/// in microseconds unless it is stopped or the machine is in deep trouble.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// How to connect to a store.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
@@ -24,6 +28,13 @@ pub struct ConnectOptions {
     pub connect_timeout: Duration,
     /// For how long to go on trying after the daemon went away.
     pub reconnect_timeout: Duration,
+    /// For how long the daemon may leave a question unanswered before that is an error. What takes
+    /// it time, such as making room for a large object, may take longer, as long as it answers
+    /// other questions meanwhile. Waits for objects have timeouts of their own.
+    pub request_timeout: Duration,
+    /// The user (uid) whose store this may be. `None`: this user's own or root's, or one whose
+    /// socket lies where none but its owner can have put it, see [`crate::Store::owner`].
+    pub owner: Option<u32>,
     /// How many threads copy a large object; `None` takes the number of cores, at most 6.
     pub copy_threads: Option<usize>,
 }
@@ -37,6 +48,8 @@ impl Default for ConnectOptions {
             exact: false,
             connect_timeout: Duration::ZERO,
             reconnect_timeout: Duration::from_secs(10),
+            request_timeout: REQUEST_TIMEOUT,
+            owner: None,
             copy_threads: None,
         }
     }

@@ -7,7 +7,6 @@ use plasmon_proto::message::Reply;
 use plasmon_proto::object::ObjectState;
 use plasmon_shm::eventfd::Doorbell;
 
-use crate::calls::cancel_of;
 use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::store::Store;
@@ -58,7 +57,7 @@ impl PendingWait {
     /// Ends the wait early; it is answered with the states of that moment.
     pub fn cancel(&self) {
         if !self.taken {
-            self.process.calls().send_unawaited(&cancel_of(self.number));
+            self.process.take_back(|requests| requests.cancel(self.number));
         }
     }
 }
@@ -66,8 +65,7 @@ impl PendingWait {
 impl Drop for PendingWait {
     fn drop(&mut self) {
         if !self.taken && self.process.is_ours() {
-            self.cancel();
-            self.process.calls().forget(self.number);
+            self.process.abandon_request(self.number);
         }
     }
 }

@@ -9,22 +9,24 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plasmon_proto::limits::CLIENT_NAME_BYTES_MAX;
 use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::{Code, ObjectId};
-use plasmon_shm::edge;
+use plasmon_shm::deadline::Deadline;
 use plasmon_shm::eventfd::Doorbell;
 use plasmon_shm::fork;
 use plasmon_shm::socket::Connection;
 
-use crate::calls::{Answer, Calls, Mending, Step};
+use crate::calls::{Answer, Broken, Calls, Mending, Step};
 use crate::chain::Chain;
 use crate::error::{Error, Result};
-use crate::handshake::{Caller, Failed, connect_within};
+use crate::handshake::{Caller, Failed, Patience, connect_within};
 use crate::ids::Ids;
+use crate::interrupt;
 use crate::options::ConnectOptions;
+use crate::requests::Requests;
 use crate::session::Session;
 
 const RECONNECTING: &str = "reconnecting to the store";
@@ -41,12 +43,18 @@ const COPY_THREADS_MAX: usize = 6;
 const RESUMES_MAX: u32 = 3;
 const FRUITLESS_MAX: u32 = 6;
 
+/// How often a daemon that is at work on a request may prove that it lives before the request has
+/// taken too long all the same.
+const PROOFS_MAX: u32 = 60;
+
 /// The connection of one process.
 #[derive(Debug)]
 pub(crate) struct Process {
     /// The fork generation that this belongs to.
     fork: u64,
     socket: PathBuf,
+    /// The daemon's user.
+    owner: u32,
     options: ConnectOptions,
     calls: Calls,
     sessions: Chain<Arc<Session>>,
@@ -55,6 +63,8 @@ pub(crate) struct Process {
     closing: AtomicBool,
     serving: AtomicBool,
     copy_threads: usize,
+    /// For the thread that serves in the background.
+    me: Weak<Self>,
     ids: Mutex<Ids>,
     /// Namespaces that this process has adopted, with their limits.
     adopted: Mutex<BTreeMap<String, u64>>,
@@ -66,20 +76,22 @@ impl Process {
         socket: &Path,
         options: &ConnectOptions,
         timeout: Duration,
-    ) -> Result<Self> {
+    ) -> Result<Arc<Self>> {
         const CONNECTING: &str = "connecting to the store";
         let fork = fork::watch().map_err(|error| Error::io(CONNECTING, error))?;
         let mut options = options.clone();
         if options.name.is_empty() {
             options.name = program_name();
         }
-        let caller = Caller { socket, name: &options.name, channel: options.channel };
+        let caller = Caller::new(socket, &options);
+        let patience = Patience { until: Deadline::after(timeout), own: Deadline::NEVER };
         let welcomed =
-            connect_within(caller, timeout, &mut || None, &|| true).map_err(Failed::into_error)?;
+            connect_within(caller, patience, &mut || None, &|| true).map_err(Failed::into_error)?;
         let session = Session::new(welcomed.welcome, welcomed.fds)?;
-        Ok(Self {
+        Ok(Arc::new_cyclic(|me| Self {
             fork,
             socket: socket.to_owned(),
+            owner: welcomed.owner,
             copy_threads: options.copy_threads.unwrap_or_else(default_copy_threads).max(1),
             options,
             calls: Calls::new(welcomed.connection),
@@ -87,9 +99,10 @@ impl Process {
             patient: AtomicBool::new(true),
             closing: AtomicBool::new(false),
             serving: AtomicBool::new(false),
+            me: Weak::clone(me),
             ids: Mutex::new(Ids::new()),
             adopted: Mutex::new(BTreeMap::new()),
-        })
+        }))
     }
 
     /// Whether this process made it, and not one that it was forked from.
@@ -106,6 +119,11 @@ impl Process {
     /// The fork generation of the process that made it.
     pub(crate) fn fork(&self) -> u64 {
         self.fork
+    }
+
+    /// The daemon's user. A daemon that takes over is the same one's.
+    pub(crate) fn owner(&self) -> u32 {
+        self.owner
     }
 
     pub(crate) fn calls(&self) -> &Calls {
@@ -136,65 +154,124 @@ impl Process {
     /// Asks and waits for the answer, however often the connection breaks in between. A failure
     /// that the daemon reports is an error.
     pub(crate) fn ask(&self, doing: &'static str, request: Request) -> Result<Answer> {
-        let number = self.calls.begin(doing, request, None)?;
-        let (_, answer) = self.collect(&[number], None)?;
+        let answer = self.ask_again(doing, request)?;
         match answer.reply {
             Reply::Failed(failure) => Err(Error::of_failure(doing, failure)),
             _ => Ok(answer),
         }
     }
 
-    /// Waits for the answer to one of several requests; all are forgotten when this fails.
-    pub(crate) fn collect(
+    /// Like [`Self::ask`], but gives a failure as it is.
+    pub(crate) fn ask_again(&self, doing: &'static str, request: Request) -> Result<Answer> {
+        let takes_time = takes_time(&request);
+        let number = self.calls.begin(doing, request, None)?;
+        self.answer(doing, number, takes_time)
+    }
+
+    /// The answer to a request. A daemon that leaves it unanswered for too long must prove that it
+    /// lives, if the request may take it time.
+    pub(crate) fn answer(
         &self,
-        numbers: &[u64],
-        deadline: Option<Instant>,
-    ) -> Result<(usize, Answer)> {
-        let forget = |error| {
-            numbers.iter().for_each(|number| self.calls.forget(*number));
-            error
-        };
+        doing: &'static str,
+        number: u64,
+        takes_time: bool,
+    ) -> Result<Answer> {
+        let mut proofs = 0;
         loop {
-            match self.calls.step(numbers, deadline) {
-                Step::Answered(position, answer) => {
-                    return answer.map(|answer| (position, answer)).map_err(forget);
-                }
-                Step::Broken(link) => self.mend(link),
-                Step::TimedOut => {
-                    return Err(forget(Error::new(Code::TimedOut, "waiting for the daemon")));
-                }
+            let deadline = Deadline::after(self.options.request_timeout);
+            if let Some((_, answer)) = self.collect_by(&[number], deadline)? {
+                return Ok(answer);
+            }
+            if !takes_time || proofs == PROOFS_MAX || !self.lives()? {
+                self.abandon_request(number);
+                return Err(self.unanswered(doing));
+            }
+            proofs += 1;
+        }
+    }
+
+    /// Whether the daemon answers a question that takes it no time.
+    fn lives(&self) -> Result<bool> {
+        let number = self.calls.begin("looking whether the daemon lives", Request::Sync, None)?;
+        let deadline = Deadline::after(self.options.request_timeout);
+        let answered = self.collect_by(&[number], deadline)?.is_some();
+        if !answered {
+            self.abandon_request(number);
+        }
+        Ok(answered)
+    }
+
+    fn unanswered(&self, doing: &'static str) -> Error {
+        Error::new(Code::TimedOut, doing).with_detail(format!(
+            "the daemon on {} did not answer within {:?}: it is stopped or overloaded (see its \
+             log), or needs a longer request_timeout",
+            self.socket.display(),
+            self.options.request_timeout
+        ))
+    }
+
+    /// Waits for the answer to one of several requests; all are abandoned when this fails.
+    pub(crate) fn collect(&self, numbers: &[u64], deadline: Deadline) -> Result<(usize, Answer)> {
+        if let Some(found) = self.collect_by(numbers, deadline)? {
+            return Ok(found);
+        }
+        numbers.iter().for_each(|number| self.abandon_request(*number));
+        Err(Error::new(Code::TimedOut, "waiting for the daemon")
+            .with_detail("it did not answer in time: it is stopped or overloaded"))
+    }
+
+    /// The same, but leaves the requests as they are when the time has passed.
+    fn collect_by(&self, numbers: &[u64], deadline: Deadline) -> Result<Option<(usize, Answer)>> {
+        let collected = self.try_collect(numbers, deadline);
+        if collected.is_err() {
+            numbers.iter().for_each(|number| self.abandon_request(*number));
+        }
+        collected
+    }
+
+    fn try_collect(&self, numbers: &[u64], deadline: Deadline) -> Result<Option<(usize, Answer)>> {
+        loop {
+            match self.calls.step(numbers, deadline)? {
+                Step::Answered(position, answer) => return Ok(Some((position, answer?))),
+                Step::Broken(link) => self.mend(link, deadline)?,
+                Step::TimedOut => return Ok(None),
             }
         }
     }
 
-    /// Like [`Self::ask`], but gives a failure as it is, and whether the request was sent again.
-    pub(crate) fn ask_again(&self, doing: &'static str, request: Request) -> Result<(Reply, bool)> {
-        let number = self.calls.begin(doing, request, None)?;
-        let (_, answer) = self.collect(&[number], None)?;
-        Ok((answer.reply, answer.again))
+    /// The answer to a request is wanted no more; what the daemon gives with it is given back.
+    pub(crate) fn abandon_request(&self, number: u64) {
+        self.take_back(|requests| requests.abandon(number));
+    }
+
+    /// Takes something back without waiting for anything.
+    pub(crate) fn take_back(&self, change: impl FnOnce(&mut Requests)) {
+        if self.calls.take_back(change)
+            && let Err(error) = self.serve_in_background()
+        {
+            // The next request sends it.
+            tracing::warn!(%error, "the daemon is told later that something is free again");
+        }
     }
 
     /// Asks without waiting; the signal rings when the answer is there.
-    pub(crate) fn ask_later(
-        self: &Arc<Self>,
-        request: Request,
-        signal: Arc<Doorbell>,
-    ) -> Result<u64> {
+    pub(crate) fn ask_later(&self, request: Request, signal: Arc<Doorbell>) -> Result<u64> {
         self.serve_in_background()?;
         self.calls.begin("waiting for objects", request, Some(signal))
     }
 
-    /// Makes sure that somebody reads the socket when no caller does.
-    fn serve_in_background(self: &Arc<Self>) -> Result<()> {
+    /// Makes sure that the socket is read and written when no caller does.
+    fn serve_in_background(&self) -> Result<()> {
         if self.serving.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let process: Weak<Self> = Arc::downgrade(self);
+        let process = Weak::clone(&self.me);
         let serve = move || {
             // Held while serving; the store's last handle closes the calls, which ends the loop.
             if let Some(process) = process.upgrade() {
                 while let Some(link) = process.calls.serve() {
-                    process.mend(link);
+                    // Without a deadline, and with nobody to interrupt it, this has no error.
+                    let _ = process.mend(link, Deadline::NEVER);
                 }
             }
         };
@@ -214,10 +291,9 @@ impl Process {
         };
         let channel = channel.reader.channel();
         loop {
-            let deadline = Some(edge::now() + ALIVE);
-            match channel.wait_applied(position, deadline) {
+            match channel.wait_applied(position, Deadline::after(ALIVE).instant()) {
                 Ok(true) => return Ok(()),
-                Ok(false) => {}
+                Ok(false) => interrupt::check(APPLYING)?,
                 Err(error) => return Err(Error::io(APPLYING, error)),
             }
             if !self.is_current(session) {
@@ -230,18 +306,24 @@ impl Process {
         }
     }
 
-    /// Mends the connection with this number, or waits while another thread does.
-    fn mend(&self, link: u64) {
-        let Mending::Mine { fruitless } = self.calls.claim_mending(link) else {
-            return;
+    /// Mends the connection with this number, or waits while another thread does. An error: the
+    /// caller was interrupted. When its time has passed, another thread goes on.
+    fn mend(&self, link: u64, deadline: Deadline) -> Result<()> {
+        let Mending::Mine(broken) = self.calls.claim_mending(link, deadline)? else {
+            return Ok(());
         };
-        match self.reconnect(link, fruitless) {
+        match self.reconnect(link, broken, deadline) {
             Ok(connection) => {
                 self.patient.store(true, Ordering::Relaxed);
                 self.calls.relink(connection);
                 self.adopt_again();
             }
-            Err(error) => {
+            Err(Failed::Ended(error)) => {
+                self.calls.leave_mending();
+                return if deadline.is_past() { Ok(()) } else { Err(error) };
+            }
+            Err(failed) => {
+                let error = failed.into_error();
                 // Whoever asks later tries once, so that a store that comes back is found.
                 self.patient.store(false, Ordering::Relaxed);
                 tracing::warn!(%error, "the daemon did not come back");
@@ -250,6 +332,7 @@ impl Process {
                 });
             }
         }
+        Ok(())
     }
 
     /// Becomes the parent of a namespace, and stays it when the daemon is restarted.
@@ -265,7 +348,7 @@ impl Process {
     fn adopt_again(&self) {
         for (namespace, bytes_max) in self.adopted().iter() {
             let (namespace, bytes_max) = (namespace.clone(), *bytes_max);
-            self.calls.send_unawaited(&Request::Adopt { namespace, bytes_max });
+            self.take_back(|requests| requests.tell(Request::Adopt { namespace, bytes_max }));
         }
     }
 
@@ -274,27 +357,29 @@ impl Process {
     }
 
     /// Connects anew in place of the connection with this number.
-    fn reconnect(&self, link: u64, fruitless: u32) -> Result<Connection> {
+    fn reconnect(&self, link: u64, broken: Broken, own: Deadline) -> Result<Connection, Failed> {
+        let Broken { fruitless, since } = broken;
         let patient = self.patient.load(Ordering::Relaxed);
-        let timeout = if patient { self.options.reconnect_timeout } else { Duration::ZERO };
-        let Self { socket, options, .. } = self;
-        let caller = Caller { socket, name: &options.name, channel: options.channel };
+        let until = if patient { self.options.reconnect_timeout } else { Duration::ZERO };
+        let patience = Patience { until: Deadline::from(Some(since)).later(until), own };
+        let caller = Caller::new(&self.socket, &self.options);
         let session = Arc::clone(self.session());
         let wanted = || !self.closing.load(Ordering::Relaxed) && self.is_ours();
         if fruitless >= FRUITLESS_MAX {
-            return Err(Error::new(Code::Disconnected, RECONNECTING)
-                .with_detail("the daemon ends every connection of this client"));
+            return Err(Failed::ForGood(
+                Error::new(Code::Disconnected, RECONNECTING)
+                    .with_detail("the daemon ends every connection of this client"),
+            ));
         }
         // A session that the daemon ends again and again is better left behind.
         let resume = || if fruitless < RESUMES_MAX { session.resume(link + 1) } else { None };
-        let welcomed = connect_within(caller, timeout, &mut { resume }, &wanted)
-            .map_err(Failed::into_error)?;
+        let welcomed = connect_within(caller, patience, &mut { resume }, &wanted)?;
         if welcomed.welcome.resumed {
-            session.resumed(welcomed.fds)?;
+            session.resumed(welcomed.fds).map_err(Failed::ForGood)?;
             tracing::info!(epoch = welcomed.welcome.epoch, "resumed with the daemon");
             return Ok(welcomed.connection);
         }
-        let fresh = Session::new(welcomed.welcome, welcomed.fds)?;
+        let fresh = Session::new(welcomed.welcome, welcomed.fds).map_err(Failed::ForGood)?;
         let lost = session.unapplied();
         if lost > 0 {
             fresh.writing().verdicts.lose(lost);
@@ -314,6 +399,22 @@ impl Process {
         self.session().return_leases();
         self.calls.close();
     }
+}
+
+/// Whether the daemon may have to make room, or to wait for the kernel, before it answers.
+fn takes_time(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Lease { .. }
+            | Request::Create { .. }
+            | Request::CreateGrowing { .. }
+            | Request::Grow { .. }
+            | Request::Seal { .. }
+            | Request::SealGrown { .. }
+            | Request::Evict { .. }
+            | Request::Get { .. }
+            | Request::Share { .. }
+    )
 }
 
 /// What a client is called that did not choose a name.

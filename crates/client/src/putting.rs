@@ -180,6 +180,12 @@ impl Process {
             if awaited { self.acknowledge(&session, CREATING, position, id) } else { Ok(()) }
         });
         if let Err(error) = announced {
+            drop(span);
+            if matches!(error.code(), Code::TimedOut | Code::Cancelled) {
+                // The daemon may still accept it.
+                self.abandon_carved(&session, id, range);
+                return Err(error.about(id));
+            }
             let mut writing = session.writing();
             writing.leases.closed(&range);
             writing.clear_announced(&id);
@@ -218,9 +224,9 @@ impl Process {
 
     pub(crate) fn flush(&self) -> Result<()> {
         let session = Arc::clone(self.session());
-        let unawaited = self.calls().unawaited();
+        let unread = self.calls().unread_returns();
         match session.channel() {
-            Some(channel) if unawaited.is_none() => {
+            Some(channel) if unread.is_none() => {
                 let last = channel.reader.channel().tail().wrapping_sub(1);
                 match self.await_applied(&session, last) {
                     // What was lost with the old session is told by the new one, below.
@@ -231,7 +237,7 @@ impl Process {
             // Answered behind everything that was sent before, on the ring or on the socket.
             _ => {
                 self.command(FLUSHING, Request::Sync)?;
-                unawaited.inspect(|number| self.calls().read_up_to(*number));
+                unread.inspect(|returned| self.calls().returns_read(*returned));
             }
         }
         let session = self.session();

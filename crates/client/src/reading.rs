@@ -16,7 +16,7 @@ use plasmon_proto::message::{ExtentId, Location, Reply, Request};
 use plasmon_proto::object::ObjectState;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::counted::CountedView;
-use plasmon_shm::edge;
+use plasmon_shm::deadline::Deadline;
 use plasmon_shm::ledger::TooManyPins;
 use plasmon_shm::map::{Populate, ReadMap};
 use plasmon_shm::memfd::Memfd;
@@ -263,8 +263,8 @@ impl Store {
         let Some(channel) = session.channel().filter(|_| timeout != Some(Duration::ZERO)) else {
             return Ok(None);
         };
-        let until = edge::now() + timeout.unwrap_or(SPIN).min(SPIN);
-        while edge::now() < until {
+        let until = Deadline::after(timeout.unwrap_or(SPIN).min(SPIN));
+        while !until.is_past() {
             if channel.reader.contains(id) != Some(false) {
                 return self.try_get(id);
             }

@@ -13,11 +13,15 @@
 //! hint: it may sound long before the daemon publishes, in vain, or not at all. The question that
 //! was asked over the socket is answered in any case.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plasmon_proto::ObjectId;
+use plasmon_shm::deadline::Deadline;
 use plasmon_shm::{edge, wakes};
 
+use crate::error::Result;
+use crate::interrupt;
+use crate::pending::WAITING;
 use crate::process::{ALIVE, Process};
 
 /// For how long a thread that was woken by a hint looks at the index before it sleeps again. It ran
@@ -31,11 +35,11 @@ impl Process {
         &self,
         id: &ObjectId,
         number: u64,
-        deadline: Option<Instant>,
-    ) -> bool {
+        deadline: Deadline,
+    ) -> Result<bool> {
         let session = self.session();
         let Some((channel, page)) = session.channel().and_then(|it| Some((it, it.wakes()?))) else {
-            return false;
+            return Ok(false);
         };
         let (hint, mail, news) =
             (page.alarm(id), channel.reader.channel().mail(), self.calls().news());
@@ -44,19 +48,23 @@ impl Process {
             // Also takes the answers in that earlier waits of this process left behind because they
             // found their objects themselves: unread they would fill the socket in time.
             if self.calls().look(number) || !self.is_current(session) {
-                return false;
+                return Ok(false);
             }
             if channel.reader.contains(id) == Some(true) {
                 break;
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(edge::now()));
+            let left = deadline.left();
             if left == Some(Duration::ZERO) {
-                return false;
+                return Ok(false);
+            }
+            if let Err(error) = interrupt::check(WAITING) {
+                self.abandon_request(number);
+                return Err(error);
             }
             // Nobody sounds an alarm when the daemon is killed.
             if wakes::sleep(set, left.map_or(ALIVE, |left| left.min(ALIVE))).is_err() {
                 // A kernel without this call: the socket wakes as well.
-                return false;
+                return Ok(false);
             }
             let woken = edge::now();
             let mut listed = channel.reader.contains(id);
@@ -68,11 +76,11 @@ impl Process {
                 Some(true) => break,
                 Some(false) => {}
                 // The daemon moved to another table. Its answer says when to look there.
-                None => return false,
+                None => return Ok(false),
             }
         }
         // A thread that saw this one read the socket left it to this one.
         self.calls().tell_sleepers();
-        true
+        Ok(true)
     }
 }

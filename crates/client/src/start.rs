@@ -14,12 +14,14 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plasmon_proto::Code;
+use plasmon_shm::deadline::Deadline;
 use plasmon_shm::socket::Connection;
 
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::options::{ConnectOptions, StartOptions};
 use crate::store::Store;
 
@@ -65,8 +67,8 @@ pub fn start(options: &StartOptions) -> Result<StartedDaemon> {
     let mut log = open_log(&log_path)?;
     let log_start = log.seek(SeekFrom::End(0)).map_err(|e| Error::io(STARTING, e))?;
     let arguments = arguments(&socket, &log_path, options);
-    let mut child = spawn(&program, &arguments, &log)?;
-    match await_detached(&mut child, options.timeout)? {
+    let mut child = Starting(spawn(&program, &arguments, &log)?);
+    match child.await_detached(Deadline::after(options.timeout))? {
         Some(status) if status.success() => Ok(StartedDaemon { pid: pid_of(&socket)?, socket }),
         Some(status) if status.code() == Some(EXIT_ALREADY_RUNNING) => {
             Err(already_running(&socket))
@@ -76,17 +78,12 @@ pub fn start(options: &StartOptions) -> Result<StartedDaemon> {
             program.display(),
             tail(&mut log, log_start)
         ))),
-        None => {
-            // It may be stuck, and nobody else knows it: leave nothing behind.
-            let _ = child.kill();
-            let _ = child.wait();
-            Err(Error::new(Code::TimedOut, STARTING).with_detail(format!(
-                "{} did not listen on {} within {:?}",
-                program.display(),
-                socket.display(),
-                options.timeout
-            )))
-        }
+        None => Err(Error::new(Code::TimedOut, STARTING).with_detail(format!(
+            "{} did not listen on {} within {:?}",
+            program.display(),
+            socket.display(),
+            options.timeout
+        ))),
     }
 }
 
@@ -182,15 +179,32 @@ fn spawn(program: &Path, arguments: &[OsString], log: &File) -> Result<Child> {
     })
 }
 
-/// Waits until the started program has left the daemon behind; `None` when the time has passed.
-fn await_detached(child: &mut Child, timeout: Duration) -> Result<Option<ExitStatus>> {
-    let deadline = Instant::now() + timeout;
-    loop {
-        let status = child.try_wait().map_err(|error| Error::io(STARTING, error))?;
-        if status.is_some() || Instant::now() >= deadline {
-            return Ok(status);
+/// A program that was started and has not left a daemon behind yet. Dropped before it has, it is
+/// ended: it may be stuck, and no other process knows it.
+struct Starting(Child);
+
+impl Starting {
+    /// Waits until the program has left the daemon behind; `None` when the time has passed.
+    fn await_detached(&mut self, deadline: Deadline) -> Result<Option<ExitStatus>> {
+        loop {
+            let status = self.0.try_wait().map_err(|error| Error::io(STARTING, error))?;
+            if status.is_some() || deadline.is_past() {
+                return Ok(status);
+            }
+            thread::sleep(interrupt::pause(POLL, deadline));
+            interrupt::check(STARTING)?;
         }
-        thread::sleep(POLL);
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        // A daemon that it has started already ends when it cannot say that it is ready.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

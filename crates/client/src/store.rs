@@ -92,7 +92,7 @@ impl Store {
             Some(socket) => socket.clone(),
             None => default_socket()?,
         };
-        let process = Arc::new(Process::connect(&socket, options, timeout)?);
+        let process = Process::connect(&socket, options, timeout)?;
         Ok(Self(Arc::new(Handle {
             socket,
             options: options.clone(),
@@ -112,7 +112,7 @@ impl Store {
     fn connect_child(&self, parents: &Arc<Process>) -> Result<&Arc<Process>> {
         let Handle { socket, options, processes, .. } = &*self.0;
         let process = Process::connect(socket, options, options.reconnect_timeout)?;
-        Ok(processes.append_after(parents, Arc::new(process)))
+        Ok(processes.append_after(parents, process))
     }
 
     /// The socket of the store.
@@ -128,6 +128,18 @@ impl Store {
     /// How sealed objects are protected.
     pub fn level(&self) -> Level {
         self.0.processes.newest().session().welcome.level
+    }
+
+    /// The user (uid) whose daemon serves the store, as the kernel names it.
+    pub fn owner(&self) -> u32 {
+        self.0.processes.newest().owner()
+    }
+
+    /// Whether the store is this user's own, or root's. Another user's daemon can say what it likes
+    /// about itself and about the objects in it.
+    pub fn is_own(&self) -> bool {
+        let owner = self.owner();
+        owner == rustix::process::geteuid().as_raw() || owner == 0
     }
 
     /// What this client may do.
@@ -422,9 +434,7 @@ impl Store {
 
     /// Notifications about the objects that the filter lets through.
     pub fn subscribe(&self, filter: &Filter) -> Result<Subscription> {
-        let options = &self.0.options;
-        let name = options.name.clone();
-        Subscription::open(self.0.socket.clone(), name, filter.clone(), options.reconnect_timeout)
+        Subscription::open(self.0.socket.clone(), self.0.options.clone(), filter.clone())
     }
 
     /// Stops the daemon; for the owner of the store.

@@ -13,14 +13,16 @@ use std::time::Duration;
 use plasmon_proto::Code;
 use plasmon_proto::frame::{self, FromDaemon};
 use plasmon_proto::message::{Filter, Notice, Push, Reply, Request};
-use plasmon_shm::edge;
+use plasmon_shm::deadline::Deadline;
 use plasmon_shm::socket::Connection;
 
 use crate::error::{Error, Result};
-use crate::handshake::{Caller, Failed, connect_within};
-use crate::receiving::readable_until;
+use crate::handshake::{Caller, Failed, Patience, connect_within};
+use crate::options::ConnectOptions;
+use crate::receiving::await_message;
 
 const SUBSCRIBING: &str = "subscribing to notifications";
+const READING: &str = "reading notifications";
 const SUBSCRIBE_NUMBER: u64 = 1;
 
 /// What a subscriber is told.
@@ -39,47 +41,41 @@ pub struct Subscription {
     connection: Connection,
     queue: VecDeque<Notification>,
     socket: PathBuf,
-    name: String,
+    options: ConnectOptions,
     filter: Filter,
-    reconnect_timeout: Duration,
 }
 
 impl Subscription {
     /// Connects and subscribes; what happens after this returns is told.
-    pub(crate) fn open(
-        socket: PathBuf,
-        name: String,
-        filter: Filter,
-        reconnect_timeout: Duration,
-    ) -> Result<Self> {
+    pub(crate) fn open(socket: PathBuf, options: ConnectOptions, filter: Filter) -> Result<Self> {
         let mut queue = VecDeque::new();
-        let connection = subscribe(&socket, &name, &filter, reconnect_timeout, &mut queue)?;
-        Ok(Self { connection, queue, socket, name, filter, reconnect_timeout })
+        let connection = subscribe(&socket, &options, &filter, Deadline::NEVER, &mut queue)?;
+        Ok(Self { connection, queue, socket, options, filter })
     }
 
     /// The next notification, `None` when the time given has passed; no timeout waits for ever.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Notification>> {
-        let deadline = timeout.and_then(|timeout| edge::now().checked_add(timeout));
+        let deadline = Deadline::within(timeout);
         loop {
             if let Some(notification) = self.queue.pop_front() {
                 return Ok(Some(notification));
             }
-            if let Some(deadline) = deadline
-                && !readable_until(&self.connection, deadline)
-            {
-                if edge::now() >= deadline {
-                    return Ok(None);
-                }
-                continue;
+            if !await_message(&self.connection, READING, deadline)? {
+                return Ok(None);
             }
-            match receive(&self.connection, deadline.is_none()) {
+            match receive(&self.connection) {
                 Ok(FromDaemon::Push(push)) => take_push(push, &mut self.queue),
                 Ok(FromDaemon::Reply(_, Reply::Failed(failure))) => {
                     return Err(Error::of_failure(SUBSCRIBING, failure));
                 }
-                Ok(FromDaemon::Reply(..)) => {}
-                Err(Unread::Nothing) => {}
-                Err(Unread::Broken) => self.reconnect()?,
+                Ok(FromDaemon::Reply(..)) | Err(Unread::Nothing) => {}
+                Err(Unread::Broken) => match self.reconnect(deadline) {
+                    // The next call goes on with it.
+                    Err(error) if error.code() == Code::TimedOut && deadline.is_past() => {
+                        return Ok(None);
+                    }
+                    outcome => outcome?,
+                },
             }
         }
     }
@@ -91,10 +87,9 @@ impl Subscription {
         self.connection.as_fd()
     }
 
-    fn reconnect(&mut self) -> Result<()> {
-        let Self { socket, name, filter, .. } = &*self;
+    fn reconnect(&mut self, own: Deadline) -> Result<()> {
         let mut queue = VecDeque::from([Notification::Lost(u64::MAX)]);
-        let connection = subscribe(socket, name, filter, self.reconnect_timeout, &mut queue)?;
+        let connection = subscribe(&self.socket, &self.options, &self.filter, own, &mut queue)?;
         self.connection = connection;
         self.queue = queue;
         Ok(())
@@ -104,17 +99,16 @@ impl Subscription {
 /// Connects and subscribes, however many daemons go away in between.
 fn subscribe(
     socket: &Path,
-    name: &str,
+    options: &ConnectOptions,
     filter: &Filter,
-    timeout: Duration,
+    own: Deadline,
     queue: &mut VecDeque<Notification>,
 ) -> Result<Connection> {
-    let caller = Caller { socket, name, channel: false };
-    let deadline = edge::now().checked_add(timeout);
+    let caller = Caller { channel: false, ..Caller::new(socket, options) };
+    let patience = Patience { until: Deadline::after(options.reconnect_timeout), own };
     loop {
-        let left = deadline.map_or(timeout, |at| at.saturating_duration_since(edge::now()));
-        match subscribe_once(caller, filter, left, queue) {
-            Err(Failed::Nobody(_)) if deadline.is_none_or(|at| edge::now() < at) => {}
+        match subscribe_once(caller, patience, filter, queue) {
+            Err(Failed::Nobody(_)) if !patience.until.is_past() => {}
             outcome => return outcome.map_err(Failed::into_error),
         }
     }
@@ -122,18 +116,24 @@ fn subscribe(
 
 fn subscribe_once(
     caller: Caller<'_>,
+    patience: Patience,
     filter: &Filter,
-    timeout: Duration,
     queue: &mut VecDeque<Notification>,
 ) -> Result<Connection, Failed> {
-    let welcomed = connect_within(caller, timeout, &mut || None, &|| true)?;
+    let welcomed = connect_within(caller, patience, &mut || None, &|| true)?;
     let connection = welcomed.connection;
     let request = Request::Subscribe { filter: filter.clone() };
     let frame = frame::encode_request(SUBSCRIBE_NUMBER, &request)
         .map_err(|bad| Failed::ForGood(Error::of_frame(SUBSCRIBING, &bad)))?;
-    connection.send(&frame, &[]).map_err(|error| Failed::Nobody(Error::io(SUBSCRIBING, error)))?;
+    let sent = connection.try_send(&frame, &[]);
+    sent.map_err(|error| Failed::Nobody(Error::io(SUBSCRIBING, error)))?;
+    let answer_by = Deadline::after(caller.answer_timeout).earlier(patience.own);
     loop {
-        match receive(&connection, true) {
+        if !await_message(&connection, SUBSCRIBING, answer_by).map_err(Failed::Ended)? {
+            let error = Error::new(Code::TimedOut, SUBSCRIBING);
+            return Err(Failed::Ended(error.with_detail("the daemon did not answer in time")));
+        }
+        match receive(&connection) {
             Ok(FromDaemon::Reply(SUBSCRIBE_NUMBER, Reply::Done)) => return Ok(connection),
             Ok(FromDaemon::Reply(_, Reply::Failed(failure))) => {
                 return Err(Failed::ForGood(Error::of_failure(SUBSCRIBING, failure)));
@@ -163,9 +163,9 @@ enum Unread {
     Broken,
 }
 
-fn receive(connection: &Connection, block: bool) -> Result<FromDaemon, Unread> {
+fn receive(connection: &Connection) -> Result<FromDaemon, Unread> {
     let mut bytes = Vec::new();
-    let received = match connection.recv(&mut bytes, block) {
+    let received = match connection.recv(&mut bytes, false) {
         Ok(received) if received.bytes > 0 => received,
         Err(error)
             if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) =>

@@ -32,8 +32,6 @@ pub(crate) enum Verdict {
     Kept,
     /// The caller, who waits for it.
     Awaited,
-    /// Nobody.
-    Muted,
 }
 
 impl Verdict {

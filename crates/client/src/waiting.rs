@@ -1,48 +1,55 @@
 //! Waiting for objects, also for more of them than one request can name.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plasmon_proto::limits::REQUEST_IDS_MAX;
 use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::object::ObjectState;
 use plasmon_proto::{Code, ObjectId};
-use plasmon_shm::edge;
+use plasmon_shm::deadline::Deadline;
 
-use crate::calls::cancel_of;
 use crate::error::{Error, Result};
 use crate::pending::WAITING;
 use crate::process::Process;
 
 /// How much later than asked for a daemon may answer a wait before its client stops waiting. It
 /// answers in time unless it is stopped or the machine is overloaded.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_millis(500);
+
+/// The same for a wait of no time at all: a question, which the daemon answers at once.
+const GRACE_OF_A_QUESTION: Duration = Duration::from_secs(2);
 
 /// The end of a wait.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Until(Option<Instant>);
+pub(crate) struct Until {
+    end: Deadline,
+    grace: Duration,
+}
 
 impl Until {
     pub(crate) fn timeout(timeout: Option<Duration>) -> Self {
-        // A time beyond what the clock can count is for ever.
-        Self(timeout.and_then(|timeout| edge::now().checked_add(timeout)))
+        let grace = if timeout == Some(Duration::ZERO) { GRACE_OF_A_QUESTION } else { GRACE };
+        Self { end: Deadline::within(timeout), grace }
     }
 
     pub(crate) fn is_past(self) -> bool {
-        self.0.is_some_and(|end| edge::now() >= end)
+        self.end.is_past()
     }
 
     pub(crate) fn left(self) -> Duration {
-        self.0.map_or(Duration::MAX, |end| end.saturating_duration_since(edge::now()))
+        self.end.left().unwrap_or(Duration::MAX)
     }
 
     /// What is left, rounded up so that a wait does not end before its time.
     pub(crate) fn left_ms(self) -> Option<u64> {
-        self.0
-            .map(|_| u64::try_from(self.left().as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
+        let left = self.end.left()?;
+        Some(u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 
-    fn with_grace(self) -> Option<Instant> {
-        self.0.and_then(|end| end.max(edge::now()).checked_add(GRACE))
+    /// Until when the daemon's answer is waited for.
+    fn with_grace(self) -> Deadline {
+        let now = Deadline::after(Duration::ZERO);
+        if self.is_past() { now.later(self.grace) } else { self.end.later(self.grace) }
     }
 }
 
@@ -91,14 +98,14 @@ impl Process {
         beyond_end: bool,
     ) -> Result<Vec<ObjectState>> {
         let number = self.begin_wait(ids, count, until, beyond_end)?;
+        let deadline = until.with_grace();
         if let [id] = ids
-            && self.sleep_until_listed(id, number, until.with_grace())
+            && self.sleep_until_listed(id, number, deadline)?
         {
             self.calls().forget(number);
             return Ok(vec![ObjectState::Sealed]);
         }
-        let answer = self.collect(&[number], until.with_grace());
-        match answer.map_err(|error| self.cancelling(number, error))?.1.reply {
+        match self.collect(&[number], deadline)?.1.reply {
             Reply::States(states) if states.len() == ids.len() => Ok(states),
             Reply::Failed(failure) => Err(Error::of_failure(WAITING, failure)),
             _ => Err(Error::unexpected(WAITING)),
@@ -114,14 +121,6 @@ impl Process {
     ) -> Result<u64> {
         let request = wait_request(ids, count, until, beyond_end);
         self.calls().begin(WAITING, request, None)
-    }
-
-    /// A wait that this side gave up is no longer of interest to the daemon either.
-    fn cancelling(&self, number: u64, error: Error) -> Error {
-        if error.code() == Code::TimedOut {
-            self.calls().send_unawaited(&cancel_of(number));
-        }
-        error
     }
 
     /// Some of more objects than one request can name: asks where all of them are, then waits until
@@ -147,10 +146,7 @@ impl Process {
                 .map(|chunk| self.begin_wait(chunk, 1, until, beyond_end))
                 .collect::<Result<Vec<_>>>()?;
             let answer = self.collect(&numbers, until.with_grace());
-            for number in &numbers {
-                self.calls().forget(*number);
-                self.calls().send_unawaited(&cancel_of(*number));
-            }
+            numbers.iter().for_each(|number| self.abandon_request(*number));
             answer?;
         }
     }

@@ -5,7 +5,6 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::ring::Submission;
 use plasmon_shm::writer::{Span, WriteExtent};
 
 use crate::error::{Error, Result};
@@ -138,7 +137,8 @@ impl Writer {
     /// Gives the object up; its memory is free again.
     pub fn abort(mut self) -> Result<()> {
         self.process.check_ours(ABORTING, self.placed.id)?;
-        self.give_up()
+        self.give_up();
+        Ok(())
     }
 
     /// The store that the object goes to.
@@ -146,26 +146,20 @@ impl Writer {
         &self.store
     }
 
-    fn give_up(&mut self) -> Result<()> {
+    fn give_up(&mut self) {
         let Some(span) = self.span.take() else {
-            return Ok(());
+            return;
         };
         drop(span);
         let Self { process, session, placed, .. } = &*self;
         if !process.is_current(session) {
             // The daemon that knew of it is gone, and the object with it.
-            return Ok(());
+            return;
         }
         if matches!(self.origin, Origin::Created { .. }) {
-            process.abandon(session, placed.id);
-            return Ok(());
+            return process.abandon(session, placed.id);
         }
-        let mut writing = session.writing();
-        writing.leases.closed(&placed.range);
-        writing.clear_announced(&placed.id);
-        let abort = Submission::Abort { id: placed.id };
-        let records = [abort, Submission::LeaseReturn(placed.range)];
-        process.submit(session, writing, &records, Verdict::Muted).map(drop)
+        process.abandon_carved(session, placed.id, placed.range);
     }
 
     fn lengths(&self) -> (usize, usize) {
@@ -205,12 +199,8 @@ impl fmt::Debug for Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if self.span.is_some()
-            && self.process.is_ours()
-            && let Err(error) = self.give_up()
-        {
-            // Only a daemon that is gone refuses this, and it has forgotten the object.
-            tracing::debug!(%error, "an unsealed object was not aborted");
+        if self.span.is_some() && self.process.is_ours() {
+            self.give_up();
         }
     }
 }

@@ -169,9 +169,6 @@ impl Process {
                 match verdict {
                     Verdict::Kept => {}
                     Verdict::Awaited => writing.verdicts.await_verdict(submitted.position),
-                    Verdict::Muted => {
-                        writing.verdicts.mute(submitted.position, channel.reader.channel().head());
-                    }
                 }
             }
             rest = &rest[submitted.count..];
@@ -197,6 +194,9 @@ impl Process {
             writing = session.writing();
             if let Some(range) = unsubmitted {
                 writing.leases.closed(&range);
+                if applied.is_err() {
+                    writing.leases.regain(range);
+                }
             }
             applied?;
         }
@@ -243,12 +243,30 @@ impl Process {
                 }
                 Step::Ask { bytes_min, bytes_wanted } => {
                     drop(writing);
+                    if self.take_strays(session) {
+                        continue;
+                    }
                     if let Some((map, range)) = self.ask_lease(session, bytes_min, bytes_wanted)? {
                         self.install(session, map, range, footprint)?;
                     }
                 }
             }
         }
+    }
+
+    /// Takes memory that was granted to a caller that did not wait for it; whether there was any.
+    fn take_strays(&self, session: &Session) -> bool {
+        let strays = self.calls().take_strays();
+        let mut writing = session.writing();
+        let mut found = false;
+        for (range, link) in strays {
+            // On an earlier connection, or to another session: the daemon has it back.
+            if self.is_current(session) && !writing.is_void(link) {
+                writing.leases.granted(range);
+                found = true;
+            }
+        }
+        found
     }
 
     /// Makes a mapped range the current lease, unless another thread was faster.
@@ -440,6 +458,7 @@ impl Process {
             channel.wake_waiters(&id);
         }
         let sealed = self.ask_again(doing, Request::Seal { id });
+        let sealed = sealed.map(|answer| (answer.reply, answer.again));
         session.writing().clear_creating(&id);
         match sealed {
             Ok((Reply::Done, _)) => Ok(()),
@@ -462,7 +481,32 @@ impl Process {
     pub(crate) fn abandon(&self, session: &Session, id: ObjectId) {
         session.writing().clear_creating(&id);
         if self.is_ours() && self.is_current(session) {
-            self.calls().send_unawaited(&Request::Abort { id });
+            self.take_back(|requests| requests.abort(id));
+        }
+    }
+
+    /// Gives an announced object up, and its memory back. Does not wait, also with a full ring.
+    pub(crate) fn abandon_carved(&self, session: &Session, id: ObjectId, range: Range) {
+        let mut writing = session.writing();
+        writing.leases.closed(&range);
+        writing.clear_announced(&id);
+        let Some(channel) = session.channel().filter(|_| self.is_current(session)) else { return };
+        let records = [Submission::Abort { id }, Submission::LeaseReturn(range)];
+        let submitted = channel.submit(&records.map(|record| record.encode()));
+        if submitted.count > 0 {
+            writing.verdicts.mute(submitted.position, channel.reader.channel().head());
+        }
+        if submitted.count < records.len() {
+            // For an object of this client's own: the daemon has leased the memory all the same.
+            writing.leases.regain(range);
+        }
+        drop(writing);
+        if submitted.must_ring {
+            channel.ring();
+        }
+        if submitted.count == 0 {
+            // The daemon reads what is in the ring first, and so also the announcement.
+            self.take_back(|requests| requests.abort(id));
         }
     }
 

@@ -19,15 +19,17 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plasmon_proto::message::{ExtentId, Granted, Reply, Request};
 use plasmon_proto::object::Traits;
 use plasmon_proto::{Code, ObjectId, Policy};
+use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
 use plasmon_shm::growing::GrowingMap;
 
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::process::Process;
 use crate::session::Session;
 use crate::store::Store;
@@ -93,11 +95,12 @@ pub struct Growing {
 
 /// Tries until there is room or the deadline has passed. The store tells nobody when it has room
 /// again, so it is asked now and then.
-fn patiently<T>(deadline: Instant, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+fn patiently<T>(deadline: Deadline, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         match attempt() {
-            Err(error) if error.code() == Code::StoreFull && edge::now() < deadline => {
+            Err(error) if error.code() == Code::StoreFull && !deadline.is_past() => {
                 edge::sleep(PATIENCE_STEP);
+                interrupt::check(GROWING)?;
             }
             outcome => return outcome,
         }
@@ -118,7 +121,7 @@ impl Process {
         let id = self.new_id();
         let traits = Traits { policy: options.policy, owned: options.owned, ..Traits::default() };
         let bytes = options.bytes_hint.max(STEP_BYTES_MIN as u64);
-        let deadline = edge::now() + options.patience;
+        let deadline = Deadline::after(options.patience);
         let (granted, map, link) = loop {
             let open_ended = options.open_ended || options.bytes_hint == 0;
             let request = Request::CreateGrowing { id, traits, bytes, open_ended };
@@ -225,9 +228,10 @@ impl Growing {
     /// Like [`Self::ensure`], but asks for no more than this, now and ahead: for sizes that are
     /// known.
     pub fn ensure_exactly(&mut self, bytes: usize) -> Result<()> {
-        let deadline = edge::now() + self.patience;
+        let deadline = Deadline::after(self.patience);
         while bytes > self.granted() {
             self.process.check_ours(GROWING, self.id)?;
+            self.take_asked()?;
             patiently(deadline, || self.ask_for(bytes))?;
         }
         if let Some(map) = &mut self.map {
@@ -268,13 +272,8 @@ impl Growing {
     #[cold]
     fn grow_to(&mut self, bytes: usize) -> Result<()> {
         self.process.check_ours(GROWING, self.id)?;
-        if let Some(number) = self.asked.take() {
-            let answer = self.process.collect(&[number], None)?.1;
-            if let Reply::Grown { bytes } = answer.reply {
-                self.grant(bytes)?;
-            }
-        }
-        let deadline = edge::now() + self.patience;
+        self.take_asked()?;
+        let deadline = Deadline::after(self.patience);
         while bytes > self.granted() {
             let generous = self.granted() + self.step();
             patiently(deadline, || match self.ask_for(bytes.max(generous)) {
@@ -283,6 +282,15 @@ impl Growing {
             })?;
         }
         Ok(())
+    }
+
+    /// Takes what was asked for ahead. The daemon looks for memory for one request at a time.
+    fn take_asked(&mut self) -> Result<()> {
+        let Some(number) = self.asked.take() else { return Ok(()) };
+        match self.process.answer(GROWING, number, true)?.reply {
+            Reply::Grown { bytes } => self.grant(bytes),
+            _ => Ok(()),
+        }
     }
 
     fn ask_for(&mut self, bytes: usize) -> Result<()> {
@@ -310,7 +318,7 @@ impl Growing {
     /// Nobody looks at what was asked for ahead.
     fn quiet(&mut self) {
         if let Some(number) = self.asked.take() {
-            self.process.calls().forget(number);
+            self.process.abandon_request(number);
         }
     }
 
@@ -333,7 +341,7 @@ impl Growing {
             // Before the daemon knows, so that the next one who is given the extent finds it.
             self.session.keep_growing_map(self.extent, map);
         }
-        self.process.calls().send_unawaited(&Request::Abort { id: self.id });
+        self.process.take_back(|requests| requests.abort(self.id));
     }
 }
 

@@ -101,7 +101,7 @@ impl Growing {
     }
 
     fn end_seal(&self, number: u64) -> Result<ObjectId> {
-        let answer = self.process.collect(&[number], None)?.1;
+        let answer = self.process.answer(SEALING, number, true)?;
         match answer.reply {
             Reply::Done => {}
             // Asked twice because the connection broke: the first time did it.
