@@ -118,6 +118,7 @@ class Status:
     expelled_total: int
     spills: bool
     spill_fault: str
+    memory_limit_bytes: int
 
     def _repr_html_(self) -> str:
         def text(name: str) -> str:

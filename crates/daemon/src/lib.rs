@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cgroup;
 mod clock;
 mod closer;
 mod core;

@@ -123,7 +123,8 @@ fn serve(core: Core) -> Result<ExitCode, StartError> {
 /// depend on where that daemon finds itself.
 fn keeper_flags(loaded: &Loaded, config: &Config, invocation: &Invocation) -> Vec<String> {
     let mut flags = loaded.as_flags();
-    flags.retain(|flag| !flag.starts_with("--socket="));
+    flags.retain(|flag| !flag.starts_with("--socket=") && !flag.starts_with("--capacity-bytes="));
+    flags.push(format!("--capacity-bytes={}", config.capacity_bytes));
     flags.extend(config.socket.to_str().map(|path| format!("--socket={path}")));
     let log_file = invocation.log_file.as_ref().and_then(|path| std::path::absolute(path).ok());
     flags.extend(log_file.and_then(|path| Some(format!("--log-file={}", path.to_str()?))));

@@ -7,13 +7,15 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use plasmon_media::{FileTier, FolderLock, Medium, TierConfig};
+use plasmon_media::{Described, FileTier, FolderLock, Medium, TierConfig};
 use plasmon_proto::limits::ARENA_EXTENT_BYTES;
+use plasmon_shm::edge;
 use plasmon_shm::socket::BindError;
 use plasmon_shm::{ControlDaemon, IndexWriter, Listener, WakePage};
 use plasmon_store::Store;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::cgroup::{Groups, Headroom};
 use crate::clock::Clock;
 use crate::core::{Core, Parts};
 use crate::directory::{Index, SLOTS_FIRST, Shared};
@@ -34,6 +36,12 @@ const SERIALS_PER_EPOCH: u64 = 1 << 40;
 /// How long a store that is taken over waits for its spill tier. What is in the tier is not known
 /// before, so this is as long as clients can be kept waiting.
 const TIER_WITHIN: Duration = Duration::from_secs(2);
+
+/// For how long a daemon refuses what its predecessor was killed over.
+const DEADLY_FOR: Duration = Duration::from_secs(10);
+
+/// The objects of a tier, and the lock on its folder unless it was held already.
+type Opened = (Vec<Described>, Option<FolderLock>);
 
 /// The number of a new store's first table; 0 is what the control page says before there is one.
 const TABLE_FIRST: u64 = 1;
@@ -116,7 +124,8 @@ pub(crate) fn fresh_with(
             keeper.hold(&Label::SpillFolder, &[lock.as_fd()]);
         }
     }
-    let workers = workers(&config, medium)?;
+    let (headroom, memory_limit_bytes) = watch_memory(&config, &shared.control);
+    let workers = workers(&config, headroom, medium)?;
     let store = Store::new(store_config(&config, &shared.control), shared);
     let parts = Parts {
         config,
@@ -130,6 +139,7 @@ pub(crate) fn fresh_with(
         clock,
         spill_lock,
         tier_fault: String::new(),
+        memory_limit_bytes,
     };
     Core::new(parts).map_err(system("starting to serve"))
 }
@@ -163,20 +173,13 @@ pub(crate) fn adopting_with(
         .as_ref()
         .map(|spill| Tier::closed(tier_opener(spill, store_token, spill_lock.is_some())));
     let has_tier = tier.is_some();
-    let mut workers = workers(&config, tier)?;
+    let (headroom, memory_limit_bytes) = watch_memory(&config, &shared.control);
+    let mut workers = workers(&config, headroom, tier)?;
     let (mut spilled, mut tier_fault) = (Vec::new(), String::new());
     if has_tier {
-        let opened = workers.open_tier(TIER_WITHIN).map_err(system("starting the file worker"))?;
-        match opened {
-            Some(Done::TierOpened { found, lock }) => {
-                spilled = found;
-                spill_lock = spill_lock.or(lock);
-            }
-            Some(Done::TierFault(fault)) => tier_fault = fault,
-            _ => {
-                tracing::error!("the spill tier does not answer; the store starts without it");
-                tier_fault = "the spill tier does not answer".to_owned();
-            }
+        match opened(&mut workers)? {
+            Ok((found, lock)) => (spilled, spill_lock) = (found, spill_lock.or(lock)),
+            Err(fault) => tier_fault = fault,
         }
     }
     let objects = recovery::recovered_objects(&mut shared, &extents, spilled);
@@ -204,6 +207,7 @@ pub(crate) fn adopting_with(
         clock,
         spill_lock,
         tier_fault,
+        memory_limit_bytes,
     };
     let mut core = Core::new(parts).map_err(system("starting to serve"))?;
     core.take_over(effects, distrusts_rings);
@@ -290,7 +294,54 @@ fn sweep(folder: &Path, own: u64) {
     }
 }
 
-fn workers(config: &Config, medium: Option<Tier>) -> Result<Workers, StartError> {
+/// What is in the tier of a store that is taken over, or why that is not known yet.
+fn opened(workers: &mut Workers) -> Result<Result<Opened, String>, StartError> {
+    let opened = workers.open_tier(TIER_WITHIN).map_err(system("starting the file worker"))?;
+    Ok(match opened {
+        Some(Done::TierOpened { found, lock }) => Ok((found, lock)),
+        Some(Done::TierFault(fault)) => Err(fault),
+        _ => {
+            tracing::error!("the spill tier does not answer; the store starts without it");
+            Err("the spill tier does not answer".to_owned())
+        }
+    })
+}
+
+/// What may be taken of the memory of this process's control groups, and their limit, 0 for none.
+fn watch_memory(config: &Config, control: &ControlDaemon) -> (Headroom, u64) {
+    let groups = Groups::of_this_process();
+    let mut limit_bytes = 0;
+    if let Some((limit, group)) = groups.limit() {
+        limit_bytes = limit;
+        if config.capacity_bytes > limit {
+            tracing::warn!(
+                capacity = config.capacity_bytes,
+                limit,
+                group = %group.display(),
+                "the capacity is more than the control group of the daemon allows; what does not \
+                 fit is refused as if the store were full"
+            );
+        }
+    }
+    let kills = groups.kills();
+    let (kills_before, reserving) = control.take_stock(kills);
+    let mut refused_from = None;
+    if kills > kills_before && reserving > 0 {
+        tracing::error!(
+            bytes = reserving,
+            "the daemon before this one was killed for lack of memory; requests like its last are \
+             refused for a while"
+        );
+        refused_from = Some((reserving, edge::now() + DEADLY_FOR));
+    }
+    (Headroom::new(groups, refused_from), limit_bytes)
+}
+
+fn workers(
+    config: &Config,
+    headroom: Headroom,
+    medium: Option<Tier>,
+) -> Result<Workers, StartError> {
     // As large as the store makes the extents that small objects are carved from.
     let extent_bytes = (config.capacity_bytes / 16)
         .clamp(1 << 20, ARENA_EXTENT_BYTES)
@@ -300,7 +351,7 @@ fn workers(config: &Config, medium: Option<Tier>) -> Result<Workers, StartError>
         extent_bytes,
         collapse: config.collapse,
     };
-    Workers::new(ahead, medium).map_err(system("preparing the workers"))
+    Workers::new(ahead, headroom, medium).map_err(system("preparing the workers"))
 }
 
 /// Puts nothing in the place of the standard input.

@@ -27,6 +27,8 @@ use plasmon_shm::edge::{self, Point};
 use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
 use plasmon_store::event::{ReadBack, Ticket};
 
+use crate::cgroup::Headroom;
+
 pub(crate) use files::{FileJob, OpenTier, OpenedTier, Target, Tier};
 pub(crate) use memory::{Ahead, MemoryJob};
 
@@ -91,6 +93,7 @@ pub(crate) struct Workers {
     tables: Option<Sender<Memfd>>,
     tier: Option<TierSlot>,
     ahead: Ahead,
+    headroom: Option<Headroom>,
 }
 
 /// A tier on its way to the file worker.
@@ -107,7 +110,7 @@ impl std::fmt::Debug for TierSlot {
 
 impl Workers {
     /// Workers that have nothing to do yet.
-    pub(crate) fn new(ahead: Ahead, tier: Option<Tier>) -> io::Result<Self> {
+    pub(crate) fn new(ahead: Ahead, headroom: Headroom, tier: Option<Tier>) -> io::Result<Self> {
         let (done_sender, done) = channel();
         Ok(Self {
             bell: Arc::new(Doorbell::new()?),
@@ -118,6 +121,7 @@ impl Workers {
             tables: None,
             tier: tier.map(TierSlot),
             ahead,
+            headroom: Some(headroom),
         })
     }
 
@@ -128,7 +132,8 @@ impl Workers {
             None => {
                 let (sender, jobs) = channel();
                 let (report, ahead) = (self.report(), self.ahead);
-                spawn("plasmon-memory", move || memory::work(&jobs, &report, ahead))?;
+                let headroom = self.headroom.take().unwrap_or_default();
+                spawn("plasmon-memory", move || memory::work(&jobs, &report, ahead, headroom))?;
                 self.memory.insert(sender)
             }
         };

@@ -531,6 +531,8 @@ pub struct Status {
     pub spills: bool,
     /// What the spill tier's file system refused last; empty when it works.
     pub spill_fault: String,
+    /// What the daemon's control group allows it and its neighbours there, 0 for no limit.
+    pub memory_limit_bytes: u64,
 }
 
 /// A connected client.

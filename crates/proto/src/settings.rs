@@ -171,7 +171,8 @@ settings! {
     socket: String = "";
     /// The mode of the socket, in octal.
     socket_mode: String = "0600";
-    /// How many bytes of objects the store holds. 0: half of the machine's memory.
+    /// How many bytes of objects the store holds. 0: half of the machine's memory, or of what the
+    /// daemon's control group allows where that is less.
     capacity_bytes: Bytes = "0";
     /// Whether the capacity counts the bytes of data and metadata alone, to the byte. What objects
     /// take beyond that comes on top, up to as much again.

@@ -28,6 +28,8 @@ const MAGIC_AT: usize = 0;
 const EPOCH_AT: usize = 8;
 const SERIALS_AT: usize = 16;
 const BIRTHS_AT: usize = 24;
+const RESERVING_AT: usize = 32;
+const KILLS_AT: usize = 40;
 const TABLE_AT: usize = 64;
 const SLEEPING_AT: usize = 128;
 
@@ -108,6 +110,18 @@ impl ControlDaemon {
     /// daemon gives its birth number again.
     pub fn note_birth(&self, extent: ExtentId) {
         self.word(BIRTHS_AT).fetch_max(extent.birth() + 1, Ordering::AcqRel);
+    }
+
+    /// Writes down how many bytes of fresh memory the daemon is about to ask the kernel for.
+    pub fn set_reserving(&self, bytes: u64) {
+        self.word(RESERVING_AT).store(bytes, Ordering::Release);
+    }
+
+    /// Writes down how many processes the kernel has killed for lack of memory so far. Returns what
+    /// the daemon before this one wrote down, and how many bytes it was asking for when it ended.
+    pub fn take_stock(&self, kills: u64) -> (u64, u64) {
+        let before = self.word(KILLS_AT).swap(kills, Ordering::AcqRel);
+        (before, self.word(RESERVING_AT).swap(0, Ordering::AcqRel))
     }
 
     /// The number of the current index table.

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use plasmon_client::{ConnectOptions, Error, PutOptions, Store};
+use plasmon_client::{ConnectOptions, Error, PutOptions, Status, Store};
 use plasmon_proto::Code;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
@@ -162,6 +162,7 @@ fn used(store: &Store) -> std::result::Result<Vec<Check>, Error> {
             .advise("delete objects, or start the store with more capacity or a spill directory"),
         check("question", Verdict::Good, format!("answered in {:.0} us", micros(asked))),
     ];
+    checks.extend([limit(&status), spill(&status)]);
     if store.access() == plasmon_client::Access::ReadOnly {
         checks.push(check("access", Verdict::Note, "read-only"));
         return Ok(checks);
@@ -179,6 +180,30 @@ fn used(store: &Store) -> std::result::Result<Vec<Check>, Error> {
         format!("worked; the first get took {:.1} us", micros(got)),
     ));
     Ok(checks)
+}
+
+/// Whether the control group of the daemon, which is charged for all memory of the store, and the
+/// spill tier allow what the store promises.
+fn limit(status: &Status) -> Check {
+    let (limit, capacity) = (status.memory_limit_bytes, status.capacity_bytes);
+    let found = match limit {
+        0 => "the daemon's control group has no limit".to_owned(),
+        limit => format!("the daemon's control group allows {}", bytes(limit)),
+    };
+    let verdict = if limit > 0 && capacity > limit { Verdict::Note } else { Verdict::Good };
+    check("memory limit", verdict, found).advise(
+        "it is charged for all memory of the store, whoever writes it: raise it, or start the \
+         store with less capacity",
+    )
+}
+
+fn spill(status: &Status) -> Check {
+    match status.spill_fault.as_str() {
+        "" if status.spills => check("spill tier", Verdict::Good, "works"),
+        "" => check("spill tier", Verdict::Good, "none"),
+        fault => check("spill tier", Verdict::Bad, fault)
+            .advise("nothing in it is lost by that: mend the folder, and it is tried again"),
+    }
 }
 
 fn micros(duration: Duration) -> f64 {

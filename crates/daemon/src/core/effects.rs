@@ -97,6 +97,7 @@ impl Core {
         status.capacity_bytes = self.config.capacity_bytes;
         status.clients = self.peers.ready().count() as u64;
         status.spill_fault.clone_from(&self.tier_fault);
+        status.memory_limit_bytes = self.memory_limit_bytes;
         status.expelled_total += self.expelled_total;
         Reply::Status(status)
     }
@@ -152,11 +153,22 @@ impl Core {
     }
 
     pub(super) fn give_memory_job(&mut self, job: MemoryJob) -> bool {
+        if let Some((ticket, bytes)) = job.fresh_memory() {
+            self.reserving.insert(ticket, bytes);
+            self.note_reserving();
+        }
         let given = self.workers.memory(job);
         if let Err(error) = &given {
             tracing::error!(%error, "the memory worker takes no job");
         }
         given.is_ok()
+    }
+
+    /// Writes down what the kernel is being asked for: should it kill the daemon over that, the
+    /// next one does not ask again at once.
+    fn note_reserving(&mut self) {
+        let bytes = self.reserving.values().sum();
+        self.shared().control.set_reserving(bytes);
     }
 
     fn set_writer(&mut self, extent: ExtentId, client: Option<ClientNo>) {
@@ -268,6 +280,8 @@ impl Core {
         for done in self.workers.finished() {
             match done {
                 Done::Reserved { ticket, extent, made } => {
+                    self.reserving.remove(&ticket);
+                    self.note_reserving();
                     let is_there = match made {
                         Ok(Made::Extent(memfd)) => {
                             self.take_in(extent, memfd);

@@ -30,7 +30,7 @@ use plasmon_media::FolderLock;
 use plasmon_proto::message::Reply;
 use plasmon_proto::ring::Record;
 use plasmon_shm::{Listener, edge};
-use plasmon_store::{ClientNo, Effect, Event, Store};
+use plasmon_store::{ClientNo, Effect, Event, Store, Ticket};
 
 use crate::clock::Clock;
 use crate::closer::Closer;
@@ -75,6 +75,8 @@ pub(crate) struct Parts {
     pub(crate) spill_lock: Option<FolderLock>,
     /// Why the spill tier cannot be used; empty when it can.
     pub(crate) tier_fault: String,
+    /// What the daemon's control group allows, 0 for no limit.
+    pub(crate) memory_limit_bytes: u64,
 }
 
 /// The running daemon.
@@ -93,6 +95,9 @@ pub(crate) struct Core {
     extents: Extents,
     spill_lock: Option<FolderLock>,
     tier_fault: String,
+    memory_limit_bytes: u64,
+    /// Fresh memory that the worker is asking the kernel for.
+    reserving: BTreeMap<Ticket, u64>,
     peers: Peers,
     effects: Vec<Effect>,
     events: VecDeque<Event>,
@@ -124,7 +129,7 @@ impl Core {
     pub(crate) fn new(parts: Parts) -> io::Result<Self> {
         let poll = Poll::new()?;
         let Parts { config, flags, store_token, listener, workers, store, extents, .. } = parts;
-        let Parts { signals, clock, spill_lock, tier_fault, .. } = parts;
+        let Parts { signals, clock, spill_lock, tier_fault, memory_limit_bytes, .. } = parts;
         let door = Door::open(listener)?;
         poll.add(&door, Source::Listener)?;
         poll.add(&workers, Source::Workers)?;
@@ -146,6 +151,8 @@ impl Core {
             extents,
             spill_lock,
             tier_fault,
+            memory_limit_bytes,
+            reserving: BTreeMap::new(),
             peers: Peers::new(users),
             effects: Vec::new(),
             events: VecDeque::new(),

@@ -7,6 +7,7 @@ use plasmon_proto::object::Level;
 use plasmon_proto::settings::Settings;
 
 use super::BadStart;
+use crate::cgroup::Groups;
 use crate::paths;
 
 /// Bytes in a page.
@@ -78,7 +79,15 @@ pub struct Config {
 impl Config {
     /// Checks the settings and fills in what depends on the machine.
     pub fn new(settings: &Settings) -> Result<Self, BadStart> {
-        let capacity_bytes = capacity(settings.capacity_bytes.0)?;
+        Self::on(settings, machine_memory)
+    }
+
+    /// The same on a machine with so much memory, of which this process may use all.
+    pub(super) fn on(
+        settings: &Settings,
+        machine_memory: impl Fn() -> u64,
+    ) -> Result<Self, BadStart> {
+        let capacity_bytes = capacity(settings.capacity_bytes.0, &machine_memory)?;
         let admitted = admitted(&settings.admit)?;
         let socket = match settings.socket.as_str() {
             "" => paths::default_socket(),
@@ -120,9 +129,16 @@ impl Config {
     }
 }
 
-fn capacity(bytes: u64) -> Result<u64, BadStart> {
+/// The machine's memory, or what this process may use of it.
+fn machine_memory() -> u64 {
+    let machine = rustix::system::sysinfo().totalram as u64;
+    let groups = Groups::of_this_process();
+    groups.limit().map_or(machine, |(limit, _)| limit.min(machine))
+}
+
+fn capacity(bytes: u64, machine_memory: &impl Fn() -> u64) -> Result<u64, BadStart> {
     let bytes = match bytes {
-        0 => rustix::system::sysinfo().totalram as u64 / 2,
+        0 => machine_memory() / 2,
         bytes => bytes,
     };
     if bytes <= CAPACITY_BYTES_MAX {

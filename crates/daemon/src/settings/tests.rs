@@ -128,3 +128,14 @@ fn senseless_values_are_refused() {
     assert_eq!(refused(&|s| s.capacity_bytes = Bytes(u64::MAX)), "capacity_bytes");
     assert!(config(|s| s.socket = format!("/{}", "x".repeat(106))).is_ok());
 }
+
+/// In a container of 256 MB the default was half of the machine's memory, and the daemon was killed
+/// again and again instead of saying that it is full.
+#[test]
+fn the_default_capacity_is_half_of_what_the_daemon_may_use() {
+    let config = |settings: &Settings| Config::on(settings, || 256 << 20).unwrap();
+    assert_eq!(config(&Settings::default()).capacity_bytes, 128 << 20);
+    // A capacity that somebody chose is theirs; the memory worker looks at the limit.
+    let chosen = Settings { capacity_bytes: Bytes(1 << 30), ..Settings::default() };
+    assert_eq!(config(&chosen).capacity_bytes, 1 << 30);
+}

@@ -15,6 +15,7 @@ use plasmon_shm::{GrowingMemfd, Memfd, Populate, WriteMap};
 use plasmon_store::event::Ticket;
 
 use super::{Done, Made, Report};
+use crate::cgroup::Headroom;
 
 /// How an extent is called in `/proc/PID/maps`.
 const EXTENT_NAME: &str = "plasmon-extent";
@@ -91,6 +92,19 @@ pub(crate) enum MemoryJob {
     WarmUp,
 }
 
+impl MemoryJob {
+    /// The fresh memory that this asks for, if any, by its ticket.
+    pub(crate) fn fresh_memory(&self) -> Option<(Ticket, u64)> {
+        match self {
+            Self::Make { ticket, range, .. }
+            | Self::Reserve { ticket, range, .. }
+            | Self::MakeGrowing { ticket, range }
+            | Self::Extend { ticket, range, .. } => Some((*ticket, range.bytes)),
+            _ => None,
+        }
+    }
+}
+
 /// Which extents are kept ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ahead {
@@ -103,25 +117,34 @@ pub(crate) struct Ahead {
 }
 
 /// The worker's life: it ends when nobody can give it jobs any more.
-pub(super) fn work(jobs: &Receiver<MemoryJob>, report: &Report, ahead: Ahead) {
+pub(super) fn work(
+    jobs: &Receiver<MemoryJob>,
+    report: &Report,
+    ahead: Ahead,
+    mut headroom: Headroom,
+) {
     let mut ready = Vec::new();
+    let mut admit =
+        |bytes| headroom.take(bytes, edge::now()).map_err(|left| no_headroom(bytes, left));
     while let Ok(job) = edge::receive(jobs) {
         match job {
             MemoryJob::Make { ticket, extent_bytes, range } => {
                 let fits = extent_bytes == ahead.extent_bytes;
                 let made = match if fits { ready.pop() } else { None } {
                     Some(memfd) => Ok(memfd),
-                    None => make(extent_bytes, range),
+                    None => admit(range.bytes).and_then(|()| make(extent_bytes, range)),
                 };
                 report.tell(Done::Reserved {
                     ticket,
                     extent: range.extent,
                     made: made.map(Made::Extent),
                 });
-                refill(&mut ready, ahead);
+                refill(&mut ready, ahead, &mut admit);
             }
             MemoryJob::Reserve { ticket, memfd, range } => {
-                let made = memfd.reserve(range.offset, range.bytes).map(|()| Made::Nothing);
+                let made = admit(range.bytes)
+                    .and_then(|()| memfd.reserve(range.offset, range.bytes))
+                    .map(|()| Made::Nothing);
                 report.tell(Done::Reserved { ticket, extent: range.extent, made });
             }
             MemoryJob::Punch { memfd, range } => {
@@ -132,11 +155,13 @@ pub(super) fn work(jobs: &Receiver<MemoryJob>, report: &Report, ahead: Ahead) {
                 }
             }
             MemoryJob::MakeGrowing { ticket, range } => {
-                let made = make_growing(range).map(Made::Growing);
+                let made = admit(range.bytes).and_then(|()| make_growing(range)).map(Made::Growing);
                 report.tell(Done::Reserved { ticket, extent: range.extent, made });
             }
             MemoryJob::Extend { ticket, memfd, range } => {
-                let made = memfd.extend(range.offset, range.bytes).map(|()| Made::Nothing);
+                let made = admit(range.bytes)
+                    .and_then(|()| memfd.extend(range.offset, range.bytes))
+                    .map(|()| Made::Nothing);
                 report.tell(Done::Reserved { ticket, extent: range.extent, made });
             }
             MemoryJob::Settle { ticket, extent, memfd, bytes, strict } => {
@@ -150,9 +175,17 @@ pub(super) fn work(jobs: &Receiver<MemoryJob>, report: &Report, ahead: Ahead) {
             }
             MemoryJob::CloseGrowing(memfd) => drop(memfd),
             MemoryJob::Close(memfd) => drop(memfd),
-            MemoryJob::WarmUp => refill(&mut ready, ahead),
+            MemoryJob::WarmUp => refill(&mut ready, ahead, &mut admit),
         }
     }
+}
+
+/// The control group would have a process killed.
+fn no_headroom(bytes: u64, left: u64) -> io::Error {
+    let text = format!(
+        "{bytes} bytes are more than the daemon's control group may take ({left} bytes are left)"
+    );
+    io::Error::new(io::ErrorKind::OutOfMemory, text)
 }
 
 fn make(extent_bytes: u64, range: Range) -> io::Result<Memfd> {
@@ -168,9 +201,9 @@ fn make_growing(range: Range) -> io::Result<GrowingMemfd> {
 }
 
 /// Makes extents ready until there are enough. A machine without memory to spare is no error here.
-fn refill(ready: &mut Vec<Memfd>, ahead: Ahead) {
+fn refill(ready: &mut Vec<Memfd>, ahead: Ahead, admit: &mut impl FnMut(u64) -> io::Result<()>) {
     while ready.len() < ahead.extents {
-        match make_ready(ahead) {
+        match admit(ahead.extent_bytes).and_then(|()| make_ready(ahead)) {
             Ok(memfd) => ready.push(memfd),
             Err(error) => {
                 tracing::info!(%error, "no extent could be made ready ahead");
