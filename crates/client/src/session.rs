@@ -196,9 +196,7 @@ impl Session {
         for range in &ranges {
             // A full ring keeps the range leased until this client disconnects.
             let submitted = channel.submit(&[Submission::LeaseReturn(*range).encode()]);
-            if submitted.must_ring {
-                channel.ring();
-            }
+            channel.ring_for(&submitted);
         }
         !ranges.is_empty()
     }
@@ -253,9 +251,7 @@ impl Session {
             writing.verdicts.mute(submitted.position, head);
         }
         drop(writing);
-        if submitted.must_ring {
-            channel.ring();
-        }
+        channel.ring_for(&submitted);
     }
 
     /// Submissions that the daemon has not applied yet.
@@ -291,14 +287,23 @@ impl Channel {
         }
     }
 
-    /// Wakes the daemon.
-    pub(crate) fn ring(&self) {
+    /// Has the daemon look at what was submitted, if it does not by itself.
+    #[inline]
+    pub(crate) fn ring_for(&self, submitted: &Submitted) {
+        if submitted.must_ring && self.ring() {
+            self.reader.channel().rang(submitted);
+        }
+    }
+
+    /// Rings the daemon's doorbell; whether it rang.
+    pub(crate) fn ring(&self) -> bool {
         let doorbell = Arc::clone(&self.doorbell.lock().unwrap_or_else(PoisonError::into_inner));
-        if let Err(error) = doorbell.ring() {
-            // The daemon looks at its rings before it answers anything, so this is a delay at
-            // worst.
+        let rang = doorbell.ring();
+        if let Err(error) = &rang {
+            // The next submission tries again.
             tracing::warn!(%error, "the daemon's doorbell does not ring");
         }
+        rang.is_ok()
     }
 }
 

@@ -183,9 +183,7 @@ impl Process {
                     channel.wake_waiters(id);
                 }
             }
-            if submitted.must_ring {
-                channel.ring();
-            }
+            channel.ring_for(&submitted);
             if let (Some(first), []) = (first, rest) {
                 return Ok(first);
             }

@@ -37,6 +37,7 @@ mod peers;
 mod poll;
 mod program;
 mod recovery;
+mod rings;
 mod seats;
 mod sessions;
 pub mod settings;

@@ -1,14 +1,14 @@
 //! What the daemon waits for: an epoll instance whose events name their source.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use plasmon_shm::edge;
 use rustix::event::{PollFlags, Timespec, epoll};
 
 /// Events taken from the kernel at once; the rest comes with the next call.
-const EVENTS_AT_ONCE: usize = 64;
+pub(crate) const EVENTS_AT_ONCE: usize = 64;
 
 /// Who has something to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub(crate) enum Source {
     Peer(u32),
     /// A client's doorbell, by the number of its session.
     Doorbell(u32),
+    /// Any doorbell.
+    Doorbells,
     /// A process ended, by the number of its session.
     Process(u32),
 }
@@ -39,6 +41,7 @@ impl Source {
             Self::Peer(number) => (4, number),
             Self::Doorbell(number) => (5, number),
             Self::Process(number) => (6, number),
+            Self::Doorbells => (7, 0),
         };
         kind << 32 | u64::from(number)
     }
@@ -52,7 +55,8 @@ impl Source {
             3 => Self::Keeper,
             4 => Self::Peer(number),
             5 => Self::Doorbell(number),
-            _ => Self::Process(number),
+            6 => Self::Process(number),
+            _ => Self::Doorbells,
         }
     }
 }
@@ -151,6 +155,13 @@ impl Poll {
     }
 }
 
+impl AsFd for Poll {
+    /// Becomes readable when something happened.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
 impl std::fmt::Debug for Poll {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Poll").field("epoll", &self.epoll).finish_non_exhaustive()
@@ -181,6 +192,7 @@ mod tests {
             Source::Peer(u32::MAX),
             Source::Doorbell(0),
             Source::Process(7),
+            Source::Doorbells,
         ] {
             assert_eq!(Source::decode(source.encode()), source);
         }

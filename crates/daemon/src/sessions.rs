@@ -210,13 +210,21 @@ impl Sessions {
         self.lingering.values().find(idle).copied()
     }
 
-    /// Connected sessions whose rings hold something, or are broken.
-    pub(crate) fn with_work(&self) -> impl Iterator<Item = (SessionNo, ClientNo)> {
-        let connected = self.by_client.iter().map(|(client, no)| (*no, *client));
-        connected.filter(|(no, _)| {
-            let channel = self.get(*no).and_then(|session| session.channel.as_ref());
-            channel.is_some_and(|channel| channel.pending() != Ok(0))
-        })
+    /// How many sessions there can be at the moment.
+    pub(crate) fn count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether a ring holds something, or is broken.
+    #[inline]
+    pub(crate) fn has_work(&self, no: SessionNo) -> bool {
+        let channel = self.get(no).and_then(|session| session.channel.as_ref());
+        channel.is_some_and(|channel| channel.pending() != Ok(0))
+    }
+
+    /// The channel of a session.
+    pub(crate) fn channel_mut(&mut self, no: SessionNo) -> Option<&mut ChannelDaemon> {
+        self.get_mut(no)?.channel.as_mut()
     }
 
     /// Copies what is in one ring out.
@@ -317,11 +325,11 @@ impl Sessions {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use plasmon_shm::pidfd::ProcessFd;
 
-    fn session(token: u64) -> Session {
+    pub(crate) fn session(token: u64) -> Session {
         let process = ProcessFd::open(std::process::id()).unwrap();
         Session {
             token,

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use desk::raw::AWAITED_AT;
 use desk::*;
 use plasmon_proto::limits::{COMPLETIONS, NOTIFICATIONS_QUEUED_MAX};
 use plasmon_proto::message::*;
@@ -25,13 +26,17 @@ fn a_put_through_the_ring_is_there_for_others_at_once() {
     for number in 0..100 {
         let bytes = pattern(number, 10 + number as usize);
         let (range, fd) = writer.lease(1024);
-        // Not even rung: the question over the socket applies every ring first.
+        // The question over the socket applies every ring first, also one that the daemon does
+        // not look at before it is told to.
         write_at(&fd, range.offset, &bytes);
         let sizes = Sizes { data: bytes.len() as u64, ..Sizes::default() };
         let (extent, offset) = (range.extent, range.offset);
         let put =
             Submission::Put { id: id(number), extent, offset, sizes, traits: Traits::default() };
         writer.channel().submit(&put.encode());
+        if writer.channel().word(AWAITED_AT) as u32 != 0 {
+            writer.ring();
+        }
         assert_eq!(reader.states(&[id(number)]), [ObjectState::Sealed], "{number}");
         assert_eq!(reader.read(&id(number)).unwrap(), bytes);
     }

@@ -13,6 +13,13 @@
 //! because somebody rang for it did not see `n + 1`, so the look before that sleep finds what was
 //! published.
 
+//!
+//! The same pattern tells a sleeper that looks at many things whose turn it is: each of them has a
+//! flag of its own ([`number_to_ring`]), set while the sleeper does not look there. A thread then
+//! counts something as published only once the bell is rung, and it keeps still only if it knows
+//! that another thread *has* rung ([`has_rung`]), not that it is about to: what it tells others next must not
+//! overtake the bell.
+
 use crate::sync::{AtomicU32, Ordering, fence, model_fence};
 
 /// Says that the caller is about to sleep for the time with this number, which is not 0. It must
@@ -64,4 +71,22 @@ pub(crate) fn must_ring_once(flag: &AtomicU32, rung: &AtomicU32) -> bool {
     number != 0
         && rung.load(Ordering::Relaxed) != number
         && rung.swap(number, Ordering::Relaxed) != number
+}
+
+/// The number that the caller must ring for before what it published counts, 0 for none; asked
+/// after publishing with a sequentially consistent read-modify-write. `rung` is what the wakers
+/// share about the numbers that they have rung for.
+#[inline]
+pub(crate) fn number_to_ring(flag: &AtomicU32, rung: &AtomicU32) -> u32 {
+    // Pairs with the fence in `prepare_to_sleep`, as in `must_ring_once`.
+    model_fence();
+    let number = flag.load(Ordering::SeqCst);
+    // Pairs with the release in `has_rung`: that bell comes before whatever this caller does next.
+    if rung.load(Ordering::Acquire) == number { 0 } else { number }
+}
+
+/// Says that the bell was rung for this number.
+#[inline]
+pub(crate) fn has_rung(rung: &AtomicU32, number: u32) {
+    rung.store(number, Ordering::Release);
 }

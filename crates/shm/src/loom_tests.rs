@@ -492,3 +492,73 @@ fn a_place_never_mixes_two_extents() {
         writer.join().unwrap();
     });
 }
+
+/// Two threads of a client submit, each after the other or at once; then one of them tells somebody
+/// who asks the daemon. The daemon looks only at rings that it watches and those whose bell rang.
+#[test]
+fn loom_a_question_finds_what_was_submitted_before_it() {
+    struct Shared {
+        tail: AtomicU64,
+        awaited: AtomicU32,
+        rung: AtomicU32,
+        /// What the kernel lists: whether the bell rang.
+        bell: AtomicU32,
+        /// The question: how many records there must be.
+        asked: AtomicU64,
+    }
+    impl Shared {
+        fn submit(&self) -> u64 {
+            let position = self.tail.fetch_add(1, Ordering::SeqCst) + 1;
+            let number = bell::number_to_ring(&self.awaited, &self.rung);
+            if number != 0 {
+                self.bell.store(1, Ordering::SeqCst);
+                bell::has_rung(&self.rung, number);
+            }
+            position
+        }
+
+        /// Whether the ring rests.
+        fn rest(&self, number: u32, seen: u64) -> bool {
+            bell::prepare_to_sleep(&self.awaited, number);
+            let is_idle = self.tail.load(Ordering::Acquire) == seen;
+            if !is_idle {
+                bell::stay_awake(&self.awaited);
+            }
+            is_idle
+        }
+
+        /// What the daemon has seen after it looked where it has to.
+        fn look(&self, rests: &mut bool, seen: u64) -> u64 {
+            if self.bell.swap(0, Ordering::SeqCst) == 1 && *rests {
+                bell::stay_awake(&self.awaited);
+                *rests = false;
+            }
+            if *rests { seen } else { self.tail.load(Ordering::Acquire) }
+        }
+    }
+    model(3, || {
+        let shared = Arc::new(Shared {
+            tail: AtomicU64::new(0),
+            awaited: AtomicU32::new(0),
+            rung: AtomicU32::new(0),
+            bell: AtomicU32::new(0),
+            asked: AtomicU64::new(0),
+        });
+        let (one, other) = (shared.clone(), shared.clone());
+        let first = thread::spawn(move || drop(one.submit()));
+        let second = thread::spawn(move || {
+            let position = other.submit();
+            other.asked.store(position, Ordering::Release);
+        });
+        let mut rests = shared.rest(1, 0);
+        let mut seen = shared.look(&mut rests, 0);
+        if !rests {
+            rests = shared.rest(3, seen);
+        }
+        second.join().unwrap();
+        let asked = shared.asked.load(Ordering::Acquire);
+        seen = shared.look(&mut rests, seen);
+        assert!(seen >= asked, "what was submitted before the question counts for its answer");
+        first.join().unwrap();
+    });
+}

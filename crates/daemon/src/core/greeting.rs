@@ -175,7 +175,9 @@ impl Core {
         peer.name.clone_from(&name);
         let (pid, uid) = (peer.credentials.pid, peer.credentials.uid);
         let welcome = self.welcome_of(client, &entrance, access);
-        self.shared().sessions.connect(entrance.session, client, entrance.doorbell);
+        let sessions = &mut self.store.directory_mut().sessions;
+        sessions.connect(entrance.session, client, entrance.doorbell);
+        self.rings.rest(entrance.session, sessions);
         self.reply(client, number, &Reply::Welcome(welcome), entrance.fds);
         if expected.is_none() {
             self.feed(Event::Connect(client, StorePeer { pid, uid, name, access, channel }));
@@ -256,7 +258,7 @@ impl Core {
         };
         let descriptors = self.channel_descriptors(session, doorbell.as_ref(), &mut fds);
         let watched = descriptors.and_then(|()| match &doorbell {
-            Some(bell) => self.poll.add_bell(bell, Source::Doorbell(session.0)),
+            Some(bell) => self.rings.watch(bell, session),
             None => Ok(()),
         });
         if let Err(error) = watched {

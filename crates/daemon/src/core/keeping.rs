@@ -125,7 +125,9 @@ impl Core {
         let (token, is_dead) = (session.token, session.is_dead());
         // Those who sleep find their connection closed and come back.
         session.sound_mail();
-        self.shared().sessions.connect(no, client, None);
+        let sessions = &mut self.store.directory_mut().sessions;
+        sessions.connect(no, client, None);
+        self.rings.awaken(no, sessions);
         self.feed(Event::Connect(client, peer));
         for extent in self.extents_of(token) {
             self.store.writer_back(extent, client);

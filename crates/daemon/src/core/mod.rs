@@ -9,8 +9,8 @@
 //!        ──► keeper gone            (keeping)
 //! ```
 //!
-//! Every ring is drained before any socket message is answered, so that "absent" told over the
-//! socket is final. Whatever a client does wrong ends that client and nobody else.
+//! Every ring with something in it is drained before any socket message is answered, so that
+//! "absent" told over the socket is final (`rings`). Whatever a client does wrong ends that client and nobody else.
 
 mod effects;
 mod greeting;
@@ -40,6 +40,7 @@ use crate::extents::Extents;
 use crate::outbox::{Outgoing, Passed, Sent};
 use crate::peers::Peers;
 use crate::poll::{Interest, Poll, Ready, Source};
+use crate::rings::{REST_EVERY_MS, Rings};
 use crate::sessions::SessionNo;
 use crate::settings::Config;
 use crate::workers::Workers;
@@ -99,6 +100,8 @@ pub(crate) struct Core {
     /// Fresh memory that the worker is asking the kernel for.
     reserving: BTreeMap<Ticket, u64>,
     peers: Peers,
+    rings: Rings,
+    rested_ms: u64,
     effects: Vec<Effect>,
     events: VecDeque<Event>,
     is_feeding: bool,
@@ -134,6 +137,8 @@ impl Core {
         poll.add(&door, Source::Listener)?;
         poll.add(&workers, Source::Workers)?;
         poll.add(&signals, Source::Signals)?;
+        let rings = Rings::new()?;
+        poll.add(&rings, Source::Doorbells)?;
         let spinning = Spinning::new(Duration::from_micros(u64::from(config.spin_us)));
         let users = 1 + config.admitted.len();
         let refuses_descriptors = door.listener().refuse_descriptors();
@@ -154,6 +159,8 @@ impl Core {
             memory_limit_bytes,
             reserving: BTreeMap::new(),
             peers: Peers::new(users),
+            rings,
+            rested_ms: 0,
             effects: Vec::new(),
             events: VecDeque::new(),
             is_feeding: false,
@@ -195,14 +202,14 @@ impl Core {
         if self.spinning.goes_on(edge::now()) {
             // On one core the client that we wait for needs it. With work at hand it would put that
             // work behind everything else that the machine has to do.
-            if self.shared().sessions.with_work().next().is_none() {
+            if !self.rings.have_work(&self.store.directory().sessions) {
                 std::thread::yield_now();
             }
             self.poll.wait(Some(Duration::ZERO), ready)?;
         } else {
             self.shared().control.set_sleeping(true);
             // From here on clients ring; what they submitted before is found now.
-            let busy = self.shared().sessions.with_work().next().is_some();
+            let busy = self.rings.have_work(&self.store.directory().sessions);
             let timeout = if busy { Some(Duration::ZERO) } else { self.timeout() };
             self.poll.wait(timeout, ready)?;
             self.shared().control.set_sleeping(false);
@@ -233,7 +240,9 @@ impl Core {
                     self.read_requests(client);
                 }
             }
-            Source::Doorbell(number) => self.answer_doorbell(SessionNo(number)),
+            Source::Doorbells => self.drain_all_rings(),
+            // Listed by an instance of their own, in `rings`.
+            Source::Doorbell(_) => {}
             Source::Process(number) => self.process_ended(SessionNo(number)),
         }
     }
@@ -256,6 +265,10 @@ impl Core {
         }
         if now_ms >= self.touched_ms + TOUCHES_EVERY_MS {
             self.collect_touches();
+        }
+        if now_ms >= self.rested_ms + REST_EVERY_MS {
+            self.rested_ms = now_ms;
+            self.rings.rest_idle(&mut self.store.directory_mut().sessions);
         }
         let now = edge::now();
         self.refuse_the_silent(now);

@@ -129,9 +129,7 @@ impl Core {
             self.feed(Event::Disconnect(client));
         }
         if let Some((session, doorbell)) = self.shared().sessions.disconnect(client) {
-            if let Some(doorbell) = doorbell {
-                self.poll.remove(&doorbell);
-            }
+            self.rings.unwatch(session, doorbell.as_ref());
             self.outlive(session);
         }
         self.wait_for_company();

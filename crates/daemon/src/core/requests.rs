@@ -66,7 +66,7 @@ impl Core {
 
     fn request(&mut self, client: ClientNo, number: u64, request: Request) {
         // What anybody submitted before this question was asked counts for its answer.
-        self.drain_rings();
+        self.drain_all_rings();
         let Some(peer) = self.peers.get(client) else { return };
         if self.is_dismissed(client) {
             return;

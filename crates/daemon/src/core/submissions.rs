@@ -22,10 +22,16 @@ const WAKE_EVERY: usize = SUBMISSIONS / 2;
 const _: () = assert!(WAKE_EVERY.is_multiple_of(BATCH), "batches end where a client is woken");
 
 impl Core {
-    /// Applies everything that is in the rings now.
+    /// Applies everything that anybody has submitted by now.
+    pub(super) fn drain_all_rings(&mut self) {
+        self.rings.hear(&mut self.store.directory_mut().sessions);
+        self.drain_rings();
+    }
+
+    /// Applies everything that is now in the rings which the daemon looks at by itself.
     pub(super) fn drain_rings(&mut self) {
         let mut work = std::mem::take(&mut self.ring_work);
-        work.extend(self.store.directory().sessions.with_work());
+        self.rings.collect_work(&self.store.directory().sessions, &mut work);
         if !work.is_empty() {
             self.spinning.worked(edge::now());
         }
@@ -158,20 +164,9 @@ impl Core {
     fn abandon_ring(&mut self, client: ClientNo, why: &str) {
         // The session forgets the client first, or parting would drain the ring once more.
         if let Some((session, doorbell)) = self.shared().sessions.disconnect(client) {
-            if let Some(doorbell) = doorbell {
-                self.poll.remove(&doorbell);
-            }
+            self.rings.unwatch(session, doorbell.as_ref());
             self.expel(client, 0, why);
             self.outlive(session);
-        }
-    }
-
-    pub(super) fn answer_doorbell(&mut self, session: SessionNo) {
-        // The bell itself is not touched: its open file is the client's as well, which may make
-        // every read of it wait. It counts up to 2^64 rings, more than anybody can ring.
-        let client = self.shared().sessions.get(session).and_then(|found| found.client);
-        if let Some(client) = client {
-            self.drain_ring(session, client);
         }
     }
 

@@ -21,6 +21,7 @@ const LEDGER_AT: u64 = TOUCHES_AT + 4 * 1024;
 pub(crate) const TAIL_AT: u64 = 64;
 pub(crate) const HEAD_AT: u64 = 128;
 pub(crate) const COMPLETION_TAIL_AT: u64 = 256;
+pub(crate) const AWAITED_AT: u64 = 272;
 pub(crate) const COMPLETION_HEAD_AT: u64 = 320;
 pub(crate) const TOUCH_CURSOR_AT: u64 = 448;
 pub(crate) const LEDGER_HIGH_AT: u64 = 512;

@@ -37,8 +37,11 @@ pub struct Submitted {
     pub position: u64,
     /// How many records the ring took.
     pub count: usize,
-    /// Whether the daemon sleeps and nobody rang for this sleep of its: ring its doorbell now.
+    /// Whether to ring the daemon's doorbell now, and to say so with [`ChannelClient::rang`]: the
+    /// daemon sleeps, or it does not look at this ring before it is told to.
     pub must_ring: bool,
+    /// What it is told to look for.
+    awaited: u32,
 }
 
 /// A client's side of its channel.
@@ -50,6 +53,8 @@ pub struct ChannelClient {
     completions: Mutex<Consumer>,
     /// The number of the daemon's sleep that this client rang for last.
     rung: AtomicU32,
+    /// The number of the daemon's wait for this client's bell that it rang for last.
+    told: AtomicU32,
 }
 
 impl ChannelClient {
@@ -73,6 +78,7 @@ impl ChannelClient {
             submissions: Mutex::new(Producer::new(tail)),
             completions: Mutex::new(Consumer::new(head)),
             rung: AtomicU32::new(0),
+            told: AtomicU32::new(0),
         })
     }
 
@@ -106,13 +112,26 @@ impl ChannelClient {
         producer.publish(&ring);
         drop(producer);
         edge::pause(edge::Point::Submit);
-        let must_ring = count > 0 && control.must_ring(&self.rung);
-        Submitted { position, count, must_ring }
+        if count == 0 {
+            return Submitted { position, count, must_ring: false, awaited: 0 };
+        }
+        let awaited = bell::number_to_ring(self.layout.awaited(), &self.told);
+        let must_ring = control.must_ring(&self.rung) || awaited != 0;
+        Submitted { position, count, must_ring, awaited }
+    }
+
+    /// The doorbell was rung for this submission. Until then another thread may not rely on that.
+    #[inline]
+    pub fn rang(&self, submitted: &Submitted) {
+        if submitted.awaited != 0 {
+            bell::has_rung(&self.told, submitted.awaited);
+        }
     }
 
     /// Another daemon took over, which numbers its sleeps anew. Ring it once after this.
     pub fn forget_rung(&self) {
         self.rung.store(0, Ordering::Relaxed);
+        self.told.store(0, Ordering::Relaxed);
     }
 
     /// The submissions that are not applied yet, the oldest first: what a client tells a restarted

@@ -34,6 +34,8 @@ pub struct ChannelDaemon {
     completions: Producer,
     lost: u64,
     touches_seen: u64,
+    /// The number of the next wait for the client's bell, odd.
+    wait: u32,
 }
 
 impl ChannelDaemon {
@@ -62,7 +64,17 @@ impl ChannelDaemon {
         let submissions = Consumer::new(word(SUBMISSION_HEAD_AT));
         let completions = Producer::new(word(COMPLETION_TAIL_AT));
         let (lost, touches_seen) = (word(LOST_AT), word(TOUCH_CURSOR_AT));
-        Ok(Self { memfd, layout, submissions, completions, lost, touches_seen })
+        let channel = Self {
+            memfd,
+            layout,
+            submissions,
+            completions,
+            lost,
+            touches_seen,
+            wait: first_wait(),
+        };
+        channel.watch_submissions();
+        Ok(channel)
     }
 
     /// The memfd.
@@ -73,6 +85,23 @@ impl ChannelDaemon {
     /// How many submissions wait to be drained.
     pub fn pending(&self) -> Result<u64, Hostile> {
         Ok(self.submissions.available(&self.layout.submissions())?)
+    }
+
+    /// Has the client ring its bell with its next submission; until then the ring need not be
+    /// looked at. False, and nothing has changed, when there is something in it, or it is broken.
+    pub fn await_bell(&mut self) -> bool {
+        bell::prepare_to_sleep(self.layout.awaited(), self.wait);
+        self.wait = self.wait.wrapping_add(2);
+        let is_idle = self.pending() == Ok(0);
+        if !is_idle {
+            self.watch_submissions();
+        }
+        is_idle
+    }
+
+    /// The daemon looks at the ring by itself again: no bell is needed.
+    pub fn watch_submissions(&self) {
+        bell::stay_awake(self.layout.awaited());
     }
 
     /// Copies up to `max` submissions with their positions out. Apply them, then [`Self::advance`].
@@ -157,4 +186,10 @@ impl ChannelDaemon {
     fn ledger(&self) -> LedgerScan<'_> {
         LedgerScan::new(self.layout.ledger(), self.layout.word(LEDGER_HIGH_AT))
     }
+}
+
+/// An odd number that most probably no daemon before this one has used.
+fn first_wait() -> u32 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.subsec_nanos()) << 1 | 1
 }

@@ -30,6 +30,8 @@ const COMPLETION_TAIL_AT: usize = 256;
 /// Beside the completions' tail, which a client looks at before each get, so that looking here
 /// after it costs no cache line.
 const PARTED_AT: usize = COMPLETION_TAIL_AT + 8;
+/// In the same line, for a client that submits.
+const AWAITED_AT: usize = COMPLETION_TAIL_AT + 16;
 const COMPLETION_HEAD_AT: usize = 320;
 const LOST_AT: usize = 384;
 const TOUCH_CURSOR_AT: usize = 448;
@@ -77,6 +79,12 @@ impl Layout {
 
     fn sleepers(&self) -> &AtomicU32 {
         &self.0.shared(SLEEPERS_AT, 1)[0]
+    }
+
+    /// Whether the daemon waits for the client's bell before it looks at the submissions.
+    #[inline(always)]
+    fn awaited(&self) -> &AtomicU32 {
+        &self.0.shared(AWAITED_AT, 1)[0]
     }
 
     /// What threads of the client sleep on until the daemon has sent the client a message.

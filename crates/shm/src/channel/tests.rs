@@ -54,7 +54,8 @@ fn submissions_arrive_once_and_in_order_until_the_ring_is_full() {
     let mut pair = Pair::new();
     for number in 0..SUBMISSIONS as u64 {
         let submitted = pair.client.submit(&record(number), &pair.reader).unwrap();
-        assert_eq!(submitted, Submitted { position: number, count: 1, must_ring: false });
+        let Submitted { position, count, must_ring, .. } = submitted;
+        assert_eq!((position, count, must_ring), (number, 1, false));
     }
     assert_eq!(pair.client.submit(&record(0), &pair.reader), None);
     assert_eq!(pair.daemon.pending(), Ok(SUBMISSIONS as u64));
@@ -85,6 +86,25 @@ fn a_sleeping_daemon_is_to_be_rung() {
     pair.control.set_sleeping(false);
     assert!(!pair.client.submit(&record(0), &pair.reader).unwrap().must_ring);
     assert!(!pair.client.submit_many(&[], &pair.reader).must_ring);
+}
+
+#[test]
+fn a_daemon_that_looks_elsewhere_is_to_be_rung_until_it_was() {
+    let mut pair = Pair::new();
+    assert!(pair.daemon.await_bell());
+    let first = pair.client.submit(&record(0), &pair.reader).unwrap();
+    assert!(first.must_ring);
+    // Another thread may not count on a bell that has not rung yet.
+    assert!(pair.client.submit(&record(1), &pair.reader).unwrap().must_ring);
+    pair.client.rang(&first);
+    assert!(!pair.client.submit(&record(2), &pair.reader).unwrap().must_ring);
+    assert!(!pair.daemon.await_bell(), "there is something in the ring");
+    assert!(!pair.client.submit(&record(3), &pair.reader).unwrap().must_ring);
+    pair.daemon.drain(usize::MAX, &mut Vec::new()).unwrap();
+    assert!(pair.daemon.await_bell());
+    assert!(pair.client.submit(&record(4), &pair.reader).unwrap().must_ring, "another wait");
+    pair.daemon.watch_submissions();
+    assert!(!pair.client.submit(&record(5), &pair.reader).unwrap().must_ring);
 }
 
 #[test]

@@ -1,0 +1,277 @@
+//! Which rings are looked at, so that a question costs the same with one client and with thousands.
+//!
+//! ```text
+//!            its bell rings                   nothing in it for a while, or too many are awake
+//!  idle ───────────────────────► awake ──────────────────────────────────────────────────────► idle
+//!  (the client rings             (the daemon looks at it
+//!   when it submits)              whenever it looks at rings)
+//! ```
+//!
+//! A client whose ring is idle rings its own doorbell before its submission counts as made. So what
+//! anybody submitted before a question was asked is either in a ring that is awake, or its bell is
+//! among those that the kernel lists here; and a miss that is told over the socket is final. The
+//! order of memory behind it: [`plasmon_shm::bell`].
+//!
+//! A doorbell is never read, only listed by an edge-triggered epoll instance of its own.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use plasmon_shm::Doorbell;
+use plasmon_store::ClientNo;
+
+use crate::poll::{EVENTS_AT_ONCE, Poll, Ready, Source};
+use crate::sessions::{SessionNo, Sessions};
+
+/// Rings that are awake at once. Beyond that, one is put to rest for each that wakes.
+const AWAKE_MAX: usize = 256;
+
+/// How often rings that held nothing since the last time are put to rest, in milliseconds.
+pub(crate) const REST_EVERY_MS: u64 = 100;
+
+/// A ring that is looked at.
+#[derive(Clone, Copy, Debug)]
+struct Awake {
+    session: SessionNo,
+    /// Whether it held something since it was last asked.
+    worked: bool,
+}
+
+/// The rings of all connected clients.
+#[derive(Debug)]
+pub(crate) struct Rings {
+    bells: Poll,
+    rung: Vec<Ready>,
+    awake: Vec<Awake>,
+}
+
+impl Rings {
+    /// No rings yet.
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { bells: Poll::new()?, rung: Vec::new(), awake: Vec::new() })
+    }
+
+    /// Listens to the bell of a session.
+    pub(crate) fn watch(&self, bell: &Doorbell, session: SessionNo) -> io::Result<()> {
+        self.bells.add_bell(bell, Source::Doorbell(session.0))
+    }
+
+    /// Stops listening to a bell, and looking at the ring.
+    pub(crate) fn unwatch(&mut self, session: SessionNo, bell: Option<&Doorbell>) {
+        if let Some(bell) = bell {
+            self.bells.remove(bell);
+        }
+        self.awake.retain(|awake| awake.session != session);
+    }
+
+    /// Looks at the ring of a session from now on.
+    pub(crate) fn awaken(&mut self, session: SessionNo, sessions: &mut Sessions) {
+        if let Some(found) = self.awake.iter_mut().find(|awake| awake.session == session) {
+            found.worked = true;
+            return;
+        }
+        let Some(channel) = sessions.channel_mut(session) else { return };
+        channel.watch_submissions();
+        if self.awake.len() >= AWAKE_MAX {
+            // The first that goes: those before it have work, or no bell to ring.
+            let mut awake = self.awake.iter();
+            if let Some(at) = awake.position(|awake| rests(awake.session, sessions)) {
+                self.awake.remove(at);
+            }
+        }
+        self.awake.push(Awake { session, worked: true });
+    }
+
+    /// Has a new client ring its bell with its first submission.
+    pub(crate) fn rest(&mut self, session: SessionNo, sessions: &mut Sessions) {
+        if !rests(session, sessions) {
+            self.awaken(session, sessions);
+        }
+    }
+
+    /// Awakens the rings whose bells were rung before this call.
+    pub(crate) fn hear(&mut self, sessions: &mut Sessions) {
+        let mut rung = std::mem::take(&mut self.rung);
+        // A bell is listed once, however often it rings, so that so many looks are enough for all;
+        // one that rings all the time is not waited for.
+        for _ in 0..=sessions.count() / EVENTS_AT_ONCE {
+            if let Err(error) = self.bells.wait(Some(Duration::ZERO), &mut rung) {
+                tracing::error!(%error, "doorbells cannot be heard");
+                break;
+            }
+            let is_all = rung.len() < EVENTS_AT_ONCE;
+            for ready in rung.drain(..) {
+                if let Source::Doorbell(number) = ready.source {
+                    self.awaken(SessionNo(number), sessions);
+                }
+            }
+            if is_all {
+                break;
+            }
+        }
+        self.rung = rung;
+    }
+
+    /// Whether a ring that is awake holds something, or is broken.
+    pub(crate) fn have_work(&self, sessions: &Sessions) -> bool {
+        self.awake.iter().any(|awake| sessions.has_work(awake.session))
+    }
+
+    /// Adds the sessions whose rings hold something, or are broken.
+    pub(crate) fn collect_work(
+        &mut self,
+        sessions: &Sessions,
+        into: &mut Vec<(SessionNo, ClientNo)>,
+    ) {
+        for awake in &mut self.awake {
+            let client = sessions.get(awake.session).and_then(|session| session.client);
+            if let Some(client) = client.filter(|_| sessions.has_work(awake.session)) {
+                awake.worked = true;
+                into.push((awake.session, client));
+            }
+        }
+    }
+
+    /// Puts the rings to rest that held nothing since the last call.
+    pub(crate) fn rest_idle(&mut self, sessions: &mut Sessions) {
+        self.awake.retain_mut(|awake| {
+            std::mem::take(&mut awake.worked) || !rests(awake.session, sessions)
+        });
+    }
+}
+
+impl AsFd for Rings {
+    /// Becomes readable when a bell rings.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bells.as_fd()
+    }
+}
+
+/// Asks a client to ring from now on; false if there is something in its ring or it has no bell,
+/// because it is only expected back.
+fn rests(session: SessionNo, sessions: &mut Sessions) -> bool {
+    let has_bell = sessions.get(session).is_some_and(|found| found.doorbell.is_some());
+    has_bell && sessions.channel_mut(session).is_some_and(|channel| channel.await_bell())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sessions::LINGERING_MAX;
+    use crate::sessions::tests::session;
+    use plasmon_proto::ring::Submission;
+    use plasmon_shm::{ChannelClient, ControlDaemon, ControlReader};
+
+    struct Client {
+        no: SessionNo,
+        channel: ChannelClient,
+        bell: Doorbell,
+    }
+
+    struct Hall {
+        rings: Rings,
+        sessions: Sessions,
+        control: ControlReader,
+        clients: Vec<Client>,
+    }
+
+    fn hall(clients: u32) -> Hall {
+        let control = ControlDaemon::create().unwrap();
+        let control = ControlReader::new(control.memfd().read_only().unwrap()).unwrap();
+        let (mut rings, mut sessions) = (Rings::new().unwrap(), Sessions::new(LINGERING_MAX));
+        let clients = (0..clients)
+            .map(|number| {
+                let no = sessions.insert(session(u64::from(number) + 1));
+                let bell = Doorbell::new().unwrap();
+                let channel = sessions.channel_mut(no).unwrap().memfd().writable().unwrap();
+                let theirs = Doorbell::adopt(bell.duplicate().unwrap());
+                rings.watch(&bell, no).unwrap();
+                sessions.connect(no, ClientNo(number), Some(bell));
+                rings.rest(no, &mut sessions);
+                Client { no, channel: ChannelClient::new(channel).unwrap(), bell: theirs }
+            })
+            .collect();
+        Hall { rings, sessions, control, clients }
+    }
+
+    impl Hall {
+        /// Submits as a client does; whether the bell was rung.
+        fn submit(&self, at: usize) -> bool {
+            let Client { channel, bell, .. } = &self.clients[at];
+            let record = Submission::LeaseWanted { bytes_min: 1, bytes_wanted: 1 }.encode();
+            let submitted = channel.submit(&record, &self.control).unwrap();
+            if submitted.must_ring {
+                bell.ring().unwrap();
+                channel.rang(&submitted);
+            }
+            submitted.must_ring
+        }
+
+        fn work(&mut self) -> Vec<SessionNo> {
+            self.rings.hear(&mut self.sessions);
+            let mut work = Vec::new();
+            self.rings.collect_work(&self.sessions, &mut work);
+            for (no, _) in &work {
+                self.sessions.drain(*no, usize::MAX, &mut Vec::new()).unwrap();
+            }
+            work.into_iter().map(|(no, _)| no).collect()
+        }
+    }
+
+    #[test]
+    fn a_client_rings_once_and_is_looked_at_until_it_rests() {
+        let mut hall = hall(3);
+        let no = hall.clients[1].no;
+        assert!(hall.submit(1), "its ring is idle");
+        assert!(!hall.submit(1), "it was rung already");
+        assert_eq!(hall.work(), [no]);
+        assert!(!hall.submit(1), "its ring is awake");
+        assert_eq!(hall.work(), [no]);
+        // It held something since the last look, then nothing.
+        hall.rings.rest_idle(&mut hall.sessions);
+        assert!(!hall.submit(1));
+        hall.rings.rest_idle(&mut hall.sessions);
+        assert_eq!(hall.work(), [no], "a ring with something in it does not rest");
+        hall.rings.rest_idle(&mut hall.sessions);
+        hall.rings.rest_idle(&mut hall.sessions);
+        assert!(hall.rings.awake.is_empty());
+        assert!(hall.submit(1));
+        assert_eq!(hall.work(), [no]);
+    }
+
+    #[test]
+    fn a_ring_without_a_bell_is_always_looked_at() {
+        // A client that is expected back rings at a daemon that is dead.
+        let mut hall = hall(1);
+        let no = hall.clients[0].no;
+        let bell = hall.sessions.get_mut(no).unwrap().doorbell.take();
+        hall.rings.unwatch(no, bell.as_ref());
+        hall.rings.rest(no, &mut hall.sessions);
+        for _ in 0..3 {
+            hall.rings.rest_idle(&mut hall.sessions);
+            assert!(!hall.submit(0));
+            assert_eq!(hall.work(), [no]);
+        }
+    }
+
+    #[test]
+    fn no_more_rings_are_awake_than_the_limit_and_none_is_forgotten() {
+        let count = AWAKE_MAX + 70;
+        let mut hall = hall(count as u32);
+        (0..count).for_each(|at| assert!(hall.submit(at)));
+        // Those that came too late wait in their own bells.
+        let mut seen: Vec<_> = hall.work();
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), count);
+        for at in 0..count {
+            hall.submit(at);
+        }
+        assert_eq!(hall.work().len(), count);
+        for _ in 0..2 {
+            hall.rings.rest_idle(&mut hall.sessions);
+        }
+        assert!(hall.rings.awake.is_empty());
+    }
+}
