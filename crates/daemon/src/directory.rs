@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::Range;
 use plasmon_proto::object::{Policy, Sizes, Traits};
+use plasmon_shm::edge;
 use plasmon_shm::slot::CREATED_MS_MAX;
 use plasmon_shm::{ControlDaemon, IndexWriter, Memfd, SlotImage, State};
 use plasmon_store::ports::{Directory, Entry, SlotNo};
@@ -141,6 +142,8 @@ impl Directory for Shared {
         if self.index.table.wants_growth() {
             match self.index.retry_in.checked_sub(1) {
                 Some(left) => self.index.retry_in = left,
+                // The keeper hears of a new table before clients do.
+                None if self.keeper.is_behind(edge::now()) => {}
                 None => self.grow(moved),
             }
         }

@@ -1,10 +1,10 @@
 //! Which rings are looked at, so that a question costs the same with one client and with thousands.
 //!
 //! ```text
-//!            its bell rings                   nothing in it for a while, or too many are awake
-//!  idle ───────────────────────► awake ──────────────────────────────────────────────────────► idle
-//!  (the client rings             (the daemon looks at it
-//!   when it submits)              whenever it looks at rings)
+//!          its bell rings            nothing in it for a while, or too many are awake
+//!  idle ───────────────────► awake ───────────────────────────────────────────────────► idle
+//!  (the client rings         (the daemon looks at it
+//!   when it submits)          whenever it looks at rings)
 //! ```
 //!
 //! A client whose ring is idle rings its own doorbell before its submission counts as made. So what

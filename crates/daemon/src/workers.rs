@@ -28,6 +28,7 @@ use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
 use plasmon_store::event::{ReadBack, Ticket};
 
 use crate::cgroup::Headroom;
+use crate::keeper::link::KeeperLink;
 
 pub(crate) use files::{FileJob, OpenTier, OpenedTier, Target, Tier};
 pub(crate) use memory::{Ahead, MemoryJob};
@@ -80,6 +81,8 @@ pub(crate) enum Done {
     },
     /// What the tier's file system refused last; empty when it works again.
     TierFault(String),
+    /// A keeper was started, or not.
+    Keeper(io::Result<KeeperLink>),
 }
 
 /// The workers.
@@ -180,6 +183,16 @@ impl Workers {
             }
         };
         sender.send(table).map_err(|_| io::Error::other("the table worker is gone"))
+    }
+
+    /// Does something that takes a while and is rarely done, in a thread of its own.
+    pub(crate) fn aside(
+        &self,
+        name: &str,
+        work: impl FnOnce() -> Done + Send + 'static,
+    ) -> io::Result<()> {
+        let report = self.report();
+        spawn(name, move || report.tell(work()))
     }
 
     /// Starts to make memory ready if that is wanted. Called once the store serves.

@@ -554,3 +554,65 @@ fn creates_and_waits_to_be_killed() {
         std::thread::park();
     }
 }
+
+#[test]
+fn a_daemon_that_hangs_is_replaced_with_every_sealed_object() {
+    // Whatever made a daemon wait for ever, its clients waited with it: the keeper, which holds
+    // everything, only noticed its death.
+    let desk = start(&["--hang-timeout-ms", "1000", "--log", "error"]);
+    let mut client = desk.client();
+    for number in 0..100 {
+        client.put(id(number), &pattern(number, 100));
+    }
+    let first = client.status();
+    let hung = process(first.pid);
+    kill(first.pid, Signal::STOP);
+    assert!(ends(&hung), "the keeper kills it");
+    let mut reader = desk.client();
+    let status = reader.status();
+    assert_eq!((status.epoch, status.objects), (2, 100));
+    assert_eq!(status.keeper_pid, first.keeper_pid);
+    for number in 0..100 {
+        assert_eq!(reader.read(&id(number)).unwrap(), pattern(number, 100));
+    }
+    let again = come_back(&desk, &client, Vec::new(), Vec::new());
+    assert!(again.shared().welcome.resumed);
+    // The next one answers, however long it has nothing to do.
+    let alive = process(status.pid);
+    assert!(!readable(&alive, std::time::Duration::from_secs(3)));
+    assert_eq!(reader.status().epoch, 2);
+    desk.stop();
+}
+
+#[test]
+fn a_keeper_that_is_stopped_holds_nobody_up_and_is_replaced() {
+    // The daemon waited a second for a keeper that did not read, and all its clients with it. It
+    // gives it that second still, and serves them meanwhile.
+    let desk = start(&["--log", "error"]);
+    let mut client = desk.client();
+    let keeper = client.status().keeper_pid;
+    kill(keeper, Signal::STOP);
+    let mut number = 0;
+    let mut replaced = 0;
+    let deadline = std::time::Instant::now() + DEADLINE;
+    while replaced == 0 || replaced == keeper {
+        // Every strict object has an extent of its own, which the keeper is told of.
+        let (range, fd) = client.create(id(number), 4096, true);
+        write_at(&fd, range.offset, b"strict");
+        drop(fd);
+        assert_eq!(client.call(&Request::Seal { id: id(number) }), Reply::Done);
+        if number >= 500 {
+            client.call(&Request::Delete { ids: vec![id(number - 500)] });
+        }
+        number += 1;
+        replaced = client.status().keeper_pid;
+        assert!(std::time::Instant::now() < deadline, "the keeper is replaced");
+    }
+    // The new one has everything.
+    murder(client.status().pid);
+    let mut reader = desk.client();
+    let status = reader.status();
+    assert_eq!((status.epoch, status.keeper_pid), (2, replaced));
+    assert_eq!(reader.read(&id(number - 1)).unwrap()[..6], *b"strict");
+    desk.stop();
+}

@@ -195,6 +195,9 @@ settings! {
     linger_ms: u32 = "2000";
     /// Whether a keeper process holds the memory, so that sealed objects outlive the daemon.
     keeper: bool = "true";
+    /// How long the daemon may not answer its keeper before that kills it and starts another one,
+    /// in milliseconds, at least 1000. 0: for ever. A daemon that a debugger holds is left alone.
+    hang_timeout_ms: u32 = "10000";
     /// How many bytes of free memory stay warm at most. 0: a quarter of the capacity.
     warm_bytes_max: Bytes = "0";
     /// How many bytes a background thread faults in ahead of the first writers.

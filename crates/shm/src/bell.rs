@@ -17,8 +17,8 @@
 //! The same pattern tells a sleeper that looks at many things whose turn it is: each of them has a
 //! flag of its own ([`number_to_ring`]), set while the sleeper does not look there. A thread then
 //! counts something as published only once the bell is rung, and it keeps still only if it knows
-//! that another thread *has* rung ([`has_rung`]), not that it is about to: what it tells others next must not
-//! overtake the bell.
+//! that another thread *has* rung ([`has_rung`]), not that it is about to: what it tells others
+//! next must not overtake the bell.
 
 use crate::sync::{AtomicU32, Ordering, fence, model_fence};
 

@@ -511,7 +511,8 @@ fn loom_a_question_finds_what_was_submitted_before_it() {
             let position = self.tail.fetch_add(1, Ordering::SeqCst) + 1;
             let number = bell::number_to_ring(&self.awaited, &self.rung);
             if number != 0 {
-                self.bell.store(1, Ordering::SeqCst);
+                // As in the kernel, which has a lock there: one after the other.
+                self.bell.swap(1, Ordering::SeqCst);
                 bell::has_rung(&self.rung, number);
             }
             position

@@ -380,6 +380,11 @@ impl Listener {
         !failed
     }
 
+    /// The locked file beside the socket.
+    pub fn lock(&self) -> Option<BorrowedFd<'_>> {
+        self.lock.as_ref().map(AsFd::as_fd)
+    }
+
     /// Second descriptors of the socket and of its lock, to be kept by another process.
     pub fn duplicate(&self) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
         let lock = self.lock.as_ref().map(|lock| lock.as_fd().try_clone_to_owned()).transpose()?;

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::Core;
 use super::greeting::io_failure;
+use super::keeping::Kept;
 use crate::keeper::wire::Label;
 use crate::outbox::Passed;
 use crate::workers::{Done, FileJob, Made, MemoryJob, Target};
@@ -144,7 +145,7 @@ impl Core {
         }
     }
 
-    fn reserved(&mut self, ticket: Ticket, extent: ExtentId, is_there: bool) {
+    pub(super) fn reserved(&mut self, ticket: Ticket, extent: ExtentId, is_there: bool) {
         let waiting = self.extents.end_making(extent);
         self.feed(Event::Reserved(ticket, is_there));
         for (ticket, range) in waiting {
@@ -285,7 +286,8 @@ impl Core {
                     let is_there = match made {
                         Ok(Made::Extent(memfd)) => {
                             self.take_in(extent, memfd);
-                            true
+                            self.when_kept(Kept::Reserved(ticket, extent));
+                            continue;
                         }
                         Ok(Made::Growing(memfd)) => {
                             self.shared().control.set_writer(extent, 0);
@@ -307,6 +309,7 @@ impl Core {
                 Done::Restored(ticket, outcome) => self.feed(Event::Restored(ticket, outcome)),
                 Done::TierOpened { found, lock } => self.tier_opened(found, lock),
                 Done::TierFault(fault) => self.tier_fault = fault,
+                Done::Keeper(started) => self.keeper_started(started),
             }
         }
     }

@@ -12,6 +12,7 @@ use plasmon_shm::Memfd;
 use plasmon_store::{Event, Ticket};
 
 use super::Core;
+use super::keeping::Kept;
 use crate::workers::MemoryJob;
 
 impl Core {
@@ -48,6 +49,7 @@ impl Core {
                 let is_there = self.extents.remove_growing(extent).is_some();
                 if is_there {
                     self.take_in(extent, memfd);
+                    return self.when_kept(Kept::Settled(ticket));
                 }
                 is_there
             }

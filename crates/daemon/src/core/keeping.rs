@@ -1,19 +1,32 @@
 //! Looking after the keeper, and after extents whose writer may come back.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Stdio;
+use std::time::Instant;
 
 use plasmon_media::{Described, FolderLock};
 use plasmon_proto::message::ExtentId;
+use plasmon_shm::edge;
 use plasmon_store::event::Peer;
-use plasmon_store::{Effect, Event};
+use plasmon_store::{Effect, Event, Ticket};
 
 use super::Core;
 use crate::keeper::link::KeeperLink;
+use crate::keeper::seat::Said;
 use crate::keeper::wire::Label;
-use crate::poll::Source;
+use crate::poll::{Interest, Source};
 use crate::recovery;
-use crate::sessions::SessionNo;
+use crate::sessions::{Session, SessionNo};
+use crate::workers::Done;
+
+/// What waits until the keeper holds an extent.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kept {
+    /// Memory was reserved in it.
+    Reserved(Ticket, ExtentId),
+    /// It grew, and has its final size.
+    Settled(Ticket),
+}
 
 impl Core {
     pub(super) fn watch_keeper(&mut self) -> std::io::Result<()> {
@@ -23,23 +36,73 @@ impl Core {
         }
     }
 
-    /// The keeper says nothing by itself, so if its socket is readable, it is gone.
-    pub(super) fn keeper_parted(&mut self) {
-        tracing::warn!(pid = self.store.directory().keeper.pid(), "the keeper is gone");
-        self.shared().keeper.vacate();
+    /// The keeper asked for a sign of life, takes more than before, or is gone.
+    pub(super) fn attend_keeper(&mut self) {
+        loop {
+            match self.shared().keeper.hear() {
+                Said::Answered => {}
+                Said::Nothing => break,
+                Said::Gone => {
+                    let pid = self.store.directory().keeper.pid();
+                    tracing::warn!(pid, "the keeper is gone");
+                    return self.shared().keeper.vacate();
+                }
+            }
+        }
+        if self.store.directory().keeper.is_full() {
+            self.keeper_catches_up();
+        }
     }
 
-    /// Starts another keeper and hands everything over.
-    pub(super) fn replace_keeper(&mut self) {
-        let filled = KeeperLink::start(&self.flags, Stdio::inherit()).and_then(|link| {
-            self.hand_over(&link)?;
+    /// Does for the keeper what is due by the clock, and waits for what it is ready for.
+    pub(super) fn mind_keeper(&mut self, now: Instant) {
+        if self.store.directory().keeper.is_due(now) {
+            self.keeper_catches_up();
+        }
+        let keeper = &mut self.store.directory_mut().keeper;
+        if keeper.is_stuck(now) {
+            tracing::warn!(pid = keeper.pid(), "the keeper does not read and is replaced");
+            keeper.vacate();
+        }
+        if keeper.is_vacant(now) {
+            self.replace_keeper();
+        }
+        self.release_kept(now);
+        let keeper = &self.store.directory().keeper;
+        let interest = Interest { readable: true, writable: keeper.is_full() };
+        if let Some(fd) = keeper.watched()
+            && self.keeper_interest != interest
+        {
+            self.keeper_interest = interest;
+            if let Err(error) = self.poll.change(fd, Source::Keeper, interest) {
+                tracing::error!(%error, "the keeper cannot be watched");
+            }
+        }
+    }
+
+    /// Starts another keeper, in a thread: a program takes a while to start.
+    fn replace_keeper(&mut self) {
+        let flags = self.flags.clone();
+        let start = move || Done::Keeper(KeeperLink::start(&flags, Stdio::inherit()));
+        if let Err(error) = self.workers.aside("plasmon-starter", start) {
+            self.keeper_started(Err(error));
+        }
+    }
+
+    /// Hands everything over to a keeper that was started.
+    pub(super) fn keeper_started(&mut self, started: std::io::Result<KeeperLink>) {
+        let watched = started.and_then(|link| {
             self.poll.add(&link, Source::Keeper)?;
             Ok(link)
         });
-        match filled {
+        match watched {
             Ok(link) => {
-                tracing::info!(pid = link.pid(), "another keeper holds the store");
-                self.shared().keeper.fill(link);
+                tracing::info!(pid = link.pid(), "another keeper is told of the store");
+                self.keeper_interest = Interest { readable: true, writable: false };
+                let labels = self.labels();
+                let hang_timeout = self.config.hang_timeout;
+                self.shared().keeper.fill(link, labels.into_iter(), hang_timeout);
+                self.keeper_catches_up();
             }
             Err(error) => {
                 tracing::error!(%error, "no keeper for now: the store would end with this daemon");
@@ -48,23 +111,73 @@ impl Core {
         }
     }
 
-    fn hand_over(&self, link: &KeeperLink) -> std::io::Result<()> {
+    /// Everything that a keeper holds.
+    fn labels(&self) -> Vec<Label> {
         let shared = self.store.directory();
-        recovery::hold_door(link, self.door.listener())?;
-        let pages = [shared.control.memfd().as_fd(), shared.wakes.as_fd()];
-        link.hold(&Label::Control { store: self.store_token }, &pages)?;
-        let table = &shared.index.table;
-        link.hold(&Label::Index { number: table.number() }, &[table.memfd().as_fd()])?;
-        if let Some(lock) = &self.spill_lock {
-            link.hold(&Label::SpillFolder, &[lock.as_fd()])?;
+        let mut labels = vec![
+            Label::Listener,
+            Label::Control { store: self.store_token },
+            Label::Index { number: shared.index.table.number() },
+        ];
+        labels.extend(self.spill_lock.as_ref().map(|_| Label::SpillFolder));
+        labels.extend(self.extents.iter().map(|(extent, _)| Label::Extent(extent)));
+        labels.extend(shared.sessions.iter().map(|(_, session)| session.label()));
+        labels
+    }
+
+    fn keeper_catches_up(&mut self) {
+        let mut keeper = std::mem::take(&mut self.shared().keeper);
+        keeper.catch_up(|label| self.held(label));
+        self.shared().keeper = keeper;
+    }
+
+    /// The descriptors that a keeper holds under this label.
+    fn held(&self, label: &Label) -> Option<Vec<BorrowedFd<'_>>> {
+        let shared = self.store.directory();
+        match label {
+            Label::Listener => {
+                let listener = self.door.listener();
+                Some(std::iter::once(listener.as_fd()).chain(listener.lock()).collect())
+            }
+            Label::Control { .. } => {
+                Some(vec![shared.control.memfd().as_fd(), shared.wakes.as_fd()])
+            }
+            Label::Index { number } => {
+                let table = &shared.index.table;
+                (table.number() == *number).then(|| vec![table.memfd().as_fd()])
+            }
+            Label::SpillFolder => self.spill_lock.as_ref().map(|lock| vec![lock.as_fd()]),
+            Label::Extent(extent) => self.extents.get(*extent).map(|memfd| vec![memfd.as_fd()]),
+            Label::Session { token, .. } => {
+                let session = shared.sessions.of_token(*token)?;
+                shared.sessions.get(session).map(Session::held)
+            }
         }
-        for (extent, memfd) in self.extents.iter() {
-            link.hold(&Label::Extent(extent), &[memfd.as_fd()])?;
+    }
+
+    /// Goes on with something once the keeper has what it is about, or cannot be had for now.
+    pub(super) fn when_kept(&mut self, step: Kept) {
+        if self.store.directory().keeper.is_behind(edge::now()) {
+            self.unkept.push(step);
+        } else {
+            self.go_on(step);
         }
-        for (_, session) in shared.sessions.iter() {
-            link.hold(&session.label(), &session.held())?;
+    }
+
+    fn release_kept(&mut self, now: Instant) {
+        if self.unkept.is_empty() || self.store.directory().keeper.is_behind(now) {
+            return;
         }
-        link.serving()
+        for step in std::mem::take(&mut self.unkept) {
+            self.go_on(step);
+        }
+    }
+
+    fn go_on(&mut self, step: Kept) {
+        match step {
+            Kept::Reserved(ticket, extent) => self.reserved(ticket, extent, true),
+            Kept::Settled(ticket) => self.feed(Event::Hardened(ticket, true)),
+        }
     }
 
     /// The extents whose registered writer has this token.

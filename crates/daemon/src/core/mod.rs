@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Every ring with something in it is drained before any socket message is answered, so that
-//! "absent" told over the socket is final (`rings`). Whatever a client does wrong ends that client and nobody else.
+//! "absent" told over the socket is final (`rings`). Whatever a client does wrong ends that client
+//! and nobody else.
 
 mod effects;
 mod greeting;
@@ -45,6 +46,7 @@ use crate::sessions::SessionNo;
 use crate::settings::Config;
 use crate::workers::Workers;
 
+use self::keeping::Kept;
 use self::partings::Parting;
 use self::spinning::Spinning;
 
@@ -102,6 +104,9 @@ pub(crate) struct Core {
     peers: Peers,
     rings: Rings,
     rested_ms: u64,
+    keeper_interest: Interest,
+    /// What waits until the keeper has heard of it.
+    unkept: Vec<Kept>,
     effects: Vec<Effect>,
     events: VecDeque<Event>,
     is_feeding: bool,
@@ -161,6 +166,8 @@ impl Core {
             peers: Peers::new(users),
             rings,
             rested_ms: 0,
+            keeper_interest: Interest { readable: true, writable: false },
+            unkept: Vec::new(),
             effects: Vec::new(),
             events: VecDeque::new(),
             is_feeding: false,
@@ -186,7 +193,8 @@ impl Core {
 
     /// Serves until the process is asked to end.
     pub(crate) fn run(mut self) -> io::Result<()> {
-        self.shared().keeper.serving();
+        let hang_timeout = self.config.hang_timeout;
+        self.shared().keeper.serving(hang_timeout);
         self.workers.warm_up()?;
         self.wait_for_company();
         let mut ready = Vec::new();
@@ -222,6 +230,9 @@ impl Core {
         self.keep_time();
         self.flush_all();
         self.part_leaving();
+        self.mind_keeper(edge::now());
+        // What the keeper had to hear first may have answers.
+        self.flush_all();
         Ok(())
     }
 
@@ -230,7 +241,7 @@ impl Core {
             Source::Listener => self.accept(),
             Source::Workers => self.collect_work(),
             Source::Signals => self.heed_signal(),
-            Source::Keeper => self.keeper_parted(),
+            Source::Keeper => self.attend_keeper(),
             Source::Peer(number) => {
                 let client = ClientNo(number);
                 if ready.writable {
@@ -283,9 +294,6 @@ impl Core {
         {
             tracing::info!(%error, "the index stays in small pages");
         }
-        if self.shared().keeper.is_vacant(now) {
-            self.replace_keeper();
-        }
         if self.lonely_until.is_some_and(|until| until <= now) {
             tracing::info!("the last client has gone");
             self.is_stopping = true;
@@ -299,7 +307,7 @@ impl Core {
         let greeting = self.peers.next_deadline().map(left);
         let door = self.door.paused_until().map(left);
         let lonely = self.lonely_until.map(left);
-        let keeper = self.store.directory().keeper.retry_at().map(left);
+        let keeper = self.store.directory().keeper.next_deadline().map(left);
         [store, greeting, door, lonely, keeper].into_iter().flatten().min()
     }
 

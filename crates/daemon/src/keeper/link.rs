@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
-use super::KEEPER_ARGUMENT;
 use super::child::Child;
 use super::wire::{self, FromKeeper, Label, ToKeeper, WIRE_VERSION};
+use super::{KEEPER_ARGUMENT, ended_within, watch};
+use crate::workers::spawn;
 
-/// How long the daemon waits for a keeper that does not read. It is replaced afterwards: a promise
-/// that an object outlives the daemon must not hang on a stopped process.
-const SEND_WITHIN: Duration = Duration::from_secs(1);
+/// How long a keeper that was told that the store is over may take to end.
+const FAREWELL_WITHIN: Duration = Duration::from_secs(5);
 
 /// Daemons that may fail to start because of something that the keeper hands over; the next one
 /// goes on without it.
@@ -45,7 +44,7 @@ impl KeeperLink {
         let child = Child::start("plasmon-keeper", KEEPER_ARGUMENT, flags, &theirs, errors)?;
         // While this end were open here, the end of the other process would go unnoticed.
         drop(theirs);
-        let link = Self { socket: prepared(ours)?, pid: child.id(), child: Some(child) };
+        let link = Self { socket: ours, pid: child.id(), child: Some(child) };
         let (version, pid) = (WIRE_VERSION, edge::process_id());
         link.say(&ToKeeper::Watch { version, pid }, &[])?;
         Ok(link)
@@ -76,12 +75,16 @@ impl KeeperLink {
                     let text = format!("the keeper speaks version {version}, not {WIRE_VERSION}");
                     return Err(io::Error::other(text));
                 }
-                FromKeeper::Begin { keeper_pid, failed_starts, .. } => {
+                FromKeeper::Begin { keeper_pid, failed_starts, was_hung, .. } => {
                     (pid, held.failed_starts) = (keeper_pid, failed_starts);
+                    if was_hung {
+                        tracing::error!("the daemon before did not answer any more and was killed");
+                    }
                 }
+                FromKeeper::Ask => {}
                 FromKeeper::Held(label) => held.labelled.push((label, fds)),
                 FromKeeper::Complete => {
-                    let link = Self { socket: prepared(socket)?, pid, child: None };
+                    let link = Self { socket, pid, child: None };
                     return Ok((link, held));
                 }
             }
@@ -93,7 +96,8 @@ impl KeeperLink {
         self.pid
     }
 
-    /// Hands descriptors over. When this returns, they outlive the daemon.
+    /// Hands descriptors over. When this returns, they outlive the daemon. Like everything that is
+    /// said here, it fails with `WouldBlock` instead of waiting.
     pub(crate) fn hold(&self, label: &Label, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         self.say(&ToKeeper::Hold(label.clone()), fds)
     }
@@ -103,9 +107,25 @@ impl KeeperLink {
         self.say(&ToKeeper::Forget(label.clone()), &[])
     }
 
-    /// Tells that the daemon accepts connections.
-    pub(crate) fn serving(&self) -> io::Result<()> {
-        self.say(&ToKeeper::Serving, &[])
+    /// Tells that the daemon accepts connections, and how long it may hang.
+    pub(crate) fn serving(&self, hang_timeout: Duration) -> io::Result<()> {
+        let hang_timeout_ms = u64::try_from(hang_timeout.as_millis()).unwrap_or(u64::MAX);
+        self.say(&ToKeeper::Serving { hang_timeout_ms }, &[])
+    }
+
+    /// Gives a sign of life.
+    pub(crate) fn answer(&self) -> io::Result<()> {
+        self.say(&ToKeeper::Alive, &[])
+    }
+
+    /// What the keeper said, if it did; an error when it is gone.
+    pub(crate) fn hear(&self) -> io::Result<Option<FromKeeper>> {
+        match wire::try_receive(&self.socket) {
+            Ok(Some((message, _))) => Ok(Some(message)),
+            Ok(None) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Ends the keeper: the store is over.
@@ -113,16 +133,22 @@ impl KeeperLink {
         // If it does not hear this, it hears the end of file and finds this process gone in order.
         let _ = self.say(&ToKeeper::Farewell, &[]);
         if let Some(child) = &mut self.child {
+            // A keeper that is stopped hears nothing.
+            if !watch(child.id()).is_some_and(|keeper| ended_within(&keeper, FAREWELL_WITHIN)) {
+                child.kill();
+            }
             child.wait();
         }
     }
 
     /// Does away with a keeper that is gone or does not answer.
     pub(crate) fn dismiss(mut self) {
-        match &mut self.child {
-            Some(child) => {
+        match self.child.take() {
+            Some(mut child) => {
+                // It may take a while to close what it holds. Without a thread to wait it is
+                // collected at our end.
                 child.kill();
-                child.wait();
+                let _ = spawn("plasmon-reaper", move || child.wait());
             }
             None => {
                 // The keeper is the parent of a daemon that it started; any other process with its
@@ -135,7 +161,7 @@ impl KeeperLink {
     }
 
     fn say(&self, message: &ToKeeper, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        wire::send(&self.socket, message, fds)
+        wire::try_send(&self.socket, message, fds)
     }
 }
 
@@ -143,9 +169,4 @@ impl AsFd for KeeperLink {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
-}
-
-fn prepared(socket: Connection) -> io::Result<Connection> {
-    set_socket_timeout(&socket, Timeout::Send, Some(SEND_WITHIN))?;
-    Ok(socket)
 }

@@ -6,6 +6,7 @@
 //!    ✗                   └──spawns──► plasmond --role=adopting   ◄── Held(label) + descriptors
 //!
 //! keeper killed:         the daemon sees end of file, starts another keeper, hands everything over
+//! daemon hangs:          Ask, and no answer for a while (`watchdog`): the keeper kills it
 //! daemon stops cleanly:  Farewell; the keeper ends, and with it the last descriptors
 //! ```
 //!
@@ -18,6 +19,7 @@ mod child;
 pub(crate) mod link;
 pub(crate) mod patience;
 pub(crate) mod seat;
+mod watchdog;
 pub(crate) mod wire;
 
 use std::collections::BTreeMap;
@@ -30,9 +32,11 @@ use std::time::{Duration, Instant};
 use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
 use rustix::event::PollFlags;
+use rustix::io::Errno;
 
 use child::Child;
 use patience::{Death, Decision, Patience};
+use watchdog::{Progress, Verdict, Watchdog};
 use wire::{FromKeeper, Label, ToKeeper, WIRE_VERSION};
 
 /// The argument that makes this program a keeper; the daemon's own flags follow it.
@@ -43,6 +47,12 @@ const GONE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The argument that makes this program a daemon which takes over.
 const ADOPTING_ARGUMENT: &str = "--role=adopting";
+
+/// How often a message to a new daemon is tried while the system is out of something.
+const SEND_TRIES: u32 = 500;
+
+/// The wait between two tries.
+const SEND_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// The keeper's whole life. `flags` are the settings of the daemons that it starts.
 pub(crate) fn run(flags: &[OsString]) -> ExitCode {
@@ -66,7 +76,11 @@ struct Keeper<'a> {
     patience: Patience,
     serving_since: Option<Instant>,
     daemon: Option<OwnedFd>,
+    daemon_pid: u32,
     child: Option<Child>,
+    /// Whether the daemon that serves still answers.
+    watchdog: Option<Watchdog>,
+    was_hung: bool,
 }
 
 /// How a daemon parted.
@@ -85,7 +99,10 @@ impl<'a> Keeper<'a> {
             patience: Patience::default(),
             serving_since: None,
             daemon: None,
+            daemon_pid: 0,
             child: None,
+            watchdog: None,
+            was_hung: false,
         }
     }
 
@@ -111,17 +128,29 @@ impl<'a> Keeper<'a> {
 
     /// Listens to one daemon until it parts.
     fn attend(&mut self, link: &Connection) -> Parting {
+        self.watchdog = None;
         loop {
+            if !self.listen(link) {
+                continue;
+            }
             match wire::receive::<ToKeeper>(link) {
                 Ok(Some((message, fds))) => match message {
                     // It goes on with a keeper of its own.
                     ToKeeper::Watch { version, .. } if version != WIRE_VERSION => {
                         return Parting::Dismissed;
                     }
-                    ToKeeper::Watch { pid, .. } => self.daemon = watch(pid),
+                    ToKeeper::Watch { pid, .. } => {
+                        (self.daemon, self.daemon_pid) = (watch(pid), pid);
+                    }
                     ToKeeper::Hold(label) => drop(self.held.insert(label, fds)),
                     ToKeeper::Forget(label) => drop(self.held.remove(&label)),
-                    ToKeeper::Serving => self.serving_since = Some(edge::now()),
+                    ToKeeper::Serving { hang_timeout_ms } => {
+                        self.serving_since = Some(edge::now());
+                        self.was_hung = false;
+                        let may_hang = Duration::from_millis(hang_timeout_ms);
+                        self.watchdog = (hang_timeout_ms > 0).then(|| Watchdog::new(may_hang));
+                    }
+                    ToKeeper::Alive => {}
                     ToKeeper::Farewell => return Parting::Dismissed,
                 },
                 Ok(None) => return self.parting(),
@@ -130,6 +159,37 @@ impl<'a> Keeper<'a> {
                 Err(_) => return Parting::Dismissed,
             }
         }
+    }
+
+    /// Waits until the daemon says something or is gone; false when only a tick is over.
+    fn listen(&mut self, link: &Connection) -> bool {
+        let tick = self.watchdog.as_ref().map(Watchdog::tick);
+        let since = edge::now();
+        if matches!(edge::ready_within(link, PollFlags::IN, tick), Ok(true)) {
+            if let Some(watchdog) = &mut self.watchdog {
+                watchdog.heard();
+            }
+            return true;
+        }
+        let progress = progress_of(self.daemon_pid);
+        let Some(watchdog) = &mut self.watchdog else { return false };
+        match watchdog.ticked(edge::since(since), progress) {
+            Verdict::Wait => {}
+            Verdict::Ask => {
+                // A socket that takes nothing more belongs to a daemon that does not read.
+                let _ = wire::try_send(link, &FromKeeper::Ask, &[]);
+            }
+            Verdict::Hung => {
+                self.watchdog = None;
+                self.was_hung = true;
+                if self.daemon.as_ref().is_some_and(|daemon| !ended_within(daemon, Duration::ZERO))
+                {
+                    // It fails only for a process that is gone already.
+                    let _ = edge::kill_process(self.daemon_pid);
+                }
+            }
+        }
+        false
     }
 
     /// The daemon closed its end: it died, or it lives on without us.
@@ -156,10 +216,15 @@ impl<'a> Keeper<'a> {
         let child = Child::start("plasmond", ADOPTING_ARGUMENT, self.flags, &theirs, errors)?;
         // While this end were open here, the end of the other process would go unnoticed.
         drop(theirs);
-        self.daemon = watch(child.id());
+        (self.daemon, self.daemon_pid) = (watch(child.id()), child.id());
         let child = self.child.insert(child);
-        let failed_starts = self.patience.failed_starts();
-        if let Err(error) = hand_over(&ours, &self.held, failed_starts) {
+        let begin = FromKeeper::Begin {
+            version: WIRE_VERSION,
+            keeper_pid: edge::process_id(),
+            failed_starts: self.patience.failed_starts(),
+            was_hung: self.was_hung,
+        };
+        if let Err(error) = hand_over(&ours, &self.held, &begin) {
             // Told by halves it must not go on.
             child.kill();
             child.wait();
@@ -172,22 +237,45 @@ impl<'a> Keeper<'a> {
 fn hand_over(
     link: &Connection,
     held: &BTreeMap<Label, Vec<OwnedFd>>,
-    failed_starts: u32,
+    begin: &FromKeeper,
 ) -> io::Result<()> {
-    let (version, keeper_pid) = (WIRE_VERSION, edge::process_id());
-    wire::send(link, &FromKeeper::Begin { version, keeper_pid, failed_starts }, &[])?;
+    send_patiently(link, begin, &[])?;
     for (label, fds) in held {
         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-        wire::send(link, &FromKeeper::Held(label.clone()), &fds)?;
+        send_patiently(link, &FromKeeper::Held(label.clone()), &fds)?;
     }
-    wire::send(link, &FromKeeper::Complete, &[])
+    send_patiently(link, &FromKeeper::Complete, &[])
 }
 
-fn watch(pid: u32) -> Option<OwnedFd> {
+/// Sends one message, also when the system is out of something for a moment: too many descriptors
+/// that other processes of this user have not received yet, for one.
+fn send_patiently(
+    link: &Connection,
+    message: &FromKeeper,
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    for _ in 1..SEND_TRIES {
+        match wire::send(link, message, fds) {
+            Err(error) if Errno::from_io_error(&error).is_some_and(seat::is_passing) => {
+                edge::sleep(SEND_AGAIN_AFTER);
+            }
+            sent => return sent,
+        }
+    }
+    wire::send(link, message, fds)
+}
+
+/// What the kernel says about a daemon's main thread.
+fn progress_of(pid: u32) -> Option<Progress> {
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
+    Progress::parse(&read("schedstat")?, &read("status")?)
+}
+
+pub(crate) fn watch(pid: u32) -> Option<OwnedFd> {
     edge::open_process(pid).ok()
 }
 
 /// Whether the process ends in this time.
-fn ended_within(process: &OwnedFd, time: Duration) -> bool {
+pub(crate) fn ended_within(process: &OwnedFd, time: Duration) -> bool {
     matches!(edge::ready_within(process, PollFlags::IN, Some(time)), Ok(true))
 }

@@ -1,25 +1,59 @@
-//! The keeper as the rest of the daemon sees it: somebody who holds things, or nobody.
+//! The keeper as the rest of the daemon sees it: a process that holds things, or a missing one.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use plasmon_shm::edge;
+use rustix::io::Errno;
 
 use super::link::KeeperLink;
-use super::wire::Label;
+use super::wire::{FromKeeper, Label};
 
-/// Where the keeper sits. A keeper that does not answer loses its seat at once; the loop then fills
-/// it again and hands everything over, so nobody who wants something held has to handle a failure.
+/// How long the daemon waits for a keeper that does not read. It is replaced afterwards: a promise
+/// that an object outlives the daemon must not hang on a stopped process.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long the daemon waits after it could not start a keeper.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How long it waits when the system is out of something for the moment.
+const SEND_AGAIN_AFTER: Duration = Duration::from_millis(10);
+
+/// Where the keeper sits. Nothing here waits for the keeper.
+///
+/// What cannot be said now is written down by its label and said later, with the descriptors that
+/// belong to the label by then. A keeper that does not read is replaced after a while; where the
+/// system is out of something, which is not the keeper's fault, it stays.
 #[derive(Debug, Default)]
 pub(crate) struct KeeperSeat {
     link: Option<KeeperLink>,
     wanted: bool,
+    is_starting: bool,
     retry_at: Option<Instant>,
+    /// What the keeper has not heard yet: whether it holds what the label names.
+    backlog: BTreeMap<Label, bool>,
+    /// How long the daemon may hang, when that is still to be said.
+    serving: Option<Duration>,
+    behind_since: Option<Instant>,
+    /// Since when the keeper's socket has been full.
+    full_since: Option<Instant>,
+    send_again_at: Option<Instant>,
+    /// Whether the keeper holds everything, or has at some time.
+    is_complete: bool,
 }
 
-/// How long the daemon waits after it could not start a keeper.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// What the keeper said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// Nothing more.
+    Nothing,
+    /// It was answered.
+    Answered,
+    /// It is gone.
+    Gone,
+}
 
 impl KeeperSeat {
     /// A seat that stays empty: the store ends with its daemon.
@@ -27,62 +61,151 @@ impl KeeperSeat {
         Self::default()
     }
 
-    /// A seat with this keeper.
+    /// A seat with this keeper, which holds everything there is.
     pub(crate) fn taken(link: KeeperLink) -> Self {
-        Self { link: Some(link), wanted: true, retry_at: None }
+        Self { link: Some(link), wanted: true, is_complete: true, ..Self::default() }
     }
 
-    /// Whether a keeper is missing and it is time to start one.
-    pub(crate) fn is_vacant(&self, now: Instant) -> bool {
-        self.wanted && self.link.is_none() && self.retry_at.is_none_or(|at| at <= now)
+    /// Whether a keeper is missing and it is time to start one; told once.
+    pub(crate) fn is_vacant(&mut self, now: Instant) -> bool {
+        let is_due = self.retry_at.is_none_or(|at| at <= now);
+        let is_vacant = self.wanted && self.link.is_none() && !self.is_starting && is_due;
+        self.is_starting |= is_vacant;
+        is_vacant
     }
 
-    /// When to try again after a keeper could not be started.
-    pub(crate) fn retry_at(&self) -> Option<Instant> {
-        self.retry_at
+    /// When to look again, without an event.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let retry = self.retry_at.filter(|_| self.link.is_none() && !self.is_starting);
+        let stuck = self.full_since.map(|since| since + ANSWER_WITHIN);
+        let late = self.behind_since.map(|since| since + ANSWER_WITHIN);
+        let late = late.filter(|at| *at > edge::now());
+        [retry, stuck, late, self.send_again_at].into_iter().flatten().min()
     }
 
-    /// The keeper's process, 0 for none.
+    /// The keeper's process, 0 for none that holds everything.
     pub(crate) fn pid(&self) -> u32 {
-        self.link.as_ref().map_or(0, KeeperLink::pid)
+        self.link.as_ref().filter(|_| self.is_complete).map_or(0, KeeperLink::pid)
     }
 
-    /// What becomes readable when the keeper is gone.
+    /// What becomes readable when the keeper says something or is gone.
     pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
         self.link.as_ref().map(AsFd::as_fd)
     }
 
-    /// Hands descriptors over. When this returns, they outlive the daemon, or the seat is vacant.
+    /// Hands descriptors over. Unless the keeper is behind when this returns, they outlive the
+    /// daemon.
     pub(crate) fn hold(&mut self, label: &Label, fds: &[BorrowedFd<'_>]) {
-        self.tell(|link| link.hold(label, fds));
+        if self.is_free() && self.tell(|link| link.hold(label, fds)) {
+            return;
+        }
+        self.write_down(label.clone(), true);
     }
 
     /// Has descriptors closed.
     pub(crate) fn forget(&mut self, label: &Label) {
-        self.tell(|link| link.forget(label));
+        if self.is_free() && self.tell(|link| link.forget(label)) {
+            return;
+        }
+        self.write_down(label.clone(), false);
     }
 
-    /// Tells that the daemon accepts connections.
-    pub(crate) fn serving(&mut self) {
-        self.tell(KeeperLink::serving);
+    /// Tells that the daemon accepts connections, and how long it may hang.
+    pub(crate) fn serving(&mut self, hang_timeout: Duration) {
+        if !self.is_free() || !self.tell(|link| link.serving(hang_timeout)) {
+            self.serving = Some(hang_timeout);
+        }
+    }
+
+    /// Whether the keeper has not heard everything yet, and may still within its time.
+    pub(crate) fn is_behind(&self, now: Instant) -> bool {
+        self.behind_since.is_some_and(|since| now < since + ANSWER_WITHIN)
+    }
+
+    /// Whether there is something that it can be told now.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.send_again_at.is_some_and(|at| at <= now)
+    }
+
+    /// Whether the keeper has not read anything for too long.
+    pub(crate) fn is_stuck(&self, now: Instant) -> bool {
+        self.full_since.is_some_and(|since| since + ANSWER_WITHIN <= now)
+    }
+
+    /// Whether to wait until the keeper's socket takes something.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full_since.is_some()
+    }
+
+    /// Tells the keeper what it has not heard yet, as far as it goes. `held` gives the
+    /// descriptors that belong to a label, or none if there is no such thing any more.
+    pub(crate) fn catch_up<'a>(&mut self, held: impl Fn(&Label) -> Option<Vec<BorrowedFd<'a>>>) {
+        self.send_again_at = None;
+        self.full_since = None;
+        while let Some((label, holds)) = self.backlog.pop_first() {
+            let is_told = match held(&label).filter(|_| holds) {
+                Some(fds) => self.tell(|link| link.hold(&label, &fds)),
+                None => self.tell(|link| link.forget(&label)),
+            };
+            if !is_told {
+                return self.write_down(label, holds);
+            }
+        }
+        if let Some(hang_timeout) = self.serving.take()
+            && !self.tell(|link| link.serving(hang_timeout))
+        {
+            self.serving = Some(hang_timeout);
+            return;
+        }
+        if self.link.is_some() {
+            self.is_complete = true;
+            self.behind_since = None;
+        }
+    }
+
+    /// Hears what the keeper says, and answers when it asks for a sign of life.
+    pub(crate) fn hear(&mut self) -> Said {
+        let Some(link) = &self.link else { return Said::Nothing };
+        match link.hear() {
+            Ok(Some(FromKeeper::Ask)) => {
+                // A keeper that does not read sees other signs of life when it does.
+                self.tell(KeeperLink::answer);
+                Said::Answered
+            }
+            // It says nothing else by then.
+            Ok(Some(_)) => Said::Answered,
+            Ok(None) => Said::Nothing,
+            Err(_) => Said::Gone,
+        }
     }
 
     /// Takes the seat away from a keeper that is gone.
     pub(crate) fn vacate(&mut self) {
+        (self.full_since, self.send_again_at, self.is_complete) = (None, None, false);
+        self.backlog.clear();
         if let Some(link) = self.link.take() {
+            self.behind_since.get_or_insert_with(edge::now);
             link.dismiss();
         }
     }
 
-    /// Fills the seat.
-    pub(crate) fn fill(&mut self, link: KeeperLink) {
+    /// Fills the seat with a keeper that is to be told of all this.
+    pub(crate) fn fill(
+        &mut self,
+        link: KeeperLink,
+        labels: impl Iterator<Item = Label>,
+        hang_timeout: Duration,
+    ) {
         self.link = Some(link);
-        self.retry_at = None;
+        (self.retry_at, self.is_starting) = (None, false);
+        self.backlog = labels.map(|label| (label, true)).collect();
+        self.serving = Some(hang_timeout);
     }
 
     /// No keeper could be started: the store goes on without one for a while.
     pub(crate) fn postpone(&mut self) {
         self.vacate();
+        self.is_starting = false;
         self.retry_at = Some(edge::now() + RETRY_AFTER);
     }
 
@@ -93,12 +216,45 @@ impl KeeperSeat {
         }
     }
 
-    fn tell(&mut self, say: impl FnOnce(&KeeperLink) -> io::Result<()>) {
-        if let Some(link) = &self.link
-            && let Err(error) = say(link)
-        {
-            tracing::warn!(%error, pid = link.pid(), "the keeper does not answer");
-            self.vacate();
+    fn is_free(&self) -> bool {
+        self.backlog.is_empty()
+    }
+
+    fn write_down(&mut self, label: Label, holds: bool) {
+        if self.link.is_some() {
+            self.backlog.insert(label, holds);
+            self.behind_since.get_or_insert_with(edge::now);
         }
     }
+
+    /// Whether the keeper was told; otherwise it is to be told again, or it is gone.
+    fn tell(&mut self, say: impl FnOnce(&KeeperLink) -> io::Result<()>) -> bool {
+        let Some(link) = &self.link else { return true };
+        let Err(error) = say(link) else { return true };
+        let now = edge::now();
+        match Errno::from_io_error(&error) {
+            Some(Errno::AGAIN) => {
+                self.full_since.get_or_insert(now);
+            }
+            Some(errno) if is_passing(errno) => {
+                if self.send_again_at.is_none() && self.behind_since.is_none() {
+                    tracing::warn!(%error, "the keeper is told later");
+                }
+                self.send_again_at = Some(now + SEND_AGAIN_AFTER);
+            }
+            _ => {
+                tracing::warn!(%error, pid = link.pid(), "the keeper does not answer");
+                self.vacate();
+            }
+        }
+        self.link.is_none()
+    }
+}
+
+/// Whether the system is out of something for the moment, which is nobody's fault at either end of
+/// a connection. Descriptors that other receivers of this user have not read yet are among it.
+pub(crate) fn is_passing(errno: Errno) -> bool {
+    let passing =
+        [Errno::TOOMANYREFS, Errno::NOBUFS, Errno::NOMEM, Errno::INTR, Errno::MFILE, Errno::NFILE];
+    passing.contains(&errno)
 }

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages: to be raised with every change of them.
-pub(crate) const WIRE_VERSION: u32 = 2;
+pub(crate) const WIRE_VERSION: u32 = 3;
 
 /// What descriptors are for, so that a new daemon knows what to do with them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -61,8 +61,13 @@ pub(crate) enum ToKeeper {
     Hold(Label),
     /// Close them.
     Forget(Label),
-    /// The daemon accepts connections.
-    Serving,
+    /// The daemon accepts connections, and may be silent for so long when it is asked.
+    Serving {
+        /// In milliseconds; 0 for ever.
+        hang_timeout_ms: u64,
+    },
+    /// The daemon is alive.
+    Alive,
     /// The store ends: let everything go.
     Farewell,
 }
@@ -78,14 +83,28 @@ pub(crate) enum FromKeeper {
         keeper_pid: u32,
         /// Daemons that died in a row before they served.
         failed_starts: u32,
+        /// Whether the daemon before did not answer any more and was killed.
+        was_hung: bool,
     },
+    /// Is the daemon alive?
+    Ask,
     /// These descriptors were held for you.
     Held(Label),
     /// That was all.
     Complete,
 }
 
-/// Sends one message.
+/// Sends one message if there is room for it now; otherwise the error's kind is `WouldBlock`.
+pub(crate) fn try_send(
+    link: &Connection,
+    message: &impl Serialize,
+    fds: &[BorrowedFd<'_>],
+) -> std::io::Result<()> {
+    let bytes = postcard::to_allocvec(message).map_err(std::io::Error::other)?;
+    link.try_send(&bytes, fds)
+}
+
+/// Sends one message, waiting for room.
 pub(crate) fn send(
     link: &Connection,
     message: &impl Serialize,
@@ -99,8 +118,22 @@ pub(crate) fn send(
 pub(crate) fn receive<M: DeserializeOwned>(
     link: &Connection,
 ) -> std::io::Result<Option<(M, Vec<OwnedFd>)>> {
+    receive_with(link, true)
+}
+
+/// The same without waiting; with no message there, the error's kind is `WouldBlock`.
+pub(crate) fn try_receive<M: DeserializeOwned>(
+    link: &Connection,
+) -> std::io::Result<Option<(M, Vec<OwnedFd>)>> {
+    receive_with(link, false)
+}
+
+fn receive_with<M: DeserializeOwned>(
+    link: &Connection,
+    block: bool,
+) -> std::io::Result<Option<(M, Vec<OwnedFd>)>> {
     let mut bytes = Vec::with_capacity(FRAME_BYTES_MAX.min(512));
-    let received = link.recv(&mut bytes, true)?;
+    let received = link.recv(&mut bytes, block)?;
     if received.bytes == 0 {
         return Ok(None);
     }

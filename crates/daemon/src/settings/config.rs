@@ -1,6 +1,7 @@
 //! The settings as the daemon uses them: checked, with types, with nothing left to default.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use plasmon_proto::message::Access;
 use plasmon_proto::object::Level;
@@ -18,6 +19,9 @@ pub const CAPACITY_BYTES_MAX: u64 = 1 << 56;
 
 /// The longest time that a daemon may poll its rings: beyond a millisecond it is a busy loop.
 pub const SPIN_US_MAX: u32 = 1000;
+
+/// The shortest time after which a daemon may count as hung: less would be a machine that is busy.
+pub const HANG_TIMEOUT_MS_MIN: u32 = 1000;
 
 /// Where and how much may be spilled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +66,8 @@ pub struct Config {
     pub linger_ms: u64,
     /// Whether there is a keeper.
     pub keeper: bool,
+    /// How long the daemon may hang before the keeper kills it; zero for ever.
+    pub hang_timeout: Duration,
     /// Free memory that stays warm at most.
     pub warm_bytes_max: u64,
     /// Memory that is made ready ahead.
@@ -105,6 +111,7 @@ impl Config {
             end_with_last_client: settings.end_with_last_client,
             linger_ms: u64::from(settings.linger_ms),
             keeper: settings.keeper,
+            hang_timeout: hang_timeout(settings.hang_timeout_ms)?,
             warm_bytes_max: match settings.warm_bytes_max.0 {
                 0 => capacity_bytes / 4,
                 bytes => bytes.min(capacity_bytes),
@@ -127,6 +134,14 @@ impl Config {
         }
         self.admitted.iter().find(|admission| admission.uid == uid).map(|found| found.access)
     }
+}
+
+fn hang_timeout(milliseconds: u32) -> Result<Duration, BadStart> {
+    if (1..HANG_TIMEOUT_MS_MIN).contains(&milliseconds) {
+        let what = format!("{milliseconds} is less than {HANG_TIMEOUT_MS_MIN}, and not 0");
+        return Err(BadStart::Value { key: "hang_timeout_ms", what });
+    }
+    Ok(Duration::from_millis(milliseconds.into()))
 }
 
 /// The machine's memory, or what this process may use of it.

@@ -110,6 +110,10 @@ fn settings_become_a_checked_configuration() {
     assert_eq!(config(|s| s.level = "strict".to_owned()).unwrap().level, Level::Strict);
     assert_eq!(config(|s| s.capacity_bytes = Bytes(10_000)).unwrap().capacity_bytes, 10_000);
     assert_eq!(config(|s| s.spin_us = u32::MAX).unwrap().spin_us, SPIN_US_MAX);
+    for hang_timeout_ms in [0, 1000] {
+        let hang_timeout = config(|s| s.hang_timeout_ms = hang_timeout_ms).unwrap().hang_timeout;
+        assert_eq!(hang_timeout.as_millis(), hang_timeout_ms.into());
+    }
 }
 
 #[test]
@@ -122,6 +126,7 @@ fn senseless_values_are_refused() {
     assert_eq!(refused(&|s| s.admit = vec!["1:rx".into()]), "admit");
     assert_eq!(refused(&|s| s.level = "none".into()), "level");
     assert_eq!(refused(&|s| s.log = "loud".into()), "log");
+    assert_eq!(refused(&|s| s.hang_timeout_ms = 999), "hang_timeout_ms");
     assert_eq!(refused(&|s| s.socket_mode = "0999".into()), "socket_mode");
     assert_eq!(refused(&|s| s.socket_mode = "7777".into()), "socket_mode");
     assert_eq!(refused(&|s| s.socket = format!("/{}", "x".repeat(107))), "socket");

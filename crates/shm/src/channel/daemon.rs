@@ -190,6 +190,5 @@ impl ChannelDaemon {
 
 /// An odd number that most probably no daemon before this one has used.
 fn first_wait() -> u32 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.subsec_nanos()) << 1 | 1
+    edge::unix_time().subsec_nanos() << 1 | 1
 }
