@@ -415,7 +415,7 @@ impl World {
                 Effect::Complete(client, Completion::Lease { range, .. }) => {
                     self.grant(client, None, range);
                 }
-                Effect::Reserve { ticket, new_extent_bytes, range } => {
+                Effect::Reserve { ticket, new_extent_bytes, range, .. } => {
                     assert!(range.bytes > 0 && range.bytes.is_multiple_of(PAGE_BYTES));
                     self.work.push(Work::Reserve(ticket, range, new_extent_bytes));
                 }
@@ -436,6 +436,7 @@ impl World {
                 }
                 Effect::Complete(..)
                 | Effect::Notify(..)
+                | Effect::Trim { .. }
                 | Effect::Writer(..)
                 | Effect::Protect(_)
                 | Effect::Unspill(..) => {}

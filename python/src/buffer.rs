@@ -22,6 +22,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyCapsule, PyDict, PyMemoryView, PyTuple};
 
+use crate::error::raised;
 use crate::id::Id;
 use crate::{arrow_read, dlpack};
 
@@ -59,7 +60,7 @@ impl Buffer {
     /// Looks at the held object.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&plasmon_client::Buffer) -> T) -> PyResult<T> {
         let held = self.lock();
-        held.buffer.as_ref().map(look).ok_or_else(was_released)
+        Ok(look(Self::ours(&held)?))
     }
 
     /// Whether the bytes need no validation.
@@ -70,10 +71,18 @@ impl Buffer {
     /// Counts one more that looks at the data; the address and the length of it.
     fn count(&self) -> PyResult<(*const u8, usize)> {
         let mut held = self.lock();
-        let data = held.buffer.as_ref().map(|buffer| buffer.data()).ok_or_else(was_released)?;
+        let data = Self::ours(&held)?.data();
         let part = (data.as_ptr(), data.len());
         held.exports += 1;
         Ok(part)
+    }
+
+    /// The held object, unless it was released or belongs to the process that this one was forked
+    /// from.
+    fn ours(held: &Held) -> PyResult<&plasmon_client::Buffer> {
+        let buffer = held.buffer.as_ref().ok_or_else(was_released)?;
+        buffer.check_ours().map_err(|error| Python::attach(|py| raised(py, &error)))?;
+        Ok(buffer)
     }
 
     fn uncount(&self) {

@@ -2,19 +2,21 @@
 //!
 //! A [`Pinned`] borrows the store and is the cheapest way to read; a [`Buffer`] owns what it needs
 //! and can be kept anywhere. Neither releases anything in a process that was forked from the one
-//! that made it: the pin belongs to the parent.
+//! that made it: the pin belongs to the parent, and so does the memory, which such a process does
+//! not see.
 
 use std::fmt;
 use std::mem;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use plasmon_proto::ObjectId;
 use plasmon_proto::object::Policy;
+use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::counted::CountedView;
 use plasmon_shm::fork;
 use plasmon_shm::reader::{OwnedView, Reader, View};
 
+use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::store::Store;
 
@@ -151,6 +153,16 @@ impl Buffer {
         let body = Some(Body::Counted(view));
         // The daemon notices these releases by itself.
         Self(Arc::new(Held { body, fork: process.fork(), touches: false, store }))
+    }
+
+    /// An error in a process that was forked from the one that got this: the pin stayed there, and
+    /// the memory is not mapped here. To touch it would end the process.
+    pub fn check_ours(&self) -> Result<()> {
+        if self.0.fork == fork::generation() {
+            return Ok(());
+        }
+        let error = Error::new(Code::Forked, "reading an inherited buffer");
+        Err(error.with_id(self.id()))
     }
 
     #[inline]

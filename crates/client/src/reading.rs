@@ -213,7 +213,10 @@ fn map_extent(fd: OwnedFd) -> Result<ReadMap> {
     let failed = |error| Error::io(MAPPING, error);
     let memfd = Memfd::adopt(fd).map_err(failed)?;
     let populate = if memfd.bytes() <= POPULATE_BYTES_MAX { Populate::Yes } else { Populate::No };
-    ReadMap::new(&memfd, memfd.bytes(), populate).map_err(failed)
+    let mut map = ReadMap::new(&memfd, memfd.bytes(), populate).map_err(failed)?;
+    // A child has no pin.
+    map.hide_from_children();
+    Ok(map)
 }
 
 impl Store {

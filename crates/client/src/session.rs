@@ -122,7 +122,11 @@ impl Session {
         let memory = if welcome.channel {
             let channel = ChannelClient::new(next()?).map_err(failed)?;
             let doorbell = Mutex::new(Arc::new(Doorbell::adopt(next()?)));
-            let wakes = next().ok().map(WakePage::new).transpose().map_err(failed)?;
+            // Without it, what this client waits for the daemon tells a moment later.
+            let wakes = next().ok().and_then(|fd| {
+                let unusable = |error: &io::Error| tracing::warn!(%error, "no wake page");
+                WakePage::new(fd).inspect_err(unusable).ok()
+            });
             let reader = Arc::new(Reader::new(control, index, channel).map_err(failed)?);
             Memory::Channel(Channel { reader, doorbell, wakes })
         } else {

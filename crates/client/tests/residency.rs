@@ -49,3 +49,26 @@ fn an_idle_reader_lets_go_of_what_it_was_not_told_of() {
     writer.put(&pattern(500, LARGE), &strict(500)).unwrap();
     assert!(reader.get(&id(500), NOW).unwrap().data() == pattern(500, LARGE));
 }
+
+/// A client that read an object once and then slept kept its memory, although the object was gone
+/// and the store gave out the same bytes of its capacity again: 2.3 GB in a store of 600 MB.
+#[test]
+fn memory_that_was_given_back_is_gone_from_idle_clients() {
+    let node = TestStore::with(64 * MIB, &[("warm_bytes_max", "4096")]);
+    let (reader, writer) = (node.connect(), node.connect());
+    let mut inodes = Vec::new();
+    for number in 0..4 {
+        let bytes = (40 + number as usize) << 20;
+        let options = PutOptions { id: Some(id(number)), ..PutOptions::default() };
+        writer.put(&pattern(number, bytes), &options).unwrap();
+        let buffer = reader.get(&id(number), NOW).unwrap();
+        assert!(buffer.data() == pattern(number, bytes));
+        let inode = support::mapped_inode(buffer.data().as_ptr().addr()).unwrap();
+        drop(buffer);
+        assert!(support::present_bytes(inode) >= bytes as u64);
+        inodes.push(inode);
+        assert_eq!(writer.delete(&[id(number)]).unwrap(), [None]);
+        // The reader does nothing.
+        support::until("its memory is gone", || support::present_bytes(inode) == 0);
+    }
+}

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use plasmon_media::{Described, FileTier, FolderLock, Medium, TierConfig};
 use plasmon_proto::limits::ARENA_EXTENT_BYTES;
+use plasmon_proto::object::Level;
 use plasmon_shm::edge;
 use plasmon_shm::socket::BindError;
 use plasmon_shm::{ControlDaemon, IndexWriter, Listener, WakePage};
@@ -350,6 +351,7 @@ fn workers(
         extents: (config.prefault_bytes / extent_bytes) as usize,
         extent_bytes,
         collapse: config.collapse,
+        sealable: config.level != Level::Shared,
     };
     Workers::new(ahead, headroom, medium).map_err(system("preparing the workers"))
 }

@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use plasmon_media::{Described, FolderLock};
-use plasmon_proto::message::ExtentId;
+use plasmon_proto::message::{ExtentId, Range};
 use plasmon_shm::edge::{self, Point};
 use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
 use plasmon_store::event::{ReadBack, Ticket};
@@ -59,6 +59,8 @@ pub(crate) enum Done {
         /// What was made for this, or why there is none.
         made: io::Result<Made>,
     },
+    /// The pages of a range are still there.
+    Unpunched(Range),
     /// An extent that grew has its final size, or has not.
     Settled {
         /// The ticket.

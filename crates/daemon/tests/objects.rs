@@ -18,6 +18,7 @@ use plasmon_proto::object::{Level, Policy, Sizes, Traits};
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Code, ObjectState};
 use plasmon_shm::{Populate, WriteExtent, WriteMap};
+use rustix::fs::{FallocateFlags, SealFlags};
 
 #[test]
 fn a_put_through_the_ring_is_there_for_others_at_once() {
@@ -424,6 +425,81 @@ fn a_lease_that_the_client_cannot_hear_of_goes_back() {
             other => assert_eq!(other, None),
         }
         assert!(Instant::now() < deadline);
+    }
+    desk.stop();
+}
+
+/// A writer that forbade further seals kept its memory open to new writers at level leased, and the
+/// daemon only logged it: a third process could change what readers had pinned.
+#[test]
+fn memory_that_cannot_be_protected_is_not_published() {
+    let desk = start(&["--level", "leased"]);
+    for through_ring in [true, false] {
+        let mut client = desk.client();
+        if through_ring {
+            let (range, fd) = client.lease(4096);
+            rustix::fs::fcntl_add_seals(&fd, SealFlags::SEAL).unwrap();
+            client.put_in(id(1), &range, &fd, b"sealed content");
+        } else {
+            let (_, fd) = client.create(id(1), 100, false);
+            rustix::fs::fcntl_add_seals(&fd, SealFlags::SEAL).unwrap();
+            client.send(&Request::Seal { id: id(1) });
+        }
+        assert!(matches!(client.answer(0), Err(Ended::Failed(f)) if f.code == Code::BadRequest));
+        assert!(client.is_closed());
+        let mut other = desk.client();
+        assert_ne!(other.states(&[id(1)]), [ObjectState::Sealed]);
+        assert!(other.find(&id(1)).is_none());
+    }
+    assert_eq!(desk.status().expelled_total, 2);
+    desk.stop();
+}
+
+/// The daemon's memory at level shared is what clients of one user trust each other with. One that
+/// sealed it against new writers kept others from connecting, from putting, and from getting back
+/// what was spilled.
+#[test]
+fn no_client_can_seal_what_others_use() {
+    let desk = start(&["--capacity-bytes", "64m"]);
+    let mut client = desk.client();
+    let (_, arena) = client.lease(4096);
+    let (range, large) = client.create(id(1), 20 << 20, false);
+    let attempts: Vec<_> = [SealFlags::FUTURE_WRITE, SealFlags::WRITE]
+        .into_iter()
+        .flat_map(|seal| [&arena, &large].map(|fd| rustix::fs::fcntl_add_seals(fd, seal)))
+        .collect();
+    assert!(attempts.iter().all(|done| *done == Err(rustix::io::Errno::PERM)), "{attempts:?}");
+    let shared = client.shared();
+    let (channel, wakes) =
+        (&shared.channel.as_ref().unwrap().0, shared.wake_page.as_ref().unwrap());
+    for fd in [&shared.control.0, &shared.index.fd, channel, wakes] {
+        let seals = rustix::fs::fcntl_get_seals(fd).unwrap();
+        assert!(seals.contains(SealFlags::SEAL), "what comes with a welcome is sealed for good");
+    }
+    write_at(&large, range.offset, b"x");
+    client.call(&Request::Seal { id: id(1) });
+    desk.stop();
+}
+
+/// The writer of a growing object allocated more than it was granted, gave the object up and left:
+/// the memory stayed in the store, whatever its capacity.
+#[test]
+fn what_a_writer_allocates_by_itself_goes_when_the_object_does() {
+    let desk = start(&["--capacity-bytes", "16m"]);
+    let mut client = desk.client();
+    let traits = Traits::default();
+    let wanted = Request::CreateGrowing { id: id(1), traits, bytes: 4096, open_ended: false };
+    let (reply, mut fds) = client.try_call(&wanted).unwrap();
+    assert!(matches!(reply, Reply::Created(_)), "{reply:?}");
+    let fd = fds.remove(0);
+    rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, 64 << 20).unwrap();
+    let resident = || rustix::fs::fstat(&fd).unwrap().st_blocks * 512;
+    assert_eq!(resident(), 64 << 20);
+    client.call(&Request::Abort { id: id(1) });
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while resident() > 4096 {
+        assert!(Instant::now() < deadline, "{} bytes are there", resident());
+        std::thread::yield_now();
     }
     desk.stop();
 }

@@ -1,8 +1,11 @@
-//! Noticing a fork: the child must not use what belongs to its parent's connection.
+//! Noticing a fork: the child must not use what belongs to its parent's connection, nor see the
+//! memory that its parent pins and leases.
 
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::inherited;
 
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
@@ -16,8 +19,8 @@ pub fn generation() -> u64 {
 /// Starts counting forks, once for the whole process, and returns the present generation.
 pub fn watch() -> io::Result<u64> {
     static WATCHING: OnceLock<libc::c_int> = OnceLock::new();
-    // SAFETY: the handler touches one atomic and is therefore fit to run between fork and exec in a
-    // process that had threads; it is a plain function that lives as long as the code does.
+    // SAFETY: the handler touches atomics and makes system calls and is therefore fit to run in the
+    // child of a process that had threads; it is a plain function that lives as long as the code.
     let code =
         *WATCHING.get_or_init(|| unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
     if code == 0 { Ok(generation()) } else { Err(io::Error::from_raw_os_error(code)) }
@@ -25,11 +28,55 @@ pub fn watch() -> io::Result<u64> {
 
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    inherited::close_all();
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::map::{Populate, ReadMap, WriteMap};
+    use crate::memfd::Memfd;
+
+    /// A child read what its parent had pinned, and went on reading when the memory had become
+    /// another object's.
+    #[test]
+    fn a_child_does_not_see_hidden_memory_and_nothing_takes_its_place() {
+        watch().unwrap();
+        let memfd = Memfd::create("plasmon-test", 8192).unwrap();
+        let plain = WriteMap::new(&memfd, 8192, Populate::Yes).unwrap();
+        let mut hidden = ReadMap::new(&memfd, 8192, Populate::Yes).unwrap();
+        hidden.hide_from_children();
+        let shown = ReadMap::new(&memfd, 8192, Populate::Yes).unwrap();
+        let mut byte = [1];
+        assert!(hidden.copy_out(0, &mut byte) && byte == [0]);
+        // SAFETY: the child calls only functions that are safe after a fork: loads, `mincore`, and
+        // `_exit`; at last it touches what is hidden and is ended by that.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let other = shown.copy_out(4096, &mut byte) && plain.copy_out(0, &mut byte);
+            // SAFETY: asks whether an address is mapped; the vector has a byte for its one page.
+            let taken = unsafe {
+                let mut vector = [0u8; 1];
+                libc::mincore(hidden.base().cast_mut().cast(), 4096, vector.as_mut_ptr())
+            };
+            if !other || taken != 0 {
+                // SAFETY: ends the child.
+                unsafe { libc::_exit(1) };
+            }
+            // SAFETY: no core file and no report: the fault that follows is meant.
+            unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
+            let read = hidden.copy_out(0, &mut byte);
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(if read { 2 } else { 3 }) };
+        }
+        assert!(child > 0, "fork: {}", io::Error::last_os_error());
+        let mut status = 0;
+        // SAFETY: waits for the child made above; `status` outlives the call.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(libc::WIFSIGNALED(status), "it ended with status {status:#x}");
+        assert_eq!(libc::WTERMSIG(status), libc::SIGSEGV);
+        assert!(hidden.copy_out(0, &mut byte), "its parent goes on reading");
+    }
 
     #[test]
     fn a_child_counts_and_its_parent_does_not() {

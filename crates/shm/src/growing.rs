@@ -18,6 +18,7 @@ use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::slice;
 
+use plasmon_proto::object::Level;
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 
@@ -62,11 +63,29 @@ impl GrowingMemfd {
         open_again(&self.0, OFlags::RDWR)
     }
 
-    /// Cuts the file to `bytes` and fixes its size for good; with `strict`, its content as well. An
-    /// error when the writer changes the size at the same time, or is still able to write.
-    pub fn settle(&self, bytes: u64, strict: bool) -> io::Result<Memfd> {
+    /// Cuts off what lies behind the first `bytes` bytes, which the writer may have allocated by
+    /// itself.
+    pub fn trim(&self, bytes: u64) -> io::Result<()> {
+        let found = rustix::fs::fstat(&self.0)?.st_size;
+        if u64::try_from(found).is_ok_and(|found| found <= bytes) {
+            return Ok(());
+        }
+        Ok(rustix::fs::ftruncate(&self.0, bytes)?)
+    }
+
+    /// Cuts the file to `bytes` and fixes its size for good, and who may write as `level` and
+    /// `strict` say. An error when the writer changes the size at the same time, is still able to
+    /// write a strict one, or has sealed the file itself.
+    pub fn settle(&self, bytes: u64, level: Level, strict: bool) -> io::Result<Memfd> {
         rustix::fs::ftruncate(&self.0, bytes)?;
-        rustix::fs::fcntl_add_seals(&self.0, SealFlags::SHRINK | SealFlags::GROW)?;
+        let mut seals = SealFlags::SHRINK | SealFlags::GROW;
+        match level {
+            // Nobody but the kernel's own checks stands between a strict one and its writer.
+            _ if strict => {}
+            Level::Shared => seals |= SealFlags::SEAL,
+            Level::Leased | Level::Strict => seals |= SealFlags::FUTURE_WRITE | SealFlags::SEAL,
+        }
+        rustix::fs::fcntl_add_seals(&self.0, seals)?;
         let memfd = Memfd::adopt(self.0.try_clone()?)?;
         if memfd.bytes() != bytes {
             let text = "the memory was resized by its writer while it was sealed";
@@ -203,7 +222,7 @@ mod tests {
         let mut map = GrowingMap::new(&memfd, WINDOW).unwrap();
         map.grant(1 << 20).unwrap();
         map[5000] = 77;
-        let sealed = memfd.settle(8192, false).unwrap();
+        let sealed = memfd.settle(8192, Level::Shared, false).unwrap();
         assert_eq!((sealed.bytes(), sealed.resident_bytes().unwrap()), (8192, 8192));
         assert!(memfd.extend(8192, 4096).is_err(), "its size is fixed");
         let reader = ReadMap::new(&sealed, 8192, Populate::No).unwrap();
@@ -217,12 +236,33 @@ mod tests {
         let memfd = GrowingMemfd::create("plasmon-test").unwrap();
         memfd.extend(0, 4096).unwrap();
         let map = GrowingMap::new(&memfd, WINDOW).unwrap();
-        let error = memfd.settle(4096, true).unwrap_err();
+        let error = memfd.settle(4096, Level::Strict, true).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EBUSY));
         drop(map);
-        let sealed = memfd.settle(4096, true).unwrap();
+        let sealed = memfd.settle(4096, Level::Strict, true).unwrap();
         assert!(sealed.is_write_sealed().unwrap());
         assert!(WriteMap::new(&sealed, 4096, Populate::No).is_err());
+    }
+
+    /// The writer of a growing object can make its file as long as it likes, and left the memory
+    /// behind in the store.
+    #[test]
+    fn what_the_writer_adds_is_cut_off() {
+        let memfd = GrowingMemfd::create("plasmon-test").unwrap();
+        memfd.extend(0, 8192).unwrap();
+        let theirs = memfd.writable().unwrap();
+        rustix::fs::fallocate(&theirs, FallocateFlags::empty(), 0, 1 << 20).unwrap();
+        memfd.trim(8192).unwrap();
+        assert_eq!(rustix::fs::fstat(&memfd).unwrap().st_blocks * 512, 8192);
+        memfd.trim(1 << 20).unwrap();
+        assert_eq!(rustix::fs::fstat(&memfd).unwrap().st_size, 8192, "it is made no longer");
+        // Its seals are nobody's but the daemon's once it is settled; before, they are an error.
+        let sealed = memfd.settle(4096, Level::Leased, false).unwrap();
+        assert!(WriteMap::new(&sealed, 4096, Populate::No).is_err());
+        let other = GrowingMemfd::create("plasmon-test").unwrap();
+        other.extend(0, 4096).unwrap();
+        rustix::fs::fcntl_add_seals(&other, SealFlags::SEAL).unwrap();
+        assert!(other.settle(4096, Level::Leased, false).is_err());
     }
 
     #[test]

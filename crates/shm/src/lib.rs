@@ -70,6 +70,8 @@ pub mod futex;
 #[cfg(not(loom))]
 pub mod growing;
 #[cfg(not(loom))]
+mod inherited;
+#[cfg(not(loom))]
 pub mod map;
 #[cfg(not(loom))]
 pub mod memfd;

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use crate::inherited::{self, Hidden};
 use crate::place::Place;
 use crate::slot::Slot;
 
@@ -51,6 +52,8 @@ unsafe impl Shared for Place {}
 struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
+    /// What keeps it from children, if anything does.
+    hidden: Option<Hidden>,
 }
 
 // SAFETY: a mapping is an address range of the process and belongs to no thread; what lies in it is
@@ -71,13 +74,26 @@ impl Mapping {
             Populate::No => MapFlags::SHARED,
             Populate::Yes => MapFlags::SHARED | MapFlags::POPULATE,
         };
-        let mut mapping = Self::anonymous(bytes, ProtFlags::empty())?;
-        mapping.replace(bytes, prot, flags, fd)?;
-        Ok(mapping)
+        Self::of_file(bytes, prot, flags, fd)
+    }
+
+    /// Maps a file. A long mapping starts where a huge page can, without which the kernel would
+    /// never map one, unless another thread takes that place first.
+    fn of_file(bytes: usize, prot: ProtFlags, flags: MapFlags, fd: impl AsFd) -> io::Result<Self> {
+        // Only a hint: a file that was put in the place of a reservation would leave a hole there
+        // when the kernel refused it, and another thread's memory in the hole would be unmapped.
+        let hint = match bytes < HUGE_PAGE_BYTES as usize {
+            true => ptr::null_mut(),
+            false => Self::anonymous(bytes, ProtFlags::empty())?.base.as_ptr().cast(),
+        };
+        // SAFETY: without `FIXED` the kernel replaces nothing that exists.
+        let base = unsafe { rustix::mm::mmap(hint, bytes, prot, flags, fd, 0) }?;
+        let base = NonNull::new(base.cast()).expect("the kernel never maps at address 0 unasked");
+        Ok(Self { base, bytes, hidden: None })
     }
 
     /// A range that reads as zeroes, as far as `prot` lets anybody read it. A long one starts where
-    /// a huge page can, without which the kernel would never map one.
+    /// a huge page can.
     fn anonymous(bytes: usize, prot: ProtFlags) -> io::Result<Self> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         let align = HUGE_PAGE_BYTES as usize;
@@ -96,11 +112,19 @@ impl Mapping {
             }
         }
         let base = NonNull::new(start).expect("the kernel never maps at address 0 unasked");
-        Ok(Self { base, bytes })
+        Ok(Self { base, bytes, hidden: None })
+    }
+
+    /// Keeps it from children that are forked from now on.
+    fn hide_from_children(&mut self) {
+        self.hidden = Some(inherited::hide(self.base.as_ptr(), self.bytes));
     }
 
     /// Puts the first `bytes` bytes of a file in the place of what the range maps now. For other
     /// threads it happens in one step: they see what was there before or the file.
+    ///
+    /// What the kernel refuses it may refuse after it unmapped the range, and other threads read
+    /// there. So it is tried elsewhere first.
     fn replace(
         &mut self,
         bytes: usize,
@@ -109,6 +133,8 @@ impl Mapping {
         fd: impl AsFd,
     ) -> io::Result<()> {
         let base = self.range(0, bytes as u64)?;
+        let trial = flags.difference(MapFlags::POPULATE);
+        drop(Self::of_file(bytes, prot, trial, &fd)?);
         // SAFETY: the replaced range belongs to this mapping. Who reads there meanwhile reads
         // atomics that may change at any time, and memfds cannot shrink, so it stays readable.
         unsafe { rustix::mm::mmap(base.cast(), bytes, prot, flags | MapFlags::FIXED, fd, 0) }?;
@@ -152,6 +178,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // First, or a child would close addresses that are another mapping's by then.
+        drop(self.hidden.take());
         // SAFETY: this struct owns the range; references into it borrow from it, and users of raw
         // pointers keep it alive.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
@@ -204,20 +232,9 @@ impl ReadMap {
         self.0.shared(offset, count)
     }
 
-    /// Gives the range away without unmapping it. It is unmapped by [`ReadMap::from_raw`].
-    pub fn into_raw(self) -> (NonNull<u8>, usize) {
-        let parts = (self.0.base, self.0.bytes);
-        std::mem::forget(self);
-        parts
-    }
-
-    /// Takes back a range that [`ReadMap::into_raw`] gave away.
-    ///
-    /// # Safety
-    ///
-    /// The parts come from one call of `into_raw` and are taken back once.
-    pub unsafe fn from_raw(base: NonNull<u8>, bytes: usize) -> Self {
-        Self(Mapping { base, bytes })
+    /// Keeps it from children that are forked from now on; see [`crate::fork`].
+    pub fn hide_from_children(&mut self) {
+        self.0.hide_from_children();
     }
 }
 
@@ -274,6 +291,11 @@ impl WriteMap {
         self.0.advise(offset, bytes, Advice::LinuxPopulateWrite)
     }
 
+    /// Keeps it from children that are forked from now on; see [`crate::fork`].
+    pub fn hide_from_children(&mut self) {
+        self.0.hide_from_children();
+    }
+
     /// Asks the kernel to back a range with huge pages now. Slow (up to seconds for a GiB), and
     /// refused on kernels that do not know it.
     pub fn collapse(&self, offset: u64, bytes: u64) -> io::Result<()> {
@@ -305,9 +327,10 @@ impl WindowMap {
     /// Reserves addresses for the first `bytes` bytes that the file will ever have.
     pub(crate) fn new(fd: impl AsFd, bytes: u64) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let mut mapping = Mapping::anonymous(bytes, ProtFlags::empty())?;
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        mapping.replace(bytes, ProtFlags::READ | ProtFlags::WRITE, flags, fd)?;
+        let mut mapping = Mapping::of_file(bytes, ProtFlags::READ | ProtFlags::WRITE, flags, fd)?;
+        // What is written here is this process's alone.
+        mapping.hide_from_children();
         Ok(Self(mapping))
     }
 
@@ -407,15 +430,18 @@ mod tests {
         }
     }
 
+    /// A file that the kernel refuses was put over a range that was in use, which was then neither.
     #[test]
-    fn a_mapping_survives_being_raw() {
-        let memfd = Memfd::create("plasmon-test", 4096).unwrap();
-        let map = ReadMap::new(&memfd, 4096, Populate::No).unwrap();
-        let (base, bytes) = map.into_raw();
-        // SAFETY: the parts come from the call above.
-        let map = unsafe { ReadMap::from_raw(base, bytes) };
-        assert_eq!(map.bytes(), 4096);
-        assert!(map.copy_out(0, &mut [0; 16]));
+    fn a_refused_file_leaves_a_range_as_it_was() {
+        let memfd = Memfd::create_sealable("plasmon-test", 8192).unwrap();
+        let mut region = Region::reserve(8192).unwrap();
+        region.map_over(&memfd, 8192).unwrap();
+        let pipe = rustix::pipe::pipe().unwrap().0;
+        assert!(region.map_over(&pipe, 4096).is_err());
+        let words: &[AtomicU64] = region.0.shared(0, 1024);
+        assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0), "still readable");
+        memfd.seal_future_write().unwrap();
+        assert!(WriteMap::new(&memfd, 8192, Populate::No).is_err());
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Anonymous files that processes share by passing descriptors.
 //!
 //! A memfd here never changes its size: it carries the SHRINK and GROW seals from its birth, so
-//! that no process can make another one fault by truncating what that one has mapped.
+//! that no process can make another one fault by truncating what that one has mapped. Where no
+//! later seal is needed it carries the SEAL seal as well, so that no process can add one that keeps
+//! others from writing or mapping it.
 //!
 //! A descriptor that is passed to another process is opened anew ([`Memfd::writable`],
 //! [`Memfd::read_only`]), so that it does not share its open file with ours. What a process does to
@@ -27,8 +29,17 @@ pub struct Memfd {
 }
 
 impl Memfd {
-    /// A new, zeroed memfd of `bytes` bytes. Nothing is allocated yet; see [`Memfd::reserve`].
+    /// A new, zeroed memfd of `bytes` bytes, whose seals are what they are for good. Nothing is
+    /// allocated yet; see [`Memfd::reserve`].
     pub fn create(name: &str, bytes: u64) -> io::Result<Self> {
+        let memfd = Self::create_sealable(name, bytes)?;
+        rustix::fs::fcntl_add_seals(&memfd.fd, SealFlags::SEAL)?;
+        Ok(memfd)
+    }
+
+    /// The same, to be sealed against writers later. Any process that holds a writable descriptor
+    /// can do that.
+    pub fn create_sealable(name: &str, bytes: u64) -> io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
             // Kernels before 6.3 do not know the flag.
@@ -154,6 +165,19 @@ mod tests {
         Memfd::create("plasmon-test", 8192).unwrap()
     }
 
+    /// A client that sealed shared memory against future writers kept every new client out.
+    #[test]
+    fn seals_are_what_they_are_unless_more_are_needed() {
+        let memfd = memfd();
+        let theirs = memfd.duplicate().unwrap();
+        for seal in [SealFlags::FUTURE_WRITE, SealFlags::WRITE] {
+            assert_eq!(rustix::fs::fcntl_add_seals(&theirs, seal), Err(Errno::PERM));
+        }
+        assert!(WriteMap::new(&memfd, 8192, Populate::No).is_ok());
+        let sealable = Memfd::create_sealable("plasmon-test", 8192).unwrap();
+        sealable.seal_future_write().unwrap();
+    }
+
     #[test]
     fn its_size_is_fixed_and_its_mode_private() {
         let memfd = memfd();
@@ -227,7 +251,7 @@ mod tests {
 
     #[test]
     fn sealing_against_future_writers_leaves_the_present_one() {
-        let memfd = memfd();
+        let memfd = Memfd::create_sealable("plasmon-test", 8192).unwrap();
         let map = WriteMap::new(&memfd, 8192, Populate::No).unwrap();
         memfd.seal_future_write().unwrap();
         assert!(WriteMap::new(&memfd, 8192, Populate::No).is_err());

@@ -25,7 +25,9 @@ impl WriteExtent {
     /// Maps an extent that the daemon passed for writing.
     pub fn new(fd: OwnedFd, populate: Populate) -> io::Result<Self> {
         let memfd = Memfd::adopt(fd)?;
-        let map = WriteMap::new(&memfd, memfd.bytes(), populate)?;
+        let mut map = WriteMap::new(&memfd, memfd.bytes(), populate)?;
+        // A child has no lease.
+        map.hide_from_children();
         Ok(Self { memfd, map })
     }
 

@@ -31,6 +31,8 @@ pub enum Effect {
         new_extent_bytes: Option<u64>,
         /// The range.
         range: Range,
+        /// Whether the extent's one object will be protected by the kernel.
+        strict: bool,
     },
     /// Have memory at the end of an extent that grows; the daemon answers as for
     /// [`Effect::Reserve`].
@@ -57,10 +59,20 @@ pub enum Effect {
     /// The client is now the extent's writer (or nobody is): persist it for a restart. It comes
     /// before the grant that makes it so.
     Writer(ExtentId, Option<ClientNo>),
-    /// Give the range's memory back to the machine; the extent stays.
+    /// Give the range's memory back to the machine; the extent stays. When the machine does not
+    /// take it, [`crate::event::Event::Unpunched`] says so.
     Punch(Range),
-    /// The extent is gone; clients are told by the daemon. Dropping one that was never made is
-    /// nothing.
+    /// Cut off what lies behind the first bytes of an extent that grows and that no object is
+    /// written to: its last writer can have made it longer than the store knows, and may have it
+    /// mapped still.
+    Trim {
+        /// The extent.
+        extent: ExtentId,
+        /// What stays of it.
+        bytes: u64,
+    },
+    /// The extent is gone, and so is its memory at level shared, whoever still has it mapped;
+    /// clients are told by the daemon. Dropping one that was never made is nothing.
     Drop(ExtentId),
     /// Forbid new writable mappings of the extent (level leased).
     Protect(ExtentId),

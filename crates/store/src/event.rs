@@ -92,6 +92,9 @@ pub enum Event {
     Touched(u32),
     /// The memory asked for with [`crate::effect::Effect::Reserve`] is there, or is not.
     Reserved(Ticket, bool),
+    /// The memory of this range is still there, although it was to be given back with
+    /// [`crate::effect::Effect::Punch`].
+    Unpunched(Range),
     /// The kernel refuses every write to the extent now, or would not because somebody still maps
     /// it. For [`crate::effect::Effect::Settle`]: the extent has its final size, or has not.
     Hardened(Ticket, bool),

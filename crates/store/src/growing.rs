@@ -215,8 +215,10 @@ impl<D: Directory> Store<D> {
     /// Takes back the memory of an object that will not be sealed.
     pub(crate) fn give_up_growing(&mut self, creating: &Creating, range: Range, growing: Growing) {
         self.clients.disown(creating.owner, growing.coming_bytes);
-        if growing.data_bytes.is_some() {
-            // It is being cut to its size, and cannot grow again.
+        let is_gone = self.clients.of_session(creating.owner).is_none();
+        if growing.data_bytes.is_some() || is_gone {
+            // It is being cut to its size, and cannot grow again; or its writer is not connected
+            // any more. What that one wrote stays readable to it, as memory of its own.
             self.memory.discard_growing(range, creating.charge, &mut self.out);
         } else {
             self.memory.release(range, creating.charge, &mut self.out);

@@ -237,7 +237,8 @@ impl<D: Directory> Store<D> {
             Some(_) => Effect::Extend { ticket, new_extent, range },
             None => {
                 let new_extent_bytes = new_extent.then_some(placed.extent_bytes);
-                Effect::Reserve { ticket, new_extent_bytes, range }
+                let strict = job.exact.is_some_and(|exact| exact.strict);
+                Effect::Reserve { ticket, new_extent_bytes, range, strict }
             }
         });
         self.jobs.reserving.insert(ticket, (job, placed));

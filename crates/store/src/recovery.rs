@@ -10,13 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::message::{self, ExtentId, Range};
+use plasmon_proto::object::Level;
 use plasmon_proto::{ObjectId, ObjectState};
 
 use crate::clients::NOBODY;
 use crate::creating::{Stage, Wanted};
 use crate::effect::Effect;
 use crate::event::{ClientNo, Recovered, RecoveredExtent};
-use crate::memory::Domain;
+use crate::memory::{Domain, Extent};
 use crate::ports::{Directory, Entry};
 use crate::rare::Rare;
 use crate::records::{CACHE, HIDDEN, RARE, RECOVERED};
@@ -285,6 +286,15 @@ impl<D: Directory> Store<D> {
             found.leases.add(gap);
             found.owned_bytes = found.owned_bytes.saturating_add(gap.bytes);
         }
+    }
+
+    /// Whether the client is the writer of an extent in which no object was published yet, at level
+    /// leased: before one is, the kernel must refuse new writers, or the client is expelled.
+    pub fn awaits_protection(&self, client: ClientNo, range: &Range) -> bool {
+        let unpublished = |extent: &Extent| !extent.published;
+        self.config.level == Level::Leased
+            && self.memory.extent(range).is_some_and(unpublished)
+            && self.is_writer(client, range)
     }
 
     /// Whether the client is the extent's writer.

@@ -154,6 +154,7 @@ impl<D: Directory> Store<D> {
             Event::Disconnect(client) => self.disconnect(client),
             Event::Reserved(ticket, done) => self.reserved(ticket, done),
             Event::Hardened(ticket, done) => self.hardened(ticket, done),
+            Event::Unpunched(range) => self.memory.unpunched(range),
             Event::Spilled(ticket, done) => self.spilled(ticket, done),
             Event::Restored(ticket, outcome) => self.restored(ticket, outcome),
             Event::Tick => self.tick(),

@@ -174,6 +174,23 @@ pub fn mappings_of(inode: u64) -> usize {
     mappings().into_iter().filter(|(_, _, found)| *found == inode).count()
 }
 
+/// How many bytes of a file are present in this process's memory, as far as it has touched them.
+pub fn present_bytes(inode: u64) -> u64 {
+    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let (mut within, mut kib) = (false, 0);
+    for line in smaps.lines() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        match fields[..] {
+            [range, _, _, _, found, ..] if range.contains('-') => {
+                within = found.parse() == Ok(inode);
+            }
+            ["Rss:", count, "kB"] if within => kib += count.parse::<u64>().unwrap(),
+            _ => {}
+        }
+    }
+    kib << 10
+}
+
 /// Bytes that differ from place to place and from seed to seed.
 pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

@@ -41,8 +41,9 @@ impl Core {
                     self.unsent.insert(client);
                 }
             }
-            Effect::Reserve { ticket, new_extent_bytes, range } => {
-                self.reserve(ticket, new_extent_bytes, range);
+            Effect::Reserve { ticket, new_extent_bytes, range, strict } => {
+                let wanted = new_extent_bytes.map(|bytes| (bytes, strict));
+                self.reserve(ticket, wanted, range);
             }
             Effect::Extend { ticket, new_extent, range } => {
                 self.extend(ticket, new_extent, range);
@@ -52,6 +53,7 @@ impl Core {
             }
             Effect::Writer(extent, client) => self.set_writer(extent, client),
             Effect::Punch(range) => self.punch(range),
+            Effect::Trim { extent, bytes } => self.trim(extent, bytes),
             Effect::Drop(extent) => self.drop_extent(extent),
             Effect::Protect(extent) => self.protect(extent),
             Effect::Harden(ticket, extent) => self.harden(ticket, extent),
@@ -124,15 +126,18 @@ impl Core {
         }
     }
 
-    fn reserve(&mut self, ticket: Ticket, new_extent_bytes: Option<u64>, range: Range) {
-        if new_extent_bytes.is_none() && self.extents.await_making(ticket, range) {
+    /// Has memory made: in a new extent of so many bytes, which is strict or not, or in one that is
+    /// there.
+    fn reserve(&mut self, ticket: Ticket, new_extent: Option<(u64, bool)>, range: Range) {
+        if new_extent.is_none() && self.extents.await_making(ticket, range) {
             return;
         }
-        let job = match (new_extent_bytes, self.extents.get(range.extent)) {
-            (Some(extent_bytes), _) => {
+        let job = match (new_extent, self.extents.get(range.extent)) {
+            (Some((extent_bytes, strict)), _) => {
                 self.shared().control.note_birth(range.extent);
                 self.extents.begin_making(range.extent);
-                Some(MemoryJob::Make { ticket, extent_bytes, range })
+                let sealable = strict || self.config.level != Level::Shared;
+                Some(MemoryJob::Make { ticket, extent_bytes, range, sealable })
             }
             (None, Some(memfd)) => {
                 Some(MemoryJob::Reserve { ticket, memfd: Arc::clone(memfd), range })
@@ -184,11 +189,6 @@ impl Core {
     }
 
     fn punch(&mut self, range: Range) {
-        if let Some(memfd) = self.extents.growing(range.extent) {
-            let memfd = Arc::clone(memfd);
-            self.give_memory_job(MemoryJob::PunchGrowing { memfd, range });
-            return;
-        }
         if let Some(memfd) = self.extents.get(range.extent) {
             let memfd = Arc::clone(memfd);
             self.give_memory_job(MemoryJob::Punch { memfd, range });
@@ -208,15 +208,33 @@ impl Core {
         shared.control.forget_extent(extent);
         shared.keeper.forget(&Label::Extent(extent));
         shared.sessions.complete_all(&Completion::ExtentGone(extent));
-        self.give_memory_job(MemoryJob::Close(memfd));
+        // At the other levels, and where the kernel refuses writes to an object, it also refuses to
+        // take the memory away.
+        let punch = self.config.level == Level::Shared && !memfd.is_write_sealed().unwrap_or(true);
+        self.give_memory_job(MemoryJob::Close { memfd, punch });
     }
 
     fn protect(&mut self, extent: ExtentId) {
-        if let Some(memfd) = self.extents.get(extent)
-            && let Err(error) = memfd.seal_future_write()
-        {
+        // An extent that a client writes was protected before its first object was published.
+        if let Err(error) = self.seal_future_write(extent) {
             tracing::error!(?extent, %error, "an extent cannot be protected against new writers");
         }
+    }
+
+    fn seal_future_write(&self, extent: ExtentId) -> io::Result<()> {
+        self.extents.get(extent).map_or(Ok(()), |memfd| memfd.seal_future_write())
+    }
+
+    /// At level leased: has the kernel refuse new writers before the first object in an extent is
+    /// published. A client that prevented it, by a seal of its own, is expelled; false then.
+    pub(super) fn protect_first(&mut self, client: ClientNo, range: &Range) -> bool {
+        if !self.store.awaits_protection(client, range) {
+            return true;
+        }
+        let Err(error) = self.seal_future_write(range.extent) else { return true };
+        let why = format!("its memory cannot be protected against new writers: {error}");
+        self.expel(client, 0, &why);
+        false
     }
 
     /// Makes the kernel refuse every write. It does so only once nobody has the memory mapped.
@@ -302,6 +320,7 @@ impl Core {
                     };
                     self.reserved(ticket, extent, is_there);
                 }
+                Done::Unpunched(range) => self.feed(Event::Unpunched(range)),
                 Done::Settled { ticket, extent, settled } => {
                     self.settled(ticket, extent, settled);
                 }

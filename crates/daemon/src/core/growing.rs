@@ -31,10 +31,18 @@ impl Core {
         }
     }
 
+    pub(super) fn trim(&mut self, extent: ExtentId, bytes: u64) {
+        if let Some(memfd) = self.extents.growing(extent) {
+            let memfd = Arc::clone(memfd);
+            self.give_memory_job(MemoryJob::TrimGrowing { memfd, bytes });
+        }
+    }
+
     pub(super) fn settle(&mut self, ticket: Ticket, extent: ExtentId, bytes: u64, strict: bool) {
+        let level = self.config.level;
         let job = self.extents.growing(extent).map(|memfd| {
             let memfd = Arc::clone(memfd);
-            MemoryJob::Settle { ticket, extent, memfd, bytes, strict }
+            MemoryJob::Settle { ticket, extent, memfd, bytes, level, strict }
         });
         let accepted = job.is_some_and(|job| self.give_memory_job(job));
         if !accepted {

@@ -2,7 +2,8 @@
 
 use plasmon_proto::id::OBJECT_ID_BYTES;
 use plasmon_proto::limits::{OBJECT_ALIGN, SUBMISSIONS};
-use plasmon_proto::message::Range;
+use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::object::Level;
 use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::edge;
@@ -118,6 +119,11 @@ impl Core {
                 self.shared().sessions.complete(client, &refused);
                 return;
             }
+            Submission::Put { extent, offset, .. }
+                if !self.may_publish(client, *extent, *offset) =>
+            {
+                return;
+            }
             Submission::Put { extent, offset, sizes, .. } => {
                 self.extents.attributes(*extent, *offset, sizes)
             }
@@ -141,6 +147,12 @@ impl Core {
             _ => None,
         };
         self.feed(Event::Submit(client, position, submission, attributes));
+    }
+
+    /// Whether an object may be published there as far as the kernel's protection goes.
+    fn may_publish(&mut self, client: ClientNo, extent: ExtentId, offset: u64) -> bool {
+        self.config.level != Level::Leased
+            || self.protect_first(client, &Range { extent, offset, bytes: 0 })
     }
 
     /// Ends an object for a client that is expected back. If it is gone already, the daemon before

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::object::Level;
 use plasmon_shm::edge;
 use plasmon_shm::{GrowingMemfd, Memfd, Populate, WriteMap};
 use plasmon_store::event::Ticket;
@@ -31,6 +32,8 @@ pub(crate) enum MemoryJob {
         extent_bytes: u64,
         /// The extent's number and the range.
         range: Range,
+        /// Whether it will be sealed against writers later.
+        sealable: bool,
     },
     /// Allocate a range of an extent that exists.
     Reserve {
@@ -67,15 +70,17 @@ pub(crate) enum MemoryJob {
         memfd: Arc<GrowingMemfd>,
         /// Its final size.
         bytes: u64,
+        /// What protects it from then on.
+        level: Level,
         /// Whether every further write is refused.
         strict: bool,
     },
-    /// Give the pages of a range of an extent that grows back.
-    PunchGrowing {
+    /// Cut off what lies behind the first bytes of an extent that grows.
+    TrimGrowing {
         /// The extent.
         memfd: Arc<GrowingMemfd>,
-        /// The range.
-        range: Range,
+        /// What stays of it.
+        bytes: u64,
     },
     /// Close an extent that grew.
     CloseGrowing(Arc<GrowingMemfd>),
@@ -87,7 +92,12 @@ pub(crate) enum MemoryJob {
         range: Range,
     },
     /// Close an extent here: freeing a gigabyte takes a tenth of a second.
-    Close(Arc<Memfd>),
+    Close {
+        /// The extent.
+        memfd: Arc<Memfd>,
+        /// Whether its memory is given back first, whoever still has it mapped.
+        punch: bool,
+    },
     /// Make extents ready ahead.
     WarmUp,
 }
@@ -114,6 +124,8 @@ pub(crate) struct Ahead {
     pub(crate) extent_bytes: u64,
     /// Whether they are collapsed into huge pages.
     pub(crate) collapse: bool,
+    /// Whether they will be sealed against writers later.
+    pub(crate) sealable: bool,
 }
 
 /// The worker's life: it ends when nobody can give it jobs any more.
@@ -128,11 +140,11 @@ pub(super) fn work(
         |bytes| headroom.take(bytes, edge::now()).map_err(|left| no_headroom(bytes, left));
     while let Ok(job) = edge::receive(jobs) {
         match job {
-            MemoryJob::Make { ticket, extent_bytes, range } => {
-                let fits = extent_bytes == ahead.extent_bytes;
+            MemoryJob::Make { ticket, extent_bytes, range, sealable } => {
+                let fits = extent_bytes == ahead.extent_bytes && sealable == ahead.sealable;
                 let made = match if fits { ready.pop() } else { None } {
                     Some(memfd) => Ok(memfd),
-                    None => admit(range.bytes).and_then(|()| make(extent_bytes, range)),
+                    None => admit(range.bytes).and_then(|()| make(extent_bytes, range, sealable)),
                 };
                 report.tell(Done::Reserved {
                     ticket,
@@ -148,10 +160,9 @@ pub(super) fn work(
                 report.tell(Done::Reserved { ticket, extent: range.extent, made });
             }
             MemoryJob::Punch { memfd, range } => {
-                // At level leased the kernel refuses; the memory then stays warm until the extent
-                // goes.
                 if let Err(error) = memfd.punch(range.offset, range.bytes) {
-                    tracing::debug!(?range, %error, "memory cannot be given back");
+                    tracing::warn!(?range, %error, "memory cannot be given back");
+                    report.tell(Done::Unpunched(range));
                 }
             }
             MemoryJob::MakeGrowing { ticket, range } => {
@@ -164,17 +175,22 @@ pub(super) fn work(
                     .map(|()| Made::Nothing);
                 report.tell(Done::Reserved { ticket, extent: range.extent, made });
             }
-            MemoryJob::Settle { ticket, extent, memfd, bytes, strict } => {
-                let settled = memfd.settle(bytes, strict);
+            MemoryJob::Settle { ticket, extent, memfd, bytes, level, strict } => {
+                let settled = memfd.settle(bytes, level, strict);
                 report.tell(Done::Settled { ticket, extent, settled });
             }
-            MemoryJob::PunchGrowing { memfd, range } => {
-                if let Err(error) = memfd.punch(range.offset, range.bytes) {
-                    tracing::warn!(?range, %error, "idle memory cannot be given back");
+            MemoryJob::TrimGrowing { memfd, bytes } => {
+                // A writer that sealed the size of its own memory keeps it until it unmaps it.
+                if let Err(error) = memfd.trim(bytes) {
+                    tracing::warn!(bytes, %error, "idle memory cannot be given back");
                 }
             }
             MemoryJob::CloseGrowing(memfd) => drop(memfd),
-            MemoryJob::Close(memfd) => drop(memfd),
+            MemoryJob::Close { memfd, punch } => {
+                if punch && let Err(error) = memfd.punch(0, memfd.bytes()) {
+                    tracing::warn!(%error, "memory stays while a client has it mapped");
+                }
+            }
             MemoryJob::WarmUp => refill(&mut ready, ahead, &mut admit),
         }
     }
@@ -188,8 +204,18 @@ fn no_headroom(bytes: u64, left: u64) -> io::Error {
     io::Error::new(io::ErrorKind::OutOfMemory, text)
 }
 
-fn make(extent_bytes: u64, range: Range) -> io::Result<Memfd> {
-    let memfd = Memfd::create(EXTENT_NAME, extent_bytes)?;
+/// An extent. At level shared no client can seal it and so keep others from its memory, or the
+/// daemon from giving that back.
+fn create(extent_bytes: u64, sealable: bool) -> io::Result<Memfd> {
+    if sealable {
+        Memfd::create_sealable(EXTENT_NAME, extent_bytes)
+    } else {
+        Memfd::create(EXTENT_NAME, extent_bytes)
+    }
+}
+
+fn make(extent_bytes: u64, range: Range, sealable: bool) -> io::Result<Memfd> {
+    let memfd = create(extent_bytes, sealable)?;
     memfd.reserve(range.offset, range.bytes)?;
     Ok(memfd)
 }
@@ -214,7 +240,7 @@ fn refill(ready: &mut Vec<Memfd>, ahead: Ahead, admit: &mut impl FnMut(u64) -> i
 }
 
 fn make_ready(ahead: Ahead) -> io::Result<Memfd> {
-    let memfd = Memfd::create(EXTENT_NAME, ahead.extent_bytes)?;
+    let memfd = create(ahead.extent_bytes, ahead.sealable)?;
     memfd.reserve(0, ahead.extent_bytes)?;
     if ahead.collapse {
         let map = WriteMap::new(&memfd, ahead.extent_bytes, Populate::No)?;

@@ -202,7 +202,7 @@ fn a_span_is_not_filled_beyond_its_end() {
 
 #[test]
 fn a_strict_object_cannot_be_changed_even_by_its_writer() {
-    let memfd = Memfd::create("plasmon-test", 4096).unwrap();
+    let memfd = Memfd::create_sealable("plasmon-test", 4096).unwrap();
     let extent = WriteExtent::new(memfd.duplicate().unwrap(), Populate::No).unwrap();
     assert!(extent.memfd().seal_write().is_err(), "the mapping is still there");
     let memfd = extent.into_memfd();

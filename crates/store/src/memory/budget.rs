@@ -103,6 +103,25 @@ impl Memory {
         true
     }
 
+    /// A range was not given back: what of it is a cold hole still is a warm one.
+    pub(crate) fn unpunched(&mut self, range: Range) {
+        let Some(extent) = self.extents.get(range.extent) else { return };
+        let end = range.offset.saturating_add(range.bytes);
+        let parts: Vec<Range> = extent
+            .holes
+            .iter()
+            .filter(|(_, hole)| !hole.warm)
+            .map(|(at, hole)| (range.offset.max(*at), end.min(at + hole.bytes)))
+            .filter(|(from, until)| from < until)
+            .map(|(from, until)| Range { offset: from, bytes: until - from, ..range })
+            .collect();
+        for part in parts {
+            if self.take(part) == Some(false) {
+                self.open_hole(part, true);
+            }
+        }
+    }
+
     /// Keeps warm memory within its limit.
     pub(super) fn trim(&mut self, out: &mut Vec<Effect>) {
         let limit = self.limits.warm_bytes_max;

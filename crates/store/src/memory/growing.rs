@@ -5,15 +5,17 @@
 //!   growing ◄────────────► growing ──────────────► exact: an object like any other
 //!      ▲  │ release: given up unsealed, its pages stay
 //!      │  ▼
-//!   idle growing ─ under pressure ─► pages punched at once, then dropped
+//!   idle growing ─ under pressure, or its writer leaves ─► cut to nothing, then dropped
 //! ```
 //!
 //! Every page of a growing extent is there: it ends where its memory ends. An idle one is warm
-//! memory. Its last writer may keep it mapped, and finds the pages as they were when it is given
-//! the same extent again; so when it goes, the pages go first, whoever has them mapped.
+//! memory for its writer and for nobody else: the size of its file is not fixed, so a former writer
+//! could take the pages away from the next one. The writer may keep it mapped, and finds the pages
+//! as they were when it is given the same extent again; so when it goes, the pages go first, in
+//! whatever process they are mapped. What the writer allocates behind the end of it is cut off when
+//! it is given up.
 
 use plasmon_proto::message::{ExtentId, Range};
-use plasmon_proto::object::Level;
 
 use super::budget::Need;
 use super::placing::Reservation;
@@ -61,13 +63,12 @@ impl Memory {
     }
 
     fn idle_growing(&self, domain: Domain, bytes: u64, most: u64) -> Option<(ExtentId, u64)> {
-        let shared = self.limits.level == Level::Shared;
         let left = self.left_bytes().min(most);
         self.extents
             .idle()
             .filter(|extent| extent.kind == Kind::Growing && extent.bytes <= left)
             .filter(|extent| !extent.awaits_pages)
-            .filter(|extent| shared || extent.domain == domain)
+            .filter(|extent| extent.domain == domain)
             .map(|extent| (extent.id, extent.bytes))
             .min_by_key(|(_, found)| match *found >= bytes {
                 true => (false, *found),
@@ -136,13 +137,16 @@ impl Memory {
         bytes
     }
 
-    /// Takes the pages of an idle growing extent away from whoever still has them mapped.
-    pub(super) fn punch_idle_growing(&self, id: ExtentId, out: &mut Vec<Effect>) {
-        if let Some(extent) = self.extents.get(id)
-            && extent.kind == Kind::Growing
-            && extent.idle.is_some()
-        {
-            out.push(Effect::Punch(Range { extent: id, offset: 0, bytes: extent.bytes }));
-        }
+    /// Whether this growing extent is idle.
+    pub(super) fn is_idle_growing(&self, id: ExtentId) -> bool {
+        let idle = |extent: &super::Extent| extent.kind == Kind::Growing && extent.idle.is_some();
+        self.extents.get(id).is_some_and(idle)
+    }
+
+    /// Makes a growing extent idle, with the memory that it is charged and no more.
+    pub(super) fn rest_growing(&mut self, id: ExtentId, out: &mut Vec<Effect>) {
+        let Some(bytes) = self.extents.get(id).map(|extent| extent.bytes) else { return };
+        self.extents.rest(id);
+        out.push(Effect::Trim { extent: id, bytes });
     }
 }

@@ -201,7 +201,8 @@ impl Memory {
             Kind::Exact | Kind::Growing if strict || domain == Domain::Closed => {
                 self.drop_extent(range.extent, out);
             }
-            Kind::Exact | Kind::Growing => self.extents.rest(range.extent),
+            Kind::Exact => self.extents.rest(range.extent),
+            Kind::Growing => self.rest_growing(range.extent, out),
             Kind::Arena => {
                 self.open_hole(range, true);
                 let empty = self.extents.get(range.extent).is_some_and(|extent| extent.is_empty());
@@ -218,7 +219,7 @@ impl Memory {
         let shared = self.limits.level == Level::Shared;
         self.set_domain(id, if shared { Domain::Open } else { Domain::Closed });
         let empty = self.extents.get(id).is_some_and(|extent| extent.is_empty());
-        if empty && !shared {
+        if (empty && !shared) || self.is_idle_growing(id) {
             self.drop_extent(id, out);
         }
     }
@@ -226,7 +227,9 @@ impl Memory {
     /// Forgets an extent in which nothing is in use.
     pub(super) fn drop_extent(&mut self, id: ExtentId, out: &mut Vec<Effect>) {
         self.close_holes(id);
-        self.punch_idle_growing(id, out);
+        if self.is_idle_growing(id) {
+            out.push(Effect::Trim { extent: id, bytes: 0 });
+        }
         self.extents.remove(id);
         out.push(Effect::Drop(id));
     }

@@ -1,6 +1,6 @@
 //! Objects whose size is not known before they are sealed.
 
-use plasmon_proto::message::{Granted, Range, Reply, Request};
+use plasmon_proto::message::{Granted, Reply, Request};
 use plasmon_proto::object::{Level, Traits};
 use plasmon_proto::{Code, ObjectState};
 
@@ -122,10 +122,46 @@ fn what_is_given_up_stays_warm_for_the_next_and_goes_under_pressure() {
     world.ask(CLIENT, Request::Abort { id: id(2) });
     world.effects.clear();
     world.create_and_seal(CLIENT, &Put::new(9, 14 * MIB)).unwrap();
-    let whole = Range { bytes: 4 * MIB, ..first.range };
-    let punched = world.effects.iter().position(|it| *it == Effect::Punch(whole));
+    let cut = Effect::Trim { extent: first.range.extent, bytes: 0 };
+    let cut = world.effects.iter().position(|it| *it == cut);
     let dropped = world.effects.iter().position(|it| *it == Effect::Drop(first.range.extent));
-    assert!(punched.unwrap() < dropped.unwrap(), "its last writer may have it mapped still");
+    assert!(cut.unwrap() < dropped.unwrap(), "its last writer may have it mapped still");
+}
+
+/// A client let an object grow and gave it up. The next client was given the same memory, whose
+/// size the first could still change: the next one was ended by a signal. And the first left memory
+/// behind that it had allocated by itself.
+#[test]
+fn what_one_client_gives_up_is_never_another_clients() {
+    let mut world = world();
+    let first = begin(&mut world, 1, 4 * MIB);
+    world.effects.clear();
+    world.ask(CLIENT, Request::Abort { id: id(1) });
+    let trim = Effect::Trim { extent: first.range.extent, bytes: 4 * MIB };
+    assert!(world.effects.contains(&trim), "no more than is charged stays");
+    let other = world.connect(7);
+    let options = Request::CreateGrowing {
+        id: id(2),
+        traits: Traits::default(),
+        bytes: MIB,
+        open_ended: true,
+    };
+    world.ask(other, options);
+    let granted = world.effects.iter().find_map(|effect| match effect {
+        Effect::Created(client, _, granted) if *client == other => Some(*granted),
+        _ => None,
+    });
+    assert_ne!(granted.unwrap().range.extent, first.range.extent);
+    world.effects.clear();
+    world.disconnect(CLIENT);
+    assert!(world.effects.contains(&Effect::Drop(first.range.extent)), "it leaves with its writer");
+    assert_eq!(world.status().warm_bytes, 0);
+    // What is being written when its client parts stays readable there; it is the store's no more.
+    world.effects.clear();
+    world.disconnect(other);
+    let extent = granted.unwrap().range.extent;
+    assert!(world.effects.contains(&Effect::Drop(extent)));
+    assert!(!world.effects.iter().any(|it| matches!(it, Effect::Trim { .. })));
 }
 
 #[test]
@@ -210,8 +246,8 @@ fn growth_that_comes_too_late_leaks_nothing() {
             }
             let sealed = end == 1 || end == 3;
             assert_eq!(used(&mut world), if sealed { 4096 } else { 0 }, "{end} {done}");
-            // A machine that refuses memory gets back what is idle.
-            let warm = if sealed || !done { 0 } else { 2 * MIB };
+            // A machine that refuses memory gets back what is idle; so does one whose writer left.
+            let warm = if sealed || !done || end == 2 { 0 } else { 2 * MIB };
             assert_eq!(world.status().warm_bytes, warm, "{end} {done}");
             if sealed {
                 assert_eq!(world.delete(CLIENT, 1), None);

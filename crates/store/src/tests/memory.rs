@@ -105,6 +105,10 @@ fn at_level_leased_memory_stays_with_its_writer() {
     let (one, two) = (world.connect(1), world.connect(2));
     let range = world.put(one, Put::new(1, 1000)).unwrap();
     let protect = Effect::Protect(range.extent);
+    let lease = world.lease(two, 64).unwrap();
+    assert!(world.store.awaits_protection(two, &lease.range), "nothing is published there yet");
+    assert!(!world.store.awaits_protection(one, &lease.range), "it is not its extent");
+    assert!(!world.store.awaits_protection(one, &range), "it is protected");
     assert_eq!(world.effects.iter().filter(|effect| **effect == protect).count(), 1);
     world.put(one, Put::new(2, 1000)).unwrap();
     assert_eq!(world.effects.iter().filter(|effect| **effect == protect).count(), 1);

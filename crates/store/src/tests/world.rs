@@ -146,7 +146,7 @@ impl World {
 
     fn carry_out(&mut self, effect: &Effect) -> Option<Event> {
         match effect {
-            Effect::Reserve { ticket, new_extent_bytes, range } => {
+            Effect::Reserve { ticket, new_extent_bytes, range, .. } => {
                 if new_extent_bytes.is_some() {
                     self.born(range.extent);
                 }
