@@ -93,6 +93,7 @@ CHECKS = [
     Suite("types", "mypy, strictly", [str(BIN / "mypy")]),
     LICENCES,
     Suite("quick", "the pure crates", cargo("test", "-q", "-p", "xtask", *PURE)),
+    Suite("aarch64", "the node's crates compile for AArch64", ["scripts/aarch64.sh", "check"]),
 ]
 
 TESTS = [
@@ -112,6 +113,11 @@ TESTS = [
             "CARGO_TARGET_DIR": "target/loom",
             "CARGO_PROFILE_RELEASE_LTO": "off",
         },
+    ),
+    Suite(
+        "emulated",
+        "the stress test of several processes on an emulated AArch64",
+        ["scripts/aarch64.sh", "stress"],
     ),
     Suite("c", "the C and C++ programs", cargo("test", "-q", "-p", "plasmon-capi")),
     Suite(
