@@ -142,15 +142,20 @@ impl SharedBuffer {
     /// Appends bytes. An error leaves everything as it is.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) -> Result<()> {
         let start = self.length;
-        self.resize(start + bytes.len())?;
+        self.memory.ensure(start + bytes.len())?;
         self.memory.write(start, bytes);
+        self.length = start + bytes.len();
         Ok(())
     }
 
-    /// Makes it so long; new bytes hold anything.
+    /// Makes it so long; new bytes are zero. Others see all of it once it is put: memory that was
+    /// used before must not show what it held.
     pub fn resize(&mut self, bytes: usize) -> Result<()> {
         self.memory.ensure(bytes)?;
-        self.length = bytes;
+        let start = std::mem::replace(&mut self.length, bytes);
+        if start < bytes {
+            self.memory[start..bytes].fill(0);
+        }
         Ok(())
     }
 

@@ -186,11 +186,13 @@ impl State {
         let mut rest = small.iter().peekable();
         while let Some((first, (address, bytes))) = rest.next() {
             let mut run = vec![(*address, 0)];
+            self.slabs.clear_padding(*first, *bytes);
             let (mut end, mut length) = (first.offset + rounded(*bytes), *bytes as u64);
             while let Some((spot, (address, bytes))) =
                 rest.next_if(|(spot, _)| spot.slab == first.slab && spot.offset == end)
             {
                 run.push((*address, spot.offset - first.offset));
+                self.slabs.clear_padding(*spot, *bytes);
                 length = spot.offset - first.offset + *bytes as u64;
                 end += rounded(*bytes);
             }

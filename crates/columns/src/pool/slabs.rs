@@ -184,6 +184,15 @@ impl Slabs {
         self.slabs.get_mut(&spot.slab)?.region.slice_mut(spot.offset, bytes as u64)
     }
 
+    /// Clears what lies between a buffer that is not published and the next one: it is published
+    /// with the buffer, and would hold what an earlier buffer held there.
+    pub(crate) fn clear_padding(&mut self, spot: Spot, bytes: usize) {
+        let behind = Spot { offset: spot.offset + bytes as u64, ..spot };
+        if let Some(padding) = self.bytes_at_mut(behind, rounded(bytes) as usize - bytes) {
+            padding.fill(0);
+        }
+    }
+
     /// Copies bytes from one buffer to another; false when one of them is not there.
     pub(crate) fn copy(&mut self, from: Spot, to: Spot, bytes: usize) -> bool {
         if from.slab == to.slab {
