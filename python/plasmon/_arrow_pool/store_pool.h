@@ -27,7 +27,9 @@ public:
 
     arrow::Status Allocate(int64_t size, int64_t alignment, uint8_t **out) override {
         ARROW_RETURN_NOT_OK(check(size, alignment));
-        uses_.fetch_add(1, std::memory_order_relaxed);
+        if (!begin_use()) {
+            return arrow::Status::Invalid("this Plasmon memory pool has ended: make another one");
+        }
         const int code = api_.allocate(api_.pool, size, out);
         if (code != 0) {
             end_use();
@@ -48,7 +50,9 @@ public:
     }
 
     void ReleaseUnused() override {
-        if (!ended_.load(std::memory_order_acquire)) api_.release_unused(api_.pool);
+        if (!begin_use()) return;
+        api_.release_unused(api_.pool);
+        end_use();
     }
 
     int64_t bytes_allocated() const override { return figures().allocated_bytes; }
@@ -61,13 +65,10 @@ public:
     void let_go() { end_use(); }
 
 private:
-    arrow::Status check(int64_t size, int64_t alignment) const {
+    static arrow::Status check(int64_t size, int64_t alignment) {
         if (size < 0) return arrow::Status::Invalid("negative size of a buffer");
         if (alignment > 64) {
             return arrow::Status::NotImplemented("buffers in a Plasmon store are aligned to 64");
-        }
-        if (ended_.load(std::memory_order_acquire)) {
-            return arrow::Status::Invalid("this Plasmon memory pool has ended: make another one");
         }
         return arrow::Status::OK();
     }
@@ -80,21 +81,32 @@ private:
 
     plasmon_pool_figures figures() const {
         plasmon_pool_figures found = {};
-        if (!ended_.load(std::memory_order_acquire)) api_.figures(api_.pool, &found);
+        if (!begin_use()) return found;
+        api_.figures(api_.pool, &found);
+        end_use();
         return found;
     }
 
-    // Buffers in use, and one for whoever made the pool.
-    void end_use() {
-        if (uses_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-            ended_.store(true, std::memory_order_release);
-            api_.close(api_.pool);
+    // Keeps the pool in the store for one more use; false when it has ended. A thread that only
+    // looked whether it has ended could use it while another one ends it.
+    bool begin_use() const {
+        int64_t uses = uses_.load(std::memory_order_relaxed);
+        while (uses > 0) {
+            if (uses_.compare_exchange_weak(uses, uses + 1, std::memory_order_acquire,
+                                            std::memory_order_relaxed)) {
+                return true;
+            }
         }
+        return false;
+    }
+
+    void end_use() const {
+        if (uses_.fetch_sub(1, std::memory_order_acq_rel) == 1) api_.close(api_.pool);
     }
 
     const plasmon_pool_api api_;
-    std::atomic<int64_t> uses_{1};
-    std::atomic<bool> ended_{false};
+    // Buffers in use, calls, and one for the maker of the pool. At zero it has ended for good.
+    mutable std::atomic<int64_t> uses_{1};
 };
 
 inline StorePool *make_pool(const void *api) {
