@@ -78,7 +78,9 @@ pub(crate) fn each_with<T: Send, A: Send, S>(
         answers
     };
     let mut answers: Vec<(usize, Result<A>)> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(run)).collect();
+        // A system that has no thread left leaves the rest of the tasks to those that are there.
+        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
+        let others: Vec<_> = (1..threads.min(count)).map_while(spawn).collect();
         let mut all = run();
         for other in others {
             match other.join() {
