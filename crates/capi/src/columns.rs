@@ -171,6 +171,8 @@ pub unsafe extern "C" fn plasmon_put_arrow(
     done(|| {
         // SAFETY: the caller gives a stream that is consumed here, or null.
         let stream = unsafe { consume(stream, "stream", FFI_ArrowArrayStream::from_raw) }?;
+        // An object whose id is told to nobody could not be used.
+        check_out(id, "id")?;
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
         // SAFETY: the caller gives options as the header says, or null.
@@ -182,6 +184,7 @@ pub unsafe extern "C" fn plasmon_put_arrow(
         let reader = of_arrow(RecordBatchStreamReader::try_new(stream))?;
         let schema = reader.schema();
         let batches: Vec<RecordBatch> = of_arrow(reader.collect())?;
+        of_arrow(batches.iter().try_for_each(plasmon_columns::check_foreign_batch))?;
         let (kind, text) = (table_kind::TABLE, "");
         let table = Table { schema: &schema, batches: &batches, kind, text };
         let put = plasmon_columns::put(&store.0, pool.into_iter(), table, &options);
@@ -303,6 +306,7 @@ pub unsafe extern "C" fn plasmon_builder_finish(
     id: *mut plasmon_id,
 ) -> i32 {
     done(|| {
+        check_out(id, "id")?;
         // SAFETY: the caller gives a builder, or null.
         let builder = unsafe { borrow_mut(builder, "builder") }?;
         // SAFETY: the caller gives options as the header says, or null.

@@ -24,6 +24,7 @@ mod compressed;
 mod decoding;
 mod encoding;
 mod error;
+mod foreign;
 mod memory;
 mod message;
 mod parts;
@@ -35,7 +36,10 @@ mod types;
 
 pub use builder::{BuilderOptions, ColumnBuilder, TableBuilder};
 pub use error::{Error, Result};
+pub use foreign::{check_foreign, check_foreign_batch};
 pub use pool::{Pool, PoolStats, Shared};
 pub use putting::{Table, pieces, put};
-pub use reading::{Batches, Builder, Checks, into_reader, read, read_stream, read_with};
+pub use reading::{
+    Batches, Builder, Checks, into_reader, read, read_parts, read_stream, read_with,
+};
 pub use shared::{SharedAllocator, SharedBuffer};

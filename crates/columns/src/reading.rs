@@ -88,6 +88,16 @@ pub fn read_stream(bytes: Buffer) -> Result<Batches> {
     Ok(decode(&Stream::whole(bytes), &mut Checks::all())?)
 }
 
+/// The same for a stream in parts, each with its place, in order and without overlap; between them
+/// the stream has zeroes.
+pub fn read_parts(
+    parts: Vec<(u64, Buffer)>,
+    stream_bytes: u64,
+    checks: &mut Checks<'_>,
+) -> Result<Batches> {
+    Ok(decode(&Stream::new(parts, stream_bytes), checks)?)
+}
+
 /// Batches for a consumer that believes their schema: a batch of another one is refused.
 pub fn into_reader(
     (schema, batches): Batches,

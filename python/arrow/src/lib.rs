@@ -1,11 +1,13 @@
 //! Arrow data of any producer, through the Arrow C interface: it shares the producer's memory. What
 //! becomes of it is decided by `plasmon_columns::put`.
 
+mod nulls;
 mod tables;
 
 pub use tables::Tables;
 
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
@@ -81,44 +83,20 @@ impl Source {
     }
 }
 
-/// The fields of an `ArrowArray` that lie before the ones looked at here, and those.
-#[repr(C)]
-struct RawArray {
-    length: i64,
-    null_count: i64,
-    offset: i64,
-    n_buffers: i64,
-    n_children: i64,
-    buffers: *mut *const c_void,
-    children: *mut *mut RawArray,
-}
-
-/// Some producers give an array of nothing but nulls a buffer, empty, which the C data interface
-/// does not have and the import refuses.
-///
-/// # Safety
-///
-/// `array` must be a valid array of the C data interface, of type `data_type`.
-unsafe fn forget_buffers_of_nulls(array: *mut RawArray, data_type: &DataType) {
-    // SAFETY: valid by this function's contract; nobody else looks at it.
-    let raw = unsafe { &mut *array };
-    if matches!(data_type, DataType::Null) {
-        raw.n_buffers = 0;
-    }
-    let DataType::Struct(fields) = data_type else { return };
-    let count = usize::try_from(raw.n_children).unwrap_or_default();
-    for (at, field) in fields.iter().enumerate().take(count) {
-        // SAFETY: an array of structures has a valid child for each field.
-        unsafe { forget_buffers_of_nulls(*raw.children.add(at), field.data_type()) };
-    }
-}
-
 fn import_array(mut array: FFI_ArrowArray, field: &Field) -> Result<ArrayRef, ArrowError> {
     // SAFETY: the structure is the C data interface's, and of this type by the producer's promise.
-    unsafe { forget_buffers_of_nulls((&raw mut array).cast(), field.data_type()) };
-    // SAFETY: the producer promises by the C data interface that the array is of the type beside
-    // it, and keeps its memory until the array is released, which its last reference does.
-    let data = unsafe { from_ffi_and_data_type(array, field.data_type().clone())? };
+    unsafe { nulls::hide_buffers((&raw mut array).cast(), field.data_type()) };
+    let import = || {
+        // SAFETY: the producer promises by the C data interface that the array is of the type
+        // beside it, and keeps its memory until the array is released, which its last reference
+        // does.
+        unsafe { from_ffi_and_data_type(array, field.data_type().clone()) }
+    };
+    // The import panics where an array has not the children of its type.
+    let imported = catch_unwind(AssertUnwindSafe(import));
+    let broken = |_| ArrowError::CDataInterface("the array is not of its type".to_owned());
+    let data = imported.map_err(broken)??;
+    plasmon_columns::check_foreign(&data)?;
     Ok(make_array(data))
 }
 
