@@ -114,9 +114,10 @@ def run_command(
 
 
 @pytest.fixture
-def daemon() -> Iterator[Daemon]:
-    """A store of the test's own."""
+def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    """A store of the test's own, which is the user's own for what the test runs."""
     daemon = plasmon.start("64m")
+    monkeypatch.setenv("PLASMON_SOCKET", daemon.socket)
     yield daemon
     daemon.stop()
 

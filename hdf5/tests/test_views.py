@@ -179,13 +179,13 @@ with h5py.File("view.h5", "r") as file:
     check(file["run 1/table"])
     assert file["array"].shape == (3, 4) and file["array"][2, 3] == 11
 """
-            run(CHECK + code)
+            run(CHECK + code, settings=f"store={daemon.socket}")
             store.delete("array", namespace="lab")
-            ended = run(CHECK + code, good=False)
+            ended = run(CHECK + code, settings=f"store={daemon.socket}", good=False)
             assert "object lab:array in the store" in ended.err
             assert "deleted" in ended.err
         daemon.stop()
-        ended = run(CHECK + code, good=False)
+        ended = run(CHECK + code, settings=f"store={daemon.socket}", good=False)
         assert "there is no store at" in ended.err
     finally:
         daemon.stop()

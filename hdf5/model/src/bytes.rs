@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::layout::{Extent, extents};
+use crate::layout::{Extents, extents};
 use crate::table::Table;
 
 /// Bytes that are read and written in place, counted from their first one.
@@ -56,7 +56,7 @@ impl Columns<'_> {
             if value.iter().all(|byte| *byte == 0) {
                 continue;
             }
-            for extent in self.extents(table) {
+            for extent in self.extents(table).iter() {
                 let first = from.max(extent.first) - extent.first;
                 let rows = extent.rows(table).saturating_sub(first);
                 let offset = extent.columns(table)[at];
@@ -68,7 +68,7 @@ impl Columns<'_> {
     }
 
     /// Where the rows of a table are.
-    pub(crate) fn extents(&self, table: &Table) -> Vec<Extent> {
+    pub(crate) fn extents(&self, table: &Table) -> Extents {
         extents(table, self.offsets.first().copied().unwrap_or(0), 0)
     }
 

@@ -1,22 +1,24 @@
 //! The files that hold the data.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-
+use crate::beneath;
 use crate::bytes::Columns;
 use crate::image::{Image, MAGIC, batch};
-use crate::layout::{Extent, extents};
+use crate::layout::{Extents, extents};
 use crate::naming::relative_path;
 use crate::schema;
 use crate::table::Table;
 
 /// How many names are tried for a dataset whose file's name is taken.
 const COPIES_MAX: u32 = 10_000;
+
+/// Where a body may begin at most: what lies behind it can be counted.
+const BODY_OFFSET_MAX: u64 = 1 << 62;
 
 /// Why a file of data is not usable.
 #[derive(Debug, thiserror::Error)]
@@ -56,59 +58,56 @@ pub struct DataFile {
 }
 
 impl DataFile {
-    /// Makes the file of a dataset within the folder of data. Its body reads as zeros, and takes
-    /// no room yet.
+    /// Makes the file of a dataset in a folder of data. Its body reads as zeros, and takes no room
+    /// yet.
     ///
     /// The file is complete before it has its name, so that a process that is killed leaves no
-    /// half of one. Returns the path within the folder, too.
+    /// half of one. Returns the path from the skeleton's folder, too.
     ///
     /// # Errors
     ///
     /// What the system says.
     pub fn create(
-        folder: &Path,
+        folder: DataFolder<'_>,
         dataset: &[u8],
         table: &Table,
         image: &Image,
     ) -> Result<(Self, PathBuf), FileError> {
-        std::fs::create_dir_all(folder).map_err(|error| FileError::System(folder.into(), error))?;
-        let draft = draft_path(folder);
-        let file = write_draft(&draft, image).map_err(|error| {
-            // The draft has no other name: nobody can miss it.
-            let _ = std::fs::remove_file(&draft);
-            FileError::System(draft.clone(), error)
+        let draft = folder.draft();
+        let made = write_draft(folder.root, &draft, image)
+            .map_err(|error| FileError::System(folder.root.join(&draft), error))
+            .and_then(|file| Ok((file, place(folder, &draft, dataset)?)));
+        let (file, within) = made.inspect_err(|_| {
+            // The draft has no other name: nothing else can miss it.
+            let _ = std::fs::remove_file(folder.root.join(&draft));
         })?;
-        match place(&draft, folder, dataset) {
-            Ok(within) => {
-                let path = folder.join(&within);
-                let columns = column_offsets(table, image.body_offset());
-                Ok((Self { file, path, columns }, within))
-            }
-            Err(error) => {
-                let _ = std::fs::remove_file(&draft);
-                Err(error)
-            }
-        }
+        let columns = column_offsets(table, image.body_offset());
+        Ok((Self { file, path: folder.root.join(&within), columns }, within))
     }
 
-    /// Opens the file of a dataset and checks that it is the one.
+    /// Opens the file of a dataset, whose path begins at the skeleton's folder, and checks that it
+    /// is the one.
     ///
     /// # Errors
     ///
     /// It is not there, not that file, or the system refuses.
     pub fn open(
-        path: &Path,
+        (root, within): (&Path, &Path),
         table: &Table,
         body_offset: u64,
         writable: bool,
     ) -> Result<Self, FileError> {
-        let file = OpenOptions::new().read(true).write(writable).open(path);
+        let path = &root.join(within);
+        let file = beneath::open_file(root, within, writable);
         let file = file.map_err(|error| FileError::of(path, error))?;
         let foreign = |why: String| FileError::Foreign(path.to_owned(), why);
         let mut magic = [0; 8];
         let bytes = file.metadata().map_err(|error| FileError::of(path, error))?.len();
         if file.read_exact_at(&mut magic, 0).is_err() || &magic[..6] != MAGIC {
             return Err(foreign("it does not begin like an Arrow file".to_owned()));
+        }
+        if body_offset > BODY_OFFSET_MAX {
+            return Err(foreign(format!("its body would begin at {body_offset}")));
         }
         let columns = column_offsets(table, body_offset);
         let found = Self { file, path: path.to_owned(), columns };
@@ -187,7 +186,7 @@ impl DataFile {
     }
 
     /// Where the rows of a table are in this file.
-    pub(crate) fn extents(&self, table: &Table) -> Vec<Extent> {
+    pub(crate) fn extents(&self, table: &Table) -> Extents {
         extents(table, self.body_at(), 0)
     }
 
@@ -204,8 +203,7 @@ impl DataFile {
 
     /// Where the bytes of a table's rows end.
     pub(crate) fn used_end(&self, table: &Table) -> u64 {
-        let extents = self.extents(table);
-        let Some(last) = extents.last() else { return self.body_at() };
+        let last = self.extents(table).last();
         if !table.grows() {
             return last.end();
         }
@@ -217,7 +215,8 @@ impl DataFile {
     /// Checks that the first record batch's message is the table's. The schema before it may have
     /// other metadata, so only the end of the head is compared.
     fn check_head(&self, table: &Table) -> Result<(), String> {
-        let first = &self.extents(table)[0];
+        let all = self.extents(table);
+        let first = all.first();
         let others = || "its rows or columns are others than the dataset's".to_owned();
         if first.message_at > self.body_at() {
             return Err("its body begins too early".to_owned());
@@ -232,7 +231,7 @@ impl DataFile {
         let table = table.with_rows(rows).ok_or_else(others)?;
         let capacity = body_bytes / table.row_bytes().max(1);
         let wanted = extents(&table, self.body_at(), capacity);
-        (found == batch(&table, &wanted[0])).then_some(()).ok_or_else(others)
+        (found == batch(&table, wanted.first())).then_some(()).ok_or_else(others)
     }
 
     /// Waits until what was written, and the file's name, is on the disk.
@@ -253,63 +252,92 @@ impl DataFile {
     }
 }
 
-/// Gives the file of a dataset the name that another path asks for. Returns the path within the
+/// A folder of data: below the folder that its skeleton lies in.
+#[derive(Clone, Copy, Debug)]
+pub struct DataFolder<'a> {
+    /// The skeleton's folder.
+    pub root: &'a Path,
+    /// The name of the folder of data in it.
+    pub name: &'a Path,
+}
+
+impl DataFolder<'_> {
+    /// A name for a file that has none yet; hidden, so that no reader takes it for data.
+    fn draft(self) -> PathBuf {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        self.name.join(format!(".plasmon-draft-{}-{number}", std::process::id()))
+    }
+}
+
+/// Gives the file of a dataset the name that another path asks for. Paths begin at the skeleton's
 /// folder.
 ///
 /// # Errors
 ///
 /// What the system says.
-pub fn rename_data(old: &Path, folder: &Path, dataset: &[u8]) -> Result<PathBuf, FileError> {
-    place(old, folder, dataset)
+pub fn rename_data(
+    folder: DataFolder<'_>,
+    old: &Path,
+    dataset: &[u8],
+) -> Result<PathBuf, FileError> {
+    place(folder, old, dataset)
 }
 
-/// Copies the file of a dataset for another one. Returns the path within the folder.
+/// Gives the file of a dataset a name back that it had. Paths begin at the skeleton's folder.
 ///
 /// # Errors
 ///
 /// What the system says.
-pub fn copy_data(old: &Path, folder: &Path, dataset: &[u8]) -> Result<PathBuf, FileError> {
-    std::fs::create_dir_all(folder).map_err(|error| FileError::System(folder.into(), error))?;
-    let draft = draft_path(folder);
-    let copied = std::fs::copy(old, &draft).map_err(|error| FileError::of(old, error));
-    let placed = copied.and_then(|_| place(&draft, folder, dataset));
-    if placed.is_err() {
-        // The draft has no other name: nobody can miss it.
-        let _ = std::fs::remove_file(&draft);
-    }
-    placed
+pub fn rename_back(root: &Path, now: &Path, old: &Path) -> io::Result<()> {
+    beneath::rename(root, now, old)
+}
+
+/// Copies the file of a dataset for another one. Returns the path from the skeleton's folder.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn copy_data(
+    (root, old): (&Path, &Path),
+    folder: DataFolder<'_>,
+    dataset: &[u8],
+) -> Result<PathBuf, FileError> {
+    let draft = folder.draft();
+    let copied = beneath::open_file(root, old, false)
+        .map_err(|error| FileError::of(&root.join(old), error))
+        .and_then(|mut from| {
+            let mut copy = || io::copy(&mut from, &mut beneath::create_file(folder.root, &draft)?);
+            copy().map_err(|error| FileError::System(folder.root.join(&draft), error))
+        });
+    let placed = copied.and_then(|_| place(folder, &draft, dataset));
+    placed.inspect_err(|_| {
+        // The draft has no other name: nothing else can miss it.
+        let _ = std::fs::remove_file(folder.root.join(&draft));
+    })
 }
 
 /// Gives a file the first name for a dataset that is not taken.
-fn place(old: &Path, folder: &Path, dataset: &[u8]) -> Result<PathBuf, FileError> {
-    let first = folder.join(relative_path(dataset, 0));
-    let parent = first.parent().unwrap_or(folder);
-    std::fs::create_dir_all(parent).map_err(|error| FileError::System(parent.into(), error))?;
+fn place(folder: DataFolder<'_>, old: &Path, dataset: &[u8]) -> Result<PathBuf, FileError> {
+    let within = |copy| folder.name.join(relative_path(dataset, copy));
     for copy in 0..COPIES_MAX {
-        let within = relative_path(dataset, copy);
-        let path = folder.join(&within);
-        match renameat_with(CWD, old, CWD, &path, RenameFlags::NOREPLACE) {
+        let within = within(copy);
+        match beneath::rename(folder.root, old, &within) {
             Ok(()) => return Ok(within),
-            Err(rustix::io::Errno::EXIST) => {}
-            Err(error) => return Err(FileError::System(path, error.into())),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(FileError::System(folder.root.join(within), error)),
         }
     }
+    let first = folder.root.join(within(0));
     Err(FileError::System(first, io::ErrorKind::AlreadyExists.into()))
 }
 
 fn column_offsets(table: &Table, body_offset: u64) -> Vec<u64> {
-    extents(table, body_offset, 0)[0].columns(table)
+    extents(table, body_offset, 0).first().columns(table)
 }
 
-/// A name for a file that has none yet; hidden, so that no reader takes it for data.
-fn draft_path(parent: &Path) -> PathBuf {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    parent.join(format!(".plasmon-draft-{}-{number}", std::process::id()))
-}
-
-fn write_draft(path: &Path, image: &Image) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+fn write_draft(root: &Path, within: &Path, image: &Image) -> io::Result<File> {
+    let file = beneath::create_file(root, within)?;
     file.write_all_at(&image.head, 0)?;
     for (at, message) in &image.later {
         file.write_all_at(message, *at)?;

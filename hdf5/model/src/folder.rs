@@ -26,6 +26,10 @@ pub fn clear(folder: &Path) -> io::Result<()> {
 /// What the system says; a folder that is not there is none.
 pub fn keep_only(folder: &Path, wanted: &HashSet<PathBuf>) -> io::Result<Vec<PathBuf>> {
     let mut removed = Vec::new();
+    // A link in its place leads to files that are not this skeleton's.
+    if std::fs::symlink_metadata(folder).is_ok_and(|found| found.is_symlink()) {
+        return Ok(removed);
+    }
     sweep(folder, wanted, &mut removed)?;
     Ok(removed)
 }
@@ -74,5 +78,16 @@ mod tests {
         clear(&data).expect("cleared");
         assert!(!data.join("a.arrow").exists() && data.join("g/notes.txt").exists());
         clear(&data.join("nothing")).expect("nothing to do");
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_folder_is_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (others, link) = (folder.path().join("others"), folder.path().join("x.h5.arrow"));
+        std::fs::create_dir(&others).expect("a folder");
+        std::fs::write(others.join("a.arrow"), "x").expect("a file");
+        std::os::unix::fs::symlink(&others, &link).expect("a link");
+        clear(&link).expect("nothing to do");
+        assert!(others.join("a.arrow").exists());
     }
 }

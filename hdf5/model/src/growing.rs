@@ -82,7 +82,7 @@ impl DataFile {
 
     /// Says in the messages that tell them how many rows there are.
     fn tell(&self, table: &Table, now: &Table, capacity: u64) -> io::Result<()> {
-        for extent in extents(now, self.body_at(), capacity) {
+        for extent in extents(now, self.body_at(), capacity).iter() {
             if extent.rows(table) != extent.rows(now) {
                 self.file().write_all_at(&batch(now, &extent), extent.message_at)?;
             }
@@ -93,8 +93,7 @@ impl DataFile {
     /// Takes all rows behind those of a table away.
     fn cut(&self, table: &Table) -> io::Result<()> {
         let image = self.image(table, 0)?;
-        let all = self.extents(table);
-        let Some(last) = all.last() else { return Ok(()) };
+        let last = self.extents(table).last();
         self.file().set_len(last.end().min(self.file().metadata()?.len()))?;
         let used = last.rows(table) * table.row_elements();
         for (at, column) in last.columns(table).iter().zip(table.columns()) {
@@ -128,14 +127,13 @@ impl DataFile {
             self.file().read_exact_at(&mut message, extent.message_at)?;
             Ok::<_, io::Error>(schema::batch_rows(&message))
         };
-        let all = self.extents(table);
-        let Some(last) = all.last() else { return Ok(None) };
+        let last = self.extents(table).last();
         let single = table.columns().len() == 1;
         // Behind the last extent there is the foot, and not another one.
         if !single && schema::foot_at(self.file(), bytes)? != Some(last.end()) {
             return Ok(None);
         }
-        Ok(told(last)?.map(|(rows, _)| last.first + rows))
+        Ok(told(&last)?.map(|(rows, _)| last.first + rows))
     }
 
     /// Lets bytes read as zeros; those behind the end of the file do anyway.

@@ -21,7 +21,7 @@ use arrow_ipc::{
 };
 use flatbuffers::FlatBufferBuilder;
 
-use crate::layout::{Extent, extents, is_aligned, message_bytes_of};
+use crate::layout::{Extent, Extents, extents, is_aligned, message_bytes_of};
 use crate::table::{ALIGNMENT_BYTES, Table};
 
 pub(crate) const MAGIC: &[u8; 6] = b"ARROW1";
@@ -74,24 +74,19 @@ impl Image {
         fits.then(|| Self::framed(table, more, &schema, extents(table, body_at, capacity)))
     }
 
-    fn framed(
-        table: &Table,
-        more: &[(String, String)],
-        schema: &[u8],
-        extents: Vec<Extent>,
-    ) -> Self {
+    fn framed(table: &Table, more: &[(String, String)], schema: &[u8], extents: Extents) -> Self {
         let mut head = Vec::new();
         head.extend_from_slice(MAGIC);
         head.extend_from_slice(&[0, 0]);
-        let batch_at = usize::try_from(extents[0].message_at).unwrap_or(0);
+        let batch_at = usize::try_from(extents.first().message_at).unwrap_or(0);
         push_message(&mut head, schema, batch_at);
-        let mut messages = extents.iter().map(|extent| batch(table, extent));
+        let mut messages = extents.iter().map(|extent| batch(table, &extent));
         head.extend(messages.next().unwrap_or_default());
         let later: Vec<(u64, Vec<u8>)> =
-            extents[1..].iter().map(|extent| extent.message_at).zip(messages).collect();
-        let blocks: Vec<Block> = extents.iter().map(block).collect();
+            extents.iter().skip(1).map(|extent| extent.message_at).zip(messages).collect();
+        let blocks: Vec<Block> = extents.iter().map(|extent| block(&extent)).collect();
         let foot = foot(table, metadata(more), &blocks);
-        let end = extents.last().map_or(0, Extent::end);
+        let end = extents.last().end();
         Self { body_bytes: end - head.len() as u64, head, foot, later }
     }
 
@@ -131,7 +126,7 @@ impl Stream {
         let mut head = Vec::new();
         push_message(&mut head, &schema_message(table, metadata(more)), 0);
         let batch_at = head.len();
-        for extent in extents(table, 0, 0) {
+        for extent in extents(table, 0, 0).iter() {
             push_message(&mut head, &batch_message(table, &extent), 0);
         }
         let foot = [CONTINUATION, [0; 4]].concat();

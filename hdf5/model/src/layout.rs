@@ -71,9 +71,67 @@ pub(crate) fn message_bytes_of(table: &Table) -> u64 {
     message_bytes(columns.len(), lists, table.structures().iter().sum())
 }
 
+/// The extents of a table, told apart by arithmetic: a file may say that it has any number of rows,
+/// and no list is made of what it says.
+#[derive(Clone, Debug)]
+pub(crate) struct Extents {
+    /// The first ones. Each has as many rows as all before it together, up to the largest.
+    growing: Vec<Extent>,
+    /// How many there are in all: those behind the growing ones are as large as the last of them.
+    count: u64,
+    /// How many bytes lie between the body of one and that of the next.
+    message_bytes: u64,
+}
+
+impl Extents {
+    /// How many there are, at least one.
+    pub(crate) fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// The extent with this number, whether there is one or not.
+    pub(crate) fn get(&self, at: u64) -> Extent {
+        let known = self.growing.len() as u64 - 1;
+        let last = &self.growing[at.min(known) as usize];
+        let further = at.saturating_sub(known);
+        let step = last.body_bytes + self.message_bytes;
+        Extent {
+            first: last.first + further * last.capacity,
+            message_at: last.message_at + further * step,
+            body_at: last.body_at + further * step,
+            ..last.clone()
+        }
+    }
+
+    /// The first one.
+    pub(crate) fn first(&self) -> &Extent {
+        &self.growing[0]
+    }
+
+    /// The last one.
+    pub(crate) fn last(&self) -> Extent {
+        self.get(self.count - 1)
+    }
+
+    /// All of them, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
+        (0..self.count).map(|at| self.get(at))
+    }
+
+    /// The number of the one that a row is in; that of the last one for rows behind it.
+    pub(crate) fn holding(&self, row: u64) -> u64 {
+        let last = &self.growing[self.growing.len() - 1];
+        if row < last.first {
+            return self.growing.partition_point(|extent| extent.first <= row) as u64 - 1;
+        }
+        let further = (row - last.first) / last.capacity.max(1);
+        (self.growing.len() as u64 - 1 + further).min(self.count - 1)
+    }
+}
+
 /// The extents of a table whose first body begins at `body_at`. A single column has room for
 /// `capacity` rows, if that is more than it has.
-pub(crate) fn extents(table: &Table, body_at: u64, capacity: u64) -> Vec<Extent> {
+pub(crate) fn extents(table: &Table, body_at: u64, capacity: u64) -> Extents {
     let message_bytes = message_bytes_of(table);
     let extent = |first: u64, capacity: u64, body_at: u64| Extent {
         first,
@@ -84,20 +142,23 @@ pub(crate) fn extents(table: &Table, body_at: u64, capacity: u64) -> Vec<Extent>
         body_bytes: table.room_bytes(capacity),
     };
     if !table.grows() || table.columns().len() == 1 {
-        return vec![extent(0, table.rows().max(capacity), body_at)];
+        let growing = vec![extent(0, table.rows().max(capacity), body_at)];
+        return Extents { growing, count: 1, message_bytes };
     }
     let row = table.row_bytes().max(1);
     let first_rows = (FIRST_BYTES / row).clamp(1, FIRST_ROWS_MAX);
     let most = (LARGEST_BYTES / row).max(first_rows);
-    let mut all = vec![extent(0, first_rows, body_at)];
+    let mut growing = vec![extent(0, first_rows, body_at)];
     loop {
-        let last = &all[all.len() - 1];
-        let first = last.first + last.capacity;
-        if first >= table.rows() {
-            return all;
+        let last = &growing[growing.len() - 1];
+        let held = last.first + last.capacity;
+        if held >= table.rows() || last.capacity == most && growing.len() > 1 {
+            let further = table.rows().saturating_sub(held).div_ceil(last.capacity);
+            let count = growing.len() as u64 + further;
+            return Extents { growing, count, message_bytes };
         }
-        let next = extent(first, first.min(most), last.end() + message_bytes);
-        all.push(next);
+        let next = extent(held, held.min(most), last.end() + message_bytes);
+        growing.push(next);
     }
 }
 
@@ -118,10 +179,11 @@ mod tests {
     #[test]
     fn places_do_not_move_when_a_table_grows() {
         let table = Table::new(vec![0], columns(3)).expect("a table").chunked(vec![1], true);
-        let mut before: Vec<Extent> = extents(&table, 2048, 0);
+        let list = |table: &Table| extents(table, 2048, 0).iter().collect::<Vec<Extent>>();
+        let mut before = list(&table);
         assert_eq!(before.len(), 1, "there is room for the first rows");
         for rows in [1, 4096, 4097, 100_000, 10_000_000] {
-            let now = extents(&table.with_rows(rows).expect("a table"), 2048, 0);
+            let now = list(&table.with_rows(rows).expect("a table"));
             assert_eq!(now[..before.len()], before[..]);
             assert!(now.iter().all(|one| is_aligned(one.body_at)));
             let held: u64 = now.iter().map(|one| one.capacity).sum();
@@ -134,7 +196,37 @@ mod tests {
     fn one_column_is_one_extent() {
         let table = Table::new(vec![10], columns(1)).expect("a table").chunked(vec![1], true);
         let found = extents(&table, 2048, 500);
-        assert_eq!((found.len(), found[0].capacity, found[0].rows(&table)), (1, 500, 10));
-        assert_eq!(extents(&table, 2048, 3)[0].capacity, 10);
+        let only = found.last();
+        assert_eq!((found.len(), only.capacity, only.rows(&table)), (1, 500, 10));
+        assert_eq!(extents(&table, 2048, 3).first().capacity, 10);
+    }
+
+    #[test]
+    fn rows_are_in_the_extent_that_holds_them() {
+        for rows in [1, 4096, 4097, 8191, 10_000_000, 50_000_000] {
+            let table = Table::new(vec![rows], columns(3)).expect("a table").chunked(vec![1], true);
+            let all = extents(&table, 2048, 0);
+            for (at, extent) in all.iter().enumerate() {
+                for row in [extent.first, (extent.first + extent.capacity).min(rows) - 1] {
+                    assert_eq!(all.holding(row), at as u64, "row {row} of {rows}");
+                }
+            }
+            assert_eq!(all.holding(u64::MAX), all.len() - 1);
+            let last = all.last();
+            assert!(last.first < rows && rows <= last.first + last.capacity);
+        }
+    }
+
+    /// A file of two kilobytes that said it had 2^50 rows made a list of hundreds of millions of
+    /// extents before its size was looked at.
+    #[test]
+    fn any_number_of_rows_takes_little_memory() {
+        for rows in [1 << 40, 1 << 50, 1 << 57] {
+            let table = Table::new(vec![rows], columns(2)).expect("a table").chunked(vec![1], true);
+            let all = extents(&table, 2048, 0);
+            assert!(all.growing.len() < 64, "{}", all.growing.len());
+            let last = all.last();
+            assert!(last.end() > rows * 16 && last.first + last.capacity >= rows);
+        }
     }
 }

@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beneath;
 mod bytes;
 mod column;
 mod file;
@@ -31,13 +32,14 @@ mod squares;
 mod table;
 mod transfer;
 
+pub use beneath::open_regular;
 pub use bytes::{Bytes, Columns};
 pub use column::{Base, Column, Number};
-pub use file::{DataFile, FileError, copy_data, rename_data};
+pub use file::{DataFile, DataFolder, FileError, copy_data, rename_back, rename_data};
 pub use folder::{clear, keep_only};
 pub use image::{Image, Stream};
 pub use marker::{Marker, Place, ViewOf};
-pub use naming::{data_directory, object_name, relative_path};
+pub use naming::{data_directory, is_object_of, object_name, relative_path};
 pub use schema::ATTRIBUTE;
 pub use table::Table;
 pub use transfer::{Convert, Member, Memory, Records, Run, TransferError, Unconverted, transfer};

@@ -43,12 +43,24 @@ pub fn relative_path(dataset: &[u8], copy: u32) -> PathBuf {
 /// `copy` counts as in [`relative_path`].
 #[must_use]
 pub fn object_name(file: &Path, dataset: &[u8], copy: u32) -> String {
-    let name = file.file_name().unwrap_or_default().as_encoded_bytes();
-    let folder = hash(file.as_os_str().as_encoded_bytes());
     let within = relative_path(dataset, copy);
     let within = within.to_string_lossy();
     let within = within.strip_suffix(ENDING).unwrap_or(&within);
-    format!("{}-{}/{}", cut(&safe(name), 64), &folder[..8], cut(within, 160))
+    format!("{}{}", objects_of(file), cut(within, 160))
+}
+
+/// What the names of a file's objects begin with.
+fn objects_of(file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default().as_encoded_bytes();
+    let folder = hash(file.as_os_str().as_encoded_bytes());
+    format!("{}-{}/", cut(&safe(name), 64), &folder[..8])
+}
+
+/// Whether an object is called as [`object_name`] calls those of a file: an object that a skeleton
+/// names may be another file's, and is not to be deleted or renamed then.
+#[must_use]
+pub fn is_object_of(file: &Path, object: &str) -> bool {
+    object.strip_prefix(&objects_of(file)).is_some_and(|dataset| !dataset.is_empty())
 }
 
 /// A part of a path that is the name of a file.
@@ -143,5 +155,17 @@ mod tests {
         let long = name(&format!("/{}", "f".repeat(255)), &"/very long".repeat(400));
         assert!(long.len() <= 240, "{}", long.len());
         assert!(object_name(Path::new("/x.h5"), b"a", 2).ends_with("/a~2"));
+    }
+
+    #[test]
+    fn the_objects_of_a_file_are_told_from_those_of_others() {
+        let (ours, others) = (Path::new("/data/x.h5"), Path::new("/elsewhere/x.h5"));
+        for dataset in ["/x", "/run 1/x", "../up", ""] {
+            let name = object_name(ours, dataset.as_bytes(), 3);
+            assert!(is_object_of(ours, &name) && !is_object_of(others, &name), "{name}");
+        }
+        for strange in ["", "/", "payroll", "x.h5-00000000/x", &objects_of(ours)] {
+            assert!(!is_object_of(ours, strange), "{strange}");
+        }
     }
 }

@@ -10,9 +10,10 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use crate::bytes::Columns;
-use crate::layout::Extent;
+use crate::layout::Extents;
 use crate::moving::Job;
 use crate::table::Table;
 
@@ -210,6 +211,38 @@ pub fn transfer(
     work.run(runs, memory, records, convert)
 }
 
+/// A run with its memory, whose first record has this number.
+type Piece<'a> = (Run, Memory<'a>, Records);
+
+/// Divides a run of one tooth into so many pieces.
+fn pieces(
+    run: Run,
+    count: u64,
+    memory: Memory<'_>,
+    records: Records,
+) -> Result<Vec<Piece<'_>>, TransferError> {
+    let share = run.elements.div_ceil(count);
+    let (mut rest, mut left, mut first) = (Some(run), Some(memory), records.first);
+    let mut pieces = Vec::new();
+    while let (Some(run), Some(memory)) = (rest, left.take()) {
+        let (own, others) = run.split_elements(share);
+        let records = Records { first, ..records };
+        let memory = if let Some(next) = others {
+            let records_before = usize::try_from(next.memory - first).unwrap_or(usize::MAX);
+            let end = records_before.checked_mul(records.stride);
+            let (own, behind) =
+                end.and_then(|end| memory.split(end)).ok_or(TransferError::Outside)?;
+            (left, first) = (Some(behind), next.memory);
+            own
+        } else {
+            memory
+        };
+        rest = others;
+        pieces.push((own, memory, records));
+    }
+    Ok(pieces)
+}
+
 /// Conversions where there are none.
 #[derive(Clone, Copy, Debug)]
 pub struct Unconverted;
@@ -225,7 +258,7 @@ struct Work<'a> {
     data: Columns<'a>,
     table: &'a Table,
     members: &'a [Member],
-    extents: Vec<Extent>,
+    extents: Extents,
 }
 
 impl Work<'_> {
@@ -244,7 +277,7 @@ impl Work<'_> {
         (threads > 1).then_some(threads)
     }
 
-    /// Divides a run between threads.
+    /// Divides a run between threads. A system that has none left leaves all of it to this one.
     fn divide(
         &self,
         run: Run,
@@ -252,29 +285,22 @@ impl Work<'_> {
         memory: Memory<'_>,
         records: Records,
     ) -> Result<(), TransferError> {
-        let share = run.elements.div_ceil(threads);
-        std::thread::scope(|scope| {
-            let (mut rest, mut left, mut first) = (Some(run), Some(memory), records.first);
-            let mut working = Vec::new();
-            while let (Some(run), Some(memory)) = (rest, left.take()) {
-                let (own, others) = run.split_elements(share);
-                let records = Records { first, ..records };
-                let memory = if let Some(next) = others {
-                    let records_before = usize::try_from(next.memory - first).unwrap_or(usize::MAX);
-                    let end = records_before.checked_mul(records.stride);
-                    let (own, behind) =
-                        end.and_then(|end| memory.split(end)).ok_or(TransferError::Outside)?;
-                    (left, first) = (Some(behind), next.memory);
-                    own
-                } else {
-                    memory
-                };
-                rest = others;
-                working
-                    .push(scope.spawn(move || self.run(&[own], memory, records, &mut Unconverted)));
+        let pieces = Mutex::new(pieces(run, threads, memory, records)?);
+        let take = || pieces.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let work = || {
+            while let Some((run, memory, records)) = take() {
+                self.run(&[run], memory, records, &mut Unconverted)?;
             }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, &work).ok();
+            let working: Vec<_> = (1..threads).map_while(spawn).collect();
+            let own = work();
             let stopped = || Err(TransferError::System(io::Error::other("a thread stopped")));
-            working.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| stopped()))
+            let joined = working.into_iter();
+            let mut joined = joined.map(|one| one.join().unwrap_or_else(|_| stopped()));
+            joined.try_for_each(|one| one).and(own)
         })
     }
 
@@ -289,18 +315,18 @@ impl Work<'_> {
         let total: u64 = runs.iter().map(Run::total).sum();
         let streams = total.saturating_mul(records.stride as u64) >= STREAM_BYTES;
         let mut job = Job::new(self.data.bytes, self.members, records, streams);
-        if let [only] = self.extents.as_slice() {
-            job.enter(&only.columns(self.table), 0);
+        if self.extents.len() == 1 {
+            job.enter(&self.extents.first().columns(self.table), 0);
             return job.work(runs, memory, convert);
         }
-        let mut at = usize::MAX;
+        let mut at = u64::MAX;
         let mut pending: Vec<Run> = Vec::new();
         for (extent, run) in runs.iter().flat_map(|run| self.split(*run)) {
             if extent != at {
                 job.work(&pending, memory.again(), convert)?;
                 pending.clear();
                 at = extent;
-                let found = self.extents.get(at).ok_or(TransferError::Outside)?;
+                let found = self.extents.get(at);
                 job.enter(&found.columns(self.table), found.first * self.table.row_elements());
             }
             pending.push(run);
@@ -309,12 +335,12 @@ impl Work<'_> {
     }
 
     /// Divides a run at the ends of extents.
-    fn split(&self, run: Run) -> Vec<(usize, Run)> {
+    fn split(&self, run: Run) -> Vec<(u64, Run)> {
         let (mut pieces, mut left) = (Vec::new(), vec![run]);
         while let Some(run) = left.pop() {
             let row = run.file / self.table.row_elements().max(1);
-            let extent = self.extents.partition_point(|extent| extent.first <= row) - 1;
-            let found = &self.extents[extent];
+            let extent = self.extents.holding(row);
+            let found = self.extents.get(extent);
             let end = (found.first + found.capacity) * self.table.row_elements();
             let room = end.saturating_sub(run.file);
             let (own, rest) = if run.file_end() <= end || room == 0 {

@@ -34,6 +34,8 @@ pub(crate) struct Array {
     /// Whether HDF5 without the plugin reads the same bytes.
     pub(crate) plain: bool,
     data: OnceLock<Result<Arc<dyn Data>, String>>,
+    /// The dimensions of its chunks, once they were asked for.
+    chunk: OnceLock<Vec<u64>>,
     /// The file that it was reached through; none for what is only read.
     container: Option<Arc<Container>>,
     /// Whether something was written through this object.
@@ -63,13 +65,14 @@ impl Array {
     ) -> Option<Self> {
         let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
         let (marker, body_offset) = marker(host, dcpl.get())?;
-        let folder = container.folder_of(&file_name(host, under, KIND_DATASET)?);
-        let source = Source::new(&marker.place, &folder, &container.settings);
+        let skeleton = container.path_of(&file_name(host, under, KIND_DATASET)?);
+        let source = Source::new(&marker.place, &skeleton, &container.settings);
         if matches!(marker.place, Place::Object { .. }) {
             container.expect_objects();
         }
         let array = Self::of_source(host, under, source, body_offset)?;
-        let (writable, container) = (container.writable, Some(Arc::clone(container)));
+        let writable = container.writable && array.source.is_writable();
+        let container = Some(Arc::clone(container));
         Some(Self { writable, plain: marker.plain, container, ..array })
     }
 
@@ -95,6 +98,7 @@ impl Array {
             shared: false,
             plain: true,
             data: OnceLock::new(),
+            chunk: OnceLock::new(),
             container: None,
             dirty: AtomicBool::new(false),
             resized: AtomicBool::new(false),
@@ -143,9 +147,11 @@ impl Array {
     }
 
     /// The dimensions of the chunks that the program asked for; none when there are none, or the
-    /// data that says so is not there.
-    pub(crate) fn chunk(&self, under: Ptr) -> Vec<u64> {
-        self.data(under).ok().and_then(|data| data.chunk().ok()).unwrap_or_default()
+    /// data that says so is not there. They stay the same for this object, whatever becomes of the
+    /// file: programs ask for the size of a chunk, and then read one into a buffer of that size.
+    pub(crate) fn chunk(&self, under: Ptr) -> &[u64] {
+        let find = || self.data(under).ok().and_then(|data| data.chunk().ok()).unwrap_or_default();
+        self.chunk.get_or_init(find)
     }
 
     /// How many bytes the elements have, as the type of the dataset has them.

@@ -80,11 +80,64 @@ impl Found {
     }
 }
 
+/// In all versions, and all there is before HDF5 2.0: the program knows how long a chunk is.
 #[repr(C)]
 struct Read {
     offset: *const u64,
     filters: u32,
     buffer: *mut c_void,
+}
+
+/// Since HDF5 2.0. The size is null for programs that were made for the older interface.
+#[repr(C)]
+struct SizedRead {
+    read: Read,
+    buffer_bytes: *mut usize,
+}
+
+/// What is to be read, in any version.
+struct Target {
+    offset: *const u64,
+    buffer: *mut c_void,
+    /// How long the program says its buffer is; it is told how long a chunk is.
+    buffer_bytes: Option<&'static mut usize>,
+}
+
+impl Target {
+    /// Says of the chunk that it passed no filters, too.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are those of reading a chunk in this version, and outlive this.
+    unsafe fn of(version: (u32, u32, u32), arguments: Ptr) -> Self {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let read = &mut *arguments.cast::<Read>();
+            read.filters = 0;
+            let buffer_bytes = match version.0 {
+                ..2 => None,
+                _ => (*arguments.cast::<SizedRead>()).buffer_bytes.as_mut(),
+            };
+            Self { offset: read.offset, buffer: read.buffer, buffer_bytes }
+        }
+    }
+
+    /// Tells how long a chunk is. `None` when that was the question; an error when the buffer is
+    /// too short for one.
+    fn room_for(&mut self, chunk_bytes: usize) -> Result<Option<*mut u8>, String> {
+        let room = self.buffer_bytes.as_deref().copied();
+        if let Some(bytes) = self.buffer_bytes.as_deref_mut() {
+            *bytes = chunk_bytes;
+        }
+        match (room, self.buffer.is_null()) {
+            (Some(_), true) => Ok(None),
+            (None, true) => Err("no buffer".to_owned()),
+            (Some(room), false) if room < chunk_bytes => {
+                Err(format!("a chunk has {chunk_bytes} bytes, and the buffer {room}"))
+            }
+            (_, false) => Ok(Some(self.buffer.cast())),
+        }
+    }
 }
 
 /// Before HDF5 2.0.
@@ -145,9 +198,17 @@ struct Chunks<'a> {
     under: Ptr,
     table: Table,
     chunk: Vec<u64>,
+    /// How long a chunk is.
+    bytes: usize,
     members: Vec<Member>,
     /// How many bytes an element has in HDF5's type.
     stride: usize,
+}
+
+/// How long a chunk of elements of `stride` bytes is, if memory can hold one.
+fn chunk_bytes(chunk: &[u64], stride: usize) -> Option<usize> {
+    let bytes = chunk.iter().try_fold(stride as u64, |bytes, size| bytes.checked_mul(*size))?;
+    isize::try_from(bytes).ok().map(isize::cast_unsigned)
 }
 
 /// Carries an operation about chunks out, if it is one and the data is ours.
@@ -182,15 +243,18 @@ impl<'a> Chunks<'a> {
         };
         let table = array.now(under).ok()?;
         let chunk = array.chunk(under);
-        (chunk.len() == table.shape().len() && !chunk.contains(&0)).then_some(Self {
+        // SAFETY: the type is open.
+        let stride = unsafe { (host.api.H5Tget_size)(kind.get()) };
+        let fits = chunk.len() == table.shape().len() && !chunk.contains(&0);
+        fits.then(|| chunk_bytes(chunk, stride)).flatten().map(|bytes| Self {
             host,
             array,
             under,
             table,
-            chunk,
+            chunk: chunk.to_vec(),
+            bytes,
             members: leaves.iter().enumerate().map(member).collect(),
-            // SAFETY: the type is open.
-            stride: unsafe { (host.api.H5Tget_size)(kind.get()) },
+            stride,
         })
     }
 
@@ -222,14 +286,11 @@ impl<'a> Chunks<'a> {
                     asked.found.fill(if inside { self.bytes() } else { 0 });
                 }
                 READ => {
-                    let asked = &mut *arguments.cast::<Read>();
-                    if asked.buffer.is_null() {
-                        return Err("no buffer".to_owned());
-                    }
-                    asked.filters = 0;
-                    asked.buffer.cast::<u8>().write_bytes(0, self.buffer_bytes()?);
-                    let buffer = Memory::Target(asked.buffer.cast());
-                    self.transfer(&self.place(asked.offset)?, buffer)?;
+                    let mut asked = Target::of(self.host.version, arguments);
+                    let place = self.place(asked.offset)?;
+                    let Some(buffer) = asked.room_for(self.bytes)? else { return Ok(0) };
+                    buffer.write_bytes(0, self.bytes);
+                    self.transfer(&place, Memory::Target(buffer))?;
                 }
                 WRITE => {
                     let asked = Write::of(self.host, arguments);
@@ -262,11 +323,7 @@ impl<'a> Chunks<'a> {
     }
 
     fn bytes(&self) -> u64 {
-        self.chunk.iter().product::<u64>().saturating_mul(self.stride as u64)
-    }
-
-    fn buffer_bytes(&self) -> Result<usize, String> {
-        usize::try_from(self.bytes()).map_err(|error| error.to_string())
+        self.bytes as u64
     }
 
     /// How many chunks there are along each dimension.
@@ -339,5 +396,76 @@ impl<'a> Chunks<'a> {
         let elements = self.chunk.iter().product();
         // SAFETY: promised by the caller.
         unsafe { self.array.move_plainly(self.under, &work, &runs, (memory, elements)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: (u32, u32, u32) = (1, 14, 6);
+    const NEW: (u32, u32, u32) = (2, 0, 0);
+    const CHUNK_BYTES: usize = 64;
+
+    fn room(
+        version: (u32, u32, u32),
+        buffer: Option<&mut [u8]>,
+        size: Option<&mut usize>,
+    ) -> Result<Option<*mut u8>, String> {
+        let buffer = buffer.map_or(std::ptr::null_mut(), |found| found.as_mut_ptr().cast());
+        let read = Read { offset: std::ptr::null(), filters: 7, buffer };
+        let buffer_bytes = size.map_or(std::ptr::null_mut(), std::ptr::from_mut);
+        let mut arguments = SizedRead { read, buffer_bytes };
+        // SAFETY: these are the arguments of either version.
+        let mut target = unsafe { Target::of(version, (&raw mut arguments).cast()) };
+        let found = target.room_for(CHUNK_BYTES);
+        assert_eq!(arguments.read.filters, 0);
+        found
+    }
+
+    /// Since HDF5 2.0 the program says how long its buffer is. The connector did not look, and
+    /// wrote a whole chunk into any buffer.
+    #[test]
+    fn a_buffer_that_is_too_short_is_not_written() {
+        for short in [0, 16, CHUNK_BYTES - 1] {
+            let (mut buffer, mut size) = (vec![0; CHUNK_BYTES], short);
+            let found = room(NEW, Some(&mut buffer), Some(&mut size));
+            assert!(found.is_err_and(|error| error.contains("64 bytes")), "{short}");
+            assert_eq!(size, CHUNK_BYTES, "the program is told what it needs");
+        }
+        for long in [CHUNK_BYTES, CHUNK_BYTES + 1] {
+            let (mut buffer, mut size) = (vec![0; CHUNK_BYTES], long);
+            let place = buffer.as_mut_ptr();
+            assert_eq!(room(NEW, Some(&mut buffer), Some(&mut size)), Ok(Some(place)));
+            assert_eq!(size, CHUNK_BYTES);
+        }
+    }
+
+    #[test]
+    fn the_size_of_a_chunk_can_be_asked_for() {
+        let mut size = 0;
+        assert_eq!(room(NEW, None, Some(&mut size)), Ok(None));
+        assert_eq!(size, CHUNK_BYTES);
+        assert!(room(NEW, None, None).is_err());
+        assert!(room(OLD, None, None).is_err());
+    }
+
+    #[test]
+    fn older_versions_have_no_size() {
+        // What lies behind the arguments of an older version is not looked at.
+        let (mut buffer, mut stray) = (vec![0; CHUNK_BYTES], 1);
+        let place = buffer.as_mut_ptr();
+        assert_eq!(room(OLD, Some(&mut buffer), Some(&mut stray)), Ok(Some(place)));
+        assert_eq!(stray, 1);
+        assert_eq!(room(NEW, Some(&mut buffer), None), Ok(Some(place)));
+    }
+
+    /// A file may say any dimensions: a size that wraps around is no size.
+    #[test]
+    fn chunks_that_no_memory_holds_are_none() {
+        assert_eq!(chunk_bytes(&[3, 5], 8), Some(120));
+        assert_eq!(chunk_bytes(&[1 << 32, 1 << 32], 1), None);
+        assert_eq!(chunk_bytes(&[1 << 61], 8), None);
+        assert_eq!(chunk_bytes(&[1 << 59], 8), Some(1 << 62));
     }
 }

@@ -89,7 +89,7 @@ impl Container {
 
     /// What a place in this skeleton means.
     pub(crate) fn source(&self, place: &Place) -> Source {
-        Source::new(place, &self.folder, &self.settings)
+        Source::new(place, &self.path(), &self.settings)
     }
 
     /// The name of the folder of data, beside the skeleton.
@@ -104,12 +104,11 @@ impl Container {
 
     /// Where the skeleton is that HDF5 knows under this name: an external link leads into another
     /// file than the one that was opened.
-    pub(crate) fn folder_of(&self, given: &OsStr) -> PathBuf {
+    pub(crate) fn path_of(&self, given: &OsStr) -> PathBuf {
         if given == self.given {
-            return self.folder.clone();
+            return self.path();
         }
-        let path = std::fs::canonicalize(given).unwrap_or_else(|_| PathBuf::from(given));
-        path.parent().unwrap_or(Path::new("/")).to_owned()
+        std::fs::canonicalize(given).unwrap_or_else(|_| PathBuf::from(given))
     }
 
     /// Whether an object that was reached through this file lies in it: external links and mounts

@@ -36,8 +36,8 @@ pub(crate) fn separate(
     // SAFETY: HDF5 handed the objects over; the name is a text that ends.
     let copy = unsafe { Opened::new(host, target.native(), &place) };
     let Some(copy) = copy else { return Ok(()) };
-    let folder = original_folder(host, source).ok_or("the original's file has no name")?;
-    let mut work = Separation { host, target, folder, made: HashMap::new() };
+    let skeleton = original_skeleton(host, source).ok_or("the original's file has no name")?;
+    let mut work = Separation { host, target, skeleton, made: HashMap::new() };
     match copy.kind {
         KIND_DATASET => {
             // SAFETY: HDF5 gives a text that ends.
@@ -52,8 +52,8 @@ pub(crate) fn separate(
     }
 }
 
-/// Where the paths in the original's skeleton begin: a link may have led into another file.
-fn original_folder(
+/// The original's skeleton: a link may have led into another file.
+fn original_skeleton(
     host: &'static Host,
     (source, from, name): (&Node, &Location, Text),
 ) -> Option<PathBuf> {
@@ -61,14 +61,14 @@ fn original_folder(
     // SAFETY: HDF5 handed object and name over.
     let original = unsafe { Opened::new(host, source.native(), &place) }?;
     let given = file_name(host, original.under, original.kind)?;
-    Some(source.container.folder_of(&given))
+    Some(source.container.path_of(&given))
 }
 
 struct Separation<'a> {
     host: &'static Host,
     target: &'a Node,
-    /// Where the paths in the original's skeleton begin.
-    folder: PathBuf,
+    /// The original's skeleton.
+    skeleton: PathBuf,
     /// What took the place of datasets that more than one link leads to.
     made: HashMap<[u8; 16], Opened>,
 }
@@ -133,7 +133,7 @@ impl Separation<'_> {
     fn own(&self, shared: Ptr, dcpl: Id, marker: &Marker, offset: u64) -> Result<Ptr, String> {
         let host = self.host;
         let container = &self.target.container;
-        let old = Source::new(&marker.place, &self.folder, &container.settings);
+        let old = Source::new(&marker.place, &self.skeleton, &container.settings);
         let home = container.is_own(file_name(host, shared, KIND_DATASET).as_deref());
         let array = Array::of_source(host, shared, old.clone(), offset);
         let array = array.ok_or("the copy is no table")?;
@@ -163,7 +163,7 @@ impl Separation<'_> {
         let kind = get(host, shared, dataset::GET_TYPE).and_then(|id| Id::of_type(host, id));
         let kind = kind.ok_or("the copy has no type")?;
         let mut values = array.values(shared, kind.get())?;
-        let dcpl = Id::of_list(host, host.as_given(dcpl.release(), &array.chunk(shared)));
+        let dcpl = Id::of_list(host, host.as_given(dcpl.release(), array.chunk(shared)));
         let made = dcpl.and_then(|dcpl| make_unnamed(host, shared, &dcpl));
         let made = made.ok_or("the copy cannot be made")?;
         // SAFETY: the dataset is the native connector's; the memory holds all of its values.

@@ -208,7 +208,7 @@ fn as_given(host: &'static Host, object: Ptr, list: Hid) -> Hid {
     let node = unsafe { Node::of(object) };
     let array = node.and_then(|node| Some((node.array(host)?, node.native())));
     let chunk = array.filter(|(array, _)| array.grows()).map(|(array, at)| array.chunk(at));
-    host.as_given(list, &chunk.unwrap_or_default())
+    host.as_given(list, chunk.unwrap_or_default())
 }
 
 /// Lets others see what was written.

@@ -254,13 +254,15 @@ pub(crate) unsafe extern "C" fn specific<const SLOT: usize>(
         match arguments.cast::<i32>().read() {
             file::IS_ACCESSIBLE | file::DELETE => {
                 let mut named = arguments.cast::<FileNamed>().read();
+                let deletes = named.operation == file::DELETE;
+                let known = || deletes.then(|| info::of_list(host, named.fapl).ok()).flatten();
+                let settings = guard::or(None, known);
                 let access = NativeAccess::of(host, named.fapl);
                 named.fapl = access.fapl;
-                let deletes = named.operation == file::DELETE;
                 let old = if deletes { objects(host, named.name, &access) } else { Vec::new() };
                 let done = call(std::ptr::null_mut(), (&raw mut named).cast());
                 if done >= 0 && deletes {
-                    let settings = Settings::default();
+                    let settings = settings.unwrap_or_default();
                     clear(&Container::new(CStr::from_ptr(named.name), true, true, settings), &old);
                 }
                 done

@@ -66,7 +66,8 @@ macro_rules! close {
                 let under = $crate::node::Node::under(object);
                 let done = (host.api.$function)(under, host.native(), dxpl, request);
                 if done >= 0 {
-                    drop($crate::node::Node::take_back(object));
+                    // What ends with the object (a writer of the client) must not end the process.
+                    $crate::guard::or((), || drop($crate::node::Node::take_back(object)));
                 }
                 done
             }

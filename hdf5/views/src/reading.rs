@@ -1,18 +1,18 @@
 //! One column of a file or of an object.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
-use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use plasmon_client::{Name, tag};
-use plasmon_hdf5_model::ViewOf;
+use plasmon_hdf5_model::{ViewOf, open_regular};
 use plasmon_proto::value::{Order, ValueHeader};
 
 use crate::column::Column;
@@ -21,6 +21,8 @@ use crate::flat::flat;
 
 /// How long bringing an object back from a file may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// What stands before the stream in a file: its magic, padded.
+const FILE_START_BYTES: usize = 8;
 /// How many rows of a Parquet file are decoded at once.
 const ROWS: usize = 1 << 16;
 
@@ -46,7 +48,8 @@ pub fn open(of: &ViewOf, name: &str, wanted: u64) -> Result<Column, Error> {
 
 fn of_file(path: &Path, name: &str, text: &str) -> Result<Column, Error> {
     let system = |error| Error::System(path.to_owned(), error);
-    let mut file = File::open(path).map_err(system)?;
+    // The path is the word of a skeleton: a pipe there must not be waited for.
+    let mut file = open_regular(path).map_err(system)?;
     let mut magic = [0; 6];
     let length = file.read(&mut magic).map_err(system)?;
     file.seek(SeekFrom::Start(0)).map_err(system)?;
@@ -61,16 +64,27 @@ fn of_file(path: &Path, name: &str, text: &str) -> Result<Column, Error> {
         let mask = ProjectionMask::roots(builder.parquet_schema(), [at]);
         let reader = builder.with_projection(mask).with_batch_size(ROWS).build().map_err(bad)?;
         gather(reader, 0, &mut arrays).map_err(broken)?;
-    } else if &magic == b"ARROW1" {
-        let reader = FileReader::try_new(BufReader::new(file), None).map_err(broken)?;
-        let at = place(&reader.schema())?;
-        gather(reader, at, &mut arrays).map_err(broken)?;
     } else {
-        let reader = StreamReader::try_new(BufReader::new(file), None).map_err(broken)?;
-        let at = place(&reader.schema())?;
-        gather(reader, at, &mut arrays).map_err(broken)?;
+        let mut bytes = whole_file(&mut file).map_err(system)?;
+        if &magic == b"ARROW1" {
+            // Between its magic and its footer a file is a stream.
+            bytes = bytes.slice(FILE_START_BYTES.min(bytes.len()));
+        }
+        let (schema, batches) = plasmon_columns::read_stream(bytes)
+            .map_err(|error| Error::Broken(text.to_owned(), error.to_string()))?;
+        let at = place(&schema)?;
+        arrays.extend(batches.iter().map(|batch| Arc::clone(batch.column(at))));
     }
     flattened(arrays, name, text)
+}
+
+/// What a file holds, as far as there is memory for it.
+fn whole_file(file: &mut File) -> io::Result<Buffer> {
+    let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(io::Error::other)?;
+    file.take(length as u64).read_to_end(&mut bytes)?;
+    Ok(Buffer::from_vec(bytes))
 }
 
 fn gather(

@@ -20,22 +20,23 @@ _NEEDS = " (needs the plasmon connector)"
 _ARROW = ".arrow"
 
 
-def open(path: str | os.PathLike[str]) -> File:
+def open(path: str | os.PathLike[str], store: str | os.PathLike[str] | None = None) -> File:
     """Opens an HDF5 file for reading as a mapping of dataset paths to `Dataset`.
 
     Needs h5py, for the skeleton; the values of Arrow datasets are mapped, not read: files, and
-    objects of the store that the skeleton names. Raises FileNotFoundError when the file is not
-    there and OSError when it is not HDF5.
+    objects of a store, which is this user's own, or the one whose socket is `store`. Raises
+    FileNotFoundError when the file is not there and OSError when it is not HDF5.
     """
-    return File(path)
+    return File(path, store)
 
 
 class Dataset:
     """One dataset: Arrow data where it is, NumPy values where HDF5 keeps them."""
 
-    def __init__(self, dataset: Any, storage: Storage) -> None:
+    def __init__(self, dataset: Any, storage: Storage, store: str | None = None) -> None:
         self._dataset = dataset
         self._storage = storage
+        self._store = store
         # Asked for now: tables and arrays are to be had when the file is closed, too.
         self._name, self._shape = str(dataset.name), tuple(dataset.shape or ())
         self._dtype = dataset.dtype
@@ -83,7 +84,7 @@ class Dataset:
             source = pa.memory_map(str(self._existing(self._storage.file)))
             self._table = pa.ipc.open_file(source).read_all()
         if self._table is None and self._storage.object is not None:
-            self._table = self._storage.object.table(self.name)
+            self._table = self._storage.object.table(self.name, self._store)
         if self._table is None:
             if len(self._shape) != 1 or self._dtype.kind not in "iuf":
                 raise TypeError(
@@ -122,6 +123,11 @@ class Dataset:
                 f"the values of {self.name} should be in {file}, which is not there; copy or "
                 "move the folder of data together with the HDF5 file"
             )
+        if not file.is_file() or os.path.realpath(file) != os.fspath(file):
+            raise OSError(
+                f"the values of {self.name} should be in {file}, which is a link, a pipe or a "
+                "device; the folder of data must lie beside the HDF5 file"
+            )
         return file
 
     def __repr__(self) -> str:
@@ -134,7 +140,9 @@ class File(Mapping[str, Dataset]):
     Tables and arrays stay valid when the file is closed.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], store: str | os.PathLike[str] | None = None
+    ) -> None:
         import h5py
 
         self._path = Path(path).resolve()
@@ -142,6 +150,7 @@ class File(Mapping[str, Dataset]):
             raise FileNotFoundError(f"{path} does not exist")
         self._file = h5py.File(self._path, "r")
         self._found: dict[str, Dataset] = {}
+        self._store = None if store is None else os.fspath(store)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -156,7 +165,7 @@ class File(Mapping[str, Dataset]):
             found = self._file.get(key)
             if not isinstance(found, h5py.Dataset):
                 raise KeyError(f"{self._path} has no dataset {name}")
-            self._found[key] = Dataset(found, _storage(found))
+            self._found[key] = Dataset(found, _storage(found), self._store)
         return self._found[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -231,8 +240,9 @@ def _storage(dataset: Any) -> Storage:
         place = ObjectPlace.of_text(relative)
         if place is not None and not plain:
             return Storage(None, "", plain=False, object=place)
-        folder = relative.split("/", 1)[0]
-        if folder.endswith(_ARROW) and relative.endswith(_ARROW) and folder != relative:
+        parts = relative.split("/")
+        inside = len(parts) > 1 and not {"", ".."} & set(parts)
+        if inside and parts[0].endswith(_ARROW) and relative.endswith(_ARROW):
             beside = Path(os.path.realpath(dataset.file.filename)).parent
             return Storage(beside / relative, "", plain)
     return Storage(None, "not written through the connector as Arrow", plain=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -36,14 +37,21 @@ class ObjectPlace:
     def __str__(self) -> str:
         return f"{_OBJECT}{self.name}{_STORE}{self.socket}"
 
-    def table(self, dataset: str) -> pa.Table:
-        """The newest version, on the store's memory.
+    def table(self, dataset: str, socket: str | None = None) -> pa.Table:
+        """The newest version, on the store's memory; `socket` is where the store is now.
 
-        Raises FileNotFoundError when the store does not have it.
+        Raises FileNotFoundError when the store does not have it, and PermissionError when only
+        the file names the store.
         """
         from plasmon._passing import connection
 
-        store = connection(self.socket)
+        if socket is None and not is_listed(self.socket):
+            raise PermissionError(
+                f"the values of {dataset} are object {self}, and only this file names that store; "
+                f"if the file may choose it, say so: open(..., store={self.socket!r}), or "
+                f"PLASMON_SOCKET={self.socket}"
+            )
+        store = connection(socket or self.socket)
         names = [self.name, self.name + _OTHER]
         states = store.states(names, namespace=NAMESPACE)
         there = [name for name, state in zip(names, states, strict=True) if state in _READABLE]
@@ -58,6 +66,19 @@ class ObjectPlace:
             there.sort(key=lambda name: _version(store.get_buffer(name, namespace=NAMESPACE)))
         table: pa.Table = store.get(there[-1], namespace=NAMESPACE, timeout=_READ_TIMEOUT_S)
         return table
+
+
+def is_listed(socket: str) -> bool:
+    """Whether this user, and not only a file, names the store.
+
+    It is the user's own, or in the connector's settings.
+    """
+    from plasmon import _native
+
+    settings = os.environ.get("HDF5_VOL_CONNECTOR", "").replace(";", " ").replace(",", " ")
+    stores = [word.removeprefix("store=") for word in settings.split() if word.startswith("store=")]
+    listed = [*stores, os.fspath(_native.default_socket())]
+    return os.path.realpath(socket) in map(os.path.realpath, listed)
 
 
 def _version(buffer: object) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from plasmon import PlasmonError
 from plasmon._passing import connection
 from plasmon.hdf5 import _plugin
-from plasmon.hdf5._objects import NAMESPACE, ObjectPlace
+from plasmon.hdf5._objects import NAMESPACE, ObjectPlace, is_listed
 from plasmon.hdf5._plugin import PluginError, Storage
 
 #: How many bytes of a dataset are copied at once.
@@ -227,6 +227,8 @@ def _leftovers(named: set[ObjectPlace]) -> list[str]:
     problems = []
     known = {(place.socket, place.name) for place in named}
     for socket, prefix in {(place.socket, place.name.split("/", 1)[0]) for place in named}:
+        if not is_listed(socket):
+            continue  # every dataset says so
         try:
             found = connection(socket).list(NAMESPACE, f"{prefix}/")
         except PlasmonError:

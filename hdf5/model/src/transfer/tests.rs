@@ -1,10 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::DataFile;
 use crate::column::{Column, Number};
 use crate::image::Image;
 use crate::table::Table;
+use crate::{DataFile, DataFolder};
 
 /// A conversion between i32 in the file and i64 in memory, to have one that changes the size.
 struct Widen {
@@ -43,7 +43,8 @@ fn made(elements: u64, numbers: &[Number]) -> Made {
 fn of_table(table: Table) -> Made {
     let folder = tempfile::tempdir().expect("a folder");
     let image = Image::of(&table, &[]);
-    let (file, _) = DataFile::create(folder.path(), b"x", &table, &image).expect("a file");
+    let within = DataFolder { root: folder.path(), name: "x.h5.arrow".as_ref() };
+    let (file, _) = DataFile::create(within, b"x", &table, &image).expect("a file");
     Made { folder, file, table }
 }
 
@@ -199,7 +200,7 @@ fn runs_against_the_order_of_the_file_are_single() {
 #[test]
 fn a_file_that_was_cut_off_is_an_error() {
     let made = made(100, &[Number::F64]);
-    let path = made.folder.path().join("x.arrow");
+    let path = made.folder.path().join("x.h5.arrow/x.arrow");
     let bytes = std::fs::read(&path).expect("the file");
     std::fs::write(&path, &bytes[..400]).expect("cut");
     let mut memory = vec![0; 800];

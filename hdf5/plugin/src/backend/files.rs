@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plasmon_hdf5_model::{
-    Columns, DataFile, FileError, Image, Place, Table, copy_data, rename_data,
+    Columns, DataFile, DataFolder, FileError, Image, Place, Table, copy_data, data_directory,
+    rename_data,
 };
 
 use super::{Data, Made, Source};
@@ -42,23 +43,27 @@ impl Data for DataFile {
     }
 }
 
+/// Opens a file below the skeleton's folder. What belongs to another skeleton is only read.
 pub(super) fn open(
-    path: &Path,
+    (folder, within): (&Path, &Path),
     table: &Table,
     body_offset: u64,
     writable: bool,
 ) -> Result<Arc<dyn Data>, String> {
-    let file = DataFile::open(path, table, body_offset, writable);
+    let file = DataFile::open((folder, within), table, body_offset, writable);
     let file = file.map_err(|error| error.to_string())?;
     Ok(Arc::new(file))
 }
 
 pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<Made, String> {
     let image = Image::of(table, &[]);
-    let (file, within) = DataFile::create(&container.data_folder(), path, table, &image)
+    let name = container.data_name();
+    let folder = DataFolder { root: container.folder(), name: name.as_ref() };
+    let (file, within) = DataFile::create(folder, path, table, &image)
         .map_err(|error: FileError| error.to_string())?;
-    let source = Source::File(file.path().to_owned());
-    let Some(place) = place(container, &within) else {
+    let source =
+        Source::File { folder: container.folder().to_owned(), within: within.clone(), own: true };
+    let Some(place) = place(&within) else {
         source.remove();
         return Err("the file's name is not UTF-8".to_owned());
     };
@@ -67,15 +72,35 @@ pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<
 }
 
 pub(super) fn rename(container: &Container, old: &str, path: &[u8]) -> Option<Place> {
-    let old = container.folder().join(old);
-    let within = rename_data(&old, &container.data_folder(), path).ok()?;
-    place(container, &within)
+    let name = container.data_name();
+    let folder = DataFolder { root: container.folder(), name: name.as_ref() };
+    let old = Path::new(old);
+    if !is_own(&container.path(), old) {
+        return None;
+    }
+    place(&rename_data(folder, old, path).ok()?)
 }
 
-pub(super) fn copy(container: &Container, old: &Path, path: &[u8]) -> Result<Place, String> {
-    let within = copy_data(old, &container.data_folder(), path);
-    let within = within.map_err(|error| error.to_string())?;
-    place(container, &within).ok_or_else(|| "the file's name is not UTF-8".to_owned())
+pub(super) fn copy(
+    container: &Container,
+    old: (&Path, &Path),
+    path: &[u8],
+) -> Result<Place, String> {
+    let name = container.data_name();
+    let folder = DataFolder { root: container.folder(), name: name.as_ref() };
+    let within = copy_data(old, folder, path).map_err(|error| error.to_string())?;
+    place(&within).ok_or_else(|| "the file's name is not UTF-8".to_owned())
+}
+
+/// Whether the data at a path, from the skeleton's folder, is the skeleton's to change: it is in
+/// its folder of data, or in one that no skeleton has, as after the skeleton was renamed.
+pub(super) fn is_own(skeleton: &Path, within: &Path) -> bool {
+    let (Some(name), Some(folder)) = (skeleton.file_name(), skeleton.parent()) else {
+        return false;
+    };
+    let Some(data) = within.iter().next() else { return false };
+    let owner = Path::new(data).file_stem().unwrap_or_default();
+    data == data_directory(name) || !folder.join(owner).exists()
 }
 
 pub(super) fn keep_only(container: &Container, wanted: &[Place]) {
@@ -88,8 +113,26 @@ pub(super) fn keep_only(container: &Container, wanted: &[Place]) {
     let _ = plasmon_hdf5_model::keep_only(&container.data_folder(), &wanted);
 }
 
-/// A path within the folder of data, as the skeleton names it.
-fn place(container: &Container, within: &Path) -> Option<Place> {
-    let path = PathBuf::from(container.data_name()).join(within);
-    path.to_str().map(|path| Place::File(path.to_owned()))
+/// A path from the skeleton's folder, as the skeleton names it.
+fn place(within: &Path) -> Option<Place> {
+    within.to_str().map(|path| Place::File(path.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_another_skeleton_is_not_ours() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (ours, other) = (folder.path().join("x.h5"), folder.path().join("other.h5"));
+        std::fs::write(&ours, "").expect("a file");
+        let own = |within: &str| is_own(&ours, Path::new(within));
+        assert!(own("x.h5.arrow/g/y.arrow"));
+        // The skeleton was called otherwise when it was written.
+        assert!(own("other.h5.arrow/y.arrow"));
+        std::fs::write(&other, "").expect("a file");
+        assert!(!own("other.h5.arrow/y.arrow"));
+        assert!(own("x.h5.arrow/g/y.arrow") && !own(""));
+    }
 }

@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use plasmon_hdf5_model::{Columns, Place, Table, ViewOf};
+use plasmon_hdf5_model::{Columns, Place, Table, ViewOf, is_object_of};
 
 use crate::container::Container;
 use crate::info::{Backend, Settings};
@@ -87,13 +87,31 @@ pub(crate) trait Data: Send + Sync {
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     /// An Arrow file.
-    File(PathBuf),
+    File {
+        /// The skeleton's folder.
+        folder: PathBuf,
+        /// The path from there.
+        within: PathBuf,
+        /// Whether it is the skeleton's to change.
+        own: bool,
+    },
     /// An object of a store.
     Object {
         /// The store's socket.
         socket: PathBuf,
         /// The object's name.
         name: String,
+        /// Whether it is the skeleton's to delete and rename.
+        own: bool,
+    },
+    /// An object of a store that only the skeleton names.
+    Unlisted {
+        /// The store's socket.
+        socket: String,
+        /// What it is there.
+        what: String,
+        /// What the tools call it.
+        kind: &'static str,
     },
     /// A column of data that others wrote.
     View {
@@ -105,14 +123,34 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// What a skeleton in a folder means, under the settings of who opened it.
-    pub(crate) fn new(place: &Place, folder: &Path, settings: &Settings) -> Self {
+    /// What a skeleton means, under the settings of the program that opened it. The skeleton is the
+    /// word of whoever wrote it: it chooses neither the store that this process connects to, nor
+    /// what is deleted there.
+    pub(crate) fn new(place: &Place, skeleton: &Path, settings: &Settings) -> Self {
+        let is_listed = |store: &str| objects::is_listed(settings, Path::new(store));
         match place {
-            Place::File(path) => Self::File(folder.join(path)),
-            Place::Object { store, name } => Self::Object {
-                socket: settings.store.clone().unwrap_or_else(|| PathBuf::from(store)),
-                name: name.clone(),
+            Place::File(path) => {
+                let folder = skeleton.parent().unwrap_or(Path::new("/")).to_owned();
+                let within = PathBuf::from(path);
+                let own = files::is_own(skeleton, &within);
+                Self::File { folder, within, own }
+            }
+            Place::Object { store, name } => match &settings.store {
+                None if !is_listed(store) => Self::Unlisted {
+                    socket: store.clone(),
+                    what: format!("hdf5:{name} in the store {store}"),
+                    kind: "store",
+                },
+                socket => Self::Object {
+                    socket: socket.clone().unwrap_or_else(|| PathBuf::from(store)),
+                    name: name.clone(),
+                    own: is_object_of(skeleton, name),
+                },
             },
+            Place::View { of: of @ ViewOf::Object { store, .. }, column } if !is_listed(store) => {
+                let (socket, what) = (store.clone(), format!("column {column:?} of {of}"));
+                Self::Unlisted { socket, what, kind: "view" }
+            }
             Place::View { of, column } => Self::View { of: of.clone(), column: column.clone() },
         }
     }
@@ -125,17 +163,33 @@ impl Source {
         writable: bool,
     ) -> Result<Arc<dyn Data>, String> {
         match self {
-            Self::File(path) => files::open(path, table, body_offset, writable),
-            Self::Object { socket, name } => objects::open(socket, name, table),
+            Self::File { folder, within, .. } => {
+                files::open((folder, within), table, body_offset, writable)
+            }
+            Self::Object { .. } if table.grows() => {
+                Err(format!("{self}: the rows of objects do not change"))
+            }
+            Self::Object { socket, name, .. } => objects::open(socket, name, table),
+            Self::Unlisted { socket, what, .. } => Err(format!(
+                "the data is {what}, and only this file names that store. If the file may choose \
+                 it, say so: HDF5_VOL_CONNECTOR=\"plasmon store={socket}\", or \
+                 PLASMON_SOCKET={socket}"
+            )),
             Self::View { of, column } => views::open(of, column, table),
         }
+    }
+
+    /// Whether it may be written through this skeleton: not another skeleton's file.
+    pub(crate) fn is_writable(&self) -> bool {
+        !matches!(self, Self::File { own: false, .. })
     }
 
     /// What the tools call it.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Self::File(_) => "arrow",
+            Self::File { .. } => "arrow",
             Self::Object { .. } => "store",
+            Self::Unlisted { kind, .. } => kind,
             Self::View { .. } => "view",
         }
     }
@@ -144,12 +198,13 @@ impl Source {
     /// room and does no other harm.
     pub(crate) fn remove(&self) {
         match self {
-            Self::File(path) => {
-                let _ = std::fs::remove_file(path);
+            Self::File { folder, within, own: true } => {
+                let _ = std::fs::remove_file(folder.join(within));
             }
-            Self::Object { socket, name } => plasmon_hdf5_store::remove(socket, name),
+            Self::Object { socket, name, own: true } => plasmon_hdf5_store::remove(socket, name),
             // It is not ours.
-            Self::View { .. } => {}
+            Self::File { .. } | Self::Object { .. } | Self::Unlisted { .. } | Self::View { .. } => {
+            }
         }
     }
 }
@@ -157,10 +212,11 @@ impl Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File(path) => path.display().fmt(f),
-            Self::Object { socket, name } => {
+            Self::File { folder, within, .. } => folder.join(within).display().fmt(f),
+            Self::Object { socket, name, .. } => {
                 write!(f, "hdf5:{name} in the store {}", socket.display())
             }
+            Self::Unlisted { what, .. } => f.write_str(what),
             Self::View { of, column } => write!(f, "column {column:?} of {of}"),
         }
     }
@@ -205,12 +261,11 @@ pub(crate) fn rename(container: &Container, place: &Place, path: &[u8]) -> Optio
 
 /// Puts a name back that [`rename`] changed.
 pub(crate) fn rename_back(container: &Container, now: &Place, old: &Place) {
-    let (now, old) = (container.source(now), container.source(old));
-    if let (Source::File(now), Source::File(old)) = (&now, &old) {
-        // Whoever cannot find the data says so.
-        let _ = std::fs::rename(now, old);
+    if let (Place::File(now), Place::File(old)) = (now, old) {
+        // If the data cannot be found then, reading it says so.
+        let _ = plasmon_hdf5_model::rename_back(container.folder(), now.as_ref(), old.as_ref());
     }
-    objects::rename_back(&now, &old);
+    objects::rename_back(&container.source(now), &container.source(old));
 }
 
 /// What a copy of a dataset is made of.
@@ -228,10 +283,10 @@ pub(crate) fn copy(
     path: &[u8],
 ) -> Result<(Place, u64), String> {
     match (original.source, container.settings.backend) {
-        (Source::File(old), Backend::Files) => {
-            Ok((files::copy(container, old, path)?, original.body_offset))
+        (Source::File { folder, within, .. }, Backend::Files) => {
+            Ok((files::copy(container, (folder, within), path)?, original.body_offset))
         }
-        (Source::Object { socket, name }, Backend::Store)
+        (Source::Object { socket, name, .. }, Backend::Store)
             if objects::socket(&container.settings).as_ref() == Ok(socket) =>
         {
             let place = objects::share(container, (socket, name), path, original.table)?;

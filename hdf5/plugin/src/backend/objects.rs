@@ -63,20 +63,20 @@ pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<
     let made = store::make(&socket, &container.path(), path, table);
     let made = made.map_err(|error| error.to_string())?;
     let place = place(&socket, &made.name())?;
-    let source = Source::Object { socket, name: made.name() };
+    let source = Source::Object { socket, name: made.name(), own: true };
     Ok(Made { place, source, data: Arc::new(Handle(made)), body_offset: 0, plain: false })
 }
 
 /// Gives an object the name that another path asks for.
 pub(super) fn rename(container: &Container, old: &Source, path: &[u8]) -> Option<Place> {
-    let Source::Object { socket, name } = old else { return None };
+    let Source::Object { socket, name, own: true } = old else { return None };
     let dataset = store::known(socket, name)?;
     let name = store::rename(&dataset, &container.path(), path).ok()?;
     place(socket, &name).ok()
 }
 
 pub(super) fn rename_back(now: &Source, old: &Source) {
-    if let (Source::Object { socket, name }, Source::Object { name: old, .. }) = (now, old)
+    if let (Source::Object { socket, name, .. }, Source::Object { name: old, .. }) = (now, old)
         && let Some(dataset) = store::known(socket, name)
     {
         // Whoever cannot find the data says so.
@@ -99,6 +99,16 @@ pub(super) fn share(
 /// Whether the store that new data is to go to is there.
 pub(super) fn reach(settings: &Settings) -> Result<(), String> {
     store::store(&socket(settings)?).map(drop).map_err(|error| error.to_string())
+}
+
+/// Whether this user, and not only a skeleton, names the store: in the connector's settings, or as
+/// the user's own store.
+pub(super) fn is_listed(settings: &Settings, socket: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let own = store::default_socket().ok();
+    let mut listed = settings.store.iter().chain(&own);
+    listed
+        .any(|listed| std::path::absolute(listed).is_ok_and(|listed| real(&listed) == real(socket)))
 }
 
 /// The store that new data goes to.
