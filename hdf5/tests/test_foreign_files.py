@@ -73,7 +73,7 @@ def test_a_file_deletes_only_its_own_objects(
 ) -> None:
     """A file could name any object, which was deleted when the file was overwritten."""
     run(WRITE, settings=settings(daemon))
-    own = {name for name in map(str, [full_name(store, one) for one in ("g/x", "field", "r")])}
+    own = {full_name(store, one) for one in ("g/x", "field", "r")}
     shutil.copy(tmp_path / "x.h5", tmp_path / "gift.h5")
     run(
         """
@@ -188,7 +188,7 @@ def test_any_number_of_rows_is_refused_by_the_size_of_the_file(
 
 
 def test_the_connector_is_not_unloaded(run: Program) -> None:
-    """HDF5 unloads plugins, and threads of the connector's client went on in memory without code."""
+    """HDF5 unloads plugins; threads of the connector's client went on in memory without code."""
     run("""
     import _ctypes, ctypes, glob
     (path,) = glob.glob(os.environ["HDF5_PLUGIN_PATH"] + "/*.so")

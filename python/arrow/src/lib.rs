@@ -31,6 +31,7 @@ pub enum Source {
 impl Source {
     /// What `value` offers through `__arrow_c_stream__` or `__arrow_c_array__`.
     pub fn of(value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        validate(value)?;
         if let Some(method) = value.getattr_opt("__arrow_c_stream__")? {
             let capsule = method.call0()?.cast_into::<PyCapsule>()?;
             let stream = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
@@ -81,6 +82,18 @@ impl Source {
         let (schema, batches) = self.batches(column)?;
         plasmon_columns::pieces(&schema, &batches)
     }
+}
+
+/// Lets pyarrow look at its own data, which costs next to nothing: it knows how long buffers are,
+/// which the C interface does not tell. Offsets that lead behind a buffer would be read, and
+/// published, with whatever lies there.
+fn validate(value: &Bound<'_, PyAny>) -> PyResult<()> {
+    if value.get_type().module()?.to_cow()?.starts_with("pyarrow")
+        && let Some(validate) = value.getattr_opt("validate")?
+    {
+        validate.call0()?;
+    }
+    Ok(())
 }
 
 fn import_array(mut array: FFI_ArrowArray, field: &Field) -> Result<ArrayRef, ArrowError> {
