@@ -6,7 +6,7 @@ import os
 
 from bench.case import Entry, Samples
 from bench.provision import MissingError
-from bench.run import Context
+from bench.run import Context, ask_fresh
 from bench.worker import memory_kib
 
 ALIGN_BYTES = 64
@@ -16,6 +16,11 @@ def start_ms(context: Context, entry: Entry) -> Samples:
     """From the start of the store to the first connection."""
     with context.fresh(entry.side) as (_, answer):
         return [float(answer["start_ns"]) / 1e6]
+
+
+def recover_s(context: Context, entry: Entry) -> Samples:
+    """From the death of a daemon to the first answer of the next one, in a new store."""
+    return [nanoseconds / 1e9 for nanoseconds in ask_fresh(context, entry)]
 
 
 def idle_mb(context: Context, entry: Entry) -> Samples:

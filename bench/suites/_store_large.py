@@ -162,6 +162,25 @@ STORES = (
         heat="cold",
     ),
     Case(
+        "recover",
+        "from the death of the daemon to the first answer of the next, two million objects",
+        (
+            entry(
+                RUST,
+                "recover",
+                "kill -9, with two million objects of 100 B",
+                measure=footprint.recover_s,
+                object_bytes=100,
+                objects=2_000_000,
+                count=3,
+            ),
+        ),
+        rounds=1,
+        quick_rounds=1,
+        unit="s",
+        heat="cold",
+    ),
+    Case(
         "idle",
         "resident memory of a store with one client and no object",
         _whole(

@@ -227,6 +227,13 @@ REST = (
         at_most(10),
     ),
     Figure(
+        "recover_2e6_objects_s",
+        "from the death of the daemon to the first answer of the next, two million objects",
+        "s",
+        Median("recover", RUST),
+        at_most(2),
+    ),
+    Figure(
         "idle_rss_mb",
         "resident memory of an idle store, daemon and keeper",
         "MB",

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use plasmon_client::{ConnectOptions, PutOptions, StartOptions, Store};
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::Filter;
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -82,6 +83,12 @@ pub(crate) enum Request {
     },
     AppendInt64(columns::Append),
     DoubleBuffer(columns::Double),
+    /// Kill the daemon over so many objects, and wait until the next one answers.
+    Recover {
+        object_bytes: usize,
+        objects: usize,
+        count: u64,
+    },
 }
 
 /// What a get gives back.
@@ -187,6 +194,9 @@ impl Side {
             Request::WakeSeal { series, count, gap_us } => self.wake_seal(series, count, gap_us),
             Request::AppendInt64(request) => answer(columns::append(self.store()?, request)?),
             Request::DoubleBuffer(request) => answer(columns::double(self.store()?, request)?),
+            Request::Recover { object_bytes, objects, count } => {
+                answer(self.recover(object_bytes, objects, count)?)
+            }
             Request::WakeWait { series, count } => {
                 let store = self.store()?;
                 answer(awaited(count, |turn| {
@@ -365,6 +375,25 @@ impl Side {
         ensure!(self.store()?.get_now(&made[objects - 1]).is_some(), "a flushed object is visible");
         self.delete(&made)?;
         Ok(json!({ "per_s": per_s }))
+    }
+
+    fn recover(&self, size: usize, objects: usize, count: u64) -> Result<Samples> {
+        let store = self.store()?;
+        let ids = self.make(size, objects)?;
+        let recover = || {
+            let before = store.status()?;
+            let begin = Instant::now();
+            let pid = Pid::from_raw(i32::try_from(before.pid)?).context("a daemon has a number")?;
+            kill_process(pid, Signal::KILL)?;
+            let after = store.status()?;
+            let taken = begin.elapsed();
+            ensure!(after.epoch == before.epoch + 1, "another daemon answers");
+            ensure!(after.objects == before.objects, "an object was lost");
+            Ok(nanoseconds(taken))
+        };
+        let samples = (0..count).map(|_| recover()).collect::<Result<_>>()?;
+        self.delete(&ids)?;
+        Ok(Samples { samples, batch: 1 })
     }
 
     fn list(&self, count: u64) -> Result<Samples> {

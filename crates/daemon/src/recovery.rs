@@ -235,57 +235,56 @@ pub(crate) fn recovered_extents(shared: &Shared, extents: &Extents) -> Vec<Recov
     told
 }
 
-/// Takes slots that can be no objects out of the index, so that it names nothing but objects.
-fn remove_broken_slots(table: &mut IndexWriter) {
-    let broken: Vec<(u32, State, SlotImage)> =
-        table.iter_from(0).filter(|(_, _, image)| entry_of(image).is_none()).collect();
-    for (slot, state, image) in broken {
-        tracing::error!(id = %image.id, slot, "a slot of the index is no object; it is given up");
-        if state == State::Live {
-            table.hide(&[slot]);
-        }
-        table.remove(slot);
-    }
-}
-
 /// The objects that the index lists and those in the spill tier, as the store is told of them.
 pub(crate) fn recovered_objects(
     shared: &mut Shared,
     extents: &Extents,
     spilled: Vec<Described>,
 ) -> Vec<Recovered> {
-    remove_broken_slots(&mut shared.index.table);
-    let table = &shared.index.table;
-    // In the order of their serials, as the store wants them: sorting these few words is much
-    // cheaper than moving whole descriptions about.
-    let mut order: Vec<(u64, u32)> =
-        table.iter_from(0).map(|(slot, _, image)| (image.serial, slot)).collect();
-    order.sort_unstable();
-    let listed = order.into_iter().filter_map(|(_, slot)| {
-        let (state, image) = (table.state(slot), table.image(slot));
-        // What is in no extent is told as well: the store takes it out of the index.
-        let entry = entry_of(&image)?;
-        let attributes = match entry.sizes.attributes {
-            0 => Some(Attributes::default()),
-            _ => extents.attributes(entry.range.extent, entry.range.offset, &entry.sizes),
-        };
-        if attributes.is_none() {
-            tracing::warn!(id = %entry.id, "an object's attributes cannot be read any more");
+    let (mut objects, mut broken) = (Vec::new(), Vec::new());
+    let counts = shared.index.table.counts();
+    objects.reserve_exact(counts.live + counts.hidden + spilled.len());
+    // In the order of the slots, so that the table is read from its start to its end.
+    for (slot, state, image) in shared.index.table.iter_from(0) {
+        match recovered(slot, state, &image, extents) {
+            Some(object) => objects.push(object),
+            None => broken.push((slot, state, image.id)),
         }
-        Some(Recovered {
-            id: entry.id,
-            serial: entry.serial,
-            range: Some(entry.range),
-            sizes: entry.sizes,
-            traits: entry.traits,
-            attributes: attributes.unwrap_or_default(),
-            created_ms: entry.created_ms,
-            slot,
-            record: image.record,
-            hidden: state == State::Hidden,
-        })
-    });
-    listed.chain(spilled_objects(spilled)).collect()
+    }
+    for (slot, state, id) in broken {
+        tracing::error!(%id, slot, "a slot of the index is no object; it is given up");
+        if state == State::Live {
+            shared.index.table.hide(&[slot]);
+        }
+        shared.index.table.remove(slot);
+    }
+    objects.extend(spilled_objects(spilled));
+    objects
+}
+
+/// What a slot lists; `None` when it is no object.
+fn recovered(slot: u32, state: State, image: &SlotImage, extents: &Extents) -> Option<Recovered> {
+    // What is in no extent is told as well: the store takes it out of the index.
+    let entry = entry_of(image)?;
+    let attributes = match entry.sizes.attributes {
+        0 => Some(Attributes::default()),
+        _ => extents.attributes(entry.range.extent, entry.range.offset, &entry.sizes),
+    };
+    if attributes.is_none() {
+        tracing::warn!(id = %entry.id, "an object's attributes cannot be read any more");
+    }
+    Some(Recovered {
+        id: entry.id,
+        serial: entry.serial,
+        range: Some(entry.range),
+        sizes: entry.sizes,
+        traits: entry.traits,
+        attributes: attributes.unwrap_or_default(),
+        created_ms: entry.created_ms,
+        slot,
+        record: image.record,
+        hidden: state == State::Hidden,
+    })
 }
 
 /// Objects of the spill tier, as the store is told of them.

@@ -44,6 +44,7 @@ mod memory;
 mod numbers;
 mod obituaries;
 mod objects;
+mod places;
 pub mod ports;
 mod puts;
 mod queries;

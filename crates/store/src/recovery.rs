@@ -7,7 +7,7 @@
 //! count as leased to that client, because records that it submitted while there was no daemon may
 //! be about any of them, until it says what it really holds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use plasmon_proto::message::{self, ExtentId, Range};
 use plasmon_proto::object::Level;
@@ -18,6 +18,7 @@ use crate::creating::{Stage, Wanted};
 use crate::effect::Effect;
 use crate::event::{ClientNo, Recovered, RecoveredExtent};
 use crate::memory::{Domain, Extent};
+use crate::places::{self, Places};
 use crate::ports::{Directory, Entry};
 use crate::rare::Rare;
 use crate::records::{CACHE, HIDDEN, RARE, RECOVERED};
@@ -26,6 +27,9 @@ use crate::store::Store;
 
 /// Record numbers beyond the number of objects that are still believed.
 const RECORDS_SPARE: u32 = 1 << 20;
+
+/// No record has this number: it is beyond what [`RECORDS_SPARE`] admits.
+const NO_RECORD: u32 = u32::MAX;
 
 impl<D: Directory> Store<D> {
     /// Takes over extents and objects of an earlier daemon, once, before the first event. The
@@ -45,16 +49,12 @@ impl<D: Directory> Store<D> {
             extents.iter().filter(|extent| self.memory.adopt(extent)).copied().collect();
         let newest = objects.iter().map(|object| object.serial).max().unwrap_or(0);
         self.next_serial = self.next_serial.max(newest.saturating_add(1));
-        objects.sort_by_key(|object| object.serial);
-        let (present, spilled): (Vec<_>, Vec<_>) =
-            objects.into_iter().partition(|object| object.range.is_some());
-        let (present, broken) = self.part_sound(present);
-        let ranges = present.iter().filter_map(|object| object.range);
-        let gaps = gaps(&extents, ranges);
-        for object in &broken {
-            self.discard(object);
-        }
-        let composites = self.adopt_objects(present);
+        let mut places = places::look_at(&objects, &extents, &self.memory);
+        let broken: Vec<ObjectId> = places.broken.iter().map(|at| objects[*at].id).collect();
+        let composites = self.adopt_objects(&mut objects, &places);
+        let mut spilled: Vec<_> =
+            objects.into_iter().filter(|object| object.range.is_none()).collect();
+        spilled.sort_by_key(|object| object.serial);
         let in_tier = self.adopt_spilled(spilled);
         for members in composites.iter().chain(&in_tier) {
             self.hold_members(members);
@@ -62,9 +62,9 @@ impl<D: Directory> Store<D> {
         for members in in_tier {
             self.cool_members(&members);
         }
-        self.adopt_gaps(&extents, gaps);
+        self.adopt_gaps(&extents, std::mem::take(&mut places.gaps));
         std::mem::swap(&mut self.out, effects);
-        broken.iter().map(|object| object.id).collect()
+        broken
     }
 
     /// Takes over the objects of a spill tier that could not be read when the store was taken over.
@@ -97,24 +97,6 @@ impl<D: Directory> Store<D> {
         std::mem::swap(&mut self.out, effects);
     }
 
-    /// Parts objects that can be where they say from those that cannot. Of two that overlap, the
-    /// one that starts first is believed.
-    fn part_sound(&self, mut objects: Vec<Recovered>) -> (Vec<Recovered>, Vec<Recovered>) {
-        objects.sort_unstable_by_key(|object| (object.range, object.serial));
-        let mut taken: Option<Range> = None;
-        objects.into_iter().partition(|object| {
-            let Some(range) = object.range else { return false };
-            let overlaps = taken.is_some_and(|taken| {
-                taken.extent == range.extent && taken.offset + taken.bytes > range.offset
-            });
-            let sound = !overlaps && self.memory.could_hold(&range, &object.sizes);
-            if sound {
-                taken = Some(range);
-            }
-            sound
-        })
-    }
-
     fn discard(&mut self, object: &Recovered) {
         if !object.hidden {
             self.directory.hide(&[object.slot]);
@@ -124,46 +106,62 @@ impl<D: Directory> Store<D> {
     }
 
     /// Gives every object in memory its record. Returns the members of the composites.
-    fn adopt_objects(&mut self, objects: Vec<Recovered>) -> Vec<Vec<ObjectId>> {
-        let limit = RECORDS_SPARE.saturating_add(objects.len() as u32).saturating_mul(2);
-        let mut homeless = Vec::new();
-        let mut adopted = Vec::new();
-        for object in objects {
-            let flags = RECOVERED | if object.hidden { HIDDEN } else { 0 };
-            if self.records.claim(object.record, limit, flags) {
-                self.records.get_mut(object.record).slot = object.slot;
-                adopted.push((object.record, object));
-            } else {
-                homeless.push(object);
-            }
+    fn adopt_objects(&mut self, objects: &mut [Recovered], places: &Places) -> Vec<Vec<ObjectId>> {
+        for at in &places.broken {
+            self.discard(&objects[*at]);
         }
-        // All of them leave before the first comes back: growing names entries by their records.
-        for object in &homeless {
+        let mut is_broken = vec![false; objects.len()];
+        places.broken.iter().for_each(|at| is_broken[*at] = true);
+        let mut records = self.claim_records(objects, &is_broken);
+        // All without a record leave before the first comes back: growing names entries by records.
+        let homeless = |at: &usize| records[*at] == NO_RECORD && !is_broken[*at];
+        let homeless: Vec<usize> =
+            (0..objects.len()).filter(|at| objects[*at].range.is_some()).filter(homeless).collect();
+        for at in &homeless {
+            if !objects[*at].hidden {
+                self.directory.hide(&[objects[*at].slot]);
+            }
+            self.directory.remove(objects[*at].slot);
+        }
+        for at in homeless {
+            records[at] = self.rehouse(&objects[at]);
+        }
+        let (mut composites, mut visible) = (Vec::new(), Vec::with_capacity(objects.len()));
+        for (at, object) in objects.iter_mut().enumerate() {
+            let (Some(range), record) = (object.range, records[at]) else { continue };
+            if is_broken[at] {
+                continue;
+            }
+            self.memory.adopt_object(&range, &object.sizes, places.alone[at]);
+            self.adopt_object(record, object);
             if !object.hidden {
-                self.directory.hide(&[object.slot]);
+                visible.push((object.serial, record));
             }
-            self.directory.remove(object.slot);
-        }
-        for object in homeless {
-            adopted.push((self.rehouse(&object), object));
-        }
-        adopted.sort_by_key(|(_, object)| object.serial);
-        let mut neighbours: BTreeMap<ExtentId, usize> = BTreeMap::new();
-        for range in adopted.iter().filter_map(|(_, object)| object.range) {
-            *neighbours.entry(range.extent).or_default() += 1;
-        }
-        let mut composites = Vec::new();
-        for (record, object) in adopted {
-            if let Some(range) = object.range {
-                let alone = neighbours.get(&range.extent) == Some(&1);
-                self.memory.adopt_object(&range, &object.sizes, alone);
-            }
-            self.adopt_object(record, &object);
             if !object.attributes.members.is_empty() {
-                composites.push(object.attributes.members);
+                composites.push(std::mem::take(&mut object.attributes.members));
             }
         }
+        // The oldest is the first to go.
+        visible.sort_unstable();
+        visible.into_iter().for_each(|(_, record)| self.records.touch(record));
         composites
+    }
+
+    /// The records of the objects in memory, [`NO_RECORD`] for one whose number cannot be kept.
+    fn claim_records(&mut self, objects: &[Recovered], is_broken: &[bool]) -> Vec<u32> {
+        let limit = RECORDS_SPARE.saturating_add(objects.len() as u32).saturating_mul(2);
+        let claim = |(object, is_broken): (&Recovered, &bool)| {
+            let flags = RECOVERED | if object.hidden { HIDDEN } else { 0 };
+            if object.range.is_none()
+                || *is_broken
+                || !self.records.claim(object.record, limit, flags)
+            {
+                return NO_RECORD;
+            }
+            self.records.get_mut(object.record).slot = object.slot;
+            object.record
+        };
+        objects.iter().zip(is_broken).map(claim).collect()
     }
 
     /// Inserts an entry anew whose record number cannot be kept.
@@ -201,7 +199,6 @@ impl<D: Directory> Store<D> {
             self.lingering.adopt(object.serial, record, self.now_ms);
         } else {
             self.totals.visible += 1;
-            self.records.touch(record);
         }
     }
 
@@ -384,26 +381,4 @@ fn recovered_rare(object: &Recovered) -> Rare {
     let expires_ms =
         object.attributes.ttl_ms.map(|ttl_ms| object.created_ms.saturating_add(ttl_ms));
     Rare { attributes: object.attributes.clone(), expires_ms, ..Rare::default() }
-}
-
-/// What of the extents is in none of the ranges, which do not overlap.
-fn gaps(extents: &[RecoveredExtent], ranges: impl Iterator<Item = Range>) -> Vec<Range> {
-    let mut by_extent: BTreeMap<ExtentId, Vec<Range>> = BTreeMap::new();
-    for range in ranges {
-        by_extent.entry(range.extent).or_default().push(range);
-    }
-    let mut gaps = Vec::new();
-    for extent in extents {
-        let mut ranges = by_extent.remove(&extent.extent).unwrap_or_default();
-        ranges.sort_by_key(|range| range.offset);
-        let mut at = 0;
-        let end = Range { extent: extent.extent, offset: extent.bytes, bytes: 0 };
-        for range in ranges.into_iter().chain([end]) {
-            if range.offset > at {
-                gaps.push(Range { extent: extent.extent, offset: at, bytes: range.offset - at });
-            }
-            at = range.offset + range.bytes;
-        }
-    }
-    gaps
 }
