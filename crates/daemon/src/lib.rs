@@ -31,6 +31,7 @@ mod directory;
 mod door;
 mod extents;
 mod keeper;
+mod log;
 mod outbox;
 pub mod paths;
 mod peers;

@@ -17,12 +17,22 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use plasmon_proto::frame;
-use plasmon_proto::limits::NOTIFICATIONS_QUEUED_MAX;
+use plasmon_proto::limits::{FRAME_FDS_MAX, NOTIFICATIONS_QUEUED_MAX};
 use plasmon_proto::message::{Notice, Push};
-use plasmon_shm::Memfd;
+use plasmon_shm::{Connection, Memfd};
+use rustix::io::Errno;
+
+use crate::keeper::seat::is_passing;
 
 /// Frames beyond which the client's requests stay in its socket until it has read some.
 pub(crate) const FRAMES_QUEUED_MAX: usize = 64;
+
+/// Descriptors in them beyond which it is the same.
+pub(crate) const FDS_QUEUED_MAX: usize = 2 * FRAME_FDS_MAX;
+
+/// Descriptors that a client may have been sent and not have received. They count for the user of
+/// the daemon, who can have no more of them than of open files.
+pub(crate) const FDS_UNREAD_MAX: usize = 2 * FRAME_FDS_MAX;
 
 /// Notices in one frame: each takes at most 42 bytes, so these fit with room to spare.
 pub(crate) const NOTICES_PER_FRAME_MAX: usize = 1024;
@@ -68,6 +78,35 @@ pub(crate) enum Sent {
     All,
     /// The socket takes no more at the moment.
     Blocked,
+    /// The system is out of something, or the client has too many descriptors to receive: nothing
+    /// says when that is over.
+    Later,
+}
+
+/// A connection, and what its client has not received yet.
+#[derive(Debug, Default)]
+pub(crate) struct Unread {
+    fds: usize,
+}
+
+impl Unread {
+    /// Sends one frame, unless the client has too many descriptors to receive before.
+    pub(crate) fn send(
+        &mut self,
+        connection: &Connection,
+        bytes: &[u8],
+        fds: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        if !fds.is_empty() && self.fds + fds.len() > FDS_UNREAD_MAX {
+            if connection.has_unread()? {
+                return Err(Errno::TOOMANYREFS.into());
+            }
+            self.fds = 0;
+        }
+        connection.try_send(bytes, fds)?;
+        self.fds += fds.len();
+        Ok(())
+    }
 }
 
 /// The queues of one client.
@@ -107,7 +146,8 @@ impl Outbox {
 
     /// Whether the client should read before it asks for more.
     pub(crate) fn is_full(&self) -> bool {
-        self.frames.len() >= FRAMES_QUEUED_MAX
+        let passed = || self.frames.iter().map(|frame| frame.fds.len()).sum::<usize>();
+        self.frames.len() >= FRAMES_QUEUED_MAX || passed() >= FDS_QUEUED_MAX
     }
 
     /// Sends as much as `send` takes; `WouldBlock` ends it for now, other errors are the client's
@@ -123,6 +163,9 @@ impl Outbox {
                     Ok(()) => drop(self.frames.pop_front()),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         return Ok(Sent::Blocked);
+                    }
+                    Err(error) if Errno::from_io_error(&error).is_some_and(is_passing) => {
+                        return Ok(Sent::Later);
                     }
                     Err(error) => return Err(error),
                 }
@@ -234,6 +277,48 @@ mod tests {
         assert_eq!(seen.pop(), Some(9_999_999));
         assert_eq!(seen, (0..limit).collect::<Vec<_>>());
         assert_eq!(lost, [5]);
+    }
+
+    #[test]
+    fn descriptors_that_a_client_does_not_receive_are_few() {
+        // Six clients that did not read had so many on the way that no other message with
+        // descriptors could be sent, not even to the keeper.
+        let (ours, theirs) = Connection::pair().unwrap();
+        let fd = std::fs::File::open("/dev/null").unwrap();
+        let fds = vec![fd.as_fd(); FRAME_FDS_MAX];
+        let mut unread = Unread::default();
+        for _ in 0..FDS_UNREAD_MAX / FRAME_FDS_MAX {
+            unread.send(&ours, b"x", &fds).unwrap();
+        }
+        let refused = unread.send(&ours, b"x", &fds[..1]).unwrap_err();
+        assert!(Errno::from_io_error(&refused).is_some_and(is_passing), "it is tried again");
+        unread.send(&ours, b"without any", &[]).unwrap();
+        for _ in 0..=FDS_UNREAD_MAX / FRAME_FDS_MAX {
+            theirs.recv(&mut Vec::new(), true).unwrap();
+        }
+        unread.send(&ours, b"x", &fds).unwrap();
+    }
+
+    #[test]
+    fn what_the_system_is_out_of_for_a_moment_ends_no_client() {
+        let mut outbox = Outbox::default();
+        outbox.push(reply(1));
+        let refused = outbox.flush(|_, _| Err(Errno::TOOMANYREFS.into()));
+        assert_eq!(refused.unwrap(), Sent::Later);
+        assert_eq!(sent(&mut outbox, 1), (Sent::All, vec![vec![1]]));
+        outbox.push(reply(2));
+        assert!(outbox.flush(|_, _| Err(Errno::PIPE.into())).is_err());
+    }
+
+    #[test]
+    fn a_client_with_many_descriptors_to_read_is_full() {
+        let mut outbox = Outbox::default();
+        let passed = || Passed::Made(std::fs::File::open("/dev/null").unwrap().into());
+        for number in 0..FDS_QUEUED_MAX {
+            assert!(!outbox.is_full(), "{number}");
+            outbox.push(Outgoing { bytes: vec![0], fds: vec![passed()] });
+        }
+        assert!(outbox.is_full());
     }
 
     #[test]

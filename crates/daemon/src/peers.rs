@@ -14,7 +14,7 @@ use plasmon_shm::Connection;
 use plasmon_shm::socket::Peer as Credentials;
 use plasmon_store::event::ClientNo;
 
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, Unread};
 use crate::poll::Interest;
 use crate::seats::{Seats, Silent};
 
@@ -42,6 +42,8 @@ pub(crate) struct Peer {
     pub(crate) access: Access,
     /// What waits to be sent.
     pub(crate) outbox: Outbox,
+    /// What was sent and is not received.
+    pub(crate) unread: Unread,
     /// What the socket is waited for.
     pub(crate) interest: Interest,
 }

@@ -10,15 +10,14 @@
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-
-use tracing::level_filters::LevelFilter;
+use std::time::Duration;
 
 use crate::core::Core;
 use crate::keeper::{self, KEEPER_ARGUMENT};
+use crate::log;
 use crate::settings::{self, Config, Invocation, Loaded, Role, flags};
 use crate::startup::{self, StartError};
 
@@ -28,6 +27,9 @@ const FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
 /// Exit code: another daemon serves the socket.
 const ALREADY_RUNNING: u8 = 3;
+
+/// How long the end waits for the last lines of the log to be written.
+const LOGGED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs the program with these arguments, of which the first is its name.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
@@ -47,6 +49,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     match start(&invocation, &arguments) {
         Ok(code) => code,
         Err(error) => {
+            log::flush(LOGGED_WITHIN);
             complain(&error.to_string());
             ExitCode::from(match error {
                 StartError::AlreadyRunning(_) => ALREADY_RUNNING,
@@ -71,8 +74,9 @@ fn start(invocation: &Invocation, arguments: &[OsString]) -> Result<ExitCode, St
         return detach(arguments);
     }
     let log_file = invocation.log_file.as_deref();
-    start_log(config.log, log_file)
+    log::start(config.log, log_file)
         .map_err(|source| StartError::System { doing: "opening the log file", source })?;
+    log::end_on_panic();
     // Only for `ps`; it cannot fail for a name this short.
     let _ = rustix::thread::set_name(c"plasmond");
     let core = match invocation.role {
@@ -116,6 +120,7 @@ fn announce(invocation: &Invocation, socket: &Path) -> Result<(), StartError> {
 
 fn serve(core: Core) -> Result<ExitCode, StartError> {
     core.run().map_err(|source| StartError::System { doing: "serving", source })?;
+    log::flush(LOGGED_WITHIN);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -137,19 +142,6 @@ fn leave_terminal() -> io::Result<()> {
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     rustix::stdio::dup2_stderr(&null)?;
-    Ok(())
-}
-
-/// Logs to standard error or to a file. A line that cannot be written is lost, not fatal.
-fn start_log(level: LevelFilter, file: Option<&Path>) -> io::Result<()> {
-    let log = tracing_subscriber::fmt().with_max_level(level).with_target(false);
-    match file {
-        Some(path) => {
-            let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-            log.with_ansi(false).with_writer(std::sync::Mutex::new(file)).init();
-        }
-        None => log.with_ansi(false).with_writer(io::stderr).init(),
-    }
     Ok(())
 }
 

@@ -1,7 +1,9 @@
 //! The threads that do what may take long, so that the core never waits for memory or disks.
 //!
 //! ```text
-//! core ── Job ──► memory worker   make, reserve, punch, close extents; keep a few ready ahead
+//! core ── Job ──► memory worker   make, reserve, punch extents for small objects; keep some ready
+//!      ── Job ──► long worker     the same for large and growing extents
+//!      ── Job ──► seal worker     have the kernel refuse writes
 //!      ── Job ──► file worker     spill, restore, forget
 //!      ◄─ Done ── either, with a doorbell
 //!      ─ table ─► table worker    huge pages for the index; nobody waits for it
@@ -13,12 +15,13 @@
 
 pub(crate) mod files;
 pub(crate) mod memory;
+pub(crate) mod seals;
 pub(crate) mod tables;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plasmon_media::{Described, FolderLock};
@@ -32,6 +35,7 @@ use crate::keeper::link::KeeperLink;
 
 pub(crate) use files::{FileJob, OpenTier, OpenedTier, Target, Tier};
 pub(crate) use memory::{Ahead, MemoryJob};
+pub(crate) use seals::SealJob;
 
 /// Bytes of a worker's stack: neither recurses.
 const STACK_BYTES: usize = 256 * 1024;
@@ -83,6 +87,8 @@ pub(crate) enum Done {
     },
     /// What the tier's file system refused last; empty when it works again.
     TierFault(String),
+    /// The kernel refuses every write to an extent now, or does not.
+    Hardened(Ticket, bool),
     /// A keeper was started, or not.
     Keeper(io::Result<KeeperLink>),
 }
@@ -98,7 +104,9 @@ pub(crate) struct Workers {
     tables: Option<Sender<Memfd>>,
     tier: Option<TierSlot>,
     ahead: Ahead,
-    headroom: Option<Headroom>,
+    headroom: Arc<Mutex<Headroom>>,
+    long: Option<Sender<MemoryJob>>,
+    seals: Option<Sender<SealJob>>,
 }
 
 /// A tier on its way to the file worker.
@@ -126,23 +134,47 @@ impl Workers {
             tables: None,
             tier: tier.map(TierSlot),
             ahead,
-            headroom: Some(headroom),
+            headroom: Arc::new(Mutex::new(headroom)),
+            long: None,
+            seals: None,
         })
     }
 
-    /// Gives the memory worker a job.
+    /// Gives the memory worker a job, or the one beside it that may take long.
     pub(crate) fn memory(&mut self, job: MemoryJob) -> io::Result<()> {
-        let sender = match &self.memory {
+        let is_long = job.is_long(self.ahead.extent_bytes);
+        let started = if is_long { &self.long } else { &self.memory };
+        let sender = match started {
             Some(sender) => sender,
             None => {
                 let (sender, jobs) = channel();
-                let (report, ahead) = (self.report(), self.ahead);
-                let headroom = self.headroom.take().unwrap_or_default();
-                spawn("plasmon-memory", move || memory::work(&jobs, &report, ahead, headroom))?;
-                self.memory.insert(sender)
+                let report = self.report();
+                // Only extents for small objects are made ahead.
+                let (name, ahead) = match is_long {
+                    true => ("plasmon-long", Ahead::default()),
+                    false => ("plasmon-memory", self.ahead),
+                };
+                let headroom = Arc::clone(&self.headroom);
+                spawn(name, move || memory::work(&jobs, &report, ahead, &headroom))?;
+                let started = if is_long { &mut self.long } else { &mut self.memory };
+                started.insert(sender)
             }
         };
         sender.send(job).map_err(|_| io::Error::other("the memory worker is gone"))
+    }
+
+    /// Gives the seal worker a job.
+    pub(crate) fn seal(&mut self, job: SealJob) -> io::Result<()> {
+        let sender = match &self.seals {
+            Some(sender) => sender,
+            None => {
+                let (sender, jobs) = channel();
+                let report = self.report();
+                spawn("plasmon-seals", move || seals::work(&jobs, &report))?;
+                self.seals.insert(sender)
+            }
+        };
+        sender.send(job).map_err(|_| io::Error::other("the seal worker is gone"))
     }
 
     /// Gives the file worker a job.

@@ -252,3 +252,29 @@ fn a_thousand_subscribers_that_end_at_once_need_no_deep_stack() {
     drop(client);
     desk.stop();
 }
+
+#[test]
+fn a_log_that_nobody_reads_stops_nobody() {
+    // Standard error was a pipe without a reader: after some 500 refused clients the daemon waited
+    // in its write for ever.
+    let folder = tempfile::tempdir().unwrap();
+    let mut desk = Desk { folder, daemon: None };
+    let mut command = desk.command(&["--log", "trace"]);
+    command.stderr(Stdio::piped());
+    desk.launch_command(command);
+    for _ in 0..1500 {
+        let mut client = desk.connect();
+        assert_eq!(client.refused(&Request::Status), Code::BadRequest);
+    }
+    assert_eq!(desk.status().expelled_total, 1500);
+    let log = desk.daemon.as_mut().unwrap().stderr.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        std::io::BufReader::new(log).read_to_string(&mut text).unwrap();
+        text
+    });
+    desk.stop();
+    let text = reader.join().unwrap();
+    let lines = text.matches("a client is expelled").count();
+    assert!((1..1500).contains(&lines), "no client fills a disk: {lines} lines");
+}

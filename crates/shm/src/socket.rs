@@ -248,6 +248,15 @@ impl Connection {
         simulated::within(|world| world.owner_of(&name)).flatten()
     }
 
+    /// Whether the other end has not received everything that was sent.
+    pub fn has_unread(&self) -> io::Result<bool> {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: `bytes` is alive and of the type that this request writes.
+        let failed =
+            unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) } != 0;
+        if failed { Err(io::Error::last_os_error()) } else { Ok(bytes > 0) }
+    }
+
     /// Whether sending and receiving wait.
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         Ok(rustix::io::ioctl_fionbio(&self.0, nonblocking)?)
@@ -329,6 +338,10 @@ impl Listener {
             .map_err(|_| BindError::PathTooLong { path: path.to_owned() })?;
         let lock = take_lock(path)?;
         match std::fs::symlink_metadata(path) {
+            // The lock may have been removed and made anew while its owner serves.
+            Ok(found) if found.file_type().is_socket() && is_served(&address) => {
+                return Err(BindError::AlreadyRunning { path: path.to_owned() });
+            }
             Ok(found) if found.file_type().is_socket() => {
                 std::fs::remove_file(path).map_err(io)?;
             }
@@ -414,6 +427,17 @@ pub fn lock_path(socket: &Path) -> PathBuf {
     name.into()
 }
 
+/// Whether a process listens there. Never waits.
+fn is_served(address: &SocketAddrUnix) -> bool {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let Ok(fd) = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+    else {
+        return false;
+    };
+    // A listener with a full queue has no room now, and one of another type is not ours.
+    matches!(rustix::net::connect(&fd, address), Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE))
+}
+
 fn take_lock(socket: &Path) -> Result<File, BindError> {
     let path = lock_path(socket);
     let io = |source| BindError::Io { path: path.clone(), source };
@@ -423,6 +447,8 @@ fn take_lock(socket: &Path) -> Result<File, BindError> {
         .create(true)
         .truncate(false)
         .mode(0o600)
+        // Not through a link that somebody else put into a shared folder.
+        .custom_flags(libc::O_NOFOLLOW)
         .open(&path)
         .map_err(io)?;
     match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {

@@ -12,14 +12,13 @@ use plasmon_shm::{Memfd, edge};
 use plasmon_store::effect::SpillOrder;
 use plasmon_store::event::ReadBack;
 use plasmon_store::{ClientNo, Effect, Event, Ticket};
-use rustix::io::Errno;
 
 use super::Core;
 use super::greeting::io_failure;
 use super::keeping::Kept;
 use crate::keeper::wire::Label;
 use crate::outbox::Passed;
-use crate::workers::{Done, FileJob, Made, MemoryJob, Target};
+use crate::workers::{Done, FileJob, Made, MemoryJob, SealJob, Target};
 
 impl Core {
     pub(super) fn carry_out(&mut self, effect: Effect) {
@@ -239,17 +238,18 @@ impl Core {
 
     /// Makes the kernel refuse every write. It does so only once nobody has the memory mapped.
     fn harden(&mut self, ticket: Ticket, extent: ExtentId) {
-        let sealed = match self.extents.get(extent).map(|memfd| memfd.seal_write()) {
-            Some(Ok(())) => true,
-            Some(Err(error)) => {
-                if Errno::from_io_error(&error) != Some(Errno::BUSY) {
-                    tracing::error!(?extent, %error, "an extent cannot be sealed");
-                }
-                false
+        let memfd = self.extents.get(extent).map(Arc::clone);
+        let given = memfd.is_some_and(|memfd| {
+            let job = SealJob { ticket, extent, memfd };
+            let given = self.workers.seal(job);
+            if let Err(error) = &given {
+                tracing::error!(%error, "the seal worker takes no job");
             }
-            None => false,
-        };
-        self.feed(Event::Hardened(ticket, sealed));
+            given.is_ok()
+        });
+        if !given {
+            self.feed(Event::Hardened(ticket, false));
+        }
     }
 
     fn spill(&mut self, ticket: Ticket, order: SpillOrder) {
@@ -328,6 +328,7 @@ impl Core {
                 Done::Restored(ticket, outcome) => self.feed(Event::Restored(ticket, outcome)),
                 Done::TierOpened { found, lock } => self.tier_opened(found, lock),
                 Done::TierFault(fault) => self.tier_fault = fault,
+                Done::Hardened(ticket, sealed) => self.feed(Event::Hardened(ticket, sealed)),
                 Done::Keeper(started) => self.keeper_started(started),
             }
         }

@@ -19,7 +19,7 @@ use super::{Core, encode};
 use crate::closer::CLOSING_PER_USER_MAX;
 use crate::directory::Shared;
 use crate::door::Knock;
-use crate::outbox::{Outbox, Passed};
+use crate::outbox::{Outbox, Passed, Unread};
 use crate::peers::{Peer, Stage};
 use crate::poll::{Interest, Source};
 use crate::seats::{HELLO_WITHIN, SILENT_PER_USER_MAX};
@@ -92,6 +92,7 @@ impl Core {
             name: String::new(),
             access: Access::ReadOnly,
             outbox: Outbox::default(),
+            unread: Unread::default(),
             interest: Interest { readable: true, writable: false },
         });
         let watched = self

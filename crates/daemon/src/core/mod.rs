@@ -39,7 +39,7 @@ use crate::directory::Shared;
 use crate::door::Door;
 use crate::extents::Extents;
 use crate::outbox::{Outgoing, Passed, Sent};
-use crate::peers::Peers;
+use crate::peers::{Peer, Peers};
 use crate::poll::{Interest, Poll, Ready, Source};
 use crate::rings::{REST_EVERY_MS, Rings};
 use crate::sessions::SessionNo;
@@ -52,6 +52,9 @@ use self::spinning::Spinning;
 
 /// How often reads are reported to the eviction clock while there is other work, in milliseconds.
 const TOUCHES_EVERY_MS: u64 = 100;
+
+/// When a message is tried again that could not be sent for a reason that no event ends.
+const SEND_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// What the loop starts with.
 #[derive(Debug)]
@@ -112,6 +115,9 @@ pub(crate) struct Core {
     is_feeding: bool,
     /// Clients that have something to be sent.
     unsent: BTreeSet<ClientNo>,
+    /// Clients that are to be sent something later, and when.
+    later: Vec<ClientNo>,
+    send_again_at: Option<Instant>,
     /// Clients that end with this turn, and why.
     leaving: BTreeMap<ClientNo, Parting>,
     closer: Closer,
@@ -172,6 +178,8 @@ impl Core {
             events: VecDeque::new(),
             is_feeding: false,
             unsent: BTreeSet::new(),
+            later: Vec::new(),
+            send_again_at: None,
             leaving: BTreeMap::new(),
             closer: Closer::default(),
             refuses_descriptors,
@@ -282,6 +290,10 @@ impl Core {
             self.rings.rest_idle(&mut self.store.directory_mut().sessions);
         }
         let now = edge::now();
+        if self.send_again_at.is_some_and(|at| at <= now) {
+            self.send_again_at = None;
+            self.unsent.extend(self.later.drain(..));
+        }
         self.refuse_the_silent(now);
         if self.door.reopens(now)
             && let Err(error) = self.poll.add(&self.door, Source::Listener)
@@ -308,7 +320,8 @@ impl Core {
         let door = self.door.paused_until().map(left);
         let lonely = self.lonely_until.map(left);
         let keeper = self.store.directory().keeper.next_deadline().map(left);
-        [store, greeting, door, lonely, keeper].into_iter().flatten().min()
+        let sending = self.send_again_at.map(left);
+        [store, greeting, door, lonely, keeper, sending].into_iter().flatten().min()
     }
 
     /// Gives the store an event and carries out what it asks for. Events that come up on the way
@@ -364,12 +377,17 @@ impl Core {
 
     fn flush(&mut self, client: ClientNo) {
         let Some(peer) = self.peers.get_mut(client) else { return };
-        let connection = &peer.connection;
-        let sent = peer.outbox.flush(|bytes, fds| connection.try_send(bytes, fds));
+        let Peer { connection, outbox, unread, .. } = peer;
+        let sent = outbox.flush(|bytes, fds| unread.send(connection, bytes, fds));
         let is_full = peer.outbox.is_full();
         self.shared().sessions.sound_mail(client);
         match sent {
             Ok(sent) => {
+                if sent == Sent::Later {
+                    let at = edge::now() + SEND_AGAIN_AFTER;
+                    self.send_again_at.get_or_insert(at);
+                    self.later.push(client);
+                }
                 let interest = Interest { readable: !is_full, writable: sent == Sent::Blocked };
                 self.set_interest(client, interest);
             }

@@ -13,7 +13,7 @@ use plasmon_shm::deadline::Deadline;
 use plasmon_store::{ClientNo, Event};
 
 use super::Core;
-use crate::peers::Departed;
+use crate::peers::{Departed, Peer};
 use crate::poll::Source;
 use crate::sessions::SessionNo;
 
@@ -66,9 +66,9 @@ impl Core {
     /// Sends a client what it is still to be told.
     fn say_goodbye(&mut self, client: ClientNo) {
         let Some(peer) = self.peers.get_mut(client) else { return };
-        let connection = &peer.connection;
+        let Peer { connection, outbox, unread, .. } = peer;
         // A client that does not read is closed without a word.
-        let _ = peer.outbox.flush(|bytes, fds| connection.try_send(bytes, fds));
+        let _ = outbox.flush(|bytes, fds| unread.send(connection, bytes, fds));
         let uid = peer.credentials.uid;
         // Closing with messages unread would throw ours away, too.
         for _ in 0..UNREAD_MAX {

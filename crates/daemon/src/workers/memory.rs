@@ -6,9 +6,10 @@
 //! (`collapse`).
 
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use plasmon_proto::limits::LARGE_OBJECT_BYTES;
 use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Level;
 use plasmon_shm::edge;
@@ -103,6 +104,24 @@ pub(crate) enum MemoryJob {
 }
 
 impl MemoryJob {
+    /// Whether this may take long: work on large extents and on those that grow. All jobs of one
+    /// extent are alike, so they keep their order.
+    pub(super) fn is_long(&self, arena_bytes: u64) -> bool {
+        let is_large = |bytes: u64| bytes >= LARGE_OBJECT_BYTES && bytes != arena_bytes;
+        match self {
+            Self::Make { extent_bytes, .. } => is_large(*extent_bytes),
+            Self::Reserve { memfd, .. } | Self::Punch { memfd, .. } | Self::Close { memfd, .. } => {
+                is_large(memfd.bytes())
+            }
+            Self::MakeGrowing { .. }
+            | Self::Extend { .. }
+            | Self::Settle { .. }
+            | Self::TrimGrowing { .. }
+            | Self::CloseGrowing(_) => true,
+            Self::WarmUp => false,
+        }
+    }
+
     /// The fresh memory that this asks for, if any, by its ticket.
     pub(crate) fn fresh_memory(&self) -> Option<(Ticket, u64)> {
         match self {
@@ -133,11 +152,13 @@ pub(super) fn work(
     jobs: &Receiver<MemoryJob>,
     report: &Report,
     ahead: Ahead,
-    mut headroom: Headroom,
+    headroom: &Mutex<Headroom>,
 ) {
     let mut ready = Vec::new();
-    let mut admit =
-        |bytes| headroom.take(bytes, edge::now()).map_err(|left| no_headroom(bytes, left));
+    let mut admit = |bytes| {
+        let mut headroom = headroom.lock().unwrap_or_else(PoisonError::into_inner);
+        headroom.take(bytes, edge::now()).map_err(|left| no_headroom(bytes, left))
+    };
     while let Ok(job) = edge::receive(jobs) {
         match job {
             MemoryJob::Make { ticket, extent_bytes, range, sealable } => {
@@ -251,4 +272,39 @@ fn make_ready(ahead: Ahead) -> io::Result<Memfd> {
         }
     }
     Ok(memfd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_is_apart_from_what_small_puts_wait_for() {
+        // A put of three kilobytes waited for four seconds, because another client had asked for
+        // four gigabytes before.
+        const ARENA: u64 = 64 << 20;
+        let range = |bytes| Range { extent: ExtentId::new(0, 1), offset: 0, bytes };
+        let make = |extent_bytes, bytes| MemoryJob::Make {
+            ticket: Ticket(1),
+            extent_bytes,
+            range: range(bytes),
+            sealable: false,
+        };
+        let memfd = |bytes| Arc::new(Memfd::create("plasmon-test", bytes).unwrap());
+        let reserve =
+            |memfd: Arc<Memfd>| MemoryJob::Reserve { ticket: Ticket(1), memfd, range: range(64) };
+        assert!(!make(ARENA, 4 << 20).is_long(ARENA));
+        assert!(!make(LARGE_OBJECT_BYTES - 4096, 4096).is_long(ARENA));
+        assert!(make(LARGE_OBJECT_BYTES, LARGE_OBJECT_BYTES).is_long(ARENA));
+        assert!(make(4 << 30, 4 << 30).is_long(ARENA));
+        for bytes in [ARENA, 4096] {
+            let memfd = memfd(bytes);
+            assert!(!reserve(Arc::clone(&memfd)).is_long(ARENA));
+            let punch = MemoryJob::Punch { memfd: Arc::clone(&memfd), range: range(64) };
+            assert!(!punch.is_long(ARENA), "in order with what reserves there");
+            assert!(!MemoryJob::Close { memfd, punch: true }.is_long(ARENA));
+        }
+        assert!(reserve(memfd(4 << 30)).is_long(ARENA));
+        assert!(MemoryJob::Close { memfd: memfd(4 << 30), punch: true }.is_long(ARENA));
+    }
 }

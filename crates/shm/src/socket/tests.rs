@@ -161,3 +161,38 @@ fn what_is_not_a_socket_is_left_alone() {
     let nowhere = folder.path().join("no/such/folder");
     assert!(matches!(Listener::bind(&nowhere, 0o600), Err(BindError::Io { .. })));
 }
+
+#[test]
+fn what_the_other_end_has_not_received_is_known() {
+    let (one, other) = pair();
+    assert!(!one.has_unread().unwrap());
+    one.send(b"x", &[]).unwrap();
+    one.send(b"y", &[]).unwrap();
+    other.recv(&mut Vec::new(), true).unwrap();
+    assert!(one.has_unread().unwrap());
+    other.recv(&mut Vec::new(), true).unwrap();
+    assert!(!one.has_unread().unwrap());
+}
+
+#[test]
+fn a_socket_that_is_served_is_not_taken_although_its_lock_was_removed() {
+    // A tidy soul removed the lock, and a second daemon took the first one's place without a word.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.sock");
+    let first = Listener::bind(&path, 0o600).unwrap();
+    std::fs::remove_file(lock_path(&path)).unwrap();
+    assert!(matches!(Listener::bind(&path, 0o600), Err(BindError::AlreadyRunning { .. })));
+    assert!(Connection::connect(&path).is_ok());
+    drop(first);
+    assert!(Listener::bind(&path, 0o600).is_ok(), "nobody serves it any more");
+}
+
+#[test]
+fn a_lock_that_is_a_link_is_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.sock");
+    let elsewhere = folder.path().join("elsewhere");
+    std::os::unix::fs::symlink(&elsewhere, lock_path(&path)).unwrap();
+    assert!(matches!(Listener::bind(&path, 0o600), Err(BindError::Io { .. })));
+    assert!(!elsewhere.exists());
+}
