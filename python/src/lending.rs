@@ -11,9 +11,11 @@
 use std::ffi::c_int;
 
 use plasmon_cpython::buffer::Flat;
+use plasmon_cpython::ending::in_drop;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyAny;
 
 use crate::buffer::fill;
@@ -54,6 +56,14 @@ impl Lending {
         })
     }
 
+    // `ended` is not shown: the collector would clear a function of a cycle before it is called. So
+    // a cycle through `ended` is never collected, and the caller must not make one.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.owner)?;
+        visit.call(self.view.as_ref().and_then(Flat::owner))?;
+        visit.call(&self.key)
+    }
+
     /// Whose memory it is.
     #[getter]
     fn owner(&self, py: Python<'_>) -> Option<Py<PyAny>> {
@@ -82,13 +92,15 @@ impl Lending {
 impl Drop for Lending {
     fn drop(&mut self) {
         let (owner, view, ended) = (self.owner.take(), self.view.take(), self.ended.take());
-        Python::attach(|py| {
+        // The last view may go while an exception is on its way: `ended` must not see it, and must
+        // not end it.
+        in_drop(|py| {
             drop(view);
             drop(owner);
             if let Some(ended) = ended
                 && let Err(error) = ended.call1(py, (&self.key,))
             {
-                // Nobody is there to raise it to.
+                // There is no caller to raise it to.
                 error.write_unraisable(py, Some(ended.bind(py)));
             }
         });

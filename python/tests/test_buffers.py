@@ -3,6 +3,8 @@ from __future__ import annotations
 import gc
 import io
 import signal
+import subprocess
+import sys
 import weakref
 
 import numpy as np
@@ -10,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import plasmon
+from plasmon._native import Lending
 
 from .conftest import DEADLINE_S, child
 
@@ -267,3 +270,69 @@ def test_a_broken_array_is_corrupt(store):
     assert TAG_PYTHON != TAG_NDARRAY
     assert bytes(good.stored_metadata).startswith(b"PLV1")
     assert isinstance(good, plasmon.Buffer)
+
+
+def test_memory_that_ends_while_an_exception_is_on_its_way():
+    """The call that says so saw the exception: it failed, and the exception was lost."""
+    ended, seen = [], []
+
+    def end(key):
+        try:
+            seen.append(sys.exc_info()[0])
+            # Calls into C that look whether something was raised.
+            ended.append(int(str(key)) + len(sorted([key])))
+            raise LookupError("of its own")
+        except LookupError:
+            pass
+
+    def view():
+        return memoryview(Lending(bytearray(100), end, 7))
+
+    with pytest.raises(IndexError):
+        view()[10**9]
+    with pytest.raises(TypeError):
+        view()["no index"]
+    with pytest.raises(ValueError, match="unpack"):
+        _one, _other = view()[:1]
+    assert ended == [8, 8, 8]
+
+
+def test_an_end_that_fails_leaves_the_exception_alone(monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+
+    def end(key):
+        raise KeyError(key)
+
+    with pytest.raises(IndexError):
+        memoryview(Lending(bytearray(100), end, 7))[10**9]
+    assert [type(one.exc_value) for one in told] == [KeyError]
+
+
+def test_memory_that_is_lent_to_its_owner_is_collected():
+    class Memory(bytearray):
+        pass
+
+    memory = Memory(10)
+    ended = []
+    memory.lending = Lending(memory, ended.append, 7)
+    del memory
+    gc.collect()
+    assert ended == [7]
+
+
+def test_views_that_outlive_the_interpreter():
+    """They go in any order at the end, and nothing asks an interpreter that is gone."""
+    code = """
+import plasmon
+from plasmon._native import Lending
+from plasmon._native import Lending
+ready = plasmon.serialize([bytearray(b"x" * 100_000), memoryview(bytes(10))])
+lending = Lending(bytearray(10), print, "ended")
+views = [memoryview(lending), memoryview(ready.to_buffer())]
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr

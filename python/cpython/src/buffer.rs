@@ -54,6 +54,13 @@ impl Flat {
         (self.view.buf.cast(), self.view.len.unsigned_abs())
     }
 
+    /// The object that lends the memory.
+    pub fn owner(&self) -> Option<&Py<PyAny>> {
+        // SAFETY: a `Py` is the address of an object, null for none; the view holds the reference
+        // for as long as it lives.
+        unsafe { (*(&raw const self.view.obj).cast::<Option<Py<PyAny>>>()).as_ref() }
+    }
+
     /// Whether the memory may not be written to.
     pub fn is_readonly(&self) -> bool {
         self.view.readonly != 0
@@ -88,8 +95,9 @@ impl Flat {
 
 impl Drop for Flat {
     fn drop(&mut self) {
-        // Flats live in functions that are called attached; attaching again is cheap.
-        Python::attach(|_| {
+        // Flats live in functions that are called attached, or in objects that may be dropped
+        // anywhere; attaching again is cheap.
+        crate::ending::in_drop(|_| {
             // SAFETY: the view was filled by PyObject_GetBuffer and is released once.
             unsafe { ffi::PyBuffer_Release(&raw mut *self.view) };
         });

@@ -10,8 +10,11 @@ use pyo3::types::{PyDict, PyType};
 
 static ARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
-/// The texts of NumPy's own element types by their address, which they keep for ever.
-static TEXTS: LazyLock<Mutex<HashMap<usize, Box<str>>>> = LazyLock::new(Mutex::default);
+/// The text and the size of an element type.
+pub type Described = (Box<str>, usize);
+
+/// NumPy's own element types by their address, which they keep for ever.
+static TEXTS: LazyLock<Mutex<HashMap<usize, Described>>> = LazyLock::new(Mutex::default);
 
 /// The type of arrays, if the program has imported NumPy.
 pub fn array_type(py: Python<'_>) -> PyResult<Option<&Bound<'_, PyType>>> {
@@ -28,12 +31,21 @@ pub fn array_type(py: Python<'_>) -> PyResult<Option<&Bound<'_, PyType>>> {
     Ok(Some(ARRAY.get_or_init(py, || array).bind(py)))
 }
 
+/// The type of arrays, if [`array_type`] has found it before. No code runs.
+pub fn known_array_type(py: Python<'_>) -> Option<&Bound<'_, PyType>> {
+    ARRAY.get(py).map(|array| array.bind(py))
+}
+
+/// The text and the size of an element type of NumPy's own that [`type_text`] has met before. No
+/// code runs.
+pub fn known_type(dtype: crate::Ptr) -> Option<Described> {
+    TEXTS.lock().unwrap_or_else(PoisonError::into_inner).get(&dtype.addr()).cloned()
+}
+
 /// The text of an element type; `None` for one that is more than a name, which is left to Python.
 pub fn type_text(dtype: &Bound<'_, PyAny>) -> PyResult<Option<Box<str>>> {
-    let address = dtype.as_ptr() as usize;
-    let texts = || TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(text) = texts().get(&address) {
-        return Ok(Some(text.clone()));
+    if let Some((text, _)) = known_type(dtype.as_ptr()) {
+        return Ok(Some(text));
     }
     let py = dtype.py();
     let kind: char = dtype.getattr(intern!(py, "kind"))?.extract()?;
@@ -43,7 +55,9 @@ pub fn type_text(dtype: &Bound<'_, PyAny>) -> PyResult<Option<Box<str>>> {
     let text = dtype.getattr(intern!(py, "str"))?.extract::<String>()?.into_boxed_str();
     let built_in: i32 = dtype.getattr(intern!(py, "isbuiltin"))?.extract()?;
     if built_in == 1 {
-        texts().insert(address, text.clone());
+        let itemsize: usize = dtype.getattr(intern!(py, "itemsize"))?.extract()?;
+        let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+        texts.insert(dtype.as_ptr().addr(), (text.clone(), itemsize));
     }
     Ok(Some(text))
 }

@@ -3,8 +3,10 @@
 //! Everything that depends on how a version of Python lays objects out is here, with a way around
 //! it for versions that it is not known for.
 
+pub mod attributes;
 pub mod buffer;
 pub mod dtype;
+pub mod ending;
 pub mod memo;
 pub mod ndarray;
 
@@ -368,51 +370,148 @@ pub unsafe fn new_dict(length: usize) -> Ptr {
 /// So many bytes are copied one by one.
 const FEW: usize = 16;
 
-/// A new str of ASCII, or null with an error set.
+/// A new str of text that is probably ASCII, or null with an error set, also for what is not UTF-8.
+///
+/// The text may change meanwhile: what it is is decided on the copy.
 ///
 /// # Safety
 ///
-/// The thread must be attached to the interpreter, and every byte of `text` be below 128.
+/// The thread must be attached to the interpreter.
 #[inline]
 pub unsafe fn new_ascii(text: &[u8]) -> Ptr {
     if text.len() < 2 {
         // The empty one and those of one character are shared.
-        // SAFETY: attached; the text is valid UTF-8.
-        return unsafe { new_str(text) };
+        let copy = [text.first().copied().unwrap_or_default()];
+        // SAFETY: attached.
+        return unsafe { decoded(&copy[..text.len()]) };
     }
-    // SAFETY: attached; the new object has room for so many characters of one byte, and nobody
-    // else has seen it.
+    // SAFETY: attached; the new object has room for so many characters of one byte, and no code
+    // has seen it. One that turns out not to be ASCII is dropped as it is.
     unsafe {
         let made = ffi::PyUnicode_New(text.len() as ffi::Py_ssize_t, 127);
-        if !made.is_null() {
-            let room = ffi::PyUnicode_1BYTE_DATA(made);
-            if text.len() <= FEW {
-                // For few bytes calling somebody would take longer.
-                for (at, byte) in text.iter().enumerate() {
-                    room.add(at).write(*byte);
-                }
-            } else {
-                std::ptr::copy_nonoverlapping(text.as_ptr(), room, text.len());
-            }
+        if made.is_null() {
+            return made;
         }
-        made
+        let room = ffi::PyUnicode_1BYTE_DATA(made);
+        let ascii = if text.len() <= FEW {
+            // For few bytes a call would take longer.
+            let mut all = 0;
+            for (at, byte) in text.iter().enumerate() {
+                room.add(at).write(*byte);
+                all |= room.add(at).read();
+            }
+            all < 128
+        } else {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), room, text.len());
+            std::slice::from_raw_parts(room, text.len()).is_ascii()
+        };
+        if ascii {
+            return made;
+        }
+        ffi::Py_DECREF(made);
     }
+    // SAFETY: attached.
+    unsafe { new_str(text) }
 }
 
+/// Longer text is copied to the heap before it is decoded.
+const STACK_BYTES: usize = 256;
+
 /// A new str of UTF-8, or null with an error set, also for what is not UTF-8.
+///
+/// The text may change meanwhile: a copy is decoded, because the decoder looks at bytes twice.
 ///
 /// # Safety
 ///
 /// The thread must be attached to the interpreter.
 #[inline]
 pub unsafe fn new_str(text: &[u8]) -> Ptr {
+    let mut few = [0; STACK_BYTES];
+    let many;
+    let text = match few.get_mut(..text.len()) {
+        Some(copy) => {
+            copy.copy_from_slice(text);
+            copy
+        }
+        None => {
+            many = text.to_vec();
+            &many[..]
+        }
+    };
+    // SAFETY: attached.
+    unsafe { decoded(text) }
+}
+
+/// # Safety
+///
+/// The thread must be attached, and `text` does not change.
+#[inline]
+unsafe fn decoded(text: &[u8]) -> Ptr {
     let start = text.as_ptr().cast::<c_char>();
     // SAFETY: attached; the bytes are read only.
     unsafe { ffi::PyUnicode_DecodeUTF8(start, text.len() as ffi::Py_ssize_t, c"strict".as_ptr()) }
 }
 
-/// Keeps the garbage collector from running until it is dropped: while a value is taken apart it
-/// must not run finalizers, and while one is built there is no garbage to find.
+/// The characters of an exact str in UTF-8, surrogates as if they were characters.
+///
+/// # Safety
+///
+/// `object` must be an exact str that is alive, and the thread attached to the interpreter.
+pub unsafe fn utf8_with_surrogates(py: Python<'_>, object: Ptr) -> PyResult<Vec<u8>> {
+    // SAFETY: an exact str by this function's contract; the call gives memory that is ours.
+    let (start, length) = unsafe {
+        (ffi::PyUnicode_AsUCS4Copy(object), ffi::PyUnicode_GET_LENGTH(object).unsigned_abs())
+    };
+    if start.is_null() {
+        return Err(PyErr::fetch(py));
+    }
+    // SAFETY: so many characters, and a zero after them.
+    let characters = unsafe { std::slice::from_raw_parts(start, length) };
+    let mut text = Vec::with_capacity(length);
+    for character in characters {
+        match char::from_u32(*character) {
+            Some(character) => {
+                text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            // Three bytes, of 4, 6 and 6 bits, as for every character from U+0800 to U+FFFF.
+            None => text.extend([
+                0xE0 | (character >> 12) as u8,
+                0x80 | (character >> 6 & 0x3F) as u8,
+                0x80 | (character & 0x3F) as u8,
+            ]),
+        }
+    }
+    // SAFETY: the memory that the call gave.
+    unsafe { ffi::PyMem_Free(start.cast()) };
+    Ok(text)
+}
+
+/// Hides a new container from the garbage collector and from all who ask it for its objects.
+///
+/// # Safety
+///
+/// `object` must be a new exact list or tuple with items, and the thread attached.
+#[inline]
+pub unsafe fn hide(object: Ptr) {
+    // SAFETY: by this function's contract.
+    unsafe { ffi::PyObject_GC_UnTrack(object.cast()) };
+}
+
+/// Shows a container that was hidden, now that it is whole.
+///
+/// # Safety
+///
+/// `object` must be hidden by [`hide`], and all its items set.
+#[inline]
+pub unsafe fn show(object: Ptr) {
+    // SAFETY: by this function's contract.
+    unsafe { ffi::PyObject_GC_Track(object.cast()) };
+}
+
+/// Keeps the garbage collector from running until it is dropped.
+///
+/// As long as the thread stays attached and calls no code of others, it does so for certain. Once
+/// other code runs, that code may switch the collector on.
 #[derive(Debug)]
 pub struct NoCollection {
     was_on: bool,
@@ -420,6 +519,7 @@ pub struct NoCollection {
 
 impl NoCollection {
     /// Switches it off until this is dropped, if it is on.
+    #[inline]
     pub fn new(_py: Python<'_>) -> Self {
         // SAFETY: attached to the interpreter.
         Self { was_on: unsafe { ffi::PyGC_Disable() } != 0 }
