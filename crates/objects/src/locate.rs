@@ -77,12 +77,15 @@ impl Checked<'_> {
     }
 
     fn position(&self, elem: u8, start: usize, length: usize, target: Target) -> Option<usize> {
-        let inside = |entry: usize| (start..start + length).contains(&entry);
+        let inside = |entry: usize| entry.checked_sub(start).is_some_and(|at| at < length);
         match (elem, target) {
             (elem::NODES, Target::Node(node)) if inside(node) => Some(node - start),
             (elem::ROWS, Target::Node(node)) if start == node => Some(0),
             (elem::EXTS, Target::Ext(ext)) if inside(ext) => Some(ext - start),
-            (elem::SLOTS, _) => (0..length).find(|at| self.slot_is(start + at, target)),
+            (elem::SLOTS, _) => {
+                let slots = self.view.slots.kind.get(start..)?.len().min(length);
+                (0..slots).find(|at| self.slot_is(start + at, target))
+            }
             _ => None,
         }
     }

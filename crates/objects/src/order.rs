@@ -13,6 +13,8 @@
 //!                               └─ referred to, immutable: listed early ─┘
 //! ```
 //!
+//! The object was checked, and may be written to since: a child that is no node is an error.
+//!
 //! The walk has a stack of its own, so depth has no limit, and each child is looked at once: the
 //! place in a node is kept with the node, also when the walk is in it a second time.
 
@@ -112,7 +114,10 @@ impl<'o, 'a> Walk<'o, 'a> {
 
     /// A child of the node on top.
     fn meet(&mut self, parent: u32, child: u32) -> Result<()> {
-        let State { stage, listed, unsettled, .. } = self.states[child as usize];
+        let Some(state) = self.states.get(child as usize) else {
+            return broken("a value that is no node", child);
+        };
+        let State { stage, listed, unsettled, .. } = *state;
         match stage {
             Stage::New => self.enter(child),
             Stage::Done => self.unsettle(parent, unsettled),
@@ -174,9 +179,10 @@ impl<'o, 'a> Walk<'o, 'a> {
     /// Whether the walk is still in what an open object is made of.
     fn arguments_wait(&self, node: u32) -> bool {
         let view = &self.object.view;
-        let arguments = match view.classes.make[view.nodes.start2.index(node as usize)] {
-            make::ATTRIBUTES | make::VALUE => 0,
-            make::NEW_EX => 2,
+        let class = view.nodes.start2.index(node as usize);
+        let arguments = match view.classes.make.get(class).copied() {
+            Some(make::ATTRIBUTES | make::VALUE) => 0,
+            Some(make::NEW_EX) => 2,
             _ => 1,
         };
         // The walk is in the part before the one that it would look at next.
@@ -250,7 +256,7 @@ impl<'o, 'a> Walk<'o, 'a> {
         match elem {
             elem::NODES if position < length => {
                 *at += 1;
-                Some((start + position) as u32)
+                Some(start.saturating_add(position) as u32)
             }
             elem::ROWS if position == 0 => {
                 *at = 1;
@@ -258,11 +264,11 @@ impl<'o, 'a> Walk<'o, 'a> {
             }
             elem::SLOTS if position < length => {
                 let slots = &self.object.view.slots;
-                let kinds = &slots.kind[start + position..start + length];
-                let is_node = |kind: &u8| matches!(*kind, slot::NODE | slot::REF);
-                let slot = start + position + kinds.iter().position(is_node)?;
-                *at = (slot - start + 1) as u32;
-                Some(slots.index(slot, slots.kind[slot]) as u32)
+                let kinds = slots.kind.get(start..)?.get(position..length)?;
+                let nodes = |kind: &&u8| matches!(**kind, slot::NODE | slot::REF);
+                let (next, kind) = kinds.iter().enumerate().find(|(_, kind)| nodes(kind))?;
+                *at = (position + next + 1) as u32;
+                Some(slots.index(start + position + next, *kind) as u32)
             }
             _ => None,
         }

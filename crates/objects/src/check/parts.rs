@@ -107,13 +107,14 @@ impl Checker<'_, '_> {
         let (view, tensors) = (self.view, &self.view.tensors);
         let range = |offsets: Words<'_>| (offsets.index(index), offsets.index(index + 1));
         let (first, last) = range(tensors.shape_offsets);
-        let dimensions = last - first;
+        // Offsets were found to rise, but their memory may be written to meanwhile.
+        let dimensions = last.wrapping_sub(first);
         let (first_stride, last_stride) = range(tensors.stride_offsets);
-        let has_strides = last_stride != first_stride;
+        let stride_count = last_stride.wrapping_sub(first_stride);
         let dtype = tensors.dtype.index(index);
         if tensors.kind[index] > tensor::OBJECTS
             || dimensions > limit::DIMENSIONS_MAX
-            || (has_strides && last_stride - first_stride != dimensions)
+            || (stride_count != 0 && stride_count != dimensions)
             || dtype >= view.count(at::DTYPES)
             || view.dtype_texts.at(dtype).len() > limit::DTYPE_BYTES_MAX
         {
@@ -124,7 +125,7 @@ impl Checker<'_, '_> {
             return broken("a tensor with a negative extent", index);
         }
         let itemsize = i64::from(view.dtype_itemsizes.at(dtype));
-        let strides = tensors.strides.range(first_stride, last_stride - first_stride);
+        let strides = tensors.strides.range(first_stride, stride_count);
         let bytes = extent_in_memory(shape, strides, itemsize);
         let Some((below, above)) = bytes else {
             return broken("a tensor larger than any memory", index);
@@ -146,7 +147,7 @@ impl Checker<'_, '_> {
             && offset.checked_add(below).is_some_and(|first| first >= 0)
             && offset.checked_add(above).is_some_and(|end| {
                 let entry = view.heap_range(heap as usize);
-                end as u64 <= (entry.end - entry.start) as u64
+                end as u64 <= entry.len() as u64
             });
         if inside { Ok(()) } else { broken("a tensor that reaches outside of the heap", index) }
     }
@@ -171,10 +172,11 @@ impl Checker<'_, '_> {
         }
         let (first, end) = (exts.heap_offsets.index(index), exts.heap_offsets.index(index + 1));
         let pickled = matches!(exts.kind[index], ext::PICKLE | ext::CLOUDPICKLE);
+        let lengths = end.wrapping_sub(first);
         let lengths = match (shape.in_heap, pickled) {
-            (true, _) if end - first == 1 => 1,
-            (false, true) if data.len() / 8 >= end - first => end - first,
-            (false, false) if end == first => 0,
+            (true, _) if lengths == 1 => 1,
+            (false, true) if data.len() / 8 >= lengths => lengths,
+            (false, false) if lengths == 0 => 0,
             _ => return broken("an extension with the wrong number of heap entries", index),
         };
         for at in 0..lengths {
@@ -185,7 +187,7 @@ impl Checker<'_, '_> {
             self.heap_before = i64::from(entry);
             let length = Longs(data.as_chunks::<8>().0).at(at);
             let range = self.view.heap_range(entry as usize);
-            let room = (range.end - range.start) as u64;
+            let room = range.len() as u64;
             if u64::try_from(length).ok().is_none_or(|l| l.next_multiple_of(HEAP_ALIGN) != room) {
                 return broken("an extension of another length than its heap entry", index);
             }
