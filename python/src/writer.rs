@@ -13,6 +13,7 @@ use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plasmon_client::{Code, Error, Mapping, ObjectId};
+use plasmon_cpython::buffer::Flat;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -88,19 +89,24 @@ impl Writer {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies `parts` in, one behind the other, from `at` on. They must fit.
-    fn copy_in(&self, at: usize, part: &[u8]) -> PyResult<()> {
+    /// Copies a part in, from `at` on. It must fit. It may lie in the object itself.
+    fn copy_in(&self, at: usize, part: &Flat) -> PyResult<()> {
+        let (source, bytes) = part.memory();
         let mut inner = self.lock();
         let State::Open(writer) = &mut inner.state else {
             return Err(PyValueError::new_err("the object is no longer being written"));
         };
-        let end = at.checked_add(part.len()).filter(|end| *end <= writer.len());
-        let end = end.ok_or_else(|| {
-            let (wanted, found) = (part.len(), writer.len().saturating_sub(at));
-            let text = format!("{wanted} bytes do not fit the {found} that are left");
-            PyValueError::new_err(text)
-        })?;
-        writer[at..end].copy_from_slice(part);
+        if at.checked_add(bytes).is_none_or(|end| end > writer.len()) {
+            let found = writer.len().saturating_sub(at);
+            let text = format!("{bytes} bytes do not fit the {found} that are left");
+            return Err(PyValueError::new_err(text));
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the view keeps its memory until it is released, and so many bytes of the object
+        // follow `at`. No slice is made of either, and the two may overlap.
+        unsafe { std::ptr::copy(source.cast_const(), writer.as_mut_ptr().add(at), bytes) };
         Ok(())
     }
 
@@ -146,14 +152,14 @@ impl Writer {
     /// Copies bytes into the object at an offset; the offset behind them.
     #[pyo3(signature = (data, offset = 0))]
     fn write(&self, data: &Bound<'_, PyAny>, offset: usize) -> PyResult<usize> {
-        let part = plasmon_cpython::buffer::Flat::of(data)?;
-        let (py, bytes) = (data.py(), part.bytes());
-        if bytes.len() < DETACHED_BYTES {
-            self.copy_in(offset, bytes)?;
+        let part = Flat::of(data)?;
+        let (py, (_, bytes)) = (data.py(), part.memory());
+        if bytes < DETACHED_BYTES {
+            self.copy_in(offset, &part)?;
         } else {
-            py.detach(|| self.copy_in(offset, bytes))?;
+            py.detach(|| self.copy_in(offset, &part))?;
         }
-        Ok(offset + bytes.len())
+        Ok(offset + bytes)
     }
 
     /// Makes the object immutable and visible to everybody, and returns its id.

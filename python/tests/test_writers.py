@@ -74,6 +74,20 @@ def test_writing_at_offsets(store):
     assert store.get(writer.id) == b"abcdef"
 
 
+@pytest.mark.parametrize("size", [100, 1 * MIB])
+@pytest.mark.parametrize(("start", "offset"), [(0, 1), (0, 7), (9, 2), (0, 0)])
+def test_a_part_of_the_object_itself_may_be_written_to_it(store, size, start, offset):
+    """The copy was one for memory that does not overlap, and some bytes came out twice."""
+    before = bytes(range(256)) * (size // 256 + 1)
+    wanted = bytearray(before[: size + 16])
+    wanted[offset : offset + size] = wanted[start : start + size]
+    with store.create(size + 16) as writer:
+        writer.write(before[: size + 16])
+        with memoryview(writer) as view, view[start : start + size] as part:
+            assert writer.write(part, offset) == offset + size
+    assert store.get(writer.id) == bytes(wanted)
+
+
 def test_a_view_that_could_still_write_stops_the_seal(store):
     writer = store.create(8)
     view = np.frombuffer(writer, np.uint8)
