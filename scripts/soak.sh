@@ -1,11 +1,19 @@
 #!/usr/bin/env bash
-# Builds the daemon and the soak and runs one soak by its name. PROFILE=dev builds without
+# Builds the daemon and the soak and runs one soak by its name. "hooks" and "changing" are soaks of
+# the installed Python package: values that change themselves while they are serialized, and objects
+# whose memory changes while they are read. PROFILE=dev builds without
 # optimizations, which is quicker when the tests have built the same before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 name=$1
 shift
+case $name in
+hooks | changing)
+    export PYTHONMALLOC=debug
+    exec .venv/bin/python -X faulthandler "python/tests/objects/$name.py" "$@"
+    ;;
+esac
 profile=${PROFILE:-release}
 cargo build --quiet --locked --profile "$profile" -p plasmon-daemon -p plasmon-soak
 folder=${CARGO_TARGET_DIR:-target}/${profile/dev/debug}

@@ -97,7 +97,6 @@ class _Context:
     canonical: bool
     gc: Literal["defer", "run"]
     def _forget(self) -> None: ...
-    def _remember(self, kind: type, strategy: _Strategy) -> None: ...
 
 @final
 class _Strategy:
@@ -110,6 +109,7 @@ class _Strategy:
         name: str = "",
         version: int = 0,
         fields: list[str] | None = None,
+        plain: bool = False,
     ) -> Self: ...
 
 @final

@@ -15,6 +15,7 @@ use plasmon_python_arrow::Source;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
     PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PySet, PyString, PyTuple,
@@ -158,6 +159,10 @@ fn array_header<'a>(
 
 #[pymethods]
 impl Put {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.context)
+    }
+
     /// Puts bytes as they are.
     fn raw(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Id> {
         let (data, options) = (Flat::of(data)?, self.take()?);

@@ -6,6 +6,7 @@ import copyreg
 import dataclasses
 import enum
 import pickle
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -147,6 +148,7 @@ class SerializationContext(_native._Context):
         entry = self._types.get(kind)
         if entry is not None:
             how = ATTRIBUTES if entry.serializer is None else STATE
+            plain = how == ATTRIBUTES and _reads_plainly(kind, entry.fields)
             return _native._Strategy(
                 how,
                 entry.serializer,
@@ -154,6 +156,7 @@ class SerializationContext(_native._Context):
                 name=entry.id,
                 version=entry.version,
                 fields=None if entry.fields is None else list(entry.fields),
+                plain=plain,
             )
         if kind in {memoryview, pickle.PickleBuffer}:
             return _native._Strategy(MEMORY)
@@ -166,11 +169,17 @@ class SerializationContext(_native._Context):
         if self.pickle != "never" and _is_plain(kind):
             name = name_of(kind)
             if name is not None and not (self.pickle == "cloudpickle" and _is_by_value(kind)):
-                return _native._Strategy(ATTRIBUTES, source=IMPORTABLE, name=name)
+                plain = _reads_plainly(kind, None)
+                return _native._Strategy(ATTRIBUTES, source=IMPORTABLE, name=name, plain=plain)
         return _native._Strategy(REDUCE)
 
-    def _describe(self, value: Any, make: int) -> tuple[int, str, int, int, bytes | None]:
-        """A callable for the table of classes: source, name, version, kind of pickle, pickle."""
+    def _describe(
+        self, value: Any, make: int, given: str | None
+    ) -> tuple[int, str, int, int, bytes | None]:
+        """A callable for the table of classes: source, name, version, kind of pickle, pickle.
+
+        ``given`` is the name that an object gave instead of parts.
+        """
         name = _specified_name(value) if make in {MAKE_CALL, MAKE_NEW} else None
         if name is not None:
             return SPECIFIED, name, 0, 0, None
@@ -179,7 +188,7 @@ class SerializationContext(_native._Context):
             return SPECIFIED, specified, 0, 0, None
         if make != MAKE_VALUE or self.pickle == "never":
             return self._named(value)
-        name = _reduced_name(value)
+        name = name_of(value, str(given))
         if name is None:
             raise not_serializable(f"{value!r:.80} is not what its own name stands for", value)
         return IMPORTABLE, name, 0, 0, None
@@ -262,13 +271,6 @@ def _refused_to_write(value: Any) -> TypeError:
     return not_serializable(text, value)
 
 
-def _reduced_name(value: Any) -> str | None:
-    """The name that an object gave instead of parts."""
-    reduce = copyreg.dispatch_table.get(type(value))
-    name = reduce(value) if reduce is not None else value.__reduce_ex__(5)
-    return name_of(value, str(name))
-
-
 def _is_by_value(value: Any) -> bool:
     """Whether cloudpickle would rather write a class or function than name it."""
     module = getattr(value, "__module__", None)
@@ -286,6 +288,36 @@ def _is_plain(kind: type) -> bool:
         and not any(base.__dict__.get("__slots__") for base in kind.__mro__)
         and not isinstance(kind.__dict__.get("__dict__"), property)
     )
+
+
+_dict_of = type.__dict__["__dict__"].__get__
+_bases_of = type.__dict__["__mro__"].__get__
+_flags_of = type.__dict__["__flags__"].__get__
+
+
+def _reads_plainly(kind: type, fields: Sequence[str] | None) -> bool:
+    """Whether reading attributes of an object runs no code while the class and its bases stay.
+
+    The native half depends on that: it reads such attributes from objects that it does not hold. So
+    metaclasses have no say in the answer.
+    """
+    bases = [_dict_of(base) for base in _bases_of(kind) if base is not object]
+    if any(type(name) is not str for base in bases for name in base):
+        # A lookup would compare them.
+        return False
+    if any("__getattribute__" in base for base in bases):
+        return False
+    bases.append(_dict_of(object))
+    return fields is None or all(_is_kept(name, bases) for name in fields)
+
+
+def _is_kept(name: str, bases: Sequence[Any]) -> bool:
+    """Whether an attribute is a slot, or kept in objects' dicts, with at most a plain default."""
+    found = next((base[name] for base in bases if name in base), None)
+    if type(found) is types.MemberDescriptorType:
+        return True
+    # A class of Python's may become a descriptor later.
+    return not _flags_of(type(found)) & _HEAP_TYPE and not hasattr(type(found), "__get__")
 
 
 def _has_no_layout(kind: type) -> bool:

@@ -3,7 +3,7 @@
 //! Arrays that overlap become views of one entry of the heap. An array that uses only some of the
 //! memory that it spans, and shares it with no other, is copied without the gaps.
 
-use plasmon_cpython::dtype::{array_type, type_text};
+use plasmon_cpython::dtype::{array_type, known_array_type, known_type, type_text};
 use plasmon_objects::codes::{kind, limit, tensor};
 use plasmon_objects::tables::Node;
 use pyo3::exceptions::PyTypeError;
@@ -15,6 +15,7 @@ use pyo3::types::{PyMemoryView, PyString};
 
 use super::encode::{Encoder, Items};
 use super::heap::Piece;
+use super::placed::{Of, Placed, changed};
 use super::raw::ndarray::{ArrayFields, fields};
 use super::raw::{self, Ptr};
 
@@ -37,13 +38,6 @@ struct Dtype {
     objects: bool,
 }
 
-/// A tensor whose bytes are not placed yet.
-struct Waiting {
-    tensor: usize,
-    array: Py<PyAny>,
-    itemsize: usize,
-}
-
 /// The arrays of an object that is being written.
 #[derive(Default)]
 pub(super) struct Arrays {
@@ -51,9 +45,18 @@ pub(super) struct Arrays {
     looked_up: bool,
     dtypes: Vec<Dtype>,
     texts: Vec<(Box<str>, usize)>,
-    waiting: Vec<Waiting>,
     /// Whether some array is a view of another object's memory.
     has_views: bool,
+    pub(super) placed: Placed,
+}
+
+impl Arrays {
+    /// With the type of arrays, if that is known. No code runs.
+    pub(super) fn known(py: Python<'_>) -> Self {
+        let fits = FIELDS_FIT.get(py) == Some(&true);
+        let class = known_array_type(py).filter(|_| fits).map(|class| class.as_ptr());
+        Self { class, looked_up: class.is_some(), ..Self::default() }
+    }
 }
 
 /// The memory of one tensor.
@@ -67,27 +70,53 @@ struct Span {
 }
 
 impl<'py> Encoder<'py> {
-    /// Whether an object is an array that is kept as a tensor, or as an array of objects.
+    /// Whether an object is an array that is kept as a tensor, or as an array of objects. Code of
+    /// others may run.
     pub(super) fn is_array(&mut self, object: Ptr) -> bool {
         if !self.arrays.looked_up {
+            self.open();
             self.arrays.looked_up = true;
             let class = array_type(self.py).ok().flatten();
             let class = class.filter(|_| fields_fit(self.py));
             self.arrays.class = class.map(|class| class.as_ptr());
         }
-        // SAFETY: alive, as all items of a run.
-        let is_array = Some(unsafe { raw::type_of(object) }.cast()) == self.arrays.class;
         // SAFETY: an exact array that is alive.
-        is_array && self.dtype(unsafe { fields(object) }.dtype).is_some()
+        self.is_exact_array(object) && self.dtype(unsafe { fields(object) }.dtype).is_some()
+    }
+
+    fn is_exact_array(&self, object: Ptr) -> bool {
+        // SAFETY: alive, as all items of a run.
+        Some(unsafe { raw::type_of(object) }.cast()) == self.arrays.class
+    }
+
+    /// Whether an object is certainly an array whose elements are known, without running any code.
+    pub(super) fn is_known_array(&mut self, object: Ptr) -> bool {
+        if !self.is_exact_array(object) {
+            return false;
+        }
+        // SAFETY: an exact array that is alive.
+        let dtype = unsafe { fields(object) }.dtype;
+        if self.known_dtype(dtype).is_some() {
+            return true;
+        }
+        let Some((text, itemsize)) = known_type(dtype) else { return false };
+        // NumPy's own element types live for as long as it does.
+        let number = self.dtype_number(&text, itemsize);
+        self.arrays.dtypes.push(Dtype { object: dtype, number, itemsize, objects: false });
+        true
+    }
+
+    fn known_dtype(&self, object: Ptr) -> Option<Dtype> {
+        self.arrays.dtypes.iter().rev().find(|known| known.object == object).copied()
     }
 
     /// What is known about an element type; `None` for one that arrays aren't kept with.
     fn dtype(&mut self, object: Ptr) -> Option<Dtype> {
-        let known = self.arrays.dtypes.iter().rev().find(|known| known.object == object);
-        if let Some(known) = known {
-            return Some(*known);
+        if let Some(known) = self.known_dtype(object) {
+            return Some(known);
         }
         let dtype = self.own(object);
+        self.open();
         let found = self.describe_dtype(&dtype).ok().flatten()?;
         self.arrays.dtypes.push(found);
         // It is known by its address from now on.
@@ -104,7 +133,7 @@ impl<'py> Encoder<'py> {
             self.dtype_number("|O", itemsize)
         } else if let Some(text) = type_text(dtype)? {
             self.dtype_number(&text, itemsize)
-        } else if self.is_pinned() && kind == 'V' {
+        } else if kind == 'V' {
             let describe = py.import("plasmon._values")?.getattr("describe_dtype")?;
             let Ok(text) = describe.call1((dtype,)) else { return Ok(None) };
             self.dtype_number(text.cast::<PyString>()?.to_str()?, itemsize)
@@ -135,21 +164,23 @@ impl<'py> Encoder<'py> {
     pub(super) fn push_array(&mut self, object: Ptr) -> PyResult<bool> {
         // SAFETY: `is_array` said that it is an exact array; it is alive.
         let array = unsafe { fields(object) };
-        let Some(dtype) = self.dtype(array.dtype) else { return Ok(false) };
-        if dtype.objects {
+        // Code that ran for the element type may have given the array another one.
+        let Some(dtype) = self.known_dtype(array.dtype).filter(|dtype| !dtype.objects) else {
             return Ok(false);
-        }
+        };
         let extents = array.shape().iter().map(|extent| (*extent as i64).to_le_bytes());
         self.tables.tensors.shape.values.extend(extents);
         let number = self.tables.tensors.push(tensor::NUMPY, dtype.number);
         self.arrays.has_views |= !array.owner.is_null();
-        let array = self.own(object).unbind();
-        self.arrays.waiting.push(Waiting { tensor: number, array, itemsize: dtype.itemsize });
+        let (tensor, itemsize) = (number, dtype.itemsize);
+        let of = Of { array: self.own(object).unbind(), tensor, itemsize };
+        self.arrays.placed.see(of, array, self.arrays.class);
         Ok(true)
     }
 
     /// Writes a memoryview, or other lent memory, as a tensor.
     pub(super) fn push_memory(&mut self, object: Ptr) -> PyResult<Option<usize>> {
+        self.open();
         let value = self.own(object);
         // SAFETY: alive; the address of a type is compared only.
         let is_pickle_buffer = unsafe { raw::type_of(object) == &raw mut PyPickleBuffer_Type };
@@ -188,22 +219,33 @@ impl<'py> Encoder<'py> {
         number: usize,
         array: &Bound<'py, PyAny>,
     ) -> PyResult<()> {
-        // SAFETY: an exact array that is alive.
+        // SAFETY: here and below: an exact array that is alive.
         let found = unsafe { fields(array.as_ptr()) };
-        let Some(dtype) = self.dtype(found.dtype) else {
+        let Some(dtype) = self.dtype(found.dtype).filter(|dtype| dtype.objects) else {
             return Err(PyTypeError::new_err("cannot serialize an array of such elements"));
         };
-        let extents = found.shape().iter().map(|extent| (*extent as i64).to_le_bytes());
-        self.tables.tensors.shape.values.extend(extents);
-        let extra = self.tables.tensors.push(tensor::OBJECTS, dtype.number);
         let (flat, base) = if found.is_c_order(dtype.itemsize) {
             (array.clone(), 1)
         } else {
             (array.call_method1("ravel", ("C",))?, 2)
         };
-        // SAFETY: still an array of objects, without gaps now; it outlives its items.
-        let found = unsafe { fields(flat.as_ptr()) };
+        // From here on no code of others runs until the items are held.
+        self.in_hand();
+        if !self.is_exact_array(flat.as_ptr()) {
+            return Err(changed());
+        }
+        // SAFETY: as above.
+        let (shaped, found) = unsafe { (fields(array.as_ptr()), fields(flat.as_ptr())) };
         let count = found.shape().iter().product::<isize>() as usize;
+        if found.dtype != dtype.object
+            || !found.is_c_order(dtype.itemsize)
+            || shaped.shape().iter().product::<isize>() as usize != count
+        {
+            return Err(changed());
+        }
+        let extents = shaped.shape().iter().map(|extent| (*extent as i64).to_le_bytes());
+        self.tables.tensors.shape.values.extend(extents);
+        let extra = self.tables.tensors.push(tensor::OBJECTS, dtype.number);
         let items = found.data.cast::<Ptr>();
         // An element that was never set is None.
         // SAFETY: the array has so many elements, each an object or null.
@@ -212,7 +254,8 @@ impl<'py> Encoder<'py> {
         let none = unsafe { ffi::Py_None() };
         let items = (0..count).map(item).map(|item| if item.is_null() { none } else { item });
         let items: Vec<Ptr> = items.collect();
-        let run = self.run(Items { all: &items, base, also: &[] })?;
+        let run = self.run(Items { all: &items, base, also: &[], held: false })?;
+        self.done();
         let node = Node { kind: kind::ARRAY, run, length: count, extra, ..Node::default() };
         self.tables.nodes.set(number, node);
         Ok(())
@@ -223,10 +266,13 @@ impl<'py> Encoder<'py> {
         if self.tables.tensors.is_empty() {
             return Ok(());
         }
-        let waiting = std::mem::take(&mut self.arrays.waiting);
-        let mut spans = Vec::with_capacity(waiting.len());
-        for (number, one) in waiting.iter().enumerate() {
-            // SAFETY: an exact array, held by `waiting`.
+        let placed = std::mem::take(&mut self.arrays.placed);
+        if self.is_pinned() && !placed.are_as_seen() {
+            return Err(changed());
+        }
+        let mut spans = Vec::with_capacity(placed.all().len());
+        for (number, one) in placed.all().enumerate() {
+            // SAFETY: an exact array that is held.
             let array = unsafe { fields(one.array.as_ptr()) };
             let Some((low, high)) = array.span(one.itemsize) else { continue };
             let bytes = array.shape().iter().product::<isize>() as usize * one.itemsize;
@@ -246,23 +292,24 @@ impl<'py> Encoder<'py> {
             // Where the arrays happen to lie must not show in the bytes.
             groups.sort_by_key(|group| group[0].waiting);
             for group in groups {
-                self.place_group(&waiting, group, &mut strides)?;
+                self.place_group(&placed, group, &mut strides)?;
             }
         } else {
             for span in &spans {
-                self.place_one(&waiting, *span, &mut strides)?;
+                self.place_one(&placed, *span, &mut strides)?;
             }
         }
         for own in strides {
             self.tables.tensors.strides.values.extend(own);
             self.tables.tensors.strides.end();
         }
+        self.arrays.placed = placed;
         Ok(())
     }
 
     fn place_group(
         &mut self,
-        waiting: &[Waiting],
+        placed: &Placed,
         group: &[Span],
         strides: &mut [Vec<[u8; 8]>],
     ) -> PyResult<()> {
@@ -270,13 +317,13 @@ impl<'py> Encoder<'py> {
         let high = group.iter().map(|span| span.high).max().unwrap_or_default();
         let held: usize = group.iter().map(|span| span.bytes).sum();
         if group.len() == 1 || high - low > SPARSE_MAX * held {
-            return group.iter().try_for_each(|span| self.place_one(waiting, *span, strides));
+            return group.iter().try_for_each(|span| self.place_one(placed, *span, strides));
         }
         let pad = low % ENTRY_ALIGN;
         // The piece lies in the memory of all arrays, so all of them are held.
         let owners = pyo3::types::PyTuple::new(
             self.py,
-            group.iter().map(|span| waiting[span.waiting].array.bind(self.py)),
+            group.iter().map(|span| placed.of(span.waiting).array.bind(self.py)),
         )?;
         let start = std::ptr::with_exposed_provenance(low);
         // SAFETY: overlapping arrays span this stretch, in memory that some of them keeps.
@@ -284,8 +331,8 @@ impl<'py> Encoder<'py> {
         let entry = self.tables.heap.push(piece.bytes());
         self.heap.push(piece);
         for span in group {
-            let one = &waiting[span.waiting];
-            // SAFETY: an exact array, held by `waiting`.
+            let one = placed.of(span.waiting);
+            // SAFETY: an exact array, held by `placed`.
             let array = unsafe { fields(one.array.as_ptr()) };
             let offset = pad + array.data.addr() - low;
             self.tables.tensors.place(one.tensor, entry, offset as u64);
@@ -296,18 +343,24 @@ impl<'py> Encoder<'py> {
 
     fn place_one(
         &mut self,
-        waiting: &[Waiting],
+        placed: &Placed,
         span: Span,
         strides: &mut [Vec<[u8; 8]>],
     ) -> PyResult<()> {
-        let one = &waiting[span.waiting];
+        let one = placed.of(span.waiting);
         let (mut owner, mut low, mut high) = (one.array.bind(self.py).clone(), span.low, span.high);
         if high - low > span.bytes {
             // There are gaps: leave them out and keep the order.
-            owner = owner.call_method1(intern!(self.py, "copy"), ("K",))?;
             // SAFETY: an exact array, alive.
-            let copied = unsafe { fields(owner.as_ptr()) }.span(one.itemsize);
-            (low, high) = copied.unwrap_or_default();
+            let shape = unsafe { fields(owner.as_ptr()) }.shape().to_vec();
+            self.open();
+            owner = owner.call_method1(intern!(self.py, "copy"), ("K",))?;
+            // SAFETY: as above, and a copy of an array is one.
+            let copied = unsafe { fields(owner.as_ptr()) };
+            if !self.is_exact_array(owner.as_ptr()) || copied.shape() != shape {
+                return Err(changed());
+            }
+            (low, high) = copied.span(one.itemsize).unwrap_or_default();
         }
         // SAFETY: as above.
         let array = unsafe { fields(owner.as_ptr()) };
@@ -322,7 +375,7 @@ impl<'py> Encoder<'py> {
     }
 }
 
-fn set_strides(array: &ArrayFields, one: &Waiting, strides: &mut [Vec<[u8; 8]>]) {
+fn set_strides(array: &ArrayFields, one: &Of, strides: &mut [Vec<[u8; 8]>]) {
     if !array.is_c_order(one.itemsize) {
         let own = array.strides().iter().map(|stride| (*stride as i64).to_le_bytes());
         strides[one.tensor] = own.collect();
@@ -340,20 +393,40 @@ fn overlapping(spans: &[Span]) -> usize {
     together.count()
 }
 
-/// Moves references into an array of objects that is new, or that held None.
+/// Moves references into an array of objects that is new, or that held None. It must have so many
+/// elements: what was there is dropped by the caller.
 pub(super) fn set_items(array: &Bound<'_, PyAny>, items: &mut [Ptr]) -> PyResult<()> {
-    if !fields_fit(array.py()) {
+    let py = array.py();
+    if items.is_empty() {
+        return Ok(());
+    }
+    if !fields_fit(py) {
         let flat = array.call_method1("reshape", (-1,))?;
+        if flat.len()? != items.len() {
+            return Err(super::decode::changed());
+        }
         for (at, item) in items.iter().enumerate() {
             // SAFETY: alive: the caller holds it.
-            flat.set_item(at, unsafe { Bound::from_borrowed_ptr(array.py(), *item) })?;
+            flat.set_item(at, unsafe { Bound::from_borrowed_ptr(py, *item) })?;
         }
         return Ok(());
     }
-    // SAFETY: an exact array in C order, of so many objects, that is alive. What was in an element
-    // is null or a reference that is dropped by the caller instead.
+    let kind: char =
+        array.getattr(intern!(py, "dtype"))?.getattr(intern!(py, "kind"))?.extract()?;
+    let exact = array_type(py)?.is_some_and(|class| array.get_type().is(class));
+    if kind != 'O' || !exact {
+        return Err(super::decode::changed());
+    }
+    // SAFETY: an exact array that is alive; no code runs from here on.
+    let found = unsafe { fields(array.as_ptr()) };
+    let size = found.shape().iter().product::<isize>();
+    if usize::try_from(size) != Ok(items.len()) || !found.is_c_order(size_of::<Ptr>()) {
+        return Err(super::decode::changed());
+    }
+    // SAFETY: in C order, of so many objects. What was in an element is null or a reference that is
+    // dropped by the caller instead.
     unsafe {
-        let place = fields(array.as_ptr()).data.cast::<Ptr>();
+        let place = found.data.cast::<Ptr>();
         for (at, item) in items.iter_mut().enumerate() {
             std::ptr::swap(place.add(at), item);
         }

@@ -10,7 +10,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
-use super::context::Strategy;
+use super::context::{Strategy, decide};
 use super::encode::Encoder;
 use super::raw::{self, Ptr};
 
@@ -34,6 +34,16 @@ impl ClassKey {
         Self { callable, make, fields: Vec::new() }
     }
 
+    /// What its objects are made by.
+    pub(super) fn callable(&self) -> Ptr {
+        self.callable
+    }
+
+    /// What is done with that.
+    pub(super) fn make(&self) -> u8 {
+        self.make
+    }
+
     /// What it consists of.
     pub(super) fn objects(&self) -> impl Iterator<Item = Ptr> {
         std::iter::once(self.callable).chain(self.fields.iter().copied())
@@ -51,9 +61,21 @@ pub(super) struct Classes {
 /// pickle of it.
 type Described = (u8, String, i32, u8, Option<Py<PyBytes>>);
 
+impl Classes {
+    /// The objects that the classes are known by.
+    pub(super) fn objects(&self) -> impl Iterator<Item = Ptr> {
+        self.known.iter().flat_map(HashMap::keys).flat_map(ClassKey::objects)
+    }
+}
+
 impl<'py> Encoder<'py> {
-    /// The number of a class, which is written when it is new.
-    pub(super) fn class(&mut self, key: ClassKey) -> PyResult<usize> {
+    /// The number of a class, which is written when it is new. `name` is that of an object that is
+    /// found by it.
+    pub(super) fn class(
+        &mut self,
+        key: ClassKey,
+        name: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<usize> {
         if let Some((last, number)) = &self.classes.last
             && *last == key
         {
@@ -62,31 +84,44 @@ impl<'py> Encoder<'py> {
         let known = self.classes.known.get_or_insert_default().get(&key).copied();
         let number = match known {
             Some(number) => number,
-            None => self.write_class(&key)?,
+            None => self.write_class(&key, name)?,
         };
+        if known.is_none() && self.is_pinned() {
+            // It is known by addresses.
+            self.keep_all(&key.objects().collect::<Vec<_>>());
+        }
         self.classes.known.get_or_insert_default().insert(key.clone(), number);
         self.classes.last = Some((key, number));
         Ok(number)
     }
 
-    fn write_class(&mut self, key: &ClassKey) -> PyResult<usize> {
+    fn write_class(
+        &mut self,
+        key: &ClassKey,
+        given: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<usize> {
         // SAFETY: the objects of the class are alive and hold it, or the encoder holds it.
         let callable = unsafe { Bound::from_borrowed_ptr(self.py, key.callable) };
-        let strategy = match callable.cast::<PyType>() {
-            Ok(class) if matches!(key.make, make::ATTRIBUTES | make::STATE) => {
-                Some(self.strategy(class)?)
-            }
-            _ => None,
-        };
         let class = Class { make: key.make, ..Class::default() };
-        if let Some(strategy) = strategy {
+        if matches!(key.make, make::ATTRIBUTES | make::STATE)
+            && let Ok(kind) = callable.cast::<PyType>()
+        {
+            let known = self.context.get().known_strategy(self.py, kind.as_type_ptr());
+            let strategy = match known {
+                Some(known) => known,
+                None => {
+                    // The names are the objects' own, which may change now.
+                    self.keep_all(&key.objects().collect::<Vec<_>>());
+                    self.strategy(kind)?
+                }
+            };
             let Strategy { source, version, ref name, .. } = *strategy.get();
             let class = Class { source, name, version, ..class };
             return Ok(self.push_class(class, &key.fields));
         }
-        self.pin();
+        self.open();
         let describe = self.context.getattr("_describe")?;
-        let described: Described = describe.call1((&callable, key.make))?.extract()?;
+        let described: Described = describe.call1((&callable, key.make, given))?.extract()?;
         let (source, name, version, kind, pickled) = described;
         let mut class = Class { source, name: &name, version, ..class };
         if source == source::PICKLED
@@ -111,12 +146,26 @@ impl<'py> Encoder<'py> {
         &mut self,
         class: &Bound<'py, PyType>,
     ) -> PyResult<Bound<'py, Strategy>> {
-        if let Some(known) = self.context.get().known_strategy(class)? {
+        // SAFETY: attached, and the class is alive. No two classes ever have the same version.
+        let version = unsafe { raw::attributes::class_version(class.as_type_ptr()) };
+        if let Some((last, its, strategy)) = &self.last_strategy
+            && (*last, *its) == (class.as_ptr(), version)
+        {
+            return Ok(strategy.clone());
+        }
+        if let Some(known) = self.context.get().known_strategy(self.py, class.as_type_ptr()) {
+            self.last_strategy = Some((class.as_ptr(), version, known.clone()));
             return Ok(known);
         }
-        self.pin();
-        let decided = self.context.call_method1("_decide", (class,))?.cast_into::<Strategy>()?;
-        self.context.call_method1("_remember", (class, &decided))?;
+        let mut known = self.unversioned.iter().rev();
+        if let Some((_, known)) = known.find(|(known, _)| *known == class.as_ptr()) {
+            return Ok(known.clone());
+        }
+        self.open();
+        let decided = decide(self.context, class)?;
+        // Until it is remembered for a version of the class, this encoder knows it.
+        self.keep(class.as_any());
+        self.unversioned.push((class.as_ptr(), decided.clone()));
         Ok(decided)
     }
 }

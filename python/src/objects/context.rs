@@ -3,10 +3,15 @@
 //! The decisions are made in Python (`plasmon.objects._context`), once for each type and each class
 //! of an object; what was decided is kept here.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use plasmon_cpython::attributes::{assign_class_version, class_version, probe};
 use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyString, PyType};
 
 /// Whether pickles may be written and read: the first of the modes.
@@ -24,13 +29,30 @@ pub(crate) struct Context {
     pickle: AtomicU8,
     canonical: AtomicU8,
     runs_gc: AtomicU8,
-    /// Strategies by type.
-    strategies: Py<PyDict>,
+    /// Strategies by the address of the type. A dict would call its metaclass's `__hash__`.
+    strategies: Mutex<HashMap<usize, Known>>,
     /// Makers by the description of a class.
     makers: Py<PyDict>,
 }
 
+/// A strategy, for as long as the type is in this version.
+#[derive(Debug)]
+struct Known {
+    /// Keeps the address from being another type's.
+    kind: Py<PyType>,
+    version: u32,
+    strategy: Py<Strategy>,
+}
+
+/// Of more types nothing is remembered: then all are forgotten, and decided again.
+const STRATEGIES_MAX: usize = 8192;
+
 impl Context {
+    fn strategies(&self) -> MutexGuard<'_, HashMap<usize, Known>> {
+        // No code runs while this is locked; what is taken out is dropped afterwards.
+        self.strategies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn pickle(&self) -> u8 {
         self.pickle.load(Ordering::Relaxed)
     }
@@ -43,18 +65,49 @@ impl Context {
         self.runs_gc.load(Ordering::Relaxed) != 0
     }
 
-    /// How objects of a type are taken apart, if that was decided before.
+    /// How objects of a type are taken apart, if that was decided before and neither the type nor
+    /// a base of it has changed since. No code runs.
     pub(super) fn known_strategy<'py>(
         &self,
-        kind: &Bound<'py, PyType>,
-    ) -> PyResult<Option<Bound<'py, Strategy>>> {
-        let found = self.strategies.bind(kind.py()).get_item(kind)?;
-        Ok(found.map(|found| found.cast_into::<Strategy>()).transpose()?)
+        py: Python<'py>,
+        kind: *mut ffi::PyTypeObject,
+    ) -> Option<Bound<'py, Strategy>> {
+        let strategies = self.strategies();
+        let known = strategies.get(&kind.addr())?;
+        // SAFETY: attached; the type is alive, because the entry holds it.
+        let fits = unsafe { class_version(kind) } == known.version;
+        fits.then(|| known.strategy.bind(py).clone())
+    }
+
+    fn remember(&self, kind: &Bound<'_, PyType>, version: u32, strategy: &Bound<'_, Strategy>) {
+        let (kind, strategy) = (kind.clone().unbind(), strategy.clone().unbind());
+        let known = Known { kind, version, strategy };
+        let mut strategies = self.strategies();
+        let full = strategies.len() >= STRATEGIES_MAX;
+        let all = if full { std::mem::take(&mut *strategies) } else { HashMap::new() };
+        let old = strategies.insert(known.kind.as_ptr().addr(), known);
+        drop(strategies);
+        drop((all, old));
     }
 
     pub(super) fn makers<'py>(&self, py: Python<'py>) -> &Bound<'py, PyDict> {
         self.makers.bind(py)
     }
+}
+
+/// Decides how objects of a type are taken apart, and remembers it for the type as it is.
+pub(super) fn decide<'py>(
+    context: &Bound<'py, Context>,
+    kind: &Bound<'py, PyType>,
+) -> PyResult<Bound<'py, Strategy>> {
+    let version = assign_class_version(kind);
+    let decided = context.call_method1("_decide", (kind,))?.cast_into::<Strategy>()?;
+    // SAFETY: attached; the type is alive.
+    let after = unsafe { class_version(kind.as_type_ptr()) };
+    if version != 0 && version == after {
+        context.get().remember(kind, version, &decided);
+    }
+    Ok(decided)
 }
 
 /// How objects of a type are taken apart: see [`Strategy`].
@@ -84,26 +137,39 @@ pub(crate) struct Strategy {
     pub(super) name: String,
     pub(super) version: i32,
     pub(super) fields: Option<Vec<Py<PyString>>>,
+    /// Whether reading the attributes runs no code while the type is as it is.
+    pub(super) is_plain: bool,
 }
 
 #[pymethods]
 impl Strategy {
     #[new]
-    #[pyo3(signature = (how, encode = None, *, source = 0, name = "", version = 0, fields = None))]
+    #[pyo3(
+        signature = (how, encode = None, *, source = 0, name = "", version = 0, fields = None,
+                     plain = false)
+    )]
+    #[expect(clippy::too_many_arguments, reason = "they are named, and given by Python")]
     fn create(
+        py: Python<'_>,
         how: u8,
         encode: Option<Py<PyAny>>,
         source: u8,
         name: &str,
         version: i32,
         fields: Option<Vec<Bound<'_, PyString>>>,
+        plain: bool,
     ) -> Self {
         // Names of attributes are compared by address, and so interned.
         let intern = |field: Bound<'_, PyString>| {
             PyString::intern(field.py(), &field.to_string_lossy()).unbind()
         };
         let fields = fields.map(|fields| fields.into_iter().map(intern).collect());
-        Self { how, encode, source, name: name.to_owned(), version, fields }
+        let is_plain = plain && how == self::how::ATTRIBUTES && probe(py);
+        Self { how, encode, source, name: name.to_owned(), version, fields, is_plain }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.encode)
     }
 }
 
@@ -120,7 +186,7 @@ impl Context {
             pickle: AtomicU8::new(pickle::NEVER),
             canonical: AtomicU8::new(0),
             runs_gc: AtomicU8::new(0),
-            strategies: PyDict::new(py).unbind(),
+            strategies: Mutex::default(),
             makers: PyDict::new(py).unbind(),
         }
     }
@@ -176,13 +242,23 @@ impl Context {
     /// Drops what was decided, after a registration or another mode.
     #[pyo3(name = "_forget")]
     fn forget(&self, py: Python<'_>) {
-        self.strategies.bind(py).clear();
+        self.__clear__();
         self.makers.bind(py).clear();
     }
 
-    /// Keeps how objects of a type are taken apart.
-    #[pyo3(name = "_remember")]
-    fn remember(&self, kind: &Bound<'_, PyType>, strategy: &Bound<'_, Strategy>) -> PyResult<()> {
-        self.strategies.bind(kind.py()).set_item(kind, strategy)
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.makers)?;
+        // Another thread that has it locked is at work with the context, which is no garbage then.
+        let Ok(strategies) = self.strategies.try_lock() else { return Ok(()) };
+        for known in strategies.values() {
+            visit.call(&known.kind)?;
+            visit.call(&known.strategy)?;
+        }
+        Ok(())
+    }
+
+    fn __clear__(&self) {
+        let all = std::mem::take(&mut *self.strategies());
+        drop(all);
     }
 }

@@ -4,6 +4,11 @@
 //! each exist ([`plasmon_objects::Order`]). `built` has the nodes that are built and not yet in
 //! what holds them. When nodes are referred to more than once it keeps a reference to each until
 //! the end; otherwise the one reference moves into the holder.
+//!
+//! The object's memory may be written to meanwhile, by a writer with other rights or by another
+//! thread. So what the check has found holds no longer when it is used: a node, the place of an
+//! array, text are copied out, looked at again in the copy ([`Decoder::read`]), and used from
+//! there. A change is an error then, or a value that nothing wrote; it leads nowhere else.
 
 use std::collections::HashMap;
 
@@ -26,6 +31,9 @@ use super::serialized::{broken, raised};
 /// So many values of large containers are built at a time.
 pub(super) const BLOCK: usize = 1024;
 
+/// An object that is needed before its turn is made of parts that exist, or of empty containers.
+const EMPTY_DEPTH_MAX: usize = 16;
+
 pub(super) struct Decoder<'a, 'py> {
     pub(super) py: Python<'py>,
     pub(super) context: &'a Bound<'py, Context>,
@@ -40,6 +48,8 @@ pub(super) struct Decoder<'a, 'py> {
     built: Owned,
     /// Whether nodes that hold no others are built when they are asked for.
     on_demand: bool,
+    /// How many objects are being made because a part of the one before asked for them.
+    depth: usize,
     /// The rows of row nodes, for the runs that they are in.
     pub(super) rows: HashMap<usize, Owned>,
     pub(super) strs: Owned,
@@ -48,9 +58,28 @@ pub(super) struct Decoder<'a, 'py> {
     pub(super) exts: Owned,
     pub(super) makers: Vec<Option<Maker<'py>>>,
     /// Most arrays are of the type and the shape of the one before.
-    pub(super) last_dtype: Option<(usize, Bound<'py, PyAny>)>,
+    /// With its size, if it is a plain one.
+    pub(super) last_dtype: Option<(usize, Bound<'py, PyAny>, Option<usize>)>,
     pub(super) last_shape: Option<(&'a [[u8; 8]], Bound<'py, PyTuple>)>,
     pub(super) ascii: bool,
+}
+
+/// A node, copied out of the object: its runs lie in their tables.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeCopy {
+    pub(super) number: usize,
+    pub(super) kind: u8,
+    pub(super) elem: u8,
+    pub(super) start: usize,
+    pub(super) length: usize,
+    pub(super) elem2: u8,
+    pub(super) start2: usize,
+}
+
+/// Whether a node of this kind, with runs of these, holds values without parts alone.
+fn is_flat(kind: u8, elem: u8, elem2: u8) -> bool {
+    let flat = |elem| !matches!(elem, elem::NODES | elem::SLOTS | elem::ROWS);
+    matches!(kind, kind::LIST..=kind::FROZENSET) && flat(elem) && flat(elem2)
 }
 
 /// What to decode, and how.
@@ -85,6 +114,7 @@ pub(super) fn decode<'py>(source: &Source<'_, 'py>) -> PyResult<(Bound<'py, PyAn
         quick_arrays: None,
         built: cache(true, at::NODES),
         on_demand: false,
+        depth: 0,
         rows: HashMap::new(),
         strs: cache(object.repeats.strs, at::STRS),
         bins: cache(object.repeats.bins, at::BINS),
@@ -111,12 +141,16 @@ impl<'a, 'py> Decoder<'a, 'py> {
                 self.on_demand = true;
                 for node in (0..nodes).rev() {
                     if !self.is_flat(node) {
-                        self.build(node)?;
+                        let node = self.read(node)?;
+                        self.build(&node)?;
                     }
                 }
             }
             Order::Listed(nodes) => {
-                nodes.iter().try_for_each(|node| self.build(*node as usize))?;
+                for node in nodes {
+                    let node = self.read(*node as usize)?;
+                    self.build(&node)?;
+                }
             }
         }
         let mut root = Owned::nulls(1);
@@ -130,19 +164,74 @@ impl<'a, 'py> Decoder<'a, 'py> {
     /// it: then it is in the cache while the owner takes it.
     fn is_flat(&self, node: usize) -> bool {
         let nodes = &self.object.view.nodes;
-        let flat = |elem| !matches!(elem, elem::NODES | elem::SLOTS | elem::ROWS);
-        matches!(nodes.kind[node], kind::LIST..=kind::FROZENSET)
-            && flat(nodes.elem[node])
-            && flat(nodes.elem2[node])
+        is_flat(nodes.kind[node], nodes.elem[node], nodes.elem2[node])
     }
 
-    fn build(&mut self, node: usize) -> PyResult<()> {
+    /// A node as it is now, if its runs lie in their tables.
+    #[inline]
+    pub(super) fn read(&self, number: usize) -> PyResult<NodeCopy> {
         let nodes = &self.object.view.nodes;
-        let (elem, start) = (nodes.elem[node], nodes.start.index(node));
-        let length = nodes.length.index(node);
-        let made = match nodes.kind[node] {
-            kind::LIST => self.list(node, elem, start, length)?,
-            kind::TUPLE => self.tuple(elem, start, length)?,
+        let kind = *nodes.kind.get(number).ok_or_else(changed)?;
+        let node = NodeCopy {
+            number,
+            kind,
+            elem: *nodes.elem.get(number).ok_or_else(changed)?,
+            start: nodes.start.index(number),
+            length: nodes.length.index(number),
+            elem2: *nodes.elem2.get(number).ok_or_else(changed)?,
+            start2: nodes.start2.index(number),
+        };
+        // What is checked is what is used: the compiler must not read it again.
+        std::hint::black_box(&node);
+        let fits = match node.kind {
+            kind::DICT => {
+                self.is_run(node.elem, node.start, node.length)
+                    && self.is_run(node.elem2, node.start2, node.length)
+            }
+            kind::DICT_ROWS => self.is_run(node.elem, node.start, node.start2),
+            kind::TUPLE_ROWS | kind::OBJECT_ROWS => true,
+            _ => self.is_run(node.elem, node.start, node.length),
+        };
+        if fits { Ok(node) } else { Err(changed()) }
+    }
+
+    /// Whether a run lies in its table. Rows may not be made yet: they are counted when they are
+    /// taken.
+    fn is_run(&self, elem: u8, start: usize, length: usize) -> bool {
+        let table = match elem {
+            elem::NONE | elem::BITS => at::BITS,
+            elem::I32 => at::I32,
+            elem::I64 => at::I64,
+            elem::F64 => at::F64,
+            elem::STRS => at::STRS,
+            elem::REFS => at::REFS,
+            elem::BINS => at::BINS,
+            elem::NODES => at::NODES,
+            elem::SLOTS => at::SLOTS,
+            elem::TENSORS => at::TENSORS,
+            elem::EXTS => at::EXTS,
+            elem::ROWS => return true,
+            _ => return false,
+        };
+        length <= self.object.view.count(table).saturating_sub(start)
+    }
+
+    /// Whether there are so many rows, if a run is of rows.
+    pub(super) fn has_rows(&self, elem: u8, start: usize, length: usize) -> bool {
+        elem != elem::ROWS || self.rows.get(&start).is_some_and(|rows| rows.0.len() == length)
+    }
+
+    fn build(&mut self, node: &NodeCopy) -> PyResult<()> {
+        let NodeCopy { kind, elem, start, length, elem2, start2, .. } = *node;
+        let holds_values = matches!(kind, kind::LIST..=kind::FROZENSET | kind::ARRAY);
+        if holds_values
+            && !(self.has_rows(elem, start, length) && self.has_rows(elem2, start2, length))
+        {
+            return Err(changed());
+        }
+        let made = match node.kind {
+            kind::LIST => self.list(node)?,
+            kind::TUPLE => self.tuple(node)?,
             kind::DICT => self.dict(node)?,
             kind::SET | kind::FROZENSET => self.set(node)?,
             kind::DICT_ROWS | kind::TUPLE_ROWS | kind::OBJECT_ROWS => return self.row_node(node),
@@ -150,7 +239,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
             kind::ARRAY => self.array_of_objects(node)?,
             _ => return Ok(()),
         };
-        self.built.0[node] = made;
+        self.keep_built(node.number, made);
         Ok(())
     }
 
@@ -184,46 +273,61 @@ impl<'a, 'py> Decoder<'a, 'py> {
         self.built.0.get(node).copied().unwrap_or(std::ptr::null_mut())
     }
 
-    fn list(&mut self, node: usize, elem: u8, start: usize, length: usize) -> PyResult<Ptr> {
+    fn list(&mut self, node: &NodeCopy) -> PyResult<Ptr> {
+        let NodeCopy { elem, start, length, .. } = *node;
         // SAFETY: attached; a new list has room for so many items, each null, which dropping it
-        // respects, and nobody else has seen it.
+        // respects, and no code has seen it.
         let list = self.made(unsafe { ffi::PyList_New(length as isize) })?;
         let list = One(list);
-        // SAFETY: as above.
+        let hidden = length != 0 && asks_others(elem);
+        // SAFETY: as above. While code of others may run, nothing finds the list half made.
         let items = unsafe {
+            if hidden {
+                raw::hide(list.0);
+            }
             let items = (*list.0.cast::<ffi::PyListObject>()).ob_item;
             if length == 0 { &mut [] } else { std::slice::from_raw_parts_mut(items, length) }
         };
         self.fill(elem, start, items)?;
-        let empty = self.empty(node);
+        if hidden {
+            // SAFETY: hidden above, and every item is set.
+            unsafe { raw::show(list.0) };
+        }
+        let empty = self.empty(node.number);
         if empty.is_null() {
             return Ok(list.release());
         }
-        // SAFETY: two lists that are alive.
+        // SAFETY: two objects that are alive; the call asks whether the first is a list.
         if unsafe { ffi::PyList_SetSlice(empty, 0, 0, list.0) } != 0 {
             return Err(PyErr::fetch(self.py));
         }
         Ok(empty)
     }
 
-    fn tuple(&mut self, elem: u8, start: usize, length: usize) -> PyResult<Ptr> {
+    fn tuple(&mut self, node: &NodeCopy) -> PyResult<Ptr> {
+        let NodeCopy { elem, start, length, .. } = *node;
         // SAFETY: as for lists. The empty tuple is shared and has no items.
         let tuple = self.made(unsafe { ffi::PyTuple_New(length as isize) })?;
         let tuple = One(tuple);
+        let hidden = length != 0 && asks_others(elem);
         // SAFETY: as for lists.
         let items = unsafe {
+            if hidden {
+                raw::hide(tuple.0);
+            }
             let items = &raw mut (*tuple.0.cast::<ffi::PyTupleObject>()).ob_item;
             std::slice::from_raw_parts_mut(items.cast::<Ptr>(), length)
         };
         self.fill(elem, start, items)?;
+        if hidden {
+            // SAFETY: as for lists.
+            unsafe { raw::show(tuple.0) };
+        }
         Ok(tuple.release())
     }
 
-    fn dict(&mut self, node: usize) -> PyResult<Ptr> {
-        let nodes = &self.object.view.nodes;
-        let (elem, start) = (nodes.elem[node], nodes.start.index(node));
-        let (elem2, start2) = (nodes.elem2[node], nodes.start2.index(node));
-        let length = nodes.length.index(node);
+    fn dict(&mut self, node: &NodeCopy) -> PyResult<Ptr> {
+        let NodeCopy { number: node, elem, start, elem2, start2, length, .. } = *node;
         // Values are built a block at a time: they are used up while they are in the cache.
         let mut new: Option<One> = None;
         let mut items = Scratch::new(2 * length.min(BLOCK));
@@ -253,14 +357,12 @@ impl<'a, 'py> Decoder<'a, 'py> {
         new.map_or_else(|| Err(changed()), |new| Ok(self.kept_or_new(node, new)))
     }
 
-    fn set(&mut self, node: usize) -> PyResult<Ptr> {
-        let nodes = &self.object.view.nodes;
-        let (elem, start) = (nodes.elem[node], nodes.start.index(node));
-        let length = nodes.length.index(node);
+    fn set(&mut self, node: &NodeCopy) -> PyResult<Ptr> {
+        let NodeCopy { number: node, kind, elem, start, length, .. } = *node;
         let mut items = Scratch::new(length);
         self.fill(elem, start, items.all())?;
         let empty = self.empty(node);
-        let new = One(match (empty.is_null(), nodes.kind[node]) {
+        let new = One(match (empty.is_null(), kind) {
             (false, _) => shared(empty),
             // SAFETY: attached; nothing to take items from.
             (_, kind::SET) => self.made(unsafe { ffi::PySet_New(std::ptr::null_mut()) })?,
@@ -289,7 +391,11 @@ impl<'a, 'py> Decoder<'a, 'py> {
         };
         if object.is_null() && self.on_demand {
             // No deeper than this: what holds no nodes asks for none.
-            self.build(node)?;
+            let copy = self.read(node)?;
+            if !is_flat(copy.kind, copy.elem, copy.elem2) {
+                return Err(changed());
+            }
+            self.build(&copy)?;
             object = self.empty(node);
         }
         if object.is_null() {
@@ -305,19 +411,27 @@ impl<'a, 'py> Decoder<'a, 'py> {
     }
 
     #[cold]
-    fn empty_node(&mut self, node: usize) -> PyResult<Ptr> {
-        let made = match self.object.view.nodes.kind[node] {
+    fn empty_node(&mut self, number: usize) -> PyResult<Ptr> {
+        let node = self.read(number)?;
+        // What an object is made of was built before it; the order sees to that.
+        if self.depth >= EMPTY_DEPTH_MAX {
+            return Err(changed());
+        }
+        self.depth += 1;
+        let made = match node.kind {
             // SAFETY: attached.
-            kind::LIST => self.made(unsafe { ffi::PyList_New(0) })?,
+            kind::LIST => self.made(unsafe { ffi::PyList_New(0) }),
             // SAFETY: as above.
-            kind::DICT => self.made(unsafe { ffi::PyDict_New() })?,
+            kind::DICT => self.made(unsafe { ffi::PyDict_New() }),
             // SAFETY: as above.
-            kind::SET => self.made(unsafe { ffi::PySet_New(std::ptr::null_mut()) })?,
-            kind::OBJECT => self.new_object(node)?,
-            kind::ARRAY => self.new_array_of_objects(node)?,
-            _ => return Err(changed()),
+            kind::SET => self.made(unsafe { ffi::PySet_New(std::ptr::null_mut()) }),
+            kind::OBJECT => self.new_object(&node),
+            kind::ARRAY => self.new_array_of_objects(&node),
+            _ => Err(changed()),
         };
-        self.built.0[node] = made;
+        self.depth -= 1;
+        let made = made?;
+        self.keep_built(number, made);
         // SAFETY: made here; `built` has the first reference.
         unsafe { ffi::Py_INCREF(made) };
         Ok(made)
@@ -326,7 +440,11 @@ impl<'a, 'py> Decoder<'a, 'py> {
     /// Notes an object that exists and is not whole yet.
     pub(super) fn keep_built(&mut self, node: usize, object: Ptr) {
         if let Some(room) = self.built.0.get_mut(node) {
-            *room = object;
+            let old = std::mem::replace(room, object);
+            if old != object {
+                // SAFETY: null, or a reference of ours to what a node was before it changed.
+                unsafe { ffi::Py_XDECREF(old) };
+            }
         }
     }
 
@@ -342,14 +460,22 @@ impl<'a, 'py> Decoder<'a, 'py> {
     }
 }
 
-/// The error of an object that was checked and is not what it was: somebody writes to its memory.
+/// The error of an object that was checked and is not what it was.
+#[cold]
 pub(super) fn changed() -> PyErr {
-    PyValueError::new_err("the object changed while it was read")
+    PyValueError::new_err(
+        "the object changed while it was read: another process or thread writes to its memory",
+    )
 }
 
-/// A name or another short text of an object, which the check has found to be one.
-pub(super) fn text_of(bytes: &[u8]) -> PyResult<&str> {
-    std::str::from_utf8(bytes).map_err(|_| changed())
+/// A name or another short text of an object, which the check has found to be one, copied.
+pub(super) fn text_of(bytes: &[u8]) -> PyResult<String> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| changed())
+}
+
+/// Whether making the values of a run may run code of others.
+fn asks_others(elem: u8) -> bool {
+    matches!(elem, elem::NODES | elem::SLOTS | elem::TENSORS | elem::EXTS)
 }
 
 /// One more reference to something that is alive.

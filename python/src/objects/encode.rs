@@ -9,27 +9,22 @@
 //!                     └────────────────────── appended ───────────────────────────────┘
 //! ```
 //!
-//! # Who holds what
-//!
-//! While nobody's code runs, nothing changes, and borrowed pointers are all that is needed: the
-//! value holds its parts. The first time that Python code is to be called (a `__reduce_ex__`, a
-//! registered serializer, one of the handlers in `plasmon.objects`) the encoder takes references to
-//! everything that it still needs ([`Encoder::pin`]), and from then on to whatever it meets. The
-//! number of references that it holds itself is known everywhere (`base`), because an object that
-//! only its owner refers to cannot be met twice and stays out of the memo.
+//! What is held, and when code of others may run, is in [`super::hold`].
 
 use std::collections::HashMap;
 
 use plasmon_cpython::memo::{Memo, Place};
 use plasmon_objects::codes::kind;
 use plasmon_objects::tables::{Node, Run, Tables};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::arrays::Arrays;
-use super::context::Context;
+use super::context::{Context, Strategy};
+use super::foreign::Taken;
 use super::heap::Piece;
+use super::hold::Kept;
+use super::placed::Placed;
 use super::raw::{self, NoCollection, Ptr, Shape};
 use super::runs::Prefix;
 
@@ -49,7 +44,11 @@ pub(super) enum Work {
 
 /// The values of one field of rows.
 #[derive(Debug)]
-pub(super) struct Column(pub(super) Vec<Ptr>);
+pub(super) struct Column {
+    pub(super) values: Vec<Ptr>,
+    /// Whether the encoder holds them already.
+    pub(super) held: bool,
+}
 
 /// Strings and byte strings by the type of slot and their content.
 type Contents = HashMap<(u8, Box<[u8]>), u32>;
@@ -67,7 +66,7 @@ pub(super) enum Rows {
 
 impl Rows {
     /// The objects that it refers to.
-    fn objects(&self) -> Vec<Ptr> {
+    pub(super) fn objects(&self) -> Vec<Ptr> {
         match self {
             Self::Dicts { keys, .. } => keys.clone(),
             Self::Tuples { .. } => Vec::new(),
@@ -84,6 +83,8 @@ pub(super) struct Items<'i> {
     pub(super) base: isize,
     /// What must stay alive as well when code runs: the values, while it is the keys' turn.
     pub(super) also: &'i [Ptr],
+    /// Whether the encoder holds the items, in memory that is its own.
+    pub(super) held: bool,
 }
 
 /// A value in tables.
@@ -91,6 +92,8 @@ pub(super) struct Encoded {
     pub(super) tables: Box<Tables>,
     /// The entries of the heap.
     pub(super) heap: Vec<Piece>,
+    /// The arrays that the heap's entries lie in.
+    pub(super) placed: Placed,
 }
 
 pub(super) struct Encoder<'py> {
@@ -104,12 +107,22 @@ pub(super) struct Encoder<'py> {
     pub(super) canonical: bool,
     /// Strings and byte strings by their content, for canonical objects.
     pub(super) contents: Option<Contents>,
-    work: Vec<Work>,
-    next: usize,
-    kept: Kept,
-    pinned: bool,
-    /// Whether keeping the items of a run has kept what belongs to them.
-    also_kept: bool,
+    pub(super) work: Vec<Work>,
+    pub(super) next: usize,
+    pub(super) kept: Kept,
+    pub(super) pinned: bool,
+    /// Whether there are items in hand that their container alone holds.
+    pub(super) in_hand: bool,
+    /// What keeps the collector off while the encoder is quiet.
+    pub(super) quiet: Option<NoCollection>,
+    /// Whether holding the items of a run has kept what belongs to them.
+    pub(super) also_kept: bool,
+    /// How objects of classes without a version are taken apart: known for this encoder only.
+    pub(super) unversioned: Vec<(Ptr, Bound<'py, Strategy>)>,
+    /// The class that was asked for last, its version, and how its objects are taken apart.
+    pub(super) last_strategy: Option<(Ptr, u32, Bound<'py, Strategy>)>,
+    /// What objects said about how to make them again, before their turn came.
+    pub(super) taken: HashMap<Ptr, Taken<'py>>,
     scratch: [Vec<Ptr>; 2],
 }
 
@@ -119,6 +132,7 @@ pub(super) fn encode<'py>(
     value: &Bound<'py, PyAny>,
     memory: Memory,
 ) -> PyResult<(Encoded, Memory)> {
+    // While code of others runs, nothing depends on this; it saves collections that find nothing.
     let _gc = NoCollection::new(context.py());
     let Memory { tables, memo, work, scratch } = memory;
     let mut encoder = Encoder {
@@ -126,7 +140,7 @@ pub(super) fn encode<'py>(
         context,
         tables: tables.unwrap_or_default(),
         heap: Vec::new(),
-        arrays: Arrays::default(),
+        arrays: Arrays::known(context.py()),
         memo,
         classes: super::classes::Classes::default(),
         canonical: context.get().is_canonical(),
@@ -135,12 +149,18 @@ pub(super) fn encode<'py>(
         next: 0,
         kept: Kept::default(),
         pinned: false,
+        in_hand: false,
+        quiet: None,
         also_kept: false,
+        unversioned: Vec::new(),
+        last_strategy: None,
+        taken: HashMap::new(),
         scratch,
     };
-    // Whoever calls refers to the value, so nothing is said about who else does.
+    // The caller refers to the value, so nothing is said about what else does, and it is held.
     let root = [value.as_ptr()];
-    let rooted = encoder.mixed(Items { all: &root, base: 0, also: &[] }, Prefix::none());
+    let rooted = Items { all: &root, base: 0, also: &[], held: true };
+    let rooted = encoder.mixed(rooted, Prefix::none());
     rooted.map_err(|error| encoder.locate(error, value))?;
     while encoder.next < encoder.work.len() {
         encoder.node(encoder.next).map_err(|error| encoder.locate(error, value))?;
@@ -164,19 +184,6 @@ unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
-/// References that are dropped with this.
-#[derive(Default)]
-struct Kept(Vec<Ptr>);
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        for object in self.0.drain(..) {
-            // SAFETY: the encoder took these references, and is attached to the interpreter.
-            unsafe { ffi::Py_DECREF(object) };
-        }
-    }
-}
-
 /// What more items a vector has room for than this is not kept for the next encoder.
 const ITEMS_KEPT: usize = 256;
 
@@ -187,80 +194,20 @@ fn emptied<T>(mut items: Vec<T>) -> Vec<T> {
 
 impl<'py> Encoder<'py> {
     fn finish(self) -> (Encoded, Memory) {
-        let Self { tables, heap, mut memo, work, scratch: [first, second], .. } = self;
+        let Self { tables, heap, arrays, mut memo, work, scratch: [first, second], .. } = self;
         memo.clear();
         let scratch = [emptied(first), emptied(second)];
         let memory = Memory { tables: None, memo, work: emptied(work), scratch };
-        (Encoded { tables, heap }, memory)
-    }
-
-    /// Takes references to everything that is still needed, because code is about to run.
-    pub(super) fn pin(&mut self) {
-        if self.pinned {
-            return;
-        }
-        self.pinned = true;
-        let kept = &mut self.kept.0;
-        let mut keep = |object: Ptr| {
-            // SAFETY: nobody's code ran so far, so what was met is alive.
-            unsafe { ffi::Py_INCREF(object) };
-            kept.push(object);
-        };
-        self.memo.objects().for_each(&mut keep);
-        for work in self.work.iter().skip(self.next) {
-            match work {
-                Work::Value(object) => keep(*object),
-                Work::Rows(rows) => rows.objects().into_iter().for_each(&mut keep),
-                Work::Field(column) => column.0.iter().copied().for_each(&mut keep),
-                Work::Done => {}
-            }
-        }
-    }
-
-    /// Holds on to an object until the end.
-    pub(super) fn keep(&mut self, object: &Bound<'py, PyAny>) -> Ptr {
-        self.kept.0.push(object.clone().into_ptr());
-        object.as_ptr()
-    }
-
-    /// Holds on to objects until the end, before code runs that could drop them.
-    pub(super) fn keep_all(&mut self, objects: &[Ptr]) {
-        self.pin();
-        for object in objects {
-            // SAFETY: they are alive: code was not run since they were met, or they are held.
-            unsafe { ffi::Py_INCREF(*object) };
-        }
-        self.kept.0.extend_from_slice(objects);
+        (Encoded { tables, heap, placed: arrays.placed }, memory)
     }
 
     /// Notes a node that is gone through later. Its number is the next one.
     #[inline]
     pub(super) fn later(&mut self, work: Work) {
         if self.pinned {
-            self.hold(&work);
+            self.hold_work(&work);
         }
         self.work.push(work);
-    }
-
-    /// Holds on to what is to be done later.
-    #[cold]
-    fn hold(&mut self, work: &Work) {
-        match work {
-            Work::Value(object) => self.keep_all(&[*object]),
-            Work::Rows(rows) => self.keep_all(&rows.objects()),
-            Work::Field(column) => self.keep_all(&column.0),
-            Work::Done => {}
-        }
-    }
-
-    /// Whether references are taken to everything.
-    pub(super) fn is_pinned(&self) -> bool {
-        self.pinned
-    }
-
-    /// References to an item of a field that only its row refers to, besides the row's.
-    fn field_base(&self) -> isize {
-        1 + isize::from(self.pinned)
     }
 
     /// The memo's answer for an object that may be referred to elsewhere.
@@ -279,12 +226,13 @@ impl<'py> Encoder<'py> {
             Work::Value(object) => return self.value(number, object),
             Work::Rows(rows) => self.row_node(*rows)?,
             Work::Field(column) => {
-                let base = self.field_base();
-                // A column holds on to nothing by itself once it was taken out of the work.
-                let run = self.run(Items { all: &column.0, base, also: &[] })?;
-                Node { kind: kind::FIELD, run, length: column.0.len(), ..Node::default() }
+                let items = self.own_items(&column.values);
+                let run = self.run(items)?;
+                let length = column.values.len();
+                Node { kind: kind::FIELD, run, length, ..Node::default() }
             }
         };
+        self.done();
         self.tables.nodes.set(number, node);
         Ok(())
     }
@@ -292,7 +240,8 @@ impl<'py> Encoder<'py> {
     fn row_node(&mut self, rows: Rows) -> PyResult<Node> {
         Ok(match rows {
             Rows::Dicts { keys, rows } => {
-                let run = self.run(Items { all: &keys, base: self.field_base(), also: &[] })?;
+                let items = self.own_items(&keys);
+                let run = self.run(items)?;
                 let extra = keys.len();
                 Node { kind: kind::DICT_ROWS, run, length: rows, extra, ..Node::default() }
             }
@@ -301,7 +250,7 @@ impl<'py> Encoder<'py> {
                 Node { kind, length: rows, extra: fields, ..Node::default() }
             }
             Rows::Objects { class, fields, rows } => {
-                let run = Run { elem: 0, start: self.class(class)? };
+                let run = Run { elem: 0, start: self.class(class, None)? };
                 Node {
                     kind: kind::OBJECT_ROWS,
                     run,
@@ -314,28 +263,34 @@ impl<'py> Encoder<'py> {
     }
 
     fn value(&mut self, number: usize, object: Ptr) -> PyResult<()> {
-        // SAFETY: what is to be done holds its objects, or nobody's code ran.
-        match unsafe { raw::shape(object) } {
+        // SAFETY: what is to be done is held, or no code of others ran.
+        let shape = unsafe { raw::shape(object) };
+        if !shape.is_container() {
+            return self.object(number, object);
+        }
+        self.in_hand();
+        match shape {
             Shape::List => {
-                // SAFETY: an exact list; `run` copies the items before it runs code.
+                // SAFETY: an exact list, and the encoder is quiet until the items are held.
                 let items = unsafe { raw::list_items(object) };
                 self.sequence(number, kind::LIST, items)
             }
             Shape::Tuple => {
-                // SAFETY: an exact tuple, held as above.
+                // SAFETY: an exact tuple, as above.
                 let items = unsafe { raw::tuple_items(object) };
                 self.sequence(number, kind::TUPLE, items)
             }
             Shape::Dict => self.dict(number, object),
             Shape::Set => self.set(number, kind::SET, object),
-            Shape::FrozenSet => self.set(number, kind::FROZENSET, object),
-            _ => self.object(number, object),
-        }
+            _ => self.set(number, kind::FROZENSET, object),
+        }?;
+        self.done();
+        Ok(())
     }
 
     fn sequence(&mut self, number: usize, kind: u8, items: &[Ptr]) -> PyResult<()> {
         let length = items.len();
-        let run = self.run(Items { all: items, base: 1, also: &[] })?;
+        let run = self.run(Items { all: items, base: 1, also: &[], held: false })?;
         self.tables.nodes.set(number, Node { kind, run, length, ..Node::default() });
         Ok(())
     }
@@ -364,10 +319,11 @@ impl<'py> Encoder<'py> {
             });
         }
         self.also_kept = false;
-        let run = self.run(Items { all: &keys, base: 1, also: &values })?;
-        // When code ran for the keys, the values were kept before it did.
-        let base = 1 + isize::from(std::mem::take(&mut self.also_kept));
-        let second = self.run(Items { all: &values, base, also: &[] })?;
+        let run = self.run(Items { all: &keys, base: 1, also: &values, held: false })?;
+        // When code ran for the keys, the values were held before it did.
+        let held = std::mem::take(&mut self.also_kept);
+        let base = 1 + isize::from(held);
+        let second = self.run(Items { all: &values, base, also: &[], held })?;
         let length = keys.len();
         let node = Node { kind: kind::DICT, run, length, values: second, extra: 0 };
         self.tables.nodes.set(number, node);
@@ -375,13 +331,6 @@ impl<'py> Encoder<'py> {
         values.clear();
         self.scratch = [keys, values];
         Ok(())
-    }
-
-    /// Holds on to the items of a run, and to what must stay alive with them, before code runs.
-    pub(super) fn keep_items(&mut self, items: Items<'_>) {
-        self.keep_all(items.all);
-        self.keep_all(items.also);
-        self.also_kept |= !items.also.is_empty();
     }
 
     /// Sorts what a set holds, if it is all of one type that sorts the same everywhere.
@@ -405,7 +354,9 @@ impl<'py> Encoder<'py> {
     }
 
     /// Says in an error where in the value its cause is.
-    fn locate(&self, error: PyErr, value: &Bound<'py, PyAny>) -> PyErr {
+    fn locate(&mut self, error: PyErr, value: &Bound<'py, PyAny>) -> PyErr {
+        self.done();
+        self.open();
         let locate = || -> PyResult<PyErr> {
             let module = self.py.import("plasmon.objects._where")?;
             let located = module.getattr("locate")?.call1((error.value(self.py), value))?;

@@ -13,7 +13,7 @@ use super::context::{Strategy, how};
 use super::encode::{Encoder, Items, Work};
 use super::heap::Piece;
 use super::raw::{self, Ptr, Shape};
-use super::rows::{attribute, dict_of};
+use super::rows::dict_of;
 use super::runs::Prefix;
 
 static COPYREG: PyOnceLock<(Py<PyDict>, Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
@@ -21,8 +21,16 @@ static COPYREG: PyOnceLock<(Py<PyDict>, Py<PyAny>, Py<PyAny>)> = PyOnceLock::new
 /// The protocol that objects are asked to take themselves apart for.
 const PROTOCOL: u8 = 5;
 
-/// What `__reduce_ex__` said: how to make the object, with a callable and parts.
-struct Reduced<'py> {
+/// What `__reduce_ex__` said.
+pub(super) enum Taken<'py> {
+    /// The name that the object is found by.
+    Named(Bound<'py, PyAny>),
+    /// How to make the object.
+    Apart(Reduced<'py>),
+}
+
+/// How to make an object, with a callable and parts.
+pub(super) struct Reduced<'py> {
     callable: Bound<'py, PyAny>,
     make: u8,
     parts: Vec<Bound<'py, PyAny>>,
@@ -41,6 +49,7 @@ impl<'py> Encoder<'py> {
         self.canonical || unsafe { raw::references(object) } > base
     }
 
+    /// An int of more than 64 bits. Its own methods are all that runs.
     pub(super) fn big_int(&mut self, item: Ptr, base: isize) -> PyResult<()> {
         if self.met_leaf(item, base) {
             return Ok(());
@@ -62,8 +71,9 @@ impl<'py> Encoder<'py> {
         if self.met_leaf(item, base) {
             return Ok(());
         }
-        let encoded = self.own(item).call_method1("encode", ("utf-8", "surrogatepass"))?;
-        self.tables.exts.data.bytes.extend_from_slice(encoded.cast::<PyBytes>()?.as_bytes());
+        // SAFETY: an exact str that is alive.
+        let encoded = unsafe { raw::utf8_with_surrogates(self.py, item)? };
+        self.tables.exts.data.bytes.extend_from_slice(&encoded);
         self.push_leaf(item, ext::SURROGATES, base);
         Ok(())
     }
@@ -105,7 +115,9 @@ impl<'py> Encoder<'py> {
         self.tables.slots.push_index(slot::EXT, number);
     }
 
+    /// Writes an object that is held.
     pub(super) fn slot_of_foreign(&mut self, item: Ptr, base: isize) -> PyResult<()> {
+        self.open();
         if self.met_leaf(item, base) {
             return Ok(());
         }
@@ -140,6 +152,7 @@ impl<'py> Encoder<'py> {
 
     /// Writes an extension if the object's type is kept as one.
     fn push_ext(&mut self, item: Ptr) -> PyResult<Option<usize>> {
+        self.open();
         let object = self.own(item);
         let strategy = self.strategy(&object.get_type())?;
         let strategy = strategy.get();
@@ -175,24 +188,29 @@ impl<'py> Encoder<'py> {
     }
 
     pub(super) fn run_of_foreign(&mut self, items: Items<'_>) -> PyResult<Run> {
-        let class = self.own(items.all[0]).get_type();
-        let strategy = self.context.get().known_strategy(&class)?;
-        // Without code of anybody: attributes of objects whose class is known.
-        if let Some(strategy) = &strategy
-            && strategy.get().how == how::ATTRIBUTES
+        let first = items.all[0];
+        if self.is_known_array(first) {
+            return self.run_of_arrays(items);
+        }
+        // SAFETY: alive, as in `run`.
+        let class = unsafe { raw::type_of(first) };
+        // Attributes of objects whose class is known, without code of others.
+        if let Some(strategy) = self.context.get().known_strategy(self.py, class)
+            && strategy.get().is_plain
         {
             let fields = field_pointers(strategy.get());
-            if let Some(rows) = self.attribute_rows(items, fields.as_deref())? {
+            if let Some(rows) = self.plain_rows(items, fields.as_deref())? {
                 return Ok(rows);
             }
         }
-        let copies = items.all.to_vec();
-        self.keep_items(items);
-        let items = Items { all: &copies, base: items.base + 1, also: &[] };
-        // Now that code may run, elements of a structured type can be described.
-        if self.is_array(copies[0]) {
+        let mut copies = Vec::new();
+        let items = self.hold(items, &mut copies);
+        // Now that code may run, NumPy can be looked for, and elements of a structured type can be
+        // described.
+        if self.is_array(first) {
             return self.run_of_arrays(items);
         }
+        let class = self.own(first).get_type();
         let strategy = self.strategy(&class)?;
         match strategy.get().how {
             how::MEMORY => self.mixed(items, Prefix::none()),
@@ -262,37 +280,58 @@ impl<'py> Encoder<'py> {
         let mut key: Option<ClassKey> = None;
         let mut arguments = Vec::with_capacity(items.all.len());
         for item in items.all {
-            let Some(reduced) = self.reduce(&self.own(*item))? else { return Ok(None) };
-            let callable = self.keep(&reduced.callable);
-            let own = ClassKey::made_by(callable, reduced.make);
-            if reduced.parts.len() != 1
-                || !matches!(reduced.make, make::CALL | make::NEW)
-                || key.as_ref().is_some_and(|key| *key != own)
-            {
-                return Ok(None);
+            let taken = self.reduce(&self.own(*item))?;
+            let own = match &taken {
+                Taken::Apart(reduced)
+                    if reduced.parts.len() == 1
+                        && matches!(reduced.make, make::CALL | make::NEW) =>
+                {
+                    let callable = self.keep(&reduced.callable);
+                    Some((ClassKey::made_by(callable, reduced.make), self.keep(&reduced.parts[0])))
+                }
+                _ => None,
+            };
+            match own {
+                Some((own, argument)) if key.as_ref().is_none_or(|key| *key == own) => {
+                    key = Some(own);
+                    arguments.push(argument);
+                }
+                _ => {
+                    self.taken.insert(*item, taken);
+                    break;
+                }
             }
-            key = Some(own);
-            // What `__reduce_ex__` gave is kept and holds the arguments; of NEW they are a part.
-            arguments.push(match reduced.make {
-                make::NEW => self.keep(&reduced.parts[0]),
-                _ => reduced.parts[0].as_ptr(),
-            });
         }
-        Ok(key.and_then(|key| self.argument_rows(arguments, key)))
+        let Some(key) = key else { return Ok(None) };
+        let rows = if arguments.len() == items.all.len() {
+            self.argument_rows(&arguments, &key)
+        } else {
+            None
+        };
+        if rows.is_none() {
+            // An object is asked once: this is what it said, for when its turn comes.
+            for (item, argument) in items.all.iter().zip(arguments) {
+                let (callable, parts) = (self.own(key.callable()), vec![self.own(argument)]);
+                let reduced = Reduced { callable, make: key.make(), parts };
+                self.taken.insert(*item, Taken::Apart(reduced));
+            }
+        }
+        Ok(rows)
     }
 
     /// A node that is no container.
     pub(super) fn object(&mut self, number: usize, object: Ptr) -> PyResult<()> {
         let value = self.own(object);
+        self.open();
         if self.is_array(object) {
             return self.array_of_objects(number, &value);
         }
         let class = value.get_type();
         let strategy = self.strategy(&class)?;
+        let mut name = None;
         let (key, parts) = match strategy.get().how {
             how::ATTRIBUTES => self.attributes(&value, strategy.get())?,
             how::STATE => {
-                self.pin();
                 let encode = strategy.get().encode.as_ref().ok_or_else(|| no_encoder(&class))?;
                 let state = encode.bind(self.py).call1((&value,))?;
                 let state = self.keep(&state);
@@ -300,19 +339,25 @@ impl<'py> Encoder<'py> {
                 (key, vec![state])
             }
             _ => {
-                self.pin();
-                match self.reduce(&value)? {
-                    Some(reduced) => {
+                let taken = match self.taken.remove(&object) {
+                    Some(taken) => taken,
+                    None => self.reduce(&value)?,
+                };
+                match taken {
+                    Taken::Apart(reduced) => {
                         let callable = self.keep(&reduced.callable);
                         let parts = reduced.parts.iter().map(|part| self.keep(part)).collect();
                         (ClassKey::made_by(callable, reduced.make), parts)
                     }
-                    None => (ClassKey::made_by(self.keep(&value), make::VALUE), Vec::new()),
+                    Taken::Named(found) => {
+                        name = Some(found);
+                        (ClassKey::made_by(self.keep(&value), make::VALUE), Vec::new())
+                    }
                 }
             }
         };
-        let extra = self.class(key)?;
-        let run = self.run(Items { all: &parts, base: 1, also: &[] })?;
+        let extra = self.class(key, name.as_ref())?;
+        let run = self.run(Items { all: &parts, base: 1, also: &[], held: true })?;
         let node = Node { kind: kind::OBJECT, run, length: parts.len(), extra, ..Node::default() };
         self.tables.nodes.set(number, node);
         Ok(())
@@ -327,17 +372,14 @@ impl<'py> Encoder<'py> {
         let (mut keys, mut parts) = (Vec::new(), Vec::new());
         if let Some(fields) = &strategy.fields {
             for field in fields {
-                let name = field.as_ptr();
-                let part = match attribute(self.py, value.as_ptr(), name)? {
-                    Some(part) => part,
-                    None => self.keep(&value.getattr(field.bind(self.py))?),
-                };
-                keys.push(name);
-                parts.push(part);
+                let field = field.bind(self.py);
+                keys.push(self.keep(field.as_any()));
+                parts.push(self.keep(&value.getattr(field)?));
             }
         } else {
+            self.in_hand();
             let dict = dict_of(self.py, value.as_ptr())?;
-            // SAFETY: an exact dict; the object is held.
+            // SAFETY: a dict that the object holds.
             unsafe {
                 raw::dict_items(dict, |key, part| {
                     keys.push(key);
@@ -345,8 +387,12 @@ impl<'py> Encoder<'py> {
                     true
                 });
             }
+            self.keep_all(&parts);
+            self.keep_all(&keys);
+            self.done();
         }
-        // SAFETY: the object or its class holds the names.
+        self.keep(value);
+        // SAFETY: the names are held.
         let text =
             |key: &Ptr| unsafe { raw::shape(*key) == Shape::Str && raw::utf8(*key).is_some() };
         if !keys.iter().all(text) || keys.len() > plasmon_objects::codes::limit::FIELDS_MAX {
@@ -354,15 +400,12 @@ impl<'py> Encoder<'py> {
             let text = format!("cannot serialize a {name} with such names of attributes");
             return Err(PyTypeError::new_err(text));
         }
-        // The object may be changed by code that runs for its parts.
-        self.keep_all(&parts);
-        self.keep_all(&keys);
-        self.keep(value);
         Ok((ClassKey::attributes(class.as_type_ptr(), keys), parts))
     }
 
-    /// What an object says about how to make it again; `None` for one that is found by its name.
-    fn reduce(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Option<Reduced<'py>>> {
+    /// What an object says about how to make it again.
+    fn reduce(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
+        self.open();
         let py = self.py;
         let class = value.get_type();
         let (table, new, new_ex) = copyreg(py)?;
@@ -377,7 +420,7 @@ impl<'py> Encoder<'py> {
                 .map_err(|error| not_reduced(value, error))?,
         };
         if found.is_instance_of::<PyString>() {
-            return Ok(None);
+            return Ok(Taken::Named(found));
         }
         let Ok(found) = found.cast_into::<PyTuple>() else {
             return Err(PyTypeError::new_err("__reduce_ex__ must give a str or a tuple"));
@@ -415,7 +458,7 @@ impl<'py> Encoder<'py> {
         while parts.last().is_some_and(|part| part.is_none()) {
             parts.pop();
         }
-        Ok(Some(Reduced { callable, make, parts }))
+        Ok(Taken::Apart(Reduced { callable, make, parts }))
     }
 }
 

@@ -4,6 +4,7 @@ use arrow_buffer::Buffer;
 use plasmon_cpython::buffer::Flat;
 use plasmon_objects::layout::HEAP_ALIGN;
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyAny;
 
 use super::stream::ArrowStream;
@@ -88,6 +89,17 @@ impl Piece {
         let past = (self.bytes() % HEAP_ALIGN) as usize;
         let zeros = if past == 0 { &[][..] } else { &ZEROS[past..] };
         self.slices().chain(std::iter::once(zeros).filter(|zeros| !zeros.is_empty()))
+    }
+}
+
+impl Piece {
+    /// Shows the garbage collector what keeps the bytes.
+    pub(super) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match &self.owner {
+            Owner::Object(owner, ..) => visit.call(owner),
+            Owner::Lent(flat) => visit.call(flat.owner()),
+            Owner::Stream(_) => Ok(()),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyComplex, PyDict, PyInt, PyList, PySlice, PyTuple};
 
-use super::decode::{Decoder, changed, shared, text_of};
+use super::decode::{Decoder, NodeCopy, changed, shared, text_of};
 use super::memory::Block;
 use super::raw::{self, Ptr};
 use super::serialized::{broken, misfit};
@@ -27,8 +27,67 @@ const DIMENSIONS_FEW: usize = 8;
 pub(super) struct QuickArrays {
     maker: ArrayMaker,
     class: *mut ffi::PyTypeObject,
-    /// Where the object's memory starts.
+    /// Where the object's memory starts, and how much of it is there.
     start: *const u8,
+    bytes: usize,
+}
+
+/// Extents or strides of a tensor, copied out of the object.
+struct Extents {
+    values: [isize; DIMENSIONS_FEW],
+    count: usize,
+}
+
+impl Extents {
+    /// `None` for more than there is room for.
+    #[inline]
+    fn copied(found: &[[u8; 8]]) -> Option<Self> {
+        let mut extents = Self { values: [0; DIMENSIONS_FEW], count: found.len() };
+        let room = extents.values.get_mut(..found.len())?;
+        for (room, value) in room.iter_mut().zip(found) {
+            // SAFETY: a place in the object. What is checked is what is used: the compiler must not
+            // read it again.
+            let value = unsafe { std::ptr::from_ref(value).read_volatile() };
+            *room = i64::from_le_bytes(value) as isize;
+        }
+        Some(extents)
+    }
+
+    #[inline]
+    fn all(&self) -> &[isize] {
+        &self.values[..self.count]
+    }
+
+    /// The strides of elements without gaps, the last index fastest.
+    #[inline]
+    fn strides(&self, itemsize: usize) -> Option<Self> {
+        let mut strides = Self { values: [0; DIMENSIONS_FEW], count: self.count };
+        let mut step = isize::try_from(itemsize).ok()?;
+        for (room, extent) in strides.values.iter_mut().zip(self.all()).rev() {
+            *room = step;
+            step = step.checked_mul(*extent)?;
+        }
+        Some(strides)
+    }
+
+    /// Whether every element of an array with these extents lies in memory of so many bytes.
+    #[inline]
+    fn lie_in(&self, strides: &Self, itemsize: usize, place: i64, bytes: usize) -> bool {
+        let (mut low, mut high) = (i128::from(place), i128::from(place) + itemsize as i128);
+        let mut empty = false;
+        for (extent, stride) in self.all().iter().zip(strides.all()) {
+            if *extent < 0 {
+                return false;
+            }
+            empty |= *extent == 0;
+            // Sums of a few products of 64 bits each fit by far.
+            let reach = (*extent as i128 - 1) * *stride as i128;
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        let (low, high) = if empty { (i128::from(place), i128::from(place)) } else { (low, high) };
+        self.count == strides.count && low >= 0 && high <= bytes as i128
+    }
 }
 
 impl QuickArrays {
@@ -46,7 +105,8 @@ impl QuickArrays {
         if lent.bytes().len() < object_bytes {
             return Err(changed());
         }
-        Ok(Some(Self { maker, class, start: lent.bytes().as_ptr() }))
+        let (start, bytes) = lent.memory();
+        Ok(Some(Self { maker, class, start, bytes }))
     }
 }
 
@@ -86,20 +146,24 @@ impl<'a, 'py> Decoder<'a, 'py> {
 
     /// The element type of a tensor or a scalar, which is as long as the object says.
     fn dtype(&mut self, number: usize) -> PyResult<Bound<'py, PyAny>> {
-        if let Some((known, dtype)) = &self.last_dtype
+        if let Some((known, dtype, _)) = &self.last_dtype
             && *known == number
         {
             return Ok(dtype.clone());
         }
         let view = &self.object.view;
         let text = text_of(view.dtype_texts.at(number))?;
+        let text = text.as_str();
         let unknown = |error| broken(self.py, &format!("no element type {text:?}: {error}"));
         let dtype = type_object(self.py, text).map_err(unknown)?;
         let itemsize: usize = dtype.getattr(intern!(self.py, "itemsize"))?.extract()?;
         if itemsize != view.dtype_itemsizes.index(number) {
             return Err(broken(self.py, &format!("{text} has {itemsize} bytes")));
         }
-        self.last_dtype = Some((number, dtype.clone()));
+        let is_plain =
+            matches!(text.as_bytes(), [b'<' | b'>' | b'|', kind, ..] if PLAIN.contains(kind));
+        let plain = (is_plain && itemsize != 0).then_some(itemsize);
+        self.last_dtype = Some((number, dtype.clone(), plain));
         Ok(dtype)
     }
 
@@ -116,25 +180,33 @@ impl<'a, 'py> Decoder<'a, 'py> {
         Ok(tuple)
     }
 
+    /// Where the bytes of a tensor begin in the object; `None` for one without any.
+    fn place_of(&self, number: usize) -> PyResult<Option<i64>> {
+        let view = &self.object.view;
+        let Ok(entry) = usize::try_from(view.tensors.heap.at(number)) else { return Ok(None) };
+        let start = view.heap_at().checked_add(view.heap_range(entry).start);
+        let start = start.and_then(|start| i64::try_from(start).ok());
+        let place = start.and_then(|start| start.checked_add(view.tensors.offset.at(number)));
+        place.map(Some).ok_or_else(changed)
+    }
+
     fn array(&mut self, number: usize) -> PyResult<Bound<'py, PyAny>> {
         let py = self.py;
-        let tensors = &self.object.view.tensors;
-        let dtype = self.dtype(tensors.dtype.index(number))?;
+        let dtype = self.dtype(self.object.view.tensors.dtype.index(number))?;
         let class = match array_type(py)? {
             Some(class) => class.clone(),
             None => py.import("numpy")?.getattr("ndarray")?.cast_into()?,
         };
-        if tensors.heap.at(number) < 0 {
+        let Some(place) = self.place_of(number)? else {
             // No bytes, but aligned like all others.
             let shape = self.shape_tuple(number)?;
             return class.call1((shape, dtype, Block::new(0)?));
-        }
-        let entry = self.object.view.heap_range(tensors.heap.index(number));
-        let place = (self.object.view.heap_at() + entry.start) as i64 + tensors.offset.at(number);
-        let strides = self.strides_of(number);
-        if let Some(made) = self.quick_array(number, &dtype, strides, place)? {
+        };
+        if let Some(made) = self.quick_array(number, &dtype, place)? {
             return Ok(made);
         }
+        // NumPy compares what it is given with the memory.
+        let strides = self.strides_of(number);
         let shape = self.shape_tuple(number)?;
         let memory = self.memory_view()?;
         if strides.is_empty() {
@@ -149,44 +221,36 @@ impl<'a, 'py> Decoder<'a, 'py> {
         &mut self,
         number: usize,
         dtype: &Bound<'py, PyAny>,
-        strides: &[[u8; 8]],
         place: i64,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let view = &self.object.view;
-        let entry = view.tensors.dtype.index(number);
-        let (text, itemsize) = (view.dtype_texts.at(entry), view.dtype_itemsizes.index(entry));
-        let shape = self.shape_of(number);
-        let is_plain = matches!(text, [b'<' | b'>' | b'|', kind, ..] if PLAIN.contains(kind));
-        if !is_plain || itemsize == 0 || shape.len() > DIMENSIONS_FEW {
-            return Ok(None);
-        }
+        let Some((_, _, Some(itemsize))) = self.last_dtype else { return Ok(None) };
+        let Some(shape) = Extents::copied(self.shape_of(number)) else { return Ok(None) };
+        let strides = self.strides_of(number);
+        let strides =
+            if strides.is_empty() { shape.strides(itemsize) } else { Extents::copied(strides) };
+        let Some(strides) = strides else { return Ok(None) };
         let memory = self.memory_view()?;
         let quick = match self.quick_arrays {
             Some(known) => known,
-            None => *self.quick_arrays.insert(QuickArrays::of(&memory, view.bytes() as usize)?),
+            None => {
+                let bytes = self.object.view.bytes() as usize;
+                *self.quick_arrays.insert(QuickArrays::of(&memory, bytes)?)
+            }
         };
         let Some(quick) = quick else { return Ok(None) };
-        let mut extents = [[0isize; DIMENSIONS_FEW]; 2];
-        let [shape_room, stride_room] = &mut extents;
-        let mut step = itemsize as isize;
-        for (at, extent) in shape.iter().enumerate().rev() {
-            shape_room[at] = i64::from_le_bytes(*extent) as isize;
-            stride_room[at] = step;
-            step = step.wrapping_mul(shape_room[at]);
-        }
-        for (room, stride) in stride_room.iter_mut().zip(strides) {
-            *room = i64::from_le_bytes(*stride) as isize;
+        if !shape.lie_in(&strides, itemsize, place, quick.bytes) {
+            return Err(changed());
         }
         let new = NewArray {
             class: quick.class,
             dtype: dtype.as_ptr(),
-            shape: &shape_room[..shape.len()],
-            strides: &stride_room[..shape.len()],
+            shape: shape.all(),
+            strides: strides.all(),
             data: quick.start.wrapping_offset(place as isize),
             owner: memory.as_ptr(),
         };
-        // SAFETY: attached; the class and the type are NumPy's. The check found every element
-        // within the object, this view of its memory is not shorter, and the view keeps it.
+        // SAFETY: attached; the class and the type are NumPy's. Every element lies in this view of
+        // the memory, by the numbers that are passed on, and the view keeps it.
         let made = unsafe { quick.maker.make(&new) };
         // SAFETY: a new reference or null with an error set.
         unsafe { Bound::from_owned_ptr_or_err(self.py, made) }.map(Some)
@@ -198,15 +262,19 @@ impl<'a, 'py> Decoder<'a, 'py> {
         let dtype = view.tensors.dtype.index(number);
         let letter = text_of(view.dtype_texts.at(dtype))?;
         let shape = self.shape_of(number).iter().map(|extent| i64::from_le_bytes(*extent));
-        let elements = shape.clone().product::<i64>() as usize;
-        let bytes = elements * view.dtype_itemsizes.index(dtype);
-        let shape = PyList::new(py, shape)?;
-        let memory = if view.tensors.heap.at(number) < 0 {
-            pyo3::types::PyMemoryView::from(PyBytes::new(py, b"").as_any())?.into_any()
-        } else {
-            let entry = view.heap_range(view.tensors.heap.index(number));
-            let from = view.heap_at() + entry.start + view.tensors.offset.at(number) as usize;
-            self.slice(from, bytes)?
+        let shape: Vec<i64> = shape.collect();
+        let mut bytes = Some(view.dtype_itemsizes.index(dtype));
+        for extent in &shape {
+            let extent = usize::try_from(*extent).ok();
+            bytes = bytes.zip(extent).and_then(|(bytes, extent)| bytes.checked_mul(extent));
+        }
+        let bytes = if shape.contains(&0) { 0 } else { bytes.ok_or_else(changed)? };
+        let memory = match self.place_of(number)? {
+            None => pyo3::types::PyMemoryView::from(PyBytes::new(py, b"").as_any())?.into_any(),
+            Some(place) => {
+                let from = usize::try_from(place).map_err(|_| changed())?;
+                self.slice(from, bytes)?
+            }
         };
         if shape.len() == 1 && letter == "B" {
             return Ok(memory);
@@ -215,12 +283,14 @@ impl<'a, 'py> Decoder<'a, 'py> {
         if bytes == 0 {
             return memory.call_method1(intern!(py, "cast"), (letter,));
         }
-        memory.call_method1(intern!(py, "cast"), (letter, shape))
+        memory.call_method1(intern!(py, "cast"), (letter, PyList::new(py, shape)?))
     }
 
     /// A stretch of the object's memory.
     fn slice(&mut self, from: usize, bytes: usize) -> PyResult<Bound<'py, PyAny>> {
-        let range = PySlice::new(self.py, from as isize, (from + bytes) as isize, 1);
+        let end = from.checked_add(bytes).filter(|end| *end as u64 <= self.object.view.bytes());
+        let end = end.ok_or_else(changed)?;
+        let range = PySlice::new(self.py, from as isize, end as isize, 1);
         self.memory_view()?.get_item(range)
     }
 
@@ -230,14 +300,18 @@ impl<'a, 'py> Decoder<'a, 'py> {
         let from = exts.heap_offsets.index(number);
         let to = exts.heap_offsets.index(number + 1);
         let lengths = Longs(exts.data.at(number).as_chunks::<8>().0);
+        if to.saturating_sub(from) > lengths.0.len() {
+            return Err(changed());
+        }
         let mut parts = Vec::new();
         for (at, heap) in (from..to).enumerate() {
             let entry = self.object.view.heap_range(exts.heaps.index(heap));
             let bytes = usize::try_from(lengths.at(at)).map_err(|_| changed())?;
-            if bytes > entry.len() {
-                return Err(changed());
+            let start = self.object.view.heap_at().checked_add(entry.start);
+            match start.filter(|_| bytes <= entry.len()) {
+                Some(start) => parts.push((start, bytes)),
+                None => return Err(changed()),
             }
-            parts.push((self.object.view.heap_at() + entry.start, bytes));
         }
         Ok(parts)
     }
@@ -247,7 +321,8 @@ impl<'a, 'py> Decoder<'a, 'py> {
         let parts = self.heap_parts(number)?;
         let (from, bytes) = parts.first().copied().ok_or_else(changed)?;
         let start = from - self.object.view.heap_at();
-        self.object.view.heap.get(start..start + bytes).ok_or_else(changed)
+        let end = start.checked_add(bytes).ok_or_else(changed)?;
+        self.object.view.heap.get(start..end).ok_or_else(changed)
     }
 
     /// An extension as a reference of the caller's.
@@ -283,7 +358,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
             }
             ext::LONG_STR => {
                 let text = self.heap_bytes(number)?;
-                // SAFETY: attached; checked to be ASCII, or decoded.
+                // SAFETY: attached. The first look spares a copy; the second is at the copy.
                 let made = unsafe {
                     if text.is_ascii() { raw::new_ascii(text) } else { raw::new_str(text) }
                 };
@@ -329,19 +404,24 @@ impl<'a, 'py> Decoder<'a, 'py> {
         module.getattr("decode")?.call1((kind, parts, self.context, self.pickle))
     }
 
-    pub(super) fn new_array_of_objects(&mut self, node: usize) -> PyResult<Ptr> {
-        let number = self.object.view.nodes.start2.index(node);
-        let shape = numbers(self.py, self.shape_of(number))?;
+    pub(super) fn new_array_of_objects(&mut self, node: &NodeCopy) -> PyResult<Ptr> {
+        let shape = self.shape_of(node.start2).iter().map(|extent| i64::from_le_bytes(*extent));
+        let shape: Vec<i64> = shape.collect();
+        let elements =
+            shape.iter().try_fold(1, |product: i64, extent| product.checked_mul(*extent));
+        let elements = if shape.contains(&0) { Some(0) } else { elements };
+        if elements.and_then(|elements| usize::try_from(elements).ok()) != Some(node.length) {
+            return Err(changed());
+        }
+        let shape = PyTuple::new(self.py, shape)?;
         let made = self.py.import("numpy")?.getattr("empty")?.call1((shape, "O"))?;
         Ok(made.into_ptr())
     }
 
-    pub(super) fn array_of_objects(&mut self, node: usize) -> PyResult<Ptr> {
-        let nodes = &self.object.view.nodes;
-        let (elem, start) = (nodes.elem[node], nodes.start.index(node));
-        let mut items = super::owned::Owned::nulls(nodes.length.index(node));
-        self.fill(elem, start, &mut items.0)?;
-        let empty = self.empty(node);
+    pub(super) fn array_of_objects(&mut self, node: &NodeCopy) -> PyResult<Ptr> {
+        let mut items = super::owned::Owned::nulls(node.length);
+        self.fill(node.elem, node.start, &mut items.0)?;
+        let empty = self.empty(node.number);
         let array = if empty.is_null() { self.new_array_of_objects(node)? } else { shared(empty) };
         // SAFETY: a reference of ours.
         let array = unsafe { Bound::from_owned_ptr(self.py, array) };

@@ -3,13 +3,13 @@
 //! What a class of the object stands for is decided in `plasmon.objects._context`, which refuses
 //! what the pickle mode does not allow.
 
-use plasmon_objects::codes::{elem, ext, kind, make, source};
+use plasmon_objects::codes::{elem, ext, kind, limit, make, source};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
-use super::decode::{BLOCK, Decoder, changed, text_of};
+use super::decode::{BLOCK, Decoder, NodeCopy, changed, text_of};
 use super::owned::Owned;
 use super::raw::{self, Ptr};
 use super::serialized::{broken, misfit};
@@ -36,10 +36,13 @@ impl<'a, 'py> Decoder<'a, 'py> {
         let make = classes.make.get(class).copied().unwrap_or(u8::MAX);
         let from = classes.fields.index(class);
         let count = classes.fields.index(class + 1).saturating_sub(from);
+        if count > limit::FIELDS_MAX {
+            return Err(changed());
+        }
         let mut fields = Vec::with_capacity(count);
         for field in from..from + count {
             let name = text_of(classes.field_names.at(field))?;
-            fields.push(PyString::intern(py, name));
+            fields.push(PyString::intern(py, &name));
         }
         let source = classes.source.get(class).copied().unwrap_or(u8::MAX);
         let target = if source == source::PICKLED {
@@ -70,10 +73,13 @@ impl<'a, 'py> Decoder<'a, 'py> {
     }
 
     /// The first parts of an object, which it is made of.
-    fn parts(&mut self, node: usize, from: usize, to: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let nodes = &self.object.view.nodes;
-        let length = nodes.length.index(node);
-        let (elem, start) = (nodes.elem[node], nodes.start.index(node));
+    fn parts(
+        &mut self,
+        node: &NodeCopy,
+        from: usize,
+        to: usize,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let NodeCopy { elem, start, length, .. } = *node;
         let (from, to) = (from.min(length), to.min(length));
         if from == to {
             return Ok(Vec::new());
@@ -89,72 +95,76 @@ impl<'a, 'py> Decoder<'a, 'py> {
     }
 
     /// An object without what comes after its construction.
-    pub(super) fn new_object(&mut self, node: usize) -> PyResult<Ptr> {
-        let maker = self.maker(self.object.view.nodes.start2.index(node))?;
-        let arguments = match maker.make {
-            make::ATTRIBUTES | make::VALUE => 0,
-            make::NEW_EX => 2,
-            _ => 1,
-        };
-        let parts = self.parts(node, 0, arguments)?;
+    pub(super) fn new_object(&mut self, node: &NodeCopy) -> PyResult<Ptr> {
+        let maker = self.maker(node.start2)?;
+        self.constructed(&maker, node)
+    }
+
+    fn constructed(&mut self, maker: &Maker<'py>, node: &NodeCopy) -> PyResult<Ptr> {
+        let parts = self.parts(node, 0, maker.arguments())?;
         maker.construct(self.py, &parts).map(Bound::into_ptr)
     }
 
-    pub(super) fn object(&mut self, node: usize) -> PyResult<Ptr> {
-        let class = self.object.view.nodes.start2.index(node);
-        let length = self.object.view.nodes.length.index(node);
-        let maker = self.maker(class)?;
-        let empty = self.empty(node);
+    pub(super) fn object(&mut self, node: &NodeCopy) -> PyResult<Ptr> {
+        let maker = self.maker(node.start2)?;
+        let empty = self.empty(node.number);
         let made = if empty.is_null() {
-            let made = self.new_object(node)?;
+            let made = self.constructed(&maker, node)?;
             // While the rest is built it may be asked for.
-            self.keep_built(node, made);
+            self.keep_built(node.number, made);
             made
         } else {
             empty
         };
-        // SAFETY: `built` holds it.
+        // SAFETY: `built` holds it, and so does this.
         let object = unsafe { Bound::from_borrowed_ptr(self.py, made) };
-        let arguments = match maker.make {
-            make::ATTRIBUTES => {
-                let elem = self.object.view.nodes.elem[node];
-                let start = self.object.view.nodes.start.index(node);
-                let mut values = Owned::nulls(length);
-                self.fill(elem, start, &mut values.0)?;
-                maker.set_attributes(&object, &values.0)?;
-                return Ok(made);
+        if maker.make == make::ATTRIBUTES {
+            if maker.fields.len() != node.length {
+                return Err(changed());
             }
-            make::VALUE => 0,
-            make::NEW_EX => 2,
-            _ => 1,
-        };
-        let rest = self.parts(node, arguments, length)?;
+            let mut values = Owned::nulls(node.length);
+            self.fill(node.elem, node.start, &mut values.0)?;
+            maker.set_attributes(&object, &values.0)?;
+            return self.still_built(node.number, made);
+        }
+        let rest = self.parts(node, maker.arguments(), node.length)?;
         finish(&object, &rest)?;
-        Ok(made)
+        self.still_built(node.number, made)
+    }
+
+    /// What `built` has a reference to, unless a part that was none of it before has taken that.
+    fn still_built(&self, node: usize, made: Ptr) -> PyResult<Ptr> {
+        if self.empty(node) == made { Ok(made) } else { Err(changed()) }
     }
 
     /// Builds the rows of a row node.
-    pub(super) fn row_node(&mut self, header: usize) -> PyResult<()> {
-        let nodes = &self.object.view.nodes;
-        let (fields, count) = (nodes.start2.index(header), nodes.length.index(header));
-        let kind = nodes.kind[header];
+    pub(super) fn row_node(&mut self, node: &NodeCopy) -> PyResult<()> {
+        let NodeCopy { number: header, kind, length: count, start2: fields, .. } = *node;
+        if fields > limit::ROW_FIELDS_MAX {
+            return Err(changed());
+        }
         let mut keys = Owned::nulls(if kind == kind::DICT_ROWS { fields } else { 0 });
         if kind == kind::DICT_ROWS {
-            self.fill(nodes.elem[header], nodes.start.index(header), &mut keys.0)?;
+            self.fill(node.elem, node.start, &mut keys.0)?;
         }
         let maker = match kind {
-            kind::OBJECT_ROWS => Some(self.maker(nodes.start.index(header))?),
+            kind::OBJECT_ROWS => Some(self.maker(node.start)?),
             _ => None,
         };
-        let mut rows = Owned(Vec::with_capacity(count));
+        let last = header.checked_add(fields).ok_or_else(changed)?;
+        let nodes = (header + 1..=last).map(|field| self.read(field));
+        let nodes = nodes.collect::<PyResult<Vec<_>>>()?;
+        if nodes.is_empty() || nodes.iter().any(|field| field.length != count) {
+            return Err(changed());
+        }
+        let mut rows = Owned::with_capacity(count)?;
         // Columns are built a block at a time: values are used up while they are in the cache.
         for from in (0..count).step_by(BLOCK) {
             let length = (count - from).min(BLOCK);
             let mut columns = Vec::with_capacity(fields);
-            for field in header + 1..=header + fields {
+            for field in &nodes {
                 let mut column = Owned::nulls(length);
-                let (elem, start) = (nodes.elem[field], nodes.start.index(field));
-                self.fill_part(elem, start, from, &mut column.0)?;
+                self.fill_part(field.elem, field.start, from, &mut column.0)?;
                 columns.push(column);
             }
             match &maker {
@@ -215,7 +225,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
             let parts =
                 values.iter().map(|value| unsafe { Bound::from_borrowed_ptr(self.py, *value) });
             let parts: Vec<_> = parts.collect();
-            let arguments = if maker.make == make::NEW_EX { 2 } else { 1 };
+            let arguments = maker.arguments();
             let row = maker.construct(self.py, &parts[..arguments.min(parts.len())])?;
             finish(&row, &parts[arguments.min(parts.len())..])?;
             rows.0.push(row.into_ptr());
@@ -252,6 +262,15 @@ impl<'a, 'py> Decoder<'a, 'py> {
 }
 
 impl<'py> Maker<'py> {
+    /// How many of an object's first parts it is made of.
+    fn arguments(&self) -> usize {
+        match self.make {
+            make::ATTRIBUTES | make::VALUE => 0,
+            make::NEW_EX => 2,
+            _ => 1,
+        }
+    }
+
     fn construct(
         &self,
         py: Python<'py>,

@@ -1,6 +1,8 @@
 //! References that are held until they are given to what is built of them.
 
+use pyo3::exceptions::PyMemoryError;
 use pyo3::ffi;
+use pyo3::prelude::*;
 
 use super::raw::Ptr;
 
@@ -9,6 +11,15 @@ use super::raw::Ptr;
 pub(super) struct Owned(pub(super) Vec<Ptr>);
 
 impl Owned {
+    /// Room for so many references, without any; an error instead of the end of the process when
+    /// there is no memory for it.
+    pub(super) fn with_capacity(count: usize) -> PyResult<Self> {
+        let mut room = Vec::new();
+        let outcome = room.try_reserve_exact(count);
+        outcome.map_err(|_| PyMemoryError::new_err(format!("no memory for {count} values")))?;
+        Ok(Self(room))
+    }
+
     pub(super) fn nulls(count: usize) -> Self {
         Self(vec![std::ptr::null_mut(); count])
     }

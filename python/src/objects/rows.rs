@@ -6,6 +6,7 @@ use plasmon_objects::codes::{elem, limit};
 use plasmon_objects::tables::Run;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 use super::classes::ClassKey;
 use super::encode::{Column, Encoder, Items, Rows, Work};
@@ -18,12 +19,14 @@ const FIELDS_MAX: usize = 32;
 struct Columns {
     all: Vec<Vec<Ptr>>,
     rows: usize,
+    /// Whether the encoder holds the values.
+    held: bool,
 }
 
 impl Columns {
     fn new(fields: usize, rows: usize) -> Self {
         let column = || Vec::with_capacity(rows);
-        Self { all: std::iter::repeat_with(column).take(fields).collect(), rows }
+        Self { all: std::iter::repeat_with(column).take(fields).collect(), rows, held: false }
     }
 
     /// Whether a row takes some bytes of its own, as the format asks: a field is neither None nor
@@ -100,88 +103,132 @@ impl<'py> Encoder<'py> {
     fn write_rows(&mut self, columns: Columns, header: Rows) -> Run {
         let start = self.tables.nodes.reserve_many(1 + columns.all.len());
         self.later(Work::Rows(Box::new(header)));
-        for column in columns.all {
-            self.later(Work::Field(Box::new(Column(column))));
+        let held = columns.held;
+        for values in columns.all {
+            self.later(Work::Field(Box::new(Column { values, held })));
         }
         Run { elem: elem::ROWS, start }
     }
 
     /// Objects of one class as rows of their attributes, if they can be. With `fields` those, else
-    /// what is in their `__dict__`.
+    /// what is in their `__dict__`. `None` as well when code of others would have to run.
+    pub(super) fn plain_rows(
+        &mut self,
+        items: Items<'_>,
+        fields: Option<&[Ptr]>,
+    ) -> PyResult<Option<Run>> {
+        if !self.can_be_rows(items) {
+            return Ok(None);
+        }
+        // Also of items that are held, the values are looked at where they lie.
+        self.in_hand();
+        let found = match fields {
+            Some(fields) => plain_columns(items.all, fields).map(|found| (found, fields.to_vec())),
+            None => self.columns_of_dicts(items)?,
+        };
+        let run = self.write_objects(items, found);
+        if items.held {
+            self.done();
+        }
+        Ok(run)
+    }
+
+    /// The same for objects that are held: the values are asked for, and code of others may run.
     pub(super) fn attribute_rows(
         &mut self,
         items: Items<'_>,
         fields: Option<&[Ptr]>,
     ) -> PyResult<Option<Run>> {
-        if items.all.len() < limit::ROWS_MIN || self.canonical || !self.are_alike(items) {
+        debug_assert!(items.held, "code of others runs");
+        if !self.can_be_rows(items) {
             return Ok(None);
         }
-        // SAFETY: alive, as in `run`.
-        let class = unsafe { raw::type_of(items.all[0]) };
         let found = match fields {
-            Some(fields) => {
-                let columns = self.attribute_columns(items.all, fields)?;
-                columns.map(|columns| (columns, fields.to_vec()))
+            Some(fields) if !fields.is_empty() && fields.len() <= FIELDS_MAX => {
+                let columns = self.asked_columns(items.all, fields)?;
+                Some((columns, fields.to_vec()))
             }
+            Some(_) => None,
             None => {
-                let dicts: PyResult<Vec<Ptr>> =
-                    items.all.iter().map(|item| dict_of(self.py, *item)).collect();
-                dict_columns(dicts?.into_iter())
+                // Their dicts are looked at where they lie.
+                self.in_hand();
+                self.columns_of_dicts(items)?
             }
         };
-        let Some((columns, keys)) = found.filter(|(columns, _)| columns.are_solid()) else {
-            return Ok(None);
-        };
-        let (fields, rows) = (columns.all.len(), columns.rows);
-        let class = ClassKey::attributes(class, keys);
-        Ok(Some(self.write_rows(columns, Rows::Objects { class, fields, rows })))
+        let run = self.write_objects(items, found);
+        self.done();
+        Ok(run)
     }
 
-    fn attribute_columns(&self, items: &[Ptr], fields: &[Ptr]) -> PyResult<Option<Columns>> {
-        if fields.is_empty() || fields.len() > FIELDS_MAX {
-            return Ok(None);
-        }
-        let mut columns = Columns::new(fields.len(), items.len());
+    fn can_be_rows(&self, items: Items<'_>) -> bool {
+        items.all.len() >= limit::ROWS_MIN && !self.canonical && self.are_alike(items)
+    }
+
+    fn columns_of_dicts(&self, items: Items<'_>) -> PyResult<Option<(Columns, Vec<Ptr>)>> {
+        let dicts: PyResult<Vec<Ptr>> =
+            items.all.iter().map(|item| dict_of(self.py, *item)).collect();
+        Ok(dict_columns(dicts?.into_iter()))
+    }
+
+    fn write_objects(
+        &mut self,
+        items: Items<'_>,
+        found: Option<(Columns, Vec<Ptr>)>,
+    ) -> Option<Run> {
+        let (columns, keys) = found.filter(|(columns, _)| columns.are_solid())?;
+        let (fields, rows) = (columns.all.len(), columns.rows);
+        // SAFETY: alive, as in `run`.
+        let class = ClassKey::attributes(unsafe { raw::type_of(items.all[0]) }, keys);
+        Some(self.write_rows(columns, Rows::Objects { class, fields, rows }))
+    }
+
+    /// What the objects say that their attributes are, held from then on.
+    fn asked_columns(&mut self, items: &[Ptr], fields: &[Ptr]) -> PyResult<Columns> {
+        let mut columns = Columns { held: true, ..Columns::new(fields.len(), items.len()) };
         for (column, field) in columns.all.iter_mut().zip(fields) {
+            let field = self.own(*field);
             for item in items {
-                match attribute(self.py, *item, *field)? {
-                    Some(value) => column.push(value),
-                    None => return Ok(None),
-                }
+                let value = self.own(*item).getattr(field.cast::<PyString>()?)?;
+                column.push(self.keep(&value));
             }
         }
-        Ok(Some(columns))
+        Ok(columns)
     }
 
     /// Objects that were taken apart into constructor arguments alone as rows of those.
-    pub(super) fn argument_rows(&mut self, arguments: Vec<Ptr>, class: ClassKey) -> Option<Run> {
-        let columns = Columns { rows: arguments.len(), all: vec![arguments] };
+    pub(super) fn argument_rows(&mut self, arguments: &[Ptr], class: &ClassKey) -> Option<Run> {
+        let columns = Columns { rows: arguments.len(), all: vec![arguments.to_vec()], held: true };
         if !columns.are_solid() {
             return None;
         }
         let (fields, rows) = (1, columns.rows);
+        let class = class.clone();
         Some(self.write_rows(columns, Rows::Objects { class, fields, rows }))
     }
 }
 
-/// The value of an attribute that is known to be kept in the object, borrowed from there. `None`
-/// when nothing else refers to it, so that it is not kept there after all.
-pub(super) fn attribute(py: Python<'_>, object: Ptr, name: Ptr) -> PyResult<Option<Ptr>> {
-    // SAFETY: both are alive; the class has no code of its own for getting this attribute, which
-    // the strategy made sure of.
-    let value = unsafe { ffi::PyObject_GetAttr(object, name) };
-    if value.is_null() {
-        return Err(PyErr::fetch(py));
+/// The attributes of objects of a class that says that reading them runs no code; `None` when it
+/// would for one of the objects, or one has none.
+fn plain_columns(items: &[Ptr], fields: &[Ptr]) -> Option<Columns> {
+    if fields.is_empty() || fields.len() > FIELDS_MAX {
+        return None;
     }
-    // SAFETY: the reference is ours to drop; after that the object's own one keeps the value.
-    unsafe {
-        let held = raw::references(value) > 1;
-        ffi::Py_DECREF(value);
-        Ok(held.then_some(value))
+    // SAFETY: here and below: alive, as in `run`.
+    if !items.iter().all(|item| unsafe { raw::attributes::has_plain_names(*item) }) {
+        return None;
     }
+    let mut columns = Columns::new(fields.len(), items.len());
+    for (column, field) in columns.all.iter_mut().zip(fields) {
+        for item in items {
+            // SAFETY: nothing ran since the class and the object were asked.
+            column.push(unsafe { raw::attributes::plain_attribute(*item, *field) }?);
+        }
+    }
+    Some(columns)
 }
 
 /// The `__dict__` of an object whose class does nothing special about it, borrowed from the object.
+/// While the encoder is quiet no code runs.
 pub(super) fn dict_of(py: Python<'_>, object: Ptr) -> PyResult<Ptr> {
     // SAFETY: the object is alive and has a dict, which the strategy made sure of.
     let dict = unsafe { ffi::PyObject_GenericGetDict(object, std::ptr::null_mut()) };

@@ -62,7 +62,6 @@ impl<'py> Encoder<'py> {
             Shape::None => self.run_of_none(items),
             Shape::Bytes => self.run_of_bytes(items),
             shape if shape.is_container() => self.run_of_containers(items, shape),
-            _ if self.is_array(*first) => self.run_of_arrays(items),
             _ => self.run_of_foreign(items),
         }
     }
@@ -258,18 +257,37 @@ impl<'py> Encoder<'py> {
 
     pub(super) fn run_of_arrays(&mut self, items: Items<'_>) -> PyResult<Run> {
         let start = self.tables.tensors.len();
-        for (count, item) in items.all.iter().enumerate() {
+        let (mut items, mut copies) = (items, Vec::new());
+        let mut count = self.push_arrays(items, 0)?;
+        if count < items.all.len() && !items.held {
+            // The next one's element type is met for the first time: it is described by others.
+            items = self.hold(items, &mut copies);
+            count = self.push_arrays(items, count)?;
+        }
+        if count < items.all.len() {
+            return self.mixed(items, Prefix::Entries { kind: slot::TENSOR, start, count });
+        }
+        Ok(Run { elem: elem::TENSORS, start })
+    }
+
+    /// Writes arrays from one on, up to what is none, or none that was not met before; how many
+    /// are written then.
+    fn push_arrays(&mut self, items: Items<'_>, from: usize) -> PyResult<usize> {
+        for (count, item) in items.all.iter().enumerate().skip(from) {
             // SAFETY: alive.
             let shared = unsafe { raw::references(*item) } > items.base || self.canonical;
             let known = shared && self.memo.get(*item).is_some();
-            if known || !self.is_array(*item) || !self.push_array(*item)? {
-                return self.mixed(items, Prefix::Entries { kind: slot::TENSOR, start, count });
+            let is_array =
+                if items.held { self.is_array(*item) } else { self.is_known_array(*item) };
+            let number = self.tables.tensors.len();
+            if known || !is_array || !self.push_array(*item)? {
+                return Ok(count);
             }
             if shared {
-                self.meet(*item, slot::TENSOR, start + count);
+                self.meet(*item, slot::TENSOR, number);
             }
         }
-        Ok(Run { elem: elem::TENSORS, start })
+        Ok(items.all.len())
     }
 
     /// Writes values as slots; those of `prefix` were written elsewhere before.
@@ -279,17 +297,13 @@ impl<'py> Encoder<'py> {
         let rest = Items { all: &items.all[prefix.count()..], ..items };
         // SAFETY: alive.
         let native = |item: &Ptr| unsafe { raw::shape(*item) } != Shape::Foreign;
-        if rest.all.iter().all(native) {
-            for item in rest.all {
-                self.slot(*item, rest.base)?;
-            }
-        } else {
-            // Code may run from here on: go on with items that stay where they are.
-            let copies = rest.all.to_vec();
-            self.keep_items(Items { all: &copies, ..rest });
-            for item in copies {
-                self.slot(item, rest.base + 1)?;
-            }
+        let mut copies = Vec::new();
+        let rest = match rest.held || rest.all.iter().all(native) {
+            true => rest,
+            false => self.hold(rest, &mut copies),
+        };
+        for item in rest.all {
+            self.slot(*item, rest.base)?;
         }
         Ok(Run { elem: elem::SLOTS, start })
     }

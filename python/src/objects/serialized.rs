@@ -7,12 +7,14 @@ use plasmon_objects::{Form, Plan, Wanted};
 use pyo3::exceptions::{PyArithmeticError, PyTypeError, PyUnicodeDecodeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use super::context::Context;
 use super::encode::{Encoded, Memory, encode};
 use super::heap::Piece;
 use super::memory::Block;
+use super::placed::Placed;
 
 /// What one call leaves to the next: the kernel takes longer to provide fresh memory for a column
 /// than it takes to fill it. Larger tables are given back.
@@ -24,11 +26,13 @@ thread_local! {
 
 /// A value in the PLO format that has a size and is not written yet. Made by `plasmon.serialize`.
 ///
-/// It holds on to the arrays and buffers of the value; change none of them until it is written.
+/// It holds on to the arrays and buffers of the value; change none of them until it is written. An
+/// array that was given another shape or other memory in place is found out, and refused.
 #[pyclass(frozen, module = "plasmon", name = "Serialized")]
 pub(crate) struct Serialized {
     tables: Box<Tables>,
     heap: Vec<Piece>,
+    placed: Placed,
     plan: Plan,
     /// What the encoder leaves to the next one.
     memory: Memory,
@@ -86,9 +90,11 @@ impl Serialized {
         wanted: Wanted,
     ) -> PyResult<Self> {
         let memory = MEMORY.take().unwrap_or_default();
-        let (Encoded { tables, heap }, memory) = encode(context, value, memory)?;
+        let (Encoded { tables, heap, placed }, memory) = encode(context, value, memory)?;
+        // What the encoder held is dropped by now, which may have run finalizers.
+        placed.check(context.py())?;
         let plan = Plan::of(&tables, wanted).map_err(|error| raised(context.py(), &error))?;
-        Ok(Self { tables, heap, plan, memory })
+        Ok(Self { tables, heap, placed, plan, memory })
     }
 
     /// How long the object is.
@@ -96,19 +102,14 @@ impl Serialized {
         self.plan.bytes() as usize
     }
 
-    /// Writes the object.
-    pub(crate) fn write(&self, room: &mut [u8]) {
-        let (front, mut rest) = room.split_at_mut(self.plan.heap_at() as usize);
-        self.plan.write_front(&self.tables, front);
-        for slice in self.heap.iter().flat_map(Piece::padded) {
-            let (place, behind) = rest.split_at_mut(slice.len());
-            place.copy_from_slice(slice);
-            rest = behind;
-        }
-        rest.copy_from_slice(self.plan.tail());
+    /// Makes sure that the object's bytes are where they were, right before they are read.
+    fn ready(&self, py: Python<'_>) -> PyResult<Ready<'_>> {
+        self.placed.check(py)?;
+        Ok(Ready(self))
     }
 
-    /// Gives the object's bytes in parts, where they lie, to be gathered.
+    /// Gives the object's bytes in parts, where they lie, to be gathered. Only for an object that
+    /// was made in the same call: no code has run since its arrays were looked at.
     pub(crate) fn with_parts<T>(&self, gather: impl FnOnce(&[&[u8]]) -> T) -> T {
         let mut glue = Vec::new();
         let mut parts = self.plan.parts(&self.tables, &mut glue);
@@ -128,6 +129,31 @@ impl Serialized {
     }
 }
 
+/// An object whose bytes can be read.
+struct Ready<'a>(&'a Serialized);
+
+impl Ready<'_> {
+    /// Writes the object.
+    fn write(&self, room: &mut [u8]) {
+        let Serialized { plan, tables, heap, .. } = self.0;
+        let (front, mut rest) = room.split_at_mut(plan.heap_at() as usize);
+        plan.write_front(tables, front);
+        for slice in heap.iter().flat_map(Piece::padded) {
+            let (place, behind) = rest.split_at_mut(slice.len());
+            place.copy_from_slice(slice);
+            rest = behind;
+        }
+        rest.copy_from_slice(plan.tail());
+    }
+
+    /// Whether some of the object's bytes lie in this stretch of memory.
+    fn lies_in(&self, room: &[u8]) -> bool {
+        let room = room.as_ptr_range();
+        let mut slices = self.0.heap.iter().flat_map(Piece::slices).map(<[u8]>::as_ptr_range);
+        slices.any(|slice| slice.start < room.end && room.start < slice.end)
+    }
+}
+
 /// The bytes of a value.
 pub(super) fn dumps<'py>(
     context: &Bound<'py, Context>,
@@ -142,7 +168,8 @@ pub(super) fn dumps<'py>(
         let made = ffi::PyBytes_FromStringAndSize(std::ptr::null(), object.bytes() as isize);
         let made = Bound::from_owned_ptr_or_err(py, made)?.cast_into_unchecked::<PyBytes>();
         let start = ffi::PyBytes_AS_STRING(made.as_ptr()).cast_mut().cast::<u8>();
-        object.write(std::slice::from_raw_parts_mut(start, object.bytes()));
+        // No code has run since the arrays were looked at.
+        Ready(&object).write(std::slice::from_raw_parts_mut(start, object.bytes()));
         made
     };
     object.recycle();
@@ -169,7 +196,7 @@ impl Serialized {
     /// Writes the object to the start of `buffer`, anything writable with the buffer protocol, and
     /// returns how many bytes that were.
     ///
-    /// Raises ValueError when it has not `nbytes` bytes.
+    /// Raises ValueError when it has not `nbytes` bytes, or is memory of an array of the value.
     fn write_into(&self, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
         let mut room = super::memory::Room::of(buffer)?;
         let bytes = self.bytes();
@@ -178,14 +205,22 @@ impl Serialized {
             let text = format!("the object has {bytes} bytes, the buffer {found}");
             return Err(PyValueError::new_err(text));
         };
-        py.detach(|| self.write(place));
+        let ready = self.ready(py)?;
+        if ready.lies_in(place) {
+            return Err(PyValueError::new_err(
+                "the buffer is memory of an array or a buffer of the value, which would be \
+                 overwritten while it is read: write to other memory",
+            ));
+        }
+        py.detach(|| ready.write(place));
         Ok(bytes)
     }
 
     /// The object in memory of its own, aligned for every reader; it has the buffer protocol.
     fn to_buffer(&self, py: Python<'_>) -> PyResult<Block> {
         let mut block = Block::new(self.bytes())?;
-        py.detach(|| self.write(block.bytes_mut()));
+        let ready = self.ready(py)?;
+        py.detach(|| ready.write(block.bytes_mut()));
         Ok(block)
     }
 
@@ -198,6 +233,7 @@ impl Serialized {
         self.plan.write_front(&self.tables, front.bytes_mut());
         let data = PyList::empty(py);
         data.append(Bound::new(py, front)?)?;
+        self.ready(py)?;
         for piece in &self.heap {
             data.append(piece.lend(py)?)?;
         }
@@ -210,6 +246,11 @@ impl Serialized {
 
     fn __len__(&self) -> usize {
         self.bytes()
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.heap.iter().try_for_each(|piece| piece.traverse(&visit))?;
+        self.placed.traverse(&visit)
     }
 
     fn __repr__(&self) -> String {
