@@ -109,7 +109,6 @@ class _Strategy:
         name: str = "",
         version: int = 0,
         fields: list[str] | None = None,
-        plain: bool = False,
     ) -> Self: ...
 
 @final

@@ -11,10 +11,11 @@
 //!   └──── collected, when nobody refers to it ───► released
 //! ```
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plasmon_client::{ObjectId, Policy, tag};
+use plasmon_cpython::buffer::fill;
 use plasmon_proto::value::ValueHeader;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyValueError};
 use pyo3::ffi;
@@ -372,28 +373,6 @@ pub(crate) fn tag_name(number: u8) -> &'static str {
         tag::COMPOSITE => "a composite",
         _ => "a value of an unknown kind",
     }
-}
-
-/// Fills a view of bytes and gives it a reference to `owner`.
-///
-/// # Safety
-///
-/// `view` must be valid for writes, and the bytes must stay where they are until the view is
-/// released.
-pub(crate) unsafe fn fill(
-    owner: &Bound<'_, PyAny>,
-    view: *mut ffi::Py_buffer,
-    (address, bytes): (*mut u8, usize),
-    read_only: bool,
-    flags: c_int,
-) -> PyResult<()> {
-    let bytes = isize::try_from(bytes).map_err(|_| PyBufferError::new_err("too many bytes"))?;
-    let pointer = address.cast::<c_void>();
-    // SAFETY: `view` is valid by this function's contract, `owner` is a live object.
-    let outcome = unsafe {
-        ffi::PyBuffer_FillInfo(view, owner.as_ptr(), pointer, bytes, c_int::from(read_only), flags)
-    };
-    if outcome == 0 { Ok(()) } else { Err(PyErr::fetch(owner.py())) }
 }
 
 /// The bytes behind a buffer's data, with the buffer protocol of their own.

@@ -10,15 +10,13 @@
 
 use std::ffi::c_int;
 
-use plasmon_cpython::buffer::Flat;
+use plasmon_cpython::buffer::{Flat, fill};
 use plasmon_cpython::ending::in_drop;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyAny;
-
-use crate::buffer::fill;
 
 /// A view of an object's memory, writable where the owner allows it.
 fn lent(owner: &Bound<'_, PyAny>) -> PyResult<Flat> {

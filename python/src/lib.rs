@@ -27,7 +27,6 @@ mod error;
 mod id;
 mod lending;
 mod numpy;
-mod objects;
 mod pending;
 mod pool;
 mod process;
@@ -54,18 +53,6 @@ mod _native {
     #[pymodule_export]
     use crate::lending::Lending;
     #[pymodule_export]
-    use crate::objects::context::{Context, Strategy};
-    #[pymodule_export]
-    use crate::objects::heap::LentPiece;
-    #[pymodule_export]
-    use crate::objects::memory::Block;
-    #[pymodule_export]
-    use crate::objects::serialized::Serialized;
-    #[pymodule_export]
-    use crate::objects::stream::ArrowStream;
-    #[pymodule_export]
-    use crate::objects::{dumps, loads, object_nbytes, serialize};
-    #[pymodule_export]
     use crate::pending::PendingWait;
     #[pymodule_export]
     use crate::pool::Pool;
@@ -83,6 +70,18 @@ mod _native {
     use crate::subscription::Subscription;
     #[pymodule_export]
     use crate::writer::Writer;
+    #[pymodule_export]
+    use plasmon_python_objects::context::{Context, Strategy};
+    #[pymodule_export]
+    use plasmon_python_objects::heap::LentPiece;
+    #[pymodule_export]
+    use plasmon_python_objects::memory::Block;
+    #[pymodule_export]
+    use plasmon_python_objects::serialized::Serialized;
+    #[pymodule_export]
+    use plasmon_python_objects::stream::ArrowStream;
+    #[pymodule_export]
+    use plasmon_python_objects::{dumps, loads, object_nbytes, serialize};
 
     use plasmon_client::{Code, tag};
     use plasmon_proto::limits;

@@ -4,12 +4,9 @@
 //! whose elements lie without gaps is copied from where it is; the rest (strides, structured types,
 //! subclasses) is sorted out in `plasmon._values`.
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-
 use plasmon_client::{Code, Error, ObjectId, PutOptions, tag};
 use plasmon_cpython::buffer::Flat;
-use plasmon_cpython::dtype::{array_type, type_text};
+use plasmon_cpython::dtype::{array_type, type_object, type_text};
 use plasmon_proto::value::{Order, ValueHeader, array_kind};
 use pyo3::ffi;
 use pyo3::intern;
@@ -19,16 +16,6 @@ use pyo3::types::PyTuple;
 use crate::buffer::Buffer;
 use crate::error::{OrRaise, raised};
 use crate::put::describe;
-
-/// Element types that are remembered; programs use few.
-const TYPES_MAX: usize = 256;
-
-/// Element types by their text.
-static TYPES: LazyLock<Mutex<HashMap<Box<str>, Py<PyAny>>>> = LazyLock::new(Mutex::default);
-
-fn types() -> MutexGuard<'static, HashMap<Box<str>, Py<PyAny>>> {
-    TYPES.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Puts `value` if it is a plain array; else gives the options back.
 pub(crate) fn put(
@@ -56,19 +43,6 @@ pub(crate) fn put(
     describe(py, &mut options, tag::NDARRAY, &header)?;
     let bytes = flat.bytes();
     py.detach(|| store.put(bytes, &options)).or_raise(py).map(Ok)
-}
-
-/// The element type that a header's text names.
-pub(crate) fn type_object<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
-    if let Some(found) = types().get(text) {
-        return Ok(found.bind(py).clone());
-    }
-    let made = py.import("plasmon._values")?.getattr("dtype_of")?.call1((text,))?;
-    let mut types = types();
-    if types.len() < TYPES_MAX {
-        types.insert(text.into(), made.clone().unbind());
-    }
-    Ok(made)
 }
 
 /// The array in `owner`, on the object's memory.

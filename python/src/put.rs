@@ -24,10 +24,10 @@ use pyo3::types::{
 use crate::error::{OrRaise, raised_by_columns};
 use crate::id::{Id, bad_request};
 use crate::numpy;
-use crate::objects::context::Context;
-use crate::objects::serialized::Serialized;
 use crate::pool;
 use crate::writer::Writer;
+use plasmon_python_objects::context::Context;
+use plasmon_python_objects::serialized::Serialized;
 
 /// The formats of elements that memory comes back with, those of the module `struct`.
 const ELEMENTS: &str = "bBhHiIlLqQnNefd?c";

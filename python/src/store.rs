@@ -22,11 +22,11 @@ use crate::describe;
 use crate::error::{OrRaise, exception, raised};
 use crate::id::Id;
 use crate::numpy;
-use crate::objects::{self, context::Context};
 use crate::pending::PendingWait;
 use crate::put;
 use crate::waiting::{Step, wait};
 use crate::writer::Writer;
+use plasmon_python_objects::{self as objects, context::Context};
 
 static DECODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
@@ -127,7 +127,7 @@ impl Store {
         let is_python = buffer.tag() == tag::PYTHON;
         let buffer = Bound::new(py, self.wrap(buffer))?;
         if is_python && wanted.is_none() {
-            return objects::load(&self.objects(py)?, &buffer);
+            return objects::load(&self.objects(py)?, buffer.as_any());
         }
         let kind = buffer.get().with(|buffer| {
             ValueHeader::of_object(buffer.tag(), buffer.metadata())

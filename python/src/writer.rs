@@ -13,13 +13,12 @@ use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plasmon_client::{Code, Error, Mapping, ObjectId};
-use plasmon_cpython::buffer::Flat;
+use plasmon_cpython::buffer::{Flat, fill};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyMemoryView, PyTuple};
 
-use crate::buffer::fill;
 use crate::error::{OrRaise, raised};
 use crate::id::Id;
 

@@ -103,10 +103,11 @@ unsafe fn managed(object: Ptr) -> Instance {
 
 /// Whether what [`managed`] believes holds for this interpreter, found out with an object. It may
 /// run code of others.
-pub fn probe(py: Python<'_>) -> bool {
-    static FITS: PyOnceLock<bool> = PyOnceLock::new();
-    *FITS.get_or_init(py, || try_probe(py).unwrap_or(false))
+pub fn probe(py: Python<'_>) {
+    FITS.get_or_init(py, || try_probe(py).unwrap_or(false));
 }
+
+static FITS: PyOnceLock<bool> = PyOnceLock::new();
 
 fn try_probe(py: Python<'_>) -> PyResult<bool> {
     let make = py.get_type::<pyo3::types::PyType>();
@@ -130,8 +131,14 @@ fn try_probe(py: Python<'_>) -> PyResult<bool> {
     Ok(before == Instance::Plain && after == Instance::Dict(dict.as_ptr()))
 }
 
+/// Whether it is known how this interpreter keeps attributes: after [`probe`], if it is.
+#[inline]
+pub fn are_known(py: Python<'_>) -> bool {
+    FITS.get(py) == Some(&true)
+}
+
 /// Whether looking for a plain name among what belongs to an object runs no code. Only to be asked
-/// when [`probe`] said that this is known.
+/// when [`are_known`].
 ///
 /// # Safety
 ///

@@ -1,8 +1,9 @@
 //! Memory that other objects lend, through the buffer protocol.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_int, c_void};
 use std::mem::MaybeUninit;
 
+use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -102,4 +103,26 @@ impl Drop for Flat {
             unsafe { ffi::PyBuffer_Release(&raw mut *self.view) };
         });
     }
+}
+
+/// Fills a view of bytes and gives it a reference to `owner`.
+///
+/// # Safety
+///
+/// `view` must be valid for writes, and the bytes must stay where they are until the view is
+/// released.
+pub unsafe fn fill(
+    owner: &Bound<'_, PyAny>,
+    view: *mut ffi::Py_buffer,
+    (address, bytes): (*mut u8, usize),
+    read_only: bool,
+    flags: c_int,
+) -> PyResult<()> {
+    let bytes = isize::try_from(bytes).map_err(|_| PyBufferError::new_err("too many bytes"))?;
+    let pointer = address.cast::<c_void>();
+    // SAFETY: `view` is valid by this function's contract, `owner` is a live object.
+    let outcome = unsafe {
+        ffi::PyBuffer_FillInfo(view, owner.as_ptr(), pointer, bytes, c_int::from(read_only), flags)
+    };
+    if outcome == 0 { Ok(()) } else { Err(PyErr::fetch(owner.py())) }
 }

@@ -1,7 +1,7 @@
 //! NumPy's types, for who does not import it: nothing here does before the program did.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -60,4 +60,27 @@ pub fn type_text(dtype: &Bound<'_, PyAny>) -> PyResult<Option<Box<str>>> {
         texts.insert(dtype.as_ptr().addr(), (text.clone(), itemsize));
     }
     Ok(Some(text))
+}
+
+/// Element types that are remembered; programs use few.
+const TYPES_MAX: usize = 256;
+
+/// Element types by their text.
+static TYPES: LazyLock<Mutex<HashMap<Box<str>, Py<PyAny>>>> = LazyLock::new(Mutex::default);
+
+fn types() -> MutexGuard<'static, HashMap<Box<str>, Py<PyAny>>> {
+    TYPES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The element type that a header's text names.
+pub fn type_object<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+    if let Some(found) = types().get(text) {
+        return Ok(found.bind(py).clone());
+    }
+    let made = py.import("plasmon._values")?.getattr("dtype_of")?.call1((text,))?;
+    let mut types = types();
+    if types.len() < TYPES_MAX {
+        types.insert(text.into(), made.clone().unbind());
+    }
+    Ok(made)
 }

@@ -15,7 +15,7 @@ from plasmon.objects import _extensions, _specified
 from plasmon.objects._errors import broken, refused
 from plasmon.objects._names import find, name_of, not_serializable
 
-EXT, ATTRIBUTES, STATE, REDUCE, PARTS, MEMORY = range(6)
+EXT, ATTRIBUTES, STATE, REDUCE, PARTS, MEMORY, PLAIN = range(7)
 SPECIFIED, REGISTERED, IMPORTABLE, PICKLED = range(4)
 MAKE_ATTRIBUTES, MAKE_STATE, MAKE_CALL, MAKE_NEW, MAKE_NEW_EX, MAKE_VALUE = range(6)
 
@@ -148,7 +148,8 @@ class SerializationContext(_native._Context):
         entry = self._types.get(kind)
         if entry is not None:
             how = ATTRIBUTES if entry.serializer is None else STATE
-            plain = how == ATTRIBUTES and _reads_plainly(kind, entry.fields)
+            if how == ATTRIBUTES and _reads_plainly(kind, entry.fields):
+                how = PLAIN
             return _native._Strategy(
                 how,
                 entry.serializer,
@@ -156,7 +157,6 @@ class SerializationContext(_native._Context):
                 name=entry.id,
                 version=entry.version,
                 fields=None if entry.fields is None else list(entry.fields),
-                plain=plain,
             )
         if kind in {memoryview, pickle.PickleBuffer}:
             return _native._Strategy(MEMORY)
@@ -169,8 +169,8 @@ class SerializationContext(_native._Context):
         if self.pickle != "never" and _is_plain(kind):
             name = name_of(kind)
             if name is not None and not (self.pickle == "cloudpickle" and _is_by_value(kind)):
-                plain = _reads_plainly(kind, None)
-                return _native._Strategy(ATTRIBUTES, source=IMPORTABLE, name=name, plain=plain)
+                how = PLAIN if _reads_plainly(kind, None) else ATTRIBUTES
+                return _native._Strategy(how, source=IMPORTABLE, name=name)
         return _native._Strategy(REDUCE)
 
     def _describe(

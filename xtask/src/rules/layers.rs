@@ -63,6 +63,7 @@ const PLACES: &[Place] = &[
     ),
     place("python/arrow", &["plasmon-columns"]),
     place("python/cpython", &[]),
+    place("python/objects", &["plasmon-cpython", "plasmon-objects", "plasmon-python-arrow"]),
     place(
         "python",
         &[
@@ -73,6 +74,7 @@ const PLACES: &[Place] = &[
             "plasmon-sort",
             "plasmon-cpython",
             "plasmon-python-arrow",
+            "plasmon-python-objects",
         ],
     ),
     place("bench/native", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-columns"]),

@@ -18,6 +18,7 @@ const ALLOWED: &[&str] = &[
     "python",
     "python/arrow",
     "python/cpython",
+    "python/objects",
     "bench/native",
 ];
 

@@ -1,7 +1,7 @@
 //! Tensors and extensions: values that have no parts, or keep them for themselves.
 
 use plasmon_cpython::buffer::Flat;
-use plasmon_cpython::dtype::array_type;
+use plasmon_cpython::dtype::{array_type, type_object};
 use plasmon_cpython::ndarray::{ArrayMaker, NewArray};
 use plasmon_objects::codes::{ext, tensor};
 use plasmon_objects::view::{Longs, Words};
@@ -14,7 +14,6 @@ use super::decode::{Decoder, NodeCopy, changed, shared, text_of};
 use super::memory::Block;
 use super::raw::{self, Ptr};
 use super::serialized::{broken, misfit};
-use crate::numpy::type_object;
 
 /// Kinds of elements that refer to nothing and have no parts.
 const PLAIN: &[u8] = b"biufcmMSU";

@@ -25,7 +25,7 @@ const MODES: [&str; 3] = ["never", "std", "cloudpickle"];
 /// What `plasmon.SerializationContext` is built on.
 #[pyclass(frozen, subclass, module = "plasmon._native", name = "_Context")]
 #[derive(Debug)]
-pub(crate) struct Context {
+pub struct Context {
     pickle: AtomicU8,
     canonical: AtomicU8,
     runs_gc: AtomicU8,
@@ -100,6 +100,7 @@ pub(super) fn decide<'py>(
     context: &Bound<'py, Context>,
     kind: &Bound<'py, PyType>,
 ) -> PyResult<Bound<'py, Strategy>> {
+    probe(kind.py());
     let version = assign_class_version(kind);
     let decided = context.call_method1("_decide", (kind,))?.cast_into::<Strategy>()?;
     // SAFETY: attached; the type is alive.
@@ -125,12 +126,14 @@ pub(super) mod how {
     pub(crate) const PARTS: u8 = 4;
     /// Into a tensor: memory that is lent.
     pub(crate) const MEMORY: u8 = 5;
+    /// Into attributes, which are read without running code while the type is as it is.
+    pub(crate) const PLAIN: u8 = 6;
 }
 
 /// How objects of a type are taken apart. Made by `plasmon.objects._context`.
 #[pyclass(frozen, module = "plasmon._native", name = "_Strategy")]
 #[derive(Debug)]
-pub(crate) struct Strategy {
+pub struct Strategy {
     pub(super) how: u8,
     pub(super) encode: Option<Py<PyAny>>,
     pub(super) source: u8,
@@ -145,26 +148,23 @@ pub(crate) struct Strategy {
 impl Strategy {
     #[new]
     #[pyo3(
-        signature = (how, encode = None, *, source = 0, name = "", version = 0, fields = None,
-                     plain = false)
+        signature = (how, encode = None, *, source = 0, name = "", version = 0, fields = None)
     )]
-    #[expect(clippy::too_many_arguments, reason = "they are named, and given by Python")]
     fn create(
-        py: Python<'_>,
         how: u8,
         encode: Option<Py<PyAny>>,
         source: u8,
         name: &str,
         version: i32,
         fields: Option<Vec<Bound<'_, PyString>>>,
-        plain: bool,
     ) -> Self {
         // Names of attributes are compared by address, and so interned.
         let intern = |field: Bound<'_, PyString>| {
             PyString::intern(field.py(), &field.to_string_lossy()).unbind()
         };
         let fields = fields.map(|fields| fields.into_iter().map(intern).collect());
-        let is_plain = plain && how == self::how::ATTRIBUTES && probe(py);
+        let is_plain = how == self::how::PLAIN;
+        let how = if is_plain { self::how::ATTRIBUTES } else { how };
         Self { how, encode, source, name: name.to_owned(), version, fields, is_plain }
     }
 

@@ -197,6 +197,7 @@ impl<'py> Encoder<'py> {
         // Attributes of objects whose class is known, without code of others.
         if let Some(strategy) = self.context.get().known_strategy(self.py, class)
             && strategy.get().is_plain
+            && raw::attributes::are_known(self.py)
         {
             let fields = field_pointers(strategy.get());
             if let Some(rows) = self.plain_rows(items, fields.as_deref())? {

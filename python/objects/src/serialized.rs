@@ -29,7 +29,8 @@ thread_local! {
 /// It holds on to the arrays and buffers of the value; change none of them until it is written. An
 /// array that was given another shape or other memory in place is found out, and refused.
 #[pyclass(frozen, module = "plasmon", name = "Serialized")]
-pub(crate) struct Serialized {
+#[expect(missing_debug_implementations, reason = "it has a repr in Python")]
+pub struct Serialized {
     tables: Box<Tables>,
     heap: Vec<Piece>,
     placed: Placed,
@@ -84,7 +85,7 @@ fn broken_object(py: Python<'_>, text: &str, code: &str) -> PyErr {
 
 impl Serialized {
     /// Takes a value apart.
-    pub(crate) fn of(
+    pub fn of(
         context: &Bound<'_, Context>,
         value: &Bound<'_, PyAny>,
         wanted: Wanted,
@@ -98,7 +99,7 @@ impl Serialized {
     }
 
     /// How long the object is.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.plan.bytes() as usize
     }
 
@@ -110,7 +111,7 @@ impl Serialized {
 
     /// Gives the object's bytes in parts, where they lie, to be gathered. Only for an object that
     /// was made in the same call: no code has run since its arrays were looked at.
-    pub(crate) fn with_parts<T>(&self, gather: impl FnOnce(&[&[u8]]) -> T) -> T {
+    pub fn with_parts<T>(&self, gather: impl FnOnce(&[&[u8]]) -> T) -> T {
         let mut glue = Vec::new();
         let mut parts = self.plan.parts(&self.tables, &mut glue);
         parts.extend(self.heap.iter().flat_map(Piece::padded));
@@ -119,7 +120,7 @@ impl Serialized {
     }
 
     /// Gives the memory that is not needed any more to the next object of this thread.
-    pub(crate) fn recycle(self) {
+    pub fn recycle(self) {
         let Self { mut tables, mut memory, .. } = self;
         if tables.held_bytes() <= HELD_BYTES_MAX {
             tables.clear();

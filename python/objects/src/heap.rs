@@ -105,7 +105,8 @@ impl Piece {
 
 /// A piece of the heap that is lent out by itself.
 #[pyclass(frozen, module = "plasmon._native", name = "_Piece")]
-pub(crate) struct LentPiece {
+#[derive(Debug)]
+pub struct LentPiece {
     /// Who keeps the bytes.
     #[expect(dead_code, reason = "it is held, not used")]
     owner: Option<Py<PyAny>>,
@@ -158,6 +159,6 @@ impl LentPiece {
         let part = (slf.get().start.cast_mut(), slf.get().bytes);
         // SAFETY: CPython gives a view to fill; it holds a reference to this object, which keeps
         // the bytes where they are.
-        unsafe { crate::buffer::fill(slf.as_any(), view, part, true, flags) }
+        unsafe { plasmon_cpython::buffer::fill(slf.as_any(), view, part, true, flags) }
     }
 }

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyMemoryError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::buffer::fill;
+use plasmon_cpython::buffer::fill;
 
 /// Every buffer of an object is aligned if the object is.
 const ALIGN: usize = 64;
@@ -21,7 +21,7 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Memory with one object in it. Read-only, with the buffer protocol.
 #[pyclass(frozen, module = "plasmon", name = "Block")]
 #[derive(Debug)]
-pub(crate) struct Block {
+pub struct Block {
     start: NonNull<u8>,
     layout: Layout,
     bytes: usize,

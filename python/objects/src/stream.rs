@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 /// An Arrow IPC stream in pieces that share the memory of what it was made from.
 #[pyclass(frozen, module = "plasmon._native", name = "_ArrowStream")]
 #[derive(Debug)]
-pub(crate) struct ArrowStream {
+pub struct ArrowStream {
     pieces: Vec<Buffer>,
 }
 

@@ -12,22 +12,22 @@
 
 mod arrays;
 mod classes;
-pub(crate) mod context;
+pub mod context;
 mod decode;
 mod encode;
 mod fill;
 mod foreign;
-pub(crate) mod heap;
+pub mod heap;
 mod hold;
 mod leaves;
 mod makers;
-pub(crate) mod memory;
+pub mod memory;
 mod owned;
 mod placed;
 mod rows;
 mod runs;
-pub(crate) mod serialized;
-pub(crate) mod stream;
+pub mod serialized;
+pub mod stream;
 
 use plasmon_cpython as raw;
 use pyo3::prelude::*;
@@ -37,7 +37,6 @@ use pyo3::types::PyBytes;
 use self::context::Context;
 use self::decode::Source;
 use self::serialized::{Serialized, wanted};
-use crate::buffer::Buffer;
 
 static DEFAULT: PyOnceLock<Py<Context>> = PyOnceLock::new();
 static TRUSTING: PyOnceLock<Py<Context>> = PyOnceLock::new();
@@ -55,23 +54,23 @@ fn named<'py>(
 }
 
 /// The context of those who give none.
-pub(crate) fn default_context(py: Python<'_>) -> PyResult<Bound<'_, Context>> {
+pub fn default_context(py: Python<'_>) -> PyResult<Bound<'_, Context>> {
     named(py, &DEFAULT, "default_context")
 }
 
 /// The context for what only processes of this user can have written.
-pub(crate) fn trusting_context(py: Python<'_>) -> PyResult<Bound<'_, Context>> {
+pub fn trusting_context(py: Python<'_>) -> PyResult<Bound<'_, Context>> {
     named(py, &TRUSTING, "trusting_context")
 }
 
 /// The value of an object in a store, on its memory, which stays pinned for as long as something
 /// lies on it.
-pub(crate) fn load<'py>(
+pub fn load<'py>(
     context: &Bound<'py, Context>,
-    buffer: &Bound<'py, Buffer>,
+    buffer: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let pickle = context.get().pickle();
-    let outcome = decode::decode(&Source { context, pickle, memory: buffer.as_any() });
+    let outcome = decode::decode(&Source { context, pickle, memory: buffer });
     outcome.map(|(value, _)| value)
 }
 
@@ -92,7 +91,7 @@ fn chosen<'py>(
 /// ValueError for a value past a limit of the format, by name.
 #[pyfunction]
 #[pyo3(signature = (value, *, context = None, form = None))]
-pub(crate) fn serialize<'py>(
+pub fn serialize<'py>(
     value: &Bound<'py, PyAny>,
     context: Option<Bound<'py, Context>>,
     form: Option<&str>,
@@ -104,7 +103,7 @@ pub(crate) fn serialize<'py>(
 /// A value as bytes in the PLO format; see `serialize` for the arguments and the errors.
 #[pyfunction]
 #[pyo3(signature = (value, *, context = None, form = None))]
-pub(crate) fn dumps<'py>(
+pub fn dumps<'py>(
     value: &Bound<'py, PyAny>,
     context: Option<Bound<'py, Context>>,
     form: Option<&str>,
@@ -125,7 +124,7 @@ pub(crate) fn dumps<'py>(
 /// raises, and pickle, passes through.
 #[pyfunction]
 #[pyo3(signature = (data, *, context = None))]
-pub(crate) fn loads<'py>(
+pub fn loads<'py>(
     data: &Bound<'py, PyAny>,
     context: Option<Bound<'py, Context>>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -139,7 +138,7 @@ pub(crate) fn loads<'py>(
 /// The front is enough to say so: `data` may end before the object does. Raises BrokenObject for
 /// bytes that don't start like one, and with the code "truncated" when there are too few.
 #[pyfunction]
-pub(crate) fn object_nbytes(data: &Bound<'_, PyAny>) -> PyResult<u64> {
+pub fn object_nbytes(data: &Bound<'_, PyAny>) -> PyResult<u64> {
     let flat = plasmon_cpython::buffer::Flat::of(data)?;
     let found = plasmon_objects::object_bytes(flat.bytes());
     found.map_err(|error| serialized::raised(data.py(), &error))
