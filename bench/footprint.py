@@ -10,6 +10,7 @@ from bench.run import Context, ask_fresh
 from bench.worker import memory_kib
 
 ALIGN_BYTES = 64
+ROOMY_BYTES = 9 << 30
 
 
 def start_ms(context: Context, entry: Entry) -> Samples:
@@ -21,6 +22,13 @@ def start_ms(context: Context, entry: Entry) -> Samples:
 def recover_s(context: Context, entry: Entry) -> Samples:
     """From the death of a daemon to the first answer of the next one, in a new store."""
     return [nanoseconds / 1e9 for nanoseconds in ask_fresh(context, entry)]
+
+
+def ask_roomy(context: Context, entry: Entry) -> Samples:
+    """What a new store answers that has room for the largest objects here."""
+    with context.fresh(entry.side, {"capacity_bytes": ROOMY_BYTES}) as (worker, _):
+        answer = worker.call(dict(entry.request))
+    return [float(sample) for sample in answer["samples"]]
 
 
 def idle_mb(context: Context, entry: Entry) -> Samples:

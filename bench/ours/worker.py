@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+import threading
 import time
 from typing import Any
 
@@ -18,12 +20,13 @@ class Plasmon:
 
     def __init__(self) -> None:
         self.store: Any = None
+        self.address = ""
         self.filled: list[Any] = []
 
     def op_start(
         self, directory: str, capacity_bytes: int, settings: list[list[str]] | None = None
     ) -> Answer:
-        address = f"{directory}/plasmon.sock"
+        address = self.address = f"{directory}/plasmon.sock"
         given = {"capacity_bytes": str(capacity_bytes), **dict(settings or [])}
         begin = time.perf_counter_ns()
         self.store = plasmon.connect(address, start=True, settings=given)
@@ -154,6 +157,48 @@ class Plasmon:
     def op_wake_wait(self, series: int, count: int) -> Answer:
         ids = [plasmon.ObjectId(shared_id(series, turn)) for turn in range(count)]
         return awaited(lambda turn: self.store.get_buffer(ids[turn]), count)
+
+    def op_request_beside_idle(self, clients: int, count: int) -> Answer:
+        """The time of a small request beside so many idle clients over that without them."""
+        identity = self.store.put(b"here")
+        self.store.flush()
+
+        def request_ns() -> float:
+            answer = timed(lambda: self.store.states([identity]), count, warmup=count // 4)
+            return statistics.median(answer["samples"])
+
+        alone = request_ns()
+        idle = [plasmon.connect(self.address, start=False) for _ in range(clients)]
+        beside = request_ns()
+        for store in idle:
+            store.disconnect()
+        return {"samples": [beside / alone]}
+
+    def op_put_behind_create(self, create_bytes: int, object_bytes: int, count: int) -> Answer:
+        """A first put, which needs a lease, while another client creates a large object."""
+        samples: list[float] = []
+        for _ in range(count):
+            creator = plasmon.connect(self.address, start=False)
+            putter = plasmon.connect(self.address, start=False)
+            asked = threading.Event()
+
+            def create(store: Any = creator, asked: threading.Event = asked) -> None:
+                asked.set()
+                store.create(create_bytes).abort()
+                store.flush()
+
+            thread = threading.Thread(target=create)
+            thread.start()
+            asked.wait()
+            time.sleep(0.02)
+            begin = time.perf_counter_ns()
+            putter.put(bytes(object_bytes))
+            putter.flush()
+            samples.append((time.perf_counter_ns() - begin) / 1e6)
+            thread.join()
+            creator.disconnect()
+            putter.disconnect()
+        return {"samples": samples}
 
 
 if __name__ == "__main__":

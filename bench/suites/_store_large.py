@@ -181,6 +181,42 @@ STORES = (
         heat="cold",
     ),
     Case(
+        "beside_idle",
+        "a small request beside 1500 idle clients over one without them",
+        (
+            entry(
+                PYTHON,
+                "request_beside_idle",
+                "states of one object; the clients have rings and submit nothing",
+                measure=ask_fresh,
+                clients=1500,
+                count=2000,
+            ),
+        ),
+        rounds=3,
+        quick_rounds=1,
+        unit="x",
+    ),
+    Case(
+        "put_behind_create",
+        "a put of 3 KB by a new client while another one creates 4 GiB",
+        (
+            entry(
+                PYTHON,
+                "put_behind_create",
+                "it needs a lease, so memory; until it is applied",
+                measure=footprint.ask_roomy,
+                create_bytes=4 * GIB,
+                object_bytes=3000,
+                count=3,
+            ),
+        ),
+        rounds=1,
+        quick_rounds=1,
+        unit="ms",
+        heat="cold",
+    ),
+    Case(
         "idle",
         "resident memory of a store with one client and no object",
         _whole(

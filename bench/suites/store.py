@@ -234,6 +234,20 @@ REST = (
         at_most(2),
     ),
     Figure(
+        "small_put_behind_4gib_create_ms",
+        "put of 3 KB by a new client while another one creates 4 GiB, Python",
+        "ms",
+        Median("put_behind_create", PYTHON),
+        at_most(20),
+    ),
+    Figure(
+        "request_with_1500_idle_clients_ratio",
+        "time of a small request beside 1500 idle clients over one without them, Python",
+        "x",
+        Median("beside_idle", PYTHON),
+        at_most(1.2),
+    ),
+    Figure(
         "idle_rss_mb",
         "resident memory of an idle store, daemon and keeper",
         "MB",
