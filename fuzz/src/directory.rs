@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::Range;
-use plasmon_store::ports::{Directory, Entry, SlotNo};
+use plasmon_store::ports::{Directory, Entry, Look, SlotNo};
 
 /// An index and all ledgers.
 #[derive(Debug, Default)]
@@ -98,18 +98,10 @@ impl Directory for Double {
         self.slots[slot as usize] = None;
     }
 
-    fn pins(&self, serials: &[u64]) -> Vec<u32> {
-        serials.iter().map(|serial| self.pinned.get(serial).copied().unwrap_or(0)).collect()
-    }
-
-    fn next(&self, cursor: u64) -> Option<(Entry, u64)> {
-        let slots = self.slots.iter().enumerate().skip(cursor as usize);
-        slots
-            .filter_map(|(at, slot)| match slot {
-                Some((entry, true)) => Some((*entry, at as u64 + 1)),
-                _ => None,
-            })
-            .next()
+    fn look(&self, serials: &[u64]) -> Look {
+        let pins = |serial| self.pinned.get(serial).copied().unwrap_or(0);
+        let digest = self.pinned.iter().map(|(serial, pins)| serial * u64::from(*pins)).sum();
+        Look { pins: serials.iter().map(pins).collect(), digest }
     }
 
     fn slots(&self) -> u64 {

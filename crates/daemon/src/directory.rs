@@ -10,9 +10,10 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::message::Range;
 use plasmon_proto::object::{Policy, Sizes, Traits};
 use plasmon_shm::edge;
+use plasmon_shm::scan::PinCounts;
 use plasmon_shm::slot::CREATED_MS_MAX;
-use plasmon_shm::{ControlDaemon, IndexWriter, Memfd, SlotImage, State};
-use plasmon_store::ports::{Directory, Entry, SlotNo};
+use plasmon_shm::{ControlDaemon, IndexWriter, Memfd, SlotImage};
+use plasmon_store::ports::{Directory, Entry, Look, SlotNo};
 
 use crate::keeper::seat::KeeperSeat;
 use crate::keeper::wire::Label;
@@ -162,25 +163,10 @@ impl Directory for Shared {
         self.index.table.remove(at);
     }
 
-    fn pins(&self, serials: &[u64]) -> Vec<u32> {
-        if serials.is_sorted() {
-            return self.sessions.pins(serials);
-        }
-        let mut order: Vec<usize> = (0..serials.len()).collect();
-        order.sort_unstable_by_key(|at| serials[*at]);
-        let sorted: Vec<u64> = order.iter().map(|at| serials[*at]).collect();
-        let counts = self.sessions.pins(&sorted);
-        let mut pins = vec![0; serials.len()];
-        order.iter().zip(counts).for_each(|(at, count)| pins[*at] = count);
-        pins
-    }
-
-    fn next(&self, cursor: u64) -> Option<(Entry, u64)> {
-        let from = u32::try_from(cursor).ok()?;
-        let mut live =
-            self.index.table.iter_from(from).filter(|(_, state, _)| *state == State::Live);
-        let (at, _, image) = live.next()?;
-        Some((entry_of(&image)?, u64::from(at) + 1))
+    fn look(&self, serials: &[u64]) -> Look {
+        let mut counts = PinCounts::new(serials);
+        self.sessions.scan_pins(&mut counts);
+        Look { pins: counts.of(serials), digest: counts.digest() }
     }
 
     fn slots(&self) -> u64 {

@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use plasmon_proto::message::Access;
 use plasmon_proto::ring::{Completion, Record};
+use plasmon_shm::scan::PinCounts;
 use plasmon_shm::{ChannelDaemon, Doorbell, Hostile};
 use plasmon_store::event::ClientNo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -90,7 +91,7 @@ impl Session {
 
     fn pins_anything(&self) -> bool {
         self.lost_channel.is_some()
-            || self.channel.as_ref().is_some_and(|channel| channel.pins().next().is_some())
+            || self.channel.as_ref().is_some_and(|channel| channel.pins_count() > 0)
     }
 }
 
@@ -282,15 +283,14 @@ impl Sessions {
         sessions.filter_map(|found| found.channel.as_mut()).for_each(|c| c.touches(into));
     }
 
-    /// How often each of `serials`, which are sorted, is pinned.
-    pub(crate) fn pins(&self, serials: &[u64]) -> Vec<u32> {
+    /// Counts the pins of every client. Returns how many entries of their ledgers were looked at.
+    /// A session whose channel was lost may pin anything.
+    pub(crate) fn scan_pins(&self, counts: &mut PinCounts) -> usize {
         let unknown = self.slots.iter().flatten().filter(|found| found.lost_channel.is_some());
-        let mut counts = vec![unknown.count() as u32; serials.len()];
+        counts.add_to_all(unknown.count() as u32);
         let sessions = self.slots.iter().flatten();
-        for channel in sessions.filter_map(|session| session.channel.as_ref()) {
-            channel.scan_pins(serials, &mut counts);
-        }
-        counts
+        let channels = sessions.filter_map(|session| session.channel.as_ref());
+        channels.map(|channel| channel.scan_pins(counts)).sum()
     }
 
     /// How many sessions without a connection this process has that pin something, if there are
@@ -380,17 +380,22 @@ pub(crate) mod tests {
 
     #[test]
     fn what_a_client_with_a_lost_channel_pins_is_unknown_so_everything_counts_as_pinned() {
+        let pins = |sessions: &Sessions| {
+            let mut counts = PinCounts::new(&[5, 6]);
+            sessions.scan_pins(&mut counts);
+            counts.of(&[5, 6])
+        };
         // One damaged channel used to make every later daemon of the store fail to start.
         let mut sessions = Sessions::new(LINGERING_MAX);
         sessions.insert(session(1));
-        assert_eq!(sessions.pins(&[5, 6]), [0, 0]);
+        assert_eq!(pins(&sessions), [0, 0]);
         let lost = std::fs::File::open("/dev/null").unwrap().into();
         let lost = Session { channel: None, lost_channel: Some(lost), ..session(2) };
         assert_eq!(lost.held().len(), 2, "the next keeper holds what cannot be read, too");
         let no = sessions.insert(lost);
-        assert_eq!(sessions.pins(&[5, 6]), [1, 1]);
+        assert_eq!(pins(&sessions), [1, 1]);
         sessions.remove(no).unwrap();
-        assert_eq!(sessions.pins(&[5, 6]), [0, 0]);
+        assert_eq!(pins(&sessions), [0, 0]);
     }
 
     #[test]

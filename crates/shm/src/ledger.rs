@@ -6,19 +6,34 @@
 //! one store.
 //!
 //! Threads find a free entry without talking to each other: every thread starts on cache lines of
-//! its own and goes back to the entry that it released last. `high` bounds what the daemon has to
-//! scan; it only ever rises, and it is raised before a pin beyond it is published.
+//! its own and goes back to the entry that it released last.
+//!
+//! `high` bounds what the daemon has to scan. It is raised before a pin beyond it counts, which is
+//! when the claimer looks at the slot again, and it falls when all entries beyond are free:
+//!
+//! ```text
+//! claim: entry = serial (SeqCst); entry < local mark? ── yes ─► look at the slot again
+//!                                        └── no ─► lock: shared mark, local mark up ─┘
+//! lower: lock: local mark down (SeqCst); all entries beyond free? ── yes ─► shared mark down
+//!                                                     └── no ─► local mark up again
+//! ```
+//!
+//! A claimer that still saw the old local mark stored its entry before the mark went down, so the
+//! look at the entries sees it; one that saw the new mark waits for the lock.
 
 #[cfg(not(loom))]
 use std::cell::Cell;
 
-use crate::sync::{AtomicU64, Ordering, model_fence};
+use crate::sync::{AtomicU64, Mutex, Ordering, fence, model_fence};
 
 /// Entries that are tried from the hint on before new ones beyond `high` are taken.
 const TRIES: u32 = 16;
 
 /// By how much `high` rises: entries of one thread, eight cache lines.
 const STEP: u32 = 64;
+
+/// `high` does not fall below this: the first entries of all threads.
+const LOW: u32 = 64 * STEP;
 
 /// Every entry of the ledger is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,11 +48,13 @@ pub struct TooManyPins {
 pub(crate) struct LedgerLocal {
     /// A copy of the shared `high` that no other process can change.
     high: AtomicU64,
+    /// Held by the one thread that moves the marks.
+    moving: Mutex<()>,
 }
 
 impl LedgerLocal {
     pub(crate) fn new() -> Self {
-        Self { high: AtomicU64::new(0) }
+        Self { high: AtomicU64::new(0), moving: Mutex::new(()) }
     }
 }
 
@@ -67,9 +84,7 @@ impl<'a> Ledger<'a> {
     #[inline]
     pub(crate) fn claim(&self, serial: u64) -> Result<u32, TooManyPins> {
         let hint = hint();
-        // Pairs with the release in `raise`: who sees the local mark knows that the shared one is
-        // up.
-        if u64::from(hint) < self.local.high.load(Ordering::Acquire) && self.take(hint, serial) {
+        if (hint as usize) < self.entries.len() && self.take(hint, serial) {
             set_hint(hint + 1);
             return Ok(hint);
         }
@@ -85,6 +100,10 @@ impl<'a> Ledger<'a> {
         // given to anybody else.
         self.entries[entry as usize].store(0, Ordering::Release);
         lower_hint(entry);
+        // The ends of a step, far from where few pins are: now and then while many are released.
+        if entry >= LOW && (entry + 1) % STEP <= 1 {
+            self.lower();
+        }
     }
 
     /// The serial in `entry`, 0 when it is free.
@@ -98,7 +117,7 @@ impl<'a> Ledger<'a> {
         self.entries[..high].iter().filter(|entry| entry.load(Ordering::Relaxed) != 0).count()
     }
 
-    /// Tries to claim one entry, which lies below `high`.
+    /// Tries to claim one entry.
     #[inline]
     fn take(&self, entry: u32, serial: u64) -> bool {
         // The one instruction that publishes the pin. It pairs with the daemon's fence in `hide`:
@@ -108,6 +127,10 @@ impl<'a> Ledger<'a> {
             .compare_exchange(0, serial, Ordering::SeqCst, Ordering::Relaxed)
             .is_ok();
         model_fence();
+        // After the claim, so that a thread that lowers the mark sees the one or this the other.
+        if claimed && u64::from(entry) >= self.local.high.load(Ordering::SeqCst) {
+            self.raise(entry);
+        }
         claimed
     }
 
@@ -117,14 +140,12 @@ impl<'a> Ledger<'a> {
         let count = self.entries.len() as u32;
         let near = if hint < count { hint } else { 0 };
         for entry in near..count.min(near + TRIES) {
-            self.raise(entry);
             if self.take(entry, serial) {
                 return Ok(entry);
             }
         }
         let high = self.local.high.load(Ordering::Acquire) as u32;
         for entry in high..count {
-            self.raise(entry);
             if self.take(entry, serial) {
                 return Ok(entry);
             }
@@ -139,19 +160,56 @@ impl<'a> Ledger<'a> {
         Err(TooManyPins { held: self.entries.len() })
     }
 
-    /// Makes sure that the daemon scans `entry` before a pin is published there.
+    /// Makes sure that the daemon scans `entry` before the pin there counts.
+    #[cold]
     fn raise(&self, entry: u32) {
-        if u64::from(entry) < self.local.high.load(Ordering::Acquire) {
-            return;
-        }
+        let _moving = lock(&self.local.moving);
         let count = self.entries.len() as u32;
         let wanted = u64::from((entry / STEP + 1).saturating_mul(STEP).min(count));
         // Sequentially consistent like the claim: a daemon that misses the new mark misses it
         // because its fence came first, and then the claimer sees the hidden slot.
         self.high.fetch_max(wanted, Ordering::SeqCst);
         model_fence();
-        self.local.high.fetch_max(wanted, Ordering::Release);
+        self.local.high.fetch_max(wanted, Ordering::SeqCst);
     }
+
+    /// Lets the mark fall by the free entries at the end, as far as a step at a time goes.
+    #[cold]
+    pub(crate) fn lower(&self) {
+        let _moving = lock(&self.local.moving);
+        let high = self.local.high.load(Ordering::Relaxed);
+        let mut low = high;
+        while low > u64::from(LOW) && self.is_free(low.saturating_sub(STEP.into()), low) {
+            low = low.saturating_sub(STEP.into());
+        }
+        if low == high {
+            return;
+        }
+        self.local.high.store(low, Ordering::SeqCst);
+        // Pairs with the claim: it comes first and is seen below, or it sees the mark above.
+        fence(Ordering::SeqCst);
+        if self.is_free(low, high) {
+            self.high.store(low, Ordering::SeqCst);
+        } else {
+            self.local.high.store(high, Ordering::SeqCst);
+        }
+    }
+
+    fn is_free(&self, from: u64, until: u64) -> bool {
+        let entries = &self.entries[from as usize..until as usize];
+        entries.iter().all(|entry| entry.load(Ordering::SeqCst) == 0)
+    }
+}
+
+/// The lock guards no data, so a thread that panicked with it left nothing half done.
+#[cfg(not(loom))]
+fn lock(mutex: &Mutex<()>) -> std::sync::MutexGuard<'_, ()> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(loom)]
+fn lock(mutex: &Mutex<()>) -> loom::sync::MutexGuard<'_, ()> {
+    mutex.lock().unwrap()
 }
 
 #[cfg(not(loom))]
@@ -210,45 +268,11 @@ fn set_hint(_: u32) {}
 #[cfg(loom)]
 fn lower_hint(_: u32) {}
 
-/// The daemon's view of a client's ledger, of which it believes nothing.
-#[derive(Clone, Copy, Debug)]
-pub struct LedgerScan<'a> {
-    entries: &'a [AtomicU64],
-    high: &'a AtomicU64,
-}
-
-impl<'a> LedgerScan<'a> {
-    pub(crate) fn new(entries: &'a [AtomicU64], high: &'a AtomicU64) -> Self {
-        Self { entries, high }
-    }
-
-    /// The pinned serials, in the ledger's order; what is no serial of the index is there as well.
-    pub fn pins(self) -> impl Iterator<Item = u64> + use<'a> {
-        // Relaxed suffices: this load follows the fence in `hide`, and `raise` says the rest.
-        let high = self.high.load(Ordering::Relaxed);
-        let high = usize::try_from(high).unwrap_or(usize::MAX).min(self.entries.len());
-        self.entries[..high]
-            .iter()
-            // Pairs with the release in `release`.
-            .map(|entry| entry.load(Ordering::Acquire))
-            .filter(|serial| *serial != 0)
-    }
-
-    /// Adds to `counts` how often each of `serials`, which are sorted, is pinned here.
-    pub fn count(&self, serials: &[u64], counts: &mut [u32]) {
-        assert_eq!(serials.len(), counts.len(), "one count for each serial");
-        for pin in self.pins() {
-            if let Ok(index) = serials.binary_search(&pin) {
-                counts[index] = counts[index].saturating_add(1);
-            }
-        }
-    }
-}
-
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scan::{LedgerScan, PinCounts};
 
     struct Memory {
         entries: Vec<AtomicU64>,
@@ -268,6 +292,10 @@ mod tests {
 
         fn scan(&self) -> LedgerScan<'_> {
             LedgerScan::new(&self.entries, &self.high)
+        }
+
+        fn high(&self) -> u64 {
+            self.high.load(Ordering::Relaxed)
         }
     }
 
@@ -320,24 +348,48 @@ mod tests {
         }
     }
 
+    /// A client that once held many pins cost the daemon their number at every look from then on.
     #[test]
-    fn the_scan_counts_what_is_asked_for() {
-        let memory = Memory::new(4096);
-        let ledger = memory.ledger();
-        for serial in [5, 7, 7, 9] {
-            ledger.claim(serial).unwrap();
+    fn the_mark_falls_when_the_pins_are_released() {
+        for order in [false, true] {
+            let memory = Memory::new(1 << 16);
+            let ledger = memory.ledger();
+            let mut entries: Vec<_> = (1..=50_000).map(|s| ledger.claim(s).unwrap()).collect();
+            assert!(memory.high() >= 50_000);
+            if order {
+                entries.reverse();
+            }
+            let kept = entries.split_off(49_000);
+            entries.into_iter().for_each(|entry| ledger.release(entry));
+            assert_eq!(memory.scan().pins().count(), 1000, "what is pinned is below the mark");
+            kept.into_iter().for_each(|entry| ledger.release(entry));
+            ledger.lower();
+            assert_eq!(memory.high(), u64::from(LOW));
+            let again = ledger.claim(7).unwrap();
+            assert!(u64::from(again) < memory.high());
         }
-        let mut counts = [0; 3];
-        memory.scan().count(&[5, 6, 7], &mut counts);
-        assert_eq!(counts, [1, 0, 2]);
     }
 
     #[test]
-    fn a_mark_beyond_the_ledger_is_cut_off() {
-        let memory = Memory::new(64);
-        memory.entries[63].store(8, Ordering::Relaxed);
-        memory.high.store(u64::MAX, Ordering::Relaxed);
-        assert_eq!(memory.scan().pins().collect::<Vec<_>>(), [8]);
+    fn marks_move_while_threads_claim_and_release() {
+        let memory = &Memory::new(1 << 15);
+        let ledger = memory.ledger();
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                scope.spawn(move || {
+                    for round in 0..20 {
+                        let serials = (0..5000).map(|k| 1 + thread + 4 * (k + 5000 * round));
+                        let held: Vec<_> = serials.map(|s| ledger.claim(s).unwrap()).collect();
+                        for entry in &held {
+                            assert!(u64::from(*entry) < memory.high(), "{entry} is scanned");
+                        }
+                        held.into_iter().for_each(|entry| ledger.release(entry));
+                    }
+                });
+            }
+        });
+        ledger.lower();
+        assert_eq!((memory.scan().pins().count(), memory.high()), (0, u64::from(LOW)));
     }
 
     #[test]
@@ -357,8 +409,8 @@ mod tests {
                 });
             }
         });
-        let mut counts = vec![0; serials.len()];
-        memory.scan().count(&serials, &mut counts);
-        assert!(counts.iter().all(|count| *count == 1), "every pin is there once");
+        let mut counts = PinCounts::new(&serials);
+        memory.scan().count(&mut counts);
+        assert!(counts.of(&serials).iter().all(|count| *count == 1), "every pin is there once");
     }
 }

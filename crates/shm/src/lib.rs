@@ -41,6 +41,7 @@ pub mod ledger;
 mod parting;
 mod place;
 pub mod ring;
+pub mod scan;
 pub mod slot;
 mod sync;
 mod table;

@@ -20,10 +20,11 @@ use plasmon_proto::message::ExtentId;
 use crate::alarm;
 use crate::bell;
 use crate::index::Lookup;
-use crate::ledger::{Ledger, LedgerLocal, LedgerScan};
+use crate::ledger::{Ledger, LedgerLocal};
 use crate::parting;
 use crate::place::{Mapped, Place};
 use crate::ring::{Consumer, Producer, RECORD_WORDS, Ring};
+use crate::scan::{LedgerScan, PinCounts};
 use crate::slot::{Head, Slot, SlotImage, State};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::table::{self, TableWriter};
@@ -98,9 +99,9 @@ impl Client {
 
     /// Whether the daemon finds a pin on `serial`.
     fn pins(&self, serial: u64) -> bool {
-        let mut counts = [0];
-        LedgerScan::new(&self.entries, &self.high).count(&[serial], &mut counts);
-        counts[0] > 0
+        let mut counts = PinCounts::new(&[serial]);
+        LedgerScan::new(&self.entries, &self.high).count(&mut counts);
+        counts.of(&[serial]) != [0]
     }
 
     /// Reads object `serial` once, if it can be pinned in `slots`, which is table 1.

@@ -26,6 +26,7 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::{Completion, Submission};
+use plasmon_shm::scan::PinCounts;
 use plasmon_shm::{
     ChannelClient, ChannelDaemon, Connection, ControlDaemon, ControlReader, Found, IndexReader,
     IndexWriter, Listener, Memfd, Populate, ReadMap, Reader, SlotImage, Span, View, WriteExtent,
@@ -254,11 +255,11 @@ impl Owner {
         let slots: Vec<_> = victims.iter().map(|victim| victim.1).collect();
         let serials: Vec<_> = victims.iter().map(|victim| victim.0).collect();
         self.index.hide(&slots);
-        let mut counts = vec![0; serials.len()];
+        let mut counts = PinCounts::new(&serials);
         for client in &self.clients {
-            client.channel.scan_pins(&serials, &mut counts);
+            client.channel.scan_pins(&mut counts);
         }
-        for (slot, count) in slots.into_iter().zip(counts) {
+        for (slot, count) in slots.into_iter().zip(counts.of(&serials)) {
             if count > 0 {
                 self.index.show(slot);
                 self.tally.pinned += 1;
@@ -414,7 +415,7 @@ fn no_reader_ever_sees_memory_that_is_not_its_object() {
     );
     assert!(tally.tables >= TABLES_MIN && switches >= 3, "the index grew under load: {tally:?}");
     for client in &owner.clients {
-        assert_eq!(client.channel.pins().count(), 0, "every pin was released");
+        assert_eq!(client.channel.pins_count(), 0, "every pin was released");
     }
 }
 

@@ -10,7 +10,7 @@ use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, ObjectId, ObjectState};
 use plasmon_store::event::Peer;
-use plasmon_store::ports::{Directory, Entry, SlotNo};
+use plasmon_store::ports::{Directory, Entry, Look, SlotNo};
 use plasmon_store::{ClientNo, Config, Effect, Event, Store};
 
 /// An index in a map; slots are serials, and nobody pins anything.
@@ -50,14 +50,8 @@ impl Directory for Index {
         self.slots.remove(&slot);
     }
 
-    fn pins(&self, serials: &[u64]) -> Vec<u32> {
-        vec![0; serials.len()]
-    }
-
-    fn next(&self, cursor: u64) -> Option<(Entry, u64)> {
-        let cursor = SlotNo::try_from(cursor).unwrap_or(SlotNo::MAX);
-        let mut behind = self.slots.range(cursor..).filter(|(_, (_, visible))| *visible);
-        behind.next().map(|(slot, (entry, _))| (*entry, u64::from(*slot) + 1))
+    fn look(&self, serials: &[u64]) -> Look {
+        Look { pins: vec![0; serials.len()], digest: 0 }
     }
 
     fn slots(&self) -> u64 {

@@ -24,6 +24,7 @@ use crate::content::content_bytes;
 use crate::event::ClientNo;
 use crate::ports::Directory;
 use crate::store::Store;
+use crate::work::{Left, PIECE};
 
 /// Namespaces that one client may adopt.
 pub(crate) const ADOPTED_PER_CLIENT_MAX: usize = 16;
@@ -37,6 +38,11 @@ pub(crate) struct Adopted {
     parent: ClientNo,
     /// Not more than this, 0 for no limit.
     bytes_max: u64,
+}
+
+/// What is in a namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Namespace {
     pub(crate) bytes: u64,
     pub(crate) ids: BTreeMap<ObjectId, u64>,
 }
@@ -45,9 +51,27 @@ pub(crate) struct Adopted {
 #[derive(Debug, Default)]
 pub(crate) struct Adoptions {
     adopted: BTreeMap<String, Adopted>,
+    /// What is in each namespace, adopted or not, so that nobody has to look for it.
+    spaces: BTreeMap<String, Namespace>,
     ended: BTreeSet<String>,
     /// In the order in which they ended.
     queue: VecDeque<String>,
+}
+
+/// What is deleted after the parent of a namespace left.
+#[derive(Debug, Default)]
+pub(crate) struct Remains {
+    namespace: String,
+    ids: BTreeMap<ObjectId, u64>,
+    /// Those that a composite holds: they are tried again as long as any other goes.
+    held: BTreeMap<ObjectId, u64>,
+    any_went: bool,
+}
+
+impl Remains {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ids.is_empty() && self.held.is_empty()
+    }
 }
 
 impl Adopted {
@@ -55,10 +79,14 @@ impl Adopted {
     pub(crate) fn parent(&self) -> ClientNo {
         self.parent
     }
+}
 
+impl Namespace {
     fn add(&mut self, id: ObjectId, bytes: u64) {
+        if let Some(before) = self.ids.insert(id, bytes) {
+            self.bytes = self.bytes.saturating_sub(before);
+        }
         self.bytes = self.bytes.saturating_add(bytes);
-        self.ids.insert(id, bytes);
     }
 }
 
@@ -68,19 +96,27 @@ impl Adoptions {
         self.adopted.is_empty() && self.ended.is_empty()
     }
 
-    /// An object of this name was sealed.
+    /// An object of this name is there.
     pub(crate) fn born(&mut self, name: &Name, id: ObjectId, sizes: &Sizes) {
-        if let Some(adopted) = self.adopted.get_mut(&name.namespace) {
-            adopted.add(id, content_bytes(sizes));
+        if name.namespace.is_empty() {
+            return;
+        }
+        if !self.spaces.contains_key(&name.namespace) {
+            self.spaces.insert(name.namespace.clone(), Namespace::default());
+        }
+        if let Some(space) = self.spaces.get_mut(&name.namespace) {
+            space.add(id, content_bytes(sizes));
         }
     }
 
     /// An object of this name ended.
     pub(crate) fn died(&mut self, name: &Name, id: &ObjectId) {
-        if let Some(adopted) = self.adopted.get_mut(&name.namespace)
-            && let Some(bytes) = adopted.ids.remove(id)
-        {
-            adopted.bytes = adopted.bytes.saturating_sub(bytes);
+        let Some(space) = self.spaces.get_mut(&name.namespace) else { return };
+        if let Some(bytes) = space.ids.remove(id) {
+            space.bytes = space.bytes.saturating_sub(bytes);
+        }
+        if space.ids.is_empty() {
+            self.spaces.remove(&name.namespace);
         }
     }
 
@@ -89,8 +125,9 @@ impl Adoptions {
         if self.ended.contains(&name.namespace) {
             return Err(Code::Cancelled);
         }
+        let bytes = self.spaces.get(&name.namespace).map_or(0, |space| space.bytes);
         match self.adopted.get(&name.namespace) {
-            Some(Adopted { bytes_max, bytes, .. })
+            Some(Adopted { bytes_max, .. })
                 if *bytes_max > 0 && bytes.saturating_add(content) > *bytes_max =>
             {
                 Err(Code::QuotaExceeded)
@@ -100,14 +137,17 @@ impl Adoptions {
     }
 
     /// Ends what the client has adopted; what is in it.
-    fn end_of(&mut self, client: ClientNo) -> Vec<ObjectId> {
-        let adopted = std::mem::take(&mut self.adopted);
-        let (ended, kept) = adopted.into_iter().partition(|(_, it)| it.parent == client);
-        self.adopted = kept;
-        let ended: BTreeMap<String, Adopted> = ended;
-        let mut ids = Vec::new();
-        for (namespace, adopted) in ended {
-            ids.extend(adopted.ids.into_keys());
+    fn end_of(&mut self, client: ClientNo) -> Vec<Remains> {
+        let of_client = |(_, adopted): &(&String, &Adopted)| adopted.parent == client;
+        let ended: Vec<String> =
+            self.adopted.iter().filter(of_client).map(|(name, _)| name.clone()).collect();
+        let mut remains = Vec::new();
+        for namespace in ended {
+            self.adopted.remove(&namespace);
+            if let Some(space) = self.spaces.remove(&namespace) {
+                let namespace = namespace.clone();
+                remains.push(Remains { namespace, ids: space.ids, ..Remains::default() });
+            }
             if self.ended.insert(namespace.clone()) {
                 self.queue.push_back(namespace);
             }
@@ -117,12 +157,17 @@ impl Adoptions {
                 self.ended.remove(&oldest);
             }
         }
-        ids
+        remains
     }
 
     #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &Adopted)> {
         self.adopted.iter()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn spaces(&self) -> &BTreeMap<String, Namespace> {
+        &self.spaces
     }
 }
 
@@ -152,31 +197,12 @@ impl<D: Directory> Store<D> {
                 .with_amounts(count as u64 + 1, ADOPTED_PER_CLIENT_MAX as u64)
                 .with_detail("a client may adopt only so many namespaces"));
         }
-        let mut adopted = Adopted { parent: client, bytes_max, bytes: 0, ids: BTreeMap::new() };
-        self.fill_adopted(&namespace, &mut adopted);
+        let adopted = Adopted { parent: client, bytes_max };
         if self.adoptions.ended.remove(&namespace) {
             self.adoptions.queue.retain(|ended| *ended != namespace);
         }
         self.adoptions.adopted.insert(namespace, adopted);
         Ok(Reply::Done)
-    }
-
-    /// What is in the namespace already.
-    fn fill_adopted(&self, namespace: &str, adopted: &mut Adopted) {
-        let within = |name: Option<&Name>| name.is_some_and(|name| name.namespace == namespace);
-        let mut cursor = 0;
-        while let Some((entry, behind)) = self.directory.next(cursor) {
-            cursor = behind;
-            let rare = self.rare_of(entry.record);
-            if within(rare.and_then(|rare| rare.attributes.name.as_ref())) {
-                adopted.add(entry.id, content_bytes(&entry.sizes));
-            }
-        }
-        for (id, spilled) in self.tier.from(0) {
-            if within(spilled.rare.attributes.name.as_ref()) {
-                adopted.add(*id, content_bytes(&spilled.sizes));
-            }
-        }
     }
 
     /// Whether an object may be sealed under its name.
@@ -189,39 +215,73 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    /// The client is gone, and with it the namespaces that it had adopted.
+    /// The client is gone, and with it the namespaces that it had adopted. What is in them goes in
+    /// pieces.
     pub(crate) fn end_adoptions(&mut self, client: ClientNo) {
-        let mut ids = self.adoptions.end_of(client);
-        // What a composite holds can go when the composite is gone.
-        while !ids.is_empty() {
-            let before = ids.len();
-            ids = self.delete_those_let_go(ids);
-            if ids.len() == before {
-                break;
-            }
+        for remains in self.adoptions.end_of(client) {
+            self.work.leave(Left::Adopted(remains));
         }
     }
 
-    /// Deletes objects; those stay that a composite holds.
-    fn delete_those_let_go(&mut self, ids: Vec<ObjectId>) -> Vec<ObjectId> {
-        let (mut batch, mut held) = (Vec::new(), Vec::new());
-        for id in ids {
-            if let Some(entry) = self.find(&id) {
-                if self.holders(entry.record) == 0 {
-                    batch.push(entry);
-                } else {
-                    held.push(id);
-                }
-            } else if let Some(spilled) = self.tier.get(&id) {
-                if spilled.rare.holders == 0 {
-                    self.drop_spilled(&id, ObjectState::Deleted);
-                } else {
-                    held.push(id);
-                }
+    /// Deletes a piece of what was in a namespace that ended. What a composite holds can go when
+    /// the composite is gone.
+    pub(crate) fn end_remains(&mut self, mut remains: Remains) -> Remains {
+        if remains.ids.is_empty() {
+            if self.work.collect || self.lingering.has_fresh() {
+                // Composites that went may still hold their members.
+                return remains;
+            }
+            if !std::mem::take(&mut remains.any_went) {
+                return self.put_back(remains);
+            }
+            remains.ids = std::mem::take(&mut remains.held);
+        }
+        let mut batch = Vec::new();
+        for _ in 0..PIECE {
+            let Some((id, bytes)) = remains.ids.pop_first() else { break };
+            if !self.is_remainder(&remains.namespace, &id) {
+                continue;
+            }
+            let visible = self.find(&id);
+            let holders = match &visible {
+                Some(entry) => self.holders(entry.record),
+                None => self.tier.get(&id).map_or(0, |spilled| spilled.rare.holders),
+            };
+            if holders > 0 {
+                remains.held.insert(id, bytes);
+                continue;
+            }
+            remains.any_went = true;
+            match visible {
+                Some(entry) => batch.push(entry),
+                None => self.drop_spilled(&id, ObjectState::Deleted),
             }
         }
         self.bury(batch);
         self.collect_fresh();
-        held
+        remains
+    }
+
+    /// Whether this object was in the namespace when it ended: not one that came since.
+    fn is_remainder(&self, namespace: &str, id: &ObjectId) -> bool {
+        let attributes = match self.find(id) {
+            Some(entry) => self.rare_of(entry.record).map(|rare| &rare.attributes),
+            None => self.tier.get(id).map(|spilled| &spilled.rare.attributes),
+        };
+        let name = attributes.and_then(|attributes| attributes.name.as_ref());
+        let came_since =
+            self.adoptions.spaces.get(namespace).is_some_and(|space| space.ids.contains_key(id));
+        name.is_some_and(|name| name.namespace == namespace) && !came_since
+    }
+
+    /// What composites outside of the namespace hold stays in it.
+    fn put_back(&mut self, remains: Remains) -> Remains {
+        for (id, bytes) in remains.held {
+            if self.is_remainder(&remains.namespace, &id) {
+                let space = self.adoptions.spaces.entry(remains.namespace.clone()).or_default();
+                space.add(id, bytes);
+            }
+        }
+        Remains::default()
     }
 }

@@ -12,13 +12,14 @@
 //!
 //! An owned member of which its creator makes no composite before it leaves goes with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
 use crate::ports::{Directory, Entry};
 use crate::records::{CACHE, SPILLING, UNHELD};
 use crate::store::Store;
+use crate::work::{PIECE, STEPS_MAX};
 
 impl<D: Directory> Store<D> {
     /// Every member must be there before a composite of them is.
@@ -52,14 +53,6 @@ impl<D: Directory> Store<D> {
     pub(crate) fn await_composite(&mut self, owner: u32, id: ObjectId) -> bool {
         let creator = self.clients.of_session_mut(owner);
         creator.map(|(_, client)| client.unheld.insert(id)).is_some()
-    }
-
-    /// The creator of these owned objects left before it made a composite of them.
-    pub(crate) fn bury_unheld(&mut self, ids: impl IntoIterator<Item = ObjectId>) {
-        let entries = ids.into_iter().filter_map(|id| self.find(&id));
-        let unheld = |entry: &Entry| self.records.get(entry.record).is(UNHELD);
-        let unheld: Vec<_> = entries.filter(unheld).collect();
-        self.bury(unheld);
     }
 
     /// A composite of these members went to the tier.
@@ -115,11 +108,11 @@ impl<D: Directory> Store<D> {
         found
     }
 
-    /// Lets the members of composites go that are gone. Returns whether that deleted any.
-    pub(crate) fn let_members_go(&mut self) -> bool {
+    /// Lets the members of composites go that are gone, a piece of them.
+    pub(crate) fn let_members_go(&mut self) {
         let mut ended = Vec::new();
-        let mut any = false;
-        for id in std::mem::take(&mut self.unheld) {
+        let rest = self.unheld.len().saturating_sub(STEPS_MAX);
+        for id in self.unheld.split_off(rest) {
             if let Some(entry) = self.find(&id) {
                 let now_ms = self.now_ms;
                 let rare = self.rare_mut(entry.record);
@@ -141,12 +134,127 @@ impl<D: Directory> Store<D> {
                 let expired = rare.expires_ms.is_some_and(|at_ms| at_ms <= self.now_ms);
                 if rare.holders == 0 && (spilled.traits.owned || expired) {
                     self.drop_spilled(&id, ObjectState::Deleted);
-                    any = true;
                 }
             }
         }
-        any |= !ended.is_empty();
         self.bury(ended);
-        any
+    }
+
+    /// Hides the members, and theirs, that would go if nobody pinned these hidden objects: as many
+    /// as an event ends. So one look through the ledgers does for a whole chain of composites.
+    /// Each comes after everything that holds it. [`Self::settle_followers`] must follow before
+    /// anybody is told anything.
+    pub(crate) fn hide_followers(&mut self, hidden: &[Entry]) -> Vec<Entry> {
+        let mut followers = Vec::new();
+        let mut named = Named::default();
+        for entry in hidden {
+            self.follow(entry, &mut named, &mut followers);
+        }
+        let mut next = 0;
+        while next < followers.len() {
+            let holder = followers[next];
+            self.follow(&holder, &mut named, &mut followers);
+            next += 1;
+        }
+        if !followers.is_empty() {
+            self.hide(&followers);
+        }
+        followers
+    }
+
+    fn follow(&self, holder: &Entry, named: &mut Named, followers: &mut Vec<Entry>) {
+        let Some(rare) = self.rare_of(holder.record) else { return };
+        for id in &rare.attributes.members {
+            if followers.len() == PIECE {
+                return;
+            }
+            let count = named.count(id);
+            let Some(entry) = self.find(id) else { continue };
+            let Some(rare) = self.rare_of(entry.record) else { continue };
+            let expired = rare.expires_ms.is_some_and(|at_ms| at_ms <= self.now_ms);
+            let goes = entry.traits.owned || expired;
+            if rare.holders == count && goes && !self.records.get(entry.record).is(SPILLING) {
+                followers.push(entry);
+            }
+        }
+    }
+
+    /// Tells the followers that go with the hidden objects from the others, which are shown again.
+    /// [`Self::end_followers`] follows.
+    pub(crate) fn settle_followers(
+        &mut self,
+        hidden: &[Entry],
+        pins: &[u32],
+        followers: &[Entry],
+        pins_of_followers: &[u32],
+    ) -> Vec<(Entry, u32)> {
+        if followers.is_empty() {
+            return Vec::new();
+        }
+        let mut named = Named::default();
+        for (entry, pins) in hidden.iter().zip(pins) {
+            if self.is_free_of_pins(entry, *pins) {
+                self.name_members(entry, &mut named);
+            }
+        }
+        let (mut gone, mut staying) = (Vec::new(), Vec::new());
+        for (entry, pins) in followers.iter().zip(pins_of_followers) {
+            if self.holders(entry.record) == named.so_far(&entry.id) {
+                gone.push((*entry, *pins));
+                if *pins == 0 {
+                    self.name_members(entry, &mut named);
+                }
+            } else {
+                staying.push(*entry);
+            }
+        }
+        for entry in &staying {
+            self.show(entry);
+        }
+        for (entry, _) in &gone {
+            self.take_off_lists(entry);
+            self.rare_mut(entry.record).holders = 0;
+            self.obituaries.add(entry.id, ObjectState::Deleted);
+        }
+        gone
+    }
+
+    /// Ends followers. What was let go since there were `unheld` members to let go names them, too.
+    pub(crate) fn end_followers(&mut self, gone: &[(Entry, u32)], unheld: usize) {
+        if gone.is_empty() {
+            return;
+        }
+        for (entry, _) in gone {
+            self.mourn(entry, ObjectState::Deleted);
+        }
+        for (entry, pins) in gone {
+            self.free_or_keep(entry, *pins);
+        }
+        let ids: BTreeSet<ObjectId> = gone.iter().map(|(entry, _)| entry.id).collect();
+        let let_go = self.unheld.split_off(unheld);
+        self.unheld.extend(let_go.into_iter().filter(|id| !ids.contains(id)));
+    }
+
+    fn name_members(&self, holder: &Entry, named: &mut Named) {
+        let rare = self.rare_of(holder.record);
+        for id in rare.into_iter().flat_map(|rare| &rare.attributes.members) {
+            named.count(id);
+        }
+    }
+}
+
+/// How often composites that go name each member.
+#[derive(Debug, Default)]
+struct Named(BTreeMap<ObjectId, u32>);
+
+impl Named {
+    fn count(&mut self, id: &ObjectId) -> u32 {
+        let count = self.0.entry(*id).or_default();
+        *count += 1;
+        *count
+    }
+
+    fn so_far(&self, id: &ObjectId) -> u32 {
+        self.0.get(id).copied().unwrap_or(0)
     }
 }

@@ -133,8 +133,13 @@ impl<D: Directory> Store<D> {
     /// Where the object is that this client creates, and the sizes of its parts, once it has
     /// memory.
     pub fn creating(&self, client: ClientNo, id: &ObjectId) -> Option<(Range, Sizes)> {
-        let creating = self.creatings.get(id).filter(|it| it.client == client)?;
+        let creating = self.creatings.get(id).filter(|it| self.is_creator(client, it))?;
         Some((creating.range()?, creating.sizes))
+    }
+
+    /// Whether the client creates this: not another one that had its number before.
+    pub(crate) fn is_creator(&self, client: ClientNo, creating: &Creating) -> bool {
+        self.clients.get(client).is_some_and(|found| found.session == creating.owner)
     }
 
     /// Whether the id can be given to a new object.
@@ -226,7 +231,7 @@ impl<D: Directory> Store<D> {
         let Some(creating) = self.creatings.get(id) else {
             return Err(if self.is_free(id) { Code::Absent } else { Code::AlreadySealed });
         };
-        if creating.client != client {
+        if !self.is_creator(client, creating) {
             return Err(Code::NotOwner);
         }
         self.give_up(id);
@@ -318,7 +323,7 @@ impl<D: Directory> Store<D> {
         let Some(creating) = self.creatings.get(id) else {
             return Err(if self.is_free(id) { Code::Absent } else { Code::AlreadySealed });
         };
-        if creating.client != client {
+        if !self.is_creator(client, creating) {
             return Err(Code::NotOwner);
         }
         let range = match &creating.stage {
@@ -342,8 +347,12 @@ impl<D: Directory> Store<D> {
         let Stage::Hardening { range, request, attributes } = creating.stage.clone() else {
             return;
         };
-        let client = creating.client;
+        let (client, owner) = (creating.client, creating.owner);
         creating.stage = Stage::Writing(range);
+        if self.clients.of_session(owner).is_none() {
+            return self.creator_died(&id);
+        }
+        let Some(creating) = self.creatings.get_mut(&id) else { return };
         if creating.growing.is_some() {
             return self.settled(request, &id, done);
         }

@@ -4,17 +4,18 @@ use crate::event::ClientNo;
 use crate::memory::Domain;
 use crate::ports::Directory;
 use crate::store::Store;
+use crate::work::Left;
 
 impl<D: Directory> Store<D> {
     /// Takes back everything that the client held: what it was creating, its waits, its leases, its
     /// extents, its pins. Its objects belong to nobody from now on; those in namespaces that it had
-    /// adopted are deleted.
+    /// adopted are deleted. A long list of anything goes in pieces.
     pub(crate) fn disconnect(&mut self, no: ClientNo) {
         let Some(mut client) = self.clients.disconnect(no) else { return };
-        for id in &client.creating {
-            self.creator_died(id);
-        }
-        self.bury_unheld(std::mem::take(&mut client.unheld));
+        let creating = std::mem::take(&mut client.creating).into_iter().collect();
+        self.work.leave(Left::Creating(client.session, creating));
+        self.work.leave(Left::Unheld(std::mem::take(&mut client.unheld).into_iter().collect()));
+        self.work.leave(Left::Pins(std::mem::take(&mut client.pins)));
         self.end_adoptions(no);
         for waiter in client.waits.values() {
             self.waits.remove(*waiter);
@@ -33,13 +34,8 @@ impl<D: Directory> Store<D> {
             self.no_writer(extent);
             self.memory.orphan(extent, &mut self.out);
         }
-        let serials: Vec<u64> = client.pins.keys().copied().collect();
-        for (serial, count) in client.pins {
-            self.unpin(serial, count);
-        }
-        if serials.iter().any(|serial| self.lingering.is_pinned(*serial)) {
-            self.collect_lingering();
-        }
-        self.feed_starving();
+        self.jobs.stuck = None;
+        self.go_on();
+        self.work.feed = true;
     }
 }

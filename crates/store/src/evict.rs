@@ -1,14 +1,28 @@
 //! Eviction of objects with policy cache, the least recently used first.
 
-use plasmon_proto::ObjectState;
 use plasmon_proto::message::Reply;
+use plasmon_proto::{ObjectState, Policy};
 
+use crate::event::ClientNo;
 use crate::ports::{Directory, Entry};
-use crate::records::List;
+use crate::records::{LISTED, List, SPILLING};
 use crate::store::Store;
+use crate::work::{EXAMINED_MAX, PIECE};
 
-/// Objects that are hidden and looked for in the ledgers at a time.
-const BATCH: usize = 1024;
+/// An eviction that a client asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Evicting {
+    client: ClientNo,
+    /// The client's, whose number may be another's by the time that it is answered.
+    session: u32,
+    request: u64,
+    bytes: u64,
+    done: Evicted,
+    /// How many objects are still to be tried.
+    left: usize,
+    /// Where to go on among those that are spilled instead.
+    next: Option<u32>,
+}
 
 /// What an eviction freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,42 +51,158 @@ pub(crate) enum Whose {
 }
 
 impl<D: Directory> Store<D> {
-    pub(crate) fn evict_on_request(&mut self, bytes: u64) -> Reply {
-        let Evicted { bytes, objects } = if self.spills_cache() {
-            self.spill_on_request(bytes)
+    /// Evicts for a request, which is answered when so much is free or nothing more can be.
+    pub(crate) fn evict_on_request(&mut self, client: ClientNo, request: u64, bytes: u64) {
+        let Some(found) = self.clients.get(client) else { return };
+        let session = found.session;
+        let (left, next) = if self.spills_cache() {
+            (self.records.count(List::Keep), self.records.oldest(List::Keep).next())
         } else {
-            self.evict(bytes, Measure::Content, Whose::Anybodys)
+            (self.candidates_count(Whose::Anybodys), None)
         };
-        self.collect_fresh();
-        Reply::Evicted { bytes, objects }
+        let done = Evicted::default();
+        self.go_on_evicting(Evicting { client, session, request, bytes, done, left, next });
     }
 
-    /// Evicts until at least `bytes` are freed or nothing more can be. An object that somebody pins
-    /// counts as just used. Each is tried once, so this ends however much is pinned.
-    pub(crate) fn evict(&mut self, bytes: u64, measure: Measure, whose: Whose) -> Evicted {
-        let mut evicted = Evicted::default();
-        let mut left = self.candidates_count(whose);
-        while evicted.bytes < bytes && left > 0 {
-            let count = left.min(BATCH);
-            let batch = self.eviction_batch(bytes - evicted.bytes, count, measure, whose);
-            if batch.is_empty() {
+    /// Does a piece of an eviction that a client asked for. Each object is tried once, so this ends
+    /// however much is pinned.
+    pub(crate) fn go_on_evicting(&mut self, mut evicting: Evicting) {
+        let Evicting { client, session, request, bytes, .. } = evicting;
+        if self.clients.get(client).is_none_or(|found| found.session != session) {
+            return;
+        }
+        if !self.work.may_look() {
+            self.work.evicting.push_front(evicting);
+            return;
+        }
+        let is_over = if self.spills_cache() {
+            self.spill_piece(&mut evicting)
+        } else {
+            let more = bytes.saturating_sub(evicting.done.bytes);
+            let count = evicting.left.min(PIECE);
+            let (evicted, tried) = self.evict(more, Measure::Content, Whose::Anybodys, count);
+            evicting.done.bytes = evicting.done.bytes.saturating_add(evicted.bytes);
+            evicting.done.objects += evicted.objects;
+            evicting.left -= tried;
+            tried == 0
+        };
+        if is_over || evicting.left == 0 || evicting.done.bytes >= bytes {
+            let Evicted { bytes, objects } = evicting.done;
+            self.reply(client, request, Reply::Evicted { bytes, objects });
+        } else {
+            self.work.evicting.push_back(evicting);
+        }
+    }
+
+    /// Has objects with policy cache written to the tier, the least recently used first, until so
+    /// many bytes of content are on their way. True at the end of the list.
+    fn spill_piece(&mut self, evicting: &mut Evicting) -> bool {
+        let from = evicting.next.filter(|record| {
+            self.records.used(*record).is_some_and(|it| it.is(LISTED))
+                && self.records.list_of(*record) == List::Keep
+        });
+        let Some(from) = from else { return true };
+        let piece: Vec<u32> =
+            self.records.newer(from).take(EXAMINED_MAX.min(evicting.left) + 1).collect();
+        let (piece, next) = match piece.split_last() {
+            Some((next, piece)) if piece.len() == EXAMINED_MAX => (piece.to_vec(), Some(*next)),
+            _ => (piece, None),
+        };
+        evicting.left = evicting.left.saturating_sub(piece.len());
+        evicting.next = next;
+        let entries = piece.into_iter().map(|record| self.entry(record));
+        let entries: Vec<Entry> =
+            entries.filter(|entry| entry.traits.policy == Policy::Cache).collect();
+        let serials: Vec<u64> = entries.iter().map(|entry| entry.serial).collect();
+        let pins = self.look(&serials).pins;
+        let bytes_max = self.config.spill_bytes_max.unwrap_or(0);
+        for (entry, pins) in entries.iter().zip(pins) {
+            if evicting.done.bytes >= evicting.bytes {
                 break;
             }
-            left -= batch.len();
-            self.hide(&batch);
-            let (free, pinned) = self.part_by_pins(batch);
-            // First, so that nobody who is answered below misses what stays.
-            for entry in &pinned {
-                self.show(entry);
+            let busy = self.records.get(entry.record).is(SPILLING);
+            if pins > 0 || busy || !self.fits_tier(entry, bytes_max) {
+                self.records.touch(entry.record);
+                continue;
             }
-            for entry in &free {
-                evicted.bytes = evicted.bytes.saturating_add(self.measured(entry, measure));
+            let content = self.measured(entry, Measure::Content);
+            evicting.done.bytes = evicting.done.bytes.saturating_add(content);
+            evicting.done.objects += 1;
+            self.start_spill(entry);
+        }
+        next.is_none()
+    }
+
+    /// Evicts at most `count` objects until at least `bytes` are freed. An object that is pinned
+    /// counts as just used. How many were tried comes back as well.
+    pub(crate) fn evict(
+        &mut self,
+        bytes: u64,
+        measure: Measure,
+        whose: Whose,
+        count: usize,
+    ) -> (Evicted, usize) {
+        let batch = self.hide_for_eviction(bytes, measure, whose, count);
+        let serials: Vec<u64> = batch.iter().map(|entry| entry.serial).collect();
+        if serials.is_empty() {
+            return (Evicted::default(), 0);
+        }
+        let pins = self.look(&serials).pins;
+        let (evicted, free) = self.settle_eviction(batch, &pins, bytes, measure);
+        self.finish_eviction(&free);
+        (evicted, serials.len())
+    }
+
+    /// Hides the objects that would be evicted for so many bytes if none of them is pinned.
+    pub(crate) fn hide_for_eviction(
+        &mut self,
+        bytes: u64,
+        measure: Measure,
+        whose: Whose,
+        count: usize,
+    ) -> Vec<Entry> {
+        let batch = self.eviction_batch(bytes, count, measure, whose);
+        if !batch.is_empty() {
+            self.hide(&batch);
+        }
+        batch
+    }
+
+    /// Chooses those of the hidden objects that are not pinned, as many as are needed, and shows
+    /// the others again. [`Self::finish_eviction`] follows; whoever is told something in between
+    /// misses nothing that stays.
+    pub(crate) fn settle_eviction(
+        &mut self,
+        batch: Vec<Entry>,
+        pins: &[u32],
+        bytes: u64,
+        measure: Measure,
+    ) -> (Evicted, Vec<Entry>) {
+        let mut evicted = Evicted::default();
+        let mut free = Vec::new();
+        for (entry, pins) in batch.into_iter().zip(pins) {
+            if *pins > 0 {
+                self.show(&entry);
+            } else if evicted.bytes >= bytes {
+                self.show_unused(&entry);
+            } else {
+                evicted.bytes = evicted.bytes.saturating_add(self.measured(&entry, measure));
                 evicted.objects += 1;
-                self.mourn(entry, ObjectState::Evicted);
-                self.free_ended(entry);
+                free.push(entry);
             }
         }
-        evicted
+        self.remember_end(&free, ObjectState::Evicted);
+        (evicted, free)
+    }
+
+    /// Ends the objects that were chosen.
+    pub(crate) fn finish_eviction(&mut self, free: &[Entry]) {
+        for entry in free {
+            self.mourn(entry, ObjectState::Evicted);
+        }
+        for entry in free {
+            self.free_ended(entry);
+        }
     }
 
     /// Whether an object of this session may be evicted.
@@ -95,7 +225,7 @@ impl<D: Directory> Store<D> {
         self.records.oldest(List::Cache).filter(candidate)
     }
 
-    fn candidates_count(&self, whose: Whose) -> usize {
+    pub(crate) fn candidates_count(&self, whose: Whose) -> usize {
         if whose == Whose::Anybodys && !self.clients.has_shares() {
             return self.records.count(List::Cache);
         }

@@ -128,7 +128,7 @@ impl<D: Directory> Store<D> {
         let Some(creating) = self.creatings.get(id) else {
             return Err(if self.is_free(id) { Code::Absent } else { Code::AlreadySealed });
         };
-        if creating.client != client {
+        if !self.is_creator(client, creating) {
             return Err(Code::NotOwner);
         }
         match (&creating.stage, creating.growing) {

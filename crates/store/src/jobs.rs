@@ -19,10 +19,11 @@ use plasmon_proto::{Code, ObjectId};
 
 use crate::effect::Effect;
 use crate::event::{ClientNo, Ticket};
-use crate::evict::{Measure, Whose};
+use crate::evict::Measure;
 use crate::leasing::{Answer, Size};
 use crate::memory::{Ask, Domain, Lengths, Placed, Reservation, aligned};
 use crate::ports::Directory;
+use crate::room::{Room, Search, Stuck};
 use crate::store::Store;
 
 /// How often the machine may refuse memory for one request before the request fails.
@@ -69,16 +70,26 @@ pub(crate) struct Job {
     growth: Option<Growth>,
     refusals: u8,
     spill_failures: u8,
+    /// Whether something is evicted even if there seems to be room: the machine has none.
+    evicts: bool,
+    pub(crate) search: Search,
 }
 
 impl Job {
     pub(crate) fn new(purpose: Purpose, size: Size, exact: Option<Exact>) -> Self {
-        Self { purpose, size, exact, growth: None, refusals: 0, spill_failures: 0 }
+        let (refusals, spill_failures, evicts) = (0, 0, false);
+        let search = Search::default();
+        Self { purpose, size, exact, growth: None, refusals, spill_failures, evicts, search }
     }
 
     /// A request for memory in an extent that grows.
     pub(crate) fn growing(purpose: Purpose, bytes: u64, growth: Growth) -> Self {
         Self { growth: Some(growth), ..Self::new(purpose, Size::exactly(bytes), None) }
+    }
+
+    /// Whether objects are spilled for it.
+    pub(crate) fn may_spill(&self) -> bool {
+        self.spill_failures < SPILL_FAILURES_MAX
     }
 
     /// What the least that helps is charged.
@@ -91,8 +102,10 @@ impl Job {
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     reserving: BTreeMap<Ticket, (Job, Placed)>,
-    /// Requests that wait for objects to be spilled, in their order.
+    /// Requests that wait for objects to be spilled or looked for, in their order.
     starving: VecDeque<Job>,
+    /// When it was last found that nothing can go.
+    pub(crate) stuck: Option<Stuck>,
 }
 
 impl Jobs {
@@ -122,38 +135,52 @@ impl<D: Directory> Store<D> {
     }
 
     /// Brings a request as far as it goes now. Returns false when it starves.
-    fn run(&mut self, job: Job) -> bool {
+    fn run(&mut self, mut job: Job) -> bool {
         if !self.is_wanted(&job) {
             self.job_failed(&job, Failure::of(Code::Cancelled));
             return true;
         }
         loop {
-            let content = self.content_shortage(&job);
-            if content == 0
+            if !job.evicts
+                && self.content_shortage(&job) == 0
                 && let Some(placed) = self.place(&job)
             {
                 self.placed(job, placed);
                 return true;
             }
+            match self.make_room(&mut job) {
+                Room::Made => job.evicts = false,
+                Room::Nowhere if job.evicts => job.evicts = false,
+                Room::Coming => {
+                    self.jobs.starving.push_back(job);
+                    return false;
+                }
+                Room::Later => {
+                    self.jobs.starving.push_back(job);
+                    self.work.feed = true;
+                    return false;
+                }
+                Room::Nowhere => break,
+            }
+        }
+        let left = self.memory.left_bytes();
+        let failure = Failure::of(Code::StoreFull).with_amounts(job.charge(), left);
+        self.job_failed(&job, failure);
+        true
+    }
+
+    /// How much is to come free for a request, and how that is counted.
+    pub(crate) fn shortage_of(&self, job: &Job) -> (u64, Measure) {
+        if job.evicts {
+            return (job.charge(), Measure::Charge);
+        }
+        match self.content_shortage(job) {
             // Room for all that is wanted, so that small objects do not starve one by one.
-            let shortage = self.memory.shortage(job.charge().max(job.size.bytes_wanted));
-            let (shortage, measure) = match content {
-                0 => (shortage, Measure::Charge),
-                content => (content, Measure::Content),
-            };
-            if self.collect_lingering()
-                || self.evict(shortage, measure, Whose::Anybodys).objects > 0
-            {
-                continue;
+            0 => {
+                let bytes = job.charge().max(job.size.bytes_wanted);
+                (self.memory.shortage(bytes), Measure::Charge)
             }
-            if job.spill_failures < SPILL_FAILURES_MAX && self.spill_for(shortage) {
-                self.jobs.starving.push_back(job);
-                return false;
-            }
-            let left = self.memory.left_bytes();
-            let failure = Failure::of(Code::StoreFull).with_amounts(job.charge(), left);
-            self.job_failed(&job, failure);
-            return true;
+            content => (content, Measure::Content),
         }
     }
 
@@ -161,12 +188,14 @@ impl<D: Directory> Store<D> {
     fn is_wanted(&self, job: &Job) -> bool {
         match job.purpose {
             Purpose::Lease { session, .. } => self.clients.of_session(session).is_some(),
-            Purpose::Create { id, serial, .. } => {
-                self.creatings.get(&id).is_some_and(|creating| creating.serial == serial)
+            Purpose::Create { session, id, serial, .. } => {
+                let creating = self.creatings.get(&id).filter(|it| it.serial == serial);
+                creating.is_some() && self.clients.of_session(session).is_some()
             }
-            Purpose::Grow { id, serial, .. } => {
+            Purpose::Grow { session, id, serial, .. } => {
                 let creating = self.creatings.get(&id).filter(|it| it.serial == serial);
                 creating.is_some_and(|creating| !creating.is_settling())
+                    && self.clients.of_session(session).is_some()
             }
             Purpose::Restore { id, serial } => {
                 self.tier.get(&id).is_some_and(|spilled| spilled.serial == serial)
@@ -262,9 +291,7 @@ impl<D: Directory> Store<D> {
             let failure = Failure::of(Code::StoreFull).with_amounts(job.charge(), 0);
             return self.job_failed(&job, failure.with_detail(detail));
         }
-        if job.refusals == REFUSALS_MAX {
-            self.evict(job.charge(), Measure::Charge, Whose::Anybodys);
-        }
+        job.evicts = job.refusals == REFUSALS_MAX;
         self.memory.give_back(u64::MAX, &mut self.out);
         self.run(job);
     }

@@ -51,6 +51,7 @@ mod queries;
 mod rare;
 mod records;
 mod recovery;
+mod room;
 mod shares;
 mod spill;
 mod store;
@@ -60,6 +61,7 @@ mod tests;
 mod unused;
 mod waiting;
 mod waits;
+mod work;
 
 pub use config::Config;
 pub use effect::Effect;

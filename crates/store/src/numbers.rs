@@ -44,6 +44,25 @@ impl FreeNumbers {
         Some(number)
     }
 
+    /// The first number from this one on that is not free, or the first behind a long run of free
+    /// ones; `None` behind the last.
+    pub(crate) fn next_taken(&self, number: u32) -> Option<u32> {
+        /// Words of free numbers that one search passes.
+        const WORDS_MAX: usize = 1024;
+
+        let word = number as usize / 64;
+        // What lies before the number in its word does not count.
+        let before = (1u64 << (number % 64)) - 1;
+        let words = self.levels[0].get(word..)?;
+        for (at, bits) in words.iter().take(WORDS_MAX).enumerate() {
+            let free = if at == 0 { bits | before } else { *bits };
+            if free != u64::MAX {
+                return Some(((word + at) * 64) as u32 + free.trailing_ones());
+            }
+        }
+        (words.len() > WORDS_MAX).then(|| ((word + WORDS_MAX) * 64) as u32)
+    }
+
     /// Takes a number out that is free.
     pub(crate) fn remove(&mut self, number: u32) {
         let mut at = number as usize;
@@ -98,6 +117,22 @@ mod tests {
         );
         numbers.extend(64);
         assert_eq!(numbers.take(), Some(1 << 19));
+    }
+
+    #[test]
+    fn runs_of_free_numbers_are_passed_at_once() {
+        let mut numbers = FreeNumbers::default();
+        assert_eq!(numbers.next_taken(0), None);
+        numbers.extend(1 << 18);
+        for taken in [5, 70, 200_000] {
+            numbers.remove(taken);
+        }
+        let next = [0, 5, 6, 70].map(|from| numbers.next_taken(from));
+        assert_eq!(next, [Some(5), Some(5), Some(70), Some(70)]);
+        // At most 1024 words at once.
+        assert_eq!(numbers.next_taken(71), Some(64 + 65_536));
+        assert_eq!(numbers.next_taken(190_000), Some(200_000));
+        assert_eq!((numbers.next_taken(200_001), numbers.next_taken(1 << 18)), (None, None));
     }
 
     proptest! {

@@ -165,32 +165,16 @@ impl<D: Directory> Store<D> {
 
     /// Makes a hidden object visible again, as one that is in use.
     pub(crate) fn show(&mut self, entry: &Entry) {
+        self.show_unused(entry);
+        self.enlist(entry.record);
+    }
+
+    /// Makes a hidden object visible again that nobody used meanwhile.
+    pub(crate) fn show_unused(&mut self, entry: &Entry) {
         let record = self.records.get_mut(entry.record);
         record.flags &= !HIDDEN;
         self.directory.show(record.slot);
         self.totals.visible += 1;
-        self.enlist(entry.record);
-    }
-
-    /// All pins on these incarnations, those of the ledgers and those that the store counts.
-    pub(crate) fn pins_of(&self, serials: &[u64]) -> Vec<u32> {
-        let mut pins = self.directory.pins(serials);
-        if !self.pins.is_empty() {
-            for (count, serial) in pins.iter_mut().zip(serials) {
-                *count = count.saturating_add(self.pins.get(serial).copied().unwrap_or(0));
-            }
-        }
-        pins
-    }
-
-    /// The hidden objects that nobody pins, and the others.
-    pub(crate) fn part_by_pins(&self, entries: Vec<Entry>) -> (Vec<Entry>, Vec<Entry>) {
-        let serials: Vec<u64> = entries.iter().map(|entry| entry.serial).collect();
-        let pins = self.pins_of(&serials);
-        let (free, pinned): (Vec<_>, Vec<_>) =
-            entries.into_iter().zip(pins).partition(|(_, pins)| *pins == 0);
-        let bare = |parted: Vec<(Entry, u32)>| parted.into_iter().map(|(it, _)| it).collect();
-        (bare(free), bare(pinned))
     }
 
     /// Forgets a hidden object that nobody pins and frees its memory. Returns its rarer properties.
@@ -223,13 +207,19 @@ impl<D: Directory> Store<D> {
         self.unheld.extend(rare.attributes.members);
     }
 
-    /// Tells everybody that a hidden object ended.
+    /// Remembers how hidden objects ended: all of them, before anybody is told of one.
+    pub(crate) fn remember_end(&mut self, entries: &[Entry], state: ObjectState) {
+        for entry in entries {
+            self.obituaries.add(entry.id, state);
+        }
+    }
+
+    /// Tells everybody that a hidden object ended, which is remembered already.
     pub(crate) fn mourn(&mut self, entry: &Entry, state: ObjectState) {
         match state {
             ObjectState::Evicted => self.totals.evicted += 1,
             _ => self.totals.deleted += 1,
         }
-        self.obituaries.add(entry.id, state);
         let name = self.rare_of(entry.record).and_then(|rare| rare.attributes.name.clone());
         if let Some(name) = &name {
             self.adoptions.died(name, &entry.id);

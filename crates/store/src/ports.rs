@@ -26,6 +26,15 @@ pub struct Entry {
 /// The position of an entry; it changes when the index grows.
 pub type SlotNo = u32;
 
+/// What a look through all ledgers found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// The pins on each incarnation that was asked for.
+    pub pins: Vec<u32>,
+    /// A number that stays the same while the ledgers hold the same pins, and hardly when not.
+    pub digest: u64,
+}
+
 /// The index that clients read, and the ledgers in which they pin.
 ///
 /// An entry is *visible* (a get finds it) or *hidden* (it is there only for the daemon).
@@ -44,12 +53,10 @@ pub trait Directory {
     fn show(&mut self, slot: SlotNo);
     /// Forgets a hidden entry.
     fn remove(&mut self, slot: SlotNo);
-    /// How many pins the ledgers of all clients hold on each of these incarnations. Exact for
-    /// hidden entries in the sense that 0 stays 0; for visible ones it may change at once.
-    fn pins(&self, serials: &[u64]) -> Vec<u32>;
-    /// The first visible entry at or behind a cursor, and the cursor behind it. Cursors are below
-    /// 2^62 and may come from a client, so any number must do.
-    fn next(&self, cursor: u64) -> Option<(Entry, u64)>;
+    /// Looks through the ledgers of all clients once: how many pins they hold on each of these
+    /// incarnations. Exact for entries that were hidden before, in the sense that 0 stays 0; for
+    /// visible ones it may change at once.
+    fn look(&self, serials: &[u64]) -> Look;
     /// How many slots there are.
     fn slots(&self) -> u64;
 }

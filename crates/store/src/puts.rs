@@ -109,7 +109,7 @@ impl<D: Directory> Store<D> {
             && let Some(creating) = self.creatings.get(&put.id)
         {
             return match creating.stage {
-                _ if creating.client != client => Err(Code::Exists),
+                _ if !self.is_creator(client, creating) => Err(Code::Exists),
                 Stage::Announced => Ok(Announced::Bare),
                 // A strict object is published only by its seal, and so is one that grows: its
                 // writer could still change the size of its extent under a reader.

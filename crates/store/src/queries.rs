@@ -8,14 +8,15 @@ use plasmon_proto::{Code, ObjectId, ObjectState};
 use crate::creating::Creating;
 use crate::deletes::too_many_ids;
 use crate::ports::{Directory, Entry};
-use crate::records::LISTED;
+use crate::records::{HIDDEN, LISTED, RARE};
 use crate::spill::Spilled;
 use crate::store::Store;
 use crate::subscriptions::matches;
+use crate::work::EXAMINED_MAX;
 
 /// Objects that one page looks at, so that a filter that nothing passes does not stop the daemon
 /// for long; such a page may be empty without being the last.
-const SCAN_MAX: usize = 16_384;
+const SCAN_MAX: usize = EXAMINED_MAX;
 
 /// A cursor's stage stands in its top bits: objects in memory, under construction, spilled.
 const STAGE_SHIFT: u32 = 62;
@@ -58,10 +59,14 @@ impl<D: Directory> Store<D> {
         Ok(Reply::Done)
     }
 
-    pub(crate) fn stat(&self, id: &ObjectId) -> Option<ObjectInfo> {
+    pub(crate) fn stat(&mut self, id: &ObjectId) -> Option<ObjectInfo> {
         if let Some(entry) = self.find(id) {
-            let pins = self.pins_of(&[entry.serial]);
-            return Some(self.info(&entry, pins.first().copied().unwrap_or(0)));
+            let pins = self.look(&[entry.serial]).pins;
+            if let Some((entry, pins)) =
+                self.bury_those_unused(std::iter::once(entry).zip(pins)).first()
+            {
+                return Some(self.info(entry, *pins));
+            }
         }
         if let Some(creating) = self.creatings.get(id) {
             return Some(self.creating_info(id, creating));
@@ -73,7 +78,12 @@ impl<D: Directory> Store<D> {
         Some(ObjectInfo { state, ..self.blank_info(id) })
     }
 
-    pub(crate) fn list(&self, filter: &Filter, cursor: u64, limit: u32) -> Result<Reply, Failure> {
+    pub(crate) fn list(
+        &mut self,
+        filter: &Filter,
+        cursor: u64,
+        limit: u32,
+    ) -> Result<Reply, Failure> {
         let limit = (limit as usize).clamp(1, LIST_PAGE_MAX);
         let mut page = Page { filter, limit, infos: Vec::new(), scanned: 0 };
         let mut cursor = cursor;
@@ -91,26 +101,38 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    /// Lists objects in memory from a cursor; returns where to go on, `None` at the end.
-    fn list_memory(&self, page: &mut Page<'_>, mut cursor: u64) -> Option<u64> {
+    /// Lists objects in memory from a record number on; returns where to go on, `None` at the end.
+    /// Numbers stay while an object is there, whatever becomes of the index.
+    fn list_memory(&mut self, page: &mut Page<'_>, cursor: u64) -> Option<u64> {
+        let end = self.records.capacity();
         let mut entries = Vec::new();
-        let mut next = None;
-        while let Some((entry, behind)) = self.directory.next(cursor) {
-            if page.scanned >= SCAN_MAX || page.infos.len() + entries.len() >= page.limit {
-                next = Some(cursor);
-                break;
-            }
+        let mut at = usize::try_from(cursor).unwrap_or(end).min(end);
+        while at < end && page.scanned < SCAN_MAX && page.infos.len() + entries.len() < page.limit {
+            let number = at as u32;
             page.scanned += 1;
-            cursor = behind;
-            let name = self.rare_of(entry.record).and_then(|rare| rare.attributes.name.as_ref());
+            at += 1;
+            let Some(record) = self.records.used(number) else {
+                // Numbers that were never used or are free again lie in runs.
+                at = self.records.next_used(number).map_or(end, |next| next as usize);
+                continue;
+            };
+            // Without a name an object passes only a filter that lets everything pass.
+            let nameless = !record.is(RARE) && *page.filter != Filter::default();
+            if record.is(HIDDEN) || nameless {
+                continue;
+            }
+            let name = self.rare_of(number).and_then(|rare| rare.attributes.name.as_ref());
             if matches(page.filter, name) {
-                entries.push(entry);
+                entries.push(self.entry(number));
             }
         }
-        let serials: Vec<u64> = entries.iter().map(|entry| entry.serial).collect();
-        let pins = self.pins_of(&serials);
-        page.infos.extend(entries.iter().zip(pins).map(|(entry, pins)| self.info(entry, pins)));
-        next
+        if !entries.is_empty() {
+            let serials: Vec<u64> = entries.iter().map(|entry| entry.serial).collect();
+            let pins = self.look(&serials).pins;
+            let there = self.bury_those_unused(entries.into_iter().zip(pins));
+            page.infos.extend(there.iter().map(|(entry, pins)| self.info(entry, *pins)));
+        }
+        (at < end).then_some(at as u64)
     }
 
     fn list_creating(&self, page: &mut Page<'_>, serial: u64) -> Option<u64> {

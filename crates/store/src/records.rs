@@ -76,12 +76,14 @@ pub(crate) struct Records {
     chunks: Vec<Box<[Record]>>,
     free: FreeNumbers,
     lists: [Ends; 2],
+    /// How many records were ever put into a list.
+    listings: u64,
 }
 
 impl Default for Records {
     fn default() -> Self {
         let ends = Ends { newest: NONE, oldest: NONE, count: 0 };
-        Self { chunks: Vec::new(), free: FreeNumbers::default(), lists: [ends; 2] }
+        Self { chunks: Vec::new(), free: FreeNumbers::default(), lists: [ends; 2], listings: 0 }
     }
 }
 
@@ -146,7 +148,8 @@ impl Records {
         self.free.give(number);
     }
 
-    fn list_of(&self, number: u32) -> List {
+    /// The list that a record is in, or would be in.
+    pub(crate) fn list_of(&self, number: u32) -> List {
         if self.get(number).is(CACHE) { List::Cache } else { List::Keep }
     }
 
@@ -159,6 +162,7 @@ impl Records {
         if self.lists[list].newest == number {
             return;
         }
+        self.listings += u64::from(!self.get(number).is(LISTED));
         self.unlist(number);
         let newest = self.lists[list].newest;
         let record = self.get_mut(number);
@@ -200,13 +204,28 @@ impl Records {
         self.lists[list as usize].count
     }
 
+    /// How many records were ever put into a list: the same as before means no new ones.
+    pub(crate) fn listings(&self) -> u64 {
+        self.listings
+    }
+
     /// The records of a list, the least recently used first.
     pub(crate) fn oldest(&self, list: List) -> impl Iterator<Item = u32> {
-        let first = self.lists[list as usize].oldest;
+        self.newer(self.lists[list as usize].oldest)
+    }
+
+    /// A record of a list and those that were used later.
+    pub(crate) fn newer(&self, first: u32) -> impl Iterator<Item = u32> {
         std::iter::successors((first != NONE).then_some(first), |number| {
             let previous = self.get(*number).previous;
             (previous != NONE).then_some(previous)
         })
+    }
+
+    /// The first record from this one on that is in use, or the first number behind a long run of
+    /// free ones.
+    pub(crate) fn next_used(&self, number: u32) -> Option<u32> {
+        self.free.next_taken(number)
     }
 }
 

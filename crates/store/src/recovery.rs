@@ -199,6 +199,9 @@ impl<D: Directory> Store<D> {
             self.lingering.adopt(object.serial, record, self.now_ms);
         } else {
             self.totals.visible += 1;
+            if let Some(name) = &object.attributes.name {
+                self.adoptions.born(name, object.id, &object.sizes);
+            }
         }
     }
 
@@ -221,6 +224,9 @@ impl<D: Directory> Store<D> {
                 self.expiries.insert((expires_ms, object.id, object.serial));
             }
             composites.push(rare.attributes.members.clone());
+            if let Some(name) = &rare.attributes.name {
+                self.adoptions.born(name, object.id, &object.sizes);
+            }
             let spilled = Spilled {
                 serial: object.serial,
                 sizes: object.sizes,

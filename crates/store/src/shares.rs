@@ -15,6 +15,10 @@ use crate::event::ClientNo;
 use crate::evict::{Measure, Whose};
 use crate::ports::Directory;
 use crate::store::Store;
+use crate::work::PIECE;
+
+/// Objects that make room in a share for one new object at most.
+const EVICTED_MAX: usize = 4 * PIECE;
 
 /// All shares together take at most so many tenths of the capacity.
 const SHARED_TENTHS_MAX: u64 = 7;
@@ -52,9 +56,9 @@ impl<D: Directory> Store<D> {
             return Err(Failure::of(Code::QuotaExceeded).with_amounts(content, share));
         }
         let excess = found.content_bytes.saturating_add(content).saturating_sub(share);
-        if excess > 0 {
-            self.evict(excess, Measure::Content, Whose::Session(found.session));
-            self.collect_fresh();
+        // What is pinned, and what is more than one event evicts, stays for the next object.
+        if excess > 0 && self.work.may_look() {
+            self.evict(excess, Measure::Content, Whose::Session(found.session), EVICTED_MAX);
         }
         Ok(())
     }

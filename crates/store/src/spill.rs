@@ -20,22 +20,18 @@ use std::collections::BTreeMap;
 
 use plasmon_proto::message::{Failure, Range};
 use plasmon_proto::object::{Sizes, Traits};
-use plasmon_proto::{Code, ObjectId, ObjectState, Policy};
+use plasmon_proto::{Code, ObjectId, ObjectState};
 
 use crate::effect::{Effect, SpillOrder};
 use crate::event::{ReadBack, Ticket};
-use crate::evict::Evicted;
 use crate::jobs::{Exact, Job, Purpose};
 use crate::leasing::Size;
 use crate::memory::{Placed, exact_charge};
 use crate::objects::{Birth, News};
 use crate::ports::{Directory, Entry};
 use crate::rare::Rare;
-use crate::records::{HIDDEN, List, SPILLING};
+use crate::records::{HIDDEN, SPILLING};
 use crate::store::Store;
-
-/// Candidates that are looked for in the ledgers at a time.
-const BATCH: usize = 64;
 
 /// One object in the tier.
 #[derive(Clone, Debug)]
@@ -129,6 +125,11 @@ impl SpillTier {
         self.writing.values().fold(self.bytes, |sum, it| sum.saturating_add(it.bytes))
     }
 
+    /// Whether anything is being written.
+    pub(crate) fn is_writing(&self) -> bool {
+        !self.writing.is_empty()
+    }
+
     /// What will be free once everything is written.
     fn charge_coming(&self) -> u64 {
         self.writing.values().map(|writing| writing.charge).sum()
@@ -146,36 +147,35 @@ fn stored_bytes(sizes: &Sizes) -> u64 {
 }
 
 impl<D: Directory> Store<D> {
-    /// Has objects written to the tier, the least recently used first, until `shortage` bytes of
-    /// memory will come free. False when none is and none will be.
-    pub(crate) fn spill_for(&mut self, shortage: u64) -> bool {
-        let Some(bytes_max) = self.config.spill_bytes_max else { return false };
-        let mut left = self.records.count(List::Keep);
-        while self.tier.charge_coming() < shortage && left > 0 {
-            let batch: Vec<Entry> = self
-                .records
-                .oldest(List::Keep)
-                .take(left.min(BATCH))
-                .map(|record| self.entry(record))
-                .collect();
-            left -= batch.len();
-            let serials: Vec<u64> = batch.iter().map(|entry| entry.serial).collect();
-            let pins = self.pins_of(&serials);
-            for (entry, pins) in batch.iter().zip(pins) {
-                let fits = self.tier.bytes_coming().saturating_add(stored_bytes(&entry.sizes));
-                let busy = self.records.get(entry.record).is(SPILLING);
-                if self.tier.charge_coming() >= shortage {
-                    break;
-                }
-                if pins > 0 || busy || fits > bytes_max {
-                    self.records.touch(entry.record);
-                } else {
-                    self.start_spill(entry);
-                    self.spill_followers(entry, shortage, bytes_max);
-                }
+    /// Has those of the objects that are not pinned written to the tier, until `shortage` bytes of
+    /// memory will come free. Returns how many cannot go.
+    pub(crate) fn spill_unpinned(
+        &mut self,
+        candidates: &[Entry],
+        pins: &[u32],
+        shortage: u64,
+    ) -> usize {
+        let Some(bytes_max) = self.config.spill_bytes_max else { return 0 };
+        let mut stay = 0;
+        for (entry, pins) in candidates.iter().zip(pins) {
+            if self.tier.charge_coming() >= shortage {
+                break;
+            }
+            let busy = self.records.get(entry.record).is(SPILLING);
+            if *pins > 0 || busy || !self.fits_tier(entry, bytes_max) {
+                self.records.touch(entry.record);
+                stay += 1;
+            } else {
+                self.start_spill(entry);
+                self.spill_followers(entry, shortage, bytes_max);
             }
         }
-        !self.tier.writing.is_empty()
+        stay
+    }
+
+    /// Whether the tier has room for an object.
+    pub(crate) fn fits_tier(&self, entry: &Entry, bytes_max: u64) -> bool {
+        self.tier.bytes_coming().saturating_add(stored_bytes(&entry.sizes)) <= bytes_max
     }
 
     /// Has members of a composite that is being written written as well. Those that must stay
@@ -184,16 +184,13 @@ impl<D: Directory> Store<D> {
         if self.rare_of(composite.record).is_none_or(|rare| rare.attributes.members.is_empty()) {
             return;
         }
-        let followers = self.followers(composite);
-        let serials: Vec<u64> = followers.iter().map(|entry| entry.serial).collect();
-        let pins = self.pins_of(&serials);
-        for (entry, pins) in followers.iter().zip(pins) {
-            let fits = self.tier.bytes_coming().saturating_add(stored_bytes(&entry.sizes));
+        // Whether any is pinned is found out when it is to give its memory up.
+        for entry in self.followers(composite) {
             if self.tier.charge_coming() >= shortage {
                 break;
             }
-            if pins == 0 && fits <= bytes_max {
-                self.start_spill(entry);
+            if self.fits_tier(&entry, bytes_max) {
+                self.start_spill(&entry);
             }
         }
     }
@@ -203,38 +200,7 @@ impl<D: Directory> Store<D> {
         self.config.spill_cache && self.config.spill_bytes_max.is_some()
     }
 
-    /// Has objects with policy cache written to the tier, the least recently used first, until so
-    /// many bytes of content are on their way. Each is tried once.
-    pub(crate) fn spill_on_request(&mut self, bytes: u64) -> Evicted {
-        let mut evicted = Evicted::default();
-        let bytes_max = self.config.spill_bytes_max.unwrap_or(0);
-        let candidates: Vec<Entry> = self
-            .records
-            .oldest(List::Keep)
-            .map(|record| self.entry(record))
-            .filter(|entry| entry.traits.policy == Policy::Cache)
-            .collect();
-        for batch in candidates.chunks(BATCH) {
-            let serials: Vec<u64> = batch.iter().map(|entry| entry.serial).collect();
-            for (entry, pins) in batch.iter().zip(self.pins_of(&serials)) {
-                if evicted.bytes >= bytes {
-                    return evicted;
-                }
-                let fits = self.tier.bytes_coming().saturating_add(stored_bytes(&entry.sizes));
-                if pins > 0 || self.records.get(entry.record).is(SPILLING) || fits > bytes_max {
-                    self.records.touch(entry.record);
-                    continue;
-                }
-                let content = entry.sizes.data.saturating_add(entry.sizes.metadata);
-                evicted.bytes = evicted.bytes.saturating_add(content);
-                evicted.objects += 1;
-                self.start_spill(entry);
-            }
-        }
-        evicted
-    }
-
-    fn start_spill(&mut self, entry: &Entry) {
+    pub(crate) fn start_spill(&mut self, entry: &Entry) {
         let ticket = self.ticket();
         let Entry { id, serial, range, sizes, traits, created_ms, record } = *entry;
         self.records.unlist(record);
@@ -261,7 +227,8 @@ impl<D: Directory> Store<D> {
             self.out.push(Effect::Unspill(id, serial));
         }
         if deleted {
-            self.collect_lingering();
+            self.lingering.look_again(serial);
+            self.collect_fresh();
         } else if stays {
             self.enlist(record);
         }
@@ -278,11 +245,8 @@ impl<D: Directory> Store<D> {
         }
         let entry = self.entry(record);
         self.hide(&[entry]);
-        let (free, pinned) = self.part_by_pins(vec![entry]);
-        for entry in &pinned {
-            self.show(entry);
-        }
-        if free.is_empty() {
+        if self.look(&[entry.serial]).pins != [0] {
+            self.show(&entry);
             return false;
         }
         let owner = self.records.get(record).owner;
@@ -381,6 +345,7 @@ impl<D: Directory> Store<D> {
 
     fn bring_back(&mut self, id: ObjectId, range: Range, charge: u64) {
         let Some(spilled) = self.tier.remove(&id) else { return };
+        self.jobs.stuck = None;
         if let Some(expires_ms) = spilled.rare.expires_ms {
             self.expiries.remove(&(expires_ms, id, spilled.serial));
         }
@@ -398,6 +363,7 @@ impl<D: Directory> Store<D> {
     /// A spilled object ends.
     pub(crate) fn drop_spilled(&mut self, id: &ObjectId, state: ObjectState) {
         let Some(spilled) = self.tier.remove(id) else { return };
+        self.jobs.stuck = None;
         if let Some(expires_ms) = spilled.rare.expires_ms {
             self.expiries.remove(&(expires_ms, *id, spilled.serial));
         }

@@ -23,6 +23,7 @@ use crate::records::{LISTED, Records};
 use crate::spill::SpillTier;
 use crate::unused::Doomed;
 use crate::waits::Waits;
+use crate::work::{PIECE, Work};
 
 /// The object that a refusal without an object names.
 const NO_OBJECT: ObjectId = ObjectId::new([0; 20]);
@@ -56,6 +57,8 @@ pub struct Store<D> {
     pub(crate) unheld: Vec<ObjectId>,
     /// What is free in quarantined extents, as far as their writers hold no lease there.
     pub(crate) in_doubt: BTreeMap<ExtentId, Vec<Range>>,
+    /// What goes on with the next event.
+    pub(crate) work: Work,
     /// Bytes of data and metadata in memory, of sealed objects and of those being created.
     pub(crate) content_bytes: u64,
     pub(crate) totals: Totals,
@@ -106,6 +109,7 @@ impl<D: Directory> Store<D> {
             pins: BTreeMap::new(),
             unheld: Vec::new(),
             in_doubt: BTreeMap::new(),
+            work: Work::default(),
             content_bytes: 0,
             totals: Totals::default(),
             next_serial: config.first_serial.max(1),
@@ -118,6 +122,7 @@ impl<D: Directory> Store<D> {
     #[inline]
     pub fn step(&mut self, now_ms: u64, event: Event, effects: &mut Vec<Effect>) {
         self.now_ms = now_ms.max(self.now_ms);
+        self.work.begin_event();
         std::mem::swap(&mut self.out, effects);
         match event {
             // The most frequent by far: told apart here, it need not be moved as an event.
@@ -126,7 +131,7 @@ impl<D: Directory> Store<D> {
             }
             event => self.apply(event),
         }
-        if !self.unheld.is_empty() {
+        if !self.unheld.is_empty() && !self.work.collect {
             self.collect_fresh();
         }
         std::mem::swap(&mut self.out, effects);
@@ -162,12 +167,14 @@ impl<D: Directory> Store<D> {
     }
 
     fn tick(&mut self) {
-        while let Some(waiter) = self.waits.overdue(self.now_ms) {
+        for _ in 0..PIECE {
+            let Some(waiter) = self.waits.overdue(self.now_ms) else { break };
             self.answer_waiter(waiter);
         }
+        self.go_on();
         self.expire();
         if self.doomed.is_due(self.now_ms) {
-            self.bury_unused();
+            self.bury_unused(&[]);
         }
         if self.lingering.is_due(self.now_ms) {
             self.collect_lingering();
@@ -176,6 +183,9 @@ impl<D: Directory> Store<D> {
 
     /// When the store wants a [`Event::Tick`] at the latest, on the clock of [`Self::step`].
     pub fn next_deadline(&self) -> Option<u64> {
+        if self.work.is_due() {
+            return Some(self.now_ms);
+        }
         let expiry = self.expiries.first().map(|(at_ms, ..)| *at_ms);
         let dues = [self.lingering.due_ms(), self.doomed.due_ms()];
         [self.waits.next_deadline(), expiry].into_iter().chain(dues).flatten().min()
@@ -246,7 +256,7 @@ impl<D: Directory> Store<D> {
         if !self.admits(client, request, writes) {
             return;
         }
-        self.bury_unused();
+        self.bury_unused_of(&body);
         let reply = match body {
             Request::Lease { bytes_min, bytes_wanted } => {
                 let size = crate::leasing::Size { bytes_min, bytes_wanted };
@@ -277,7 +287,7 @@ impl<D: Directory> Store<D> {
                 .map_err(|code| Failure::of(code).with_id(id)),
             Request::Delete { ids } => self.delete(client, &ids),
             Request::DeleteUnused { ids } => self.delete_unused(&ids),
-            Request::Evict { bytes } => Ok(self.evict_on_request(bytes)),
+            Request::Evict { bytes } => return self.evict_on_request(client, request, bytes),
             Request::Quota { bytes } => Ok(self.set_quota(client, bytes)),
             Request::Share { bytes } => self.set_share(client, bytes),
             Request::Adopt { namespace, bytes_max } => self.adopt(client, namespace, bytes_max),

@@ -187,14 +187,16 @@ impl<D: Directory> Store<D> {
             }
             self.unpin(*serial, 1);
             lingering |= self.lingering.is_pinned(*serial);
+            self.lingering.look_again(*serial);
         }
         if lingering {
-            self.collect_lingering();
+            self.collect_fresh();
         }
         result
     }
 
     pub(crate) fn unpin(&mut self, serial: u64, count: u32) {
+        self.jobs.stuck = None;
         if let Some(pins) = self.pins.get_mut(&serial) {
             *pins = pins.saturating_sub(count);
             if *pins == 0 {

@@ -175,7 +175,7 @@ impl Core {
                 pid: peer.credentials.pid,
                 uid: peer.credentials.uid,
                 access: peer.access,
-                pins: channel.map_or(0, |channel| channel.pins().count() as u32),
+                pins: channel.map_or(0, |channel| channel.pins_count() as u32),
                 owned_bytes: 0,
                 quota_bytes: 0,
                 subscribed: false,

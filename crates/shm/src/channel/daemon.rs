@@ -6,18 +6,19 @@ use std::sync::atomic::Ordering;
 use plasmon_proto::limits::TOUCHES;
 use plasmon_proto::ring::{Completion, Record};
 
+use super::pages::Pages;
 use super::{
-    CHANNEL_BYTES, COMPLETION_TAIL_AT, LEDGER_HIGH_AT, LOST_AT, Layout, MAGIC, MAGIC_AT, PARTED_AT,
-    SUBMISSION_HEAD_AT, TOUCH_CURSOR_AT, not_a_channel,
+    CHANNEL_BYTES, COMPLETION_TAIL_AT, LEDGER_AT, LEDGER_HIGH_AT, LOST_AT, Layout, MAGIC, MAGIC_AT,
+    PARTED_AT, SUBMISSION_HEAD_AT, TOUCH_CURSOR_AT, not_a_channel,
 };
 use crate::bell;
 use crate::edge::{self, Attempt, Mutation};
 use crate::futex;
-use crate::ledger::LedgerScan;
 use crate::map::{Populate, WriteMap};
 use crate::memfd::Memfd;
 use crate::parting;
 use crate::ring::{BadCursor, Consumer, Producer};
+use crate::scan::{LedgerScan, PinCounts};
 use crate::wakes::Alarm;
 
 /// The client broke the protocol of its ring: disconnect it.
@@ -30,6 +31,8 @@ pub struct Hostile(#[from] pub BadCursor);
 pub struct ChannelDaemon {
     memfd: Memfd,
     layout: Layout,
+    /// Of the ledger.
+    pages: Pages,
     submissions: Consumer,
     completions: Producer,
     lost: u64,
@@ -67,6 +70,7 @@ impl ChannelDaemon {
         let channel = Self {
             memfd,
             layout,
+            pages: Pages::new(),
             submissions,
             completions,
             lost,
@@ -172,19 +176,34 @@ impl ChannelDaemon {
         self.touches_seen = cursor;
     }
 
-    /// Adds to `counts` how often this client pins each of `serials`, which are sorted. Hide the
-    /// slots first: a pin that is not counted then was never seen to succeed.
-    pub fn scan_pins(&self, serials: &[u64], counts: &mut [u32]) {
-        self.ledger().count(serials, counts);
+    /// Counts this client's pins. Hide the slots first: a pin that is not counted then was never
+    /// seen to succeed. Returns how many entries were looked at.
+    pub fn scan_pins(&self, counts: &mut PinCounts) -> usize {
+        let mut looked_at = 0;
+        self.scan(|part| {
+            looked_at += part.len();
+            part.count(counts);
+        });
+        looked_at
     }
 
-    /// The serials that this client pins, one for each pin. Numbers that are no serials may occur.
-    pub fn pins(&self) -> impl Iterator<Item = u64> + use<'_> {
-        self.ledger().pins()
+    /// Calls `each` with the serial of every pin of this client. Numbers that are no serials may
+    /// occur.
+    pub fn pins(&self, mut each: impl FnMut(u64)) {
+        self.scan(|part| part.pins().for_each(&mut each));
     }
 
-    fn ledger(&self) -> LedgerScan<'_> {
-        LedgerScan::new(self.layout.ledger(), self.layout.word(LEDGER_HIGH_AT))
+    /// How many pins this client holds.
+    pub fn pins_count(&self) -> usize {
+        let mut count = 0;
+        self.scan(|part| count += part.pins().count());
+        count
+    }
+
+    fn scan(&self, mut look: impl FnMut(LedgerScan<'_>)) {
+        let ledger = LedgerScan::new(self.layout.ledger(), self.layout.word(LEDGER_HIGH_AT));
+        let part = |entries| look(ledger.part(entries));
+        self.pages.runs(&self.memfd, LEDGER_AT, ledger.len(), part);
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod client;
 mod daemon;
+mod pages;
 #[cfg(test)]
 mod tests;
 

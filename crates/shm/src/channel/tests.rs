@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::control::{ControlDaemon, ControlReader};
 use crate::memfd::Memfd;
+use crate::scan::PinCounts;
 
 struct Pair {
     control: ControlDaemon,
@@ -195,9 +196,42 @@ fn a_restarted_daemon_goes_on_where_the_old_one_stopped() {
     assert!(pair.daemon.complete(&Completion::ExtentGone(ExtentId(2))));
     assert_eq!(pair.client.next_completion(), Some(Completion::ExtentGone(ExtentId(1))));
     assert_eq!(pair.client.next_completion(), Some(Completion::ExtentGone(ExtentId(2))));
-    assert_eq!(pair.daemon.pins().collect::<Vec<_>>(), [99]);
+    let mut pins = Vec::new();
+    pair.daemon.pins(|serial| pins.push(serial));
+    assert_eq!(pins, [99]);
     pair.client.ledger().release(entry);
-    assert_eq!(pair.daemon.pins().count(), 0);
+    assert_eq!(pair.daemon.pins_count(), 0);
+}
+
+/// The mark below which the pins lie is written by the client. Eight bytes made the daemon touch,
+/// and so allocate, 8 MB of each ledger, and look through them every 20 ms.
+#[test]
+fn a_mark_over_pages_that_were_never_written_costs_nothing() {
+    let pair = Pair::new();
+    let raw = pair.raw();
+    let high: &AtomicU64 = &raw.shared(LEDGER_HIGH_AT, 1)[0];
+    let entries: &[AtomicU64] = raw.shared(LEDGER_AT, PINS_PER_CLIENT_MAX);
+    high.store(u64::MAX, Ordering::Relaxed);
+    let before = pair.daemon.memfd().resident_bytes().unwrap();
+    assert_eq!(pair.daemon.scan_pins(&mut PinCounts::new(&[7])), 0);
+    assert_eq!(pair.daemon.memfd().resident_bytes().unwrap(), before);
+    // Pages with holes between them, the last one included.
+    let last = PINS_PER_CLIENT_MAX - 1;
+    for entry in [3 * 512, 3 * 512 + 511, 5 * 512, last] {
+        entries[entry].store(7, Ordering::Relaxed);
+    }
+    for _ in 0..2 {
+        let mut counts = PinCounts::new(&[7, 8]);
+        assert_eq!(pair.daemon.scan_pins(&mut counts), 3 * 512, "three pages exist");
+        assert_eq!(counts.of(&[7, 8]), [4, 0]);
+    }
+    assert_eq!(pair.daemon.memfd().resident_bytes().unwrap(), before + 3 * 4096);
+    // What lies at and beyond the mark is not looked at.
+    high.store(3 * 512 + 511, Ordering::Relaxed);
+    assert_eq!(
+        (pair.daemon.scan_pins(&mut PinCounts::new(&[])), pair.daemon.pins_count()),
+        (511, 1)
+    );
 }
 
 #[test]
@@ -259,8 +293,7 @@ proptest! {
         let mut touches = Vec::new();
         pair.daemon.touches(&mut touches);
         prop_assert!(touches.len() <= TOUCHES);
-        let mut counts = [0; 2];
-        pair.daemon.scan_pins(&[1, 2], &mut counts);
-        prop_assert!(pair.daemon.pins().count() <= PINS_PER_CLIENT_MAX);
+        pair.daemon.scan_pins(&mut PinCounts::new(&[1, 2]));
+        prop_assert!(pair.daemon.pins_count() <= PINS_PER_CLIENT_MAX);
     }
 }

@@ -11,6 +11,7 @@ use super::{IndexReader, IndexWriter, Lookup};
 use crate::channel::{ChannelClient, ChannelDaemon};
 use crate::control::{ControlDaemon, ControlReader};
 use crate::memfd::Memfd;
+use crate::scan::PinCounts;
 use crate::slot::{SlotImage, State};
 
 fn id(number: u64) -> ObjectId {
@@ -99,17 +100,18 @@ fn an_object_is_pinned_until_it_is_released() {
 
     node.index.hide(&[slot]);
     assert_eq!(node.get(5), Lookup::Missing, "hidden objects cannot be pinned");
-    let mut counts = [0];
-    node.channel.scan_pins(&[100], &mut counts);
-    assert_eq!(counts, [1]);
+    let pins = |node: &Node| {
+        let mut counts = PinCounts::new(&[100]);
+        node.channel.scan_pins(&mut counts);
+        counts.of(&[100])
+    };
+    assert_eq!(pins(&node), [1]);
 
     node.index.show(slot);
     assert!(matches!(node.get(5), Lookup::Pinned(_)));
     node.index.hide(&[slot]);
     node.client_channel.ledger().release(pin.entry());
-    counts = [0];
-    node.channel.scan_pins(&[100], &mut counts);
-    assert_eq!(counts, [1], "the second pin is still there");
+    assert_eq!(pins(&node), [1], "the second pin is still there");
     node.index.remove(slot);
     assert_eq!(node.get(5), Lookup::Missing);
 }
@@ -134,7 +136,8 @@ fn a_reader_follows_the_daemon_to_larger_tables_and_keeps_its_pins() {
         assert_eq!(node.client_index.contains(&id(number), &node.client_control), Some(true));
     }
     assert_eq!(node.client_index.contains(&id(5000), &node.client_control), Some(false));
-    let mut pins: Vec<_> = node.channel.pins().collect();
+    let mut pins = Vec::new();
+    node.channel.pins(|serial| pins.push(serial));
     pins.sort_unstable();
     assert_eq!(pins, (1..=5000).collect::<Vec<_>>());
 }

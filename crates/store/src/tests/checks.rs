@@ -205,6 +205,14 @@ impl Store<TestDirectory> {
     fn check_adoptions(&self) {
         for (namespace, adopted) in self.adoptions.iter() {
             assert!(self.clients.get(adopted.parent()).is_some(), "its parent is connected");
+            assert!(!namespace.is_empty());
+        }
+        let mut names: BTreeSet<&String> = self.adoptions.spaces().keys().collect();
+        let in_memory = self.rare.values().map(|rare| &rare.attributes);
+        let in_tier = self.tier.from(0).map(|(_, spilled)| &spilled.rare.attributes);
+        let named = in_memory.chain(in_tier).filter_map(|attributes| attributes.name.as_ref());
+        names.extend(named.map(|name| &name.namespace).filter(|name| !name.is_empty()));
+        for namespace in names {
             let within = |name: Option<&plasmon_proto::Name>| {
                 name.is_some_and(|name| name.namespace == *namespace)
             };
@@ -220,8 +228,10 @@ impl Store<TestDirectory> {
                     there.insert(*id, content_bytes(&spilled.sizes));
                 }
             }
-            assert_eq!(there, adopted.ids, "what is in {namespace} is known");
-            assert_eq!(there.values().sum::<u64>(), adopted.bytes);
+            let known = self.adoptions.spaces().get(namespace);
+            assert_eq!(there.values().sum::<u64>(), known.map_or(0, |space| space.bytes));
+            let known = known.map(|space| space.ids.clone()).unwrap_or_default();
+            assert_eq!(there, known, "what is in {namespace} is known");
         }
     }
 

@@ -1,17 +1,20 @@
 //! A directory in ordinary maps, with pins that tests set, and an index that grows by moving every
 //! slot. It refuses what the real one must never see.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use plasmon_proto::ObjectId;
 
-use crate::ports::{Directory, Entry, SlotNo};
+use crate::ports::{Directory, Entry, Look, SlotNo};
 
 #[derive(Debug, Default)]
 pub(crate) struct TestDirectory {
     slots: BTreeMap<SlotNo, (Entry, bool)>,
     visible: BTreeMap<ObjectId, SlotNo>,
     pub(crate) pins: BTreeMap<u64, u32>,
+    /// How often all ledgers were looked through.
+    pub(crate) looks: Cell<u64>,
     next_slot: SlotNo,
     /// The index grows when it has this many entries.
     room: usize,
@@ -111,14 +114,12 @@ impl Directory for TestDirectory {
         assert!(!self.pins.contains_key(&entry.serial), "a pinned object was freed");
     }
 
-    fn pins(&self, serials: &[u64]) -> Vec<u32> {
-        serials.iter().map(|serial| self.pins.get(serial).copied().unwrap_or(0)).collect()
-    }
-
-    fn next(&self, cursor: u64) -> Option<(Entry, u64)> {
-        let cursor = SlotNo::try_from(cursor).unwrap_or(SlotNo::MAX);
-        let mut behind = self.slots.range(cursor..).filter(|(_, (_, visible))| *visible);
-        behind.next().map(|(slot, (entry, _))| (*entry, u64::from(*slot) + 1))
+    fn look(&self, serials: &[u64]) -> Look {
+        self.looks.set(self.looks.get() + 1);
+        let pins = serials.iter().map(|serial| self.pins.get(serial).copied().unwrap_or(0));
+        let mixed = |(serial, count): (&u64, &u32)| serial.wrapping_mul(*count as u64 + 7);
+        let digest = self.pins.iter().map(mixed).fold(0, u64::wrapping_add);
+        Look { pins: pins.collect(), digest }
     }
 
     fn slots(&self) -> u64 {

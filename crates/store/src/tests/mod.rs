@@ -3,6 +3,7 @@
 mod adoption;
 mod checks;
 mod composites;
+mod costs;
 mod directory;
 mod eviction;
 mod growing;

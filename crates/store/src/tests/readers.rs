@@ -29,7 +29,7 @@ fn a_get_pins_until_each_release_and_to_the_end_of_its_client() {
     world.put(one, Put::new(1, 100).cache()).unwrap();
     let serial = get(&mut world, one, &[1, 1, 2])[0].unwrap();
     assert_eq!(get(&mut world, two, &[1])[0], Ok(serial));
-    assert_eq!(world.store.stat(&id(1)).unwrap().pins, 3);
+    assert_eq!(world.stat(one, 1).unwrap().pins, 3);
     let release = Request::Release { serials: vec![serial] };
     assert_eq!(world.delete(one, 1), None);
     assert_eq!(world.ask(one, release.clone()), Reply::Done);
@@ -73,7 +73,9 @@ fn a_listing_shows_everything_once_whatever_the_size_of_its_pages() {
     world.submit(client, Submission::Announce { id: id(300) }).unwrap();
     world.create(client, &Put::new(301, 100)).unwrap();
     world.put(client, Put::new(302, 1000)).unwrap();
-    world.store.spill_for(1);
+    let oldest = world.store.records.oldest(crate::records::List::Keep).next().unwrap();
+    let entry = world.store.entry(oldest);
+    world.store.start_spill(&entry);
     for (ticket, order) in
         world.store.out.drain(..).collect::<Vec<_>>().into_iter().map(|effect| match effect {
             crate::Effect::Spill(ticket, order) => (ticket, order),
@@ -114,14 +116,14 @@ fn hostile_cursors_end_in_an_error_or_in_nothing() {
 fn a_description_follows_the_life() {
     let mut world = World::with_capacity(16 * MIB);
     let client = world.connect(1);
-    let stat = |world: &World| world.store.stat(&id(1)).map(|info| info.state);
-    assert_eq!(stat(&world), None);
+    let stat = |world: &mut World| world.stat(client, 1).map(|info| info.state);
+    assert_eq!(stat(&mut world), None);
     world.create(client, &Put::new(1, 100)).unwrap();
-    assert_eq!(stat(&world), Some(ObjectState::Creating));
+    assert_eq!(stat(&mut world), Some(ObjectState::Creating));
     world.seal(client, &Put::new(1, 100)).unwrap();
-    assert_eq!(stat(&world), Some(ObjectState::Sealed));
+    assert_eq!(stat(&mut world), Some(ObjectState::Sealed));
     world.delete(client, 1);
-    assert_eq!(stat(&world), Some(ObjectState::Deleted));
+    assert_eq!(stat(&mut world), Some(ObjectState::Deleted));
     let reply = world.ask(client, Request::States { ids: vec![id(1), id(2)] });
     assert_eq!(reply, Reply::States(vec![ObjectState::Deleted, ObjectState::Absent]));
 }

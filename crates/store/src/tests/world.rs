@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use plasmon_proto::message::{
     Access, ExtentId, Failure, Granted, Notice, Range, Reply, Request, Status,
 };
-use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::object::{ObjectInfo, Sizes, Traits};
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};
 
@@ -116,13 +116,21 @@ impl World {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
             let from = self.effects.len();
+            let looks = self.store.directory().looks.get();
             self.store.step(self.now_ms, event, &mut self.effects);
+            let looks = self.store.directory().looks.get() - looks;
+            assert!(looks <= 1, "an event looks through the ledgers once, not {looks} times");
             let new = self.effects.split_off(from);
             for effect in &new {
                 events.extend(self.carry_out(effect));
             }
             self.effects.extend(new);
+            if events.is_empty() && self.store.has_work() {
+                events.push_back(Event::Tick);
+            }
         }
+        // Tests ask the store directly, too.
+        self.store.work.begin_event();
         // Checking looks at everything, so a large store is checked now and then.
         self.events += 1;
         if self.store.totals.visible < 500 || self.events.is_multiple_of(1000) {
@@ -400,6 +408,13 @@ impl World {
         let mut status = Status::default();
         self.store.status_into(&mut status);
         status
+    }
+
+    pub(crate) fn stat(&mut self, client: ClientNo, number: u64) -> Option<ObjectInfo> {
+        match self.ask(client, Request::Stat { id: id(number) }) {
+            Reply::Info(info) => info,
+            other => panic!("{other:?} is no answer to a stat"),
+        }
     }
 
     /// Notices that the client was sent, as numbers of ids and states.

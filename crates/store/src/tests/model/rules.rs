@@ -130,7 +130,11 @@ impl Model {
     }
 
     fn holders(&self, number: u64) -> u32 {
-        self.world.store.stat(&id(number)).map_or(0, |info| info.holders)
+        let store = &self.world.store;
+        match store.find(&id(number)) {
+            Some(entry) => store.holders(entry.record),
+            None => store.tier.get(&id(number)).map_or(0, |spilled| spilled.rare.holders),
+        }
     }
 
     /// An object under construction is given up.
