@@ -119,6 +119,7 @@ class Status:
     spills: bool
     spill_fault: str
     memory_limit_bytes: int
+    longest_turn_us: int
 
     def _repr_html_(self) -> str:
         def text(name: str) -> str:

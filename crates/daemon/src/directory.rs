@@ -12,45 +12,17 @@ use plasmon_proto::object::{Policy, Sizes, Traits};
 use plasmon_shm::edge;
 use plasmon_shm::scan::PinCounts;
 use plasmon_shm::slot::CREATED_MS_MAX;
-use plasmon_shm::{ControlDaemon, IndexWriter, Memfd, SlotImage};
+use plasmon_shm::{ControlDaemon, Memfd, SlotImage};
 use plasmon_store::ports::{Directory, Entry, Look, SlotNo};
 
+use crate::index::{Index, Step};
 use crate::keeper::seat::KeeperSeat;
 use crate::keeper::wire::Label;
 use crate::sessions::Sessions;
+use crate::workers;
 
 /// Slots of a new store's table.
 pub(crate) const SLOTS_FIRST: usize = 4096;
-
-/// How many inserts are tried on a crowded table before growing it is tried again.
-const GROWTH_RETRY_INSERTS: u32 = 1024;
-
-/// The index with what it needs to grow.
-#[derive(Debug)]
-pub(crate) struct Index {
-    /// The current table.
-    pub(crate) table: IndexWriter,
-    retry_in: u32,
-}
-
-impl Index {
-    /// An index over this table.
-    pub(crate) fn new(table: IndexWriter) -> Self {
-        Self { table, retry_in: 0 }
-    }
-
-    /// Has the processor fetch the slot where this id belongs, for a look that follows soon.
-    pub(crate) fn prefetch(&self, id: &ObjectId) {
-        self.table.prefetch(id);
-    }
-
-    /// Whether one more object can be published, in a larger table if need be. False only on a
-    /// machine that has no memory for a larger one.
-    pub(crate) fn has_room(&self) -> bool {
-        let counts = self.table.counts();
-        counts.live + counts.hidden + 2 < self.table.slots()
-    }
-}
 
 /// Everything that is shared with clients and that the store asks questions about.
 #[derive(Debug)]
@@ -104,23 +76,21 @@ fn image_of(entry: &Entry) -> SlotImage {
 }
 
 impl Shared {
-    fn grow(&mut self, moved: &mut dyn FnMut(u32, SlotNo)) {
-        let number = self.control.table() + 1;
-        let grown = self.index.table.grow(number, moved);
-        let grown = match grown {
-            Ok(grown) => grown,
-            Err(error) => {
-                tracing::warn!(%error, "no memory for a larger index");
-                self.index.retry_in = GROWTH_RETRY_INSERTS;
-                return;
-            }
-        };
-        self.keeper.hold(&Label::Index { number }, &[grown.memfd().as_fd()]);
+    /// The next table is complete: the keeper has it before clients are sent to it.
+    fn move_to_next_table(&mut self) {
+        let Some(next) = self.index.next() else { return };
+        let number = next.number();
+        self.keeper.hold(&Label::Index { number }, &[next.memfd().as_fd()]);
         self.control.set_table(number);
         self.keeper.forget(&Label::Index { number: self.index.table.number() });
-        tracing::debug!(number, slots = grown.slots(), "the index has a new table");
-        self.index.table = grown;
+        let before = self.index.switch();
+        tracing::debug!(number, slots = self.index.table.slots(), "the index has a new table");
         self.grown = true;
+        // Giving back the memory of a large one takes milliseconds.
+        let given = workers::spawn("plasmon-table", move || drop(before));
+        if let Err(error) = given {
+            tracing::info!(%error, "an old index table is given back here");
+        }
     }
 
     fn entry_at(&self, at: u32) -> Entry {
@@ -131,36 +101,34 @@ impl Shared {
 
 impl Directory for Shared {
     fn find(&self, id: &ObjectId) -> Option<(SlotNo, Entry)> {
-        let at = self.index.table.find(id)?;
-        Some((at, self.entry_at(at)))
+        let slot = self.index.find(id)?;
+        Some((slot, self.entry(slot)))
     }
 
-    fn entry(&self, at: SlotNo) -> Entry {
-        self.entry_at(at)
+    fn entry(&self, slot: SlotNo) -> Entry {
+        self.entry_at(self.index.at(slot))
     }
 
     fn insert(&mut self, entry: &Entry, moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo {
-        if self.index.table.wants_growth() {
-            match self.index.retry_in.checked_sub(1) {
-                Some(left) => self.index.retry_in = left,
-                // The keeper hears of a new table before clients do.
-                None if self.keeper.is_behind(edge::now()) => {}
-                None => self.grow(moved),
-            }
+        let number = self.index.table.number() + 1;
+        let step = self.index.step(number, moved);
+        // The keeper hears of a new table before clients do.
+        if step == Step::Complete && !self.keeper.is_behind(edge::now()) {
+            self.move_to_next_table();
         }
-        self.index.table.insert(&image_of(entry))
+        self.index.insert(&image_of(entry))
     }
 
     fn hide(&mut self, slots: &[SlotNo]) {
-        self.index.table.hide(slots);
+        self.index.hide(slots);
     }
 
-    fn show(&mut self, at: SlotNo) {
-        self.index.table.show(at);
+    fn show(&mut self, slot: SlotNo) {
+        self.index.show(slot);
     }
 
-    fn remove(&mut self, at: SlotNo) {
-        self.index.table.remove(at);
+    fn remove(&mut self, slot: SlotNo) {
+        self.index.remove(slot);
     }
 
     fn look(&self, serials: &[u64]) -> Look {

@@ -30,6 +30,7 @@ mod core;
 mod directory;
 mod door;
 mod extents;
+mod index;
 mod keeper;
 mod log;
 mod outbox;

@@ -3,7 +3,8 @@
 //! Replies keep their order and are never dropped: a client that does not read them is not read
 //! from either, and its waits are bounded, so they cannot pile up. Notices go behind the replies,
 //! many to a frame. A subscriber that is too slow loses the newest ones, and is told how many at
-//! the very point where they are missing.
+//! the very point where they are missing. All outboxes share a budget: when it is used up, each
+//! keeps a few notices, and a client that has not read one reply is not read from.
 //!
 //! ```text
 //! reply ──► frames ──────────────┐
@@ -15,9 +16,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use plasmon_proto::frame;
-use plasmon_proto::limits::{FRAME_FDS_MAX, NOTIFICATIONS_QUEUED_MAX};
+use plasmon_proto::limits::{
+    FRAME_FDS_MAX, NOTIFICATIONS_QUEUED_IN_ALL_MAX, NOTIFICATIONS_QUEUED_MAX,
+    NOTIFICATIONS_QUEUED_MIN, REPLIES_BYTES_IN_ALL_MAX, REPLIES_BYTES_MAX,
+};
 use plasmon_proto::message::{Notice, Push};
 use plasmon_shm::{Connection, Memfd};
 use rustix::io::Errno;
@@ -109,22 +114,68 @@ impl Unread {
     }
 }
 
+/// What waits in all outboxes together.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    /// Bytes of replies.
+    bytes: AtomicUsize,
+    /// Notices beyond those that each subscriber may have in any case.
+    notices: AtomicUsize,
+}
+
+impl Budget {
+    fn take_notice(&self) -> bool {
+        let has_room = self.notices.load(Ordering::Relaxed) < NOTIFICATIONS_QUEUED_IN_ALL_MAX;
+        if has_room {
+            self.notices.fetch_add(1, Ordering::Relaxed);
+        }
+        has_room
+    }
+}
+
 /// The queues of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     frames: VecDeque<Outgoing>,
     notices: VecDeque<Told>,
+    /// Bytes of the frames.
+    bytes: usize,
+    /// How many of the notices count against the budget of all.
+    counted: usize,
+    budget: Arc<Budget>,
 }
 
 impl Outbox {
+    /// An empty one that shares a budget with others.
+    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
+        let mut outbox = Self::default();
+        outbox.budget = Arc::clone(budget);
+        outbox
+    }
+
     /// Queues a reply.
     pub(crate) fn push(&mut self, outgoing: Outgoing) {
+        self.bytes += outgoing.bytes.len();
+        self.budget.bytes.fetch_add(outgoing.bytes.len(), Ordering::Relaxed);
         self.frames.push_back(outgoing);
+    }
+
+    fn pop(&mut self) {
+        if let Some(sent) = self.frames.pop_front() {
+            self.bytes -= sent.bytes.len();
+            self.budget.bytes.fetch_sub(sent.bytes.len(), Ordering::Relaxed);
+        }
     }
 
     /// Queues a notice, or counts it as lost when too many wait.
     pub(crate) fn notify(&mut self, notice: Notice) {
-        if self.notices.len() < NOTIFICATIONS_QUEUED_MAX {
+        let waiting = self.notices.len();
+        if waiting < NOTIFICATIONS_QUEUED_MIN {
+            self.notices.push_back(Told::Notice(notice));
+            return;
+        }
+        if waiting < NOTIFICATIONS_QUEUED_MAX && self.budget.take_notice() {
+            self.counted += 1;
             self.notices.push_back(Told::Notice(notice));
             return;
         }
@@ -137,6 +188,14 @@ impl Outbox {
     /// Drops the notices: the client unsubscribed.
     pub(crate) fn forget_notices(&mut self) {
         self.notices = VecDeque::new();
+        self.count_fewer(usize::MAX);
+    }
+
+    /// So many notices wait no more.
+    fn count_fewer(&mut self, notices: usize) {
+        let fewer = notices.min(self.counted);
+        self.counted -= fewer;
+        self.budget.notices.fetch_sub(fewer, Ordering::Relaxed);
     }
 
     /// Whether nothing waits.
@@ -147,7 +206,11 @@ impl Outbox {
     /// Whether the client should read before it asks for more.
     pub(crate) fn is_full(&self) -> bool {
         let passed = || self.frames.iter().map(|frame| frame.fds.len()).sum::<usize>();
-        self.frames.len() >= FRAMES_QUEUED_MAX || passed() >= FDS_QUEUED_MAX
+        let all = self.budget.bytes.load(Ordering::Relaxed);
+        self.frames.len() >= FRAMES_QUEUED_MAX
+            || self.bytes >= REPLIES_BYTES_MAX
+            || all >= REPLIES_BYTES_IN_ALL_MAX && !self.frames.is_empty()
+            || passed() >= FDS_QUEUED_MAX
     }
 
     /// Sends as much as `send` takes; `WouldBlock` ends it for now, other errors are the client's
@@ -160,7 +223,7 @@ impl Outbox {
             while let Some(next) = self.frames.front() {
                 let fds: Vec<BorrowedFd<'_>> = next.fds.iter().map(AsFd::as_fd).collect();
                 match send(&next.bytes, &fds) {
-                    Ok(()) => drop(self.frames.pop_front()),
+                    Ok(()) => self.pop(),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         return Ok(Sent::Blocked);
                     }
@@ -174,7 +237,7 @@ impl Outbox {
                 return Ok(Sent::All);
             };
             let bytes = frame::encode_push(&push).map_err(io::Error::other)?;
-            self.frames.push_back(Outgoing { bytes, fds: Vec::new() });
+            self.push(Outgoing { bytes, fds: Vec::new() });
         }
     }
 
@@ -192,7 +255,15 @@ impl Outbox {
             notices.push(*notice);
             self.notices.pop_front();
         }
+        self.count_fewer(notices.len());
         (!notices.is_empty()).then_some(Push::Notices(notices))
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.count_fewer(usize::MAX);
+        self.budget.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -277,6 +348,49 @@ mod tests {
         assert_eq!(seen.pop(), Some(9_999_999));
         assert_eq!(seen, (0..limit).collect::<Vec<_>>());
         assert_eq!(lost, [5]);
+    }
+
+    /// Forty subscribers that did not read took 390 MB of the daemon; 4000 would have taken all.
+    #[test]
+    fn subscribers_share_a_budget_and_each_keeps_a_few_notices() {
+        let budget = Arc::new(Budget::default());
+        let greedy = NOTIFICATIONS_QUEUED_IN_ALL_MAX / NOTIFICATIONS_QUEUED_MAX + 1;
+        let mut outboxes: Vec<Outbox> = (0..greedy).map(|_| Outbox::new(&budget)).collect();
+        for outbox in &mut outboxes {
+            (0..NOTIFICATIONS_QUEUED_MAX as u64).for_each(|number| outbox.notify(notice(number)));
+        }
+        assert_eq!(budget.notices.load(Ordering::Relaxed), NOTIFICATIONS_QUEUED_IN_ALL_MAX);
+        let mut late = Outbox::new(&budget);
+        let count = NOTIFICATIONS_QUEUED_MIN as u64;
+        (0..count + 3).for_each(|number| late.notify(notice(number)));
+        let (_, frames) = sent(&mut late, usize::MAX);
+        assert_eq!(told(&frames), ((0..count).collect(), vec![3]));
+        // One that reads, one that leaves and one that unsubscribes give back what they had.
+        sent(&mut outboxes[0], usize::MAX);
+        outboxes.pop();
+        outboxes.iter_mut().skip(1).for_each(Outbox::forget_notices);
+        assert_eq!(budget.notices.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn replies_share_a_budget_and_each_client_keeps_one() {
+        let budget = Arc::new(Budget::default());
+        let reply = |bytes| Outgoing { bytes: vec![0; bytes], fds: Vec::new() };
+        let mut one = Outbox::new(&budget);
+        one.push(reply(REPLIES_BYTES_MAX - 1));
+        assert!(!one.is_full());
+        one.push(reply(1));
+        assert!(one.is_full(), "its own limit");
+        sent(&mut one, usize::MAX);
+        assert!(!one.is_full());
+        let mut other = Outbox::new(&budget);
+        other.push(reply(REPLIES_BYTES_IN_ALL_MAX));
+        assert!(!one.is_full(), "nothing of it waits");
+        one.push(reply(1));
+        assert!(one.is_full(), "that of all");
+        drop(other);
+        assert!(!one.is_full());
+        assert_eq!(budget.bytes.load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -35,8 +35,9 @@ use plasmon_shm::{
 };
 use plasmon_store::event::{Recovered, RecoveredExtent};
 
-use crate::directory::{Index, Shared, entry_of};
+use crate::directory::{Shared, entry_of};
 use crate::extents::Extents;
+use crate::index::Index;
 use crate::keeper::link::{Held, KeeperLink};
 use crate::keeper::seat::KeeperSeat;
 use crate::keeper::wire::Label;

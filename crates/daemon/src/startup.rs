@@ -19,8 +19,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::cgroup::{Groups, Headroom};
 use crate::clock::Clock;
 use crate::core::{Core, Parts};
-use crate::directory::{Index, SLOTS_FIRST, Shared};
+use crate::directory::{SLOTS_FIRST, Shared};
 use crate::extents::Extents;
+use crate::index::Index;
 use crate::keeper::link::KeeperLink;
 use crate::keeper::seat::KeeperSeat;
 use crate::keeper::wire::Label;
@@ -239,6 +240,7 @@ fn store_config(config: &Config, control: &ControlDaemon) -> plasmon_store::Conf
         spill_cache: config.spill_cache,
         count_content: config.count_content,
         client_quota_bytes: config.client_quota_bytes.unwrap_or(0),
+        owner_uid: Some(rustix::process::geteuid().as_raw()),
         first_serial: control.take_serials(SERIALS_PER_EPOCH),
         first_birth: control.births(),
     }

@@ -14,8 +14,18 @@ pub const REQUEST_IDS_MAX: usize = 1024;
 /// Objects in one page of a listing; descriptions with the longest names still fit a frame.
 pub const LIST_PAGE_MAX: usize = 128;
 
-/// Requests of one client that may wait in the daemon at once.
-pub const WAITS_PER_CLIENT_MAX: usize = 1024;
+/// Requests of one client that may wait in the daemon at once: every task of an event loop that
+/// waits for an object has one.
+pub const WAITS_PER_CLIENT_MAX: usize = 1 << 15;
+
+/// Ids that one client may wait for at once; the daemon keeps some 100 bytes for each.
+pub const WAIT_IDS_PER_CLIENT_MAX: usize = 1 << 16;
+
+/// Ids that all clients of one user may wait for at once.
+pub const WAIT_IDS_PER_USER_MAX: usize = 1 << 18;
+
+/// Ids that all clients together may wait for at once.
+pub const WAIT_IDS_MAX: usize = 1 << 20;
 
 /// Clients of one daemon.
 pub const CLIENTS_MAX: usize = 4096;
@@ -73,6 +83,19 @@ pub const TOUCHES: usize = 1024;
 
 /// Notifications that wait for one slow subscriber before it is told that it lost some.
 pub const NOTIFICATIONS_QUEUED_MAX: usize = 1 << 18;
+
+/// Notifications that wait for all slow subscribers together, beyond those that each may have in
+/// any case; some 50 MB.
+pub const NOTIFICATIONS_QUEUED_IN_ALL_MAX: usize = 1 << 20;
+
+/// Notifications that may wait for each subscriber however many wait for others.
+pub const NOTIFICATIONS_QUEUED_MIN: usize = 256;
+
+/// Bytes of replies that wait for one client before its requests stay unread.
+pub const REPLIES_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of replies that wait for all clients before no client has a second one waiting.
+pub const REPLIES_BYTES_IN_ALL_MAX: usize = 64 << 20;
 
 /// Objects whose end (deleted, evicted, creator died) is still told after they are gone.
 pub const OBITUARIES_MAX: usize = 1 << 14;

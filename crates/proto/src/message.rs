@@ -533,6 +533,9 @@ pub struct Status {
     pub spill_fault: String,
     /// What the daemon's control group allows it and its neighbours there, 0 for no limit.
     pub memory_limit_bytes: u64,
+    /// Microseconds of the longest turn of the daemon's loop: for as long a client waited for
+    /// others at most.
+    pub longest_turn_us: u64,
 }
 
 /// A connected client.

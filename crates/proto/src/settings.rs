@@ -204,7 +204,9 @@ settings! {
     prefault_bytes: Bytes = "0";
     /// Whether idle free memory is collapsed into huge pages in the background.
     collapse: bool = "false";
-    /// The most bytes that one client may own, unless it sets its own quota. 0: no limit.
+    /// The most bytes of objects and leases that one process may own, over all of its connections,
+    /// also earlier ones; all processes of an admitted other user count as one. What is there when
+    /// the daemon is restarted is charged to nobody from then on. 0: no limit.
     client_quota_bytes: Bytes = "0";
     /// How long the daemon polls its rings after work before it sleeps, in microseconds.
     spin_us: u32 = "20";

@@ -167,6 +167,12 @@ impl<S: Deref<Target = [Slot]>> TableWriter<S> {
         writer
     }
 
+    /// An empty table: slots that were never used.
+    #[cfg(not(loom))]
+    pub(crate) fn empty(slots: S) -> Self {
+        Self { slots, counts: Counts::default() }
+    }
+
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.slots
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::{Access, Filter};
 
+use crate::accounts::{Accounts, Owner};
 use crate::event::{ClientNo, Peer};
 use crate::leasing::Answer;
 use crate::memory::Leases;
@@ -23,6 +24,8 @@ pub(crate) struct Client {
     /// Unique for ever, where the daemon's number is used again. Objects remember it.
     pub(crate) session: u32,
     pub(crate) peer: Peer,
+    /// Whose quota it counts against.
+    pub(crate) owner: Owner,
     /// Charges of the objects that it created, of those that it is creating, and of its leases.
     pub(crate) owned_bytes: u64,
     pub(crate) quota_bytes: u64,
@@ -43,6 +46,8 @@ pub(crate) struct Client {
     pub(crate) unheld: BTreeSet<ObjectId>,
     /// Its waiting requests.
     pub(crate) waits: BTreeMap<u64, WaiterNo>,
+    /// How many ids they name.
+    pub(crate) waiting_ids: usize,
     /// Its pins that the store counts, by serial.
     pub(crate) pins: BTreeMap<u64, u32>,
     /// The sum of `pins`.
@@ -72,14 +77,6 @@ impl Client {
             (Answer::Socket(_), false) => self.socket_leases_pending -= 1,
         }
     }
-
-    /// How many bytes more it may own.
-    pub(crate) fn quota_left(&self) -> u64 {
-        match self.quota_bytes {
-            0 => u64::MAX,
-            quota => quota.saturating_sub(self.owned_bytes),
-        }
-    }
 }
 
 /// All connected clients.
@@ -91,6 +88,9 @@ pub(crate) struct Clients {
     /// Clients with a share.
     sharers: usize,
     sessions: u32,
+    /// The quota of every owner, 0 for none.
+    owner_quota_bytes: u64,
+    accounts: Accounts,
 }
 
 impl Clients {
@@ -98,15 +98,21 @@ impl Clients {
         self.by_no.len()
     }
 
-    pub(crate) fn connect(&mut self, no: ClientNo, peer: Peer, quota_bytes: u64) {
+    /// No clients yet; each owner may have so much, 0 for no limit.
+    pub(crate) fn new(owner_quota_bytes: u64) -> Self {
+        Self { owner_quota_bytes, ..Self::default() }
+    }
+
+    pub(crate) fn connect(&mut self, no: ClientNo, peer: Peer, owner: Owner) {
         // After four thousand million connections, objects belong to nobody: quotas then count only
         // leases and objects under construction.
         self.sessions = self.sessions.saturating_add(1);
         let client = Client {
             session: self.sessions,
             peer,
+            owner,
             owned_bytes: 0,
-            quota_bytes,
+            quota_bytes: self.owner_quota_bytes,
             share_bytes: None,
             content_bytes: 0,
             leases: Leases::default(),
@@ -116,6 +122,7 @@ impl Clients {
             creating: BTreeSet::new(),
             unheld: BTreeSet::new(),
             waits: BTreeMap::new(),
+            waiting_ids: 0,
             pins: BTreeMap::new(),
             pins_count: 0,
             filter: None,
@@ -129,6 +136,10 @@ impl Clients {
         self.by_session.remove(&client.session);
         self.subscribers.remove(&no);
         self.sharers -= usize::from(client.share_bytes.is_some());
+        // The leases end with the session, all else stays charged for as long as it is there.
+        let leased = client.leases.bytes().min(client.owned_bytes);
+        self.accounts.subtract(client.owner, leased);
+        self.accounts.end(client.session, client.owner, client.owned_bytes - leased);
         Some(client)
     }
 
@@ -181,20 +192,47 @@ impl Clients {
         self.by_no.values().filter_map(|client| client.share_bytes).sum()
     }
 
-    /// The session owns this much more.
+    /// The session owns this much more, also if it has ended.
     pub(crate) fn own(&mut self, session: u32, bytes: u64) {
         if let Some((_, client)) = self.of_session_mut(session) {
             client.owned_bytes = client.owned_bytes.saturating_add(bytes);
+            let owner = client.owner;
+            self.accounts.add(owner, bytes);
+        } else if session != NOBODY {
+            self.accounts.own(session, bytes);
         }
     }
 
-    /// The session owns this much less.
+    /// The session owns this much less, also if it has ended.
     pub(crate) fn disown(&mut self, session: u32, bytes: u64) {
-        if session != NOBODY
-            && let Some((_, client)) = self.of_session_mut(session)
-        {
-            client.owned_bytes = client.owned_bytes.saturating_sub(bytes);
+        if session == NOBODY {
+            return;
         }
+        match self.of_session_mut(session) {
+            Some((_, client)) => {
+                let gone = bytes.min(client.owned_bytes);
+                client.owned_bytes -= gone;
+                let owner = client.owner;
+                self.accounts.subtract(owner, gone);
+            }
+            None => self.accounts.disown(session, bytes),
+        }
+    }
+
+    /// How many bytes more a client may own: by its own quota and by that of its owner.
+    pub(crate) fn quota_left(&self, no: ClientNo) -> u64 {
+        let Some(client) = self.by_no.get(&no) else { return 0 };
+        let left = |quota: u64, owned: u64| match quota {
+            0 => u64::MAX,
+            quota => quota.saturating_sub(owned),
+        };
+        let own = left(client.quota_bytes, client.owned_bytes);
+        own.min(left(self.owner_quota_bytes, self.accounts.bytes(client.owner)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn accounts(&self) -> &Accounts {
+        &self.accounts
     }
 
     pub(crate) fn subscribe(&mut self, no: ClientNo, filter: Option<Filter>) {

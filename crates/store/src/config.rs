@@ -17,8 +17,11 @@ pub struct Config {
     pub spill_cache: bool,
     /// Whether the capacity counts bytes of data and metadata alone, without any rounding.
     pub count_content: bool,
-    /// The most bytes that one client may own unless it sets its own quota, 0 for no limit.
+    /// The most bytes that one process may own over all of its connections, or all processes of a
+    /// user who does not own the store; 0 for no limit.
     pub client_quota_bytes: u64,
+    /// The store's own user; `None` if every process is charged by itself.
+    pub owner_uid: Option<u32>,
     /// The serial of the first object; greater than every serial that was ever given.
     pub first_serial: u64,
     /// The birth number of the first extent; greater than every one that was ever given.
@@ -37,6 +40,7 @@ impl Config {
             spill_cache: false,
             count_content: false,
             client_quota_bytes: 0,
+            owner_uid: None,
             first_serial: 1,
             first_birth: 1,
         }

@@ -180,10 +180,10 @@ impl<D: Directory> Store<D> {
             return Err(Code::LimitReached);
         }
         found.creating.insert(wanted.id);
-        found.owned_bytes = found.owned_bytes.saturating_add(charge);
+        let session = found.session;
         let creating = Creating {
             client,
-            owner: found.session,
+            owner: session,
             serial,
             sizes: wanted.sizes,
             traits: wanted.traits,
@@ -193,6 +193,7 @@ impl<D: Directory> Store<D> {
             charge,
             growing: None,
         };
+        self.clients.own(session, charge);
         self.obituaries.forget(&wanted.id);
         self.hold_content(creating.owner, &creating.sizes);
         self.creatings.insert(wanted.id, creating);
@@ -264,7 +265,7 @@ impl<D: Directory> Store<D> {
         let strict = wanted.strict || self.config.level == Level::Strict;
         let exact = strict || self.memory.is_exact(footprint);
         let charge = if exact { exact_charge(&sizes) } else { footprint };
-        let left = self.clients.get(client).map_or(0, |found| found.quota_left());
+        let left = self.clients.quota_left(client);
         if charge > left {
             return Err(Failure::of(Code::QuotaExceeded).with_amounts(charge, left));
         }

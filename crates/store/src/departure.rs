@@ -17,9 +17,7 @@ impl<D: Directory> Store<D> {
         self.work.leave(Left::Unheld(std::mem::take(&mut client.unheld).into_iter().collect()));
         self.work.leave(Left::Pins(std::mem::take(&mut client.pins)));
         self.end_adoptions(no);
-        for waiter in client.waits.values() {
-            self.waits.remove(*waiter);
-        }
+        self.work.leave(Left::Waits(client.waits.values().copied().collect()));
         for range in client.leases.take() {
             if client.leases_unsure {
                 self.memory.release_in_doubt(range, &mut self.out);

@@ -71,7 +71,7 @@ impl<D: Directory> Store<D> {
             return Err(Failure::of(Code::TooLarge).with_amounts(bytes, most));
         }
         let more = wanted.saturating_sub(present);
-        let left = self.clients.get(client).map_or(0, |found| found.quota_left());
+        let left = self.clients.quota_left(client);
         if more > left {
             return Err(Failure::of(Code::QuotaExceeded).with_amounts(more, left));
         }

@@ -222,11 +222,11 @@ impl<D: Directory> Store<D> {
         match job.growth {
             Some(Growth::First { open_ended }) => {
                 // Idle memory may be longer than what was asked for, but not than what is allowed.
-                let left = match domain {
+                let asking = match domain {
                     Domain::Client(session) => self.clients.of_session(session),
                     _ => None,
                 };
-                let left = left.map_or(0, |(_, client)| client.quota_left());
+                let left = asking.map_or(0, |(client, _)| self.clients.quota_left(client));
                 let lengths = Lengths { bytes: bytes_min, most: left.saturating_add(bytes_min) };
                 return self.memory.place_growing(domain, lengths, open_ended, out);
             }
@@ -327,9 +327,9 @@ impl<D: Directory> Store<D> {
     fn job_failed(&mut self, job: &Job, failure: Failure) {
         match job.purpose {
             Purpose::Lease { session, answer, held_bytes, .. } => {
+                self.clients.disown(session, held_bytes);
                 let Some((client, found)) = self.clients.of_session_mut(session) else { return };
                 found.note_lease(answer, false);
-                found.owned_bytes = found.owned_bytes.saturating_sub(held_bytes);
                 self.answer_lease_failure(client, answer, failure);
             }
             Purpose::Create { session, request, id, serial, .. } => {

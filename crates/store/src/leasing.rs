@@ -61,6 +61,7 @@ impl<D: Directory> Store<D> {
         size: Size,
     ) -> Result<(u32, Size), Failure> {
         let capacity = self.memory.capacity_bytes();
+        let left = self.clients.quota_left(client);
         let found = self.clients.get_mut(client).ok_or(Failure::of(Code::BadRequest))?;
         if self.config.level == Level::Strict {
             let detail = "a strict store leases no memory: create each object";
@@ -74,7 +75,6 @@ impl<D: Directory> Store<D> {
             return Err(Failure::of(Code::LimitReached).with_detail(detail));
         }
         let bytes_min = aligned(size.bytes_min.max(OBJECT_ALIGN));
-        let left = found.quota_left();
         if bytes_min > left {
             return Err(Failure::of(Code::QuotaExceeded).with_amounts(bytes_min, left));
         }
@@ -94,8 +94,10 @@ impl<D: Directory> Store<D> {
     ) {
         let Some(found) = self.clients.get_mut(client) else { return };
         found.note_lease(answer, false);
-        found.owned_bytes = found.owned_bytes.saturating_sub(held_bytes) + placed.range.bytes;
         found.leases.add(placed.range);
+        let session = found.session;
+        self.clients.disown(session, held_bytes);
+        self.clients.own(session, placed.range.bytes);
         self.out.push(Effect::Writer(placed.range.extent, Some(client)));
         self.out.push(match answer {
             Answer::Socket(request) => {

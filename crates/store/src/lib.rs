@@ -26,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod adoption;
 mod clients;
 mod composite;

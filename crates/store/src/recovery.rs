@@ -285,10 +285,10 @@ impl<D: Directory> Store<D> {
         let Some(gaps) = self.in_doubt.remove(&extent) else { return };
         self.memory.set_domain(extent, Domain::Client(found.session));
         found.leases_unsure = true;
-        for gap in gaps {
-            found.leases.add(gap);
-            found.owned_bytes = found.owned_bytes.saturating_add(gap.bytes);
-        }
+        let session = found.session;
+        let bytes = gaps.iter().map(|gap| gap.bytes).sum();
+        gaps.into_iter().for_each(|gap| found.leases.add(gap));
+        self.clients.own(session, bytes);
     }
 
     /// Whether the client is the writer of an extent in which no object was published yet, at level
@@ -352,7 +352,7 @@ impl<D: Directory> Store<D> {
     /// leaves as much.
     fn lease_again(&mut self, client: ClientNo, range: Range) -> bool {
         let Some(found) = self.clients.get(client) else { return false };
-        range.bytes <= found.quota_left()
+        range.bytes <= self.clients.quota_left(client)
             && self.memory.lease_again(Domain::Client(found.session), range)
     }
 

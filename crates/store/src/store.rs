@@ -6,6 +6,7 @@ use plasmon_proto::message::{ClientInfo, ExtentId, Failure, Range, Reply, Reques
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
+use crate::accounts::Owner;
 use crate::adoption::Adoptions;
 use crate::clients::Clients;
 use crate::config::Config;
@@ -96,7 +97,7 @@ impl<D: Directory> Store<D> {
             memory,
             records: Records::default(),
             rare: BTreeMap::new(),
-            clients: Clients::default(),
+            clients: Clients::new(config.client_quota_bytes),
             adoptions: Adoptions::default(),
             creatings: Creatings::default(),
             lingering: Lingering::default(),
@@ -153,7 +154,8 @@ impl<D: Directory> Store<D> {
             }
             Event::Connect(client, peer) => {
                 self.disconnect(client);
-                self.clients.connect(client, peer, self.config.client_quota_bytes);
+                let owner = Owner::of(&peer, self.config.owner_uid);
+                self.clients.connect(client, peer, owner);
             }
             Event::Resume(client, leases, creating) => self.resume(client, &leases, creating),
             Event::Disconnect(client) => self.disconnect(client),

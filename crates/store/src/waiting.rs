@@ -1,9 +1,13 @@
 //! Answering requests that wait for objects: `Wait`, `Get` and `Cancel`.
 
-use plasmon_proto::limits::{PINS_PER_CLIENT_MAX, REQUEST_IDS_MAX, WAITS_PER_CLIENT_MAX};
+use plasmon_proto::limits::{
+    PINS_PER_CLIENT_MAX, REQUEST_IDS_MAX, WAIT_IDS_MAX, WAIT_IDS_PER_CLIENT_MAX,
+    WAIT_IDS_PER_USER_MAX, WAITS_PER_CLIENT_MAX,
+};
 use plasmon_proto::message::{Failure, Location, Reply};
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
+use crate::clients::Client;
 use crate::deletes::too_many_ids;
 use crate::event::ClientNo;
 use crate::ports::Directory;
@@ -35,8 +39,11 @@ impl<D: Directory> Store<D> {
                 .with_detail("a wait for more objects than it names");
             return self.fail(client, request, failure);
         }
+        let Some((session, uid)) = self.identity(client) else { return };
         let waiter = Waiter {
             client,
+            session,
+            uid,
             request,
             question: Question::Wait { beyond_end: until.beyond_end },
             decided: Vec::new(),
@@ -51,8 +58,11 @@ impl<D: Directory> Store<D> {
     pub(crate) fn get(&mut self, client: ClientNo, request: u64, ids: Vec<ObjectId>) {
         let count = ids.len();
         let question = Question::Get;
+        let Some((session, uid)) = self.identity(client) else { return };
         let waiter = Waiter {
             client,
+            session,
+            uid,
             request,
             question,
             ids,
@@ -61,6 +71,38 @@ impl<D: Directory> Store<D> {
             deadline_ms: None,
         };
         self.park(waiter, false);
+    }
+
+    /// The session and the user of a client.
+    fn identity(&self, client: ClientNo) -> Option<(u32, u32)> {
+        self.clients.get(client).map(|found| (found.session, found.peer.uid))
+    }
+
+    /// Whether a client, its user and all together may wait for so much more.
+    fn check_waits(&self, waiter: &Waiter) -> Result<(), Failure> {
+        let Some(found) = self.clients.get(waiter.client) else { return Ok(()) };
+        let count = waiter.ids.len();
+        let (all, of_user) = self.waits.ids(waiter.uid);
+        let limits = [
+            (found.waits.len() + 1, WAITS_PER_CLIENT_MAX, "too many requests of this client wait"),
+            (
+                found.waiting_ids + count,
+                WAIT_IDS_PER_CLIENT_MAX,
+                "this client waits for too many objects",
+            ),
+            (
+                of_user + count,
+                WAIT_IDS_PER_USER_MAX,
+                "this user's clients wait for too many objects",
+            ),
+            (all + count, WAIT_IDS_MAX, "all clients together wait for too many objects"),
+        ];
+        match limits.into_iter().find(|(wanted, most, _)| wanted > most) {
+            None => Ok(()),
+            Some((wanted, most, detail)) => Err(Failure::of(Code::LimitReached)
+                .with_amounts(wanted as u64, most as u64)
+                .with_detail(detail)),
+        }
     }
 
     /// Answers a waiter at once, if that can be, or lets it wait for objects that are brought back.
@@ -74,13 +116,10 @@ impl<D: Directory> Store<D> {
         if at_once || waiter.is_done() {
             return self.answer(&waiter);
         }
-        let Some(found) = self.clients.get_mut(client) else { return };
-        if found.waits.len() >= WAITS_PER_CLIENT_MAX {
-            let failure = Failure::of(Code::LimitReached)
-                .with_amounts(found.waits.len() as u64 + 1, WAITS_PER_CLIENT_MAX as u64)
-                .with_detail("too many requests of this client wait");
+        if let Err(failure) = self.check_waits(&waiter) {
             return self.fail(client, request, failure);
         }
+        let Some(found) = self.clients.get_mut(client) else { return };
         if found.waits.contains_key(&request) {
             let failure = Failure::of(Code::BadRequest);
             return self.fail(client, request, failure.with_detail("a request number in use"));
@@ -91,9 +130,11 @@ impl<D: Directory> Store<D> {
             .zip(states)
             .filter_map(|(id, state)| (state == ObjectState::Spilled).then_some(*id))
             .collect();
+        let count = waiter.ids.len();
         let no = self.waits.add(waiter);
         if let Some(found) = self.clients.get_mut(client) {
             found.waits.insert(request, no);
+            found.waiting_ids += count;
         }
         for id in &spilled {
             self.start_restore(id);
@@ -103,10 +144,12 @@ impl<D: Directory> Store<D> {
     /// Answers a waiter and forgets it.
     pub(crate) fn answer_waiter(&mut self, no: WaiterNo) {
         let Some(waiter) = self.waits.remove(no) else { return };
-        if let Some(found) = self.clients.get_mut(waiter.client) {
+        let asked = |found: &&mut Client| found.session == waiter.session;
+        if let Some(found) = self.clients.get_mut(waiter.client).filter(asked) {
             found.waits.remove(&waiter.request);
+            found.waiting_ids -= waiter.ids.len();
+            self.answer(&waiter);
         }
-        self.answer(&waiter);
     }
 
     /// Refuses what a waiter asked for, and forgets it.

@@ -42,6 +42,10 @@ impl Question {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) client: ClientNo,
+    /// The client's: its number may be another's by the time that there is an answer.
+    pub(crate) session: u32,
+    /// The client's user.
+    pub(crate) uid: u32,
     pub(crate) request: u64,
     pub(crate) question: Question,
     pub(crate) ids: Vec<ObjectId>,
@@ -66,6 +70,8 @@ pub(crate) struct Waits {
     /// found and forgotten on its own.
     by_id: BTreeSet<(ObjectId, WaiterNo, u32)>,
     deadlines: BTreeSet<(u64, WaiterNo)>,
+    /// How many ids each user's clients wait for.
+    by_user: BTreeMap<u32, usize>,
     next: WaiterNo,
 }
 
@@ -86,10 +92,21 @@ impl Waits {
         self.by_no.is_empty()
     }
 
+    /// How many ids all clients wait for, and how many those of a user do.
+    pub(crate) fn ids(&self, uid: u32) -> (usize, usize) {
+        (self.by_id.len(), self.by_user.get(&uid).copied().unwrap_or(0))
+    }
+
+    /// How many ids a waiter waits for.
+    pub(crate) fn ids_of(&self, no: WaiterNo) -> usize {
+        self.by_no.get(&no).map_or(0, |waiting| waiting.waiter.ids.len())
+    }
+
     /// Adds a waiter that is not done.
     pub(crate) fn add(&mut self, waiter: Waiter) -> WaiterNo {
         let no = self.next;
         self.next += 1;
+        *self.by_user.entry(waiter.uid).or_default() += waiter.ids.len();
         for (index, id) in waiter.ids.iter().enumerate() {
             self.by_id.insert((*id, no, index as u32));
         }
@@ -104,6 +121,12 @@ impl Waits {
 
     pub(crate) fn remove(&mut self, no: WaiterNo) -> Option<Waiter> {
         let Waiting { waiter, .. } = self.by_no.remove(&no)?;
+        if let Some(ids) = self.by_user.get_mut(&waiter.uid) {
+            *ids -= waiter.ids.len();
+            if *ids == 0 {
+                self.by_user.remove(&waiter.uid);
+            }
+        }
         if let Some(deadline_ms) = waiter.deadline_ms {
             self.deadlines.remove(&(deadline_ms, no));
         }

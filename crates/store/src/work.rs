@@ -19,6 +19,7 @@ use crate::evict::Evicting;
 use crate::ports::{Directory, Entry, Look};
 use crate::records::UNHELD;
 use crate::store::Store;
+use crate::waits::WaiterNo;
 
 /// Objects that one event hides, ends or frees.
 pub(crate) const PIECE: usize = 1024;
@@ -55,6 +56,8 @@ pub(crate) enum Left {
     Adopted(Remains),
     /// Pins that the store counted.
     Pins(BTreeMap<u64, u32>),
+    /// Requests that waited.
+    Waits(Vec<WaiterNo>),
 }
 
 impl Left {
@@ -63,6 +66,7 @@ impl Left {
             Self::Creating(_, ids) | Self::Unheld(ids) => ids.is_empty(),
             Self::Adopted(remains) => remains.is_empty(),
             Self::Pins(pins) => pins.is_empty(),
+            Self::Waits(waiters) => waiters.is_empty(),
         }
     }
 }
@@ -124,6 +128,7 @@ impl<D: Directory> Store<D> {
                 Left::Unheld(ids) => self.end_unheld(ids),
                 Left::Adopted(remains) => Left::Adopted(self.end_remains(remains)),
                 Left::Pins(pins) => self.end_pins(pins),
+                Left::Waits(waiters) => self.end_waits(waiters),
             };
             self.work.leave(rest);
         }
@@ -153,6 +158,17 @@ impl<D: Directory> Store<D> {
         self.bury(unheld);
         self.collect_fresh();
         Left::Unheld(ids)
+    }
+
+    fn end_waits(&mut self, mut waiters: Vec<WaiterNo>) -> Left {
+        let mut ids = 0;
+        while ids < STEPS_MAX
+            && let Some(no) = waiters.pop()
+        {
+            ids += 1 + self.waits.ids_of(no);
+            self.waits.remove(no);
+        }
+        Left::Waits(waiters)
     }
 
     fn end_pins(&mut self, mut pins: BTreeMap<u64, u32>) -> Left {

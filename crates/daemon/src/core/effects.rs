@@ -100,6 +100,7 @@ impl Core {
         status.clients = self.peers.ready().count() as u64;
         status.spill_fault.clone_from(&self.tier_fault);
         status.memory_limit_bytes = self.memory_limit_bytes;
+        status.longest_turn_us = u64::try_from(self.longest_turn.as_micros()).unwrap_or(u64::MAX);
         status.expelled_total += self.expelled_total;
         Reply::Status(status)
     }

@@ -91,7 +91,7 @@ impl Core {
             stage: Stage::Greeting(edge::now() + HELLO_WITHIN),
             name: String::new(),
             access: Access::ReadOnly,
-            outbox: Outbox::default(),
+            outbox: Outbox::new(&self.budget),
             unread: Unread::default(),
             interest: Interest { readable: true, writable: false },
         });

@@ -25,6 +25,7 @@ mod submissions;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plasmon_media::FolderLock;
@@ -38,7 +39,7 @@ use crate::closer::Closer;
 use crate::directory::Shared;
 use crate::door::Door;
 use crate::extents::Extents;
-use crate::outbox::{Outgoing, Passed, Sent};
+use crate::outbox::{Budget, Outgoing, Passed, Sent};
 use crate::peers::{Peer, Peers};
 use crate::poll::{Interest, Poll, Ready, Source};
 use crate::rings::{REST_EVERY_MS, Rings};
@@ -135,6 +136,10 @@ pub(crate) struct Core {
     spinning: Spinning,
     /// Until when a daemon without clients waits for one.
     lonely_until: Option<Instant>,
+    /// What may wait to be sent to all clients together.
+    budget: Arc<Budget>,
+    /// From one wake-up to the next look for news.
+    longest_turn: Duration,
     is_stopping: bool,
 }
 
@@ -192,6 +197,8 @@ impl Core {
             expelled_total: 0,
             spinning,
             lonely_until: None,
+            budget: Arc::default(),
+            longest_turn: Duration::ZERO,
             is_stopping: false,
         };
         core.watch_keeper()?;
@@ -230,6 +237,7 @@ impl Core {
             self.poll.wait(timeout, ready)?;
             self.shared().control.set_sleeping(false);
         }
+        let begun = edge::now();
         self.now_ms = self.clock.now_ms();
         self.drain_rings();
         for event in ready.drain(..) {
@@ -241,6 +249,7 @@ impl Core {
         self.mind_keeper(edge::now());
         // What the keeper had to hear first may have answers.
         self.flush_all();
+        self.longest_turn = self.longest_turn.max(edge::since(begun));
         Ok(())
     }
 

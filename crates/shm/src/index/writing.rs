@@ -46,11 +46,34 @@ impl IndexWriter {
     /// A new, empty table with at least `slots` slots. Its memory is reserved here, so that a
     /// full machine is an error now and never a signal later.
     pub fn create(number: u64, slots: usize) -> io::Result<Self> {
+        let table = Self::bare(number, slots, Populate::No)?;
+        table.reserve(0, table.slots())?;
+        Ok(table)
+    }
+
+    /// An empty table whose memory is not reserved.
+    fn bare(number: u64, slots: usize, populate: Populate) -> io::Result<Self> {
         let slots = slots.clamp(SLOTS_MIN, SLOTS_MAX);
         let bytes = slots as u64 * SLOT_BYTES;
         let memfd = Memfd::create(&format!("plasmon-index-{number}"), bytes)?;
-        memfd.reserve(0, bytes)?;
-        Self::adopt(memfd, number)
+        let map = WriteMap::new(&memfd, bytes, populate)?;
+        Ok(Self { memfd, table: TableWriter::empty(MappedSlots { map, slots }), number })
+    }
+
+    /// An empty table for the same objects and some more, which is filled with
+    /// [`Self::insert_as`] a piece at a time. Memory for its slots is to be reserved before that.
+    pub fn successor(&self, number: u64) -> io::Result<Self> {
+        Self::bare(number, self.slots_wanted(), Populate::No)
+    }
+
+    /// Reserves the memory of `count` slots, or of all that there are.
+    pub fn reserve(&self, first: usize, count: usize) -> io::Result<()> {
+        let end = first.saturating_add(count).min(self.slots());
+        let bytes = |slots: usize| slots as u64 * SLOT_BYTES;
+        if first >= end {
+            return Ok(());
+        }
+        self.memfd.reserve(bytes(first), bytes(end - first))
     }
 
     /// Takes over the table that a daemon before this one left behind. Slots that it had not
@@ -111,6 +134,11 @@ impl IndexWriter {
         self.table.insert(image, State::Live) as u32
     }
 
+    /// Puts an object in that is live or hidden, as it is in another table.
+    pub fn insert_as(&mut self, image: &SlotImage, state: State) -> u32 {
+        self.table.insert(image, state) as u32
+    }
+
     /// Hides live objects from readers, all with one fence. Afterwards the ledgers tell truly who
     /// holds them.
     pub fn hide(&mut self, slots: &[u32]) {
@@ -154,6 +182,21 @@ impl IndexWriter {
         used * 4 > self.slots() * 3
     }
 
+    /// How many slots the next table is to have.
+    fn slots_wanted(&self) -> usize {
+        let counts = self.counts();
+        let slots = self.slots();
+        let crowded = (counts.live + counts.hidden) * 2 > slots;
+        if crowded { slots + slots / 4 } else { slots }
+    }
+
+    /// Whether the table is so full that a larger one cannot wait.
+    pub fn is_nearly_full(&self) -> bool {
+        let counts = self.counts();
+        let used = counts.live + counts.hidden + counts.tombstones + 1;
+        used * 8 > self.slots() * 7
+    }
+
     /// A new table with the same objects: a quarter larger, so that no table is emptier than three
     /// fifths for long, or of the same size when only tombstones were to blame. `moved` hears each
     /// object's record and new slot, and nothing when there is no memory for the table.
@@ -161,11 +204,7 @@ impl IndexWriter {
     /// The caller announces it with [`crate::ControlDaemon::set_table`] and never writes to the
     /// old one again.
     pub fn grow(&self, number: u64, mut moved: impl FnMut(u32, u32)) -> io::Result<Self> {
-        let counts = self.counts();
-        let slots = self.slots();
-        let crowded = (counts.live + counts.hidden) * 2 > slots;
-        let wanted = if crowded { slots + slots / 4 } else { slots };
-        let mut grown = Self::create(number, wanted)?;
+        let mut grown = Self::create(number, self.slots_wanted())?;
         for (_, state, image) in self.iter_from(0) {
             let at = grown.table.insert(&image, state);
             moved(image.record, at as u32);

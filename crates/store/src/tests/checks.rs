@@ -189,6 +189,13 @@ impl Store<TestDirectory> {
             let pins: u32 = client.pins.values().sum();
             assert_eq!(client.pins_count, pins as usize);
         }
+        let connected: u64 = self.clients.iter().map(|(_, client)| client.owned_bytes).sum();
+        let mut left = 0;
+        for (session, bytes) in self.clients.accounts().ended() {
+            assert_eq!(Some(&bytes), owned.get(&session), "what a session left stays charged");
+            left += bytes;
+        }
+        assert_eq!(self.clients.accounts().total(), connected + left);
         let mut pins: BTreeMap<u64, u32> = BTreeMap::new();
         for (_, client) in self.clients.iter() {
             for (serial, count) in &client.pins {

@@ -5,7 +5,7 @@ use plasmon_proto::message::{Range, Reply, Request};
 use plasmon_proto::ring::{Completion, Submission};
 
 use super::{Put, World};
-use crate::event::Event;
+use crate::event::{ClientNo, Event, Peer};
 use crate::{Config, Effect};
 
 const MIB: u64 = 1 << 20;
@@ -47,8 +47,43 @@ fn a_client_may_tighten_its_quota_but_not_loosen_the_owners() {
         let mut world = World::new(Config { client_quota_bytes: default, ..Config::new(MIB) });
         let client = world.connect(1);
         world.ask(client, Request::Quota { bytes: asked });
-        assert_eq!(world.store.clients.get(client).unwrap().quota_left(), left);
+        assert_eq!(world.store.clients.quota_left(client), left);
     }
+}
+
+/// A process got its whole quota again with every new connection: 46 MB of 4.
+#[test]
+fn a_process_that_connects_again_is_still_charged_for_what_it_left() {
+    let connect = |world: &mut World, number: u32, pid: u32, uid: u32| {
+        let access = plasmon_proto::message::Access::ReadWrite;
+        let peer = Peer { pid, uid, name: String::new(), access, channel: true };
+        world.event(Event::Connect(ClientNo(number), peer));
+        ClientNo(number)
+    };
+    let config = Config { client_quota_bytes: MIB, owner_uid: Some(1), ..Config::new(64 * MIB) };
+    let mut world = World::new(config);
+    let first = connect(&mut world, 1, 100, 1);
+    world.put(first, Put::new(1, MIB / 2)).unwrap();
+    world.lease(first, MIB / 4).unwrap();
+    world.create(first, &Put::new(2, MIB / 8)).unwrap();
+    world.disconnect(first);
+    // Its lease and what it was creating are gone, its object is not.
+    let again = connect(&mut world, 1, 100, 1);
+    let beside = connect(&mut world, 2, 100, 1);
+    let failure = world.create(again, &Put::new(3, 3 * MIB / 4)).unwrap_err();
+    assert_eq!((failure.code, failure.found), (Code::QuotaExceeded, MIB / 2));
+    world.put(beside, Put::new(4, MIB / 4)).unwrap();
+    assert_eq!(world.create(again, &Put::new(3, MIB / 2)).unwrap_err().found, MIB / 4);
+    // Another process has a quota of its own, the processes of another user have one together.
+    let other = connect(&mut world, 3, 200, 1);
+    assert_eq!(world.create(other, &Put::new(5, MIB)).map(drop), Ok(()));
+    let foreign = connect(&mut world, 4, 300, 2);
+    world.put(foreign, Put::new(6, MIB)).unwrap();
+    let foreign = connect(&mut world, 5, 301, 2);
+    assert_eq!(world.lease(foreign, 64).unwrap_err().code, Code::QuotaExceeded);
+    // What is deleted is charged no more.
+    assert_eq!(world.delete(other, 1), None);
+    assert_eq!(world.create(again, &Put::new(3, 3 * MIB / 4)).map(drop), Ok(()));
 }
 
 /// A client that came back could name all free memory as its own, whatever its quota.

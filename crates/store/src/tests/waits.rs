@@ -1,12 +1,16 @@
 //! Waiting for objects.
 
-use plasmon_proto::limits::{REQUEST_IDS_MAX, WAITS_PER_CLIENT_MAX};
+use plasmon_proto::limits::{
+    REQUEST_IDS_MAX, WAIT_IDS_MAX, WAIT_IDS_PER_CLIENT_MAX, WAIT_IDS_PER_USER_MAX,
+    WAITS_PER_CLIENT_MAX,
+};
 use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, ObjectState};
 
 use super::{Put, World, id};
-use crate::event::ClientNo;
+use crate::Effect;
+use crate::event::{ClientNo, Event, Peer};
 
 const MIB: u64 = 1 << 20;
 
@@ -158,14 +162,70 @@ fn limits_of_waits() {
         }
     }
     assert_eq!(world.ask_for_failure(client, wait(&[1], 2, None)).code, Code::BadRequest);
-    for number in 0..WAITS_PER_CLIENT_MAX {
-        let waiting = world.send(client, wait(&[1], 0, None));
-        assert_eq!(world.answer_to(client, waiting), None, "{number}");
+    let mut effects = Vec::new();
+    for number in 0..WAITS_PER_CLIENT_MAX as u64 {
+        let waiting = Event::Request(client, 1 << 40 | number, wait(&[1], 0, None));
+        world.store.step(world.now_ms, waiting, &mut effects);
     }
+    assert_eq!(effects, []);
     let code = world.ask_for_failure(client, wait(&[1], 0, None)).code;
     assert_eq!(code, Code::LimitReached);
     world.disconnect(client);
     assert_eq!(world.status().waits, 0);
+}
+
+/// One connection could wait for a million ids, which took 86 MB, and every other one as well.
+#[test]
+fn ids_are_limited_for_a_client_a_user_and_all() {
+    let mut world = World::with_capacity(16 * MIB);
+    let ids: Vec<u64> = (0..REQUEST_IDS_MAX as u64).collect();
+    let per_client = WAIT_IDS_PER_CLIENT_MAX / REQUEST_IDS_MAX;
+    let clients = WAIT_IDS_MAX / WAIT_IDS_PER_CLIENT_MAX;
+    let per_user = WAIT_IDS_PER_USER_MAX / WAIT_IDS_PER_CLIENT_MAX;
+    let connect = |world: &mut World, number: usize, uid: usize| {
+        let client = ClientNo(number as u32);
+        let (name, access) = (String::new(), plasmon_proto::message::Access::ReadOnly);
+        let peer = Peer { pid: 1, uid: uid as u32, name, access, channel: true };
+        world.store.step(world.now_ms, Event::Connect(client, peer), &mut Vec::new());
+        client
+    };
+    let mut effects = Vec::new();
+    let mut fill = |world: &mut World, client: ClientNo| {
+        for number in 0..per_client as u64 {
+            let event = Event::Request(client, number, wait(&ids, 0, None));
+            world.store.step(world.now_ms, event, &mut effects);
+        }
+        std::mem::take(&mut effects).len()
+    };
+    let refused = |world: &mut World, client: ClientNo| {
+        let event = Event::Request(client, 1 << 40, wait(&[1], 0, None));
+        let mut effects = Vec::new();
+        world.store.step(world.now_ms, event, &mut effects);
+        match effects.pop() {
+            Some(Effect::Reply(_, _, Reply::Failed(failure))) => failure.detail.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    for number in 0..clients {
+        let client = connect(&mut world, number, number / per_user);
+        assert_eq!(fill(&mut world, client), 0);
+        if number == 0 {
+            assert!(refused(&mut world, client).starts_with("this client"));
+        }
+    }
+    let same_user = connect(&mut world, clients, 0);
+    assert!(refused(&mut world, same_user).starts_with("this user"));
+    let other = connect(&mut world, clients + 1, 99);
+    assert!(refused(&mut world, other).starts_with("all clients"));
+    // A client that leaves takes its waits along, a piece at a time.
+    world.store.step(world.now_ms, Event::Disconnect(ClientNo(0)), &mut Vec::new());
+    let mut ticks = 0;
+    while world.store.has_work() {
+        world.store.step(world.now_ms, Event::Tick, &mut Vec::new());
+        ticks += 1;
+    }
+    assert!(ticks >= WAIT_IDS_PER_CLIENT_MAX / (8 * REQUEST_IDS_MAX) - 1, "{ticks}");
+    assert_eq!(fill(&mut world, other), 0);
 }
 
 #[test]

@@ -1,0 +1,367 @@
+//! The index, and how it moves to a larger table a piece at a time.
+//!
+//! ```text
+//! one table ──crowded──► copying: every insert copies some slots; what changes in a slot that was
+//!     ▲                     │     copied changes in both tables; readers see the old one
+//!     │                     ▼
+//!     │                  announced: readers go to the new one
+//!     │                     │
+//!     └── all told ◄─── telling: every insert tells the store of some slots' new numbers
+//! ```
+//!
+//! To copy a table of a million objects at once takes a second; here an insert takes a microsecond
+//! longer while the index moves. A slot's number carries a bit that says which table it is of, so
+//! that numbers from before the move are understood until the store was told of all new ones.
+
+use plasmon_proto::ObjectId;
+use plasmon_shm::{IndexWriter, SlotImage, State};
+use plasmon_store::ports::SlotNo;
+
+/// Slots that are copied, or told of, with each insert.
+pub(crate) const SLOTS_PER_INSERT: usize = 64;
+
+/// Slots of a larger table whose memory is reserved at a time.
+const RESERVED_AT_ONCE: usize = 1024;
+
+/// How many inserts are tried on a crowded table before growing it is tried again.
+const GROWTH_RETRY_INSERTS: u32 = 1024;
+
+/// The bit of a slot's number that tells a table from the one before it.
+const TABLE_BIT: u32 = 1 << 31;
+
+/// The index with what it needs to grow.
+#[derive(Debug)]
+pub(crate) struct Index {
+    /// The current table.
+    pub(crate) table: IndexWriter,
+    /// `TABLE_BIT` for every other table.
+    bit: u32,
+    phase: Phase,
+    retry_in: u32,
+    /// Slots that were copied or told of.
+    steps: u64,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// There is one table.
+    Settled,
+    /// The next one is being filled.
+    Copying(Box<Copying>),
+    /// The store is being told. By old number, the new numbers.
+    Telling { moved: Vec<u32>, told: usize },
+}
+
+#[derive(Debug)]
+struct Copying {
+    next: IndexWriter,
+    /// Slots of the current table that were copied, from the first one on.
+    copied: usize,
+    /// Slots of the next table whose memory is reserved.
+    reserved: usize,
+    /// By slot of the current table, the slot in the next.
+    moved: Vec<u32>,
+}
+
+/// What a step towards a larger table came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing for others to do.
+    Quiet,
+    /// The next table is complete: [`Index::switch`] once it is announced.
+    Complete,
+}
+
+impl Index {
+    /// An index over this table.
+    pub(crate) fn new(table: IndexWriter) -> Self {
+        Self { table, bit: 0, phase: Phase::Settled, retry_in: 0, steps: 0 }
+    }
+
+    /// Has the processor fetch the slot where this id belongs, for a look that follows soon.
+    pub(crate) fn prefetch(&self, id: &ObjectId) {
+        self.table.prefetch(id);
+    }
+
+    /// Whether one more object can be published, in a larger table if need be. False only on a
+    /// machine that has no memory for a larger one.
+    pub(crate) fn has_room(&self) -> bool {
+        let counts = self.table.counts();
+        counts.live + counts.hidden + 2 < self.table.slots()
+    }
+
+    /// How many slots were copied or told of, ever.
+    #[cfg(test)]
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Where a slot is in the current table.
+    pub(crate) fn at(&self, slot: SlotNo) -> u32 {
+        let at = slot & !TABLE_BIT;
+        match &self.phase {
+            Phase::Telling { moved, .. } if slot & TABLE_BIT != self.bit => moved[at as usize],
+            _ => at,
+        }
+    }
+
+    pub(crate) fn find(&self, id: &ObjectId) -> Option<SlotNo> {
+        self.table.find(id).map(|at| at | self.bit)
+    }
+
+    pub(crate) fn insert(&mut self, image: &SlotImage) -> SlotNo {
+        let at = self.table.insert(image);
+        if let Some(copying) = self.copying_of(at) {
+            copying.copy(at, image, State::Live);
+        }
+        at | self.bit
+    }
+
+    pub(crate) fn hide(&mut self, slots: &[SlotNo]) {
+        let at: Vec<u32> = slots.iter().map(|slot| self.at(*slot)).collect();
+        if let Phase::Copying(copying) = &mut self.phase {
+            let copied = at.iter().filter(|at| (**at as usize) < copying.copied);
+            let copies: Vec<u32> = copied.map(|at| copying.moved[*at as usize]).collect();
+            copying.next.hide(&copies);
+        }
+        self.table.hide(&at);
+    }
+
+    pub(crate) fn show(&mut self, slot: SlotNo) {
+        let at = self.at(slot);
+        if let Some(copying) = self.copying_of(at) {
+            copying.next.show(copying.moved[at as usize]);
+        }
+        self.table.show(at);
+    }
+
+    pub(crate) fn remove(&mut self, slot: SlotNo) {
+        let at = self.at(slot);
+        if let Some(copying) = self.copying_of(at) {
+            copying.next.remove(copying.moved[at as usize]);
+        }
+        self.table.remove(at);
+    }
+
+    /// The next table, if it has a copy of this slot.
+    fn copying_of(&mut self, at: u32) -> Option<&mut Copying> {
+        match &mut self.phase {
+            Phase::Copying(copying) if (at as usize) < copying.copied => Some(copying),
+            _ => None,
+        }
+    }
+
+    /// Takes a step towards a larger table, if one is wanted. `number` is what a new one is called.
+    pub(crate) fn step(&mut self, number: u64, moved: &mut dyn FnMut(u32, SlotNo)) -> Step {
+        match &mut self.phase {
+            Phase::Settled => self.begin(number),
+            Phase::Copying(_) => return self.go_on_copying(),
+            Phase::Telling { .. } => self.go_on_telling(moved),
+        }
+        Step::Quiet
+    }
+
+    fn begin(&mut self, number: u64) {
+        if !self.table.wants_growth() {
+            return;
+        }
+        if let Some(left) = self.retry_in.checked_sub(1) {
+            self.retry_in = left;
+            return;
+        }
+        match self.table.successor(number) {
+            Ok(next) => {
+                let moved = vec![0; self.table.slots()];
+                let copying = Copying { next, copied: 0, reserved: 0, moved };
+                self.phase = Phase::Copying(Box::new(copying));
+            }
+            Err(error) => self.give_up(&error),
+        }
+    }
+
+    fn give_up(&mut self, error: &std::io::Error) {
+        tracing::warn!(%error, "no memory for a larger index");
+        self.retry_in = GROWTH_RETRY_INSERTS;
+        self.phase = Phase::Settled;
+    }
+
+    fn go_on_copying(&mut self) -> Step {
+        let Phase::Copying(copying) = &mut self.phase else { return Step::Quiet };
+        let slots = self.table.slots();
+        let more = if self.table.is_nearly_full() { slots } else { SLOTS_PER_INSERT };
+        let end = copying.copied.saturating_add(more).min(slots);
+        if let Err(error) = copying.reserve_for(end, slots) {
+            self.give_up(&error);
+            return Step::Quiet;
+        }
+        for at in copying.copied as u32..end as u32 {
+            let state = self.table.state(at);
+            if matches!(state, State::Live | State::Hidden) {
+                let image = self.table.image(at);
+                copying.copy(at, &image, state);
+            }
+        }
+        self.steps += (end - copying.copied) as u64;
+        copying.copied = end;
+        if end == slots { Step::Complete } else { Step::Quiet }
+    }
+
+    /// The complete next table.
+    pub(crate) fn next(&self) -> Option<&IndexWriter> {
+        match &self.phase {
+            Phase::Copying(copying) => Some(&copying.next),
+            _ => None,
+        }
+    }
+
+    /// The next table is the current one from here on. Returns the one before, whose memory takes a
+    /// while to give back.
+    pub(crate) fn switch(&mut self) -> Option<IndexWriter> {
+        match std::mem::replace(&mut self.phase, Phase::Settled) {
+            Phase::Copying(copying) => {
+                let Copying { next, moved, .. } = *copying;
+                self.phase = Phase::Telling { moved, told: 0 };
+                self.bit ^= TABLE_BIT;
+                Some(std::mem::replace(&mut self.table, next))
+            }
+            other => {
+                self.phase = other;
+                None
+            }
+        }
+    }
+
+    fn go_on_telling(&mut self, tell: &mut dyn FnMut(u32, SlotNo)) {
+        let Phase::Telling { told, .. } = &mut self.phase else { return };
+        let end = told.saturating_add(SLOTS_PER_INSERT).min(self.table.slots());
+        for at in *told as u32..end as u32 {
+            if matches!(self.table.state(at), State::Live | State::Hidden) {
+                tell(self.table.image(at).record, at | self.bit);
+            }
+        }
+        self.steps += (end - *told) as u64;
+        *told = end;
+        if end == self.table.slots() {
+            self.phase = Phase::Settled;
+        }
+    }
+}
+
+impl Copying {
+    fn copy(&mut self, at: u32, image: &SlotImage, state: State) {
+        self.moved[at as usize] = self.next.insert_as(image, state);
+    }
+
+    /// Reserves the memory that the copies of the first `copied` of `slots` slots need. A table
+    /// keeps the order of the one before, so they lie in the same part of it, and a little further
+    /// where it is crowded.
+    fn reserve_for(&mut self, copied: usize, slots: usize) -> std::io::Result<()> {
+        let share = copied as u128 * self.next.slots() as u128 / slots as u128;
+        let wanted = if copied == slots { self.next.slots() } else { share as usize };
+        while self.reserved < wanted.saturating_add(RESERVED_AT_ONCE).min(self.next.slots()) {
+            self.next.reserve(self.reserved, RESERVED_AT_ONCE)?;
+            self.reserved += RESERVED_AT_ONCE;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use plasmon_proto::message::ExtentId;
+
+    use super::*;
+
+    fn image(number: u64) -> SlotImage {
+        let mut id = [0; 20];
+        id[..8].copy_from_slice(&number.to_le_bytes());
+        SlotImage {
+            serial: number + 1,
+            id: ObjectId::new(id),
+            extent: ExtentId(1),
+            offset: 64,
+            data: number,
+            metadata: 0,
+            attributes: 0,
+            created_ms: 0,
+            record: number as u32,
+            tag: 0,
+            cache: false,
+            owned: false,
+        }
+    }
+
+    /// The index with the store's side of it: which slot each record is in, and whether it hides.
+    struct World {
+        index: Index,
+        slots: BTreeMap<u32, (SlotNo, bool)>,
+        tables: u64,
+    }
+
+    impl World {
+        fn insert(&mut self, number: u64) {
+            let (slots, before) = (&mut self.slots, self.index.steps());
+            let mut tell = |record, slot| {
+                slots.get_mut(&record).expect("it is told of what is there").0 = slot;
+            };
+            if let Step::Complete = self.index.step(self.tables + 1, &mut tell) {
+                self.tables += 1;
+                assert_eq!(self.index.next().map(IndexWriter::number), Some(self.tables));
+                self.index.switch().expect("it was complete");
+            }
+            let steps = self.index.steps() - before;
+            assert!(steps <= SLOTS_PER_INSERT as u64, "{steps} slots for one insert");
+            let slot = self.index.insert(&image(number));
+            self.slots.insert(number as u32, (slot, false));
+        }
+
+        fn check(&self) {
+            for (record, (slot, hidden)) in &self.slots {
+                let at = self.index.at(*slot);
+                assert_eq!(self.index.table.image(at), image(u64::from(*record)));
+                let state = if *hidden { State::Hidden } else { State::Live };
+                assert_eq!(self.index.table.state(at), state, "{record}");
+                let found = self.index.find(&image(u64::from(*record)).id);
+                assert_eq!(found.map(|found| self.index.at(found)), (!hidden).then_some(at));
+            }
+            let counts = self.index.table.counts();
+            assert_eq!(counts.live + counts.hidden, self.slots.len());
+        }
+    }
+
+    /// The index copied its whole table on the loop thread when it grew: with 600,000 objects,
+    /// everybody waited for half a second.
+    #[test]
+    fn a_table_grows_a_few_slots_at_a_time_while_objects_come_and_go() {
+        let table = IndexWriter::create(1, 4096).unwrap();
+        let mut world = World { index: Index::new(table), slots: BTreeMap::new(), tables: 1 };
+        let mut word = 7u64;
+        for number in 0..40_000 {
+            world.insert(number);
+            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(number);
+            let record = (word >> 33) as u32 % (number as u32 + 1);
+            match (word >> 20 & 3, world.slots.get(&record).copied()) {
+                (0, Some((slot, false))) => {
+                    world.index.hide(&[slot]);
+                    world.slots.insert(record, (slot, true));
+                }
+                (1, Some((slot, true))) => {
+                    world.index.show(slot);
+                    world.slots.insert(record, (slot, false));
+                }
+                (2, Some((slot, true))) => {
+                    world.index.remove(slot);
+                    world.slots.remove(&record);
+                }
+                _ => {}
+            }
+            if number % 1500 == 0 {
+                world.check();
+            }
+        }
+        world.check();
+        assert!(world.tables > 8, "{} tables", world.tables);
+    }
+}
