@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from plasmon import _native
 from plasmon._columns import ColumnBuilder, TableBuilder
-from plasmon._errors import Absent, Cancelled, NotFound, PlasmonError, TimedOut
+from plasmon._errors import Cancelled, NotFound, PlasmonError, TimedOut
 from plasmon._info import (
     ClientInfo,
     Lost,
@@ -58,7 +58,14 @@ class Subscription(_native.Subscription):
 
     def next(self, timeout: float | None = None) -> Notice | Lost | None:
         """The next notification; None when ``timeout`` seconds have passed without one."""
-        found = self.read(timeout)
+        return self._notification(self.read(timeout))
+
+    def next_queued(self) -> Notice | Lost | None:
+        """The next notification that has been received already; never waits."""
+        return self._notification(self.read_queued())
+
+    @staticmethod
+    def _notification(found: Any) -> Notice | Lost | None:
         if found is None:
             return None
         if isinstance(found, int):
@@ -88,10 +95,13 @@ class Subscription(_native.Subscription):
         return self
 
     async def __anext__(self) -> Notice | Lost:
+        import asyncio
+
         from plasmon import _asyncio
 
         while not self._closed:
-            found = self.next(0)
+            # Reading may have to connect to a daemon that was restarted, which takes time.
+            found = self.next_queued() or await asyncio.to_thread(self.next, 0)
             if found is not None:
                 return found
             await _asyncio.readable(self.fileno())
@@ -221,16 +231,12 @@ class Store(_native.Store):
         timeout: float | None = None,
         as_: As | None = None,
     ) -> Any:
-        """Like :meth:`get`, without blocking the event loop."""
-        keys = ids if isinstance(ids, ObjectId | str) else [*ids]
-        await self.wait_async(keys, timeout=timeout, namespace=namespace)
-        try:
-            return self.get(keys, namespace=namespace, timeout=0, as_=as_)
-        except Absent as error:
-            if timeout == 0:
-                raise
-            text = f"getting object {error.object_id}: the time given has passed"
-            raise TimedOut(text, error.object_id) from None
+        """Like :meth:`get`, without blocking the event loop. Any number of tasks may do this."""
+        from plasmon import _asyncio
+
+        found = await _asyncio.buffers(self, self.ids_of(ids, namespace=namespace), timeout)
+        values = [self.value_of(buffer, as_) for buffer in found]
+        return values[0] if isinstance(ids, ObjectId | str) else values
 
     def __enter__(self) -> Store:
         return self
@@ -289,6 +295,8 @@ def connect(
     exact: bool = False,
     timeout: float = 0.0,
     reconnect_timeout: float = 10.0,
+    request_timeout: float = 60.0,
+    owner: int | None = None,
     copy_threads: int | None = None,
 ) -> Store:
     """Connects to the store of this user, starting one if none runs.
@@ -303,10 +311,15 @@ def connect(
     ledgers: slower, and needs less trust. ``exact=True`` has the daemon place every object and
     counts a release as use: slower, but the capacity and the order of eviction are exact.
     ``timeout`` is for how many seconds to go on trying while nobody listens,
-    ``reconnect_timeout`` the same after the daemon went away. ``copy_threads`` copy a large object;
-    by default one for each core, at most 6.
+    ``reconnect_timeout`` the same after the daemon went away, ``request_timeout`` how long it may
+    leave a question unanswered before that is TimedOut. ``copy_threads`` copy a large object; by
+    default one for each core, at most 6.
 
-    Raises Disconnected when there is no store and none was to be started.
+    The store must be this user's or root's, or its socket must lie where only its owner can have
+    put it; ``owner`` names another user (a uid) whose store is meant.
+
+    Raises Disconnected when there is no store and none was to be started, NotPermitted when it
+    belongs to a user who was not meant.
     """
     return Store(
         socket=None if socket is None else os.fspath(socket),
@@ -318,6 +331,8 @@ def connect(
         exact=exact,
         connect_timeout=timeout,
         reconnect_timeout=reconnect_timeout,
+        request_timeout=request_timeout,
+        owner=owner,
         copy_threads=copy_threads,
     )
 

@@ -26,6 +26,7 @@ use pyo3::types::PyCapsule;
 
 use crate::buffer::{Buffer, Export, id_of};
 use crate::error::{raised, raised_by_columns};
+use crate::interrupt::call;
 
 /// The data of `owner` as an Arrow buffer that keeps it pinned.
 fn in_place(owner: &Bound<'_, Buffer>) -> PyResult<ArrowBuffer> {
@@ -60,7 +61,7 @@ pub(crate) fn array_capsules<'py>(
 pub(crate) fn stream_capsule<'py>(owner: &Bound<'py, Buffer>) -> PyResult<Bound<'py, PyCapsule>> {
     let (py, trusted) = (owner.py(), owner.get().is_trusted());
     let (object, data) = (owner.get().with(Clone::clone)?, in_place(owner)?);
-    let read = py.detach(|| {
+    let read = call(py, || {
         if !trusted {
             let level = object.store().level();
             return plasmon_columns::read_with(&object, data, &mut Checks::at(level));
@@ -74,7 +75,7 @@ pub(crate) fn stream_capsule<'py>(owner: &Bound<'py, Buffer>) -> PyResult<Bound<
             &mut Checks { build: Box::new(build), copy: false },
         )
     });
-    let read = read.and_then(plasmon_columns::into_reader);
+    let read = read?.and_then(plasmon_columns::into_reader);
     let batches = read.map_err(|error| raised_by_columns(py, "reading object", error))?;
     let stream = FFI_ArrowArrayStream::new(batches);
     PyCapsule::new_with_value(py, stream, c"arrow_array_stream")

@@ -5,7 +5,7 @@
 //! as Arrow data, as the bytes of numbers, or as a count of nulls. Memory is asked for and copied
 //! to detached from the interpreter.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -18,9 +18,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
-use crate::arguments::put_options;
+use crate::arguments::{put_options, seconds};
 use crate::error::raised_by_columns;
 use crate::id::Id;
+use crate::interrupt::{call, lock};
 use crate::store::Store;
 
 const BUILDING: &str = "building a column";
@@ -51,17 +52,13 @@ impl Built {
 }
 
 impl Columns {
-    fn lock(&self) -> MutexGuard<'_, Option<Built>> {
-        self.built.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Does something with what is built, detached from the interpreter.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut Built) -> plasmon_columns::Result<T> + Send,
     ) -> PyResult<T> {
-        let done = py.detach(|| self.lock().as_mut().map(work));
+        let done = call(py, || Ok::<_, PyErr>(lock(&self.built)?.as_mut().map(work)))??;
         match done {
             Some(outcome) => outcome.map_err(|error| raised_by_columns(py, BUILDING, error)),
             None => Err(PyValueError::new_err("the builder was given up")),
@@ -93,17 +90,18 @@ impl Columns {
         bytes_hint: u64,
         patience: f64,
     ) -> PyResult<Self> {
-        let patience = Duration::try_from_secs_f64(patience)
-            .map_err(|_| PyValueError::new_err("patience is a number of seconds"))?;
+        let patience = seconds(Some(patience))?.unwrap_or(Duration::MAX);
         let (store, field) = (store.client(), field_of(described)?);
         let options = BuilderOptions { bytes_hint, patience };
         let built = if table {
             let schema = schema_of(field, false)
                 .map_err(|error| PyValueError::new_err(error.to_string()))?;
-            TableBuilder::new(store, &schema, &options).map(Built::Table)
+            call(py, || TableBuilder::new(store, &schema, &options).map(Built::Table))?
         } else {
-            ColumnBuilder::new(store, field.data_type(), &options)
-                .map(|it| Built::Column(Box::new(it)))
+            call(py, || {
+                let column = ColumnBuilder::new(store, field.data_type(), &options);
+                column.map(|it| Built::Column(Box::new(it)))
+            })?
         };
         let built = built.map_err(|error| raised_by_columns(py, BUILDING, error))?;
         Ok(Self { built: Mutex::new(Some(built)) })
@@ -178,13 +176,13 @@ impl Columns {
     }
 
     /// Gives up what was appended; its memory is free again. A second call does nothing.
-    fn abort(&self, py: Python<'_>) {
-        py.detach(|| drop(self.lock().take()));
+    fn abort(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| Ok(drop(lock(&self.built)?.take())))
     }
 
     /// Whether it was given up.
     #[getter]
-    fn aborted(&self) -> bool {
-        self.lock().is_none()
+    fn aborted(&self) -> PyResult<bool> {
+        Ok(lock(&self.built)?.is_none())
     }
 }

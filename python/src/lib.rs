@@ -25,6 +25,7 @@ mod describe;
 mod dlpack;
 mod error;
 mod id;
+mod interrupt;
 mod lending;
 mod numpy;
 mod pending;

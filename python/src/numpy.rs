@@ -14,7 +14,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::buffer::Buffer;
-use crate::error::{OrRaise, raised};
+use crate::error::raised;
+use crate::interrupt::ask;
 use crate::put::describe;
 
 /// Puts `value` if it is a plain array; else gives the options back.
@@ -42,7 +43,7 @@ pub(crate) fn put(
     let header = ValueHeader { kind, order, shape: flat.shape(), text: &text };
     describe(py, &mut options, tag::NDARRAY, &header)?;
     let bytes = flat.bytes();
-    py.detach(|| store.put(bytes, &options)).or_raise(py).map(Ok)
+    ask(py, || store.put(bytes, &options)).map(Ok)
 }
 
 /// The array in `owner`, on the object's memory.

@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::error::raised_by_columns;
+use crate::interrupt::call;
 use crate::store::Store;
 
 const POOLING: &str = "making a memory pool";
@@ -38,7 +39,7 @@ impl Pool {
     #[new]
     fn new(py: Python<'_>, store: &Store) -> PyResult<Self> {
         let client = store.client();
-        let pool = py.detach(|| plasmon_columns::Pool::new(client));
+        let pool = call(py, || plasmon_columns::Pool::new(client))?;
         let pool = Arc::new(pool.map_err(|error| raised_by_columns(py, POOLING, error))?);
         let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
         pools.retain(|pool| pool.strong_count() > 0);

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 
 use crate::arguments::seconds;
 use crate::error::OrRaise;
+use crate::interrupt::ask;
 
 /// The socket of this user's store: $PLASMON_SOCKET, or one in the user's runtime directory.
 #[pyfunction]
@@ -25,6 +26,6 @@ pub(crate) fn start_daemon(
 ) -> PyResult<(u32, PathBuf)> {
     let timeout = seconds(Some(timeout))?.unwrap_or(std::time::Duration::MAX);
     let options = StartOptions { daemon, settings, timeout };
-    let started = py.detach(|| plasmon_client::start(&options)).or_raise(py)?;
+    let started = ask(py, || plasmon_client::start(&options))?;
     Ok((started.pid, started.socket))
 }

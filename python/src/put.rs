@@ -23,6 +23,7 @@ use pyo3::types::{
 
 use crate::error::{OrRaise, raised_by_columns};
 use crate::id::{Id, bad_request};
+use crate::interrupt::{ask, call};
 use crate::numpy;
 use crate::pool;
 use crate::writer::Writer;
@@ -48,7 +49,7 @@ pub(crate) fn put(
     }
     if let Ok(bytes) = value.cast_exact::<PyBytes>() {
         let bytes = bytes.as_bytes();
-        return py.detach(|| store.put(bytes, &options)).or_raise(py).map(Id::new);
+        return ask(py, || store.put(bytes, &options)).map(Id::new);
     }
     let lent = if value.is_exact_instance_of::<PyMemoryView>() { memory } else { numpy::put };
     let options = match lent(store, value, options)? {
@@ -94,7 +95,7 @@ fn memory(
     let header = ValueHeader { kind, order: Order::C, shape: flat.shape(), text: letter };
     describe(py, &mut options, tag::NDARRAY, &header)?;
     let bytes = flat.bytes();
-    py.detach(|| store.put(bytes, &options)).or_raise(py).map(Ok)
+    ask(py, || store.put(bytes, &options)).map(Ok)
 }
 
 /// Puts a value in the PLO format.
@@ -107,9 +108,9 @@ fn python(
     let py = value.py();
     let object = Serialized::of(context, value, Wanted::Auto)?;
     options.tag = tag::PYTHON;
-    let outcome = object.with_parts(|parts| py.detach(|| store.put_parts(parts, &options)));
+    let outcome = object.with_parts(|parts| call(py, || store.put_parts(parts, &options)));
     object.recycle();
-    outcome.or_raise(py).map(Id::new)
+    outcome?.or_raise(py).map(Id::new)
 }
 
 /// A put that waits for its value, usable once.
@@ -167,7 +168,7 @@ impl Put {
     fn raw(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Id> {
         let (data, options) = (Flat::of(data)?, self.take()?);
         let bytes = data.bytes();
-        py.detach(|| self.store.put(bytes, &options)).or_raise(py).map(Id::new)
+        ask(py, || self.store.put(bytes, &options)).map(Id::new)
     }
 
     /// Puts a value of any other kind in the PLO format.
@@ -188,7 +189,7 @@ impl Put {
         let mut options = self.take()?;
         describe(py, &mut options, tag::NDARRAY, &array_header(kind, order, shape, text)?)?;
         let bytes = data.bytes();
-        py.detach(|| self.store.put(bytes, &options)).or_raise(py).map(Id::new)
+        ask(py, || self.store.put(bytes, &options)).map(Id::new)
     }
 
     /// A writer for the elements of an array, which the caller fills and seals.
@@ -202,7 +203,7 @@ impl Put {
     ) -> PyResult<Writer> {
         let mut options = self.take()?;
         describe(py, &mut options, tag::NDARRAY, &array_header(kind, 'C', shape, text)?)?;
-        let writer = py.detach(|| self.store.create(nbytes, &options)).or_raise(py)?;
+        let writer = ask(py, || self.store.create(nbytes, &options))?;
         Ok(Writer::new(self.store.clone(), writer))
     }
 
@@ -212,11 +213,11 @@ impl Put {
         let (py, source) = (source.py(), Source::of(source)?);
         let options = self.take()?;
         let doing = "putting Arrow data";
-        let outcome = py.detach(|| {
+        let outcome = call(py, || {
             let (schema, batches) = source.batches(column)?;
             let table = Table { schema: &schema, batches: &batches, kind, text };
             pool::put(&self.store, table, &options)
-        });
+        })?;
         outcome.map(Id::new).map_err(|error| raised_by_columns(py, doing, error))
     }
 }

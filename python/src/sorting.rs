@@ -20,6 +20,7 @@ use pyo3::types::PyDict;
 use crate::arguments::put_options;
 use crate::error::raised;
 use crate::id::Id;
+use crate::interrupt::{ask, begin, stoppable};
 use crate::put::describe;
 use crate::store::Store;
 
@@ -79,14 +80,14 @@ pub(crate) fn sort_tables(
     let mut sealed = Vec::with_capacity(writers.len());
     for Partition { memory, rows } in writers {
         let client = store.get().client();
-        match py.detach(|| memory.seal()) {
+        match ask(py, || memory.seal()) {
             Ok(id) => sealed.push((id, rows)),
             Err(error) => {
                 let ids: Vec<_> = sealed.iter().map(|(id, _)| *id).collect();
                 // What was sealed already would be half a result; a daemon that is gone has
                 // forgotten it.
-                let _ = py.detach(|| client.delete(&ids));
-                return Err(raised(py, &error));
+                begin(py, || client.delete(&ids));
+                return Err(error);
             }
         }
     }
@@ -153,7 +154,8 @@ fn watch(
     let thread = std::thread::Builder::new().name("plasmon-sort".to_owned());
     let thread = thread.spawn(move || {
         // The receiver stays until the thread has ended.
-        let _ = send.send(task.run());
+        let progress = Arc::clone(&task.progress);
+        let _ = send.send(stoppable(&progress, || task.run()));
     })?;
     let mut stopped = None;
     let outcome = loop {

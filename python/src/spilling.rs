@@ -27,6 +27,7 @@ use pyo3::types::PyDict;
 use crate::arguments::put_options;
 use crate::error::raised;
 use crate::id::Id;
+use crate::interrupt::{begin, stoppable};
 use crate::put::describe;
 use crate::sorting::{Key, STEP, in_python, of_panic, order_of, tell};
 use crate::store::Store;
@@ -118,7 +119,10 @@ pub(crate) fn sort_spilling(
         take,
     };
     let thread = std::thread::Builder::new().name("plasmon-sort".to_owned());
-    let thread = thread.spawn(move || task.run())?;
+    let thread = thread.spawn(move || {
+        let progress = Arc::clone(&task.progress);
+        stoppable(&progress, || task.run());
+    })?;
     let other = Other { events: Mutex::new(events), orders, progress: &progress };
     let outcome = other.lead(py, input, &wanted);
     if outcome.is_err() {
@@ -130,7 +134,7 @@ pub(crate) fn sort_spilling(
         // Half a result is none, and so is a whole one that nobody is told of.
         let ids: Vec<ObjectId> = locked(&made).iter().map(|(id, _)| *id).collect();
         // The first error is the one to tell.
-        let _ = py.detach(|| store.delete(&ids));
+        begin(py, || store.delete(&ids));
     }
     match outcome? {
         Some(Ok(())) => Ok(locked(&made).iter().map(|(id, rows)| (Id::new(*id), *rows)).collect()),

@@ -21,6 +21,7 @@ use crate::buffer::Buffer;
 use crate::describe;
 use crate::error::{OrRaise, exception, raised};
 use crate::id::Id;
+use crate::interrupt::ask;
 use crate::numpy;
 use crate::pending::PendingWait;
 use crate::put;
@@ -42,11 +43,6 @@ pub(crate) struct Store {
 
 type Outcome = plasmon_client::Result<plasmon_client::Buffer>;
 
-/// Whether an object that is not there may still come.
-fn may_come(code: Code) -> bool {
-    matches!(code, Code::TimedOut | Code::Absent | Code::NotSealed)
-}
-
 impl Store {
     /// The connection itself.
     pub(crate) fn client(&self) -> &plasmon_client::Store {
@@ -59,7 +55,7 @@ impl Store {
         py: Python<'_>,
         filter: &Filter,
     ) -> PyResult<plasmon_client::Subscription> {
-        py.detach(|| self.client.subscribe(filter)).or_raise(py)
+        ask(py, || self.client.subscribe(filter))
     }
 
     fn wrap(&self, buffer: plasmon_client::Buffer) -> Buffer {
@@ -82,18 +78,11 @@ impl Store {
         id: &ObjectId,
         timeout: Option<f64>,
     ) -> PyResult<plasmon_client::Buffer> {
-        if let Some(buffer) = self.client.take_now(id) {
+        if let Some(buffer) = self.client.take_mapped(id) {
             return Ok(buffer);
         }
         let timeout = seconds(timeout)?;
-        wait(py, timeout, |step| {
-            let outcome = self.client.get(id, Some(step));
-            Ok(match outcome {
-                Err(error) if may_come(error.code()) => Step::NotYet(Err(error)),
-                outcome => Step::Done(outcome),
-            })
-        })?
-        .or_raise(py)
+        ask(py, || self.client.get(id, timeout))
     }
 
     fn many(
@@ -106,13 +95,21 @@ impl Store {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        wait(py, timeout, |step| {
-            let found = self.client.get_many(ids, Some(step))?;
-            let waits = found.iter().any(|one| one.as_ref().is_err_and(|e| may_come(e.code())));
-            let lost = found.iter().any(|one| one.as_ref().is_err_and(|e| !may_come(e.code())));
-            // One that will never come ends the wait for the others.
-            Ok(if waits && !lost { Step::NotYet(found) } else { Step::Done(found) })
-        })
+        let may_come = |one: &Outcome| {
+            let code = one.as_ref().err().map(Error::code);
+            matches!(code, Some(Code::TimedOut | Code::Absent | Code::NotSealed))
+        };
+        // One that will never come ends the wait for the others.
+        wait(py, timeout, |step| match self.client.get_many(ids, Some(step)) {
+            Err(error) if error.code() == Code::TimedOut => Ok(Step::NotYet(Err(error))),
+            Err(error) => Err(error),
+            Ok(found) => {
+                let lost = found.iter().any(|one| one.is_err() && !may_come(one));
+                let waits = found.iter().any(may_come) && !lost;
+                Ok(if waits { Step::NotYet(Ok(found)) } else { Step::Done(Ok(found)) })
+            }
+        })?
+        .or_raise(py)
     }
 
     fn value<'py>(
@@ -143,6 +140,17 @@ impl Store {
     }
 }
 
+const STATES: [ObjectState; 8] = [
+    ObjectState::Absent,
+    ObjectState::Creating,
+    ObjectState::Sealed,
+    ObjectState::Spilled,
+    ObjectState::Evicted,
+    ObjectState::Deleted,
+    ObjectState::CreatorDied,
+    ObjectState::Corrupt,
+];
+
 /// The stable names of states.
 fn keys(states: Vec<ObjectState>) -> Vec<&'static str> {
     states.into_iter().map(ObjectState::key).collect()
@@ -165,6 +173,8 @@ fn connect_options(
             "channel" => connect.channel = value.extract()?,
             "connect_timeout" => connect.connect_timeout = duration(&value)?,
             "reconnect_timeout" => connect.reconnect_timeout = duration(&value)?,
+            "request_timeout" => connect.request_timeout = duration(&value)?,
+            "owner" => connect.owner = value.extract()?,
             "copy_threads" => connect.copy_threads = value.extract()?,
             "start" => starts = value.extract()?,
             "daemon" => start.daemon = value.extract::<Option<PathBuf>>()?,
@@ -184,13 +194,65 @@ impl Store {
     #[pyo3(signature = (**options))]
     fn create(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let (connect, start) = connect_options(options)?;
-        let client = py.detach(|| match &start {
+        let client = ask(py, || match &start {
             Some(start) => plasmon_client::Store::connect_or_start(&connect, start),
             None => plasmon_client::Store::connect(&connect),
-        });
-        let client = client.or_raise(py)?;
-        let trusted = client.level() == Level::Shared;
+        })?;
+        // Another user's daemon could say of its store what it likes.
+        let trusted = client.level() == Level::Shared && client.is_own();
         Ok(Self { client, trusted, context: Mutex::default() })
+    }
+
+    /// Those of the objects that can be read without asking the daemon anything, None for the
+    /// others: never waits.
+    fn mapped(&self, ids: Vec<PyRef<'_, Id>>) -> Vec<Option<Buffer>> {
+        let take = |id: PyRef<'_, Id>| self.client.take_mapped(&id.id());
+        ids.into_iter().map(|id| take(id).map(|buffer| self.wrap(buffer))).collect()
+    }
+
+    /// Those of the objects that are sealed and in memory, None for the others. Does not wait for
+    /// objects, only for the daemon.
+    fn in_memory(&self, py: Python<'_>, ids: Vec<PyRef<'_, Id>>) -> PyResult<Vec<Option<Buffer>>> {
+        let ids: Vec<ObjectId> = ids.iter().map(|id| id.id()).collect();
+        let found = ask(py, || self.client.take_in_memory(&ids))?;
+        Ok(found.into_iter().map(|found| found.map(|buffer| self.wrap(buffer))).collect())
+    }
+
+    /// Raises if the daemon refused one of the objects after its put had returned.
+    fn check_refused(&self, py: Python<'_>, ids: Vec<PyRef<'_, Id>>) -> PyResult<()> {
+        ids.iter().try_for_each(|id| self.client.check_refused(&id.id())).or_raise(py)
+    }
+
+    /// The value of an object that is pinned.
+    #[pyo3(signature = (buffer, as_ = None))]
+    fn value_of<'py>(
+        &self,
+        buffer: &Bound<'py, Buffer>,
+        as_: Option<&Bound<'py, PyString>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = buffer.py();
+        self.value(py, buffer.get().with(Clone::clone)?, as_)
+    }
+
+    /// The ids that these ids and names are.
+    #[pyo3(signature = (ids, *, namespace = ""))]
+    fn ids_of(&self, ids: &Bound<'_, PyAny>, namespace: &str) -> PyResult<Vec<Id>> {
+        Ok(many_ids(ids, namespace)?.into_iter().map(Id::new).collect())
+    }
+
+    /// Why an object in this state cannot be had, as an exception; `late` when its time has passed.
+    fn reason<'py>(
+        &self,
+        py: Python<'py>,
+        id: PyRef<'py, Id>,
+        state: &str,
+        late: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let state = STATES
+            .iter()
+            .find(|known| known.key() == state)
+            .ok_or_else(|| PyValueError::new_err(format!("there is no state \"{state}\"")))?;
+        exception(py, &plasmon_client::Store::reason(id.id(), *state, late))
     }
 
     /// The path of the store's socket.
@@ -277,7 +339,7 @@ impl Store {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Writer> {
         let options = put_options(options)?;
-        let writer = py.detach(|| self.client.create(nbytes, &options)).or_raise(py)?;
+        let writer = ask(py, || self.client.create(nbytes, &options))?;
         Ok(Writer::new(self.client.clone(), writer))
     }
 
@@ -354,7 +416,7 @@ impl Store {
     #[pyo3(signature = (id, *, namespace = ""))]
     fn contains(&self, id: &Bound<'_, PyAny>, namespace: &str) -> PyResult<bool> {
         let (py, id) = (id.py(), one_id(id, namespace)?);
-        py.detach(|| self.client.contains(&id)).or_raise(py)
+        ask(py, || self.client.contains(&id))
     }
 
     /// Where objects are in their lives: "absent", "creating", "sealed", "spilled", "evicted",
@@ -362,7 +424,7 @@ impl Store {
     #[pyo3(signature = (ids, *, namespace = ""))]
     fn states(&self, ids: &Bound<'_, PyAny>, namespace: &str) -> PyResult<Vec<&'static str>> {
         let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
-        py.detach(|| self.client.states(&ids)).or_raise(py).map(keys)
+        ask(py, || self.client.states(&ids)).map(keys)
     }
 
     /// Waits until `count` of the objects (None: all) are readable or their fate is known, for
@@ -382,22 +444,17 @@ impl Store {
         let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
         let needed = needed(count, ids.len())?;
         if needed == 0 {
-            return py.detach(|| self.client.states(&ids)).or_raise(py).map(keys);
+            return ask(py, || self.client.states(&ids)).map(keys);
         }
-        let settled = |state: &ObjectState| match state {
-            ObjectState::Absent | ObjectState::Creating => false,
-            state => !beyond_end || state.is_readable() || *state == ObjectState::Corrupt,
-        };
-        wait(py, seconds(timeout)?, |step| {
-            let states = if beyond_end {
-                self.client.wait_beyond_end(&ids, needed, Some(step))?
+        let timeout = seconds(timeout)?;
+        let states = ask(py, || {
+            if beyond_end {
+                self.client.wait_beyond_end(&ids, needed, timeout)
             } else {
-                self.client.wait(&ids, needed, Some(step))?
-            };
-            let done = states.iter().filter(|state| settled(state)).count() >= needed;
-            Ok(if done { Step::Done(states) } else { Step::NotYet(states) })
-        })
-        .map(keys)
+                self.client.wait(&ids, needed, timeout)
+            }
+        })?;
+        Ok(keys(states))
     }
 
     /// Starts a wait whose descriptor an event loop can watch; see wait_async().
@@ -411,8 +468,7 @@ impl Store {
     ) -> PyResult<PendingWait> {
         let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
         let (needed, timeout) = (needed(count, ids.len())?, seconds(timeout)?);
-        let started = py.detach(|| self.client.start_wait(&ids, needed, timeout));
-        started.or_raise(py).map(PendingWait::new)
+        ask(py, || self.client.start_wait(&ids, needed, timeout)).map(PendingWait::new)
     }
 
     /// Deletes objects; for each None, or the exception that says why not. See delete().
@@ -423,7 +479,7 @@ impl Store {
         namespace: &str,
     ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
         let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
-        let outcomes = py.detach(|| self.client.delete(&ids)).or_raise(py)?;
+        let outcomes = ask(py, || self.client.delete(&ids))?;
         let outcomes = ids.iter().zip(outcomes).map(|(id, outcome)| {
             outcome
                 .map(|code| exception(py, &Error::new(code, "deleting object").with_id(*id)))
@@ -437,7 +493,7 @@ impl Store {
     #[pyo3(signature = (ids, *, namespace = ""))]
     fn delete_unused(&self, ids: &Bound<'_, PyAny>, namespace: &str) -> PyResult<usize> {
         let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
-        let outcomes = py.detach(|| self.client.delete_unused(&ids)).or_raise(py)?;
+        let outcomes = ask(py, || self.client.delete_unused(&ids))?;
         Ok(outcomes.iter().filter(|outcome| outcome.is_none()).count())
     }
 
@@ -445,14 +501,14 @@ impl Store {
     /// or none is left; how many bytes and objects that were.
     #[pyo3(signature = (nbytes))]
     fn evict(&self, py: Python<'_>, nbytes: u64) -> PyResult<(u64, u64)> {
-        py.detach(|| self.client.evict(nbytes)).or_raise(py)
+        ask(py, || self.client.evict(nbytes))
     }
 
     /// Marks objects as recently used.
     #[pyo3(signature = (ids, *, namespace = ""))]
     fn touch(&self, ids: &Bound<'_, PyAny>, namespace: &str) -> PyResult<()> {
         let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
-        py.detach(|| self.client.touch(&ids)).or_raise(py)
+        ask(py, || self.client.touch(&ids))
     }
 
     /// What stat() makes an ObjectInfo of.
@@ -463,7 +519,7 @@ impl Store {
         namespace: &str,
     ) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let (py, id) = (id.py(), one_id(id, namespace)?);
-        let found = py.detach(|| self.client.stat(&id)).or_raise(py)?;
+        let found = ask(py, || self.client.stat(&id))?;
         found.map(|info| describe::object(py, info)).transpose()
     }
 
@@ -476,19 +532,19 @@ impl Store {
         prefix: Option<String>,
     ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let filter = filter(namespace, prefix);
-        let found = py.detach(|| self.client.list(&filter)).or_raise(py)?;
+        let found = ask(py, || self.client.list(&filter))?;
         found.into_iter().map(|info| describe::object(py, info)).collect()
     }
 
     /// What status() makes a Status of.
     fn status_fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let status = py.detach(|| self.client.status()).or_raise(py)?;
+        let status = ask(py, || self.client.status())?;
         describe::plain(py, &status)
     }
 
     /// What clients() makes ClientInfos of.
     fn clients_fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let clients = py.detach(|| self.client.clients()).or_raise(py)?;
+        let clients = ask(py, || self.client.clients())?;
         describe::plain(py, &clients)
     }
 
@@ -500,14 +556,14 @@ impl Store {
         namespace: &str,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let (py, id) = (id.py(), one_id(id, namespace)?);
-        let digest = py.detach(|| self.client.digest(&id)).or_raise(py)?;
+        let digest = ask(py, || self.client.digest(&id))?;
         Ok(PyBytes::new(py, &digest))
     }
 
     /// Limits the bytes that this client may own; 0 for no limit.
     #[pyo3(signature = (nbytes))]
     fn set_quota(&self, py: Python<'_>, nbytes: u64) -> PyResult<()> {
-        py.detach(|| self.client.set_quota(nbytes)).or_raise(py)
+        ask(py, || self.client.set_quota(nbytes))
     }
 
     /// Gives this client a share of the memory, once: its objects with policy "cache" take at most
@@ -515,17 +571,17 @@ impl Store {
     /// disconnects. For exact connections.
     #[pyo3(signature = (nbytes))]
     fn set_share(&self, py: Python<'_>, nbytes: u64) -> PyResult<()> {
-        py.detach(|| self.client.set_share(nbytes)).or_raise(py)
+        ask(py, || self.client.set_share(nbytes))
     }
 
     /// Returns when everything put so far is accepted; raises what was refused meanwhile.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.client.flush()).or_raise(py)
+        ask(py, || self.client.flush())
     }
 
     /// Stops the daemon and drops every object; for the owner of the store.
     fn shutdown(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.client.shutdown()).or_raise(py)
+        ask(py, || self.client.shutdown())
     }
 
     /// Ends the connection now. Later calls raise Disconnected; buffers stay readable.

@@ -3,15 +3,16 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use plasmon_client::{Code, Error, Notification};
+use plasmon_client::{Code, Deadline, Error, Notification};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::arguments::{filter, seconds};
+use crate::error::OrRaise;
 use crate::id::Id;
 use crate::store::Store;
-use crate::waiting::{Step, wait};
+use crate::waiting::STEP;
 
 /// Notices about objects, on a connection of their own. `plasmon.Subscription` makes it an
 /// iterator.
@@ -61,16 +62,30 @@ impl Subscription {
         py: Python<'py>,
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let found = wait(py, seconds(timeout)?, |step| {
-            let mut inner = self.lock();
-            let subscription = inner.as_mut().ok_or_else(|| {
-                Error::new(Code::Cancelled, "reading notifications").with_detail("it was closed")
-            })?;
-            Ok(match subscription.next(Some(step))? {
-                Some(notification) => Step::Done(Some(notification)),
-                None => Step::NotYet(None),
-            })
-        })?;
+        let deadline = Deadline::within(seconds(timeout)?);
+        // A handler may close the subscription, so none runs while it is locked.
+        let found = loop {
+            let step = deadline.left().map_or(STEP, |left| left.min(STEP));
+            let read = py.detach(|| match self.lock().as_mut() {
+                Some(subscription) => subscription.next(Some(step)),
+                None => Err(Error::new(Code::Cancelled, "reading notifications")
+                    .with_detail("it was closed")),
+            });
+            match read.or_raise(py)? {
+                None if !deadline.is_past() => py.check_signals()?,
+                found => break found,
+            }
+        };
+        found.map(|notification| in_python(py, notification)).transpose()
+    }
+
+    /// The next notification that has been received already, None when there is none: never waits.
+    fn read_queued<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let found = match self.inner.try_lock() {
+            Ok(mut inner) => inner.as_mut().and_then(plasmon_client::Subscription::next_queued),
+            // Another thread reads.
+            Err(_) => None,
+        };
         found.map(|notification| in_python(py, notification)).transpose()
     }
 

@@ -1,14 +1,14 @@
-//! Waiting that Ctrl-C can interrupt.
+//! Waiting in steps, for what must look around in between.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use plasmon_client::Result;
+use plasmon_client::{Deadline, Result};
 use pyo3::prelude::*;
 
-use crate::error::OrRaise;
+use crate::interrupt::ask;
 
-/// How long one step of a wait lasts: Python's signal handlers run in between.
-const STEP: Duration = Duration::from_millis(250);
+/// How long one step of a wait lasts.
+pub(crate) const STEP: Duration = Duration::from_millis(250);
 
 /// The shortest step of a wait that has any time: a client asked with none answers that there is no
 /// such object, not that the time has passed.
@@ -22,26 +22,25 @@ pub(crate) enum Step<T> {
     NotYet(T),
 }
 
-/// Waits in steps, each detached from the interpreter, until one is done or the time has passed.
+/// Waits in steps, each of which Ctrl-C can end, until one is done or the time has passed.
 /// `None` waits for ever.
 pub(crate) fn wait<T: Send>(
     py: Python<'_>,
     timeout: Option<Duration>,
     mut attempt: impl FnMut(Duration) -> Result<Step<T>> + Send,
 ) -> PyResult<T> {
-    // A deadline that the clock cannot hold is for ever.
-    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let deadline = Deadline::within(timeout);
     loop {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = deadline.left();
         let step = match left {
             None => STEP,
             Some(_) if timeout == Some(Duration::ZERO) => Duration::ZERO,
             Some(left) => left.clamp(STEP_MIN, STEP),
         };
-        match py.detach(|| attempt(step)).or_raise(py)? {
+        match ask(py, || attempt(step))? {
             Step::Done(value) => return Ok(value),
             Step::NotYet(value) if left.is_some_and(|left| left <= step) => return Ok(value),
-            Step::NotYet(_) => py.check_signals()?,
+            Step::NotYet(_) => {}
         }
     }
 }

@@ -21,6 +21,7 @@ use pyo3::types::{PyAny, PyMemoryView, PyTuple};
 
 use crate::error::{OrRaise, raised};
 use crate::id::Id;
+use crate::interrupt::call;
 
 /// A copy of fewer bytes is over before another thread would have run.
 const DETACHED_BYTES: usize = 32 << 10;
@@ -186,11 +187,19 @@ impl Writer {
             }
         };
         let mapping = if views == 0 { None } else { writer.mapping() };
-        let outcome = py.detach(|| {
+        let outcome = call(py, || {
             let id = writer.seal()?;
             let pin = (views != 0).then(|| self.store.get(&id, None)).transpose()?;
             Ok((id, pin))
         });
+        let (outcome, raised) = match outcome {
+            Ok(outcome) => (outcome, None),
+            // It may be sealed, or not: nothing here holds it any more.
+            Err(raised) => {
+                let code = Code::Cancelled;
+                (Err(Error::new(code, "sealing object").with_id(self.id)), Some(raised))
+            }
+        };
         let (state, outcome) = match outcome {
             Ok((id, pin)) => {
                 let kept = pin.map(|pin| Kept { _pin: pin, _mapping: mapping });
@@ -205,7 +214,10 @@ impl Writer {
             if inner.views == 0 { inner.forget() } else { None }
         };
         py.detach(|| drop(gone));
-        outcome.or_raise(py)
+        match raised {
+            Some(raised) => Err(raised),
+            None => outcome.or_raise(py),
+        }
     }
 
     /// Gives the object up. A second abort does nothing.

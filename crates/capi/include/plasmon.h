@@ -124,7 +124,12 @@ typedef struct plasmon_connect_options {
     int64_t connect_timeout_ms;   /* how long to try while nobody listens; 0 tries once */
     int64_t reconnect_timeout_ms; /* how long to try after the daemon went away */
     uint32_t copy_threads;        /* threads for large copies; 0: the number of cores, up to 6 */
+    int64_t request_timeout_ms;   /* how long the daemon may leave a question unanswered */
+    int64_t owner;                /* the user (uid) whose store is meant, or PLASMON_ANY_OWNER */
 } plasmon_connect_options;
+
+/* This user's own store or root's, or one whose socket only its owner can have put there. */
+#define PLASMON_ANY_OWNER (-1)
 
 typedef struct plasmon_setting {
     const char *key;   /* as in docs/settings.md, such as "capacity_bytes" */

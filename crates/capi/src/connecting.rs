@@ -14,6 +14,9 @@ use crate::arguments::{
 };
 use crate::boundary::{done, value};
 
+/// No user is named: `PLASMON_ANY_OWNER`.
+const ANY_OWNER: i64 = -1;
+
 /// A store, as C sees it: opaque.
 #[derive(Debug)]
 pub struct plasmon_store(pub(crate) Store);
@@ -29,6 +32,8 @@ pub struct plasmon_connect_options {
     connect_timeout_ms: i64,
     reconnect_timeout_ms: i64,
     copy_threads: u32,
+    request_timeout_ms: i64,
+    owner: i64,
 }
 
 /// See the header.
@@ -74,6 +79,8 @@ impl Default for plasmon_connect_options {
             connect_timeout_ms: milliseconds(defaults.connect_timeout),
             reconnect_timeout_ms: milliseconds(defaults.reconnect_timeout),
             copy_threads: 0,
+            request_timeout_ms: milliseconds(defaults.request_timeout),
+            owner: ANY_OWNER,
         }
     }
 }
@@ -101,12 +108,21 @@ unsafe fn connect_options(pointer: *const plasmon_connect_options) -> Result<Con
     // SAFETY: the same.
     let name = unsafe { optional_text(given.name, "name") }?.unwrap_or_default().to_owned();
     let threads = given.copy_threads as usize;
+    let owner =
+        match given.owner {
+            ANY_OWNER => None,
+            owner => Some(u32::try_from(owner).map_err(|_| {
+                bad_request("\"owner\" is the number of a user, or PLASMON_ANY_OWNER")
+            })?),
+        };
     Ok(ConnectOptions {
         socket,
         name,
         channel: given.without_channel == 0,
         connect_timeout: timeout(given.connect_timeout_ms).unwrap_or(Duration::MAX),
         reconnect_timeout: timeout(given.reconnect_timeout_ms).unwrap_or(Duration::MAX),
+        request_timeout: timeout(given.request_timeout_ms).unwrap_or(Duration::MAX),
+        owner,
         copy_threads: (threads > 0).then_some(threads),
         ..ConnectOptions::default()
     })

@@ -5,7 +5,7 @@
 //! So the daemon's user, as the kernel names it, must be one of these:
 //!
 //! - the caller's own, or root, which may do everything anyway;
-//! - the one that the caller expects ([`crate::ConnectOptions::owner`]);
+//! - the one that the caller expects ([`crate::ConnectOptions::owner`], `$PLASMON_OWNER`);
 //! - the one that the path names: the socket's directory is that user's, and neither the directory
 //!   nor any directory above it can be written to by anybody but that user, the caller and root.
 
@@ -34,6 +34,7 @@ pub(crate) fn check_owner(
 ) -> Result<u32> {
     let owner = connection.peer().map_err(|error| Error::io(CONNECTING, error))?.uid;
     let own = rustix::process::geteuid().as_raw();
+    let expected = expected.or_else(named);
     if is_trusted(owner, own, expected) {
         return Ok(owner);
     }
@@ -42,7 +43,8 @@ pub(crate) fn check_owner(
         None => match distrust(socket, owner, own) {
             Ok(None) => return Ok(owner),
             Ok(Some(why)) => format!(
-                "{why}; if this is the store that you want, say so with the option owner={owner}"
+                "{why}; if this is the store that you want, say so with the option owner or \
+                 PLASMON_OWNER={owner}"
             ),
             Err(error) => return Err(Error::io(CONNECTING, error)),
         },
@@ -50,6 +52,11 @@ pub(crate) fn check_owner(
     let (path, code) = (socket.display(), Code::NotPermitted);
     let text = format!("the daemon on {path} belongs to user {owner}, not to user {own}: {why}");
     Err(Error::new(code, CONNECTING).with_detail(text))
+}
+
+/// The user that `$PLASMON_OWNER` names, for programs without an option for it.
+fn named() -> Option<u32> {
+    std::env::var("PLASMON_OWNER").ok()?.trim().parse().ok()
 }
 
 /// Whether the daemon's user needs no further look.

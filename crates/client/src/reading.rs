@@ -308,27 +308,16 @@ impl Store {
         match state {
             // Evicted or deleted between the answer and the look: the next answer tells.
             ObjectState::Sealed => Ok(until),
-            ObjectState::Spilled if timeout == Some(Duration::ZERO) && until.is_past() => {
+            ObjectState::Spilled if until.is_question() => {
                 Ok(Until::timeout(Some(RESTORE_TIMEOUT)))
             }
-            ObjectState::Spilled if until.is_past() => Err(late(*id, state)),
-            ObjectState::Spilled => Err(Error::new(Code::StoreFull, GETTING)
-                .with_id(*id)
-                .with_detail("there is no memory to bring the object back from its file")),
-            ObjectState::Absent | ObjectState::Creating if timeout == Some(Duration::ZERO) => {
-                Err(Error::of_state(GETTING, *id, state))
+            ObjectState::Absent | ObjectState::Creating
+                if timeout != Some(Duration::ZERO) && !until.is_past() =>
+            {
+                Ok(until)
             }
-            ObjectState::Absent | ObjectState::Creating if until.is_past() => Err(late(*id, state)),
-            ObjectState::Absent | ObjectState::Creating => Ok(until),
-            ended => Err(Error::of_state(GETTING, *id, ended)),
-        }
-    }
-
-    /// An object that the daemon refused behind its putter's back will not come.
-    fn check_refused(&self, id: &ObjectId) -> Result<()> {
-        match self.here()?.session().writing().verdicts.refusal_of(id) {
-            Some(code) => Err(Error::new(code, "putting object").with_id(*id)),
-            None => Ok(()),
+            ObjectState::Spilled => Err(why_not(*id, state, until.is_past())),
+            _ => Err(why_not(*id, state, timeout != Some(Duration::ZERO))),
         }
     }
 
@@ -371,11 +360,24 @@ impl Store {
         Ok(buffers.into_iter().enumerate().map(complete).collect())
     }
 
-    fn try_get_all(&self, ids: &[ObjectId]) -> Result<Vec<Option<Buffer>>> {
+    pub(crate) fn try_get_all(&self, ids: &[ObjectId]) -> Result<Vec<Option<Buffer>>> {
         if self.here()?.session().channel().is_some() {
             return ids.iter().map(|id| self.try_get(id)).collect();
         }
         Ok(self.try_get_counted(ids)?.into_iter().map(Result::ok).collect())
+    }
+}
+
+/// Why a wait for an object ended without it, in this state.
+pub(crate) fn why_not(id: ObjectId, state: ObjectState, is_late: bool) -> Error {
+    match state {
+        ObjectState::Absent | ObjectState::Creating | ObjectState::Spilled if is_late => {
+            late(id, state)
+        }
+        ObjectState::Spilled => Error::new(Code::StoreFull, GETTING)
+            .with_id(id)
+            .with_detail("there is no memory to bring the object back from its file"),
+        other => Error::of_state(GETTING, id, other),
     }
 }
 

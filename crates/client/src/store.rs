@@ -20,6 +20,7 @@ use crate::listing::Listing;
 use crate::options::{ConnectOptions, PutOptions, StartOptions};
 use crate::pending::{PendingWait, WAITING};
 use crate::process::Process;
+use crate::reading::why_not;
 use crate::start::{default_socket, start};
 use crate::subscription::Subscription;
 use crate::verdicts::Verdict;
@@ -157,11 +158,9 @@ impl Store {
 impl Store {
     /// A new id that nobody else makes.
     pub fn new_id(&self) -> ObjectId {
-        match self.here() {
-            Ok(process) => process.new_id(),
-            // A forked child that cannot connect must not count on where its parent does.
-            Err(_) => Ids::new().next(),
-        }
+        let process = self.0.processes.newest();
+        // A forked child that has not connected must not count on where its parent does.
+        if process.is_ours() { process.new_id() } else { Ids::new().next() }
     }
 
     /// Copies `data` into a new object.
@@ -283,6 +282,41 @@ impl Store {
     /// Like [`Self::get_now`], as a buffer that can be kept.
     pub fn take_now(&self, id: &ObjectId) -> Option<Buffer> {
         self.try_get(id).ok().flatten()
+    }
+
+    /// The object, if it can be had without asking the daemon anything: never waits. `None` also
+    /// for one whose memory is not mapped here yet, and for a client without a channel.
+    pub fn take_mapped(&self, id: &ObjectId) -> Option<Buffer> {
+        let process = self.0.processes.newest();
+        if !process.is_ours() {
+            return None;
+        }
+        let session = process.session();
+        let channel = session.channel()?;
+        session.drain();
+        let view = channel.reader.get_mapped(id)?;
+        channel.reader.touch(view.record());
+        let view = view.into_owned(Arc::clone(&channel.reader));
+        Some(Buffer::in_ledger(view, process, self.clone()))
+    }
+
+    /// Those of the objects that are sealed and in memory. Waits only for the daemon's answers.
+    pub fn take_in_memory(&self, ids: &[ObjectId]) -> Result<Vec<Option<Buffer>>> {
+        self.try_get_all(ids)
+    }
+
+    /// An error if the daemon refused the object after its put had returned: it will not come.
+    pub fn check_refused(&self, id: &ObjectId) -> Result<()> {
+        let process = self.0.processes.newest();
+        match process.session().writing().verdicts.refusal_of(id) {
+            Some(code) => Err(Error::new(code, "putting object").with_id(*id)),
+            None => Ok(()),
+        }
+    }
+
+    /// Why a wait for an object ended without it, in this state; `late` when its time has passed.
+    pub fn reason(id: ObjectId, state: ObjectState, late: bool) -> Error {
+        why_not(id, state, late)
     }
 
     /// The object, waiting for it to be sealed; no timeout waits for ever, zero does not wait.

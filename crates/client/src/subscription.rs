@@ -25,6 +25,10 @@ const SUBSCRIBING: &str = "subscribing to notifications";
 const READING: &str = "reading notifications";
 const SUBSCRIBE_NUMBER: u64 = 1;
 
+/// The least time for a connection to another daemon, also when the caller has less: it would never
+/// be made otherwise.
+const RECONNECT: Duration = Duration::from_millis(100);
+
 /// What a subscriber is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notification {
@@ -69,15 +73,24 @@ impl Subscription {
                     return Err(Error::of_failure(SUBSCRIBING, failure));
                 }
                 Ok(FromDaemon::Reply(..)) | Err(Unread::Nothing) => {}
-                Err(Unread::Broken) => match self.reconnect(deadline) {
-                    // The next call goes on with it.
-                    Err(error) if error.code() == Code::TimedOut && deadline.is_past() => {
-                        return Ok(None);
+                Err(Unread::Broken) => {
+                    let time = deadline.left().map_or(Duration::MAX, |left| left.max(RECONNECT));
+                    let own = Deadline::after(time);
+                    match self.reconnect(own) {
+                        // The next call goes on with it.
+                        Err(error) if error.code() == Code::TimedOut && own.is_past() => {
+                            return Ok(None);
+                        }
+                        outcome => outcome?,
                     }
-                    outcome => outcome?,
-                },
+                }
             }
         }
+    }
+
+    /// The next notification that has been received already: never waits.
+    pub fn next_queued(&mut self) -> Option<Notification> {
+        self.queue.pop_front()
     }
 
     /// A descriptor that is readable when there is something to take off the socket. Call

@@ -32,6 +32,11 @@ impl Until {
         Self { end: Deadline::within(timeout), grace }
     }
 
+    /// Whether the caller had no time at all.
+    pub(crate) fn is_question(self) -> bool {
+        self.grace == GRACE_OF_A_QUESTION
+    }
+
     pub(crate) fn is_past(self) -> bool {
         self.end.is_past()
     }
