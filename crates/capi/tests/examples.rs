@@ -55,6 +55,8 @@ fn compile(source: &str, linking: Linking, into: &Path) -> PathBuf {
     compiler.args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-g"]);
     compiler.arg(if cpp { "-std=c++17" } else { "-std=c11" });
     compiler.args(["-D_POSIX_C_SOURCE=200809L", "-pthread"]);
+    // Such as "-fsanitize=address": `scripts/sanitizers.py`.
+    compiler.args(std::env::var("PLASMON_TEST_CFLAGS").unwrap_or_default().split_whitespace());
     compiler.arg("-I").arg(crate_path("include")).arg(crate_path(source)).arg("-o").arg(&program);
     match linking {
         Linking::Shared => {
@@ -177,6 +179,7 @@ fn the_constants_of_the_header_are_those_of_the_library() {
     define("PLASMON_ID_TEXT_BYTES".to_owned(), 41);
     define("PLASMON_NAME_TEXT_BYTES".to_owned(), plasmon_proto::limits::NAME_BYTES_MAX as i64 + 1);
     let namespace = plasmon_proto::limits::NAMESPACE_BYTES_MAX as i64 + 1;
+    define("PLASMON_ANY_OWNER".to_owned(), -1);
     define("PLASMON_NAMESPACE_TEXT_BYTES".to_owned(), namespace);
     define("PLASMON_FOREVER".to_owned(), -1);
     define("PLASMON_NOW".to_owned(), 0);
