@@ -13,6 +13,7 @@ use arrow_array::{Array, RecordBatch, RecordBatchIterator};
 use arrow_schema::{Field, Schema};
 use plasmon_columns::{BuilderOptions, ColumnBuilder, TableBuilder};
 use plasmon_cpython::buffer::Flat;
+use plasmon_cpython::signals::lock;
 use plasmon_python_arrow::{Source, field_of, schema_of};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -21,7 +22,7 @@ use pyo3::types::{PyCapsule, PyDict};
 use crate::arguments::{put_options, seconds};
 use crate::error::raised_by_columns;
 use crate::id::Id;
-use crate::interrupt::{call, lock};
+use crate::interrupt::call;
 use crate::store::Store;
 
 const BUILDING: &str = "building a column";

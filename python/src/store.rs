@@ -140,17 +140,6 @@ impl Store {
     }
 }
 
-const STATES: [ObjectState; 8] = [
-    ObjectState::Absent,
-    ObjectState::Creating,
-    ObjectState::Sealed,
-    ObjectState::Spilled,
-    ObjectState::Evicted,
-    ObjectState::Deleted,
-    ObjectState::CreatorDied,
-    ObjectState::Corrupt,
-];
-
 /// The stable names of states.
 fn keys(states: Vec<ObjectState>) -> Vec<&'static str> {
     states.into_iter().map(ObjectState::key).collect()
@@ -248,7 +237,7 @@ impl Store {
         state: &str,
         late: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let state = STATES
+        let state = ObjectState::ALL
             .iter()
             .find(|known| known.key() == state)
             .ok_or_else(|| PyValueError::new_err(format!("there is no state \"{state}\"")))?;

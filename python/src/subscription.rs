@@ -81,11 +81,8 @@ impl Subscription {
 
     /// The next notification that has been received already, None when there is none: never waits.
     fn read_queued<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let found = match self.inner.try_lock() {
-            Ok(mut inner) => inner.as_mut().and_then(plasmon_client::Subscription::next_queued),
-            // Another thread reads.
-            Err(_) => None,
-        };
+        // None also while another thread reads.
+        let found = self.inner.try_lock().ok().and_then(|mut inner| inner.as_mut()?.next_queued());
         found.map(|notification| in_python(py, notification)).transpose()
     }
 

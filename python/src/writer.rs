@@ -192,14 +192,8 @@ impl Writer {
             let pin = (views != 0).then(|| self.store.get(&id, None)).transpose()?;
             Ok((id, pin))
         });
-        let (outcome, raised) = match outcome {
-            Ok(outcome) => (outcome, None),
-            // It may be sealed, or not: nothing here holds it any more.
-            Err(raised) => {
-                let code = Code::Cancelled;
-                (Err(Error::new(code, "sealing object").with_id(self.id)), Some(raised))
-            }
-        };
+        // Interrupted, it may be sealed or not: nothing here holds it any more.
+        let outcome = outcome.and_then(|outcome| outcome.or_raise(py));
         let (state, outcome) = match outcome {
             Ok((id, pin)) => {
                 let kept = pin.map(|pin| Kept { _pin: pin, _mapping: mapping });
@@ -214,10 +208,7 @@ impl Writer {
             if inner.views == 0 { inner.forget() } else { None }
         };
         py.detach(|| drop(gone));
-        match raised {
-            Some(raised) => Err(raised),
-            None => outcome.or_raise(py),
-        }
+        outcome
     }
 
     /// Gives the object up. A second abort does nothing.

@@ -42,6 +42,18 @@ pub enum ObjectState {
 }
 
 impl ObjectState {
+    /// Every state.
+    pub const ALL: [Self; 8] = [
+        Self::Absent,
+        Self::Creating,
+        Self::Sealed,
+        Self::Spilled,
+        Self::Evicted,
+        Self::Deleted,
+        Self::CreatorDied,
+        Self::Corrupt,
+    ];
+
     /// The stable name, as scripts and other languages see it.
     pub const fn key(self) -> &'static str {
         match self {

@@ -9,6 +9,7 @@ pub mod dtype;
 pub mod ending;
 pub mod memo;
 pub mod ndarray;
+pub mod signals;
 
 // Lists and dicts are read where they lie, on the promise that nobody else runs meanwhile.
 #[cfg(Py_GIL_DISABLED)]
