@@ -296,3 +296,36 @@ def test_chunks_can_be_moved_whole(run: Program) -> None:
                 assert "not that of a chunk" in str(error), error
             else:
                 sys.exit("no error")""")
+
+
+CHUNK = """
+import ctypes, glob
+hdf5 = h5py.version.hdf5_version_tuple
+if hdf5 < (2, 0, 0):
+    sys.exit()
+(path,) = glob.glob(os.path.dirname(h5py.__file__) + ".libs/libhdf5-*.so*")
+read = ctypes.CDLL(path).H5Dread_chunk2
+read.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 4
+with h5py.File("x.h5", "w") as file:
+    data = file.create_dataset("x", data=np.arange(10.0), chunks=(4,), maxshape=(None,))
+    offset, mask = (ctypes.c_uint64 * 1)(4), ctypes.c_uint32(9)
+
+    def asked(buffer, size):
+        size = ctypes.c_size_t(size)
+        done = read(data.id.id, 0, offset, ctypes.byref(mask), buffer, ctypes.byref(size))
+        return done >= 0, size.value
+
+    assert asked(None, 0) == (True, 32)
+    short = ctypes.create_string_buffer(b"\\x55" * 64, 64)
+    assert asked(short, 16) == (True, 32), "the program is told what it needs"
+    assert short.raw == b"\\x55" * 64, "nothing was written"
+    assert asked(short, 32) == (True, 32) and mask.value == 0
+    assert np.frombuffer(short.raw[:32]).tolist() == [4, 5, 6, 7]
+    assert short.raw[32:] == b"\\x55" * 32
+"""
+
+
+def test_a_chunk_is_read_into_a_buffer_that_is_long_enough(run: Program, plain: Program) -> None:
+    """HDF5 2 says how long the buffer is; a shorter one was overrun by the rest of the chunk."""
+    plain(CHUNK)
+    run(CHUNK)

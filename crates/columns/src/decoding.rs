@@ -196,11 +196,14 @@ impl Body<'_> {
             }
         }
         for (at, spec) in shape.buffers.iter().enumerate() {
-            let alignment = match spec {
-                BufferSpec::FixedWidth { alignment, .. } => *alignment,
-                _ => 1,
+            let (alignment, width) = match spec {
+                BufferSpec::FixedWidth { alignment, byte_width } => (*alignment, *byte_width),
+                _ => (1, 1),
             };
-            parts = parts.add_buffer(self.buffer(alignment, is_checked || checked(data_type, at))?);
+            let buffer = self.buffer(alignment, is_checked || checked(data_type, at))?;
+            // Arrow takes a buffer as values of this width, and panics over half a value.
+            let whole = buffer.len() - buffer.len() % width.max(1);
+            parts = parts.add_buffer(buffer.slice_with_length(0, whole));
         }
         if shape.variadic {
             let count = self.variadic.pop_front().ok_or_else(cut_short)?;

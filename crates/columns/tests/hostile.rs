@@ -149,6 +149,23 @@ fn values_without_bytes_are_limited() {
     refused(rows(1 << 62));
 }
 
+/// Arrow panicked over offsets of lists with half an offset behind them.
+#[test]
+fn half_a_value_is_left_out() {
+    let item = Arc::new(Field::new("item", DataType::Int8, true));
+    let values = Arc::new(Int8Array::from(vec![1, 2, 3]));
+    let lists = ListViewArray::new(item, vec![0].into(), vec![3].into(), values, None);
+    let mut bytes = plain(lists.clone());
+    // The lengths of the two buffers, of 4 bytes each, become 5.
+    let four = 4_i64.to_le_bytes();
+    for at in 0..bytes.len() - 8 {
+        if bytes[at..at + 8] == four {
+            bytes[at] = 5;
+        }
+    }
+    assert_eq!(found(bytes).as_ref(), &lists as &dyn Array);
+}
+
 #[test]
 fn misaligned_buffers_are_copied_and_read() {
     let numbers = Int64Array::from(vec![1, 2, 3]);
