@@ -112,7 +112,7 @@ impl<'a> Keeper<'a> {
                 return ExitCode::SUCCESS;
             }
             loop {
-                let life = self.serving_since.take().map(|since| edge::since(since));
+                let life = self.serving_since.take().map(edge::since);
                 let death = life.map_or(Death::Starting, Death::Serving);
                 match self.patience.after(death) {
                     Decision::GiveUp => return ExitCode::FAILURE,

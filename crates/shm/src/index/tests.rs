@@ -24,7 +24,7 @@ fn image(number: u64, serial: u64) -> SlotImage {
     SlotImage {
         serial,
         id: id(number),
-        extent: ExtentId(number as u64),
+        extent: ExtentId(number),
         offset: 64 * (number & 0xffff),
         data: number,
         metadata: 3,
