@@ -145,6 +145,7 @@ fn image(number: usize, serial: u64) -> SlotImage {
         metadata: 0,
         attributes: 0,
         created_ms: 0,
+        construct_ms: 0,
         record: serial as u32,
         tag: 0,
         cache: false,

@@ -54,6 +54,7 @@ pub(crate) fn entry_of(image: &SlotImage) -> Option<Entry> {
         sizes,
         traits: Traits { policy, tag: image.tag, owned: image.owned },
         created_ms: image.created_ms,
+        construct_ms: image.construct_ms,
         record: image.record,
     })
 }
@@ -68,6 +69,7 @@ fn image_of(entry: &Entry) -> SlotImage {
         metadata: entry.sizes.metadata,
         attributes: entry.sizes.attributes,
         created_ms: entry.created_ms.min(CREATED_MS_MAX),
+        construct_ms: entry.construct_ms,
         record: entry.record,
         tag: entry.traits.tag,
         cache: entry.traits.policy == Policy::Cache,

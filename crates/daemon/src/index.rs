@@ -286,6 +286,7 @@ mod tests {
             metadata: 0,
             attributes: 0,
             created_ms: 0,
+            construct_ms: 0,
             record: number as u32,
             tag: 0,
             cache: false,

@@ -23,7 +23,7 @@
 //! | the wake page | another one; sleeping clients look by themselves |
 //! | a message of the keeper that cannot be read | what it was about is missing, as above |
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -41,7 +41,7 @@ use crate::index::Index;
 use crate::keeper::link::{Held, KeeperLink};
 use crate::keeper::seat::KeeperSeat;
 use crate::keeper::wire::Label;
-use crate::sessions::{LINGERING_MAX, Session, Sessions};
+use crate::sessions::{LINGERING_MAX, Session, Sessions, writer_mark};
 
 /// Why a store cannot be taken over.
 #[derive(Debug, thiserror::Error)]
@@ -222,13 +222,12 @@ fn forget_lost_extents(control: &ControlDaemon, extents: &Extents) {
 
 /// The extents as the store is told of them.
 pub(crate) fn recovered_extents(shared: &Shared, extents: &Extents) -> Vec<RecoveredExtent> {
+    let writers: HashSet<u64> =
+        shared.sessions.iter().map(|(_, session)| writer_mark(session.token)).collect();
     let told = |(extent, memfd): (ExtentId, &std::sync::Arc<Memfd>)| RecoveredExtent {
         extent,
         bytes: memfd.bytes(),
-        quarantined: shared
-            .control
-            .writer(extent)
-            .is_some_and(|token| shared.sessions.of_token(token).is_some()),
+        quarantined: shared.control.writer(extent).is_some_and(|mark| writers.contains(&mark)),
         strict: memfd.is_write_sealed().unwrap_or(false),
     };
     let mut told: Vec<_> = extents.iter().map(told).collect();
@@ -282,6 +281,7 @@ fn recovered(slot: u32, state: State, image: &SlotImage, extents: &Extents) -> O
         traits: entry.traits,
         attributes: attributes.unwrap_or_default(),
         created_ms: entry.created_ms,
+        construct_ms: entry.construct_ms,
         slot,
         record: image.record,
         hidden: state == State::Hidden,
@@ -298,6 +298,7 @@ pub(crate) fn spilled_objects(found: Vec<Described>) -> impl Iterator<Item = Rec
         traits: object.traits,
         attributes: object.attributes,
         created_ms: object.created_ms,
+        construct_ms: object.construct_ms,
         slot: 0,
         record: 0,
         hidden: false,

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use plasmon_proto::Name;
 use plasmon_proto::message::Access;
 use plasmon_proto::ring::{Completion, Record};
 use plasmon_shm::scan::PinCounts;
@@ -33,6 +34,18 @@ pub(crate) const LINGERING_MAX: usize = 512;
 /// The number of a session: small, and used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SessionNo(pub u32);
+
+/// How the control page names the writer with this token. Clients can read that page, so it must
+/// not say what a session is resumed with.
+pub(crate) fn writer_mark(token: u64) -> u64 {
+    if token == 0 {
+        return 0;
+    }
+    let name = Name::new("plasmon.writer", &token.to_string());
+    let id = name.expect("twenty digits are a name").id();
+    let bytes: [u8; 8] = std::array::from_fn(|at| id.as_bytes()[at]);
+    u64::from_le_bytes(bytes).max(1)
+}
 
 /// One session.
 #[derive(Debug)]

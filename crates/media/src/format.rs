@@ -10,7 +10,7 @@ use crate::Described;
 /// The first bytes of a spill file.
 pub const MAGIC: [u8; 8] = *b"PLSMSPL1";
 /// The version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes before the description.
 pub const FIXED_BYTES: usize = 32;
 /// Bytes behind the payload.

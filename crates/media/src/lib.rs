@@ -40,6 +40,7 @@
 //!     traits: Traits::default(),
 //!     attributes: Attributes::default(),
 //!     created_ms: 0,
+//!     construct_ms: 0,
 //! };
 //! tier.write(&object, Place { file: memory.as_fd(), offset: 0 })?;
 //!
@@ -83,6 +84,8 @@ pub struct Described {
     pub attributes: Attributes,
     /// When it was created, in milliseconds since 1970.
     pub created_ms: u64,
+    /// How long it took to be sealed, in milliseconds.
+    pub construct_ms: u64,
 }
 
 /// One incarnation of an object.

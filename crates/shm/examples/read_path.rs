@@ -66,6 +66,7 @@ fn store(objects: u64) -> io::Result<(Reader, Slices)> {
             metadata: 0,
             attributes: 0,
             created_ms: 0,
+            construct_ms: 0,
             record: number as u32,
             tag: 0,
             cache: false,

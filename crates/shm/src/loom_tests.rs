@@ -68,6 +68,7 @@ fn image(serial: u64) -> SlotImage {
         metadata: serial,
         attributes: 0,
         created_ms: serial,
+        construct_ms: 0,
         record: serial as u32,
         tag: 0,
         cache: false,

@@ -30,8 +30,32 @@ const WIDE_BITS: u32 = 48;
 
 const WIDE_MAX: u64 = (1 << WIDE_BITS) - 1;
 
-/// The latest time of creation that a slot can say: in the year 10889.
-pub const CREATED_MS_MAX: u64 = WIDE_MAX;
+/// Bits of the time of creation.
+const CREATED_BITS: u32 = 44;
+
+/// The latest time of creation that a slot can say: in the year 2527.
+pub const CREATED_MS_MAX: u64 = (1 << CREATED_BITS) - 1;
+
+/// Bits of a span of time in a slot: 5 of its magnitude, above 6 of its value. Of these 11, the
+/// lower 4 lie above the time of creation, the others at the top of the last word.
+const SPAN_LOW_BITS: u32 = WIDE_BITS - CREATED_BITS;
+const SPAN_HIGH_AT: u32 = 57;
+
+/// A span of time as a slot keeps it: at least as long, and at most a 64th longer; below 64 ms it
+/// is exact.
+fn encode_span(ms: u64) -> u64 {
+    let mut exponent = 0;
+    // The value is ((64 + mantissa) << exponent) - 64, so that none is there twice.
+    while exponent < 31 && ms.saturating_add(64) > 127 << exponent {
+        exponent += 1;
+    }
+    let mantissa = ms.saturating_add(64).div_ceil(1 << exponent).saturating_sub(64);
+    exponent << 6 | mantissa.min(63)
+}
+
+fn decode_span(code: u64) -> u64 {
+    ((64 + (code & 63)) << (code >> 6 & 31)) - 64
+}
 
 const _: () = assert!(OBJECT_BYTES_MAX <= WIDE_MAX, "the bytes of every object fit their field");
 
@@ -114,6 +138,8 @@ pub struct SlotImage {
     pub attributes: u64,
     /// When it was created, in milliseconds since 1970.
     pub created_ms: u64,
+    /// How long it took to be sealed, in milliseconds; a slot may say up to a 64th more.
+    pub construct_ms: u64,
     /// The daemon's number for the object.
     pub record: u32,
     /// What kind of value it is.
@@ -128,7 +154,7 @@ impl SlotImage {
     /// Whether every field fits the bits that a slot has for it.
     pub const fn fits(&self) -> bool {
         self.data <= WIDE_MAX
-            && self.created_ms <= WIDE_MAX
+            && self.created_ms <= CREATED_MS_MAX
             && self.serial != 0
             && self.serial <= SERIAL_MAX
             && self.offset.is_multiple_of(OBJECT_ALIGN)
@@ -142,6 +168,8 @@ impl SlotImage {
     pub fn encode(&self, state: State) -> [u64; SLOT_WORDS] {
         let key = Key::of(&self.id);
         let extent = self.extent.0;
+        let span = encode_span(self.construct_ms);
+        let (span_low, span_high) = (span & ((1 << SPAN_LOW_BITS) - 1), span >> SPAN_LOW_BITS);
         [
             Head::new(self.serial, state).0,
             key.words[0],
@@ -149,12 +177,13 @@ impl SlotImage {
             key.words[2] | extent << 32,
             (self.offset / OBJECT_ALIGN) | (self.metadata << 32),
             self.data | (extent >> 32 & 0xffff) << WIDE_BITS,
-            self.created_ms | (extent >> 48) << WIDE_BITS,
+            self.created_ms | span_low << CREATED_BITS | (extent >> 48) << WIDE_BITS,
             u64::from(self.record)
                 | self.attributes << 32
                 | u64::from(self.tag) << 47
                 | u64::from(self.cache) << 55
-                | u64::from(self.owned) << 56,
+                | u64::from(self.owned) << 56
+                | span_high << SPAN_HIGH_AT,
         ]
     }
 
@@ -170,7 +199,11 @@ impl SlotImage {
             data: words[5] & WIDE_MAX,
             metadata: words[4] >> 32,
             attributes: words[7] >> 32 & ATTRIBUTES_BYTES_MAX as u64,
-            created_ms: words[6] & WIDE_MAX,
+            created_ms: words[6] & CREATED_MS_MAX,
+            construct_ms: decode_span(
+                words[6] >> CREATED_BITS & ((1 << SPAN_LOW_BITS) - 1)
+                    | words[7] >> SPAN_HIGH_AT << SPAN_LOW_BITS,
+            ),
             record: words[7] as u32,
             tag: (words[7] >> 47) as u8,
             cache: words[7] >> 55 & 1 != 0,
@@ -357,12 +390,28 @@ mod tests {
             data: WIDE_MAX,
             metadata: u64::from(u32::MAX),
             attributes: ATTRIBUTES_BYTES_MAX as u64,
-            created_ms: WIDE_MAX,
+            created_ms: CREATED_MS_MAX,
+            construct_ms: decode_span(0x7ff),
             record: u32::MAX,
             tag: u8::MAX,
             cache: true,
             owned: true,
         }
+    }
+
+    /// After a restart a time to live counted from the creation, because a slot did not say when
+    /// its object was sealed.
+    #[test]
+    fn a_span_is_kept_with_a_64th_to_spare_and_never_shorter() {
+        for ms in (0..100_000).chain([1 << 20, (1 << 31) + 1, 3_600_000, 86_400_000]) {
+            let kept = decode_span(encode_span(ms));
+            assert!(ms <= kept && kept <= ms + (ms + 64) / 64, "{ms}: {kept}");
+            assert!(ms >= 64 || kept == ms, "{ms}: {kept}");
+        }
+        for code in 0..1 << 11 {
+            assert_eq!(encode_span(decode_span(code)), code, "{code}");
+        }
+        assert_eq!(encode_span(u64::MAX), (1 << 11) - 1);
     }
 
     #[test]
@@ -385,7 +434,7 @@ mod tests {
             SlotImage { offset: 64 << 32, ..image() },
             SlotImage { metadata: 1 << 32, ..image() },
             SlotImage { data: WIDE_MAX + 1, ..image() },
-            SlotImage { created_ms: WIDE_MAX + 1, ..image() },
+            SlotImage { created_ms: CREATED_MS_MAX + 1, ..image() },
             SlotImage { attributes: ATTRIBUTES_BYTES_MAX as u64 + 1, ..image() },
         ] {
             assert!(!wrong.fits(), "{wrong:?}");

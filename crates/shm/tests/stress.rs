@@ -311,6 +311,7 @@ fn image(serial: u64, id: ObjectId, extent: ExtentId, offset: u64, sizes: Sizes)
         metadata: 0,
         attributes: 0,
         created_ms: 0,
+        construct_ms: 0,
         record: serial as u32,
         tag: 0,
         cache: true,

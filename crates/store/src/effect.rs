@@ -107,4 +107,6 @@ pub struct SpillOrder {
     pub attributes: Attributes,
     /// When it was created, in milliseconds since 1970.
     pub created_ms: u64,
+    /// How long it took to be sealed, in milliseconds.
+    pub construct_ms: u64,
 }

@@ -47,6 +47,8 @@ pub struct Recovered {
     pub attributes: Attributes,
     /// When it was created, in milliseconds since 1970.
     pub created_ms: u64,
+    /// How long it took to be sealed: a time to live counts from then.
+    pub construct_ms: u64,
     /// Whether it was already hidden, that is deleted but pinned, when the daemon died.
     pub hidden: bool,
     /// Its slot in the index; without meaning when it is spilled.

@@ -49,7 +49,8 @@ impl<D: Directory> Store<D> {
             flags |= UNHELD;
         }
         let record = self.records.allocate(owner, flags);
-        let entry = Entry { serial, id, range, sizes, traits, created_ms, record };
+        let construct_ms = rare.as_ref().map_or(0, |rare| rare.construct_ms);
+        let entry = Entry { serial, id, range, sizes, traits, created_ms, construct_ms, record };
         let records = &mut self.records;
         let slot = self.directory.insert(&entry, &mut |moved, slot| {
             records.get_mut(moved).slot = slot;

@@ -19,6 +19,8 @@ pub struct Entry {
     pub traits: Traits,
     /// When it was created, in milliseconds since 1970.
     pub created_ms: u64,
+    /// How long it took to be sealed, in milliseconds; what is kept may be up to a 64th more.
+    pub construct_ms: u64,
     /// The store's record number.
     pub record: u32,
 }

@@ -166,10 +166,10 @@ impl<D: Directory> Store<D> {
 
     /// Inserts an entry anew whose record number cannot be kept.
     fn rehouse(&mut self, object: &Recovered) -> u32 {
-        let Recovered { id, serial, sizes, traits, created_ms, hidden, .. } = *object;
+        let Recovered { id, serial, sizes, traits, created_ms, construct_ms, hidden, .. } = *object;
         let range = object.range.expect("objects in memory have a range");
         let record = self.records.allocate(NOBODY, RECOVERED);
-        let entry = Entry { serial, id, range, sizes, traits, created_ms, record };
+        let entry = Entry { serial, id, range, sizes, traits, created_ms, construct_ms, record };
         let records = &mut self.records;
         let slot = self.directory.insert(&entry, &mut |moved, slot| {
             records.get_mut(moved).slot = slot;
@@ -384,7 +384,8 @@ impl<D: Directory> Store<D> {
 }
 
 fn recovered_rare(object: &Recovered) -> Rare {
-    let expires_ms =
-        object.attributes.ttl_ms.map(|ttl_ms| object.created_ms.saturating_add(ttl_ms));
-    Rare { attributes: object.attributes.clone(), expires_ms, ..Rare::default() }
+    let (attributes, construct_ms) = (object.attributes.clone(), object.construct_ms);
+    let sealed_ms = object.created_ms.saturating_add(construct_ms);
+    let expires_ms = attributes.ttl_ms.map(|ttl_ms| sealed_ms.saturating_add(ttl_ms));
+    Rare { attributes, construct_ms, expires_ms, ..Rare::default() }
 }

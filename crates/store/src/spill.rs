@@ -202,7 +202,7 @@ impl<D: Directory> Store<D> {
 
     pub(crate) fn start_spill(&mut self, entry: &Entry) {
         let ticket = self.ticket();
-        let Entry { id, serial, range, sizes, traits, created_ms, record } = *entry;
+        let Entry { id, serial, range, sizes, traits, created_ms, record, .. } = *entry;
         self.records.unlist(record);
         self.records.get_mut(record).flags |= SPILLING;
         let charge = self.memory.charge(&range, &sizes);
@@ -210,7 +210,9 @@ impl<D: Directory> Store<D> {
         self.tier.writing.insert(ticket, Writing { record, id, serial, bytes, charge });
         let attributes =
             self.rare_of(record).map(|rare| rare.attributes.clone()).unwrap_or_default();
-        let order = SpillOrder { id, serial, range, sizes, traits, attributes, created_ms };
+        let construct_ms = self.rare_of(record).map_or(0, |rare| rare.construct_ms);
+        let order =
+            SpillOrder { id, serial, range, sizes, traits, attributes, created_ms, construct_ms };
         self.out.push(Effect::Spill(ticket, order));
     }
 

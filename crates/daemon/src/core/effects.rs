@@ -18,6 +18,7 @@ use super::greeting::io_failure;
 use super::keeping::Kept;
 use crate::keeper::wire::Label;
 use crate::outbox::Passed;
+use crate::sessions::writer_mark;
 use crate::workers::{Done, FileJob, Made, MemoryJob, SealJob, Target};
 
 impl Core {
@@ -185,7 +186,7 @@ impl Core {
         let shared = self.shared();
         let session = client.and_then(|client| shared.sessions.of_client(client));
         let token = session.and_then(|no| shared.sessions.get(no)).map_or(0, |found| found.token);
-        shared.control.set_writer(extent, token);
+        shared.control.set_writer(extent, writer_mark(token));
     }
 
     fn punch(&mut self, range: Range) {
@@ -268,6 +269,7 @@ impl Core {
                 traits: order.traits,
                 attributes: order.attributes,
                 created_ms: order.created_ms,
+                construct_ms: order.construct_ms,
             }),
         };
         if let Err(error) = self.workers.files(job) {

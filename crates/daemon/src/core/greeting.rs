@@ -10,6 +10,7 @@ use plasmon_proto::message::{
     Access, Failure, Hello, IndexTable, PROTOCOL_VERSION, Reply, Welcome,
 };
 use plasmon_proto::object::Level;
+use plasmon_shm::pidfd::is_same_process;
 use plasmon_shm::{ChannelDaemon, Connection, Doorbell, edge};
 use plasmon_store::event::Peer as StorePeer;
 use plasmon_store::{ClientNo, Event};
@@ -275,9 +276,16 @@ impl Core {
     /// The session that a client may take up again. Only the very process that it belongs to may.
     fn resumable(&mut self, client: ClientNo, channel: bool, token: u64) -> Option<SessionNo> {
         let found = self.peers.get(client)?.credentials;
-        let no = self.shared().sessions.of_token(token)?;
-        let session = self.shared().sessions.get(no)?;
-        let same = (session.pid, session.uid) == (found.pid, found.uid);
+        let sessions = &self.store.directory().sessions;
+        let no = sessions.of_token(token)?;
+        let session = sessions.get(no)?;
+        // Without numbers two processes of different containers look alike.
+        let is_certain = found.pid != 0
+            || self.peers.get(client).is_some_and(|peer| {
+                let process = peer.connection.process().ok();
+                process.is_some_and(|it| is_same_process(&session.process, it) == Some(true))
+            });
+        let same = (session.pid, session.uid) == (found.pid, found.uid) && is_certain;
         if !same || session.is_abandoned || session.channel.is_some() != channel {
             return None;
         }

@@ -16,6 +16,7 @@ use crate::keeper::seat::Said;
 use crate::keeper::wire::Label;
 use crate::poll::{Interest, Source};
 use crate::recovery;
+use crate::sessions::writer_mark;
 use crate::sessions::{Session, SessionNo};
 use crate::workers::Done;
 
@@ -182,9 +183,9 @@ impl Core {
 
     /// The extents whose registered writer has this token.
     fn extents_of(&self, token: u64) -> Vec<ExtentId> {
-        let control = &self.store.directory().control;
+        let (control, mark) = (&self.store.directory().control, writer_mark(token));
         let extents = self.extents.iter().map(|(extent, _)| extent);
-        extents.filter(|extent| control.writer(*extent) == Some(token)).collect()
+        extents.filter(|extent| control.writer(*extent) == Some(mark)).collect()
     }
 
     /// Goes on where the daemon before this one stopped: applies what clients submitted while there

@@ -16,6 +16,7 @@ use super::greeting::io_failure;
 use crate::outbox::Passed;
 use crate::peers::Stage;
 use crate::poll::Interest;
+use crate::sessions::writer_mark;
 
 /// Messages read from one client before the others have their turn.
 const REQUESTS_AT_ONCE: usize = 16;
@@ -154,7 +155,7 @@ impl Core {
         let token = session.map_or(0, |session| session.token);
         let foreign = extents.iter().find(|extent| {
             self.extents.get(**extent).is_some()
-                && (token == 0 || shared.control.writer(**extent) != Some(token))
+                && (token == 0 || shared.control.writer(**extent) != Some(writer_mark(token)))
         });
         match foreign {
             None => Ok(()),

@@ -45,6 +45,7 @@ mod tests {
             metadata: 0,
             attributes: 0,
             created_ms: 5,
+            construct_ms: 0,
             record: 3,
             tag: 0,
             cache: false,

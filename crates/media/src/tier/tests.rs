@@ -80,6 +80,7 @@ fn described(serial: u64, data: u64) -> Described {
         traits: Traits { policy: Policy::Keep, tag: 3, owned: false },
         attributes: Attributes { name: Name::new("ns", "x").ok(), ..Attributes::default() },
         created_ms: 1_700_000_000_000,
+        construct_ms: 5,
     }
 }
 

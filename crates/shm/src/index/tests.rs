@@ -30,6 +30,7 @@ fn image(number: u64, serial: u64) -> SlotImage {
         metadata: 3,
         attributes: 0,
         created_ms: 1,
+        construct_ms: 0,
         record: number as u32,
         tag: 2,
         cache: false,

@@ -64,6 +64,7 @@ impl Node {
             metadata: metadata.len() as u64,
             attributes: 0,
             created_ms: 0,
+            construct_ms: 0,
             record: u32::from(number),
             tag: 7,
             cache: false,

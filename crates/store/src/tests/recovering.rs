@@ -48,7 +48,8 @@ impl Left {
         let traits = Traits { policy: Policy::Cache, ..Traits::default() };
         let (serial, record) = (100 + number, 5 * number as u32);
         let (id, created_ms) = (id(number), 900_000);
-        let entry = Entry { serial, id, range, sizes, traits, created_ms, record };
+        let construct_ms = 0;
+        let entry = Entry { serial, id, range, sizes, traits, created_ms, construct_ms, record };
         let slot = self.directory.leave(entry, !hidden);
         let range = Some(range);
         self.objects.push(Recovered {
@@ -59,6 +60,7 @@ impl Left {
             traits,
             attributes,
             created_ms,
+            construct_ms,
             hidden,
             slot,
             record,
@@ -75,6 +77,7 @@ impl Left {
             traits: Traits::default(),
             attributes: Attributes::default(),
             created_ms: 900_000,
+            construct_ms: 0,
             hidden: false,
             slot: 0,
             record: 0,
@@ -390,4 +393,29 @@ fn a_tier_that_comes_back_later_brings_what_was_not_replaced() {
     world.do_all(effects);
     assert_eq!(world.answer_to(client, waits), Some(Reply::States(vec![Sealed])));
     world.store.check();
+}
+
+/// A time to live counted from the creation after a restart: an object that took long to build was
+/// deleted as soon as the next daemon had started.
+#[test]
+fn a_time_to_live_counts_from_the_seal_also_after_a_restart() {
+    let living = Attributes { ttl_ms: Some(60_000), ..Attributes::default() };
+    let left = Left::default().extent(ARENA, MIB, false).spilled(2, 50);
+    let mut left = left.full_object(1, ARENA, 0, living.clone(), false);
+    left.objects[0].attributes = living;
+    for object in &mut left.objects {
+        // Created at 900,000; sealed 90 s later.
+        object.construct_ms = 90_000;
+    }
+    let (mut world, _) = left.recover(Config::new(16 * MIB));
+    for number in [1, 2] {
+        let info = world.store.stat(&id(number)).unwrap();
+        assert_eq!((info.created_ms, info.expires_ms), (900_000, Some(1_050_000)), "{number}");
+    }
+    world.now_ms = 1_049_999;
+    world.event(Event::Tick);
+    assert_eq!(world.states(&[1, 2]), [Sealed, Spilled]);
+    world.now_ms = 1_050_000;
+    world.event(Event::Tick);
+    assert_eq!(world.states(&[1, 2]), [Deleted, Deleted]);
 }

@@ -74,6 +74,7 @@ impl Model {
                     .map(|rare| rare.attributes.clone())
                     .unwrap_or_default(),
                 created_ms: entry.created_ms,
+                construct_ms: entry.construct_ms,
                 hidden: !visible,
                 slot,
                 record: entry.record,
@@ -89,6 +90,7 @@ impl Model {
                 traits: spilled.traits,
                 attributes: spilled.rare.attributes.clone(),
                 created_ms: spilled.created_ms,
+                construct_ms: spilled.rare.construct_ms,
                 hidden: false,
                 slot: 0,
                 record: 0,
@@ -109,6 +111,7 @@ impl Model {
                 traits: order.traits,
                 attributes: order.attributes,
                 created_ms: order.created_ms,
+                construct_ms: order.construct_ms,
                 hidden: false,
                 slot: 0,
                 record: 0,
