@@ -109,13 +109,13 @@ pub(super) fn work(jobs: &Receiver<FileJob>, report: &Report, mut tier: Tier) {
         };
         match (job, &mut tier) {
             (Ok(job), Tier::Open(medium)) => {
-                let fault = carry_out(job, &mut **medium, report);
-                if let Some(fault) = fault {
-                    is_faulty = true;
-                    report.tell(Done::TierFault(fault));
-                } else if std::mem::take(&mut is_faulty) {
-                    report.tell(Done::TierFault(String::new()));
+                let (fault, done) = carry_out(job, &mut **medium);
+                // The fault first: a client that hears of the outcome finds it in the status.
+                if fault.is_some() || is_faulty {
+                    is_faulty = fault.is_some();
+                    report.tell(Done::TierFault(fault.unwrap_or_default()));
                 }
+                done.into_iter().for_each(|done| report.tell(done));
             }
             (Ok(job), Tier::Closed(..)) => refuse(job, report),
             (Err(RecvTimeoutError::Timeout), _) => {}
@@ -142,14 +142,14 @@ fn open_when_due(tier: &mut Tier, report: &Report) {
     }
 }
 
-/// Does a job. Returns what the file system refused, if it did.
-fn carry_out(job: FileJob, medium: &mut dyn Medium, report: &Report) -> Option<String> {
+/// Does a job. Returns what the file system refused, if it did, and what is to be told.
+fn carry_out(job: FileJob, medium: &mut dyn Medium) -> (Option<String>, Option<Done>) {
     match job {
         FileJob::Spill { ticket, memfd, offset, object } => {
             let place = Place { file: memfd.as_fd(), offset };
             let result = told("spilled", &object.id, medium.write(&object, place));
-            report.tell(Done::Spilled(ticket, result.is_ok()));
-            fault_of(result)
+            let done = Done::Spilled(ticket, result.is_ok());
+            (fault_of(result), Some(done))
         }
         FileJob::Restore { ticket, into, range, which } => {
             let result = patiently(|| restore(medium, &into, &range, which));
@@ -159,15 +159,16 @@ fn carry_out(job: FileJob, medium: &mut dyn Medium, report: &Report) -> Option<S
                 Err(Error::Corrupt { .. } | Error::Absent { .. }) => ReadBack::Corrupt,
                 Err(Error::Io { .. } | Error::Full { .. }) => ReadBack::Failed,
             };
-            report.tell(Done::Restored(ticket, outcome));
-            fault_of(result)
+            (fault_of(result), Some(Done::Restored(ticket, outcome)))
         }
-        FileJob::Remove(which) => fault_of(told("removed", &which.id, medium.remove(which))),
+        FileJob::Remove(which) => {
+            (fault_of(told("removed", &which.id, medium.remove(which))), None)
+        }
         FileJob::Clear(done) => {
             clear(medium);
             // Who asked may have gone.
             let _ = done.send(());
-            None
+            (None, None)
         }
     }
 }
