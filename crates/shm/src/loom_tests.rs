@@ -161,6 +161,26 @@ fn loom_two_threads_pin_in_one_ledger_while_the_daemon_evicts() {
     });
 }
 
+/// One thread pins where another lowers the mark below which the daemon looks.
+#[test]
+fn loom_a_pin_counts_while_the_mark_falls() {
+    model(3, || {
+        let slots = Slots::new(1);
+        let mut writer = TableWriter::adopt(slots.clone());
+        let at = writer.insert(&image(1), State::Live);
+        let shared = Arc::new((Client::new(1), UnsafeCell::new(1)));
+        // The mark is up from an earlier pin.
+        let entry = shared.0.ledger().claim(7).unwrap();
+        shared.0.ledger().release(entry);
+        let (other, third) = (shared.clone(), shared.clone());
+        let reader = thread::spawn(move || other.0.read(1, &slots, &other.1));
+        let lowerer = thread::spawn(move || third.0.ledger().lower());
+        evict(&mut writer, at, &shared.0, &shared.1);
+        reader.join().unwrap();
+        lowerer.join().unwrap();
+    });
+}
+
 #[test]
 fn loom_a_pin_in_an_old_table_counts_or_fails() {
     model(3, || {

@@ -79,8 +79,9 @@ pub struct LedgerScan<'a> {
 impl<'a> LedgerScan<'a> {
     /// What lies below the client's mark.
     pub(crate) fn new(entries: &'a [AtomicU64], high: &AtomicU64) -> Self {
-        // Relaxed suffices: this load follows the fence in `hide`, and `raise` says the rest.
-        let high = high.load(Ordering::Relaxed);
+        // This load follows the fence in `hide`; `raise` says the rest about pins. It pairs with
+        // the store in `lower`: what was read under pins beyond the mark was read before.
+        let high = high.load(Ordering::Acquire);
         let high = usize::try_from(high).unwrap_or(usize::MAX).min(entries.len());
         Self { entries: &entries[..high] }
     }

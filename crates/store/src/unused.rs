@@ -135,10 +135,10 @@ impl<D: Directory> Store<D> {
                     self.bury_unused(ids);
                 }
             }
-            Request::Create { id, .. } | Request::CreateGrowing { id, .. } => {
-                if self.doomed.by_id.contains_key(id) {
-                    self.bury_unused(&[*id]);
-                }
+            Request::Create { id, .. } | Request::CreateGrowing { id, .. }
+                if self.doomed.by_id.contains_key(id) =>
+            {
+                self.bury_unused(&[*id]);
             }
             Request::Lease { .. } | Request::Evict { .. } | Request::Status => {
                 self.bury_unused(&[]);
