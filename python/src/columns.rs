@@ -178,7 +178,10 @@ impl Columns {
 
     /// Gives up what was appended; its memory is free again. A second call does nothing.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| Ok(drop(lock(&self.built)?.take())))
+        py.detach(|| {
+            drop(lock(&self.built)?.take());
+            Ok(())
+        })
     }
 
     /// Whether it was given up.

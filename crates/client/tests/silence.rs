@@ -3,6 +3,8 @@
 //! Requests had no timeout and could not be interrupted: a program hung for as long as the daemon
 //! did, also when it only dropped what it had.
 
+#![expect(clippy::unwrap_used, reason = "this is a test, also outside of #[test]")]
+
 mod support;
 
 use std::os::unix::fs::PermissionsExt;
