@@ -299,6 +299,12 @@ impl Calls {
         signals.iter().for_each(|signal| ring(signal));
     }
 
+    /// The connection, as the simulator breaks it.
+    #[cfg(feature = "sim")]
+    pub(crate) fn link(&self) -> Option<Arc<Connection>> {
+        self.lock().link.clone()
+    }
+
     /// Sends what is to be sent as far as the socket takes it, unless another thread is at it: that
     /// one then sends this as well. The lock is given up meanwhile.
     fn send<'a>(&'a self, mut state: Guard<'a>) -> Guard<'a> {

@@ -37,6 +37,8 @@ mod receiving;
 mod region;
 mod requests;
 mod session;
+#[cfg(feature = "sim")]
+mod simulated;
 mod sleeping;
 mod start;
 mod store;

@@ -46,6 +46,8 @@ pub enum Attempt {
     Reserve,
     /// Putting a completion into a client's ring.
     Complete,
+    /// Reading or writing a file of the spill tier.
+    Disk,
 }
 
 /// A rule that a build for the simulator can break, to see that the simulator notices.
@@ -73,8 +75,8 @@ pub enum Mutation {
     ResumeWithoutLeases,
     /// Lost completions are not counted.
     LoseSilently,
-    /// What the file worker reads back is one object and not another.
-    RestoreTheWrongObject,
+    /// A client takes a refusal for consent.
+    IgnoreRefusal,
 }
 
 /// The time of the monotonic clock.

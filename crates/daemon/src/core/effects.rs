@@ -8,7 +8,8 @@ use plasmon_media::{Described, Incarnation};
 use plasmon_proto::message::{ExtentId, Granted, Range, Reply};
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::{Completion, Submission};
-use plasmon_shm::{Memfd, edge};
+use plasmon_shm::Memfd;
+use plasmon_shm::edge::{self, Mutation};
 use plasmon_store::effect::SpillOrder;
 use plasmon_store::event::ReadBack;
 use plasmon_store::{ClientNo, Effect, Event, Ticket};
@@ -190,6 +191,9 @@ impl Core {
     }
 
     fn punch(&mut self, range: Range) {
+        if edge::is_broken(Mutation::DropWithoutPunch) {
+            return;
+        }
         if let Some(memfd) = self.extents.get(range.extent) {
             let memfd = Arc::clone(memfd);
             self.give_memory_job(MemoryJob::Punch { memfd, range });
@@ -340,7 +344,9 @@ impl Core {
     /// A new extent: the keeper has it before anybody is promised a byte of it.
     pub(super) fn take_in(&mut self, extent: ExtentId, memfd: Memfd) {
         let shared = self.store.directory_mut();
-        shared.keeper.hold(&Label::Extent(extent), &[memfd.as_fd()]);
+        if !edge::is_broken(Mutation::HoldNothing) {
+            shared.keeper.hold(&Label::Extent(extent), &[memfd.as_fd()]);
+        }
         shared.control.set_writer(extent, 0);
         self.extents.insert(extent, memfd);
     }

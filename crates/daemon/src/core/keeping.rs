@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use plasmon_media::{Described, FolderLock};
 use plasmon_proto::message::ExtentId;
-use plasmon_shm::edge;
+use plasmon_shm::edge::{self, Mutation};
 use plasmon_store::event::Peer;
 use plasmon_store::{Effect, Event, Ticket};
 
@@ -245,6 +245,9 @@ impl Core {
         self.feed(Event::Connect(client, peer));
         for extent in self.extents_of(token) {
             self.store.writer_back(extent, client);
+        }
+        if edge::is_broken(Mutation::AdoptWithoutReplay) {
+            self.shared().sessions.skip(no);
         }
         self.drain_ring(no, client);
         if is_dead {

@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 use plasmon_media::FolderLock;
 use plasmon_proto::message::Reply;
 use plasmon_proto::ring::Record;
+use plasmon_shm::edge::Point;
 use plasmon_shm::{Listener, edge};
 use plasmon_store::{ClientNo, Effect, Event, Store, Ticket};
 
@@ -351,7 +352,10 @@ impl Core {
     fn carry_all_out(&mut self, effects: &mut Vec<Effect>) {
         self.is_feeding = true;
         loop {
-            effects.drain(..).for_each(|effect| self.carry_out(effect));
+            for effect in effects.drain(..) {
+                edge::pause(Point::Effect);
+                self.carry_out(effect);
+            }
             let Some(event) = self.events.pop_front() else { break };
             self.store.step(self.now_ms, event, effects);
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use plasmon_proto::Code;
 use plasmon_proto::message::{Failure, Reply};
 use plasmon_shm::deadline::Deadline;
+use plasmon_shm::edge::{self, Mutation};
 use plasmon_store::{ClientNo, Event};
 
 use super::Core;
@@ -137,7 +138,8 @@ impl Core {
 
     /// Keeps a session while its process lives.
     pub(super) fn outlive(&mut self, session: SessionNo) {
-        if self.shared().sessions.get(session).is_some_and(|session| session.is_dead()) {
+        let is_dead = self.shared().sessions.get(session).is_some_and(|session| session.is_dead());
+        if is_dead || edge::is_broken(Mutation::ForgetLingering) {
             self.end_session(session);
             return;
         }
@@ -151,7 +153,7 @@ impl Core {
     /// still have that open.
     pub(super) fn process_ended(&mut self, no: SessionNo) {
         let Some(session) = self.shared().sessions.get(no) else { return };
-        if !session.is_dead() {
+        if !session.is_dead() || edge::is_broken(Mutation::IgnoreDeath) {
             return;
         }
         match session.client {

@@ -6,7 +6,7 @@ use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_proto::{Code, ObjectId};
-use plasmon_shm::edge;
+use plasmon_shm::edge::{self, Mutation, Point};
 use plasmon_store::{ClientNo, Effect, Event};
 
 use super::Core;
@@ -76,7 +76,11 @@ impl Core {
         records.clear();
         let mut drained = self.shared().sessions.drain(session, BATCH, &mut records);
         self.prefetch(&records);
+        if edge::is_broken(Mutation::AckBeforePublish) {
+            self.shared().sessions.advance(session);
+        }
         for (position, record) in &records {
+            edge::pause(Point::Effect);
             let misunderstood = match Submission::decode(record) {
                 Ok(submission) if is_aligned(&submission) => {
                     self.submit(client, *position, submission);

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use plasmon_shm::edge;
+use plasmon_shm::edge::{self, Point};
 use rustix::io::Errno;
 
 use super::link::KeeperLink;
@@ -229,6 +229,7 @@ impl KeeperSeat {
 
     /// Whether the keeper was told; otherwise it is to be told again, or it is gone.
     fn tell(&mut self, say: impl FnOnce(&KeeperLink) -> io::Result<()>) -> bool {
+        edge::pause(Point::Keeper);
         let Some(link) = &self.link else { return true };
         let Err(error) = say(link) else { return true };
         let now = edge::now();

@@ -147,12 +147,14 @@ fn carry_out(job: FileJob, medium: &mut dyn Medium) -> (Option<String>, Option<D
     match job {
         FileJob::Spill { ticket, memfd, offset, object } => {
             let place = Place { file: memfd.as_fd(), offset };
-            let result = told("spilled", &object.id, medium.write(&object, place));
+            let result = allowed().and_then(|()| medium.write(&object, place));
+            let result = told("spilled", &object.id, result);
             let done = Done::Spilled(ticket, result.is_ok());
             (fault_of(result), Some(done))
         }
         FileJob::Restore { ticket, into, range, which } => {
-            let result = patiently(|| restore(medium, &into, &range, which));
+            let result =
+                allowed().and_then(|()| patiently(|| restore(medium, &into, &range, which)));
             let result = told("restored", &which.id, result);
             let outcome = match &result {
                 Ok(()) => ReadBack::Done,
@@ -171,6 +173,12 @@ fn carry_out(job: FileJob, medium: &mut dyn Medium) -> (Option<String>, Option<D
             (None, None)
         }
     }
+}
+
+/// An error where a simulated disk has one.
+fn allowed() -> Result<(), Error> {
+    let refused = |source| Error::Io { action: "use the disk", path: Default::default(), source };
+    edge::attempt(edge::Attempt::Disk).map_err(refused)
 }
 
 /// Answers a job that cannot be done because the tier cannot be used.

@@ -1,0 +1,20 @@
+//! What only the simulator does to a client. See `tests/sim`.
+
+use std::os::fd::OwnedFd;
+
+use crate::store::Store;
+
+impl Store {
+    /// Breaks the connection of this client, which does not notice it now.
+    pub fn sever(&self) {
+        if let Some(link) = self.here().ok().and_then(|process| process.calls().link()) {
+            // One that is broken already stays so.
+            let _ = link.shutdown();
+        }
+    }
+
+    /// The connection as a forked child has it open.
+    pub fn duplicate_link(&self) -> Option<OwnedFd> {
+        self.here().ok()?.calls().link()?.duplicate().ok()
+    }
+}
