@@ -241,7 +241,7 @@ impl Process {
             }
         }
         let session = self.session();
-        session.drain();
+        session.drain_fully();
         session.writing().verdicts.take_refusals(FLUSHING)
     }
 }

@@ -19,6 +19,7 @@ use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::channel::{ChannelClient, Submitted};
 use plasmon_shm::control::ControlReader;
+use plasmon_shm::edge::{self, Mutation};
 use plasmon_shm::eventfd::Doorbell;
 use plasmon_shm::growing::GrowingMap;
 use plasmon_shm::index::IndexReader;
@@ -161,6 +162,14 @@ impl Session {
         }
     }
 
+    /// The same, for a caller who must know what became of its submissions: completions may also
+    /// have been lost without any that is left in the ring.
+    pub(crate) fn drain_fully(&self) {
+        if let Some(channel) = self.channel() {
+            self.drain_now(channel);
+        }
+    }
+
     #[cold]
     fn drain_now(&self, channel: &Channel) {
         let mut writing = self.writing();
@@ -215,6 +224,9 @@ impl Session {
         // Whatever was asked for is forgotten with the old connection; what still comes is welcome.
         writing.leases.forget_asking();
         let mut leases = writing.leases.ranges();
+        if edge::is_broken(Mutation::ResumeWithoutLeases) {
+            leases.clear();
+        }
         // What is in the ring was written into leases that are nobody else's yet.
         leases.extend(channel.reader.channel().unapplied().iter().filter_map(put_range));
         let creating = writing.creating.values().cloned().collect();
@@ -348,7 +360,9 @@ impl Writing {
             self.completions_lost = lost;
             // A lease that was lost the daemon has taken back.
             self.leases.forget_asking();
-            self.forget_gone(reader, &mut dropped);
+            if !edge::is_broken(Mutation::KeepStaleMapping) {
+                self.forget_gone(reader, &mut dropped);
+            }
         }
         dropped
     }

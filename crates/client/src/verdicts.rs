@@ -9,6 +9,7 @@
 use std::collections::{HashMap, HashSet};
 
 use plasmon_proto::{Code, ObjectId};
+use plasmon_shm::edge::{self, Mutation};
 
 use crate::error::{Error, Result};
 
@@ -41,12 +42,25 @@ impl Verdict {
     }
 }
 
+/// What the daemon decided about a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ruling {
+    /// It was accepted.
+    Accepted,
+    /// It was refused.
+    Refused(Code),
+    /// Completions were lost meanwhile, and a refusal may be one of them.
+    Unknown,
+}
+
 /// What is known of the submissions of one session.
 #[derive(Debug, Default)]
 pub(crate) struct Verdicts {
     /// Positions whose callers wait for the verdict.
     awaited: HashSet<u64>,
     refused: HashMap<u64, Code>,
+    /// Awaited positions whose refusal may be among completions that were lost.
+    doubtful: HashSet<u64>,
     refusals: Vec<Refusal>,
     refusals_dropped: u64,
     /// Positions whose refusal is of no interest.
@@ -58,7 +72,8 @@ impl Verdicts {
     pub(crate) fn refused(&mut self, position: u64, code: Code, id: ObjectId) {
         // Without an id: a lease that was asked for ahead. Muted: aborting what the daemon has
         // forgotten, or announcing what it still knows.
-        if id == ObjectId::new([0; 20]) || self.muted.remove(&position) {
+        let is_ignored = edge::is_broken(Mutation::IgnoreRefusal);
+        if id == ObjectId::new([0; 20]) || self.muted.remove(&position) || is_ignored {
             return;
         }
         if self.awaited.contains(&position) {
@@ -80,6 +95,8 @@ impl Verdicts {
     /// Submissions whose fate nobody will ever tell.
     pub(crate) fn lose(&mut self, count: u64) {
         self.refusals_dropped += count;
+        let undecided = self.awaited.iter().filter(|at| !self.refused.contains_key(at));
+        self.doubtful.extend(undecided);
     }
 
     /// Somebody will ask for the verdict on this position.
@@ -97,10 +114,15 @@ impl Verdicts {
         self.muted.insert(position);
     }
 
-    /// The verdict on a position that was applied; `None` is good news.
-    pub(crate) fn take_verdict(&mut self, position: u64) -> Option<Code> {
+    /// The verdict on a position that was applied.
+    pub(crate) fn take_verdict(&mut self, position: u64) -> Ruling {
         self.awaited.remove(&position);
-        self.refused.remove(&position)
+        let is_doubtful = self.doubtful.remove(&position);
+        match self.refused.remove(&position) {
+            Some(code) => Ruling::Refused(code),
+            None if is_doubtful => Ruling::Unknown,
+            None => Ruling::Accepted,
+        }
     }
 
     /// The refusal of this object, if it was refused behind its caller's back.
@@ -132,5 +154,27 @@ impl Verdicts {
         };
         let error = Error::new(first.code, doing).with_id(first.id);
         error.with_detail(format!("{count} earlier submissions were refused, this one first"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_that_may_be_lost_is_no_consent() {
+        // A put of a chosen id awaits its verdict. The daemon refused it, but the ring of
+        // completions was full, so the refusal was only counted: the put said that it had worked.
+        let mut verdicts = Verdicts::default();
+        for position in 1..=3 {
+            verdicts.await_verdict(position);
+        }
+        verdicts.refused(1, Code::Exists, ObjectId::new([7; 20]));
+        assert_eq!(verdicts.take_verdict(3), Ruling::Accepted);
+        verdicts.lose(1);
+        assert_eq!(verdicts.take_verdict(1), Ruling::Refused(Code::Exists));
+        assert_eq!(verdicts.take_verdict(2), Ruling::Unknown);
+        verdicts.await_verdict(2);
+        assert_eq!(verdicts.take_verdict(2), Ruling::Accepted, "what was lost came before");
     }
 }

@@ -24,7 +24,7 @@ use crate::leases::{Step, large_bytes};
 use crate::payload::{Payload, Plan};
 use crate::process::Process;
 use crate::session::{Session, Writing, put_range};
-use crate::verdicts::Verdict;
+use crate::verdicts::{Ruling, Verdict};
 
 const PUTTING: &str = "putting object";
 const MAPPING: &str = "mapping memory to write to";
@@ -209,12 +209,16 @@ impl Process {
         id: ObjectId,
     ) -> Result<()> {
         let applied = self.await_applied(session, position);
-        session.drain();
+        session.drain_fully();
         let verdict = session.writing().verdicts.take_verdict(position);
         applied?;
         match verdict {
-            None => Ok(()),
-            Some(code) => Err(Error::new(code, doing).with_id(id)),
+            Ruling::Accepted => Ok(()),
+            Ruling::Refused(code) => Err(Error::new(code, doing).with_id(id)),
+            Ruling::Unknown => Err(Error::new(Code::LimitReached, doing).with_id(id).with_detail(
+                "whether it was refused is not known: this client read its completions too late; \
+                 get the object to see",
+            )),
         }
     }
 
