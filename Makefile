@@ -3,10 +3,11 @@
 PYTHON := .venv/bin/python
 SECONDS ?= 60
 ROUNDS ?= 2000
+SEEDS ?= 10000
 NAME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench fuzz soak docs format clean spark demo-spark \
+.PHONY: help setup demo test check bench fuzz soak sim-node docs format clean spark demo-spark \
 	test-spark test-spark-lines test-spark-suites test-hdf5
 
 help: ## list the targets
@@ -64,6 +65,11 @@ fuzz: ## SECONDS=60 [TARGET=frame]: throw bytes at everything that reads foreign
 soak: ## NAME=kill [ROUNDS=2000] [SEED=1]: kill processes under load and count what is lost
 	@scripts/setup.sh machine
 	@scripts/soak.sh $(or $(NAME),kill) --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
+
+sim-node: ## SEEDS=10000 [SEED=n] [MUTATIONS=300] [MUTATION=name]: daemon, keeper, clients from a seed
+	@scripts/setup.sh machine
+	@scripts/sim.sh $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) \
+		$(if $(MUTATION),--mutation $(MUTATION)) $(if $(MUTATIONS),--mutations $(MUTATIONS))
 
 docs: ## write the generated pages
 	@cargo xtask docs

@@ -1,0 +1,122 @@
+//! What must hold when nothing is under way.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use plasmon_client::{Code, ConnectOptions, Store};
+use plasmon_shm::edge;
+
+use crate::clients::Shared;
+use crate::model::Fact;
+use crate::world::World;
+
+/// For how long an object is waited for that must be there.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The memory that there may be beyond the capacity: an eighth for pages that are partly used, and
+/// some pages for each of a few extents.
+const SLACK_SHARE: u64 = 8;
+const SLACK_BYTES: u64 = 256 << 10;
+
+/// A look at everything, as a client.
+pub(crate) struct Audit {
+    pub(crate) world: Rc<World>,
+    pub(crate) shared: Rc<Shared>,
+    pub(crate) capacity_bytes: u64,
+    /// Whether every other client has ended.
+    pub(crate) is_last: bool,
+    pub(crate) done: Rc<Cell<bool>>,
+}
+
+impl Audit {
+    /// Looks.
+    pub(crate) fn run(self) {
+        if let Err(what) = self.look() {
+            self.world.violate(what);
+        }
+        self.done.set(true);
+    }
+
+    fn look(&self) -> Result<(), String> {
+        let options = ConnectOptions {
+            socket: Some(self.shared.socket.clone()),
+            connect_timeout: Duration::from_secs(60),
+            copy_threads: Some(1),
+            ..ConnectOptions::default()
+        };
+        let failed = |error: plasmon_client::Error| format!("audit: {error}");
+        let store = Store::connect(&options).map_err(failed)?;
+        self.objects(&store)?;
+        self.memory()?;
+        if !self.is_last {
+            return Ok(());
+        }
+        self.settled(&store)?;
+        let ids: Vec<_> = store
+            .list(&plasmon_client::Filter::default())
+            .map_err(failed)?
+            .into_iter()
+            .map(|info| info.id)
+            .collect();
+        store.delete(&ids).map_err(failed)?;
+        edge::sleep(Duration::from_secs(1));
+        self.empty(&store)
+    }
+
+    /// What was acknowledged is there, with its bytes, and what was deleted is not.
+    fn objects(&self, store: &Store) -> Result<(), String> {
+        let ids = self.shared.model.borrow().ids();
+        for id in ids {
+            let fact = self.shared.model.borrow().fact(&id);
+            if fact == Fact::Unsure {
+                continue;
+            }
+            let look = self.shared.model.borrow_mut().look(id);
+            match store.get(&id, Some(PATIENCE)) {
+                Ok(buffer) => {
+                    self.shared.model.borrow_mut().found(&look, buffer.data())?;
+                }
+                Err(error) if error.code() == Code::StoreFull => {}
+                Err(error) => {
+                    self.shared.model.borrow_mut().missed(&look, error.code().key())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// No more memory is used than the capacity allows.
+    fn memory(&self) -> Result<(), String> {
+        let census = self.world.memory.census();
+        let limit = self.capacity_bytes + self.capacity_bytes / SLACK_SHARE + SLACK_BYTES;
+        if census.resident_bytes > limit {
+            let resident = census.resident_bytes;
+            return Err(format!("memory: {resident} bytes are there, {limit} may be: {census:?}"));
+        }
+        Ok(())
+    }
+
+    /// With every client gone nothing of theirs is left.
+    fn settled(&self, store: &Store) -> Result<(), String> {
+        let status = store.status().map_err(|error| format!("audit: {error}"))?;
+        let (clients, leased, creating) = (status.clients, status.leased_bytes, status.creating);
+        if (clients, leased, creating, status.lingering) != (1, 0, 0, 0) {
+            return Err(format!("leak: every client is gone: {status:?}"));
+        }
+        let census = self.world.memory.census();
+        if census.channels != 1 || census.only_mapped != 0 {
+            return Err(format!("leak: every client is gone: {census:?}"));
+        }
+        Ok(())
+    }
+
+    /// With every object gone nothing of them is left.
+    fn empty(&self, store: &Store) -> Result<(), String> {
+        let status = store.status().map_err(|error| format!("audit: {error}"))?;
+        if (status.used_bytes, status.objects, status.spilled) != (0, 0, 0) {
+            return Err(format!("leak: every object is deleted: {status:?}"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,479 @@
+//! Simulated clients: programs over the real client library.
+//!
+//! Each is one process with one thread that does one operation after the other. Where it stands
+//! still inside of one is up to the scheduler; what it may conclude from the answer is the model's.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use plasmon_client::{
+    Buffer, Code, ConnectOptions, Error, GrowOptions, ObjectId, ObjectState, Policy, PutOptions,
+    Store,
+};
+use plasmon_shm::edge;
+
+use crate::model::{self, BYTES_MIN, Fact, Incarnation, Model};
+use crate::random::{Random, mix};
+use crate::world::World;
+
+/// Ids that one client's place has.
+const IDS_EACH: u64 = 6;
+
+/// Buffers that a client holds at most.
+const HELD_MAX: usize = 5;
+
+/// For how long a client waits for an object.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What the clients of one world share with who watches them.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) model: RefCell<Model>,
+    /// Clients finish what they do, let everything go and wait.
+    pub(crate) is_calm: Cell<bool>,
+    /// Then they end.
+    pub(crate) is_over: Cell<bool>,
+    /// Clients that are in the middle of something.
+    pub(crate) busy: Cell<usize>,
+    pub(crate) operations: Cell<u64>,
+    pub(crate) socket: PathBuf,
+    pub(crate) places: usize,
+    pub(crate) sizes: Sizes,
+}
+
+/// How large objects are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) small_max: u64,
+    pub(crate) large_max: u64,
+    /// How often one is large, in a thousand.
+    pub(crate) large_rate: u64,
+}
+
+/// A buffer and what it held when it was got.
+struct Held {
+    buffer: Buffer,
+    id: ObjectId,
+    incarnation: Incarnation,
+    /// How many daemons there had been.
+    daemons: u64,
+}
+
+/// Counts a client as busy while it lives, also when it is killed.
+struct Busy(Rc<Shared>);
+
+impl Busy {
+    fn begin(shared: &Rc<Shared>) -> Self {
+        shared.busy.set(shared.busy.get() + 1);
+        Self(Rc::clone(shared))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.set(self.0.busy.get() - 1);
+    }
+}
+
+/// A client.
+pub(crate) struct Client {
+    world: Rc<World>,
+    shared: Rc<Shared>,
+    place: usize,
+    random: Random,
+    store: Store,
+    held: Vec<Held>,
+    /// What a child of this process still has open.
+    children: Vec<OwnedFd>,
+    has_channel: bool,
+}
+
+/// The id of an object.
+pub(crate) fn id_of(place: usize, number: u64) -> ObjectId {
+    let mut id = [0x5a; 20];
+    id[..8].copy_from_slice(&mix((place as u64) << 32 | number).to_le_bytes());
+    id[12] = place as u8;
+    id[13] = number as u8;
+    ObjectId::new(id)
+}
+
+/// The ids of a place.
+pub(crate) fn ids_of(place: usize) -> impl Iterator<Item = ObjectId> {
+    (0..IDS_EACH).map(move |number| id_of(place, number))
+}
+
+/// Whether objects of this number may be evicted.
+fn is_cache(number: u64) -> bool {
+    number % IDS_EACH == IDS_EACH - 1
+}
+
+/// How a client connects.
+pub(crate) fn options(shared: &Shared, random: &mut Random) -> ConnectOptions {
+    ConnectOptions {
+        socket: Some(shared.socket.clone()),
+        name: "simulated".to_owned(),
+        channel: !random.permille(120),
+        exact: random.permille(80),
+        connect_timeout: Duration::from_secs(60),
+        reconnect_timeout: Duration::from_secs(60),
+        copy_threads: Some(1),
+        ..ConnectOptions::default()
+    }
+}
+
+/// The whole life of a client in this place.
+pub(crate) fn live(world: Rc<World>, shared: Rc<Shared>, place: usize, mut random: Random) {
+    let busy = Busy::begin(&shared);
+    let options = options(&shared, &mut random);
+    let store = match Store::connect(&options) {
+        Ok(store) => store,
+        Err(error) => return world.note(|| format!("client {place} does not connect: {error}")),
+    };
+    drop(busy);
+    let (held, children) = (Vec::new(), Vec::new());
+    let has_channel = options.channel;
+    let mut client = Client { has_channel, world, shared, place, random, store, held, children };
+    while !client.shared.is_over.get() {
+        if client.shared.is_calm.get() {
+            client.calm_down();
+            edge::sleep(Duration::from_millis(20));
+            continue;
+        }
+        let busy = Busy::begin(&client.shared);
+        client.operate();
+        drop(busy);
+        client.idle();
+    }
+    client.check_held();
+    if client.random.permille(500) {
+        client.store.disconnect();
+    }
+}
+
+impl Client {
+    fn idle(&mut self) {
+        let time = match self.random.below(10) {
+            0 => Duration::from_millis(self.random.below(500)),
+            1..4 => Duration::from_micros(self.random.below(2000)),
+            _ => return edge::pause(edge::Point::Wait),
+        };
+        edge::sleep(time);
+    }
+
+    /// Lets everything go, and looks at its messages as any call does.
+    fn calm_down(&mut self) {
+        self.check_held();
+        self.held.clear();
+        self.children.clear();
+        let _ = self.store.flush();
+    }
+
+    fn operate(&mut self) {
+        self.shared.operations.set(self.shared.operations.get() + 1);
+        let number = self.random.below(IDS_EACH);
+        let own = id_of(self.place, number);
+        let any = id_of(self.random.below(self.shared.places as u64) as usize, number);
+        match self.random.below(100) {
+            0..26 => self.put(own, number),
+            26..30 => self.put_anonymous(),
+            30..36 => self.create(own, number),
+            36..39 => self.grow(),
+            39..60 => self.get(any),
+            60..66 => self.look_now(any),
+            66..72 => self.states(),
+            72..76 => self.wait(any),
+            76..86 => self.delete(own),
+            86..90 => self.check_held(),
+            90..95 => self.release(),
+            95..97 => drop(self.store.flush()),
+            97 => drop(self.store.status()),
+            98 => self.store.sever(),
+            _ => self.fork(),
+        }
+    }
+
+    fn bytes(&mut self) -> usize {
+        let sizes = self.shared.sizes;
+        let max =
+            if self.random.permille(sizes.large_rate) { sizes.large_max } else { sizes.small_max };
+        BYTES_MIN + self.random.below(max) as usize
+    }
+
+    fn violate(&self, what: String) {
+        self.world.violate(format!("client {}: {what}", self.place));
+    }
+
+    fn judge<T>(&self, outcome: Result<T, String>) -> Option<T> {
+        outcome.map_err(|what| self.violate(what)).ok()
+    }
+
+    fn begin(&mut self, id: ObjectId, number: u64) -> (Incarnation, Vec<u8>, PutOptions) {
+        let policy = if is_cache(number) { Policy::Cache } else { Policy::Keep };
+        let bytes = self.bytes();
+        let incarnation = self.shared.model.borrow_mut().begin(id, bytes, is_cache(number));
+        let options = PutOptions { id: Some(id), policy, ..PutOptions::default() };
+        (incarnation, model::data(&id, incarnation), options)
+    }
+
+    fn put(&mut self, id: ObjectId, number: u64) {
+        let before = self.shared.model.borrow().fact(&id);
+        if matches!(before, Fact::Present(_)) && self.random.permille(800) {
+            return self.delete(id);
+        }
+        let (incarnation, data, options) = self.begin(id, number);
+        let outcome = self.store.put(&data, &options).map(drop);
+        self.conclude(id, incarnation, before, outcome);
+    }
+
+    fn create(&mut self, id: ObjectId, number: u64) {
+        let before = self.shared.model.borrow().fact(&id);
+        if matches!(before, Fact::Present(_)) {
+            return self.delete(id);
+        }
+        let (incarnation, data, options) = self.begin(id, number);
+        let half = data.len() / 2;
+        let strict = self.random.permille(100);
+        let options = PutOptions { strict, ..options };
+        let mut writer = match self.store.create(data.len() as u64, &options) {
+            Ok(writer) => writer,
+            Err(error) => return self.conclude(id, incarnation, before, Err(error)),
+        };
+        let written = writer.copy_at(0, &data[..half]);
+        edge::pause(edge::Point::Wait);
+        let written = written.and_then(|()| writer.copy_at(half, &data[half..]));
+        let outcome = match (written, self.random.permille(850)) {
+            (Ok(()), true) => writer.seal().map(drop),
+            (Ok(()), false) => {
+                // Whether the daemon hears of it is known only to a client that asks.
+                drop(writer.abort());
+                return self.shared.model.borrow_mut().set(&id, Fact::Unsure);
+            }
+            (Err(error), _) => Err(error),
+        };
+        self.conclude(id, incarnation, before, outcome);
+    }
+
+    /// What an answered put means.
+    fn conclude(
+        &mut self,
+        id: ObjectId,
+        incarnation: Incarnation,
+        before: Fact,
+        outcome: Result<(), Error>,
+    ) {
+        let fact = match &outcome {
+            Ok(()) => Fact::Present(incarnation),
+            Err(error) if is_refusal(error.code()) => before,
+            Err(_) => Fact::Unsure,
+        };
+        let number = incarnation.number;
+        match &outcome {
+            Ok(()) => self.world.note(|| format!("client {} put {id} ({number})", self.place)),
+            Err(error) => {
+                let code = error.code().key();
+                self.world.note(|| format!("client {} put {id} ({number}): {code}", self.place));
+                self.tolerate(error);
+            }
+        }
+        if outcome.as_ref().is_err_and(|error| !is_refusal(error.code())) {
+            // What was asked of a daemon that went away may still be carried out.
+            self.shared.model.borrow_mut().orphan(std::iter::once(id));
+        }
+        // A put whose earlier one was unsure may have found that one there.
+        let fact = if before == Fact::Unsure && outcome.is_err() { Fact::Unsure } else { fact };
+        self.shared.model.borrow_mut().set(&id, fact);
+    }
+
+    fn put_anonymous(&mut self) {
+        let data = vec![7; self.bytes()];
+        let options = PutOptions { policy: Policy::Cache, ..PutOptions::default() };
+        match self.store.put(&data, &options) {
+            Ok(id) if self.random.permille(900) => drop(self.store.delete(&[id])),
+            Ok(_) => {}
+            Err(error) => self.tolerate(&error),
+        }
+    }
+
+    fn grow(&mut self) {
+        let options = GrowOptions { policy: Policy::Cache, ..GrowOptions::default() };
+        let mut growing = match self.store.grow(&options) {
+            Ok(growing) => growing,
+            Err(error) => return self.tolerate(&error),
+        };
+        let id = growing.id();
+        let bytes = self.bytes();
+        let incarnation = self.shared.model.borrow_mut().begin(id, bytes, true);
+        let data = model::data(&id, incarnation);
+        if let Err(error) = growing.ensure(data.len()) {
+            return self.conclude(id, incarnation, Fact::Absent, Err(error));
+        }
+        growing.write(0, &data);
+        edge::pause(edge::Point::Wait);
+        let outcome = growing.seal(data.len()).map(drop);
+        let is_sealed = outcome.is_ok();
+        self.conclude(id, incarnation, Fact::Absent, outcome);
+        if is_sealed {
+            self.get(id);
+            self.delete(id);
+        }
+    }
+
+    fn get(&mut self, id: ObjectId) {
+        let look = self.shared.model.borrow_mut().look(id);
+        let timeout = *self.random.pick(&[Duration::ZERO, PATIENCE]);
+        match self.store.get(&id, Some(timeout)) {
+            Ok(buffer) => {
+                let found = self.shared.model.borrow_mut().found(&look, buffer.data());
+                let Some(incarnation) = self.judge(found) else { return };
+                let daemons = self.world.daemons();
+                if self.held.len() < HELD_MAX && self.random.permille(400) {
+                    self.held.push(Held { buffer, id, incarnation, daemons });
+                    return;
+                }
+                edge::pause(edge::Point::Wait);
+                self.check(&Held { buffer, id, incarnation, daemons });
+            }
+            Err(error) if is_final(error.code()) => {
+                let told = error.code().key();
+                let missed = self.shared.model.borrow_mut().missed(&look, told);
+                self.judge(missed);
+            }
+            Err(error) => self.tolerate(&error),
+        }
+    }
+
+    /// Reads in place, without asking anybody.
+    fn look_now(&mut self, id: ObjectId) {
+        let look = self.shared.model.borrow_mut().look(id);
+        let Some(pinned) = self.store.get_now(&id) else { return };
+        let found = self.shared.model.borrow_mut().found(&look, pinned.data());
+        let Some(incarnation) = self.judge(found) else { return };
+        edge::pause(edge::Point::Wait);
+        self.judge(model::check(&id, incarnation, pinned.data()));
+    }
+
+    fn states(&mut self) {
+        let place = self.random.below(self.shared.places as u64) as usize;
+        let ids: Vec<ObjectId> = ids_of(place).collect();
+        let looks: Vec<_> = ids.iter().map(|id| self.shared.model.borrow_mut().look(*id)).collect();
+        let states = match self.store.states(&ids) {
+            Ok(states) => states,
+            Err(error) => return self.tolerate(&error),
+        };
+        for (look, state) in looks.iter().zip(states) {
+            let outcome = {
+                let mut model = self.shared.model.borrow_mut();
+                match state {
+                    state if state.is_readable() => model.seen(look),
+                    state => model.missed(look, state.key()),
+                }
+            };
+            self.judge(outcome);
+        }
+    }
+
+    fn wait(&mut self, id: ObjectId) {
+        let look = self.shared.model.borrow_mut().look(id);
+        let before = self.world.time();
+        let outcome = self.store.wait(&[id], 1, Some(PATIENCE));
+        if let Ok([state]) = outcome.as_deref() {
+            let state: ObjectState = *state;
+            if !state.is_readable() {
+                let missed = self.shared.model.borrow_mut().missed(&look, state.key());
+                self.judge(missed);
+            }
+        }
+        let took = self.world.time().saturating_sub(before);
+        if let Err(error) = outcome {
+            self.tolerate(&error);
+        }
+        if took > Duration::from_secs(200) {
+            self.world.note(|| format!("a wait of {PATIENCE:?} took {took:?}"));
+        }
+    }
+
+    fn delete(&mut self, id: ObjectId) {
+        self.shared.model.borrow_mut().set(&id, Fact::Unsure);
+        let outcome = self.store.delete(&[id]);
+        let place = self.place;
+        let fact = match outcome.as_ref().map(|codes| codes.first().copied().flatten()) {
+            Ok(None | Some(Code::Absent)) => Fact::Absent,
+            Ok(Some(Code::Evicted | Code::Deleted | Code::CreatorDied)) => Fact::Absent,
+            _ => Fact::Unsure,
+        };
+        self.world.note(|| format!("client {place} deletes {id}: {outcome:?}"));
+        if let Err(error) = outcome {
+            self.tolerate(&error);
+        }
+        self.shared.model.borrow_mut().set(&id, fact);
+    }
+
+    /// A pin outlives the daemon in the ledger of a channel. What a client without one has pinned
+    /// is known to its daemon alone.
+    fn check(&self, held: &Held) {
+        if self.has_channel || held.daemons == self.world.daemons() {
+            self.judge(model::check(&held.id, held.incarnation, held.buffer.data()));
+        }
+    }
+
+    fn check_held(&mut self) {
+        self.held.iter().for_each(|held| self.check(held));
+        self.shared.model.borrow_mut().checks += self.held.len() as u64;
+    }
+
+    fn release(&mut self) {
+        self.check_held();
+        if !self.held.is_empty() {
+            let at = self.random.below(self.held.len() as u64) as usize;
+            self.held.swap_remove(at);
+        }
+    }
+
+    /// A child has this process's connection open, for a while.
+    fn fork(&mut self) {
+        match self.store.duplicate_link() {
+            Some(link) if self.children.is_empty() => self.children.push(link),
+            _ => self.children.clear(),
+        }
+    }
+
+    /// Whether an operation may fail so.
+    fn tolerate(&self, error: &Error) {
+        let is_expected = matches!(
+            error.code(),
+            Code::Disconnected
+                | Code::StoreFull
+                | Code::TimedOut
+                | Code::Exists
+                | Code::Absent
+                | Code::NotSealed
+                | Code::Cancelled
+                | Code::CreatorDied
+                | Code::Deleted
+                | Code::Evicted
+                | Code::TooManyPins
+                | Code::TooLarge
+                | Code::InUse
+                | Code::LimitReached
+                | Code::Io
+                | Code::NotOwner
+                | Code::BadRequest
+        );
+        if !is_expected {
+            self.violate(format!("unexpected: {} ({})", error, error.code().key()));
+        }
+    }
+}
+
+/// Whether the object was certainly not put.
+fn is_refusal(code: Code) -> bool {
+    matches!(code, Code::StoreFull | Code::TooLarge)
+}
+
+/// Whether the object is certainly not there.
+fn is_final(code: Code) -> bool {
+    matches!(code, Code::Absent | Code::Deleted | Code::Evicted | Code::CreatorDied | Code::Corrupt)
+}

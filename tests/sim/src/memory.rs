@@ -1,0 +1,147 @@
+//! The memfds of a world: which of them are still there, and how much memory they hold.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::fs::{SeekFrom, fstat, seek};
+use rustix::io::{pread, pwrite};
+
+/// What clients call a channel that they have taken over.
+const JOINED: &str = "joined";
+
+/// What the daemon calls a channel, and an extent.
+const CHANNEL: &str = "plasmon-channel";
+const EXTENT: &str = "plasmon-extent";
+
+#[derive(Debug)]
+struct Watched {
+    name: String,
+    inode: u64,
+    fd: OwnedFd,
+}
+
+/// The memfds that were ever made and may still be there.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    made: RefCell<Vec<Watched>>,
+    /// The channels of each client.
+    joined: RefCell<BTreeMap<u32, Vec<OwnedFd>>>,
+}
+
+/// What is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Census {
+    /// Bytes of memory in extents that any process holds or has mapped.
+    pub(crate) resident_bytes: u64,
+    /// Such extents.
+    pub(crate) extents: usize,
+    /// Those of them that no process has a descriptor of: only mappings keep them.
+    pub(crate) only_mapped: usize,
+    /// Channels.
+    pub(crate) channels: usize,
+}
+
+impl Memory {
+    /// Remembers a memfd.
+    pub(crate) fn watch(&self, name: &str, pid: u32, fd: BorrowedFd<'_>) {
+        let fd = fd.try_clone_to_owned().expect("there is a descriptor for the watch");
+        if name == JOINED {
+            self.joined.borrow_mut().entry(pid).or_default().push(fd);
+            return;
+        }
+        let inode = fstat(&fd).expect("a memfd has a state").st_ino;
+        self.made.borrow_mut().push(Watched { name: name.to_owned(), inode, fd });
+    }
+
+    /// What the channels of a process hold now.
+    pub(crate) fn channels_of(&self, pid: u32) -> Vec<Image> {
+        let joined = self.joined.borrow();
+        joined.get(&pid).into_iter().flatten().map(Image::take).collect()
+    }
+
+    /// A process has no channel any more.
+    pub(crate) fn leave(&self, pid: u32) {
+        self.joined.borrow_mut().remove(&pid);
+    }
+
+    /// Counts what is there. What is only watched is let go.
+    pub(crate) fn census(&self) -> Census {
+        let (open, mapped) = (open_inodes(), mapped_inodes());
+        let joined: Vec<u64> = self
+            .joined
+            .borrow()
+            .values()
+            .flatten()
+            .filter_map(|fd| fstat(fd).ok().map(|stat| stat.st_ino))
+            .collect();
+        let mut census = Census::default();
+        self.made.borrow_mut().retain(|watched| {
+            let mine = 1 + joined.iter().filter(|inode| **inode == watched.inode).count();
+            let is_open = open.get(&watched.inode).is_some_and(|count| *count > mine);
+            let is_mapped = mapped.contains(&watched.inode);
+            if watched.name == EXTENT && (is_open || is_mapped) {
+                let blocks = fstat(&watched.fd).map_or(0, |stat| stat.st_blocks);
+                census.resident_bytes += u64::try_from(blocks).unwrap_or(0) * 512;
+                census.extents += 1;
+                census.only_mapped += usize::from(!is_open);
+            }
+            census.channels += usize::from(watched.name == CHANNEL && (is_open || is_mapped));
+            is_open || is_mapped
+        });
+        census
+    }
+}
+
+/// How many descriptors of this real process there are of each file.
+fn open_inodes() -> BTreeMap<u64, usize> {
+    use std::os::unix::fs::MetadataExt;
+
+    let mut inodes = BTreeMap::new();
+    let folder = std::fs::read_dir("/proc/self/fd").expect("Linux has this folder");
+    for entry in folder.flatten() {
+        if let Ok(found) = std::fs::metadata(entry.path()) {
+            *inodes.entry(found.ino()).or_default() += 1;
+        }
+    }
+    inodes
+}
+
+/// The files that this real process has mapped.
+fn mapped_inodes() -> BTreeSet<u64> {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux has this file");
+    maps.lines().filter_map(|line| line.split_whitespace().nth(4)?.parse().ok()).collect()
+}
+
+/// What a sparse memfd held at one moment.
+#[derive(Debug)]
+pub(crate) struct Image {
+    fd: OwnedFd,
+    pieces: Vec<(u64, Vec<u8>)>,
+}
+
+impl Image {
+    fn take(fd: &OwnedFd) -> Self {
+        let fd = fd.try_clone().expect("there is a descriptor for an image");
+        let end = fstat(&fd).map_or(0, |stat| stat.st_size) as u64;
+        let (mut at, mut pieces) = (0, Vec::new());
+        while at < end {
+            let Ok(start) = seek(&fd, SeekFrom::Data(at)) else { break };
+            let stop = seek(&fd, SeekFrom::Hole(start)).unwrap_or(end);
+            let mut bytes = vec![0; (stop - start) as usize];
+            let count = pread(&fd, &mut bytes, start).unwrap_or(0);
+            bytes.truncate(count);
+            pieces.push((start, bytes));
+            at = stop;
+        }
+        Self { fd, pieces }
+    }
+
+    /// Makes the memfd hold that again.
+    pub(crate) fn restore(self) {
+        for (at, bytes) in self.pieces {
+            // It was read from there just now. One that is sealed against writing stays as it is.
+            let _ = pwrite(&self.fd, &bytes, at);
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! One seed: a store and its clients, some hundred steps with faults, then quiet, then the end.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use plasmon_daemon::settings::{self, Config};
+use plasmon_shm::edge::{Mutation, simulated};
+
+use crate::audit;
+use crate::clients::{self, Shared, Sizes};
+use crate::model::Model;
+use crate::random::Random;
+use crate::world::{Rates, Role, Step, World};
+
+/// Steps in which things go wrong.
+const STEPS: u64 = 1500;
+
+/// Steps within which a new keeper is told everything.
+const STEPS_HANDOVER: u64 = 500;
+
+/// Steps in which everything must come to rest.
+const STEPS_CALM_MAX: u64 = 60_000;
+
+/// The time after which a client that waits is taken to wait for ever.
+const TIME_CALM_MAX: Duration = Duration::from_secs(1200);
+
+/// What one seed did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) steps: u64,
+    pub(crate) operations: u64,
+    pub(crate) checks: u64,
+    pub(crate) daemons_killed: u64,
+    pub(crate) keepers_killed: u64,
+    pub(crate) stores_lost: u64,
+    pub(crate) clients_killed: u64,
+    pub(crate) execs: u64,
+    pub(crate) stops: u64,
+}
+
+/// How one seed failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) seed: u64,
+    pub(crate) violation: String,
+    pub(crate) trace: Vec<String>,
+}
+
+/// Rates of faults, in ten thousand steps.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    daemon: u64,
+    keeper: u64,
+    both: u64,
+    client: u64,
+    exec: u64,
+    stop: u64,
+    jump: u64,
+    rates: Rates,
+}
+
+/// A run of one seed.
+pub(crate) struct Run {
+    world: Rc<World>,
+    shared: Rc<Shared>,
+    plan: Plan,
+    random: Random,
+    capacity_bytes: u64,
+    stopped: Vec<u32>,
+    /// Steps before which no daemon is killed: one that starts gets its chance now and then.
+    spare_until: u64,
+    /// Steps before which a store may end with its daemon: its keeper is gone or new.
+    unkept_until: u64,
+    tally: Tally,
+}
+
+/// Leaves the world when the run is over, however it ends.
+struct Leaving(Rc<World>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.end_all();
+        simulated::enter(None);
+    }
+}
+
+/// Runs a seed.
+pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Result<Tally, Failure> {
+    let mut random = Random::new(seed);
+    let config = config(&mut random, folder);
+    let capacity_bytes = config.capacity_bytes;
+    let places = 2 + random.below(4) as usize;
+    let sizes = Sizes {
+        small_max: *random.pick(&[200, 2000, 20_000]),
+        large_max: capacity_bytes / 12,
+        large_rate: *random.pick(&[0, 30, 200]),
+    };
+    let plan = plan(&mut random);
+    let shared = Rc::new(Shared {
+        model: RefCell::new(Model::default()),
+        is_calm: Cell::new(false),
+        is_over: Cell::new(false),
+        busy: Cell::new(0),
+        operations: Cell::new(0),
+        socket: config.socket.clone(),
+        places,
+        sizes,
+    });
+    let world = World::new(random.next(), mutation, config);
+    let entered: Rc<dyn simulated::World> = Rc::clone(&world) as _;
+    simulated::enter(Some(entered));
+    let _leaving = Leaving(Rc::clone(&world));
+    let (stopped, tally) = (Vec::new(), Tally::default());
+    let (spare_until, unkept_until) = (0, STEPS_HANDOVER);
+    let mut run = Run {
+        world,
+        shared,
+        plan,
+        random,
+        capacity_bytes,
+        stopped,
+        spare_until,
+        unkept_until,
+        tally,
+    };
+    run.live();
+    run.tally.operations = run.shared.operations.get();
+    run.tally.checks = run.shared.model.borrow().checks;
+    match run.world.violation() {
+        None => Ok(run.tally),
+        Some(violation) => Err(Failure { seed, violation, trace: run.world.trace() }),
+    }
+}
+
+fn config(random: &mut Random, folder: &Path) -> Config {
+    let socket = folder.join("s");
+    let spill = folder.join("spill");
+    // A store whose daemon and keeper are gone leaves its files.
+    let _ = std::fs::remove_dir_all(&spill);
+    let mut flags = vec![
+        ("capacity_bytes", random.pick(&["4m", "8m", "16m"]).to_string()),
+        ("level", random.pick(&["shared", "shared", "leased", "strict"]).to_string()),
+        ("socket", socket.display().to_string()),
+        ("spin_us", random.pick(&["0", "0", "20"]).to_string()),
+    ];
+    if random.permille(400) {
+        flags.push(("spill_dir", spill.display().to_string()));
+    }
+    let loaded = settings::load(None, |_| None, &flags).expect("the settings are right");
+    Config::new(&loaded.settings).expect("the settings make sense")
+}
+
+/// Not everything goes wrong in every seed: some faults are seen only where others are rare.
+fn plan(random: &mut Random) -> Plan {
+    let mut rate = |often: u64, most: u64| {
+        if random.permille(often) { 1 + random.below(most) } else { 0 }
+    };
+    Plan {
+        daemon: rate(700, 60),
+        keeper: rate(400, 20),
+        both: rate(100, 6),
+        client: rate(700, 60),
+        exec: rate(200, 20),
+        stop: rate(500, 40),
+        jump: rate(400, 20),
+        rates: Rates {
+            pause: 50 + rate(800, 400),
+            reserve: rate(250, 200),
+            complete: rate(400, 300),
+            disk: rate(150, 200),
+        },
+    }
+}
+
+impl Run {
+    fn live(&mut self) {
+        self.world.start_daemon(None);
+        for place in 0..self.shared.places {
+            self.start_client(place);
+        }
+        for _ in 0..2 {
+            if !self.storm() || !self.calm() || !self.audit(false) {
+                return;
+            }
+            self.shared.is_calm.set(false);
+        }
+        self.shared.is_over.set(true);
+        if self.calm_until(|run| run.living_clients().is_empty()) {
+            self.end_strangers();
+            if self.audit(true) {
+                self.stop();
+            }
+        }
+    }
+
+    fn start_client(&mut self, place: usize) {
+        let (world, shared) = (Rc::clone(&self.world), Rc::clone(&self.shared));
+        let random = self.random.fork();
+        self.world.spawn(Role::Client(place), None, move || {
+            clients::live(world, shared, place, random);
+        });
+    }
+
+    fn living_clients(&self) -> Vec<u32> {
+        self.world.living(|role| matches!(role, Role::Client(_)))
+    }
+
+    fn is_fine(&self) -> bool {
+        self.world.violation().is_none()
+    }
+
+    /// Everything may go wrong.
+    fn storm(&mut self) -> bool {
+        self.world.rates.set(self.plan.rates);
+        for _ in 0..STEPS {
+            self.tally.steps += 1;
+            if self.world.step() == Step::Stuck {
+                self.world.wake_all();
+            }
+            self.mischief();
+            self.revive();
+            if !self.is_fine() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn happens(&mut self, rate: u64) -> bool {
+        rate > 0 && self.random.below(10_000) < rate
+    }
+
+    fn mischief(&mut self) {
+        let plan = self.plan;
+        let spared = self.tally.steps < self.spare_until;
+        if !spared && self.happens(plan.daemon) {
+            self.kill_daemons();
+        }
+        if !spared && self.happens(plan.keeper) {
+            self.tally.keepers_killed += self.end(|role| role == Role::Keeper);
+            self.unkept_until = self.tally.steps + STEPS_HANDOVER;
+        }
+        if !spared && self.happens(plan.both) {
+            self.end(|role| role == Role::Keeper);
+            self.unkept_until = self.tally.steps + STEPS_HANDOVER;
+            self.kill_daemons();
+        }
+        if self.happens(plan.client) {
+            self.kill_client();
+        }
+        if self.happens(plan.exec) {
+            self.exec_client();
+        }
+        if self.happens(plan.stop) {
+            self.stop_client();
+        }
+        if self.happens(plan.jump) {
+            let time = *self.random.pick(&[10, 300, 5000, 30_000]);
+            self.world.jump(Duration::from_millis(time));
+            self.world.note(|| format!("the clock jumps by {time} ms"));
+        }
+    }
+
+    fn kill_daemons(&mut self) {
+        self.tally.daemons_killed += self.end(|role| role == Role::Daemon);
+        // A keeper gives up after some daemons that died before they served.
+        let spare = if self.random.permille(150) { 0 } else { 150 };
+        self.spare_until = self.tally.steps + spare;
+    }
+
+    fn end(&mut self, which: impl Fn(Role) -> bool) -> u64 {
+        let found = self.world.living(which);
+        found.iter().for_each(|pid| self.world.end(*pid));
+        found.len() as u64
+    }
+
+    /// A client and its place.
+    fn any_client(&mut self) -> Option<(u32, usize)> {
+        let place = self.random.below(self.shared.places as u64) as usize;
+        let living = self.world.living(|role| role == Role::Client(place));
+        living.first().map(|pid| (*pid, place))
+    }
+
+    fn kill_client(&mut self) {
+        let Some((pid, place)) = self.any_client() else { return };
+        self.tally.clients_killed += 1;
+        self.world.end(pid);
+        self.orphan(place);
+    }
+
+    fn orphan(&self, place: usize) {
+        self.shared.model.borrow_mut().orphan(clients::ids_of(place));
+    }
+
+    fn exec_client(&mut self) {
+        let Some((pid, place)) = self.any_client() else { return };
+        self.tally.execs += 1;
+        self.world.note(|| format!("client {pid} calls exec"));
+        self.world.exec(pid);
+        self.orphan(place);
+    }
+
+    /// A client stops, or one that was stopped goes on.
+    fn stop_client(&mut self) {
+        if !self.stopped.is_empty() && self.random.permille(600) {
+            let pid = self.stopped.swap_remove(0);
+            self.world.note(|| format!("client {pid} goes on"));
+            return self.world.set_stopped(pid, false);
+        }
+        if let Some((pid, _)) = self.any_client() {
+            self.tally.stops += 1;
+            self.world.note(|| format!("client {pid} stops"));
+            self.world.set_stopped(pid, true);
+            self.stopped.push(pid);
+        }
+    }
+
+    /// Clients that are gone have successors, and so has a store without daemon and keeper.
+    fn revive(&mut self) {
+        let is_served = self.world.living(|it| matches!(it, Role::Daemon | Role::Keeper));
+        if is_served.is_empty() {
+            self.tally.stores_lost += 1;
+            if self.tally.steps > self.unkept_until {
+                self.world.violate("lost: the store ended although its keeper lived".to_owned());
+            }
+            self.unkept_until = self.tally.steps + STEPS_HANDOVER;
+            self.shared.model.borrow_mut().forget_all();
+            self.world.note(|| "the store is lost, and another one begins".to_owned());
+            self.world.start_daemon(None);
+            self.spare_until = self.tally.steps + 150;
+        }
+        let is_quiet = self.shared.is_calm.get() || self.shared.is_over.get();
+        if is_quiet || self.tally.steps % 50 != 0 {
+            return;
+        }
+        for place in 0..self.shared.places {
+            if self.world.living(|role| role == Role::Client(place)).is_empty() {
+                self.start_client(place);
+            }
+        }
+    }
+
+    fn calm(&mut self) -> bool {
+        self.shared.is_calm.set(true);
+        let is_calm = self.calm_until(|run| run.shared.busy.get() == 0);
+        is_calm && self.rest()
+    }
+
+    /// Nothing goes wrong any more, until this holds.
+    fn calm_until(&mut self, holds: impl Fn(&Self) -> bool) -> bool {
+        self.world.rates.set(Rates { pause: 20, ..Rates::default() });
+        self.world.wake_all();
+        self.stopped.clear();
+        let begun = self.world.time();
+        for _ in 0..STEPS_CALM_MAX {
+            if holds(self) {
+                return true;
+            }
+            self.tally.steps += 1;
+            let step = self.world.step();
+            self.revive();
+            if !self.is_fine() {
+                return false;
+            }
+            if step == Step::Stuck || self.world.time() - begun > TIME_CALM_MAX {
+                break;
+            }
+        }
+        if !holds(self) {
+            self.world.note_tasks();
+            self.world.violate(format!("hang: {} clients wait for ever", self.shared.busy.get()));
+        }
+        holds(self)
+    }
+
+    /// Lets what is under way come to its end.
+    fn rest(&mut self) -> bool {
+        let until = self.world.time() + Duration::from_secs(2);
+        let rested = self.calm_until(|run| run.world.time() >= until);
+        self.shared.model.borrow_mut().settle();
+        rested
+    }
+
+    fn end_strangers(&mut self) {
+        self.end(|role| role == Role::Stranger);
+        self.rest();
+    }
+
+    /// A client of its own looks at everything.
+    fn audit(&mut self, is_last: bool) -> bool {
+        let done = Rc::new(Cell::new(false));
+        let audit = audit::Audit {
+            world: Rc::clone(&self.world),
+            shared: Rc::clone(&self.shared),
+            capacity_bytes: self.capacity_bytes,
+            is_last,
+            done: Rc::clone(&done),
+        };
+        self.world.spawn(Role::Client(usize::MAX), None, move || audit.run());
+        self.calm_until(|_| done.get()) && self.is_fine()
+    }
+
+    /// The store ends in good order, and nothing of it stays.
+    fn stop(&mut self) {
+        self.rest();
+        for pid in self.world.living(|role| role == Role::Daemon) {
+            self.world.signal(pid);
+        }
+        let is_over = |run: &Self| run.world.living(|_| true).is_empty();
+        if self.calm_until_without_revival(is_over) {
+            let census = self.world.memory.census();
+            if census != Default::default() {
+                self.world.violate(format!("leak: after the end there is still {census:?}"));
+            }
+        }
+    }
+
+    fn calm_until_without_revival(&mut self, holds: impl Fn(&Self) -> bool) -> bool {
+        for _ in 0..STEPS_CALM_MAX {
+            if holds(self) {
+                return true;
+            }
+            if self.world.step() == Step::Stuck {
+                break;
+            }
+        }
+        if !holds(self) {
+            self.world.note_tasks();
+            let living = self.world.living(|_| true);
+            self.world.violate(format!("hang: asked to end, these live: {living:?}"));
+        }
+        self.is_fine() && holds(self)
+    }
+}
