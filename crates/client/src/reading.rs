@@ -101,6 +101,12 @@ impl Process {
                     if let Some(view) = self.map_held(channel, held)? {
                         return Ok(Some(view));
                     }
+                    // A daemon that was started anew knows no extent of the store before. The index
+                    // of that one would be asked for ever.
+                    let current = self.session().channel();
+                    if !current.is_some_and(|current| std::ptr::eq(current, channel)) {
+                        return Ok(None);
+                    }
                 }
                 Err(TooManyPins { held }) => {
                     return Err(Error::new(Code::TooManyPins, GETTING)
