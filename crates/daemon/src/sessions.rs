@@ -41,7 +41,7 @@ pub(crate) fn writer_mark(token: u64) -> u64 {
     if token == 0 {
         return 0;
     }
-    let name = Name::new("plasmon.writer", &token.to_string());
+    let name = Name::new("plasmon.writer", token.to_string());
     let id = name.expect("twenty digits are a name").id();
     let bytes: [u8; 8] = std::array::from_fn(|at| id.as_bytes()[at]);
     u64::from_le_bytes(bytes).max(1)

@@ -45,6 +45,9 @@ const DEADLY_FOR: Duration = Duration::from_secs(10);
 /// The objects of a tier, and the lock on its folder unless it was held already.
 type Opened = (Vec<Described>, Option<FolderLock>);
 
+/// A tier with the lock on its folder.
+type LockedTier = (Box<dyn Medium>, FolderLock);
+
 /// The number of a new store's first table; 0 is what the control page says before there is one.
 const TABLE_FIRST: u64 = 1;
 
@@ -246,10 +249,7 @@ fn store_config(config: &Config, control: &ControlDaemon) -> plasmon_store::Conf
     }
 }
 
-fn open_tier(
-    config: &Config,
-    store: u64,
-) -> Result<Option<(Box<dyn Medium>, FolderLock)>, StartError> {
+fn open_tier(config: &Config, store: u64) -> Result<Option<LockedTier>, StartError> {
     let Some(spill) = &config.spill else { return Ok(None) };
     let tier = FileTier::open(&tier_config(spill, store))?;
     let lock = lock_folder(&spill.folder, store)?;

@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(sweep(parent.path(), OWN).0, Vec::<PathBuf>::new(), "the keeper still holds it");
         drop(passed_on);
         assert_eq!(sweep(parent.path(), DEAD).0, Vec::<PathBuf>::new(), "it is our own");
-        assert_eq!(sweep(parent.path(), OWN).0, [folder.clone()]);
+        assert_eq!(sweep(parent.path(), OWN).0, std::slice::from_ref(&folder));
         assert!(!folder.exists());
     }
 
