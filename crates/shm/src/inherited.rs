@@ -43,8 +43,9 @@ struct Chunk {
 
 impl Chunk {
     const fn new() -> Self {
-        const FREE: Entry = Entry { base: AtomicUsize::new(0), bytes: AtomicUsize::new(0) };
-        Self { entries: [FREE; CHUNK], next: AtomicPtr::new(ptr::null_mut()) }
+        let free =
+            [const { Entry { base: AtomicUsize::new(0), bytes: AtomicUsize::new(0) } }; CHUNK];
+        Self { entries: free, next: AtomicPtr::new(ptr::null_mut()) }
     }
 
     fn next(&self) -> Option<&'static Chunk> {

@@ -137,14 +137,15 @@ mod tests {
     #[test]
     fn a_crate_is_summed_over_its_files() {
         let lines = "const A: u8 = 1;\n".repeat(FILE_LINES_MAX);
-        let names: Vec<String> = (0..13).map(|at| format!("crates/x/src/a{at:02}.rs")).collect();
+        let most = CRATE_LINES_MAX / FILE_LINES_MAX;
+        let names: Vec<String> = (0..=most).map(|at| format!("crates/x/src/a{at:02}.rs")).collect();
         let files: Vec<(&str, &str)> =
             names.iter().map(|name| (name.as_str(), lines.as_str())).collect();
         let findings_of = |files: &[(&str, &str)]| {
             let tree = Tree::of(files);
             check(&tree, &super::super::sources(&tree)).len()
         };
-        assert_eq!(findings_of(&files[..12]), 0);
+        assert_eq!(findings_of(&files[..most]), 0);
         assert_eq!(findings_of(&files), 1);
     }
 
