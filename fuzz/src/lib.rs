@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod arrays;
 pub mod directory;
 pub mod requests;
 pub mod world;

@@ -294,7 +294,7 @@ impl Work<'_> {
             Ok(())
         };
         std::thread::scope(|scope| {
-            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, &work).ok();
+            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
             let working: Vec<_> = (1..threads).map_while(spawn).collect();
             let own = work();
             let stopped = || Err(TransferError::System(io::Error::other("a thread stopped")));

@@ -91,7 +91,9 @@ const PLACES: &[Place] = &[
             "plasmon-media",
             "plasmon-objects",
             "plasmon-client",
+            "plasmon-columns",
             "plasmon-daemon",
+            "plasmon-hdf5-model",
         ],
     ),
 ];
