@@ -1,6 +1,6 @@
 //! A client's channel: whatever the client writes into it at whatever moment, the daemon copies
 //! records out, counts pins and reads touches within their limits, or says that the client is
-//! hostile.
+//! hostile. Afterwards a restarted daemon can take the channel over in any case.
 
 #![no_main]
 
@@ -14,6 +14,10 @@ use plasmon_proto::limits::{PINS_PER_CLIENT_MAX, SUBMISSIONS, TOUCHES};
 use plasmon_proto::object::ObjectState;
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_shm::ChannelDaemon;
+use plasmon_shm::channel::CHANNEL_BYTES;
+use plasmon_shm::scan::PinCounts;
+use rustix::fs::SealFlags;
+use rustix::io::Errno;
 
 /// Offsets of the words that a client writes: docs/formats/shared-memory.md.
 const CURSORS: [u64; 6] = [64, 192, 320, 448, 512, 576];
@@ -28,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
     let file = memfd.as_fd();
     let mut hostile = false;
     while !input.is_empty() && !hostile {
-        match input.below(9) {
+        match input.below(11) {
             0 => poke(file, CURSORS[input.below(CURSORS.len())], input.word()),
             1 => {
                 let at =
@@ -48,15 +52,20 @@ fuzz_target!(|bytes: &[u8]| {
             }
             6 => complete(&mut channel, input.word()),
             7 => touches(&mut channel),
+            8 => poke(file, input.word() % (CHANNEL_BYTES / 8) * 8, input.word()),
+            9 => {
+                let seals = SealFlags::from_bits_truncate(u32::from(input.byte()));
+                let sealed = rustix::fs::fcntl_add_seals(file, seals);
+                assert_eq!(sealed, Err(Errno::PERM), "a client adds no seals");
+            }
             _ => pins(&channel, input.word()),
         }
     }
     // A restarted daemon takes the channel over, whatever is in it.
     let adopted = plasmon_shm::Memfd::adopt(memfd).expect("it has its seals");
-    if let Ok(mut channel) = ChannelDaemon::adopt(adopted) {
-        drain(&mut channel, usize::MAX);
-        touches(&mut channel);
-    }
+    let mut channel = ChannelDaemon::adopt(adopted).expect("its client cannot prevent that");
+    drain(&mut channel, usize::MAX);
+    touches(&mut channel);
 });
 
 /// Whether the client turned out to be hostile.
@@ -90,8 +99,9 @@ fn touches(channel: &mut ChannelDaemon) {
 
 fn pins(channel: &ChannelDaemon, serial: u64) {
     let serials = [serial.min(u64::MAX - 1), serial.saturating_add(1)];
-    let mut counts = [0, 0];
-    channel.scan_pins(&serials, &mut counts);
-    let all = channel.pins().count();
-    assert!(counts.iter().sum::<u32>() as usize <= all && all <= PINS_PER_CLIENT_MAX);
+    let mut counts = PinCounts::new(&serials);
+    let looked_at = channel.scan_pins(&mut counts);
+    let all = channel.pins_count();
+    assert!(counts.of(&serials).iter().sum::<u32>() as usize <= all && all <= looked_at);
+    assert!(looked_at <= PINS_PER_CLIENT_MAX);
 }

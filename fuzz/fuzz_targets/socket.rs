@@ -1,10 +1,12 @@
-//! The daemon itself, in this process: whatever clients send on their sockets and write into their
-//! channels, it goes on answering others.
+//! The daemon itself, in this process: whatever clients send on their sockets, write into their
+//! channels, and do to the descriptors that they share with it or pass to it, it goes on answering
+//! others.
 
 #![no_main]
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
@@ -15,8 +17,12 @@ use plasmon_fuzz::{Input, poke, requests};
 use plasmon_proto::frame::{self, FromDaemon};
 use plasmon_proto::limits::{FRAME_FDS_MAX, PINS_PER_CLIENT_MAX, SUBMISSIONS};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Reply, Request, Resume};
+use plasmon_shm::channel::CHANNEL_BYTES;
 use plasmon_shm::{Connection, Doorbell, Received};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::{
+    MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_getfl, fcntl_setfl, memfd_create,
+};
 use rustix::io::Errno;
 
 /// The daemon answers in microseconds; so long means never.
@@ -25,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How often a client that is told nothing tries again.
 const RETRY: Duration = Duration::from_millis(1);
 
-const CLIENTS: usize = 3;
+const CLIENTS: usize = 8;
 
 /// Words of a channel that a client writes: docs/formats/shared-memory.md.
 const CURSORS: [u64; 6] = [64, 192, 320, 448, 512, 576];
@@ -63,6 +69,8 @@ fuzz_target!(|bytes: &[u8]| {
 struct Client {
     connection: Connection,
     channel: Option<(OwnedFd, Doorbell)>,
+    /// What else came with the welcome: the control page, the index table, the wake page.
+    pages: Vec<OwnedFd>,
     number: u64,
 }
 
@@ -80,26 +88,26 @@ impl Client {
                 creating: Vec::new(),
             }),
         };
-        let mut client = Self { connection, channel: None, number: 0 };
+        let mut client = Self { connection, channel: None, pages: Vec::new(), number: 0 };
         if input.below(16) != 0 {
             client.send(&Request::Hello(hello), &[]);
             let (reply, mut fds) = client.answer()?;
             if !matches!(reply, Reply::Welcome(_)) {
                 return None;
             }
-            // Control page, index table, channel, doorbell, and the wake page, which the daemon
-            // never looks at.
-            fds.truncate(4);
+            // Control page, index table, channel, doorbell, and perhaps the wake page.
+            client.pages.extend(fds.drain(fds.len().min(4)..));
             if let (4, Some(bell), Some(channel)) = (fds.len(), fds.pop(), fds.pop()) {
                 client.channel = Some((channel, Doorbell::adopt(bell)));
             }
+            client.pages.extend(fds);
         }
         Some(client)
     }
 
     /// Does something; whether the client goes on.
     fn act(&mut self, input: &mut Input<'_>) -> bool {
-        match input.below(10) {
+        match input.below(13) {
             0 => self.send_bytes(input.bytes(64), &[]),
             1 => {
                 let mut frame = frame::encode_request(self.number, &Request::Index)
@@ -111,20 +119,68 @@ impl Client {
             }
             2..=5 => self.send(&requests::any(input, &[]), &[]),
             6 => {
-                let nothing = File::open("/dev/null").expect("there are descriptors");
-                let fds = vec![nothing.as_fd(); input.below(FRAME_FDS_MAX + 2)];
+                let fds: Vec<OwnedFd> =
+                    (0..input.below(FRAME_FDS_MAX + 2)).map(|_| self.descriptor(input)).collect();
+                let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
                 self.send(&requests::any(input, &[]), &fds);
             }
             7 | 8 => self.scribble(input),
+            9 => self.change_bell(input),
+            10 => self.add_seals(input),
             _ => return false,
         }
         true
     }
 
+    /// A descriptor of some kind, to be passed.
+    fn descriptor(&self, input: &mut Input<'_>) -> OwnedFd {
+        const THERE: &str = "there are descriptors";
+        match input.below(7) {
+            0 => memfd_create("plasmon-fuzz", MemfdFlags::ALLOW_SEALING).expect(THERE),
+            1 => eventfd(0, EventfdFlags::empty()).expect(THERE),
+            2 => UnixStream::pair().expect(THERE).0.into(),
+            3 => self.connection.as_fd().try_clone_to_owned().expect(THERE),
+            4 => rustix::pipe::pipe().expect(THERE).1,
+            5 if !self.pages.is_empty() => self.pages[0].try_clone().expect(THERE),
+            _ => File::open("/dev/null").expect(THERE).into(),
+        }
+    }
+
+    /// Changes how the doorbell behaves for everybody who has it, or takes its counter away.
+    fn change_bell(&self, input: &mut Input<'_>) {
+        let Some((_, bell)) = &self.channel else { return };
+        match input.below(3) {
+            0 => drop(fcntl_setfl(bell, OFlags::empty())),
+            1 => drop(fcntl_setfl(bell, OFlags::NONBLOCK | OFlags::APPEND)),
+            _ => {
+                let mut ready = [PollFd::new(bell, PollFlags::IN)];
+                // Only what is there: this thread must not wait for itself.
+                if poll(&mut ready, Some(&Timespec::default())) == Ok(1) {
+                    let flags = fcntl_getfl(bell).unwrap_or(OFlags::empty());
+                    let _ = fcntl_setfl(bell, flags | OFlags::NONBLOCK);
+                    let _ = rustix::io::read(bell, &mut [0; 8]);
+                    let _ = fcntl_setfl(bell, flags);
+                }
+            }
+        }
+    }
+
+    /// Tries to seal what the daemon shares with others.
+    fn add_seals(&self, input: &mut Input<'_>) {
+        let shared = self.pages.iter().chain(self.channel.as_ref().map(|(channel, _)| channel));
+        let Some(file) = shared.cycle().nth(input.below(4)) else { return };
+        let seals = SealFlags::from_bits_truncate(u32::from(input.byte()));
+        assert!(fcntl_add_seals(file, seals).is_err(), "a client adds no seals");
+    }
+
     /// Writes into the channel, and rings.
     fn scribble(&self, input: &mut Input<'_>) {
         let Some((channel, bell)) = &self.channel else { return };
-        match input.below(4) {
+        match input.below(5) {
+            4 => {
+                let at = input.word() % (CHANNEL_BYTES / 8) * 8;
+                poke(channel.as_fd(), at, input.word());
+            }
             0 => poke(channel.as_fd(), CURSORS[input.below(CURSORS.len())], input.word()),
             1 | 2 => {
                 let at = input.below(8) as u64 % SUBMISSIONS as u64;
@@ -223,7 +279,7 @@ fn start() -> Store {
         }
         thread::park_timeout(RETRY);
     };
-    let mut probe = Client { connection, channel: None, number: 0 };
+    let mut probe = Client { connection, channel: None, pages: Vec::new(), number: 0 };
     let hello =
         Hello { version: PROTOCOL_VERSION, name: "probe".to_owned(), channel: false, resume: None };
     probe.send(&Request::Hello(hello), &[]);
