@@ -437,6 +437,7 @@ impl World {
                 Effect::Complete(..)
                 | Effect::Notify(..)
                 | Effect::Trim { .. }
+                | Effect::Lent(_)
                 | Effect::Writer(..)
                 | Effect::Protect(_)
                 | Effect::Unspill(..) => {}

@@ -228,6 +228,7 @@ pub(crate) fn recovered_extents(shared: &Shared, extents: &Extents) -> Vec<Recov
         extent,
         bytes: memfd.bytes(),
         quarantined: shared.control.writer(extent).is_some_and(|mark| writers.contains(&mark)),
+        lent: Some(shared.control.lent(extent)),
         strict: memfd.is_write_sealed().unwrap_or(false),
     };
     let mut told: Vec<_> = extents.iter().map(told).collect();

@@ -156,6 +156,37 @@ fn a_lease_is_not_given_to_others_while_its_writer_may_come_back() {
     desk.stop();
 }
 
+/// After a restart all free memory in the extents of idle writers counted as leased to them, for as
+/// long as they idled: 55 of 64 MB, and no object of 40 MB fitted.
+#[test]
+fn an_idle_writer_has_leased_after_a_restart_what_it_had_before() {
+    let desk = start(&["--capacity-bytes", "64m"]);
+    let writers: Vec<_> = (1..=14)
+        .map(|number| {
+            let mut writer = desk.client();
+            let (range, fd) = writer.lease(1 << 18);
+            let put = writer.put_in(id(number), &range, &fd, b"small");
+            assert_eq!(writer.outcome(put), None);
+            writer
+        })
+        .collect();
+    let before = desk.status();
+    assert!(before.leased_bytes > 0);
+    murder(before.pid);
+    let mut other = desk.client();
+    let after = other.status();
+    assert_eq!(after.leased_bytes, before.leased_bytes);
+    assert_eq!((after.used_bytes, after.objects), (before.used_bytes, 14));
+    let (range, fd) = other.create(id(100), 40 << 20, false);
+    write_at(&fd, range.offset, b"x");
+    other.call(&Request::Seal { id: id(100) });
+    // And once more, from what the second daemon wrote down.
+    murder(after.pid);
+    assert_eq!(desk.status().leased_bytes, before.leased_bytes);
+    drop(writers);
+    desk.stop();
+}
+
 #[test]
 fn an_object_under_construction_is_sealed_by_the_next_daemon() {
     let desk = start(&[]);

@@ -66,6 +66,13 @@ pub const ARENA_EXTENT_BYTES: u64 = 64 << 20;
 /// address translations.
 pub const LEASE_BYTES_MAX: u64 = 4 << 20;
 
+/// How far the memory of all extents may exceed the capacity at level shared, as a part of it:
+/// pages that are partly in use, and what is on its way to being given back.
+pub const RESIDENT_SLACK_PER_CAPACITY: u64 = 8;
+
+/// But at least this much, in small stores.
+pub const RESIDENT_SLACK_BYTES_MIN: u64 = 1 << 20;
+
 /// Extents that may exist at once: the index part of an extent's number has 20 bits.
 pub const EXTENTS_MAX: usize = 1 << 20;
 

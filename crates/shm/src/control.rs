@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use plasmon_proto::limits::EXTENTS_MAX;
-use plasmon_proto::message::ExtentId;
+use plasmon_proto::message::{ExtentId, Range};
 use rustix::fs::SeekFrom;
 
 use crate::bell;
@@ -19,7 +19,7 @@ use crate::table;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PLSMCTL1");
 const PAGE_BYTES: u64 = 4096;
-const REGISTRY_ENTRY_BYTES: u64 = 16;
+const REGISTRY_ENTRY_BYTES: u64 = 32;
 
 /// Bytes of a control memfd.
 pub const CONTROL_BYTES: u64 = PAGE_BYTES + REGISTRY_ENTRY_BYTES * EXTENTS_MAX as u64;
@@ -146,10 +146,32 @@ impl ControlDaemon {
         }
     }
 
-    fn registry(&self, extent: ExtentId) -> (&AtomicU64, &AtomicU64) {
+    fn entry(&self, extent: ExtentId) -> &[AtomicU64] {
         let offset = PAGE_BYTES + REGISTRY_ENTRY_BYTES * extent.index() as u64;
-        let words: &[AtomicU64] = self.map.shared(offset as usize, 2);
+        self.map.shared(offset as usize, 4)
+    }
+
+    fn registry(&self, extent: ExtentId) -> (&AtomicU64, &AtomicU64) {
+        let words = self.entry(extent);
         (&words[0], &words[1])
+    }
+
+    /// Writes down what of an extent is in its writer's hands. A daemon that dies in between leaves
+    /// more than that, never less.
+    pub fn set_lent(&self, lent: &Range) {
+        let [_, _, from, until] = self.entry(lent.extent) else { return };
+        let (start, end) = (lent.offset, lent.offset.saturating_add(lent.bytes));
+        from.fetch_min(start, Ordering::AcqRel);
+        until.fetch_max(end, Ordering::AcqRel);
+        from.store(start, Ordering::Release);
+        until.store(end, Ordering::Release);
+    }
+
+    /// What of an extent is in its writer's hands.
+    pub fn lent(&self, extent: ExtentId) -> Range {
+        let words = self.entry(extent);
+        let [from, until] = [2, 3].map(|word: usize| words[word].load(Ordering::Acquire));
+        Range { extent, offset: from, bytes: until.saturating_sub(from) }
     }
 
     /// Writes down that `extent` exists and whose token may write to it, 0 for nobody's.
@@ -171,6 +193,7 @@ impl ControlDaemon {
         let (present, writer) = self.registry(extent);
         present.store(0, Ordering::Release);
         writer.store(0, Ordering::Relaxed);
+        self.set_lent(&Range { extent, offset: 0, bytes: 0 });
     }
 
     /// Every registered extent with its writer's token. Looks only at pages that exist.
@@ -332,6 +355,11 @@ mod tests {
         );
         assert_eq!(control.writer(extents[0]), Some(10));
         assert_eq!(control.writer(extents[2]), None);
+        let lent = |offset, bytes| Range { extent: extents[0], offset, bytes };
+        for lent in [lent(4096, 8192), lent(64, 128), lent(1 << 30, 64), lent(0, 0)] {
+            control.set_lent(&lent);
+            assert_eq!(control.lent(extents[0]), lent);
+        }
         let reader = ControlReader::new(control.memfd().read_only().unwrap()).unwrap();
         let there = extents.map(|extent| reader.has_extent(extent));
         assert_eq!(there, [true, true, false, true]);

@@ -56,6 +56,9 @@ pub enum Effect {
         /// Whether the kernel must refuse every write from now on.
         strict: bool,
     },
+    /// What of the extent is in its writer's hands, leased or to create an object in, lies within
+    /// this range: persist it for a restart. It comes before the grant that makes it so.
+    Lent(Range),
     /// The client is now the extent's writer (or nobody is): persist it for a restart. It comes
     /// before the grant that makes it so.
     Writer(ExtentId, Option<ClientNo>),

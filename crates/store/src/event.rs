@@ -119,6 +119,9 @@ pub struct RecoveredExtent {
     /// is given out until [`crate::Store::writer_gone`] or, by way of its resuming,
     /// [`crate::Store::writer_back`].
     pub quarantined: bool,
+    /// What of it can be in its writer's hands: the last [`crate::effect::Effect::Lent`], `None`
+    /// when that is not known.
+    pub lent: Option<Range>,
     /// Whether the kernel refuses every write to it.
     pub strict: bool,
 }

@@ -316,6 +316,8 @@ impl<D: Directory> Store<D> {
                 self.created(&id, placed);
                 let Placed { range, extent_bytes, .. } = *placed;
                 let warm = placed.reservation.is_none();
+                self.memory.note_creation(range.extent);
+                self.say_lent(client, range.extent);
                 self.out.push(Effect::Writer(range.extent, Some(client)));
                 let granted = Granted { range, extent_bytes, warm };
                 self.out.push(Effect::Created(client, request, granted));

@@ -1,7 +1,7 @@
 //! Leases: ranges that a client carves small objects from without asking.
 
 use plasmon_proto::limits::{LEASE_BYTES_MAX, OBJECT_ALIGN};
-use plasmon_proto::message::{Failure, Granted};
+use plasmon_proto::message::{ExtentId, Failure, Granted};
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::Completion;
 use plasmon_proto::{Code, ObjectId};
@@ -98,6 +98,7 @@ impl<D: Directory> Store<D> {
         let session = found.session;
         self.clients.disown(session, held_bytes);
         self.clients.own(session, placed.range.bytes);
+        self.say_lent(client, placed.range.extent);
         self.out.push(Effect::Writer(placed.range.extent, Some(client)));
         self.out.push(match answer {
             Answer::Socket(request) => {
@@ -109,6 +110,13 @@ impl<D: Directory> Store<D> {
                 Effect::Complete(client, Completion::Lease { position, range: placed.range })
             }
         });
+    }
+
+    /// Has what of the extent is in the client's hands written down for a restart.
+    pub(crate) fn say_lent(&mut self, client: ClientNo, extent: ExtentId) {
+        if let Some(found) = self.clients.get(client) {
+            self.out.push(Effect::Lent(self.memory.lent(found.leases.hull(extent))));
+        }
     }
 
     pub(crate) fn answer_lease_failure(

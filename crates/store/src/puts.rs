@@ -142,8 +142,13 @@ impl<D: Directory> Store<D> {
 
     /// Frees memory that was leased to the client.
     pub(crate) fn return_lease(&mut self, client: ClientNo, range: Range) -> Result<(), Code> {
+        let hull = |store: &Self| store.clients.get(client).map(|it| it.leases.hull(range.extent));
+        let before = hull(self);
         let owner = self.carve(client, range)?;
         self.clients.disown(owner, range.bytes);
+        if hull(self) != before {
+            self.say_lent(client, range.extent);
+        }
         self.memory.release(range, range.bytes, &mut self.out);
         Ok(())
     }

@@ -3,11 +3,12 @@
 //! The index, the ledgers and the extents outlive a daemon. The store learns every object that was
 //! sealed, deletes again what was being deleted, and finds the gaps between. A gap may be leased to
 //! a writer that is still at work. Such an extent is *quarantined*: its gaps stay in doubt until
-//! the daemon knows that the writer is gone, or until its client is there again. Then all gaps
-//! count as leased to that client, because records that it submitted while there was no daemon may
-//! be about any of them, until it says what it really holds.
+//! the daemon knows that the writer is gone, or until its client is there again. Then they count as
+//! leased to that client, because records that it submitted while there was no daemon may be about
+//! any of them, until it says what it really holds. Only gaps within the range that was last in the
+//! writer's hands can be leased; the others are free.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::message::{self, ExtentId, Range};
 use plasmon_proto::object::Level;
@@ -243,17 +244,23 @@ impl<D: Directory> Store<D> {
     }
 
     fn adopt_gaps(&mut self, extents: &[RecoveredExtent], gaps: Vec<Range>) {
-        let quarantined: BTreeSet<ExtentId> =
-            extents.iter().filter(|it| it.quarantined).map(|it| it.extent).collect();
+        let quarantined: BTreeMap<ExtentId, Option<Range>> =
+            extents.iter().filter(|it| it.quarantined).map(|it| (it.extent, it.lent)).collect();
         for gap in gaps {
             if self.memory.is_exact_extent(gap.extent) {
                 continue;
             }
-            if quarantined.contains(&gap.extent) {
-                self.memory.adopt_in_doubt(&gap);
-                self.in_doubt.entry(gap.extent).or_default().push(gap);
-            } else {
+            let Some(lent) = quarantined.get(&gap.extent) else {
                 self.memory.open_in_doubt(gap, &mut self.out);
+                continue;
+            };
+            let [before, doubt, behind] = parted(gap, lent.unwrap_or(gap));
+            for free in [before, behind].into_iter().filter(|part| part.bytes > 0) {
+                self.memory.open_in_doubt(free, &mut self.out);
+            }
+            if doubt.bytes > 0 {
+                self.memory.adopt_in_doubt(&doubt);
+                self.in_doubt.entry(doubt.extent).or_default().push(doubt);
             }
         }
         for extent in extents {
@@ -277,12 +284,15 @@ impl<D: Directory> Store<D> {
         std::mem::swap(&mut self.out, effects);
     }
 
-    /// The writer of a quarantined extent is this client, which is connected (again). Everything
-    /// free in the extent counts as leased to it, until it resumes and says what it really holds,
-    /// or goes.
+    /// The writer of a quarantined extent is this client, which is connected (again). What is free
+    /// of the range that was in its hands counts as leased to it, until it resumes and says what it
+    /// really holds, or goes.
     pub fn writer_back(&mut self, extent: ExtentId, client: ClientNo) {
         let Some(found) = self.clients.get_mut(client) else { return };
-        let Some(gaps) = self.in_doubt.remove(&extent) else { return };
+        let gaps = self.in_doubt.remove(&extent).unwrap_or_default();
+        if gaps.is_empty() && !self.memory.is_closed(extent) {
+            return;
+        }
         self.memory.set_domain(extent, Domain::Client(found.session));
         found.leases_unsure = true;
         let session = found.session;
@@ -340,11 +350,12 @@ impl<D: Directory> Store<D> {
             }
         }
         let written: BTreeSet<ExtentId> = kept.iter().map(|range| range.extent).collect();
-        for extent in written {
-            self.out.push(Effect::Writer(extent, Some(client)));
-        }
         if let Some(found) = self.clients.get_mut(client) {
             kept.into_iter().for_each(|range| found.leases.add(range));
+        }
+        for extent in written {
+            self.say_lent(client, extent);
+            self.out.push(Effect::Writer(extent, Some(client)));
         }
     }
 
@@ -379,8 +390,19 @@ impl<D: Directory> Store<D> {
             self.memory.release(range, range.bytes, &mut self.out);
             return;
         }
+        self.memory.note_creation(range.extent);
+        self.say_lent(client, range.extent);
         self.out.push(Effect::Writer(range.extent, Some(client)));
     }
+}
+
+/// What of a range lies before another one, in it, and behind it.
+fn parted(range: Range, by: Range) -> [Range; 3] {
+    let end = range.offset + range.bytes;
+    let from = by.offset.clamp(range.offset, end);
+    let until = by.offset.saturating_add(by.bytes).clamp(from, end);
+    let part = |from, until| Range { offset: from, bytes: until - from, ..range };
+    [part(range.offset, from), part(from, until), part(until, end)]
 }
 
 fn recovered_rare(object: &Recovered) -> Rare {

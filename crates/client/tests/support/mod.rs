@@ -15,6 +15,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use plasmon_client::{ConnectOptions, ObjectId, StartOptions, Status, Store};
+use plasmon_proto::limits::{RESIDENT_SLACK_BYTES_MIN, RESIDENT_SLACK_PER_CAPACITY};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The longest that anything in a test may take; far more than it does on a busy machine.
@@ -121,6 +122,12 @@ impl Drop for TestStore {
         else {
             return;
         };
+        if !std::thread::panicking()
+            && let Ok(status) = store.status()
+            && status.level == "shared"
+        {
+            memory_is_within_bounds(&status);
+        }
         // A test that stopped its store itself has nothing left to stop.
         let _ = store.shutdown();
         if std::thread::panicking()
@@ -148,6 +155,34 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "waited too long until {what}");
         std::thread::yield_now();
     }
+}
+
+/// The capacity is a bound: what all extents of the daemon take of the machine's memory does not
+/// exceed it by more than the stated slack, whatever a test did.
+fn memory_is_within_bounds(status: &Status) {
+    let slack = (status.capacity_bytes / RESIDENT_SLACK_PER_CAPACITY).max(RESIDENT_SLACK_BYTES_MIN);
+    let deadline = Instant::now() + PATIENCE;
+    // What was dropped last is given back by a thread of the daemon's.
+    while extents_bytes(status.pid) > status.capacity_bytes + slack {
+        assert!(Instant::now() < deadline, "{} bytes: {status:?}", extents_bytes(status.pid));
+        std::thread::yield_now();
+    }
+}
+
+/// What the extents of a daemon take of the machine's memory.
+fn extents_bytes(daemon: u32) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+
+    let Ok(folder) = std::fs::read_dir(format!("/proc/{daemon}/fd")) else { return 0 };
+    let extents = folder.flatten().filter(|entry| {
+        let link = std::fs::read_link(entry.path());
+        link.is_ok_and(|link| link.to_string_lossy().contains("memfd:plasmon-extent"))
+    });
+    let files: std::collections::BTreeMap<u64, u64> = extents
+        .filter_map(|entry| std::fs::metadata(entry.path()).ok())
+        .map(|found| (found.ino(), found.blocks() * 512))
+        .collect();
+    files.into_values().sum()
 }
 
 /// The parts of this process's memory, as first address, address behind the last, and file.

@@ -52,6 +52,7 @@ impl Core {
             Effect::Settle { ticket, extent, bytes, strict } => {
                 self.settle(ticket, extent, bytes, strict);
             }
+            Effect::Lent(range) => self.shared().control.set_lent(&range),
             Effect::Writer(extent, client) => self.set_writer(extent, client),
             Effect::Punch(range) => self.punch(range),
             Effect::Trim { extent, bytes } => self.trim(extent, bytes),

@@ -34,6 +34,9 @@ pub(crate) struct Extent {
     pub(crate) strict: bool,
     /// Whether it was taken over from an earlier daemon while its writer could still come back.
     pub(super) quarantined: bool,
+    /// Whether its writer was given memory in it other than by a lease: then what the writer has
+    /// in its hands is not known from leases alone.
+    pub(super) has_creations: bool,
     /// The free parts of an arena by offset.
     pub(super) holes: BTreeMap<u64, Hole>,
     /// Bytes in all holes.
@@ -167,6 +170,7 @@ impl Extents {
             published: false,
             strict: false,
             quarantined: false,
+            has_creations: false,
             holes: BTreeMap::new(),
             free_bytes: 0,
             awaits_pages: false,

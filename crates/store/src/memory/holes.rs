@@ -148,6 +148,9 @@ impl Memory {
             self.holes.remove(extent.domain, range, hole.warm);
             self.holes.insert(domain, range, hole.warm);
         }
+        if extent.domain != domain {
+            extent.has_creations = false;
+        }
         extent.domain = domain;
     }
 

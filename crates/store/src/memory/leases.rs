@@ -88,6 +88,20 @@ impl Leases {
         found.into_iter().filter(|piece| self.carve(*piece).is_ok()).collect()
     }
 
+    /// The shortest range of the extent that holds all leases in it; an empty one when there is
+    /// none.
+    pub(crate) fn hull(&self, extent: ExtentId) -> Range {
+        let of_it = |(key, _): &(&(ExtentId, u64), &u64)| key.0 == extent;
+        let first = self.starts.range((extent, 0)..).next().filter(of_it);
+        let last = self.starts.range(..=(extent, u64::MAX)).next_back().filter(of_it);
+        match (first, last) {
+            (Some((_, offset)), Some(((_, end), _))) => {
+                Range { extent, offset: *offset, bytes: end - offset }
+            }
+            _ => Range { extent, offset: 0, bytes: 0 },
+        }
+    }
+
     /// All ranges.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range> {
         self.starts.iter().map(|(&(extent, end), &start)| Range {
@@ -134,6 +148,9 @@ mod tests {
         assert_eq!(leases.carve_within(range(32, 192)), [range(32, 32), range(192, 32)]);
         assert_eq!((leased(&leases), leases.bytes()), (vec![(0, 32), (224, 96)], 128));
         leases.add(Range { extent: ExtentId(2), ..range(0, 224) });
+        assert_eq!(leases.hull(ExtentId(3)), range(0, 320));
+        assert_eq!(leases.hull(ExtentId(2)), Range { extent: ExtentId(2), ..range(0, 224) });
+        assert_eq!(leases.hull(ExtentId(4)).bytes, 0);
         assert_eq!(leases.take().len(), 3);
         assert_eq!(leases.bytes(), 0);
     }

@@ -27,7 +27,10 @@ mod leases;
 mod placing;
 mod recovering;
 
-use plasmon_proto::limits::{ARENA_EXTENT_BYTES, LARGE_OBJECT_BYTES, OBJECT_ALIGN};
+use plasmon_proto::limits::{
+    ARENA_EXTENT_BYTES, LARGE_OBJECT_BYTES, OBJECT_ALIGN, RESIDENT_SLACK_BYTES_MIN,
+    RESIDENT_SLACK_PER_CAPACITY,
+};
 use plasmon_proto::message::Range;
 use plasmon_proto::object::{Level, Sizes};
 
@@ -108,7 +111,9 @@ impl Memory {
         let limits = Limits {
             level,
             capacity_bytes,
-            slop_bytes_max: pages((capacity_bytes / 8).max(ARENA_BYTES_MIN)),
+            slop_bytes_max: pages(
+                (capacity_bytes / RESIDENT_SLACK_PER_CAPACITY).max(RESIDENT_SLACK_BYTES_MIN),
+            ),
             warm_bytes_max,
             arena_bytes,
             exact_bytes_min: LARGE_OBJECT_BYTES.min(arena_bytes / 4).min(capacity_bytes / 4),

@@ -134,6 +134,23 @@ impl Memory {
         }
     }
 
+    /// What of an extent can be in its writer's hands, when these are its leases in it.
+    pub(crate) fn lent(&self, leases: Range) -> Range {
+        match self.extents.get(leases.extent) {
+            Some(extent) if extent.has_creations => {
+                Range { offset: 0, bytes: extent.bytes, ..leases }
+            }
+            _ => leases,
+        }
+    }
+
+    /// The extent's writer creates an object in it, in memory that is no lease.
+    pub(crate) fn note_creation(&mut self, id: ExtentId) {
+        if let Some(extent) = self.extents.get_mut(id) {
+            extent.has_creations = true;
+        }
+    }
+
     /// The extent's one object will be protected by the kernel: nothing else is given out of it.
     pub(crate) fn set_strict(&mut self, id: ExtentId) {
         if let Some(extent) = self.extents.get_mut(id) {

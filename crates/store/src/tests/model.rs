@@ -99,6 +99,8 @@ struct Model {
     /// What clients may have held that died, for those who come back.
     memories: Vec<Range>,
     writers: BTreeMap<ExtentId, ClientNo>,
+    /// What of each extent the store said last to be in its writer's hands.
+    lents: BTreeMap<ExtentId, Range>,
     /// Effects that were looked at.
     seen: usize,
     next_number: u64,
@@ -128,6 +130,7 @@ impl Model {
             actors: BTreeMap::new(),
             memories: Vec::new(),
             writers: BTreeMap::new(),
+            lents: BTreeMap::new(),
             seen: 0,
             next_number: 0,
         };

@@ -26,7 +26,13 @@ struct Left {
 
 impl Left {
     fn extent(mut self, extent: ExtentId, bytes: u64, quarantined: bool) -> Self {
-        self.extents.push(RecoveredExtent { extent, bytes, quarantined, strict: false });
+        self.extents.push(RecoveredExtent {
+            extent,
+            bytes,
+            quarantined,
+            lent: None,
+            strict: false,
+        });
         self
     }
 

@@ -159,6 +159,7 @@ impl Model {
             extent: *extent,
             bytes: *bytes,
             quarantined: writers.contains_key(extent),
+            lent: self.lents.get(extent).copied(),
             strict: strict.contains(extent),
         });
         told.collect()

@@ -251,6 +251,7 @@ impl Model {
                 Effect::Notify(_, notice) => self.noticed(&notice.id, notice.state),
                 // Whose extent grows is not written down: no successor finds it.
                 Effect::Writer(extent, Some(_)) if self.grows(*extent) => {}
+                Effect::Lent(range) => drop(self.lents.insert(range.extent, *range)),
                 Effect::Writer(extent, Some(client)) => {
                     self.writers.insert(*extent, *client);
                 }
