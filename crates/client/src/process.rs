@@ -363,7 +363,8 @@ impl Process {
         let until = if patient { self.options.reconnect_timeout } else { Duration::ZERO };
         let patience = Patience { until: Deadline::from(Some(since)).later(until), own };
         let caller = Caller::new(&self.socket, &self.options);
-        let session = Arc::clone(self.session());
+        // The entry itself and no copy: a new session is appended after this very one.
+        let session = self.session();
         let wanted = || !self.closing.load(Ordering::Relaxed) && self.is_ours();
         if fruitless >= FRUITLESS_MAX {
             return Err(Failed::ForGood(
@@ -385,7 +386,7 @@ impl Process {
             fresh.writing().verdicts.lose(lost);
         }
         tracing::warn!(lost, "connected anew: the daemon knows nothing of this client");
-        self.sessions.append_after(&session, Arc::new(fresh));
+        self.sessions.append_after(session, Arc::new(fresh));
         Ok(welcomed.connection)
     }
 
