@@ -18,7 +18,7 @@ use plasmon_shm::{IndexWriter, SlotImage, State};
 use plasmon_store::ports::SlotNo;
 
 /// Slots that are copied, or told of, with each insert.
-pub(crate) const SLOTS_PER_INSERT: usize = 64;
+pub(crate) const SLOTS_PER_INSERT: usize = 16;
 
 /// Slots of a larger table whose memory is reserved at a time.
 const RESERVED_AT_ONCE: usize = 1024;
