@@ -42,6 +42,9 @@ pub(crate) use self::mending::{Broken, Mending};
 /// from a client that leaves a few dozen of them unread.
 const SENT_UNREAD_MAX: u32 = 16;
 
+/// Answers to what was taken back that may stay unread until this client has something else to do.
+const UNREAD_RETURNS_MAX: usize = 32;
+
 /// How long a thread waits for room in the socket before it looks for its answer, which another
 /// thread may have read meanwhile.
 const ROOM_STEP: Duration = Duration::from_millis(10);
@@ -150,7 +153,7 @@ impl Calls {
 
     /// Takes something back, as `change` says, without awaiting an answer. A broken connection
     /// swallows it: what it is about ended with that. Does not wait; `true` when something could
-    /// not be sent now, and somebody must see to it ([`Self::serve`]).
+    /// not be sent now or many answers are to be read, which [`Self::serve`] must see to.
     #[must_use]
     pub(crate) fn take_back(&self, change: impl FnOnce(&mut Requests)) -> bool {
         let mut state = self.lock();
@@ -159,7 +162,9 @@ impl Calls {
         }
         change(&mut state.requests);
         let state = self.send(state);
-        let is_left = state.link.is_some() && state.requests.has_unsent() && !state.sending;
+        let is_unread = state.requests.unanswered_returns() > UNREAD_RETURNS_MAX;
+        let is_unsent = state.requests.has_unsent() && !state.sending;
+        let is_left = state.link.is_some() && (is_unsent || is_unread);
         if is_left && state.sleepers > 0 {
             self.changed.notify_all();
         }
@@ -261,8 +266,9 @@ impl Calls {
                 return None;
             }
             let is_linked = state.link.is_some();
+            let is_unsent = state.requests.has_unsent() && !state.sending;
             let has_work = state.requests.has_signalled()
-                || is_linked && state.requests.has_unsent() && !state.sending;
+                || is_linked && (is_unsent || state.requests.unanswered_returns() > 0);
             if !has_work {
                 state = self.sleep(state, Deadline::NEVER);
             } else if !is_linked && !state.mending {

@@ -14,7 +14,7 @@
 //!
 //! Nothing here sends or sleeps: [`crate::calls`] does.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -77,6 +77,8 @@ pub(crate) struct Requests {
     /// How often something was taken back, and how many of these the daemon is known to have read.
     returned: u64,
     returned_read: u64,
+    /// The numbers of messages that took something back and are not answered.
+    unanswered_returns: HashSet<u64>,
     /// Memory that came after its caller had gone, and the connection that it came on.
     strays: Vec<(Range, u64)>,
 }
@@ -93,6 +95,7 @@ impl Requests {
             signalled: 0,
             returned: 0,
             returned_read: 0,
+            unanswered_returns: HashSet::new(),
             strays: Vec::new(),
         }
     }
@@ -162,6 +165,7 @@ impl Requests {
             self.next_number += 1;
             // Only a namespace could be too long, and that one was adopted before.
             if let Ok(frame) = frame::encode_request(number, &request) {
+                self.unanswered_returns.insert(number);
                 return Some(Message { number: None, frame });
             }
         }
@@ -181,6 +185,12 @@ impl Requests {
     /// Whether there is anything to send.
     pub(crate) fn has_unsent(&self) -> bool {
         self.refused.is_some() || !self.returns.is_empty() || !self.unsent.is_empty()
+    }
+
+    /// How many answers are on their way that nobody waits for. They have to be read all the same:
+    /// the daemon reads no more from a client that leaves many of them unread.
+    pub(crate) fn unanswered_returns(&self) -> usize {
+        self.unanswered_returns.len()
     }
 
     /// Whether the request was sent, as far as this side knows.
@@ -208,6 +218,7 @@ impl Requests {
 
     /// An answer came. Gives what is to be signalled.
     pub(crate) fn deliver(&mut self, number: u64, answer: Result<Answer>) -> Option<Arc<Doorbell>> {
+        self.unanswered_returns.remove(&number);
         // An answer that is awaited no more: its descriptors close here.
         let slot = self.slots.get_mut(&number)?;
         if slot.abandoned {
@@ -344,6 +355,7 @@ impl Requests {
     fn end_returns(&mut self) {
         self.refused = None;
         self.returns = Returns::default();
+        self.unanswered_returns.clear();
         self.slots.retain(|_, slot| !slot.abandoned);
     }
 }
