@@ -90,7 +90,11 @@ impl Process {
             match found {
                 Ok(Found::Object(view)) => return Ok(Some(view)),
                 Ok(Found::Missing) => return Ok(None),
-                Ok(Found::TableChanged) => self.switch_index(channel)?,
+                Ok(Found::TableChanged) => {
+                    if !self.switch_index(channel)? {
+                        return Ok(None);
+                    }
+                }
                 Ok(Found::Parted) => {
                     partings += 1;
                     if !self.comes_back(channel, partings)? {
@@ -101,10 +105,8 @@ impl Process {
                     if let Some(view) = self.map_held(channel, held)? {
                         return Ok(Some(view));
                     }
-                    // A daemon that was started anew knows no extent of the store before. The index
-                    // of that one would be asked for ever.
-                    let current = self.session().channel();
-                    if !current.is_some_and(|current| std::ptr::eq(current, channel)) {
+                    // The index of a store that has ended would be asked for ever.
+                    if !self.is_current_channel(channel) {
                         return Ok(None);
                     }
                 }
@@ -131,25 +133,37 @@ impl Process {
         Ok(is_current)
     }
 
-    fn switch_index(&self, channel: &Channel) -> Result<()> {
+    /// Whether the daemon that answers now is of the store that this channel belongs to. One that
+    /// was started anew has other objects under the same numbers of extents and tables.
+    fn is_current_channel(&self, channel: &Channel) -> bool {
+        self.session().channel().is_some_and(|current| std::ptr::eq(current, channel))
+    }
+
+    /// Goes to the daemon's present table; `false` when its store is not the channel's any more.
+    fn switch_index(&self, channel: &Channel) -> Result<bool> {
         const DOING: &str = "fetching the index";
         let mut answer = self.ask(DOING, Request::Index)?;
         let (Reply::Index(table), Some(fd)) = (&answer.reply, answer.fds.pop()) else {
             return Err(Error::unexpected(DOING));
         };
+        if !self.is_current_channel(channel) {
+            return Ok(false);
+        }
         // Threads may fetch the same table twice; an older one must not follow a newer one.
         if table.number <= channel.reader.index().number() {
-            return Ok(());
+            return Ok(true);
         }
         let switched = channel.reader.index().switch(fd, table.number, table.slots);
-        switched.map_err(|error| Error::io(DOING, error))
+        switched.map_err(|error| Error::io(DOING, error))?;
+        Ok(true)
     }
 
     /// Maps the extent of a pinned object. `None` when the daemon does not know the extent, which a
     /// pin excludes unless the daemon was started anew.
     fn map_held<'a>(&self, channel: &'a Channel, held: Held<'a>) -> Result<Option<View<'a>>> {
         let extent = held.image().extent;
-        let Some(map) = self.fetch_extent(extent)? else {
+        let fetched = self.fetch_extent(extent)?;
+        let Some(map) = fetched.filter(|_| self.is_current_channel(channel)) else {
             return Ok(None);
         };
         let kept = channel.reader.map_extent(extent, map);

@@ -25,6 +25,9 @@ const IDS_EACH: u64 = 6;
 /// Buffers that a client holds at most.
 const HELD_MAX: usize = 5;
 
+/// How often a client looks at its messages while all is calm.
+const CALM: Duration = Duration::from_millis(250);
+
 /// For how long a client waits for an object.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -139,7 +142,7 @@ pub(crate) fn live(world: Rc<World>, shared: Rc<Shared>, place: usize, mut rando
     while !client.shared.is_over.get() {
         if client.shared.is_calm.get() {
             client.calm_down();
-            edge::sleep(Duration::from_millis(20));
+            edge::sleep(CALM);
             continue;
         }
         let busy = Busy::begin(&client.shared);

@@ -370,7 +370,8 @@ impl Run {
         }
         if !holds(self) {
             self.world.note_tasks();
-            self.world.violate(format!("hang: {} clients wait for ever", self.shared.busy.get()));
+            let (busy, time) = (self.shared.busy.get(), self.world.time() - begun);
+            self.world.violate(format!("hang: {busy} clients wait, for {time:?} by now"));
         }
         holds(self)
     }
