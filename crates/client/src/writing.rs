@@ -351,6 +351,10 @@ impl Process {
         }
         let request = Request::Extents { extents: vec![extent], write: true };
         let mut answer = self.ask(MAPPING, request)?;
+        if !self.is_current(session) {
+            // Another store's extent of this number is not what was leased.
+            return Err(Error::new(Code::Disconnected, MAPPING));
+        }
         match (&answer.reply, answer.fds.pop()) {
             (Reply::Extents(sizes), Some(fd)) if matches!(sizes[..], [Some(_)]) => {
                 self.map_and_keep(session, extent, fd)

@@ -138,6 +138,7 @@ pub(crate) fn live(world: Rc<World>, shared: Rc<Shared>, place: usize, mut rando
     drop(busy);
     let (held, children) = (Vec::new(), Vec::new());
     let has_channel = options.channel;
+    world.note(|| format!("client {place} is connected, with a channel: {has_channel}"));
     let mut client = Client { has_channel, world, shared, place, random, store, held, children };
     while !client.shared.is_over.get() {
         if client.shared.is_calm.get() {
