@@ -4,7 +4,7 @@
 //! and nowhere else. A production build calls the kernel, inlined, and everything that is about
 //! simulation is a constant. With the feature `sim` a thread may enter a simulated world (see
 //! [`simulated`]), in which the very same code runs in virtual time, in an order that follows from
-//! a seed. `cargo xtask tidy` refuses other ways to the clock in the crates above.
+//! a seed.
 
 #[cfg(feature = "sim")]
 pub mod simulated;
