@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from conftest import DEADLINE_S
 
 import plasmon
+
+from .conftest import DEADLINE_S
 
 # Without a keeper, which would replace a daemon that stands still.
 SETTINGS = {"keeper": False}
