@@ -315,7 +315,8 @@ def test_untrusted_streams_are_checked(own):
     table = pa.table({"s": ["text", None, "more"], "x": [1, 2, 3]})
     id = store.put(table)
     assert store.get(id).equals(table)
-    assert_in_place(store, id, store.get(id))
+    # What is checked is a copy, because its writer can still change it. Numbers are in place.
+    assert_in_place(store, id, store.get(id).select(["x"]))
     good = stream_of(pa.table({"s": ["first text", "second text"]}))
     offsets = b"".join(n.to_bytes(4, "little") for n in (0, 10, 21))
     assert good.count(offsets) == 1

@@ -214,14 +214,18 @@ def test_containers_are_seen_when_they_are_whole():
 
     def make(state: int) -> Part:
         kinds = (list, tuple)
-        small = [one for one in gc.get_objects() if type(one) in kinds and 1 < len(one) <= 3]
+        # Not what other tests left: describing that may run any code.
+        new = [one for one in gc.get_objects() if id(one) not in before]
+        small = [one for one in new if type(one) in kinds and 1 < len(one) <= 3]
         found.extend(one for one in map(repr, small) if "<NULL>" in one)
         return Part()
 
     context = SerializationContext()
     context.register(Part, serializer=lambda _: 7, deserializer=make)
     value = [[1, Part(), "x"], (2, Part(), "y"), [[(Part(), [Part()])]]]
-    back = context.loads(context.dumps(value))
+    data = context.dumps(value)
+    before = {id(one) for one in gc.get_objects()}
+    back = context.loads(data)
     assert not found
     assert gc.is_tracked(back[0])
     assert gc.is_tracked(back[1])
