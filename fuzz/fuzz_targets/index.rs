@@ -11,8 +11,8 @@ use plasmon_fuzz::{Input, poke};
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::ExtentId;
 use plasmon_shm::{
-    ChannelClient, ChannelDaemon, ControlDaemon, ControlReader, Found, IndexReader, IndexWriter,
-    Memfd, Reader, SlotImage, State,
+    ChannelClient, ChannelDaemon, ControlDaemon, ControlReader, Found, HashKey, IndexReader,
+    IndexWriter, Memfd, Reader, SlotImage, State,
 };
 
 /// A table of one page: collisions are common.
@@ -28,21 +28,29 @@ fn id(number: usize) -> ObjectId {
     ObjectId::new([number as u8; 20])
 }
 
+fn table() -> IndexWriter {
+    let table = IndexWriter::create(NUMBER, SLOTS, HashKey::EXAMPLE);
+    table.expect("there is memory for a table")
+}
+
 /// A table full of anything: nothing may panic or go on for ever.
 fn hostile(input: &mut Input<'_>) {
-    let writer = IndexWriter::create(NUMBER, SLOTS).expect("there is memory for a table");
+    let writer = table();
     let memfd = writer.memfd().duplicate().expect("there are descriptors");
     while !input.is_empty() {
         let slot = input.below(SLOTS) as u64;
-        if input.byte() % 2 == 0 {
+        if input.byte() == 0 {
+            // Another key: everything lies where no probe looks for it.
+            poke(memfd.as_fd(), 16 + input.below(4) as u64 * 8, input.word());
+        } else if input.byte() % 2 == 0 {
             // A slot whose id some probe looks for.
             let state = [State::Empty, State::Writing, State::Live, State::Hidden][input.below(4)];
             let words = image(input.below(16), input.word() >> 2).encode(state);
             words.iter().enumerate().for_each(|(at, word)| {
-                poke(memfd.as_fd(), slot * 64 + at as u64 * 8, *word);
+                poke(memfd.as_fd(), 64 + slot * 64 + at as u64 * 8, *word);
             });
         } else {
-            poke(memfd.as_fd(), slot * 64 + input.below(8) as u64 * 8, input.word());
+            poke(memfd.as_fd(), 64 + slot * 64 + input.below(8) as u64 * 8, input.word());
         }
     }
     probe(&writer);
@@ -88,7 +96,7 @@ fn probe(writer: &IndexWriter) {
 
 /// The daemon's own table beside a map.
 fn model(input: &mut Input<'_>) {
-    let mut table = IndexWriter::create(NUMBER, SLOTS).expect("there is memory for a table");
+    let mut table = table();
     let mut shown: HashMap<usize, (u32, u64)> = HashMap::new();
     let mut hidden: Vec<(u32, usize, u64)> = Vec::new();
     let mut serial = 0;

@@ -230,7 +230,11 @@ impl World {
         let request = requests::any(input, &serials);
         if matches!(
             request,
-            Request::Index | Request::Extents { .. } | Request::Clients { .. } | Request::Sync
+            Request::Index
+                | Request::Slot { .. }
+                | Request::Extents { .. }
+                | Request::Clients { .. }
+                | Request::Sync
         ) {
             // The daemon answers these by itself.
             return;

@@ -3,6 +3,7 @@
 //! ```text
 //! index: found ─► pinned                        no system call
 //!        missing ─► spin a little ─► Wait over the socket ─► index again
+//!                                                              └ missing: ask for its slot
 //! ```
 //!
 //! A miss in the index is never final: the daemon applies every ring before it answers, so what one
@@ -41,6 +42,9 @@ const SPIN: Duration = Duration::from_micros(10);
 
 /// How often one get connects again because the daemon parted from the connection.
 const PARTINGS_MAX: u32 = 3;
+
+/// How often one get asks in which slot an object is, because the index moved meanwhile.
+const STRAY_TRIES: u32 = 3;
 
 /// For how long bringing an object back from a file may take, whatever the caller's timeout: that
 /// one is about the object becoming readable, and it is.
@@ -118,6 +122,27 @@ impl Process {
             }
             found = channel.reader.get(id);
         }
+    }
+
+    /// Pins an object that the daemon says is readable, although the index does not show it: ids
+    /// can be chosen so that many belong in the same place, and the last of them lie elsewhere.
+    #[cold]
+    fn pin_stray<'a>(&self, channel: &'a Channel, id: &ObjectId) -> Result<Option<View<'a>>> {
+        for _ in 0..STRAY_TRIES {
+            let Reply::Slot(place) = self.ask(GETTING, Request::Slot { id: *id })?.reply else {
+                return Err(Error::unexpected(GETTING));
+            };
+            let Some(place) = place.filter(|_| self.is_current_channel(channel)) else {
+                return Ok(None);
+            };
+            match channel.reader.get_at(place, id) {
+                // The daemon's table may be newer than ours, or ours than its answer.
+                Ok(Found::TableChanged) if self.switch_index(channel)? => {}
+                Ok(Found::TableChanged) => return Ok(None),
+                found => return self.pin_slowly(channel, id, found),
+            }
+        }
+        Ok(None)
     }
 
     /// Connects again after the daemon parted from this connection. False when this client has
@@ -254,6 +279,18 @@ impl Store {
         Ok(Some(Buffer::in_ledger(view, process, self.clone())))
     }
 
+    /// The object, which the daemon said is readable.
+    fn get_readable(&self, id: &ObjectId) -> Result<Option<Buffer>> {
+        if let Some(buffer) = self.try_get(id)? {
+            return Ok(Some(buffer));
+        }
+        let process = self.here()?;
+        let Some(channel) = process.session().channel() else { return Ok(None) };
+        let Some(view) = process.pin_stray(channel, id)? else { return Ok(None) };
+        let view = view.into_owned(Arc::clone(&channel.reader));
+        Ok(Some(Buffer::in_ledger(view, process, self.clone())))
+    }
+
     fn try_get_counted(&self, ids: &[ObjectId]) -> Result<Vec<Result<Buffer, ObjectState>>> {
         let process = self.here()?;
         let session = Arc::clone(process.session());
@@ -309,7 +346,7 @@ impl Store {
             let states = self.here()?.wait(&[*id], 1, until, false)?;
             let state = states.first().copied().unwrap_or(ObjectState::Absent);
             if state.is_readable()
-                && let Some(buffer) = self.try_get(id)?
+                && let Some(buffer) = self.get_readable(id)?
             {
                 return Ok(buffer);
             }

@@ -4,7 +4,10 @@ mod support;
 
 use std::time::Duration;
 
-use plasmon_client::{Code, Filter, Name, ObjectState, Policy, PutOptions, Writer, tag};
+use plasmon_client::{Code, Filter, Name, ObjectId, ObjectState, Policy, PutOptions, Writer, tag};
+use plasmon_proto::frame::encode_request;
+use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Request};
+use plasmon_shm::Connection;
 use support::{TestStore, id, pattern};
 
 const MIB: u64 = 1 << 20;
@@ -319,4 +322,52 @@ fn a_trusted_object_is_there_for_whoever_asks_and_a_refusal_is_told_later() {
     let error = two.flush().unwrap_err();
     assert_eq!(error.code(), Code::Exists, "{error}");
     assert!(one.get(&id(7), NOW).unwrap().data() == pattern(7, 1 + 997 * 7));
+}
+
+/// The numbers that say where ids belong in the index, as each client can read them.
+fn key_of_index(node: &TestStore) -> [u64; 4] {
+    let connection = Connection::connect(&node.socket()).unwrap();
+    let name = "curious".to_owned();
+    let hello = Hello { version: PROTOCOL_VERSION, name, channel: false, resume: None };
+    connection.send(&encode_request(0, &Request::Hello(hello)).unwrap(), &[]).unwrap();
+    let mut bytes = Vec::new();
+    let received = connection.recv(&mut bytes, true).unwrap();
+    let mut header = [0; 64];
+    assert_eq!(rustix::io::pread(&received.fds[1], &mut header, 0).unwrap(), 64);
+    [2, 3, 4, 5].map(|word| u64::from_le_bytes(std::array::from_fn(|byte| header[word * 8 + byte])))
+}
+
+/// Ids could be chosen that all belong in one slot of the index; each of them, and each other id
+/// that belonged there, cost a walk past all the others. Now a probe has a bound, objects beyond it
+/// are found by asking, and enough of them make the daemon choose another key.
+#[test]
+fn objects_whose_ids_crowd_in_the_index_are_found_by_asking() {
+    let node = TestStore::new(64 * MIB);
+    let (writer, reader) = (node.connect(), node.connect());
+    let first = key_of_index(&node)[0].to_le_bytes();
+    let crowding = |number: u64| {
+        let mut bytes = [0; 20];
+        bytes[..8].copy_from_slice(&first);
+        bytes[8..16].copy_from_slice(&number.to_le_bytes());
+        ObjectId::new(bytes)
+    };
+    let put = |number: u64| {
+        let options = PutOptions { id: Some(crowding(number)), ..PutOptions::default() };
+        writer.put(&number.to_le_bytes(), &options).unwrap();
+    };
+    let found = |number: u64| {
+        let id = crowding(number);
+        let alone = reader.get(&id, NOW).unwrap();
+        let together = reader.get_many(&[id], NOW).unwrap().remove(0).unwrap();
+        assert!(alone.data() == number.to_le_bytes() && together.data() == alone.data());
+        reader.get_now(&id).is_some()
+    };
+    // Not enough for another key: 512 lie where a probe finds them.
+    (0..560).for_each(put);
+    assert_eq!((0..560).filter(|number| found(*number)).count(), 512);
+    node.kill_daemon(&reader.status().unwrap());
+    assert_eq!((0..560).filter(|number| found(*number)).count(), 512, "the next daemon");
+    (560..2000).for_each(put);
+    assert_eq!((0..2000).filter(|number| found(*number)).count(), 2000, "another key");
+    assert_ne!(key_of_index(&node)[0].to_le_bytes(), first);
 }

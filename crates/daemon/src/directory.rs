@@ -123,7 +123,7 @@ impl Directory for Shared {
 
     fn insert(&mut self, entry: &Entry, moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo {
         let number = self.index.table.number() + 1;
-        let step = self.index.step(number, moved);
+        let step = self.index.step((number, &crate::random_key), moved);
         // The keeper hears of a new table before clients do.
         if step == Step::Complete && !self.keeper.is_behind(edge::now()) {
             self.move_to_next_table();

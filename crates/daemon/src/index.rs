@@ -1,7 +1,8 @@
-//! The index, and how it moves to a larger table a piece at a time.
+//! The index, and how it moves to another table a piece at a time: a larger one, a smaller one, or
+//! one with another key.
 //!
 //! ```text
-//! one table ──crowded──► copying: every insert copies some slots; what changes in a slot that was
+//! one table ──wanted───► copying: every insert copies some slots; what changes in a slot that was
 //!     ▲                     │     copied changes in both tables; readers see the old one
 //!     │                     ▼
 //!     │                  announced: readers go to the new one
@@ -14,13 +15,14 @@
 //! that numbers from before the move are understood until the store was told of all new ones.
 
 use plasmon_proto::ObjectId;
-use plasmon_shm::{IndexWriter, SlotImage, State};
+use plasmon_proto::message::SlotPlace;
+use plasmon_shm::{HashKey, IndexWriter, SlotImage, State};
 use plasmon_store::ports::SlotNo;
 
 /// Slots that are copied, or told of, with each insert.
 pub(crate) const SLOTS_PER_INSERT: usize = 16;
 
-/// Slots of a larger table whose memory is reserved at a time.
+/// Slots of the next table whose memory is reserved at a time.
 const RESERVED_AT_ONCE: usize = 1024;
 
 /// How many inserts are tried on a crowded table before growing it is tried again.
@@ -55,6 +57,8 @@ enum Phase {
 #[derive(Debug)]
 struct Copying {
     next: IndexWriter,
+    /// Whether objects lie in the next table as they do in this one, because it has the same key.
+    keeps_order: bool,
     /// Slots of the current table that were copied, from the first one on.
     copied: usize,
     /// Slots of the next table whose memory is reserved.
@@ -63,7 +67,10 @@ struct Copying {
     moved: Vec<u32>,
 }
 
-/// What a step towards a larger table came to.
+/// What a new table is called, and what draws a key for it if it needs another.
+pub(crate) type NewTable<'a> = (u64, &'a dyn Fn() -> std::io::Result<HashKey>);
+
+/// What a step towards another table came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Nothing for others to do.
@@ -109,6 +116,12 @@ impl Index {
         self.table.find(id).map(|at| at | self.bit)
     }
 
+    /// Where clients find this id, which a probe of theirs may not come to.
+    pub(crate) fn place(&self, id: &ObjectId) -> Option<SlotPlace> {
+        let slot = self.table.find(id)?;
+        Some(SlotPlace { table: self.table.number(), slot })
+    }
+
     pub(crate) fn insert(&mut self, image: &SlotImage) -> SlotNo {
         let at = self.table.insert(image);
         if let Some(copying) = self.copying_of(at) {
@@ -151,28 +164,32 @@ impl Index {
         }
     }
 
-    /// Takes a step towards a larger table, if one is wanted. `number` is what a new one is called.
-    pub(crate) fn step(&mut self, number: u64, moved: &mut dyn FnMut(u32, SlotNo)) -> Step {
+    /// Takes a step towards another table, if one is wanted.
+    pub(crate) fn step(&mut self, new: NewTable<'_>, moved: &mut dyn FnMut(u32, SlotNo)) -> Step {
         match &mut self.phase {
-            Phase::Settled => self.begin(number),
+            Phase::Settled => self.begin(new),
             Phase::Copying(_) => return self.go_on_copying(),
             Phase::Telling { .. } => self.go_on_telling(moved),
         }
         Step::Quiet
     }
 
-    fn begin(&mut self, number: u64) {
-        if !self.table.wants_growth() {
+    fn begin(&mut self, (number, draw_key): NewTable<'_>) {
+        let is_crowded = self.table.is_crowded();
+        if !self.table.wants_growth() && !is_crowded && !self.table.is_sparse() {
             return;
         }
         if let Some(left) = self.retry_in.checked_sub(1) {
             self.retry_in = left;
             return;
         }
-        match self.table.successor(number) {
+        // The same key keeps the order of the objects, and what lies in order is copied fast.
+        let key = if is_crowded { draw_key() } else { Ok(self.table.key()) };
+        match key.and_then(|key| self.table.successor(number, key)) {
             Ok(next) => {
                 let moved = vec![0; self.table.slots()];
-                let copying = Copying { next, copied: 0, reserved: 0, moved };
+                let keeps_order = !is_crowded;
+                let copying = Copying { next, keeps_order, copied: 0, reserved: 0, moved };
                 self.phase = Phase::Copying(Box::new(copying));
             }
             Err(error) => self.give_up(&error),
@@ -180,7 +197,7 @@ impl Index {
     }
 
     fn give_up(&mut self, error: &std::io::Error) {
-        tracing::warn!(%error, "no memory for a larger index");
+        tracing::warn!(%error, "no memory for the next table of the index");
         self.retry_in = GROWTH_RETRY_INSERTS;
         self.phase = Phase::Settled;
     }
@@ -189,6 +206,13 @@ impl Index {
         let Phase::Copying(copying) = &mut self.phase else { return Step::Quiet };
         let slots = self.table.slots();
         let more = if self.table.is_nearly_full() { slots } else { SLOTS_PER_INSERT };
+        if !copying.keeps_order && more < slots && copying.reserved < copying.next.slots() {
+            // What is copied first may go anywhere.
+            if let Err(error) = copying.reserve_more() {
+                self.give_up(&error);
+            }
+            return Step::Quiet;
+        }
         let end = copying.copied.saturating_add(more).min(slots);
         if let Err(error) = copying.reserve_for(end, slots) {
             self.give_up(&error);
@@ -253,15 +277,21 @@ impl Copying {
     }
 
     /// Reserves the memory that the copies of the first `copied` of `slots` slots need. A table
-    /// keeps the order of the one before, so they lie in the same part of it, and a little further
-    /// where it is crowded.
+    /// with the same key keeps the order of the one before, so they lie in the same part of it, and
+    /// a little further where it is full; with another key they lie anywhere.
     fn reserve_for(&mut self, copied: usize, slots: usize) -> std::io::Result<()> {
         let share = copied as u128 * self.next.slots() as u128 / slots as u128;
-        let wanted = if copied == slots { self.next.slots() } else { share as usize };
+        let wanted =
+            if copied == slots || !self.keeps_order { self.next.slots() } else { share as usize };
         while self.reserved < wanted.saturating_add(RESERVED_AT_ONCE).min(self.next.slots()) {
-            self.next.reserve(self.reserved, RESERVED_AT_ONCE)?;
-            self.reserved += RESERVED_AT_ONCE;
+            self.reserve_more()?;
         }
+        Ok(())
+    }
+
+    fn reserve_more(&mut self) -> std::io::Result<()> {
+        self.next.reserve(self.reserved, RESERVED_AT_ONCE)?;
+        self.reserved += RESERVED_AT_ONCE;
         Ok(())
     }
 }
@@ -294,6 +324,11 @@ mod tests {
         }
     }
 
+    /// Another key than [`HashKey::EXAMPLE`].
+    fn other_key() -> std::io::Result<HashKey> {
+        Ok(HashKey(HashKey::EXAMPLE.0.map(|word| word.rotate_left(17))))
+    }
+
     /// The index with the store's side of it: which slot each record is in, and whether it hides.
     struct World {
         index: Index,
@@ -307,7 +342,7 @@ mod tests {
             let mut tell = |record, slot| {
                 slots.get_mut(&record).expect("it is told of what is there").0 = slot;
             };
-            if let Step::Complete = self.index.step(self.tables + 1, &mut tell) {
+            if let Step::Complete = self.index.step((self.tables + 1, &other_key), &mut tell) {
                 self.tables += 1;
                 assert_eq!(self.index.next().map(IndexWriter::number), Some(self.tables));
                 self.index.switch().expect("it was complete");
@@ -336,7 +371,7 @@ mod tests {
     /// everybody waited for half a second.
     #[test]
     fn a_table_grows_a_few_slots_at_a_time_while_objects_come_and_go() {
-        let table = IndexWriter::create(1, 4096).unwrap();
+        let table = IndexWriter::create(1, 4096, HashKey::EXAMPLE).unwrap();
         let mut world = World { index: Index::new(table), slots: BTreeMap::new(), tables: 1 };
         let mut word = 7u64;
         for number in 0..40_000 {
@@ -364,5 +399,56 @@ mod tests {
         }
         world.check();
         assert!(world.tables > 8, "{} tables", world.tables);
+    }
+
+    /// Ids that all have one home with the key of the first table.
+    fn crowding(number: u64) -> ObjectId {
+        let mut id = [0; 20];
+        id[..8].copy_from_slice(&HashKey::EXAMPLE.0[0].to_le_bytes());
+        id[8..16].copy_from_slice(&number.to_le_bytes());
+        ObjectId::new(id)
+    }
+
+    #[test]
+    fn a_table_in_which_ids_crowd_gets_another_key_a_few_slots_at_a_time() {
+        let table = IndexWriter::create(1, 8192, HashKey::EXAMPLE).unwrap();
+        let mut index = Index::new(table);
+        let mut most = 0;
+        for number in 0..3000 {
+            let before = index.steps();
+            if let Step::Complete = index.step((2, &other_key), &mut |_, _| {}) {
+                index.switch().expect("it was complete");
+            }
+            assert!(index.steps() - before <= SLOTS_PER_INSERT as u64);
+            let crowded = SlotImage { id: crowding(number), ..image(number) };
+            index.insert(&crowded);
+            most = most.max(index.table.strays());
+        }
+        assert_eq!((index.table.number(), index.table.strays()), (2, 0));
+        assert!(most > 64, "{most} were not found by a probe");
+        assert_eq!(index.table.counts().live, 3000);
+        for number in 0..3000 {
+            let place = index.place(&crowding(number)).expect("it is there");
+            assert_eq!((place.table, index.table.image(place.slot).data), (2, number));
+        }
+    }
+
+    /// A table that was large once kept its memory for ever.
+    #[test]
+    fn a_table_of_which_little_is_used_gets_smaller_while_objects_come() {
+        let table = IndexWriter::create(1, 1 << 18, HashKey::EXAMPLE).unwrap();
+        let mut world = World { index: Index::new(table), slots: BTreeMap::new(), tables: 1 };
+        for number in 0..60_000 {
+            world.insert(number % 4000 + number / 4000 * 4000);
+            // As many go as come.
+            if let Some(old) = number.checked_sub(4000) {
+                let slot = world.slots[&(old as u32)].0;
+                world.index.hide(&[slot]);
+                world.index.remove(slot);
+                world.slots.remove(&(old as u32));
+            }
+        }
+        world.check();
+        assert_eq!((world.tables, world.index.table.slots()), (3, 1 << 16));
     }
 }

@@ -50,6 +50,13 @@ mod workers;
 
 pub use program::run;
 
+/// A key for the index that nobody can foresee.
+fn random_key() -> std::io::Result<plasmon_shm::HashKey> {
+    let words: [u8; 32] = plasmon_shm::edge::random()?;
+    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| words[at * 8 + byte]));
+    Ok(plasmon_shm::HashKey([0, 1, 2, 3].map(word)))
+}
+
 /// A random number.
 fn random_word() -> std::io::Result<u64> {
     plasmon_shm::edge::random().map(u64::from_le_bytes)

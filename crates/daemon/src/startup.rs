@@ -222,7 +222,7 @@ pub(crate) fn adopting_with(
 
 fn new_shared() -> io::Result<Shared> {
     let control = ControlDaemon::create()?;
-    let table = IndexWriter::create(TABLE_FIRST, SLOTS_FIRST)?;
+    let table = IndexWriter::create(TABLE_FIRST, SLOTS_FIRST, crate::random_key()?)?;
     control.set_table(TABLE_FIRST);
     Ok(Shared {
         index: Index::new(table),

@@ -14,7 +14,7 @@ use crate::id::ObjectId;
 use crate::object::{Level, ObjectInfo, ObjectState, Sizes, Traits};
 
 /// The version that both sides must share.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// The identity of an extent: 20 bits of index, which are used again, below the 44 bits of its
 /// birth number, which is never used again in the life of a store, over restarts of its daemon. So
@@ -289,6 +289,13 @@ pub enum Request {
         /// and in the spill tier; sealing more is refused with [`Code::QuotaExceeded`]. 0 for none.
         bytes_max: u64,
     },
+    /// In which slot of the index an object is that a client knows to be readable and does not
+    /// find: so many ids may be chosen to crowd there that a probe does not come to it. Answer:
+    /// [`Reply::Slot`].
+    Slot {
+        /// Which.
+        id: ObjectId,
+    },
 }
 
 /// Which objects a listing or a subscription is about; an empty filter means all.
@@ -439,6 +446,17 @@ pub enum Reply {
         /// How many.
         bytes: u64,
     },
+    /// Where the index lists an object; `None` when it does not.
+    Slot(Option<SlotPlace>),
+}
+
+/// A slot of the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotPlace {
+    /// The number of the table.
+    pub table: u64,
+    /// The slot, counted from 0.
+    pub slot: u32,
 }
 
 /// Granted memory.

@@ -20,8 +20,8 @@ use std::{io, time::Instant};
 use plasmon_proto::{ObjectId, message::ExtentId};
 #[cfg(not(loom))]
 use plasmon_shm::{
-    ChannelClient, ChannelDaemon, ControlDaemon, ControlReader, Found, IndexReader, IndexWriter,
-    Memfd, Populate, ReadMap, Reader, SlotImage,
+    ChannelClient, ChannelDaemon, ControlDaemon, ControlReader, Found, HashKey, IndexReader,
+    IndexWriter, Memfd, Populate, ReadMap, Reader, SlotImage,
 };
 
 #[cfg(not(loom))]
@@ -44,7 +44,7 @@ fn id(number: u64) -> ObjectId {
 #[cfg(not(loom))]
 fn store(objects: u64) -> io::Result<(Reader, Slices)> {
     let control = ControlDaemon::create()?;
-    let mut index = IndexWriter::create(1, objects as usize * 2)?;
+    let mut index = IndexWriter::create(1, objects as usize * 2, HashKey::EXAMPLE)?;
     control.set_table(1);
     let channel = ChannelDaemon::create()?;
     let extent = Memfd::create("payload", objects * 64)?;

@@ -91,7 +91,7 @@ pub mod writer;
 mod loom_tests;
 
 pub use ledger::{Ledger, TooManyPins};
-pub use slot::{SlotImage, State};
+pub use slot::{HashKey, SlotImage, State};
 
 #[cfg(not(loom))]
 pub use {

@@ -20,14 +20,14 @@ use plasmon_proto::message::ExtentId;
 use crate::alarm;
 use crate::bell;
 use crate::index::Lookup;
-use crate::ledger::{Ledger, LedgerLocal};
+use crate::ledger::{Ledger, LedgerLocal, TooManyPins};
 use crate::parting;
 use crate::place::{Mapped, Place};
 use crate::ring::{Consumer, Producer, RECORD_WORDS, Ring};
 use crate::scan::{LedgerScan, PinCounts};
-use crate::slot::{Head, Slot, SlotImage, State};
+use crate::slot::{HashKey, Head, Slot, SlotImage, State};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::table::{self, TableWriter};
+use crate::table::{self, Current, Table, TableWriter};
 
 fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -76,6 +76,21 @@ fn image(serial: u64) -> SlotImage {
     }
 }
 
+/// A table as a client sees it.
+fn view(slots: &[Slot]) -> Table<'_> {
+    Table { slots, key: &HashKey::EXAMPLE }
+}
+
+/// A client looks for an object in table 1.
+fn get(
+    slots: &[Slot],
+    id: &ObjectId,
+    word: &AtomicU64,
+    ledger: &Ledger<'_>,
+) -> Result<Lookup, TooManyPins> {
+    view(slots).get(id, Current { word, number: 1 }, ledger)
+}
+
 /// A client's ledger and the word that names the current table.
 struct Client {
     entries: Vec<AtomicU64>,
@@ -107,7 +122,7 @@ impl Client {
 
     /// Reads object `serial` once, if it can be pinned in `slots`, which is table 1.
     fn read(&self, serial: u64, slots: &[Slot], memory: &UnsafeCell<u64>) {
-        let found = table::get(slots, &id(serial), 1, &self.current, &self.ledger());
+        let found = get(slots, &id(serial), &self.current, &self.ledger());
         if let Ok(Lookup::Pinned(pin)) = found {
             assert_eq!(pin.words.image(), image(serial), "the fields belong to the object");
             // SAFETY: the object is pinned; loom fails the model if the daemon writes meanwhile.
@@ -133,7 +148,7 @@ fn evict(writer: &mut TableWriter<Slots>, at: usize, client: &Client, memory: &U
 fn loom_a_pinned_object_is_not_evicted() {
     model(4, || {
         let slots = Slots::new(1);
-        let mut writer = TableWriter::adopt(slots.clone());
+        let mut writer = TableWriter::adopt(slots.clone(), HashKey::EXAMPLE);
         let at = writer.insert(&image(1), State::Live);
         let shared = Arc::new((Client::new(1), UnsafeCell::new(1)));
         let other = shared.clone();
@@ -147,7 +162,7 @@ fn loom_a_pinned_object_is_not_evicted() {
 fn loom_two_threads_pin_in_one_ledger_while_the_daemon_evicts() {
     model(2, || {
         let slots = Slots::new(1);
-        let mut writer = TableWriter::adopt(slots.clone());
+        let mut writer = TableWriter::adopt(slots.clone(), HashKey::EXAMPLE);
         let at = writer.insert(&image(1), State::Live);
         let shared = Arc::new((Client::new(2), UnsafeCell::new(1)));
         let readers = [0, 1].map(|_| {
@@ -166,7 +181,7 @@ fn loom_two_threads_pin_in_one_ledger_while_the_daemon_evicts() {
 fn loom_a_pin_counts_while_the_mark_falls() {
     model(3, || {
         let slots = Slots::new(1);
-        let mut writer = TableWriter::adopt(slots.clone());
+        let mut writer = TableWriter::adopt(slots.clone(), HashKey::EXAMPLE);
         let at = writer.insert(&image(1), State::Live);
         let shared = Arc::new((Client::new(1), UnsafeCell::new(1)));
         // The mark is up from an earlier pin.
@@ -185,14 +200,14 @@ fn loom_a_pin_counts_while_the_mark_falls() {
 fn loom_a_pin_in_an_old_table_counts_or_fails() {
     model(3, || {
         let old = Slots::new(1);
-        let mut writer = TableWriter::adopt(old.clone());
+        let mut writer = TableWriter::adopt(old.clone(), HashKey::EXAMPLE);
         writer.insert(&image(1), State::Live);
         let shared = Arc::new((Client::new(1), UnsafeCell::new(1)));
         let other = shared.clone();
         let reader = thread::spawn(move || other.0.read(1, &old, &other.1));
 
         // The daemon grows the table and evicts from the new one; the old one still says live.
-        let mut grown = TableWriter::adopt(Slots::new(1));
+        let mut grown = TableWriter::adopt(Slots::new(1), HashKey::EXAMPLE);
         let at = grown.insert(&image(1), State::Live);
         table::announce(&shared.0.current, 2);
         evict(&mut grown, at, &shared.0, &shared.1);
@@ -205,13 +220,13 @@ fn loom_a_pin_in_an_old_table_counts_or_fails() {
 fn loom_a_pin_through_a_broken_connection_counts_or_is_given_up() {
     model(4, || {
         let slots = Slots::new(1);
-        let mut writer = TableWriter::adopt(slots.clone());
+        let mut writer = TableWriter::adopt(slots.clone(), HashKey::EXAMPLE);
         let at = writer.insert(&image(1), State::Live);
         let shared = Arc::new((Client::new(1), UnsafeCell::new(1), AtomicU64::new(0)));
         let other = shared.clone();
         let reader = thread::spawn(move || {
             let (client, memory, parted) = &*other;
-            let found = table::get(&slots, &id(1), 1, &client.current, &client.ledger());
+            let found = get(&slots, &id(1), &client.current, &client.ledger());
             let Ok(Lookup::Pinned(pin)) = found else { return };
             if !parting::is_set(parted) {
                 // SAFETY: it is pinned; loom fails the model if the daemon writes meanwhile.
@@ -233,7 +248,7 @@ fn loom_a_pin_through_a_broken_connection_counts_or_is_given_up() {
 
 /// The daemon publishes incarnation 1 and, unless it is pinned, 2 in the same slot and memory.
 fn publish_twice(slots: Slots, client: &Client, memory: &UnsafeCell<u64>, published: &AtomicU64) {
-    let mut writer = TableWriter::adopt(slots);
+    let mut writer = TableWriter::adopt(slots, HashKey::EXAMPLE);
     // SAFETY: nothing is published yet.
     memory.with_mut(|content| unsafe { *content = 1 });
     let at = writer.insert(&image(1), State::Live);
@@ -268,7 +283,7 @@ fn loom_an_object_is_not_reported_before_it_is_published() {
         let shared = Arc::new((Client::new(1), UnsafeCell::new(0), AtomicU64::new(0)));
         let (other, slots_of_reader) = (shared.clone(), slots.clone());
         let reader = thread::spawn(move || {
-            if table::contains(&slots_of_reader, &id(2)) {
+            if view(&slots_of_reader).contains(&id(2)) {
                 assert_eq!(slots_of_reader[0].head(), Head::new(2, State::Live));
                 assert_eq!(other.2.load(Ordering::Relaxed), 2, "what came before is visible");
             }

@@ -18,7 +18,7 @@ use std::slice;
 use std::sync::Arc;
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::ExtentId;
+use plasmon_proto::message::{ExtentId, SlotPlace};
 use plasmon_proto::ring::Completion;
 
 use crate::channel::ChannelClient;
@@ -84,17 +84,30 @@ impl Reader {
     /// Finds and pins an object. The hot path: no system call, no lock, no allocation.
     #[inline]
     pub fn get(&self, id: &ObjectId) -> Result<Found<'_>, TooManyPins> {
-        match self.index.get(id, &self.control, &self.channel.ledger())? {
+        let lookup = self.index.get(id, &self.control, &self.channel.ledger())?;
+        Ok(self.found(lookup))
+    }
+
+    /// Pins an object in a slot that the daemon named: one that lies too far from where ids like
+    /// its own belong for [`Self::get`] to find it.
+    pub fn get_at(&self, place: SlotPlace, id: &ObjectId) -> Result<Found<'_>, TooManyPins> {
+        let lookup = self.index.get_at(place, id, &self.control, &self.channel.ledger())?;
+        Ok(self.found(lookup))
+    }
+
+    #[inline]
+    fn found(&self, lookup: Lookup) -> Found<'_> {
+        match lookup {
             Lookup::Pinned(pin) if self.channel.is_parted() => {
                 self.channel.ledger().release(pin.entry());
-                Ok(Found::Parted)
+                Found::Parted
             }
-            Lookup::Pinned(pin) => Ok(match self.start_of(&pin) {
+            Lookup::Pinned(pin) => match self.start_of(&pin) {
                 Some(start) => Found::Object(View::new(self, pin, start)),
                 None => Found::Unmapped(Held { reader: self, pin }),
-            }),
-            Lookup::Missing => Ok(Found::Missing),
-            Lookup::TableChanged => Ok(Found::TableChanged),
+            },
+            Lookup::Missing => Found::Missing,
+            Lookup::TableChanged => Found::TableChanged,
         }
     }
 

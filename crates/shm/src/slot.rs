@@ -276,15 +276,28 @@ impl Key {
     /// Two folded multiplications: each of the 160 bits reaches the high bits, which choose the
     /// slot.
     #[inline]
-    pub(crate) fn hash(&self) -> u64 {
-        let first = fold(self.words[0] ^ MIX[0], self.words[1] ^ MIX[1]);
-        fold(first ^ self.words[2] ^ MIX[2], MIX[3])
+    pub(crate) fn hash(&self, key: &HashKey) -> u64 {
+        let [first, second, third, last] = key.0;
+        let mixed = fold(self.words[0] ^ first, self.words[1] ^ second);
+        fold(mixed ^ self.words[2] ^ third, last)
     }
 }
 
-/// Odd numbers without a pattern: the fractions of the square roots of 2 (made odd), 3, 5 and 7.
-const MIX: [u64; 4] =
-    [0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b, 0x3c6e_f372_fe94_f82b, 0xa54f_f53a_5f1d_36f1];
+/// The numbers that decide which ids share a home slot. They are drawn at random for a store, so
+/// that nobody can prepare such ids, and anew for a table in which too many ids crowd together.
+/// Clients need them and can read them: what bounds a probe is [`crate::table::PROBES_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashKey(pub [u64; 4]);
+
+impl HashKey {
+    /// A key for tests and examples: the fractions of the square roots of 2 (made odd), 3, 5 and 7.
+    pub const EXAMPLE: Self = Self([
+        0x6a09_e667_f3bc_c909,
+        0xbb67_ae85_84ca_a73b,
+        0x3c6e_f372_fe94_f82b,
+        0xa54f_f53a_5f1d_36f1,
+    ]);
+}
 
 #[inline]
 const fn fold(a: u64, b: u64) -> u64 {
@@ -443,7 +456,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_a_format() {
-        let hash = |id: [u8; 20]| Key::of(&ObjectId::new(id)).hash();
+        let hash = |id: [u8; 20]| Key::of(&ObjectId::new(id)).hash(&HashKey::EXAMPLE);
         assert_eq!(hash([0; 20]), 0x8e96_060d_57c9_a260);
         assert_eq!(hash(std::array::from_fn(|i| i as u8)), 0x424e_ef2e_74d3_14cb);
     }
@@ -456,7 +469,7 @@ mod tests {
                 .map(|value| {
                     let mut id = [0; 20];
                     id[byte] = value;
-                    home(Key::of(&ObjectId::new(id)).hash(), 1024)
+                    home(Key::of(&ObjectId::new(id)).hash(&HashKey::EXAMPLE), 1024)
                 })
                 .collect();
             assert!(homes.len() > 200, "byte {byte}: {} homes", homes.len());

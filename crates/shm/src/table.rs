@@ -2,31 +2,147 @@
 //!
 //! Open addressing with linear probing. A word 0 of 0 ends a probe. Removal leaves a tombstone only
 //! where a probe has to pass, and clears the tombstones to its left when it does not.
+//!
+//! A probe looks at [`PROBES_MAX`] slots and no further. Ids can be chosen to crowd together,
+//! because clients can read the table's key; what finds no free slot near its home then becomes a
+//! *stray*:
+//!
+//! ```text
+//! insert: a free slot within PROBES_MAX of home? ── yes ─► there: readers find it
+//!                          └── no ─► any free slot, at random: the writer remembers where
+//! ```
+//!
+//! A reader's probe misses a stray, and as a miss is never final, it asks the daemon, which names
+//! the slot. So every operation has a bound whatever ids are there, and gets of an object that was
+//! crowded out take a round trip.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
 
 use plasmon_proto::ObjectId;
 
 use crate::index::{Lookup, Pin};
 use crate::ledger::{Ledger, TooManyPins};
-use crate::slot::{Head, Key, Slot, SlotImage, State, home};
+use crate::slot::{HashKey, Head, Key, Slot, SlotImage, State, home};
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// Starts to load the cache line where `id` would be.
-#[cfg(not(loom))]
-#[inline]
-pub(crate) fn prefetch(slots: &[Slot], id: &ObjectId) {
-    prefetch_slot(slots, home(Key::of(id).hash(), slots.len()));
+/// How many slots a probe looks at. In a table that is three quarters full, one of a hundred
+/// million objects would lie further from its home; see [`TableWriter::insert`] for those that do.
+pub(crate) const PROBES_MAX: usize = if cfg!(loom) { 2 } else { 512 };
+
+/// How often a free slot is looked for at random before the next one is taken, wherever it is: in a
+/// table that is seven eighths full, five thousand objects find one this way and one does not.
+const RANDOM_TRIES: u32 = 64;
+
+/// How many tombstones are cleared at once. Those that stay cost probes a step each.
+const CLEARED_AT_ONCE: usize = 1024;
+
+/// A table as a probe sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Table<'a> {
+    pub(crate) slots: &'a [Slot],
+    pub(crate) key: &'a HashKey,
 }
 
-/// The same for an `id` that is probably not there: such a probe goes further, and to look at two
-/// or three slots is the rule in a table that is more than half full.
-#[cfg(not(loom))]
-#[inline]
-pub(crate) fn prefetch_probe(slots: &[Slot], id: &ObjectId) {
-    let home = home(Key::of(id).hash(), slots.len());
-    prefetch_slot(slots, home);
-    prefetch_slot(slots, home + 1);
+impl Table<'_> {
+    /// The home slot of an id.
+    #[inline]
+    fn home(&self, key: &Key) -> usize {
+        home(key.hash(self.key), self.slots.len())
+    }
+
+    /// Starts to load the cache line where `id` would be.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn prefetch(&self, id: &ObjectId) {
+        prefetch_slot(self.slots, self.home(&Key::of(id)));
+    }
+
+    /// The same for an `id` that is probably not there: such a probe goes further, and to look at
+    /// two or three slots is the rule in a table that is more than half full.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn prefetch_probe(&self, id: &ObjectId) {
+        let home = self.home(&Key::of(id));
+        prefetch_slot(self.slots, home);
+        prefetch_slot(self.slots, home + 1);
+    }
+
+    /// The first live slot with the id of `key` that a probe finds, and the head that said so.
+    #[inline]
+    pub(crate) fn find_live(&self, key: &Key) -> Option<(usize, Head)> {
+        let slots = self.slots;
+        let mut at = self.home(key);
+        for _ in 0..PROBES_MAX.min(slots.len()) {
+            let slot = slots.get(at)?;
+            let head = slot.head();
+            if head.ends_probe() {
+                return None;
+            }
+            if head.state() == State::Live && slot.holds(key) {
+                return Some((at, head));
+            }
+            at += 1;
+            if at == slots.len() {
+                at = 0;
+            }
+        }
+        None
+    }
+
+    /// This slot, if it lists the id of `key`.
+    #[cfg(not(loom))]
+    fn live_at(&self, at: usize, key: &Key) -> Option<(usize, Head)> {
+        let slot = self.slots.get(at)?;
+        let head = slot.head();
+        (head.state() == State::Live && slot.holds(key)).then_some((at, head))
+    }
+
+    /// Finds and pins an object: the whole read path.
+    #[inline]
+    pub(crate) fn get(
+        &self,
+        id: &ObjectId,
+        current: Current<'_>,
+        ledger: &Ledger<'_>,
+    ) -> Result<Lookup, TooManyPins> {
+        let key = Key::of(id);
+        pin(self.slots, &key, current, ledger, || self.find_live(&key))
+    }
+
+    /// Pins an object in a slot that the daemon named.
+    #[cfg(not(loom))]
+    pub(crate) fn get_at(
+        &self,
+        at: usize,
+        id: &ObjectId,
+        current: Current<'_>,
+        ledger: &Ledger<'_>,
+    ) -> Result<Lookup, TooManyPins> {
+        let key = Key::of(id);
+        pin(self.slots, &key, current, ledger, || self.live_at(at, &key))
+    }
+
+    /// Whether a probe finds an object, without pinning it.
+    pub(crate) fn contains(&self, id: &ObjectId) -> bool {
+        let key = Key::of(id);
+        while let Some((at, head)) = self.find_live(&key) {
+            // The id belongs to `head` if the head below is the same, and not to an object that is
+            // just being written to the slot. Pairs with the release fence in `Slot::publish`.
+            fence(Ordering::Acquire);
+            if self.slots[at].head() == head {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether a probe for the id of `key` does not come to this slot.
+    fn is_far(&self, at: usize, key: &Key) -> bool {
+        let (home, count) = (self.home(key), self.slots.len());
+        (at + count - home) % count >= PROBES_MAX
+    }
 }
 
 #[cfg(not(loom))]
@@ -43,48 +159,31 @@ fn prefetch_slot(slots: &[Slot], at: usize) {
     let _ = slot;
 }
 
-/// The first live slot with the id of `key`, and the head that said so.
-#[inline]
-pub(crate) fn find_live(slots: &[Slot], key: &Key) -> Option<(usize, Head)> {
-    let mut at = home(key.hash(), slots.len());
-    for _ in 0..slots.len() {
-        let slot = slots.get(at)?;
-        let head = slot.head();
-        if head.ends_probe() {
-            return None;
-        }
-        if head.state() == State::Live && slot.holds(key) {
-            return Some((at, head));
-        }
-        at += 1;
-        if at == slots.len() {
-            at = 0;
-        }
-    }
-    None
+/// The control page's word that names the current table, and the number of the one looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Current<'a> {
+    pub(crate) word: &'a AtomicU64,
+    pub(crate) number: u64,
 }
 
-/// Finds and pins an object: the whole read path.
-///
-/// `current` is the control page's word that names the current table; `number` names this one.
-#[inline]
-pub(crate) fn get(
+/// Pins what `find` finds.
+#[inline(always)]
+fn pin(
     slots: &[Slot],
-    id: &ObjectId,
-    number: u64,
-    current: &AtomicU64,
+    key: &Key,
+    current: Current<'_>,
     ledger: &Ledger<'_>,
+    find: impl Fn() -> Option<(usize, Head)>,
 ) -> Result<Lookup, TooManyPins> {
-    let key = Key::of(id);
     loop {
-        let Some((at, head)) = find_live(slots, &key) else {
-            return Ok(missing(number, current));
+        let Some((at, head)) = find() else {
+            return Ok(missing(current));
         };
         let slot = &slots[at];
         let entry = ledger.claim(head.serial())?;
         #[cfg(not(loom))]
         crate::edge::pause(crate::edge::Point::Claim);
-        let words = slot.fields(head, &key);
+        let words = slot.fields(head, key);
         // The fields above belong to `head` if the head below is the same: the pin alone sees to
         // that, and the fence makes it plain. It pairs with the release fence in `Slot::publish`
         // and costs nothing on x86-64.
@@ -92,7 +191,7 @@ pub(crate) fn get(
         // The pin is published; the daemon either saw it or we see here what the daemon did. In an
         // old table, which never changes again, only the table's number can say so.
         let unchanged = slot.head_again() == head;
-        let is_current = current.load(Ordering::SeqCst) == number;
+        let is_current = current.word.load(Ordering::SeqCst) == current.number;
         if unchanged && is_current {
             return Ok(Lookup::Pinned(Pin::new(entry, words)));
         }
@@ -103,23 +202,10 @@ pub(crate) fn get(
     }
 }
 
-/// Whether an object is live, without pinning it.
-pub(crate) fn contains(slots: &[Slot], id: &ObjectId) -> bool {
-    let key = Key::of(id);
-    while let Some((at, head)) = find_live(slots, &key) {
-        // The id belongs to `head` if the head below is the same, and not to an object that is just
-        // being written to the slot. Pairs with the release fence in `Slot::publish`.
-        fence(Ordering::Acquire);
-        if slots[at].head() == head {
-            return true;
-        }
-    }
-    false
-}
-
 #[cold]
-fn missing(number: u64, current: &AtomicU64) -> Lookup {
-    if current.load(Ordering::Acquire) == number { Lookup::Missing } else { Lookup::TableChanged }
+fn missing(current: Current<'_>) -> Lookup {
+    let is_current = current.word.load(Ordering::Acquire) == current.number;
+    if is_current { Lookup::Missing } else { Lookup::TableChanged }
 }
 
 /// Makes table `number` the current one. It is complete, and the one before it is never written
@@ -145,17 +231,47 @@ pub struct Counts {
 #[derive(Debug)]
 pub(crate) struct TableWriter<S> {
     slots: S,
+    key: HashKey,
     counts: Counts,
+    strays: Strays,
+}
+
+/// Live objects that no probe finds.
+#[derive(Debug)]
+struct Strays {
+    slots: HashMap<ObjectId, usize>,
+    /// A state of the random numbers that choose their slots; never in shared memory.
+    random: u64,
+}
+
+impl Strays {
+    fn none() -> Self {
+        Self { slots: HashMap::new(), random: RandomState::new().hash_one(0) }
+    }
+
+    /// A slot out of `count`.
+    fn random_slot(&mut self, count: usize) -> usize {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        home(mixed ^ (mixed >> 27), count)
+    }
 }
 
 impl<S: Deref<Target = [Slot]>> TableWriter<S> {
     /// Takes over a table that has one or more slots, dropping those that were never finished.
-    pub(crate) fn adopt(slots: S) -> Self {
-        let mut writer = Self { slots, counts: Counts::default() };
+    pub(crate) fn adopt(slots: S, key: HashKey) -> Self {
+        let mut writer = Self { slots, key, counts: Counts::default(), strays: Strays::none() };
         let mut unfinished = Vec::new();
         for (at, slot) in writer.slots.iter().enumerate() {
             match slot.head().state() {
-                State::Live => writer.counts.live += 1,
+                State::Live => {
+                    writer.counts.live += 1;
+                    let id = slot.image().id;
+                    let table = Table { slots: &writer.slots, key: &writer.key };
+                    if table.is_far(at, &Key::of(&id)) {
+                        writer.strays.slots.insert(id, at);
+                    }
+                }
                 State::Hidden => writer.counts.hidden += 1,
                 State::Writing => unfinished.push(at),
                 State::Empty => {
@@ -169,23 +285,48 @@ impl<S: Deref<Target = [Slot]>> TableWriter<S> {
 
     /// An empty table: slots that were never used.
     #[cfg(not(loom))]
-    pub(crate) fn empty(slots: S) -> Self {
-        Self { slots, counts: Counts::default() }
+    pub(crate) fn empty(slots: S, key: HashKey) -> Self {
+        Self { slots, key, counts: Counts::default(), strays: Strays::none() }
     }
 
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.slots
     }
 
+    pub(crate) fn key(&self) -> HashKey {
+        self.key
+    }
+
+    pub(crate) fn table(&self) -> Table<'_> {
+        Table { slots: &self.slots, key: &self.key }
+    }
+
+    /// The slot where an object is live, near its home or not.
+    #[cfg(not(loom))]
+    pub(crate) fn find(&self, id: &ObjectId) -> Option<usize> {
+        let near = self.table().find_live(&Key::of(id)).map(|(at, _)| at);
+        near.or_else(|| self.strays.slots.get(id).copied())
+    }
+
+    /// How many live objects no probe finds.
+    #[cfg(not(loom))]
+    pub(crate) fn strays(&self) -> usize {
+        self.strays.slots.len()
+    }
+
     pub(crate) fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Puts an object into the first free slot from its home on and makes it visible in `state`,
-    /// which is live or hidden. There must be room.
+    /// Puts an object into the first free slot from its home on, or, where a probe would not come
+    /// to that, into any. Makes it visible in `state`, which is live or hidden. There must be room.
     pub(crate) fn insert(&mut self, image: &SlotImage, state: State) -> usize {
         assert!(image.fits(), "the store admits only what a slot can say: {image:?}");
-        let at = self.free_slot(home(Key::of(&image.id).hash(), self.slots.len()));
+        let near = self.free_slot(self.table().home(&Key::of(&image.id)), PROBES_MAX);
+        let at = near.unwrap_or_else(|| self.any_free_slot());
+        if near.is_none() && state == State::Live {
+            self.strays.slots.insert(image.id, at);
+        }
         let slot = &self.slots[at];
         self.counts.tombstones -= usize::from(slot.head().is_tombstone());
         slot.publish(image, state);
@@ -196,12 +337,24 @@ impl<S: Deref<Target = [Slot]>> TableWriter<S> {
         at
     }
 
-    fn free_slot(&self, home: usize) -> usize {
+    /// The first free one of so many slots.
+    fn free_slot(&self, first: usize, most: usize) -> Option<usize> {
         let count = self.slots.len();
-        (home..count)
-            .chain(0..home)
-            .find(|at| self.slots[*at].head().state() == State::Empty)
-            .expect("the daemon grows the table long before the last slot is used")
+        let (right, left) = (first..count, 0..first);
+        let mut slots = right.chain(left).take(most);
+        slots.find(|at| self.slots[*at].head().state() == State::Empty)
+    }
+
+    /// A free slot that nobody can foresee.
+    fn any_free_slot(&mut self) -> usize {
+        let count = self.slots.len();
+        let tries = (0..RANDOM_TRIES).find_map(|_| {
+            let at = self.strays.random_slot(count);
+            self.free_slot(at, 1)
+        });
+        let last = self.strays.random_slot(count);
+        let free = tries.or_else(|| self.free_slot(last, count));
+        free.expect("the daemon grows the table long before the last slot is used")
     }
 
     /// Hides live slots. When it returns, every later scan of the ledgers sees each pin whose
@@ -210,6 +363,12 @@ impl<S: Deref<Target = [Slot]>> TableWriter<S> {
         for at in batch {
             assert_eq!(self.slots[at].head().state(), State::Live, "slot {at} is hidden once");
             self.slots[at].set_state(State::Hidden);
+            if !self.strays.slots.is_empty() {
+                let id = self.slots[at].image().id;
+                if self.strays.slots.get(&id) == Some(&at) {
+                    self.strays.slots.remove(&id);
+                }
+            }
             self.counts.live -= 1;
             self.counts.hidden += 1;
         }
@@ -222,6 +381,10 @@ impl<S: Deref<Target = [Slot]>> TableWriter<S> {
     pub(crate) fn show(&mut self, at: usize) {
         assert_eq!(self.slots[at].head().state(), State::Hidden, "slot {at} was hidden");
         self.slots[at].set_state(State::Live);
+        let id = self.slots[at].image().id;
+        if self.table().is_far(at, &Key::of(&id)) {
+            self.strays.slots.insert(id, at);
+        }
         self.counts.hidden -= 1;
         self.counts.live += 1;
     }
@@ -244,7 +407,10 @@ impl<S: Deref<Target = [Slot]>> TableWriter<S> {
         self.slots[at].clear();
         // What lies directly left of an end of probes need not be passed either.
         let mut left = (at + count - 1) % count;
-        while self.slots[left].head().is_tombstone() {
+        for _ in 0..CLEARED_AT_ONCE {
+            if !self.slots[left].head().is_tombstone() {
+                break;
+            }
             self.slots[left].clear();
             self.counts.tombstones -= 1;
             left = (left + count - 1) % count;

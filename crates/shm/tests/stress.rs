@@ -28,9 +28,9 @@ use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_shm::scan::PinCounts;
 use plasmon_shm::{
-    ChannelClient, ChannelDaemon, Connection, ControlDaemon, ControlReader, Found, IndexReader,
-    IndexWriter, Listener, Memfd, Populate, ReadMap, Reader, SlotImage, Span, View, WriteExtent,
-    WriteMap,
+    ChannelClient, ChannelDaemon, Connection, ControlDaemon, ControlReader, Found, HashKey,
+    IndexReader, IndexWriter, Listener, Memfd, Populate, ReadMap, Reader, SlotImage, Span, View,
+    WriteExtent, WriteMap,
 };
 
 /// What a run must have seen.
@@ -132,7 +132,7 @@ struct Owner {
 impl Owner {
     fn new(seed: u64) -> Self {
         let control = ControlDaemon::create().unwrap();
-        let index = IndexWriter::create(1, 64).unwrap();
+        let index = IndexWriter::create(1, 64, HashKey::EXAMPLE).unwrap();
         control.set_table(1);
         let extents = (0..WRITERS as u32)
             .map(|index| {

@@ -89,6 +89,10 @@ impl Core {
         }
         match request {
             Request::Index => self.send_index(client, number),
+            Request::Slot { id } => {
+                let place = self.store.directory().index.place(&id);
+                self.reply(client, number, &Reply::Slot(place), Vec::new());
+            }
             Request::Extents { extents, write } => {
                 self.send_extents(client, number, &extents, write);
             }

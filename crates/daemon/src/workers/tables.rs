@@ -30,12 +30,13 @@ mod tests {
     use super::*;
     use plasmon_proto::ObjectId;
     use plasmon_proto::message::ExtentId;
-    use plasmon_shm::{IndexWriter, SlotImage};
+    use plasmon_shm::{HashKey, IndexWriter, SlotImage};
     use std::sync::mpsc::channel;
 
     #[test]
     fn a_table_is_the_same_before_and_after() {
-        let mut index = IndexWriter::create(1, TABLE_BYTES_MIN as usize / 64).unwrap();
+        let mut index =
+            IndexWriter::create(1, TABLE_BYTES_MIN as usize / 64, HashKey::EXAMPLE).unwrap();
         let image = SlotImage {
             serial: 7,
             id: ObjectId::new([9; 20]),

@@ -129,7 +129,7 @@ pub(crate) struct Index {
 impl Index {
     /// The slots that hold an object with this id.
     pub(crate) fn slots(&self, id: &ObjectId) -> Vec<Slot> {
-        let bytes = read_at(&self.fd, 0, 64 * self.table.slots as usize);
+        let bytes = read_at(&self.fd, 64, 64 * self.table.slots as usize);
         let slots = bytes.chunks_exact(64).filter(|slot| &slot[8..28] == id.as_bytes());
         slots
             .filter_map(|slot| {

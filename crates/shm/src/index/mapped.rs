@@ -15,32 +15,35 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plasmon_proto::ObjectId;
+use plasmon_proto::message::SlotPlace;
 
-use super::Lookup;
 use super::writing::SLOTS_MAX;
+use super::{HEADER_BYTES, Header, Lookup};
 use crate::control::ControlReader;
 use crate::ledger::{Ledger, TooManyPins};
-use crate::map::{Region, Shared};
+use crate::map::{Populate, ReadMap, Region, Shared};
 use crate::memfd::Memfd;
-use crate::slot::{SLOT_BYTES, Slot};
-use crate::table;
+use crate::slot::{HashKey, SLOT_BYTES, Slot};
+use crate::table::{self, Current};
 
 /// How many times its first table fits a range: seven growths by a quarter.
 const ROOM: u64 = 5;
 
-/// One table as readers see it. Never changed after it was published.
+/// One table as readers see it, in one cache line. Never changed after it was published.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Table {
     base: *const Slot,
     slots: usize,
     number: u64,
+    key: HashKey,
 }
 
 /// The ranges and tables so far; the last of each is the current one.
 #[derive(Debug, Default)]
 struct Kept {
     regions: Vec<Region>,
-    /// Boxed one by one, because readers hold their addresses. Some 24 bytes for each growth.
+    /// Boxed one by one, because readers hold their addresses. A cache line for each growth.
     #[expect(clippy::vec_box, reason = "readers hold the addresses while the vector moves")]
     tables: Vec<Box<Table>>,
 }
@@ -70,11 +73,12 @@ impl IndexReader {
     pub fn switch(&self, fd: OwnedFd, number: u64, slots: u64) -> io::Result<()> {
         let memfd = Memfd::adopt(fd)?;
         let slots = slot_count(memfd.bytes(), slots)?;
+        let key = read_key(&memfd, slots as u64)?;
         let mut kept = self.lock();
         // A smaller table must not be mapped over a larger one: a reader who still counts the slots
         // of the larger would run beyond it.
         let previous = kept.tables.last().map_or(0, |table| table.slots);
-        let bytes = slots as u64 * SLOT_BYTES;
+        let bytes = HEADER_BYTES + slots as u64 * SLOT_BYTES;
         let in_place =
             slots >= previous && kept.regions.last().is_some_and(|region| bytes <= region.bytes());
         if !in_place {
@@ -86,8 +90,8 @@ impl IndexReader {
             unreachable!("a region was pushed if there was none")
         };
         region.map_over(&memfd, bytes)?;
-        let base = region.base().cast::<Slot>();
-        tables.push(Box::new(Table { base, slots, number }));
+        let base = region.base().wrapping_add(HEADER_BYTES as usize).cast::<Slot>();
+        tables.push(Box::new(Table { base, slots, number, key }));
         if let Some(table) = tables.last() {
             // Pairs with the acquire in `table`: who sees the table sees its memory mapped.
             self.current.store(std::ptr::from_ref::<Table>(table).cast_mut(), Ordering::Release);
@@ -112,20 +116,37 @@ impl IndexReader {
         ledger: &Ledger<'_>,
     ) -> Result<Lookup, TooManyPins> {
         let table = self.table();
-        table::get(table.slots(), id, table.number, control.table_word(), ledger)
+        let current = Current { word: control.table_word(), number: table.number };
+        table.view().get(id, current, ledger)
+    }
+
+    /// Pins an object in the slot that the daemon named, of the table that it named.
+    pub(crate) fn get_at(
+        &self,
+        place: SlotPlace,
+        id: &ObjectId,
+        control: &ControlReader,
+        ledger: &Ledger<'_>,
+    ) -> Result<Lookup, TooManyPins> {
+        let table = self.table();
+        if place.table != table.number {
+            return Ok(Lookup::TableChanged);
+        }
+        let current = Current { word: control.table_word(), number: table.number };
+        table.view().get_at(place.slot as usize, id, current, ledger)
     }
 
     /// Whether the table lists the object now, without pinning it; `None` when the daemon moved to
     /// another table.
     pub(crate) fn contains(&self, id: &ObjectId, control: &ControlReader) -> Option<bool> {
         let table = self.table();
-        let found = table::contains(table.slots(), id);
+        let found = table.view().contains(id);
         (control.table() == table.number).then_some(found)
     }
 
     #[inline]
     pub(crate) fn prefetch(&self, id: &ObjectId) {
-        table::prefetch(self.table().slots(), id);
+        self.table().view().prefetch(id);
     }
 
     #[inline]
@@ -142,10 +163,16 @@ impl IndexReader {
 
 impl Table {
     #[inline]
+    fn view(&self) -> table::Table<'_> {
+        table::Table { slots: self.slots(), key: &self.key }
+    }
+
+    #[inline]
     fn slots(&self) -> &[Slot] {
         const { assert_shared::<Slot>() };
-        // SAFETY: a region of at least this many slots starts at `base` and stays readable (as this
-        // table, a later one, or zeroes) as long as the `IndexReader` that hands out `&self`.
+        // SAFETY: at `base`, behind the header, a region has at least this many slots, which stay
+        // readable (of this table, a later one, or zeroes) as long as the `IndexReader` that hands
+        // out `&self`.
         unsafe { std::slice::from_raw_parts(self.base, self.slots) }
     }
 }
@@ -153,12 +180,22 @@ impl Table {
 /// Only what is made of atomics may be looked at in a region.
 const fn assert_shared<T: Shared>() {}
 
+/// What the header of a table with so many slots says is its key.
+fn read_key(memfd: &Memfd, slots: u64) -> io::Result<HashKey> {
+    let map = ReadMap::new(memfd, HEADER_BYTES, Populate::No)?;
+    let header = Header(map.shared(0, Header::WORDS)).read();
+    let key = header.and_then(|(count, key)| (count == slots).then_some(key));
+    key.ok_or_else(|| not_a_table(memfd.bytes(), slots))
+}
+
 /// The number of slots, if a memfd of `bytes` bytes can hold that many.
 pub(super) fn slot_count(bytes: u64, slots: u64) -> io::Result<usize> {
-    let fits = (1..=SLOTS_MAX as u64).contains(&slots) && slots * SLOT_BYTES <= bytes;
-    if fits {
-        return Ok(slots as usize);
-    }
-    let text = format!("an index memfd of {bytes} bytes cannot hold {slots} slots");
-    Err(io::Error::new(io::ErrorKind::InvalidData, text))
+    let fits =
+        (1..=SLOTS_MAX as u64).contains(&slots) && HEADER_BYTES + slots * SLOT_BYTES <= bytes;
+    if fits { Ok(slots as usize) } else { Err(not_a_table(bytes, slots)) }
+}
+
+pub(super) fn not_a_table(bytes: u64, slots: u64) -> io::Error {
+    let text = format!("a memfd of {bytes} bytes is no index table of {slots} slots");
+    io::Error::new(io::ErrorKind::InvalidData, text)
 }

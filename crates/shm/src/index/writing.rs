@@ -5,18 +5,25 @@ use std::ops::Deref;
 
 use plasmon_proto::ObjectId;
 
-use super::Counts;
-use super::mapped::slot_count;
+use super::mapped::{not_a_table, slot_count};
+use super::{Counts, HEADER_BYTES, Header};
 use crate::map::{Populate, WriteMap};
 use crate::memfd::Memfd;
-use crate::slot::{Key, SLOT_BYTES, Slot, SlotImage, State};
-use crate::table::{self, TableWriter};
+use crate::slot::{HashKey, SLOT_BYTES, Slot, SlotImage, State};
+use crate::table::TableWriter;
 
 /// The fewest slots of a table: one page.
 const SLOTS_MIN: usize = 64;
 
 /// The most slots of a table, so that a slot's index fits 32 bits.
 pub(super) const SLOTS_MAX: usize = 1 << 31;
+
+/// A table with at least so many slots is replaced by a smaller one when few are used: 4 MiB.
+const SLOTS_KEPT: usize = 1 << 16;
+
+/// How many objects of a table may lie where no probe finds them before the next table gets another
+/// key. In an honest one that is three quarters full there is one with 100 million objects.
+const STRAYS_MAX: usize = 64;
 
 /// The slots of a table that the daemon has mapped.
 #[derive(Debug)]
@@ -30,7 +37,7 @@ impl Deref for MappedSlots {
 
     #[inline]
     fn deref(&self) -> &[Slot] {
-        self.map.shared(0, self.slots)
+        self.map.shared(HEADER_BYTES as usize, self.slots)
     }
 }
 
@@ -45,25 +52,27 @@ pub struct IndexWriter {
 impl IndexWriter {
     /// A new, empty table with at least `slots` slots. Its memory is reserved here, so that a
     /// full machine is an error now and never a signal later.
-    pub fn create(number: u64, slots: usize) -> io::Result<Self> {
-        let table = Self::bare(number, slots, Populate::No)?;
+    pub fn create(number: u64, slots: usize, key: HashKey) -> io::Result<Self> {
+        let table = Self::bare(number, slots, key)?;
         table.reserve(0, table.slots())?;
         Ok(table)
     }
 
-    /// An empty table whose memory is not reserved.
-    fn bare(number: u64, slots: usize, populate: Populate) -> io::Result<Self> {
+    /// An empty table of which only the memory for the header is reserved.
+    fn bare(number: u64, slots: usize, key: HashKey) -> io::Result<Self> {
         let slots = slots.clamp(SLOTS_MIN, SLOTS_MAX);
-        let bytes = slots as u64 * SLOT_BYTES;
+        let bytes = HEADER_BYTES + slots as u64 * SLOT_BYTES;
         let memfd = Memfd::create(&format!("plasmon-index-{number}"), bytes)?;
-        let map = WriteMap::new(&memfd, bytes, populate)?;
-        Ok(Self { memfd, table: TableWriter::empty(MappedSlots { map, slots }), number })
+        memfd.reserve(0, HEADER_BYTES)?;
+        let map = WriteMap::new(&memfd, bytes, Populate::No)?;
+        Header(map.shared(0, Header::WORDS)).write(slots as u64, &key);
+        Ok(Self { memfd, table: TableWriter::empty(MappedSlots { map, slots }, key), number })
     }
 
     /// An empty table for the same objects and some more, which is filled with
     /// [`Self::insert_as`] a piece at a time. Memory for its slots is to be reserved before that.
-    pub fn successor(&self, number: u64) -> io::Result<Self> {
-        Self::bare(number, self.slots_wanted(), Populate::No)
+    pub fn successor(&self, number: u64, key: HashKey) -> io::Result<Self> {
+        Self::bare(number, self.slots_wanted(), key)
     }
 
     /// Reserves the memory of `count` slots, or of all that there are.
@@ -73,16 +82,26 @@ impl IndexWriter {
         if first >= end {
             return Ok(());
         }
-        self.memfd.reserve(bytes(first), bytes(end - first))
+        self.memfd.reserve(HEADER_BYTES + bytes(first), bytes(end - first))
     }
 
     /// Takes over the table that a daemon before this one left behind. Slots that it had not
     /// finished are dropped; hidden ones stay hidden.
     pub fn adopt(memfd: Memfd, number: u64) -> io::Result<Self> {
-        let slots = slot_count(memfd.bytes(), memfd.bytes() / SLOT_BYTES)?;
+        let slots = memfd.bytes().saturating_sub(HEADER_BYTES) / SLOT_BYTES;
+        let slots = slot_count(memfd.bytes(), slots)?;
         let map = WriteMap::new(&memfd, memfd.bytes(), Populate::Yes)?;
-        let table = TableWriter::adopt(MappedSlots { map, slots });
+        let header = Header(map.shared(0, Header::WORDS)).read();
+        let Some((_, key)) = header.filter(|(count, _)| *count == slots as u64) else {
+            return Err(not_a_table(memfd.bytes(), slots as u64));
+        };
+        let table = TableWriter::adopt(MappedSlots { map, slots }, key);
         Ok(Self { memfd, table, number })
+    }
+
+    /// The numbers that decide which ids share a home slot.
+    pub fn key(&self) -> HashKey {
+        self.table.key()
     }
 
     /// The number of the table.
@@ -105,9 +124,14 @@ impl IndexWriter {
         self.table.counts()
     }
 
+    /// How many live objects no probe finds; the daemon names their slots.
+    pub fn strays(&self) -> usize {
+        self.table.strays()
+    }
+
     /// The slot where `id` is live.
     pub fn find(&self, id: &ObjectId) -> Option<u32> {
-        table::find_live(self.table.slots(), &Key::of(id)).map(|(at, _)| at as u32)
+        self.table.find(id).map(|at| at as u32)
     }
 
     /// The state of a slot.
@@ -125,7 +149,7 @@ impl IndexWriter {
     /// each.
     #[inline]
     pub fn prefetch(&self, id: &ObjectId) {
-        table::prefetch_probe(self.table.slots(), id);
+        self.table.table().prefetch_probe(id);
     }
 
     /// Publishes an object that the table does not list and returns its slot. Grow first where
@@ -182,12 +206,26 @@ impl IndexWriter {
         used * 4 > self.slots() * 3
     }
 
+    /// Whether so few slots are used that half of them would do.
+    pub fn is_sparse(&self) -> bool {
+        let counts = self.counts();
+        self.slots() > SLOTS_KEPT && (counts.live + counts.hidden) * 8 < self.slots()
+    }
+
+    /// Whether so many objects lie where no probe finds them that they are to be spread anew.
+    pub fn is_crowded(&self) -> bool {
+        self.strays() > STRAYS_MAX
+    }
+
     /// How many slots the next table is to have.
     fn slots_wanted(&self) -> usize {
         let counts = self.counts();
         let slots = self.slots();
-        let crowded = (counts.live + counts.hidden) * 2 > slots;
-        if crowded { slots + slots / 4 } else { slots }
+        match (counts.live + counts.hidden) * 2 > slots {
+            true => slots + slots / 4,
+            false if self.is_sparse() => slots / 2,
+            false => slots,
+        }
     }
 
     /// Whether the table is so full that a larger one cannot wait.
@@ -198,13 +236,14 @@ impl IndexWriter {
     }
 
     /// A new table with the same objects: a quarter larger, so that no table is emptier than three
-    /// fifths for long, or of the same size when only tombstones were to blame. `moved` hears each
+    /// fifths for long, of the same size when only tombstones were to blame, or half as large when
+    /// few slots are used. `moved` hears each
     /// object's record and new slot, and nothing when there is no memory for the table.
     ///
     /// The caller announces it with [`crate::ControlDaemon::set_table`] and never writes to the
     /// old one again.
     pub fn grow(&self, number: u64, mut moved: impl FnMut(u32, u32)) -> io::Result<Self> {
-        let mut grown = Self::create(number, self.slots_wanted())?;
+        let mut grown = Self::create(number, self.slots_wanted(), self.key())?;
         for (_, state, image) in self.iter_from(0) {
             let at = grown.table.insert(&image, state);
             moved(image.record, at as u32);

@@ -13,6 +13,7 @@ use crate::control::ControlDaemon;
 use crate::index::IndexWriter;
 use crate::map::Populate;
 use crate::memfd::Memfd;
+use crate::slot::HashKey;
 use crate::writer::WriteExtent;
 
 const EXTENT: ExtentId = ExtentId::new(3, 9);
@@ -32,7 +33,7 @@ struct Node {
 impl Node {
     fn new() -> Self {
         let control = ControlDaemon::create().unwrap();
-        let index = IndexWriter::create(1, 64).unwrap();
+        let index = IndexWriter::create(1, 64, HashKey::EXAMPLE).unwrap();
         control.set_table(1);
         let channel = ChannelDaemon::create().unwrap();
         let memfd = Memfd::create("plasmon-test", 8192).unwrap();
