@@ -34,6 +34,7 @@ mod index;
 mod keeper;
 mod log;
 mod outbox;
+mod passing;
 pub mod paths;
 mod peers;
 mod poll;

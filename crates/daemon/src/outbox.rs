@@ -24,7 +24,7 @@ use plasmon_proto::limits::{
     NOTIFICATIONS_QUEUED_MIN, REPLIES_BYTES_IN_ALL_MAX, REPLIES_BYTES_MAX,
 };
 use plasmon_proto::message::{Notice, Push};
-use plasmon_shm::{Connection, Memfd};
+use plasmon_shm::Memfd;
 use rustix::io::Errno;
 
 use crate::keeper::seat::is_passing;
@@ -34,10 +34,6 @@ pub(crate) const FRAMES_QUEUED_MAX: usize = 64;
 
 /// Descriptors in them beyond which it is the same.
 pub(crate) const FDS_QUEUED_MAX: usize = 2 * FRAME_FDS_MAX;
-
-/// Descriptors that a client may have been sent and not have received. They count for the user of
-/// the daemon, who can have no more of them than of open files.
-pub(crate) const FDS_UNREAD_MAX: usize = 2 * FRAME_FDS_MAX;
 
 /// Notices in one frame: each takes at most 42 bytes, so these fit with room to spare.
 pub(crate) const NOTICES_PER_FRAME_MAX: usize = 1024;
@@ -86,32 +82,6 @@ pub(crate) enum Sent {
     /// The system is out of something, or the client has too many descriptors to receive: nothing
     /// says when that is over.
     Later,
-}
-
-/// A connection, and what its client has not received yet.
-#[derive(Debug, Default)]
-pub(crate) struct Unread {
-    fds: usize,
-}
-
-impl Unread {
-    /// Sends one frame, unless the client has too many descriptors to receive before.
-    pub(crate) fn send(
-        &mut self,
-        connection: &Connection,
-        bytes: &[u8],
-        fds: &[BorrowedFd<'_>],
-    ) -> io::Result<()> {
-        if !fds.is_empty() && self.fds + fds.len() > FDS_UNREAD_MAX {
-            if connection.has_unread()? {
-                return Err(Errno::TOOMANYREFS.into());
-            }
-            self.fds = 0;
-        }
-        connection.try_send(bytes, fds)?;
-        self.fds += fds.len();
-        Ok(())
-    }
 }
 
 /// What waits in all outboxes together.
@@ -211,6 +181,11 @@ impl Outbox {
             || self.bytes >= REPLIES_BYTES_MAX
             || all >= REPLIES_BYTES_IN_ALL_MAX && !self.frames.is_empty()
             || passed() >= FDS_QUEUED_MAX
+    }
+
+    /// How many descriptors go beside the next reply.
+    pub(crate) fn next_fds(&self) -> usize {
+        self.frames.front().map_or(0, |frame| frame.fds.len())
     }
 
     /// Sends as much as `send` takes; `WouldBlock` ends it for now, other errors are the client's
@@ -391,26 +366,6 @@ mod tests {
         drop(other);
         assert!(!one.is_full());
         assert_eq!(budget.bytes.load(Ordering::Relaxed), 1);
-    }
-
-    #[test]
-    fn descriptors_that_a_client_does_not_receive_are_few() {
-        // Six clients that did not read had so many on the way that no other message with
-        // descriptors could be sent, not even to the keeper.
-        let (ours, theirs) = Connection::pair().unwrap();
-        let fd = std::fs::File::open("/dev/null").unwrap();
-        let fds = vec![fd.as_fd(); FRAME_FDS_MAX];
-        let mut unread = Unread::default();
-        for _ in 0..FDS_UNREAD_MAX / FRAME_FDS_MAX {
-            unread.send(&ours, b"x", &fds).unwrap();
-        }
-        let refused = unread.send(&ours, b"x", &fds[..1]).unwrap_err();
-        assert!(Errno::from_io_error(&refused).is_some_and(is_passing), "it is tried again");
-        unread.send(&ours, b"without any", &[]).unwrap();
-        for _ in 0..=FDS_UNREAD_MAX / FRAME_FDS_MAX {
-            theirs.recv(&mut Vec::new(), true).unwrap();
-        }
-        unread.send(&ours, b"x", &fds).unwrap();
     }
 
     #[test]

@@ -14,9 +14,11 @@ use plasmon_shm::Connection;
 use plasmon_shm::socket::Peer as Credentials;
 use plasmon_store::event::ClientNo;
 
-use crate::outbox::{Outbox, Unread};
+use crate::outbox::Outbox;
+use crate::passing::Unread;
 use crate::poll::Interest;
-use crate::seats::{Seats, Silent};
+use crate::seats::{Holder, NoSeat, Seats, Silent};
+use crate::settings::config::ConnectionsMax;
 
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,15 +80,16 @@ pub(crate) struct Peers {
 
 impl Peers {
     /// No connections yet, of so many users.
-    pub(crate) fn new(users: usize) -> Self {
-        Self { seats: Vec::new(), free: VecDeque::new(), count: 0, users: Seats::new(users) }
+    pub(crate) fn new(users: usize, most: ConnectionsMax) -> Self {
+        let users = Seats::new(users, most);
+        Self { seats: Vec::new(), free: VecDeque::new(), count: 0, users }
     }
 
     /// Takes a connection in and numbers it.
     pub(crate) fn insert(&mut self, peer: Peer) -> ClientNo {
         self.count += 1;
         let uid = peer.credentials.uid;
-        self.users.take(uid);
+        self.users.take(holder(&peer.credentials));
         let stage = peer.stage;
         let client = self.seat(Seat::Taken(Box::new(peer)));
         if let Stage::Greeting(until) = stage {
@@ -95,9 +98,10 @@ impl Peers {
         client
     }
 
-    /// Whether one more connection of this user may be taken in.
-    pub(crate) fn has_room_for(&self, uid: u32) -> bool {
-        self.count < CLIENTS_MAX && self.users.is_free(uid)
+    /// Whether one more connection of this process may be taken in.
+    pub(crate) fn has_room_for(&self, credentials: &Credentials) -> Result<(), NoSeat> {
+        self.users.has_room_for(holder(credentials))?;
+        if self.count < CLIENTS_MAX { Ok(()) } else { Err(NoSeat::Full) }
     }
 
     /// The connection of this user that must go before another one comes, because too many of them
@@ -155,7 +159,7 @@ impl Peers {
             Seat::Expected => Departed::Expected,
             Seat::Taken(peer) => {
                 self.count -= 1;
-                self.users.leave(peer.credentials.uid);
+                self.users.leave(holder(&peer.credentials));
                 Departed::Peer(peer)
             }
         };
@@ -194,6 +198,16 @@ impl Peers {
         self.count == 0
     }
 
+    /// The next connections from this number on, and around, that may not have received descriptors.
+    pub(crate) fn next_unread(&self, from: u32, most: usize) -> Vec<ClientNo> {
+        let from = (from as usize).min(self.seats.len());
+        let numbers = (from..self.seats.len()).chain(0..from);
+        let clients = numbers.map(|number| ClientNo(number as u32));
+        let is_unread =
+            |client: &ClientNo| self.get(*client).is_some_and(|peer| peer.unread.is_any());
+        clients.filter(is_unread).take(most).collect()
+    }
+
     /// Connections whose clients are known, in the order of their numbers.
     pub(crate) fn ready(&self) -> impl Iterator<Item = (ClientNo, &Peer)> {
         self.iter().filter(|(_, peer)| peer.stage == Stage::Ready)
@@ -207,6 +221,10 @@ impl Peers {
             Seat::Free | Seat::Expected => None,
         })
     }
+}
+
+fn holder(credentials: &Credentials) -> Holder {
+    Holder { uid: credentials.uid, pid: credentials.pid }
 }
 
 /// Whether a connection has still not said hello.

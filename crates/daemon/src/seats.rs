@@ -1,13 +1,16 @@
 //! Who may have how many connections, so that no user can take those of the others.
 //!
 //! Half of all seats are shared out among the users that the store admits; the other half is for
-//! anybody who is admitted. A store for one user has all its seats for that user.
+//! anybody who is admitted. A store for one user has all its seats for that user. Settings limit
+//! what one user and one process may have.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use plasmon_proto::limits::CLIENTS_MAX;
 use plasmon_store::ClientNo;
+
+use crate::settings::config::ConnectionsMax;
 
 /// How long a connection may take to say hello.
 pub(crate) const HELLO_WITHIN: Duration = Duration::from_secs(5);
@@ -16,10 +19,30 @@ pub(crate) const HELLO_WITHIN: Duration = Duration::from_secs(5);
 /// been silent for longest goes.
 pub(crate) const SILENT_PER_USER_MAX: usize = 256;
 
+/// Whose connection it is, and which process made it; 0 for one that the daemon cannot see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) uid: u32,
+    pub(crate) pid: u32,
+}
+
+/// Why there is no seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoSeat {
+    /// The store has as many connections as it takes, or this user its share of them.
+    Full,
+    /// This user has so many, which is what the settings allow.
+    User(usize),
+    /// This process has so many, which is what the settings allow.
+    Process(usize),
+}
+
 /// The seats that are taken.
 #[derive(Debug)]
 pub(crate) struct Seats {
     by_user: HashMap<u32, usize>,
+    by_process: HashMap<u32, usize>,
+    most: ConnectionsMax,
     /// What every admitted user has for itself.
     share: usize,
     /// What is for all.
@@ -43,18 +66,35 @@ pub(crate) struct Silent {
 
 impl Seats {
     /// Free seats for so many admitted users.
-    pub(crate) fn new(users: usize) -> Self {
+    pub(crate) fn new(users: usize, most: ConnectionsMax) -> Self {
         let share = match users {
             0 | 1 => CLIENTS_MAX,
             users => CLIENTS_MAX / 2 / users,
         };
         let common = CLIENTS_MAX.saturating_sub(share * users.max(1));
-        Self { by_user: HashMap::new(), share, common, common_taken: 0, silent: VecDeque::new() }
+        Self {
+            by_user: HashMap::new(),
+            by_process: HashMap::new(),
+            most,
+            share,
+            common,
+            common_taken: 0,
+            silent: VecDeque::new(),
+        }
     }
 
-    /// Whether there is a seat for one more connection of this user.
-    pub(crate) fn is_free(&self, uid: u32) -> bool {
-        self.taken(uid) < self.share || self.common_taken < self.common
+    /// Whether there is a seat for one more connection of this user and process.
+    pub(crate) fn has_room_for(&self, holder: Holder) -> Result<(), NoSeat> {
+        let of_user = self.taken(holder.uid);
+        let of_process = self.by_process.get(&holder.pid).copied().unwrap_or(0);
+        if of_process >= self.most.of_process {
+            return Err(NoSeat::Process(of_process));
+        }
+        if of_user >= self.most.of_user {
+            return Err(NoSeat::User(of_user));
+        }
+        let is_free = of_user < self.share || self.common_taken < self.common;
+        if is_free { Ok(()) } else { Err(NoSeat::Full) }
     }
 
     /// How many seats a user has.
@@ -63,8 +103,11 @@ impl Seats {
     }
 
     /// A connection takes its seat.
-    pub(crate) fn take(&mut self, uid: u32) {
-        let taken = self.by_user.entry(uid).or_default();
+    pub(crate) fn take(&mut self, holder: Holder) {
+        if holder.pid != 0 {
+            *self.by_process.entry(holder.pid).or_default() += 1;
+        }
+        let taken = self.by_user.entry(holder.uid).or_default();
         *taken += 1;
         if *taken > self.share {
             self.common_taken += 1;
@@ -72,7 +115,14 @@ impl Seats {
     }
 
     /// A connection leaves its seat.
-    pub(crate) fn leave(&mut self, uid: u32) {
+    pub(crate) fn leave(&mut self, holder: Holder) {
+        let Holder { uid, pid } = holder;
+        if let Some(taken) = self.by_process.get_mut(&pid) {
+            *taken -= 1;
+            if *taken == 0 {
+                self.by_process.remove(&pid);
+            }
+        }
         let Some(taken) = self.by_user.get_mut(&uid) else { return };
         if *taken > self.share {
             self.common_taken -= 1;
@@ -117,45 +167,72 @@ impl Seats {
 mod tests {
     use super::*;
 
+    const ANY: ConnectionsMax = ConnectionsMax { of_user: CLIENTS_MAX, of_process: CLIENTS_MAX };
+
+    fn of(uid: u32) -> Holder {
+        Holder { uid, pid: 100 + uid }
+    }
+
     #[test]
     fn no_user_takes_the_seats_of_another() {
-        let mut seats = Seats::new(2);
+        let mut seats = Seats::new(2, ANY);
         let share = CLIENTS_MAX / 4;
         // The first takes its share and all that is common.
         let mut taken = 0;
-        while seats.is_free(1) {
-            seats.take(1);
+        while seats.has_room_for(of(1)).is_ok() {
+            seats.take(of(1));
             taken += 1;
         }
         assert_eq!(taken, share + CLIENTS_MAX / 2);
         for _ in 0..share {
-            assert!(seats.is_free(2));
-            seats.take(2);
+            assert_eq!(seats.has_room_for(of(2)), Ok(()));
+            seats.take(of(2));
         }
-        assert!(!seats.is_free(2), "every seat is taken");
-        seats.leave(1);
-        assert!(seats.is_free(2) && seats.is_free(1), "a common seat");
-        seats.take(2);
-        assert!(!seats.is_free(1));
-        seats.leave(2);
-        assert!(seats.is_free(1));
+        assert_eq!(seats.has_room_for(of(2)), Err(NoSeat::Full), "every seat is taken");
+        seats.leave(of(1));
+        assert!(seats.has_room_for(of(2)).is_ok() && seats.has_room_for(of(1)).is_ok());
+        seats.take(of(2));
+        assert_eq!(seats.has_room_for(of(1)), Err(NoSeat::Full), "the common seat is taken");
+        seats.leave(of(2));
+        assert_eq!(seats.has_room_for(of(1)), Ok(()));
     }
 
     #[test]
     fn the_only_user_has_every_seat() {
-        let mut seats = Seats::new(1);
-        (0..CLIENTS_MAX).for_each(|_| {
-            assert!(seats.is_free(7));
-            seats.take(7);
+        let mut seats = Seats::new(1, ANY);
+        let holder = |number: usize| Holder { uid: 7, pid: number as u32 };
+        (0..CLIENTS_MAX).for_each(|number| {
+            assert_eq!(seats.has_room_for(holder(number)), Ok(()));
+            seats.take(holder(number));
         });
-        assert!(!seats.is_free(7));
-        (0..CLIENTS_MAX).for_each(|_| seats.leave(7));
-        assert_eq!((seats.taken(7), seats.common_taken, seats.by_user.len()), (0, 0, 0));
+        assert_eq!(seats.has_room_for(holder(CLIENTS_MAX)), Err(NoSeat::User(CLIENTS_MAX)));
+        (0..CLIENTS_MAX).for_each(|number| seats.leave(holder(number)));
+        assert_eq!((seats.taken(7), seats.common_taken), (0, 0));
+        assert!(seats.by_user.is_empty() && seats.by_process.is_empty());
+    }
+
+    /// One process could have every seat, and with each of them memory and descriptors.
+    #[test]
+    fn a_user_and_a_process_have_what_the_settings_say() {
+        let mut seats = Seats::new(1, ConnectionsMax { of_user: 5, of_process: 2 });
+        let process = |pid| Holder { uid: 7, pid };
+        for _ in 0..2 {
+            assert_eq!(seats.has_room_for(process(1)), Ok(()));
+            seats.take(process(1));
+        }
+        assert_eq!(seats.has_room_for(process(1)), Err(NoSeat::Process(2)));
+        // Nobody can say which processes these are.
+        (0..3).for_each(|_| seats.take(process(0)));
+        assert_eq!(seats.has_room_for(process(0)), Err(NoSeat::User(5)));
+        assert_eq!(seats.has_room_for(process(2)), Err(NoSeat::User(5)));
+        assert_eq!(seats.has_room_for(Holder { uid: 8, pid: 3 }), Ok(()));
+        seats.leave(process(1));
+        assert_eq!(seats.has_room_for(process(1)), Ok(()));
     }
 
     #[test]
     fn the_oldest_silent_connection_of_a_user_makes_room() {
-        let mut seats = Seats::new(2);
+        let mut seats = Seats::new(2, ANY);
         let now = Instant::now();
         let silent =
             |number: u32, uid| Silent { client: ClientNo(number), uid, until: now + HELLO_WITHIN };

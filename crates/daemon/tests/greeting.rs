@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 use desk::*;
 use plasmon_proto::limits::CLIENT_NAME_BYTES_MAX;
@@ -206,4 +207,31 @@ fn silent_connections_make_room_for_those_that_speak() {
     silent.last_mut().unwrap().hello(false, None);
     drop((client, silent));
     desk.stop();
+}
+
+#[test]
+fn a_process_and_a_user_have_as_many_connections_as_the_settings_say() {
+    // One process could take every seat of its user, and with each the memory of a channel and
+    // descriptors on the way.
+    for (flag, said) in [
+        ("--connections-per-process-max", "too many connections of this process (pid "),
+        ("--connections-per-user-max", "too many connections of this user"),
+    ] {
+        let desk = start(&[flag, "3"]);
+        let mut clients: Vec<Client> = (0..3).map(|_| desk.client()).collect();
+        let mut late = desk.connect();
+        let Err(Ended::Failed(failure)) = late.answer(0) else { panic!("it is told why") };
+        assert_eq!((failure.code, failure.wanted, failure.found), (Code::LimitReached, 4, 3));
+        assert!(failure.detail.starts_with(said), "{}", failure.detail);
+        assert!(failure.detail.contains("3, and the setting connections_per_"), "{failure:?}");
+        assert!(late.is_closed());
+        // Who leaves makes room.
+        clients.truncate(1);
+        let deadline = Instant::now() + DEADLINE;
+        while clients[0].status().clients > 1 {
+            assert!(Instant::now() < deadline, "the others have left");
+        }
+        assert_eq!(desk.client().status().clients, 2);
+        desk.stop();
+    }
 }

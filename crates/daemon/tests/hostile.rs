@@ -373,3 +373,33 @@ fn connections_that_come_and_go_leave_nothing() {
     assert!(count() <= before + 50, "{} descriptors instead of {before}", count());
     unharmed(desk, witness, 0);
 }
+
+#[test]
+fn clients_that_do_not_receive_descriptors_make_way_for_others() {
+    // What was on its way to clients that did not read was limited for each of them, not for all:
+    // with as many of them as fit, nobody else could be passed anything.
+    let mut desk = Desk { folder: tempfile::tempdir().unwrap(), daemon: None };
+    let plasmond = desk.command(&[]);
+    let mut limited = std::process::Command::new("sh");
+    // Half of these may be on their way: those of some ten clients.
+    limited.args(["-c", "ulimit -n 512; exec \"$0\" \"$@\""]).arg(plasmond.get_program());
+    limited.args(plasmond.get_args());
+    desk.launch_command(limited);
+
+    let mut honest = desk.client();
+    honest.put(id(1), b"for everybody");
+    let extent = honest.find(&id(1)).unwrap().extent;
+    let mut greedy: Vec<Client> = (0..20).map(|_| desk.client()).collect();
+    for client in &mut greedy {
+        for _ in 0..2 {
+            client.send(&Request::Extents { extents: vec![extent; FRAME_FDS_MAX], write: false });
+        }
+    }
+    // It waits until some of the others are sent away, and no longer.
+    let mut late = desk.client();
+    assert_eq!(late.read(&id(1)).unwrap(), b"for everybody");
+    assert_eq!(honest.read(&id(1)).unwrap(), b"for everybody");
+    assert!(late.status().clients < 22, "some have gone");
+    drop((honest, late, greedy));
+    desk.stop();
+}

@@ -11,19 +11,22 @@ use plasmon_proto::message::{
 };
 use plasmon_proto::object::Level;
 use plasmon_shm::pidfd::is_same_process;
+use plasmon_shm::socket::Peer as Credentials;
 use plasmon_shm::{ChannelDaemon, Connection, Doorbell, edge};
 use plasmon_store::event::Peer as StorePeer;
 use plasmon_store::{ClientNo, Event};
 
+use super::Core;
+use super::sending::encode;
 use super::submissions::range_is_aligned;
-use super::{Core, encode};
 use crate::closer::CLOSING_PER_USER_MAX;
 use crate::directory::Shared;
 use crate::door::Knock;
-use crate::outbox::{Outbox, Passed, Unread};
+use crate::outbox::{Outbox, Passed};
+use crate::passing::Unread;
 use crate::peers::{Peer, Stage};
 use crate::poll::{Interest, Source};
-use crate::seats::{HELLO_WITHIN, SILENT_PER_USER_MAX};
+use crate::seats::{HELLO_WITHIN, NoSeat, SILENT_PER_USER_MAX};
 use crate::sessions::{LINGERING_MAX, Session, SessionNo};
 
 /// Messages that are read and thrown away from a connection that is turned away: more than a
@@ -34,7 +37,7 @@ const TURNED_AWAY_UNREAD_MAX: usize = 512;
 const ACCEPTED_AT_ONCE: usize = 64;
 
 /// The request number of an answer to a connection that has not asked anything yet.
-const UNASKED: u64 = 0;
+pub(super) const UNASKED: u64 = 0;
 
 /// The session that a hello leads to.
 struct Entrance {
@@ -74,7 +77,7 @@ impl Core {
                 return self.close_connection(u32::MAX, connection);
             }
         };
-        if let Err(failure) = self.room_for(credentials.uid) {
+        if let Err(failure) = self.room_for(&credentials) {
             return self.turn_away(connection, &failure);
         }
         if let Some(silent) = self.peers.surplus_silent(credentials.uid) {
@@ -108,7 +111,8 @@ impl Core {
     }
 
     /// Whether a user may have one more connection.
-    fn room_for(&self, uid: u32) -> Result<(), Failure> {
+    fn room_for(&self, credentials: &Credentials) -> Result<(), Failure> {
+        let uid = credentials.uid;
         self.access_of(uid)?;
         if self.closer.is_full(uid) {
             let detail = "descriptors that this user passed are still being closed";
@@ -116,12 +120,21 @@ impl Core {
                 .with_amounts(CLOSING_PER_USER_MAX as u64 + 1, CLOSING_PER_USER_MAX as u64)
                 .with_detail(detail));
         }
-        if self.peers.has_room_for(uid) {
-            return Ok(());
-        }
-        Err(Failure::of(Code::LimitReached)
-            .with_amounts(CLIENTS_MAX as u64 + 1, CLIENTS_MAX as u64)
-            .with_detail("the store has as many clients as it takes"))
+        let Err(no_seat) = self.peers.has_room_for(credentials) else { return Ok(()) };
+        let (most, detail) = match no_seat {
+            NoSeat::Full => (CLIENTS_MAX, "the store has as many clients as it takes".to_owned()),
+            NoSeat::User(count) => {
+                let limit = "the setting connections_per_user_max allows no more";
+                (count, format!("too many connections of this user: it has {count}, and {limit}"))
+            }
+            NoSeat::Process(count) => {
+                let limit = "the setting connections_per_process_max allows no more";
+                let whose = format!("this process (pid {})", credentials.pid);
+                (count, format!("too many connections of {whose}: it has {count}, and {limit}"))
+            }
+        };
+        let failure = Failure::of(Code::LimitReached);
+        Err(failure.with_amounts(most as u64 + 1, most as u64).with_detail(detail))
     }
 
     /// Closes a connection that is no client yet, and says why.

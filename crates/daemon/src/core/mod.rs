@@ -19,6 +19,7 @@ mod growing;
 mod keeping;
 mod partings;
 mod requests;
+mod sending;
 mod spinning;
 mod submissions;
 
@@ -29,19 +30,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plasmon_media::FolderLock;
-use plasmon_proto::message::Reply;
 use plasmon_proto::ring::Record;
 use plasmon_shm::edge::Point;
 use plasmon_shm::{Listener, edge};
 use plasmon_store::{ClientNo, Effect, Event, Store, Ticket};
+use rustix::process::{Resource, getrlimit};
 
 use crate::clock::Clock;
 use crate::closer::Closer;
 use crate::directory::Shared;
 use crate::door::Door;
 use crate::extents::Extents;
-use crate::outbox::{Budget, Outgoing, Passed, Sent};
-use crate::peers::{Peer, Peers};
+use crate::outbox::Budget;
+use crate::passing::Passing;
+use crate::peers::Peers;
 use crate::poll::{Interest, Poll, Ready, Source};
 use crate::rings::{REST_EVERY_MS, Rings};
 use crate::sessions::SessionNo;
@@ -54,9 +56,6 @@ use self::spinning::Spinning;
 
 /// How often reads are reported to the eviction clock while there is other work, in milliseconds.
 const TOUCHES_EVERY_MS: u64 = 100;
-
-/// When a message is tried again that could not be sent for a reason that no event ends.
-const SEND_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// What the loop starts with.
 #[derive(Debug)]
@@ -139,6 +138,8 @@ pub(crate) struct Core {
     lonely_until: Option<Instant>,
     /// What may wait to be sent to all clients together.
     budget: Arc<Budget>,
+    /// Descriptors that clients may not have received.
+    passing: Passing,
     /// From one wake-up to the next look for news.
     longest_turn: Duration,
     is_stopping: bool,
@@ -158,6 +159,8 @@ impl Core {
         poll.add(&rings, Source::Doorbells)?;
         let spinning = Spinning::new(Duration::from_micros(u64::from(config.spin_us)));
         let users = 1 + config.admitted.len();
+        let peers = Peers::new(users, config.connections_max);
+        let open_files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let refuses_descriptors = door.listener().refuse_descriptors();
         let mut core = Self {
             config,
@@ -175,7 +178,7 @@ impl Core {
             tier_fault,
             memory_limit_bytes,
             reserving: BTreeMap::new(),
-            peers: Peers::new(users),
+            peers,
             rings,
             rested_ms: 0,
             keeper_interest: Interest { readable: true, writable: false },
@@ -199,6 +202,7 @@ impl Core {
             spinning,
             lonely_until: None,
             budget: Arc::default(),
+            passing: Passing::new(open_files_max, users),
             longest_turn: Duration::ZERO,
             is_stopping: false,
         };
@@ -366,63 +370,6 @@ impl Core {
         self.store.directory_mut()
     }
 
-    /// Queues a reply for a client that is still there.
-    fn reply(&mut self, client: ClientNo, number: u64, reply: &Reply, fds: Vec<Passed>) {
-        let Some(peer) = self.peers.get_mut(client) else { return };
-        match encode(number, reply) {
-            Ok(bytes) => peer.outbox.push(Outgoing { bytes, fds }),
-            Err(error) => {
-                tracing::error!(%error, "a reply cannot be encoded");
-                return;
-            }
-        }
-        self.unsent.insert(client);
-    }
-
-    fn flush_all(&mut self) {
-        while let Some(client) = self.unsent.pop_first() {
-            // Whoever gets this was asleep, and may want the very core that polling would keep:
-            // yielding does not give it away on every kernel.
-            self.spinning.stop();
-            self.flush(client);
-        }
-    }
-
-    fn flush(&mut self, client: ClientNo) {
-        let Some(peer) = self.peers.get_mut(client) else { return };
-        let Peer { connection, outbox, unread, .. } = peer;
-        let sent = outbox.flush(|bytes, fds| unread.send(connection, bytes, fds));
-        let is_full = peer.outbox.is_full();
-        self.shared().sessions.sound_mail(client);
-        match sent {
-            Ok(sent) => {
-                if sent == Sent::Later {
-                    let at = edge::now() + SEND_AGAIN_AFTER;
-                    self.send_again_at.get_or_insert(at);
-                    self.later.push(client);
-                }
-                let interest = Interest { readable: !is_full, writable: sent == Sent::Blocked };
-                self.set_interest(client, interest);
-            }
-            Err(error) => {
-                tracing::debug!(?client, %error, "a client does not hear us any more");
-                self.leaving.entry(client).or_insert(Parting::Gone);
-            }
-        }
-    }
-
-    fn set_interest(&mut self, client: ClientNo, interest: Interest) {
-        let Some(peer) = self.peers.get_mut(client) else { return };
-        if peer.interest == interest {
-            return;
-        }
-        peer.interest = interest;
-        if let Err(error) = self.poll.change(&peer.connection, Source::Peer(client.0), interest) {
-            tracing::warn!(?client, %error, "a client cannot be watched");
-            self.leaving.entry(client).or_insert(Parting::Gone);
-        }
-    }
-
     /// The store is over: nothing of it stays behind.
     pub(crate) fn end(mut self) {
         self.flush_all();
@@ -433,22 +380,5 @@ impl Core {
         }
         self.workers.end();
         self.store.directory_mut().keeper.farewell();
-    }
-}
-
-/// The frame of a reply; one that is too long becomes a failure that says so.
-fn encode(number: u64, reply: &Reply) -> Result<Vec<u8>, plasmon_proto::frame::BadFrame> {
-    use plasmon_proto::frame::{BadFrame, encode_reply};
-    use plasmon_proto::limits::FRAME_BYTES_MAX;
-    use plasmon_proto::{Code, message::Failure};
-
-    match encode_reply(number, reply) {
-        Err(BadFrame::Long { found }) => {
-            let failure = Failure::of(Code::LimitReached)
-                .with_amounts(found as u64, FRAME_BYTES_MAX as u64)
-                .with_detail("the answer is longer than a message may be: ask for less");
-            encode_reply(number, &Reply::Failed(failure))
-        }
-        other => other,
     }
 }

@@ -14,7 +14,8 @@ use plasmon_shm::edge::{self, Mutation};
 use plasmon_store::{ClientNo, Event};
 
 use super::Core;
-use crate::peers::{Departed, Peer};
+use super::sending::send;
+use crate::peers::Departed;
 use crate::poll::Source;
 use crate::sessions::SessionNo;
 
@@ -67,9 +68,8 @@ impl Core {
     /// Sends a client what it is still to be told.
     fn say_goodbye(&mut self, client: ClientNo) {
         let Some(peer) = self.peers.get_mut(client) else { return };
-        let Peer { connection, outbox, unread, .. } = peer;
         // A client that does not read is closed without a word.
-        let _ = outbox.flush(|bytes, fds| unread.send(connection, bytes, fds));
+        let _ = send(peer, &mut self.passing);
         let uid = peer.credentials.uid;
         // Closing with messages unread would throw ours away, too.
         for _ in 0..UNREAD_MAX {
@@ -113,7 +113,8 @@ impl Core {
         match self.peers.remove(client) {
             // Draining its ring has ended it already.
             None => return,
-            Some(Departed::Peer(peer)) => {
+            Some(Departed::Peer(mut peer)) => {
+                self.passing.received(peer.credentials.uid, &mut peer.unread);
                 self.poll.remove(&peer.connection);
                 let uid = peer.credentials.uid;
                 if peer.outbox.is_empty() {

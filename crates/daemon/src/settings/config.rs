@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use plasmon_proto::limits::CLIENTS_MAX;
 use plasmon_proto::message::Access;
 use plasmon_proto::object::Level;
 use plasmon_proto::settings::Settings;
@@ -41,6 +42,15 @@ pub struct Admission {
     pub access: Access,
 }
 
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionsMax {
+    /// Of one user.
+    pub of_user: usize,
+    /// Of one process.
+    pub of_process: usize,
+}
+
 /// What the daemon runs with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -76,6 +86,8 @@ pub struct Config {
     pub collapse: bool,
     /// The most bytes of one client, `None` for no limit.
     pub client_quota_bytes: Option<u64>,
+    /// How many connections one user and one process may have.
+    pub connections_max: ConnectionsMax,
     /// How long rings are polled after work, in microseconds.
     pub spin_us: u32,
     /// What is logged.
@@ -119,6 +131,7 @@ impl Config {
             prefault_bytes: settings.prefault_bytes.0.min(capacity_bytes),
             collapse: settings.collapse,
             client_quota_bytes: Some(settings.client_quota_bytes.0).filter(|bytes| *bytes > 0),
+            connections_max: connections_max(settings)?,
             spin_us: settings.spin_us.min(SPIN_US_MAX),
             log: settings.log.parse().map_err(|_| BadStart::Value {
                 key: "log",
@@ -134,6 +147,20 @@ impl Config {
         }
         self.admitted.iter().find(|admission| admission.uid == uid).map(|found| found.access)
     }
+}
+
+fn connections_max(settings: &Settings) -> Result<ConnectionsMax, BadStart> {
+    let at_least_one = |key: &'static str, count: u32| match count {
+        0 => {
+            let what = "with 0 of them no client could connect".to_owned();
+            Err(BadStart::Value { key, what })
+        }
+        count => Ok(usize::try_from(count).unwrap_or(usize::MAX).min(CLIENTS_MAX)),
+    };
+    let user = at_least_one("connections_per_user_max", settings.connections_per_user_max)?;
+    let process =
+        at_least_one("connections_per_process_max", settings.connections_per_process_max)?;
+    Ok(ConnectionsMax { of_user: user, of_process: process })
 }
 
 fn hang_timeout(milliseconds: u32) -> Result<Duration, BadStart> {

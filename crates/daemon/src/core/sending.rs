@@ -1,0 +1,140 @@
+//! Sending clients what waits for them.
+
+use std::io;
+use std::time::Duration;
+
+use plasmon_proto::Code;
+use plasmon_proto::message::{Failure, Reply};
+use plasmon_shm::edge;
+use plasmon_store::ClientNo;
+use rustix::io::Errno;
+
+use super::Core;
+use super::greeting::UNASKED;
+use super::partings::Parting;
+use crate::outbox::{Outgoing, Passed, Sent};
+use crate::passing::{ASKED_AT_ONCE, Passing};
+use crate::peers::Peer;
+use crate::poll::{Interest, Source};
+
+/// When a message is tried again that could not be sent for a reason that no event ends.
+const SEND_AGAIN_AFTER: Duration = Duration::from_millis(5);
+
+impl Core {
+    /// Queues a reply for a client that is still there.
+    pub(super) fn reply(&mut self, client: ClientNo, number: u64, reply: &Reply, fds: Vec<Passed>) {
+        let Some(peer) = self.peers.get_mut(client) else { return };
+        match encode(number, reply) {
+            Ok(bytes) => peer.outbox.push(Outgoing { bytes, fds }),
+            Err(error) => {
+                tracing::error!(%error, "a reply cannot be encoded");
+                return;
+            }
+        }
+        self.unsent.insert(client);
+    }
+
+    pub(super) fn flush_all(&mut self) {
+        while let Some(client) = self.unsent.pop_first() {
+            // Whoever gets this was asleep, and may want the very core that polling would keep:
+            // yielding does not give it away on every kernel.
+            self.spinning.stop();
+            self.flush(client);
+        }
+    }
+
+    fn flush(&mut self, client: ClientNo) {
+        self.make_way_for(client);
+        let Some(peer) = self.peers.get_mut(client) else { return };
+        let sent = send(peer, &mut self.passing);
+        let is_full = peer.outbox.is_full();
+        self.shared().sessions.sound_mail(client);
+        match sent {
+            Ok(sent) => {
+                if sent == Sent::Later {
+                    let at = edge::now() + SEND_AGAIN_AFTER;
+                    self.send_again_at.get_or_insert(at);
+                    self.later.push(client);
+                }
+                let interest = Interest { readable: !is_full, writable: sent == Sent::Blocked };
+                self.set_interest(client, interest);
+            }
+            Err(error) => {
+                tracing::debug!(?client, %error, "a client does not hear us any more");
+                self.leaving.entry(client).or_insert(Parting::Gone);
+            }
+        }
+    }
+
+    /// Looks which clients have received what they were sent, where too much of it is on its way to
+    /// pass this client what it is to have. One that leaves it there for long ends.
+    fn make_way_for(&mut self, client: ClientNo) {
+        let Some(peer) = self.peers.get(client) else { return };
+        if self.passing.has_common_room_for(peer.credentials.uid, peer.outbox.next_fds()) {
+            return;
+        }
+        let now = edge::now();
+        for other in self.peers.next_unread(self.passing.next, ASKED_AT_ONCE) {
+            self.passing.next = other.0 + 1;
+            let Some(peer) = self.peers.get_mut(other) else { continue };
+            if !peer.connection.has_unread().unwrap_or(false) {
+                self.passing.received(peer.credentials.uid, &mut peer.unread);
+            } else if peer.unread.is_overdue(now) && !self.leaving.contains_key(&other) {
+                let pid = peer.credentials.pid;
+                tracing::warn!(client = ?other, pid, "a client does not receive its descriptors");
+                let detail = "others waited for room while it did not receive its descriptors";
+                let failure = Failure::of(Code::LimitReached).with_detail(detail);
+                self.dismiss(other, UNASKED, failure);
+            }
+        }
+    }
+
+    pub(super) fn set_interest(&mut self, client: ClientNo, interest: Interest) {
+        let Some(peer) = self.peers.get_mut(client) else { return };
+        if peer.interest == interest {
+            return;
+        }
+        peer.interest = interest;
+        if let Err(error) = self.poll.change(&peer.connection, Source::Peer(client.0), interest) {
+            tracing::warn!(?client, %error, "a client cannot be watched");
+            self.leaving.entry(client).or_insert(Parting::Gone);
+        }
+    }
+}
+
+/// Sends a client what waits for it, as far as that goes.
+pub(super) fn send(peer: &mut Peer, passing: &mut Passing) -> io::Result<Sent> {
+    let Peer { connection, outbox, unread, credentials, .. } = peer;
+    outbox.flush(|bytes, fds| {
+        if !passing.has_room_for(credentials.uid, unread, fds.len()) {
+            if unread.is_any() && !connection.has_unread()? {
+                passing.received(credentials.uid, unread);
+            }
+            if !passing.has_room_for(credentials.uid, unread, fds.len()) {
+                return Err(Errno::TOOMANYREFS.into());
+            }
+        }
+        connection.try_send(bytes, fds)?;
+        passing.sent(credentials.uid, unread, fds.len());
+        Ok(())
+    })
+}
+
+/// The frame of a reply; one that is too long becomes a failure that says so.
+pub(super) fn encode(
+    number: u64,
+    reply: &Reply,
+) -> Result<Vec<u8>, plasmon_proto::frame::BadFrame> {
+    use plasmon_proto::frame::{BadFrame, encode_reply};
+    use plasmon_proto::limits::FRAME_BYTES_MAX;
+
+    match encode_reply(number, reply) {
+        Err(BadFrame::Long { found }) => {
+            let failure = Failure::of(Code::LimitReached)
+                .with_amounts(found as u64, FRAME_BYTES_MAX as u64)
+                .with_detail("the answer is longer than a message may be: ask for less");
+            encode_reply(number, &Reply::Failed(failure))
+        }
+        other => other,
+    }
+}
