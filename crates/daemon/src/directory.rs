@@ -10,12 +10,12 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::message::Range;
 use plasmon_proto::object::{Policy, Sizes, Traits};
 use plasmon_shm::edge::{self, Point};
+use plasmon_shm::index::moving::{Index, Step};
 use plasmon_shm::scan::PinCounts;
 use plasmon_shm::slot::CREATED_MS_MAX;
 use plasmon_shm::{ControlDaemon, Memfd, SlotImage};
 use plasmon_store::ports::{Directory, Entry, Look, SlotNo};
 
-use crate::index::{Index, Step};
 use crate::keeper::seat::KeeperSeat;
 use crate::keeper::wire::Label;
 use crate::sessions::Sessions;
@@ -123,10 +123,11 @@ impl Directory for Shared {
 
     fn insert(&mut self, entry: &Entry, moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo {
         let number = self.index.table.number() + 1;
-        let step = self.index.step((number, &crate::random_key), moved);
-        // The keeper hears of a new table before clients do.
-        if step == Step::Complete && !self.keeper.is_behind(edge::now()) {
-            self.move_to_next_table();
+        match self.index.step((number, &crate::random_key), moved) {
+            // The keeper hears of a new table before clients do.
+            Step::Complete if !self.keeper.is_behind(edge::now()) => self.move_to_next_table(),
+            Step::Complete | Step::Quiet => {}
+            Step::Refused(error) => tracing::warn!(%error, "no memory for another index table"),
         }
         edge::pause(Point::Index);
         let slot = self.index.insert(&image_of(entry));

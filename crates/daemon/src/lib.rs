@@ -30,7 +30,6 @@ mod core;
 mod directory;
 mod door;
 mod extents;
-mod index;
 mod keeper;
 mod log;
 mod outbox;

@@ -198,7 +198,7 @@ impl Peers {
         self.count == 0
     }
 
-    /// The next connections from this number on, and around, that may not have received descriptors.
+    /// The next connections from this number on, and around, that may have descriptors to receive.
     pub(crate) fn next_unread(&self, from: u32, most: usize) -> Vec<ClientNo> {
         let from = (from as usize).min(self.seats.len());
         let numbers = (from..self.seats.len()).chain(0..from);

@@ -30,6 +30,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use plasmon_media::{Described, FolderLock};
 use plasmon_proto::Attributes;
 use plasmon_proto::message::{Access, ExtentId};
+use plasmon_shm::index::moving::Index;
 use plasmon_shm::{
     ChannelDaemon, ControlDaemon, IndexWriter, Listener, Memfd, SlotImage, State, WakePage,
 };
@@ -37,7 +38,6 @@ use plasmon_store::event::{Recovered, RecoveredExtent};
 
 use crate::directory::{Shared, entry_of};
 use crate::extents::Extents;
-use crate::index::Index;
 use crate::keeper::link::{Held, KeeperLink};
 use crate::keeper::seat::KeeperSeat;
 use crate::keeper::wire::Label;

@@ -16,6 +16,8 @@ pub use crate::table::Counts;
 #[cfg(not(loom))]
 mod mapped;
 #[cfg(not(loom))]
+pub mod moving;
+#[cfg(not(loom))]
 mod writing;
 
 #[cfg(not(loom))]

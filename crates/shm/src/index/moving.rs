@@ -16,11 +16,15 @@
 
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::SlotPlace;
-use plasmon_shm::{HashKey, IndexWriter, SlotImage, State};
-use plasmon_store::ports::SlotNo;
+
+use super::IndexWriter;
+use crate::slot::{HashKey, SlotImage, State};
+
+/// The position of an object in the index, which changes with the table.
+pub type SlotNo = u32;
 
 /// Slots that are copied, or told of, with each insert.
-pub(crate) const SLOTS_PER_INSERT: usize = 16;
+const SLOTS_PER_INSERT: usize = 16;
 
 /// Slots of the next table whose memory is reserved at a time.
 const RESERVED_AT_ONCE: usize = 1024;
@@ -33,9 +37,9 @@ const TABLE_BIT: u32 = 1 << 31;
 
 /// The index with what it needs to grow.
 #[derive(Debug)]
-pub(crate) struct Index {
+pub struct Index {
     /// The current table.
-    pub(crate) table: IndexWriter,
+    pub table: IndexWriter,
     /// `TABLE_BIT` for every other table.
     bit: u32,
     phase: Phase,
@@ -68,43 +72,45 @@ struct Copying {
 }
 
 /// What a new table is called, and what draws a key for it if it needs another.
-pub(crate) type NewTable<'a> = (u64, &'a dyn Fn() -> std::io::Result<HashKey>);
+pub type NewTable<'a> = (u64, &'a dyn Fn() -> std::io::Result<HashKey>);
 
 /// What a step towards another table came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+#[derive(Debug)]
+pub enum Step {
     /// Nothing for others to do.
     Quiet,
+    /// There is no memory for another table; it is tried again later.
+    Refused(std::io::Error),
     /// The next table is complete: [`Index::switch`] once it is announced.
     Complete,
 }
 
 impl Index {
     /// An index over this table.
-    pub(crate) fn new(table: IndexWriter) -> Self {
+    pub fn new(table: IndexWriter) -> Self {
         Self { table, bit: 0, phase: Phase::Settled, retry_in: 0, steps: 0 }
     }
 
     /// Has the processor fetch the slot where this id belongs, for a look that follows soon.
-    pub(crate) fn prefetch(&self, id: &ObjectId) {
+    pub fn prefetch(&self, id: &ObjectId) {
         self.table.prefetch(id);
     }
 
     /// Whether one more object can be published, in a larger table if need be. False only on a
     /// machine that has no memory for a larger one.
-    pub(crate) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         let counts = self.table.counts();
         counts.live + counts.hidden + 2 < self.table.slots()
     }
 
     /// How many slots were copied or told of, ever.
     #[cfg(test)]
-    pub(crate) fn steps(&self) -> u64 {
+    pub fn steps(&self) -> u64 {
         self.steps
     }
 
     /// Where a slot is in the current table.
-    pub(crate) fn at(&self, slot: SlotNo) -> u32 {
+    pub fn at(&self, slot: SlotNo) -> u32 {
         let at = slot & !TABLE_BIT;
         match &self.phase {
             Phase::Telling { moved, .. } if slot & TABLE_BIT != self.bit => moved[at as usize],
@@ -112,17 +118,19 @@ impl Index {
         }
     }
 
-    pub(crate) fn find(&self, id: &ObjectId) -> Option<SlotNo> {
+    /// Where this object is.
+    pub fn find(&self, id: &ObjectId) -> Option<SlotNo> {
         self.table.find(id).map(|at| at | self.bit)
     }
 
     /// Where clients find this id, which a probe of theirs may not come to.
-    pub(crate) fn place(&self, id: &ObjectId) -> Option<SlotPlace> {
+    pub fn place(&self, id: &ObjectId) -> Option<SlotPlace> {
         let slot = self.table.find(id)?;
         Some(SlotPlace { table: self.table.number(), slot })
     }
 
-    pub(crate) fn insert(&mut self, image: &SlotImage) -> SlotNo {
+    /// Publishes an object.
+    pub fn insert(&mut self, image: &SlotImage) -> SlotNo {
         let at = self.table.insert(image);
         if let Some(copying) = self.copying_of(at) {
             copying.copy(at, image, State::Live);
@@ -130,7 +138,8 @@ impl Index {
         at | self.bit
     }
 
-    pub(crate) fn hide(&mut self, slots: &[SlotNo]) {
+    /// See [`IndexWriter::hide`].
+    pub fn hide(&mut self, slots: &[SlotNo]) {
         let at: Vec<u32> = slots.iter().map(|slot| self.at(*slot)).collect();
         if let Phase::Copying(copying) = &mut self.phase {
             let copied = at.iter().filter(|at| (**at as usize) < copying.copied);
@@ -140,7 +149,8 @@ impl Index {
         self.table.hide(&at);
     }
 
-    pub(crate) fn show(&mut self, slot: SlotNo) {
+    /// See [`IndexWriter::show`].
+    pub fn show(&mut self, slot: SlotNo) {
         let at = self.at(slot);
         if let Some(copying) = self.copying_of(at) {
             copying.next.show(copying.moved[at as usize]);
@@ -148,7 +158,8 @@ impl Index {
         self.table.show(at);
     }
 
-    pub(crate) fn remove(&mut self, slot: SlotNo) {
+    /// See [`IndexWriter::remove`].
+    pub fn remove(&mut self, slot: SlotNo) {
         let at = self.at(slot);
         if let Some(copying) = self.copying_of(at) {
             copying.next.remove(copying.moved[at as usize]);
@@ -165,23 +176,25 @@ impl Index {
     }
 
     /// Takes a step towards another table, if one is wanted.
-    pub(crate) fn step(&mut self, new: NewTable<'_>, moved: &mut dyn FnMut(u32, SlotNo)) -> Step {
+    pub fn step(&mut self, new: NewTable<'_>, moved: &mut dyn FnMut(u32, SlotNo)) -> Step {
         match &mut self.phase {
             Phase::Settled => self.begin(new),
-            Phase::Copying(_) => return self.go_on_copying(),
-            Phase::Telling { .. } => self.go_on_telling(moved),
+            Phase::Copying(_) => self.go_on_copying(),
+            Phase::Telling { .. } => {
+                self.go_on_telling(moved);
+                Step::Quiet
+            }
         }
-        Step::Quiet
     }
 
-    fn begin(&mut self, (number, draw_key): NewTable<'_>) {
+    fn begin(&mut self, (number, draw_key): NewTable<'_>) -> Step {
         let is_crowded = self.table.is_crowded();
         if !self.table.wants_growth() && !is_crowded && !self.table.is_sparse() {
-            return;
+            return Step::Quiet;
         }
         if let Some(left) = self.retry_in.checked_sub(1) {
             self.retry_in = left;
-            return;
+            return Step::Quiet;
         }
         // The same key keeps the order of the objects, and what lies in order is copied fast.
         let key = if is_crowded { draw_key() } else { Ok(self.table.key()) };
@@ -191,15 +204,16 @@ impl Index {
                 let keeps_order = !is_crowded;
                 let copying = Copying { next, keeps_order, copied: 0, reserved: 0, moved };
                 self.phase = Phase::Copying(Box::new(copying));
+                Step::Quiet
             }
-            Err(error) => self.give_up(&error),
+            Err(error) => self.give_up(error),
         }
     }
 
-    fn give_up(&mut self, error: &std::io::Error) {
-        tracing::warn!(%error, "no memory for the next table of the index");
+    fn give_up(&mut self, error: std::io::Error) -> Step {
         self.retry_in = GROWTH_RETRY_INSERTS;
         self.phase = Phase::Settled;
+        Step::Refused(error)
     }
 
     fn go_on_copying(&mut self) -> Step {
@@ -208,15 +222,14 @@ impl Index {
         let more = if self.table.is_nearly_full() { slots } else { SLOTS_PER_INSERT };
         if !copying.keeps_order && more < slots && copying.reserved < copying.next.slots() {
             // What is copied first may go anywhere.
-            if let Err(error) = copying.reserve_more() {
-                self.give_up(&error);
-            }
-            return Step::Quiet;
+            return match copying.reserve_more() {
+                Ok(()) => Step::Quiet,
+                Err(error) => self.give_up(error),
+            };
         }
         let end = copying.copied.saturating_add(more).min(slots);
         if let Err(error) = copying.reserve_for(end, slots) {
-            self.give_up(&error);
-            return Step::Quiet;
+            return self.give_up(error);
         }
         for at in copying.copied as u32..end as u32 {
             let state = self.table.state(at);
@@ -231,7 +244,7 @@ impl Index {
     }
 
     /// The complete next table.
-    pub(crate) fn next(&self) -> Option<&IndexWriter> {
+    pub fn next(&self) -> Option<&IndexWriter> {
         match &self.phase {
             Phase::Copying(copying) => Some(&copying.next),
             _ => None,
@@ -240,7 +253,7 @@ impl Index {
 
     /// The next table is the current one from here on. Returns the one before, whose memory takes a
     /// while to give back.
-    pub(crate) fn switch(&mut self) -> Option<IndexWriter> {
+    pub fn switch(&mut self) -> Option<IndexWriter> {
         match std::mem::replace(&mut self.phase, Phase::Settled) {
             Phase::Copying(copying) => {
                 let Copying { next, moved, .. } = *copying;
