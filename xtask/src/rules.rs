@@ -1,6 +1,7 @@
 //! The rules by family, and the figures that they watch.
 
 mod deadlines;
+mod edges;
 mod layers;
 mod pages;
 mod purity;
@@ -23,6 +24,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         unsafety::check(&sources),
         purity::check(&sources),
         deadlines::check(&sources),
+        edges::check(&sources),
         words::check(tree),
         versions::check(tree),
         pages::check(tree),

@@ -13,11 +13,11 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
 use std::time::Duration;
 
 use plasmon_proto::Code;
 use plasmon_shm::deadline::Deadline;
+use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
 
 use crate::error::{Error, Result};
@@ -191,7 +191,7 @@ impl Starting {
             if status.is_some() || deadline.is_past() {
                 return Ok(status);
             }
-            thread::sleep(interrupt::pause(POLL, deadline));
+            edge::sleep(interrupt::pause(POLL, deadline));
             interrupt::check(STARTING)?;
         }
     }
