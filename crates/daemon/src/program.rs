@@ -16,7 +16,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::keeper::{self, KEEPER_ARGUMENT};
+use crate::keeper::{self, EXIT_SHORTAGE, KEEPER_ARGUMENT};
 use crate::log;
 use crate::settings::{self, Config, Invocation, Loaded, Role, flags};
 use crate::startup::{self, StartError};
@@ -49,11 +49,16 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     match start(&invocation, &arguments) {
         Ok(code) => code,
         Err(error) => {
+            // Its standard error may be nowhere: who started the store is gone.
+            if invocation.role == Role::Adopting && invocation.log_file.is_some() {
+                tracing::error!(%error, "the daemon does not start");
+            }
             log::flush(LOGGED_WITHIN);
             complain(&error.to_string());
             ExitCode::from(match error {
                 StartError::AlreadyRunning(_) => ALREADY_RUNNING,
                 StartError::Settings(_) => WRONG_USAGE,
+                error if error.is_shortage() => EXIT_SHORTAGE,
                 _ => FAILED,
             })
         }

@@ -39,7 +39,7 @@ use plasmon_store::event::{Recovered, RecoveredExtent};
 use crate::directory::{Shared, entry_of};
 use crate::extents::Extents;
 use crate::keeper::link::{Held, KeeperLink};
-use crate::keeper::seat::KeeperSeat;
+use crate::keeper::seat::{KeeperSeat, is_failure_of_machine};
 use crate::keeper::wire::Label;
 use crate::sessions::{LINGERING_MAX, Session, Sessions, writer_mark};
 
@@ -57,6 +57,13 @@ pub(crate) enum BadInventory {
         /// Why.
         source: io::Error,
     },
+}
+
+impl BadInventory {
+    /// Whether the machine is out of something for the moment.
+    pub(crate) fn is_shortage(&self) -> bool {
+        matches!(self, Self::Unusable { source, .. } if is_failure_of_machine(source))
+    }
 }
 
 /// What a keeper held, sorted.
@@ -165,6 +172,7 @@ impl Piles {
             Label::SpillFolder => self.spill_lock = Some(FolderLock::adopt(first)),
             Label::Extent(extent) => match Memfd::adopt(first) {
                 Ok(memfd) => drop(self.extents.insert(extent, memfd)),
+                Err(source) if may_pass(&source) => return Err(unusable("an extent")(source)),
                 Err(error) => {
                     tracing::error!(?extent, %error, "an extent is given up with its objects");
                 }
@@ -200,12 +208,20 @@ fn adopt_channel(
     let kept = fd.try_clone().map_err(unusable("a channel"))?;
     match Memfd::adopt(fd).and_then(ChannelDaemon::adopt) {
         Ok(channel) => Ok((Some(channel), None)),
+        // Nothing that the client did. The next daemon may have room for it.
+        Err(source) if may_pass(&source) => Err(unusable("a channel")(source)),
         Err(error) => {
             tracing::error!(pid, %error, "a client's channel cannot be used any more; until its \
                 process ends, all memory counts as read by it");
             Ok((None, Some(kept)))
         }
     }
+}
+
+/// Whether the next daemon may succeed, because the machine refused this one something. A client
+/// that has taken a lease on what it shares causes an `EAGAIN`, for as long as it likes.
+fn may_pass(error: &io::Error) -> bool {
+    is_failure_of_machine(error) && error.kind() != io::ErrorKind::WouldBlock
 }
 
 /// Takes extents off the control page that ended with the daemon before this one, such as those

@@ -23,7 +23,7 @@ use crate::core::{Core, Parts};
 use crate::directory::{SLOTS_FIRST, Shared};
 use crate::extents::Extents;
 use crate::keeper::link::KeeperLink;
-use crate::keeper::seat::KeeperSeat;
+use crate::keeper::seat::{KeeperSeat, is_failure_of_machine};
 use crate::keeper::wire::Label;
 use crate::paths;
 use crate::recovery::{self, BadInventory, Inventory};
@@ -77,6 +77,17 @@ pub(crate) enum StartError {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+impl StartError {
+    /// Whether the machine is out of something for the moment: another start may succeed.
+    pub(crate) fn is_shortage(&self) -> bool {
+        match self {
+            Self::System { source, .. } => is_failure_of_machine(source),
+            Self::Inventory(bad) => bad.is_shortage(),
+            _ => false,
+        }
+    }
 }
 
 fn system(doing: &'static str) -> impl FnOnce(io::Error) -> StartError {

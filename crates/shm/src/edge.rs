@@ -121,7 +121,10 @@ pub fn random<const BYTES: usize>() -> io::Result<[u8; BYTES]> {
         return Ok(bytes);
     }
     const { assert!(BYTES <= 256, "the kernel gives so many at once and whole") };
-    let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    // A signal comes in between only before the kernel has gathered enough to begin with.
+    let count = rustix::io::retry_on_intr(|| {
+        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+    })?;
     assert_eq!(count, BYTES, "the kernel gives up to 256 bytes whole");
     Ok(bytes)
 }

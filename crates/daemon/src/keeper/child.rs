@@ -71,14 +71,15 @@ impl Child {
         }
     }
 
-    /// Collects it once it has ended.
-    pub(crate) fn wait(&mut self) {
+    /// Collects it once it has ended; its exit code, if it ended by itself.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
         match self {
-            // As above.
-            Self::Started(child) => drop(child.wait()),
+            // It fails as above.
+            Self::Started(child) => child.wait().ok().and_then(|status| status.code()),
             #[cfg(feature = "sim")]
             Self::Simulated(pid) => {
                 plasmon_shm::edge::simulated::within(|world| world.wait_process(*pid));
+                None
             }
         }
     }

@@ -148,7 +148,9 @@ impl KeeperLink {
                 // It may take a while to close what it holds. Without a thread to wait it is
                 // collected at our end.
                 child.kill();
-                let _ = spawn("plasmon-reaper", move || child.wait());
+                let _ = spawn("plasmon-reaper", move || {
+                    child.wait();
+                });
             }
             None => {
                 // The keeper is the parent of a daemon that it started; any other process with its

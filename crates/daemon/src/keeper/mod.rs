@@ -16,6 +16,7 @@
 //! no log, no clients.
 
 mod child;
+mod last_words;
 pub(crate) mod link;
 pub(crate) mod patience;
 pub(crate) mod seat;
@@ -32,7 +33,6 @@ use std::time::{Duration, Instant};
 use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
 use rustix::event::PollFlags;
-use rustix::io::Errno;
 
 use child::Child;
 use patience::{Death, Decision, Patience};
@@ -47,6 +47,12 @@ const GONE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The argument that makes this program a daemon which takes over.
 const ADOPTING_ARGUMENT: &str = "--role=adopting";
+
+/// The exit code of a daemon that could not start because the machine is out of something.
+pub(crate) const EXIT_SHORTAGE: u8 = 4;
+
+/// The exit code of a program that could not be loaded.
+const EXIT_NOT_LOADED: i32 = 127;
 
 /// How often a message to a new daemon is tried while the system is out of something.
 const SEND_TRIES: u32 = 500;
@@ -75,6 +81,8 @@ struct Keeper<'a> {
     held: BTreeMap<Label, Vec<OwnedFd>>,
     patience: Patience,
     serving_since: Option<Instant>,
+    /// Whether any daemon of the store has accepted connections.
+    has_served: bool,
     daemon: Option<OwnedFd>,
     daemon_pid: u32,
     child: Option<Child>,
@@ -87,8 +95,8 @@ struct Keeper<'a> {
 enum Parting {
     /// It said farewell, or goes on without this keeper.
     Dismissed,
-    /// It died.
-    Died,
+    /// It died; its exit code, if it ended by itself.
+    Died(Option<i32>),
 }
 
 impl<'a> Keeper<'a> {
@@ -98,6 +106,7 @@ impl<'a> Keeper<'a> {
             held: BTreeMap::new(),
             patience: Patience::default(),
             serving_since: None,
+            has_served: false,
             daemon: None,
             daemon_pid: 0,
             child: None,
@@ -108,22 +117,35 @@ impl<'a> Keeper<'a> {
 
     fn keep(mut self, mut link: Connection) -> ExitCode {
         loop {
-            if let Parting::Dismissed = self.attend(&link) {
-                return ExitCode::SUCCESS;
+            let Parting::Died(code) = self.attend(&link) else { return ExitCode::SUCCESS };
+            if !self.is_worth_keeping() {
+                return ExitCode::FAILURE;
             }
+            let life = self.serving_since.take().map(edge::since);
+            let mut death = life.map_or_else(|| failed_start(code), Death::Serving);
             loop {
-                let life = self.serving_since.take().map(edge::since);
-                let death = life.map_or(Death::Starting, Death::Serving);
                 match self.patience.after(death) {
-                    Decision::GiveUp => return ExitCode::FAILURE,
+                    Decision::GiveUp => {
+                        last_words::say(self.flags, death);
+                        return ExitCode::FAILURE;
+                    }
                     Decision::Restart(wait) => edge::sleep(wait),
                 }
-                if let Ok(next) = self.start_daemon() {
-                    link = next;
-                    break;
+                match self.start_daemon() {
+                    Ok(next) => {
+                        link = next;
+                        break;
+                    }
+                    Err(failed) => death = failed,
                 }
             }
         }
+    }
+
+    /// Whether there can be a client or an object. A store whose first daemon failed to start is
+    /// reported as one that does not exist, and must not come into being after that.
+    fn is_worth_keeping(&self) -> bool {
+        self.has_served || self.held.keys().any(|label| matches!(label, Label::Extent(_)))
     }
 
     /// Listens to one daemon until it parts.
@@ -146,6 +168,7 @@ impl<'a> Keeper<'a> {
                     ToKeeper::Forget(label) => drop(self.held.remove(&label)),
                     ToKeeper::Serving { hang_timeout_ms } => {
                         self.serving_since = Some(edge::now());
+                        self.has_served = true;
                         self.was_hung = false;
                         let may_hang = Duration::from_millis(hang_timeout_ms);
                         self.watchdog = (hang_timeout_ms > 0).then(|| Watchdog::new(may_hang));
@@ -197,23 +220,23 @@ impl<'a> Keeper<'a> {
         if let Some(child) = &mut self.child {
             // Only a child can be a zombie that nobody else collects.
             if self.daemon.as_ref().is_none_or(|daemon| ended_within(daemon, GONE_WITHIN)) {
-                child.wait();
-                return Parting::Died;
+                return Parting::Died(child.wait());
             }
             return Parting::Dismissed;
         }
         match &self.daemon {
-            Some(daemon) if ended_within(daemon, GONE_WITHIN) => Parting::Died,
+            Some(daemon) if ended_within(daemon, GONE_WITHIN) => Parting::Died(None),
             Some(_) => Parting::Dismissed,
             // It died before it could say which process it was.
-            None => Parting::Died,
+            None => Parting::Died(None),
         }
     }
 
-    fn start_daemon(&mut self) -> io::Result<Connection> {
-        let (ours, theirs) = Connection::pair()?;
+    fn start_daemon(&mut self) -> Result<Connection, Death> {
+        let (ours, theirs) = Connection::pair().map_err(|error| not_started(&error))?;
         let errors = Stdio::inherit();
-        let child = Child::start("plasmond", ADOPTING_ARGUMENT, self.flags, &theirs, errors)?;
+        let child = Child::start("plasmond", ADOPTING_ARGUMENT, self.flags, &theirs, errors);
+        let child = child.map_err(|error| not_started(&error))?;
         // While this end were open here, the end of the other process would go unnoticed.
         drop(theirs);
         (self.daemon, self.daemon_pid) = (watch(child.id()), child.id());
@@ -225,13 +248,28 @@ impl<'a> Keeper<'a> {
             was_hung: self.was_hung,
         };
         if let Err(error) = hand_over(&ours, &self.held, &begin) {
-            // Told by halves it must not go on.
+            // Told by halves it must not go on. It may have ended by itself before.
             child.kill();
-            child.wait();
-            return Err(error);
+            let ended = failed_start(child.wait());
+            return Err(if ended == Death::Shortage { ended } else { not_started(&error) });
         }
         Ok(ours)
     }
+}
+
+/// What a daemon died of that never served.
+fn failed_start(code: Option<i32>) -> Death {
+    let shortages = [i32::from(EXIT_SHORTAGE), EXIT_NOT_LOADED];
+    if code.is_some_and(|code| shortages.contains(&code)) {
+        Death::Shortage
+    } else {
+        Death::Starting
+    }
+}
+
+/// What a start failed of that came to nothing on the keeper's side.
+fn not_started(error: &io::Error) -> Death {
+    if seat::is_failure_of_machine(error) { Death::Shortage } else { Death::Starting }
 }
 
 fn hand_over(
@@ -256,7 +294,7 @@ fn send_patiently(
 ) -> io::Result<()> {
     for _ in 1..SEND_TRIES {
         match wire::send(link, message, fds) {
-            Err(error) if Errno::from_io_error(&error).is_some_and(seat::is_passing) => {
+            Err(error) if seat::is_shortage(&error) => {
                 edge::sleep(SEND_AGAIN_AFTER);
             }
             sent => return sent,

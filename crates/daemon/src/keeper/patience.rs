@@ -1,8 +1,10 @@
 //! When a keeper starts the next daemon, and when it gives up: a pure decision.
 //!
 //! A daemon that dies before it serves will die again, so a few such deaths in a row are the end.
-//! One that served and was killed is started again at once; only a long row of short lives, which
-//! no person and no test makes by hand, is slowed down and ended.
+//! One that could not start because the machine is out of something is another matter: the objects
+//! are all there, and the next one may start, so the keeper waits for minutes. One that served and
+//! was killed is started again at once; only a long row of short lives, which no person and no test
+//! makes by hand, is slowed down and ended.
 
 use std::time::Duration;
 
@@ -10,6 +12,11 @@ use std::time::Duration;
 pub(crate) const FAILED_STARTS_MAX: u32 = 5;
 /// The wait after the first failed start; it doubles with each.
 pub(crate) const FAILED_START_WAIT: Duration = Duration::from_millis(20);
+/// Starts in a row for which the machine was out of something, after which the keeper gives up:
+/// after ten minutes.
+pub(crate) const SHORTAGES_MAX: u32 = 600;
+/// The longest wait after one of them. It begins with [`FAILED_START_WAIT`] and doubles, too.
+pub(crate) const SHORTAGE_WAIT_MAX: Duration = Duration::from_secs(1);
 /// A daemon that served for less than this had a short life.
 pub(crate) const SHORT_LIFE: Duration = Duration::from_millis(1000);
 /// Short lives in a row that cost no wait.
@@ -24,6 +31,8 @@ pub(crate) const SHORT_LIVES_MAX: u32 = 10_000;
 pub(crate) enum Death {
     /// Before it accepted connections.
     Starting,
+    /// Before that, because the machine was out of memory, descriptors or the like.
+    Shortage,
     /// After it had done so for this long.
     Serving(Duration),
 }
@@ -41,11 +50,12 @@ pub(crate) enum Decision {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Patience {
     failed_starts: u32,
+    shortages: u32,
     short_lives: u32,
 }
 
 impl Patience {
-    /// Daemons that died in a row before they served.
+    /// Daemons that died in a row before they served, over something else than a shortage.
     pub(crate) fn failed_starts(&self) -> u32 {
         self.failed_starts
     }
@@ -60,8 +70,16 @@ impl Patience {
                 }
                 Decision::Restart(FAILED_START_WAIT * (1 << (self.failed_starts - 1)))
             }
+            Death::Shortage => {
+                self.shortages += 1;
+                if self.shortages >= SHORTAGES_MAX {
+                    return Decision::GiveUp;
+                }
+                let doubled = FAILED_START_WAIT.saturating_mul(1 << (self.shortages - 1).min(16));
+                Decision::Restart(doubled.min(SHORTAGE_WAIT_MAX))
+            }
             Death::Serving(life) if life < SHORT_LIFE => {
-                self.failed_starts = 0;
+                (self.failed_starts, self.shortages) = (0, 0);
                 self.short_lives += 1;
                 match self.short_lives {
                     count if count >= SHORT_LIVES_MAX => Decision::GiveUp,
@@ -90,6 +108,26 @@ mod tests {
         }
         assert_eq!(patience.failed_starts(), 4);
         assert_eq!(patience.after(Death::Starting), Decision::GiveUp);
+    }
+
+    /// Half a second without free descriptors while the daemon was started again ended the store,
+    /// with every object in it.
+    #[test]
+    fn a_shortage_is_waited_for_and_is_no_failed_start() {
+        let mut patience = Patience::default();
+        let mut waited = Duration::ZERO;
+        for count in 1..SHORTAGES_MAX {
+            let Decision::Restart(wait) = patience.after(Death::Shortage) else {
+                panic!("it gives up after {count}")
+            };
+            assert!((FAILED_START_WAIT..=SHORTAGE_WAIT_MAX).contains(&wait));
+            waited += wait;
+        }
+        assert!(waited > Duration::from_secs(9 * 60));
+        assert_eq!(patience.failed_starts(), 0);
+        assert_eq!(patience.after(Death::Shortage), Decision::GiveUp);
+        patience.after(Death::Serving(Duration::ZERO));
+        assert_eq!(patience.after(Death::Shortage), Decision::Restart(FAILED_START_WAIT));
     }
 
     #[test]

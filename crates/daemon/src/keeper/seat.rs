@@ -252,6 +252,18 @@ impl KeeperSeat {
     }
 }
 
+/// Whether an error says that the system is out of something for the moment.
+pub(crate) fn is_shortage(error: &std::io::Error) -> bool {
+    Errno::from_io_error(error).is_some_and(is_passing)
+}
+
+/// Whether a start failed of something that the machine may get over: a process or thread that it
+/// cannot make now is an `EAGAIN`, and a disk that fails may be one of the network.
+pub(crate) fn is_failure_of_machine(error: &std::io::Error) -> bool {
+    let more = [Errno::AGAIN, Errno::IO, Errno::NOSPC];
+    is_shortage(error) || Errno::from_io_error(error).is_some_and(|errno| more.contains(&errno))
+}
+
 /// Whether the system is out of something for the moment, which is nobody's fault at either end of
 /// a connection. Descriptors that other receivers of this user have not read yet are among it.
 pub(crate) fn is_passing(errno: Errno) -> bool {

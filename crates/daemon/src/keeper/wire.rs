@@ -138,8 +138,8 @@ fn receive_with<M: DeserializeOwned>(
         return Ok(None);
     }
     if received.truncated {
-        let text = "a message between daemon and keeper was cut off: too few free descriptors";
-        return Err(std::io::Error::other(text));
+        // Of a message with descriptors the kernel cuts off those that there is no room for.
+        return Err(rustix::io::Errno::MFILE.into());
     }
     let message = postcard::from_bytes(&bytes[..received.bytes])
         .map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error))?;

@@ -71,7 +71,8 @@ pub fn command() -> Command {
         .about("Serves a Plasmon store to the processes of this machine.")
         .after_help(
             "Later sources win: defaults, the file of --config, PLASMON_* variables, flags.\n\
-             Exit codes: 0 stopped cleanly, 1 failed, 2 wrong usage, 3 already running.",
+             Exit codes: 0 stopped cleanly, 1 failed, 2 wrong usage, 3 already running,\n\
+             4 the machine is out of memory, descriptors or the like.",
         )
         .arg(
             Arg::new("config")

@@ -1,0 +1,203 @@
+//! A store whose daemon and keeper are under supervision.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use plasmon_client::{ConnectOptions, Store};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use tempfile::TempDir;
+
+use crate::round::until;
+use crate::supervisor::Supervisor;
+
+/// How long a step may take that must happen. Only a failing trial waits for it.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a client goes on trying while things fail.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(3);
+
+/// What the store holds in memory; a round writes more.
+const CAPACITY: &str = "16m";
+
+/// What every message of a panic contains.
+const PANIC: &str = "panicked at";
+
+/// A folder, a daemon in it, and the verdicts for its system calls.
+#[derive(Debug)]
+pub struct Node {
+    folder: TempDir,
+    /// Where faults are injected.
+    pub supervisor: Supervisor,
+    child: Child,
+}
+
+/// How a start went.
+#[derive(Debug)]
+pub enum Started {
+    /// The store serves.
+    Serving(Node),
+    /// The daemon ended; what it said.
+    Refused(String),
+}
+
+/// The program `plasmond` of the workspace that a test program of this crate was built in.
+pub fn plasmond() -> Result<PathBuf> {
+    if let Some(given) = std::env::var_os("PLASMON_DAEMON") {
+        return Ok(PathBuf::from(given));
+    }
+    // A test program lies in `<target>/<profile>/deps`, the long form in `<target>/<profile>`.
+    let own = std::env::current_exe()?;
+    let own = own.parent().context("a program lies in a folder")?;
+    let profile = if own.ends_with("deps") { own.parent().unwrap_or(own) } else { own };
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--locked", "--package", "plasmon-daemon"]);
+    if profile.ends_with("release") {
+        build.arg("--release");
+    }
+    build.current_dir(env!("CARGO_MANIFEST_DIR"));
+    build.env("CARGO_TARGET_DIR", profile.parent().context("a profile lies in a folder")?);
+    ensure!(build.status()?.success(), "plasmond does not build");
+    Ok(profile.join("plasmond"))
+}
+
+impl Node {
+    /// Starts a daemon under the supervisor.
+    pub fn start(supervisor: &Supervisor) -> Result<Started> {
+        let folder = tempfile::Builder::new().prefix("plasmon-faults-").tempdir()?;
+        let mut command = Command::new(plasmond()?);
+        for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("PLASMON_")) {
+            command.env_remove(key);
+        }
+        command.arg("--socket").arg(socket_in(&folder));
+        command.arg("--spill-dir").arg(folder.path().join("spill"));
+        command.args(["--capacity-bytes", CAPACITY, "--ready-fd=1"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stderr(File::create(log_in(&folder))?);
+        let spawned = supervisor.run(move || command.spawn())?;
+        let spawned = spawned.join().map_err(|_| anyhow::anyhow!("the thread panicked"))?;
+        let child = match spawned {
+            Ok(child) => child,
+            // The fault hit the start of the program itself.
+            Err(error) => return Ok(Started::Refused(format!("starting it: {error}"))),
+        };
+        let mut node = Self { folder, supervisor: supervisor.clone(), child };
+        let mut output = node.child.stdout.take().context("the output is a pipe")?;
+        if !readable(&output, PATIENCE)? {
+            bail!("the daemon neither serves nor ends\n{}", node.log());
+        }
+        let mut line = [0; 1];
+        if output.read(&mut line)? == 1 {
+            return Ok(Started::Serving(node));
+        }
+        let process = Pid::from_child(&node.child);
+        ensure!(ended(process)?, "the daemon does not end\n{}", node.log());
+        let status = node.child.wait()?;
+        let said = node.log();
+        ensure!(!status.success(), "the daemon ends as if all were well\n{said}");
+        ensure!(status.code().is_some(), "the daemon ends with {status}\n{said}");
+        ensure!(!said.contains(PANIC), "the daemon panicked\n{said}");
+        // Nothing may come of a start that was reported as failed.
+        until(|| Ok(node.processes()), Vec::is_empty).context("a process is left")?;
+        Ok(Started::Refused(said))
+    }
+
+    /// How a client reaches the store.
+    pub fn options(&self) -> ConnectOptions {
+        ConnectOptions {
+            socket: Some(socket_in(&self.folder)),
+            name: "faults".to_owned(),
+            connect_timeout: CLIENT_PATIENCE,
+            reconnect_timeout: CLIENT_PATIENCE,
+            request_timeout: CLIENT_PATIENCE,
+            ..ConnectOptions::default()
+        }
+    }
+
+    /// A new client.
+    pub fn connect(&self) -> plasmon_client::Result<Store> {
+        Store::connect(&self.options())
+    }
+
+    /// What daemon and keeper have logged.
+    pub fn log(&self) -> String {
+        let log = fs::read(log_in(&self.folder)).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+
+    /// An error if the daemon or the keeper panicked.
+    pub fn check_log(&self) -> Result<()> {
+        let log = self.log();
+        ensure!(!log.contains(PANIC), "a panic\n{log}");
+        Ok(())
+    }
+
+    /// The processes of this store: those whose command line names its folder.
+    fn processes(&self) -> Vec<Pid> {
+        let needle = self.folder.path().to_string_lossy().into_owned();
+        let Ok(found) = fs::read_dir("/proc") else { return Vec::new() };
+        let numbers = found.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let ours = numbers.filter(|number: &i32| {
+            let line = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(&needle)
+        });
+        ours.filter_map(Pid::from_raw).collect()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.supervisor.heal();
+        // A daemon that is killed would be started again by its keeper: until none is left.
+        let deadline = Instant::now() + PATIENCE;
+        if let Ok(Some(_)) = self.child.try_wait()
+            && self.processes().is_empty()
+        {
+            return;
+        }
+        if let Ok(store) = self.connect() {
+            let _ = store.shutdown();
+        }
+        loop {
+            let left = self.processes();
+            if left.is_empty() || Instant::now() >= deadline {
+                break;
+            }
+            for process in left {
+                let _ = kill_process(process, Signal::KILL);
+            }
+            let _ = self.child.try_wait();
+            std::thread::yield_now();
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// `kill -9`.
+pub fn kill(process: u32) -> Result<()> {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw).context("a process")?;
+    Ok(kill_process(process, Signal::KILL)?)
+}
+
+/// Whether the process ends in time.
+fn ended(process: Pid) -> Result<bool> {
+    readable(pidfd_open(process, PidfdFlags::empty())?, PATIENCE)
+}
+
+fn readable(fd: impl AsFd, within: Duration) -> Result<bool> {
+    let timeout = Timespec::try_from(within)?;
+    Ok(poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout))? > 0)
+}
+
+fn socket_in(folder: &TempDir) -> PathBuf {
+    folder.path().join("store.sock")
+}
+
+fn log_in(folder: &TempDir) -> PathBuf {
+    Path::join(folder.path(), "daemon.log")
+}
