@@ -7,7 +7,7 @@ SEEDS ?= 10000
 NAME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench fuzz soak sim-node docs format clean spark demo-spark \
+.PHONY: help setup demo test check bench fuzz soak sim-node faults sanitize docs format clean spark demo-spark \
 	test-spark test-spark-lines test-spark-suites test-hdf5
 
 help: ## list the targets
@@ -70,6 +70,14 @@ sim-node: ## SEEDS=10000 [SEED=n] [MUTATIONS=300] [MUTATION=name]: daemon, keepe
 	@scripts/setup.sh machine
 	@scripts/sim.sh $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) \
 		$(if $(MUTATION),--mutation $(MUTATION)) $(if $(MUTATIONS),--mutations $(MUTATIONS))
+
+faults: ## [FAULTS="--scene serve --kind open"]: each system call fails, with each error, early and late
+	@scripts/setup.sh machine
+	@cargo run --quiet --locked -p plasmon-faults -- $(FAULTS)
+
+sanitize: ## NAME=thread|address: tests under ThreadSanitizer, the C programs under AddressSanitizer
+	@scripts/setup.sh machine
+	@scripts/sanitize.sh $(or $(NAME),thread)
 
 docs: ## write the generated pages
 	@cargo xtask docs

@@ -121,6 +121,11 @@ TESTS = [
     ),
     Suite("c", "the C and C++ programs", cargo("test", "-q", "-p", "plasmon-capi")),
     Suite(
+        "asan",
+        "the same under AddressSanitizer, with leaks and undefined behaviour",
+        ["scripts/sanitize.sh", "address"],
+    ),
+    Suite(
         "python",
         "the package, plasmon.plasma, the examples, the harnesses",
         python("-m", "pytest", "-q"),
@@ -159,8 +164,14 @@ TESTS = [
     ),
 ]
 
-#: Run by name alone: they need what takes gigabytes to install.
+#: Run by name alone: they need what takes gigabytes to install, or minutes.
 EXTRAS = [
+    Suite(
+        "faults",
+        "every system call fails, with every error, early and late",
+        cargo("run", "-q", "-p", "plasmon-faults"),
+    ),
+    Suite("tsan", "threads, under ThreadSanitizer", ["scripts/sanitize.sh", "thread"]),
     Suite("torch", "tensors with PyTorch itself, 6 GB of it", ["scripts/test-torch.sh"]),
 ]
 
