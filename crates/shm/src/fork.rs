@@ -2,6 +2,7 @@
 //! memory that its parent pins and leases.
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,6 +30,25 @@ pub fn watch() -> io::Result<u64> {
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     inherited::close_all();
+}
+
+/// Forks a child that does nothing: it reads `until` up to its end, and ends. For tests of what a
+/// forked child keeps. Returns the child's number.
+pub fn idle_child(until: BorrowedFd<'_>) -> io::Result<i32> {
+    // SAFETY: the child makes system calls only, as a child of a process with threads must, and
+    // does not return.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let mut bytes = [0u8; 64];
+            // SAFETY: the descriptor is open in the child as it was in the parent, and the buffer
+            // has room for what is read.
+            while unsafe { libc::read(until.as_raw_fd(), bytes.as_mut_ptr().cast(), 64) } > 0 {}
+            // SAFETY: it ends the process, without anything that belongs to the parent.
+            unsafe { libc::_exit(0) }
+        }
+        child => Ok(child),
+    }
 }
 
 #[cfg(test)]

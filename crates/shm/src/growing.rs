@@ -73,6 +73,12 @@ impl GrowingMemfd {
         Ok(rustix::fs::ftruncate(&self.0, bytes)?)
     }
 
+    /// Bytes that are physically there, in memory or swap.
+    pub fn resident_bytes(&self) -> io::Result<u64> {
+        let blocks = rustix::fs::fstat(&self.0)?.st_blocks;
+        Ok(u64::try_from(blocks).unwrap_or(0) * 512)
+    }
+
     /// Cuts the file to `bytes` and fixes its size for good, and who may write as `level` and
     /// `strict` say. An error when the writer changes the size at the same time, is still able to
     /// write a strict one, or has sealed the file itself.

@@ -11,10 +11,14 @@
 //! child    every hidden range: inaccessible, before `fork` returns
 //! ```
 //!
+//! A descriptor of such a memory would keep it alive as well, and lead to it. In a child its number
+//! stays taken by a file without content, so that whatever closes it there closes nothing else.
+//!
 //! The list is read between `fork` and its return, where no lock may be taken: another thread of
 //! the parent could have held it. So its entries are claimed and given back by single atomics, and
 //! the list only ever grows.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -25,6 +29,11 @@ const CHUNK: usize = 256;
 
 /// What the first word of an entry says between being claimed and being filled.
 const CLAIMED: usize = 1;
+
+/// What the second word of an entry says that is a descriptor, whose number is in the first word
+/// above [`FD_ABOVE`].
+const IS_FD: usize = usize::MAX;
+const FD_ABOVE: usize = CLAIMED + 1;
 
 static FIRST: Chunk = Chunk::new();
 
@@ -85,6 +94,15 @@ impl Drop for Hidden {
 
 /// Hides a range of this process, which is mapped, from children that are forked from now on.
 pub(crate) fn hide(base: *const u8, bytes: usize) -> Hidden {
+    list(base.addr(), bytes)
+}
+
+/// Hides an open descriptor of this process from children that are forked from now on.
+pub(crate) fn hide_fd(fd: BorrowedFd<'_>) -> Hidden {
+    list(fd.as_raw_fd() as usize + FD_ABOVE, IS_FD)
+}
+
+fn list(base: usize, bytes: usize) -> Hidden {
     let mut chunk = &FIRST;
     loop {
         for entry in &chunk.entries {
@@ -94,7 +112,7 @@ pub(crate) fn hide(base: *const u8, bytes: usize) -> Hidden {
             {
                 entry.bytes.store(bytes, Ordering::Relaxed);
                 // Pairs with the acquire in `close_all`.
-                entry.base.store(base.addr(), Ordering::Release);
+                entry.base.store(base, Ordering::Release);
                 return Hidden(entry);
             }
         }
@@ -109,12 +127,26 @@ pub(crate) fn close_all() {
     while let Some(here) = chunk {
         for entry in &here.entries {
             let base = entry.base.load(Ordering::Acquire);
-            if base > CLAIMED {
-                close(base, entry.bytes.load(Ordering::Relaxed));
+            match entry.bytes.load(Ordering::Relaxed) {
+                _ if base <= CLAIMED => {}
+                IS_FD => replace(base - FD_ABOVE),
+                bytes => close(base, bytes),
             }
         }
         chunk = here.next();
     }
+}
+
+/// Puts a file without content in the place of a descriptor.
+fn replace(fd: usize) {
+    let Ok(empty) = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC) else {
+        // Without a descriptor to spare the memory stays until the child ends.
+        return;
+    };
+    // SAFETY: the descriptor is one of this process's own, as every hidden one is, and open: it is
+    // shown again before it is closed. Nothing is closed but what it referred to; `dup3` takes
+    // numbers only. Where it fails, the memory stays until the child ends.
+    let _ = unsafe { libc::dup3(empty.as_raw_fd(), fd as libc::c_int, libc::O_CLOEXEC) };
 }
 
 fn close(base: usize, bytes: usize) {

@@ -47,6 +47,8 @@ mod sync;
 mod table;
 
 #[cfg(not(loom))]
+pub mod alone;
+#[cfg(not(loom))]
 pub mod channel;
 #[cfg(not(loom))]
 pub mod control;

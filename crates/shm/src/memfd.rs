@@ -129,6 +129,14 @@ impl Memfd {
         Ok(rustix::fs::fcntl_add_seals(&self.fd, SealFlags::WRITE)?)
     }
 
+    /// Whether the daemon can take pages of it away, now and later, whoever has it mapped: no seal
+    /// forbids that, and none can be added.
+    pub fn is_punchable(&self) -> io::Result<bool> {
+        let seals = rustix::fs::fcntl_get_seals(&self.fd)?;
+        let forbidding = SealFlags::WRITE | SealFlags::FUTURE_WRITE;
+        Ok(seals.contains(SealFlags::SEAL) && !seals.intersects(forbidding))
+    }
+
     /// Whether the kernel refuses every write for good.
     pub fn is_write_sealed(&self) -> io::Result<bool> {
         Ok(rustix::fs::fcntl_get_seals(&self.fd)?.contains(SealFlags::WRITE))

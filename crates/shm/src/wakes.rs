@@ -139,6 +139,13 @@ impl<'a> Alarm<'a> {
     }
 }
 
+impl SetAlarm<'_> {
+    /// Sleeps until the alarm sounds, or for `timeout`.
+    pub fn sleep(self, timeout: Duration) -> io::Result<Outcome> {
+        futex::wait(self.word, self.seen, Some(timeout))
+    }
+}
+
 /// Sleeps until one of at most four alarms sounds, or for `timeout`. An error of the kind
 /// `Unsupported`: the kernel (before 5.16) cannot sleep on several words.
 pub fn sleep<const COUNT: usize>(

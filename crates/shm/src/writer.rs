@@ -6,17 +6,20 @@
 
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::slice;
 use std::sync::Arc;
 
 use crate::copy;
+use crate::inherited::{self, Hidden};
 use crate::map::{Populate, WriteMap};
 use crate::memfd::Memfd;
 
 /// An extent that this process writes to.
 #[derive(Debug)]
 pub struct WriteExtent {
+    /// Before the descriptor, so that it is shown again before that is closed.
+    hidden: Hidden,
     memfd: Memfd,
     map: WriteMap,
 }
@@ -28,7 +31,7 @@ impl WriteExtent {
         let mut map = WriteMap::new(&memfd, memfd.bytes(), populate)?;
         // A child has no lease.
         map.hide_from_children();
-        Ok(Self { memfd, map })
+        Ok(Self { hidden: inherited::hide_fd(memfd.as_fd()), memfd, map })
     }
 
     /// The size.
@@ -48,6 +51,7 @@ impl WriteExtent {
 
     /// Gives the mapping up and keeps the descriptor: what sealing against every write needs.
     pub fn into_memfd(self) -> Memfd {
+        drop(self.hidden);
         self.memfd
     }
 

@@ -229,6 +229,12 @@ impl ChannelClient {
         self.layout.mail()
     }
 
+    /// The alarm that the daemon sounds when extents are gone that this client may have mapped and
+    /// whose memory stays until it unmaps them.
+    pub fn gone(&self) -> Alarm<'_> {
+        self.layout.gone()
+    }
+
     /// Tells the daemon's eviction clock that the object with this record was read.
     ///
     /// A hint and made as cheap as one: threads that touch at the same moment may lose a touch.

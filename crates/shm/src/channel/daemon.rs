@@ -162,6 +162,11 @@ impl ChannelDaemon {
         self.layout.mail()
     }
 
+    /// The alarm to sound when an extent is gone whose memory stays until this client unmaps it.
+    pub fn gone(&self) -> Alarm<'_> {
+        self.layout.gone()
+    }
+
     /// Adds the records that the client touched since the last call, the oldest first; whether
     /// these records exist is for the caller to check. At most as many as the ring of touches
     /// holds.

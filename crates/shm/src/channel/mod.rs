@@ -38,6 +38,8 @@ const LOST_AT: usize = 384;
 const TOUCH_CURSOR_AT: usize = 448;
 const LEDGER_HIGH_AT: usize = 512;
 const MAIL_AT: usize = 576;
+/// Beside the mail, in a line that nothing on a hot path looks at.
+const GONE_AT: usize = MAIL_AT + 4;
 const SUBMISSIONS_AT: usize = 4096;
 const COMPLETIONS_AT: usize = SUBMISSIONS_AT + SUBMISSIONS * RECORD_BYTES as usize;
 const TOUCHES_AT: usize = COMPLETIONS_AT + COMPLETIONS * RECORD_BYTES as usize;
@@ -91,6 +93,11 @@ impl Layout {
     /// What threads of the client sleep on until the daemon has sent the client a message.
     fn mail(&self) -> Alarm<'_> {
         Alarm::new(&self.0.shared(MAIL_AT, 1)[0])
+    }
+
+    /// What the client's housekeeping sleeps on until extents that it has mapped are gone.
+    fn gone(&self) -> Alarm<'_> {
+        Alarm::new(&self.0.shared(GONE_AT, 1)[0])
     }
 
     #[inline(always)]
