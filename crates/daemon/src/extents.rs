@@ -1,7 +1,8 @@
 //! The extents that exist, by number: the one place that holds their descriptors.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
+use std::ops::Bound;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -10,6 +11,9 @@ use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Sizes;
 use plasmon_shm::{GrowingMemfd, Memfd, Populate, WriteExtent};
 use plasmon_store::Ticket;
+
+use crate::departing::Told;
+use crate::sessions::SessionNo;
 
 /// The extents of a store.
 #[derive(Debug, Default)]
@@ -20,6 +24,14 @@ pub(crate) struct Extents {
     /// Those whose size is not fixed yet. The keeper does not hold them: what is not sealed does
     /// not outlive its daemon.
     growing: HashMap<ExtentId, Arc<GrowingMemfd>>,
+    /// Who was given descriptors of an extent, where that matters.
+    told: HashMap<ExtentId, BTreeSet<SessionNo>>,
+    /// What of each extent was there when it was last looked at; all of it before the first look.
+    resident: BTreeMap<ExtentId, u64>,
+    resident_sum: u64,
+    first_birth: u64,
+    /// The last extent that was looked at.
+    looked_at: Option<ExtentId>,
     /// Extents that a worker is making, with the ranges of them that are wanted besides.
     making: HashMap<ExtentId, Vec<(Ticket, Range)>>,
 }
@@ -29,6 +41,7 @@ impl Extents {
     pub(crate) fn insert(&mut self, extent: ExtentId, memfd: Memfd) -> Arc<Memfd> {
         let memfd = Arc::new(memfd);
         self.by_id.insert(extent, Arc::clone(&memfd));
+        self.set_resident(extent, Some(memfd.bytes()));
         memfd
     }
 
@@ -66,7 +79,59 @@ impl Extents {
     /// Lets an extent go.
     pub(crate) fn remove(&mut self, extent: ExtentId) -> Option<Arc<Memfd>> {
         self.mapped.remove(&extent);
+        self.set_resident(extent, None);
         self.by_id.remove(&extent)
+    }
+
+    /// A client was given a descriptor of the extent.
+    pub(crate) fn note_told(&mut self, extent: ExtentId, session: SessionNo) {
+        if self.is_tracked(extent) {
+            self.told.entry(extent).or_default().insert(session);
+        }
+    }
+
+    /// Who was given a descriptor of an extent that goes; `None` when that is not known.
+    pub(crate) fn forget_told(&mut self, extent: ExtentId) -> Told {
+        let is_tracked = self.is_tracked(extent);
+        let told = self.told.remove(&extent);
+        is_tracked.then(|| told.unwrap_or_default())
+    }
+
+    /// Whether all descriptors of the extent were given by this daemon.
+    fn is_tracked(&self, extent: ExtentId) -> bool {
+        extent.birth() >= self.first_birth
+    }
+
+    /// Extents from this birth on are of this daemon's making.
+    pub(crate) fn set_first_birth(&mut self, birth: u64) {
+        self.first_birth = birth;
+    }
+
+    /// How many bytes of all extents are there. Looks at so many extents at most, in turn: of the
+    /// others it knows what was there before.
+    pub(crate) fn measure(&mut self, most: usize) -> u64 {
+        let after = self.looked_at.map_or(Bound::Unbounded, Bound::Excluded);
+        let rest = self.resident.range((after, Bound::Unbounded));
+        let around = rest.chain(&self.resident).take(most.min(self.resident.len()));
+        let looked_at: Vec<ExtentId> = around.map(|(extent, _)| *extent).collect();
+        for extent in looked_at {
+            let found = self.by_id.get(&extent).and_then(|memfd| memfd.resident_bytes().ok());
+            if let Some(bytes) = found {
+                self.set_resident(extent, Some(bytes));
+            }
+            self.looked_at = Some(extent);
+        }
+        let growing = self.growing.values().take(most);
+        let growing = growing.filter_map(|memfd| memfd.resident_bytes().ok());
+        self.resident_sum + growing.sum::<u64>()
+    }
+
+    fn set_resident(&mut self, extent: ExtentId, bytes: Option<u64>) {
+        let before = match bytes {
+            Some(bytes) => self.resident.insert(extent, bytes),
+            None => self.resident.remove(&extent),
+        };
+        self.resident_sum = self.resident_sum + bytes.unwrap_or(0) - before.unwrap_or(0);
     }
 
     /// A writable mapping of an extent. The first call must come before the extent is protected;

@@ -27,6 +27,7 @@ mod cgroup;
 mod clock;
 mod closer;
 mod core;
+mod departing;
 mod directory;
 mod door;
 mod extents;

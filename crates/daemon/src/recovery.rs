@@ -26,6 +26,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use plasmon_media::{Described, FolderLock};
 use plasmon_proto::Attributes;
@@ -77,6 +78,8 @@ pub(crate) struct Inventory {
     pub(crate) shared: Shared,
     /// The extents.
     pub(crate) extents: Extents,
+    /// Extents that the daemon before had dropped, and that somebody may have mapped still.
+    pub(crate) dropped: Vec<(ExtentId, Arc<Memfd>)>,
     /// The lock on the spill folder.
     pub(crate) spill_lock: Option<FolderLock>,
     /// Whether the rings are passed over, because daemons died while they applied them.
@@ -142,9 +145,15 @@ impl Inventory {
         forget_lost_extents(&control, &piles.extents);
         let index = Index::new(table);
         let shared = Shared { index, control, wakes, sessions, keeper, grown: false };
-        let extents = piles.extents;
+        let (mut extents, mut dropped) = (piles.extents, Vec::new());
+        let is_dropped = |extent: &ExtentId| shared.control.writer(*extent).is_none();
+        let gone: Vec<_> = extents.iter().map(|(extent, _)| extent).filter(is_dropped).collect();
+        for extent in gone {
+            dropped.extend(extents.remove(extent).map(|memfd| (extent, memfd)));
+        }
+        extents.set_first_birth(shared.control.births());
         let spill_lock = piles.spill_lock;
-        Ok(Self { listener, store_token, shared, extents, spill_lock, distrusts_rings })
+        Ok(Self { listener, store_token, shared, extents, dropped, spill_lock, distrusts_rings })
     }
 }
 
@@ -240,12 +249,13 @@ fn forget_lost_extents(control: &ControlDaemon, extents: &Extents) {
 pub(crate) fn recovered_extents(shared: &Shared, extents: &Extents) -> Vec<RecoveredExtent> {
     let writers: HashSet<u64> =
         shared.sessions.iter().map(|(_, session)| writer_mark(session.token)).collect();
-    let told = |(extent, memfd): (ExtentId, &std::sync::Arc<Memfd>)| RecoveredExtent {
+    let told = |(extent, memfd): (ExtentId, &Arc<Memfd>)| RecoveredExtent {
         extent,
         bytes: memfd.bytes(),
         quarantined: shared.control.writer(extent).is_some_and(|mark| writers.contains(&mark)),
         lent: Some(shared.control.lent(extent)),
         strict: memfd.is_write_sealed().unwrap_or(false),
+        resident_bytes: memfd.resident_bytes().unwrap_or(memfd.bytes()),
     };
     let mut told: Vec<_> = extents.iter().map(told).collect();
     told.sort_by_key(|extent| extent.extent);

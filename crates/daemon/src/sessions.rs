@@ -11,7 +11,7 @@
 //! long as the process lives, what its ledger pins is not used again, connected or not. A session
 //! is also what the keeper holds of a client, so it outlives the daemon.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -305,6 +305,32 @@ impl Sessions {
         if let Some(session) = self.of_client(client).and_then(|no| self.get(no)) {
             session.sound_mail();
         }
+    }
+
+    /// Wakes the housekeeping of clients that may have an extent mapped which is gone.
+    pub(crate) fn sound_gone(&self, told: Option<&BTreeSet<SessionNo>>) {
+        for (_, session) in self.of(told) {
+            let sounded = session.channel.as_ref().map(|channel| channel.gone().sound());
+            if let Some(Err(error)) = sounded {
+                tracing::warn!(pid = session.pid, %error, "a client cannot be woken");
+            }
+        }
+    }
+
+    /// The processes of these sessions, so many at most.
+    pub(crate) fn pids(&self, told: Option<&BTreeSet<SessionNo>>, most: usize) -> Vec<u32> {
+        let pids: BTreeSet<u32> = self.of(told).map(|(_, session)| session.pid).collect();
+        pids.into_iter().take(most).collect()
+    }
+
+    /// These sessions, or all.
+    fn of(
+        &self,
+        told: Option<&BTreeSet<SessionNo>>,
+    ) -> impl Iterator<Item = (SessionNo, &Session)> {
+        let named = told.into_iter().flatten().filter_map(|no| Some((*no, self.get(*no)?)));
+        let all = self.iter().filter(move |_| told.is_none());
+        named.chain(all)
     }
 
     /// Tells every client with a channel something, also those that are not connected now.

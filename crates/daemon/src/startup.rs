@@ -182,8 +182,8 @@ pub(crate) fn adopting_with(
     let clock = Clock::start();
     let (link, held) = KeeperLink::adopt(link).map_err(system("talking to the keeper"))?;
     let inventory = Inventory::sort(link, held)?;
-    let Inventory { listener, store_token, mut shared, extents, distrusts_rings, .. } = inventory;
-    let Inventory { mut spill_lock, .. } = inventory;
+    let Inventory { listener, store_token, mut shared, extents, dropped, .. } = inventory;
+    let Inventory { mut spill_lock, distrusts_rings, .. } = inventory;
     let tier = config
         .spill
         .as_ref()
@@ -226,6 +226,7 @@ pub(crate) fn adopting_with(
         memory_limit_bytes,
     };
     let mut core = Core::new(parts).map_err(system("starting to serve"))?;
+    core.let_go(dropped);
     core.take_over(effects, distrusts_rings);
     tracing::info!(after_ms = clock.uptime_ms(), "the store is taken over");
     Ok(core)

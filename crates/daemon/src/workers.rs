@@ -31,6 +31,7 @@ use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
 use plasmon_store::event::{ReadBack, Ticket};
 
 use crate::cgroup::Headroom;
+use crate::departing::Remains;
 use crate::keeper::link::KeeperLink;
 
 pub(crate) use files::{FileJob, OpenTier, OpenedTier, Target, Tier};
@@ -65,6 +66,14 @@ pub(crate) enum Done {
     },
     /// The pages of a range are still there.
     Unpunched(Range),
+    /// An extent that was dropped is closed; or what of it is still there, because the kernel does
+    /// not let it be taken away.
+    Closed {
+        /// Which extent.
+        extent: ExtentId,
+        /// What is still there.
+        remains: Option<Remains>,
+    },
     /// An extent that grew has its final size, or has not.
     Settled {
         /// The ticket.

@@ -7,7 +7,9 @@ mod desk;
 use std::collections::HashMap;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use desk::raw::AWAITED_AT;
@@ -17,7 +19,7 @@ use plasmon_proto::message::*;
 use plasmon_proto::object::{Level, Policy, Sizes, Traits};
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Code, ObjectState};
-use plasmon_shm::{Populate, WriteExtent, WriteMap};
+use plasmon_shm::{ControlReader, Populate, WriteExtent, WriteMap};
 use rustix::fs::{FallocateFlags, SealFlags};
 
 #[test]
@@ -162,9 +164,10 @@ fn what_does_not_fit_is_spilled_and_comes_back_by_itself() {
     for level in ["shared", "leased"] {
         let desk = start(&["--capacity-bytes", "8m", "--spill-dir", spill, "--level", level]);
         let mut client = desk.client();
-        let mut extents = HashMap::new();
+        let extents = Arc::new(Mapped::default());
+        let _housekeeping = Housekeeping::start(&client, &extents);
         for number in 0..24 {
-            put_mapped(&mut client, &mut extents, number);
+            put_mapped(&mut client, &extents, number);
         }
         let status = client.status();
         assert!(status.spilled >= 16, "{status:?}");
@@ -182,9 +185,42 @@ fn what_does_not_fit_is_spilled_and_comes_back_by_itself() {
     }
 }
 
+/// What a client has mapped for writing.
+type Mapped = Mutex<HashMap<ExtentId, Arc<WriteExtent>>>;
+
+/// A client's thread that unmaps what is gone: at level leased the store has its memory back then
+/// and not before.
+struct Housekeeping(Arc<AtomicBool>, Option<JoinHandle<()>>);
+
+impl Housekeeping {
+    fn start(client: &Client, mapped: &Arc<Mapped>) -> Self {
+        let control = &client.shared.as_ref().unwrap().control.0;
+        let control = ControlReader::new(control.try_clone().unwrap()).unwrap();
+        let (mapped, ends) = (Arc::clone(mapped), Arc::new(AtomicBool::new(false)));
+        let ended = Arc::clone(&ends);
+        let work = move || {
+            while !ended.load(Ordering::Relaxed) {
+                mapped.lock().unwrap().retain(|extent, _| control.has_extent(*extent));
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+        };
+        Self(ends, Some(std::thread::spawn(work)))
+    }
+}
+
+impl Drop for Housekeeping {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.1.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
 /// Puts a MiB through a mapping, which at level leased is the only way into an extent in use.
-fn put_mapped(client: &mut Client, extents: &mut HashMap<ExtentId, Arc<WriteExtent>>, number: u64) {
+fn put_mapped(client: &mut Client, extents: &Mapped, number: u64) {
     let (range, fd) = client.lease(1 << 20);
+    let mut extents = extents.lock().unwrap();
     let mapped = extents
         .entry(range.extent)
         .or_insert_with(|| Arc::new(WriteExtent::new(fd, Populate::No).unwrap()));

@@ -66,8 +66,8 @@ pub const ARENA_EXTENT_BYTES: u64 = 64 << 20;
 /// address translations.
 pub const LEASE_BYTES_MAX: u64 = 4 << 20;
 
-/// How far the memory of all extents may exceed the capacity at level shared, as a part of it:
-/// pages that are partly in use, and what is on its way to being given back.
+/// How far the memory of all extents may exceed the capacity, as a part of it: pages that are
+/// partly in use, and what a worker is giving back.
 pub const RESIDENT_SLACK_PER_CAPACITY: u64 = 8;
 
 /// But at least this much, in small stores.

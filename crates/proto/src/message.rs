@@ -554,6 +554,11 @@ pub struct Status {
     /// Microseconds of the longest turn of the daemon's loop: for as long a client waited for
     /// others at most.
     pub longest_turn_us: u64,
+    /// Bytes that nothing is in any more and that count all the same, because the kernel keeps them
+    /// while a process has them mapped.
+    pub retained_bytes: u64,
+    /// Bytes that the machine has given for objects, whatever is counted.
+    pub resident_bytes: u64,
 }
 
 /// A connected client.

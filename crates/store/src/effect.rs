@@ -74,8 +74,11 @@ pub enum Effect {
         /// What stays of it.
         bytes: u64,
     },
-    /// The extent is gone, and so is its memory at level shared, whoever still has it mapped;
-    /// clients are told by the daemon. Dropping one that was never made is nothing.
+    /// The extent is gone, and clients are told so by the daemon. So is its memory at level shared,
+    /// whoever still has it mapped, but for that of strict objects. Elsewhere it stays while
+    /// anybody has it mapped: the daemon answers with [`crate::event::Event::Released`] when it is
+    /// gone, and with [`crate::event::Event::Retained`] when that takes long. Dropping an extent
+    /// that was never made is nothing.
     Drop(ExtentId),
     /// Forbid new writable mappings of the extent (level leased).
     Protect(ExtentId),

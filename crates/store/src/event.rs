@@ -97,6 +97,11 @@ pub enum Event {
     /// The memory of this range is still there, although it was to be given back with
     /// [`crate::effect::Effect::Punch`].
     Unpunched(Range),
+    /// So many bytes of an extent that was dropped are still there, because another process has it
+    /// mapped and does not let it go. They are gone with [`Event::Released`].
+    Retained(ExtentId, u64),
+    /// The memory of an extent that was dropped is gone.
+    Released(ExtentId),
     /// The kernel refuses every write to the extent now, or would not because somebody still maps
     /// it. For [`crate::effect::Effect::Settle`]: the extent has its final size, or has not.
     Hardened(Ticket, bool),
@@ -124,4 +129,6 @@ pub struct RecoveredExtent {
     pub lent: Option<Range>,
     /// Whether the kernel refuses every write to it.
     pub strict: bool,
+    /// How many bytes of it the machine has given.
+    pub resident_bytes: u64,
 }

@@ -1,7 +1,7 @@
 //! Requests for memory, from the asking to the grant.
 //!
 //! ```text
-//!               no room                     room after a spill
+//!               no room               room after a spill, or after others let memory go
 //!     run ---------------------> starving -----------------------+
 //!      | ^                          | nothing can be freed       |
 //!      | +--------------------------|----------------------------+
@@ -31,6 +31,10 @@ const REFUSALS_MAX: u8 = 2;
 
 /// How many objects may fail to be spilled for one request before the request fails.
 const SPILL_FAILURES_MAX: u8 = 3;
+
+/// How often a request waits for memory that is leaving before it looks for other memory: what came
+/// free each time others were faster to take.
+const LEAVINGS_MAX: u16 = 256;
 
 /// What memory is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +74,8 @@ pub(crate) struct Job {
     growth: Option<Growth>,
     refusals: u8,
     spill_failures: u8,
+    /// How often memory that was leaving was waited for.
+    leavings: u16,
     /// Whether something is evicted even if there seems to be room: the machine has none.
     evicts: bool,
     pub(crate) search: Search,
@@ -77,9 +83,17 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn new(purpose: Purpose, size: Size, exact: Option<Exact>) -> Self {
-        let (refusals, spill_failures, evicts) = (0, 0, false);
-        let search = Search::default();
-        Self { purpose, size, exact, growth: None, refusals, spill_failures, evicts, search }
+        Self {
+            purpose,
+            size,
+            exact,
+            growth: None,
+            refusals: 0,
+            spill_failures: 0,
+            leavings: 0,
+            evicts: false,
+            search: Search::default(),
+        }
     }
 
     /// A request for memory in an extent that grows.
@@ -148,6 +162,11 @@ impl<D: Directory> Store<D> {
                 self.placed(job, placed);
                 return true;
             }
+            if job.leavings < LEAVINGS_MAX && self.memory.will_fit(job.charge()) {
+                job.leavings += 1;
+                self.jobs.starving.push_back(job);
+                return false;
+            }
             match self.make_room(&mut job) {
                 Room::Made => job.evicts = false,
                 Room::Nowhere if job.evicts => job.evicts = false,
@@ -164,7 +183,14 @@ impl<D: Directory> Store<D> {
             }
         }
         let left = self.memory.left_bytes();
-        let failure = Failure::of(Code::StoreFull).with_amounts(job.charge(), left);
+        let mut failure = Failure::of(Code::StoreFull).with_amounts(job.charge(), left);
+        let held = self.memory.retained().held_bytes();
+        if held > 0 {
+            failure = failure.with_detail(format!(
+                "{held} bytes that were given up are still mapped by processes that do not let \
+                 them go, such as one that is stopped (the daemon's log names them)"
+            ));
+        }
         self.job_failed(&job, failure);
         true
     }

@@ -162,6 +162,14 @@ impl<D: Directory> Store<D> {
             Event::Reserved(ticket, done) => self.reserved(ticket, done),
             Event::Hardened(ticket, done) => self.hardened(ticket, done),
             Event::Unpunched(range) => self.memory.unpunched(range),
+            Event::Retained(extent, bytes) => {
+                self.memory.retain(extent, bytes);
+                self.feed_starving();
+            }
+            Event::Released(extent) => {
+                self.memory.released(extent);
+                self.feed_starving();
+            }
             Event::Spilled(ticket, done) => self.spilled(ticket, done),
             Event::Restored(ticket, outcome) => self.restored(ticket, outcome),
             Event::Tick => self.tick(),
@@ -396,6 +404,7 @@ impl<D: Directory> Store<D> {
         status.used_bytes = self.memory.charged_bytes() - leased;
         status.leased_bytes = leased;
         status.warm_bytes = self.memory.warm_bytes();
+        status.retained_bytes = self.memory.retained_bytes();
         status.spilled_bytes = self.tier.bytes();
         status.objects = self.totals.visible;
         status.creating = self.creatings.len() as u64;

@@ -22,6 +22,9 @@ use crate::outbox::Passed;
 use crate::sessions::writer_mark;
 use crate::workers::{Done, FileJob, Made, MemoryJob, SealJob, Target};
 
+/// Extents that one question for the status looks at; a third of a microsecond each.
+const MEASURED_MAX: usize = 1024;
+
 impl Core {
     pub(super) fn carry_out(&mut self, effect: Effect) {
         match effect {
@@ -91,7 +94,7 @@ impl Core {
     }
 
     /// Adds what only the daemon knows.
-    fn completed(&self, reply: Reply) -> Reply {
+    fn completed(&mut self, reply: Reply) -> Reply {
         let Reply::Status(mut status) = reply else { return reply };
         let shared = self.store.directory();
         env!("CARGO_PKG_VERSION").clone_into(&mut status.version);
@@ -105,7 +108,15 @@ impl Core {
         status.memory_limit_bytes = self.memory_limit_bytes;
         status.longest_turn_us = u64::try_from(self.longest_turn.as_micros()).unwrap_or(u64::MAX);
         status.expelled_total += self.expelled_total;
+        status.resident_bytes = self.resident_bytes();
         Reply::Status(status)
+    }
+
+    /// Bytes that the machine has given for objects.
+    fn resident_bytes(&mut self) -> u64 {
+        let leaving = self.departing.iter().take(MEASURED_MAX);
+        let leaving = leaving.filter_map(|leaving| leaving.remains.resident_bytes().ok());
+        leaving.sum::<u64>() + self.extents.measure(MEASURED_MAX)
     }
 
     /// Answers with memory and the descriptor to write to it.
@@ -116,13 +127,17 @@ impl Core {
                 Err(error) => self.fail(client, number, io_failure(error)),
             };
         }
+        let is_shared = self.config.level == Level::Shared;
         match self.extents.get(granted.range.extent) {
             Some(memfd) => {
                 // Without a free descriptor it gets ours, because the memory is its own already.
+                // Where memory stays as long as a client has it open, ours would hide that it has.
                 let passed = match memfd.writable() {
                     Ok(fd) => Passed::Made(fd),
-                    Err(_) => Passed::Extent(Arc::clone(memfd)),
+                    Err(_) if is_shared => Passed::Extent(Arc::clone(memfd)),
+                    Err(error) => return self.fail(client, number, io_failure(error)),
                 };
+                self.note_told(client, granted.range.extent);
                 self.reply(client, number, reply, vec![passed]);
             }
             None => tracing::error!(?granted, "memory was granted in an extent that is not there"),
@@ -199,25 +214,6 @@ impl Core {
             let memfd = Arc::clone(memfd);
             self.give_memory_job(MemoryJob::Punch { memfd, range });
         }
-    }
-
-    fn drop_extent(&mut self, extent: ExtentId) {
-        if let Some(memfd) = self.extents.remove_growing(extent) {
-            self.shared().control.forget_extent(extent);
-            self.shared().sessions.complete_all(&Completion::ExtentGone(extent));
-            self.give_memory_job(MemoryJob::CloseGrowing(memfd));
-            return;
-        }
-        // One that was refused before it was made.
-        let Some(memfd) = self.extents.remove(extent) else { return };
-        let shared = self.shared();
-        shared.control.forget_extent(extent);
-        shared.keeper.forget(&Label::Extent(extent));
-        shared.sessions.complete_all(&Completion::ExtentGone(extent));
-        // At the other levels, and where the kernel refuses writes to an object, it also refuses to
-        // take the memory away.
-        let punch = self.config.level == Level::Shared && !memfd.is_write_sealed().unwrap_or(true);
-        self.give_memory_job(MemoryJob::Close { memfd, punch });
     }
 
     fn protect(&mut self, extent: ExtentId) {
@@ -329,6 +325,7 @@ impl Core {
                     self.reserved(ticket, extent, is_there);
                 }
                 Done::Unpunched(range) => self.feed(Event::Unpunched(range)),
+                Done::Closed { extent, remains } => self.closed(extent, remains),
                 Done::Settled { ticket, extent, settled } => {
                     self.settled(ticket, extent, settled);
                 }

@@ -122,6 +122,7 @@ impl Core {
         ];
         labels.extend(self.spill_lock.as_ref().map(|_| Label::SpillFolder));
         labels.extend(self.extents.iter().map(|(extent, _)| Label::Extent(extent)));
+        labels.extend(self.departing.iter().map(|leaving| Label::Extent(leaving.extent)));
         labels.extend(shared.sessions.iter().map(|(_, session)| session.label()));
         labels
     }
@@ -148,7 +149,11 @@ impl Core {
                 (table.number() == *number).then(|| vec![table.memfd().as_fd()])
             }
             Label::SpillFolder => self.spill_lock.as_ref().map(|lock| vec![lock.as_fd()]),
-            Label::Extent(extent) => self.extents.get(*extent).map(|memfd| vec![memfd.as_fd()]),
+            Label::Extent(extent) => {
+                let present = self.extents.get(*extent).map(|memfd| memfd.as_fd());
+                let held = present.or_else(|| self.departing.fixed(*extent));
+                held.map(|fd| vec![fd])
+            }
             Label::Session { token, .. } => {
                 let session = shared.sessions.of_token(*token)?;
                 shared.sessions.get(session).map(Session::held)

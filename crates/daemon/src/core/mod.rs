@@ -18,6 +18,7 @@ mod greeting;
 mod growing;
 mod keeping;
 mod partings;
+mod releasing;
 mod requests;
 mod sending;
 mod spinning;
@@ -38,6 +39,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::clock::Clock;
 use crate::closer::Closer;
+use crate::departing::Departing;
 use crate::directory::Shared;
 use crate::door::Door;
 use crate::extents::Extents;
@@ -100,6 +102,8 @@ pub(crate) struct Core {
     workers: Workers,
     store: Store<Shared>,
     extents: Extents,
+    /// Extents that were dropped and that other processes have mapped.
+    departing: Departing,
     spill_lock: Option<FolderLock>,
     tier_fault: String,
     memory_limit_bytes: u64,
@@ -174,6 +178,7 @@ impl Core {
             workers,
             store,
             extents,
+            departing: Departing::default(),
             spill_lock,
             tier_fault,
             memory_limit_bytes,
@@ -308,6 +313,7 @@ impl Core {
             self.send_again_at = None;
             self.unsent.extend(self.later.drain(..));
         }
+        self.look_at_departing(now);
         self.refuse_the_silent(now);
         if self.door.reopens(now)
             && let Err(error) = self.poll.add(&self.door, Source::Listener)
@@ -335,7 +341,8 @@ impl Core {
         let lonely = self.lonely_until.map(left);
         let keeper = self.store.directory().keeper.next_deadline().map(left);
         let sending = self.send_again_at.map(left);
-        [store, greeting, door, lonely, keeper, sending].into_iter().flatten().min()
+        let departing = self.departing.next_deadline().map(left);
+        [store, greeting, door, lonely, keeper, sending, departing].into_iter().flatten().min()
     }
 
     /// Gives the store an event and carries out what it asks for. Events that come up on the way

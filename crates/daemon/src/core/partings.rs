@@ -157,7 +157,9 @@ impl Core {
         if !session.is_dead() || edge::is_broken(Mutation::IgnoreDeath) {
             return;
         }
-        match session.client {
+        // What only that process had mapped is free now.
+        self.departing.hurry(edge::now());
+        match self.shared().sessions.get(no).and_then(|session| session.client) {
             // Parting notices that the process is dead and ends the session.
             Some(client) => self.part(client),
             None => self.end_session(no),

@@ -8,6 +8,7 @@ use plasmon_proto::limits::{
     FRAME_FDS_MAX, LIST_PAGE_MAX, NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, REQUEST_IDS_MAX,
 };
 use plasmon_proto::message::{Access, ClientInfo, ExtentId, Failure, IndexTable, Reply, Request};
+use plasmon_proto::object::Level;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::edge::{self, Mutation};
 use plasmon_store::{ClientNo, Event};
@@ -142,6 +143,7 @@ impl Core {
         for extent in extents {
             match self.extents.descriptor(*extent, write) {
                 Ok(Some((bytes, fd))) => {
+                    self.note_told(client, *extent);
                     sizes.push(Some(bytes));
                     fds.push(Passed::Made(fd));
                 }
@@ -150,6 +152,15 @@ impl Core {
             }
         }
         self.reply(client, number, &Reply::Extents(sizes), fds);
+    }
+
+    /// Where memory stays as long as anybody has it mapped: this client may, from now on.
+    pub(super) fn note_told(&mut self, client: ClientNo, extent: ExtentId) {
+        if self.config.level != Level::Shared
+            && let Some(session) = self.store.directory().sessions.of_client(client)
+        {
+            self.extents.note_told(extent, session);
+        }
     }
 
     /// Only an extent's present writer gets it for writing.

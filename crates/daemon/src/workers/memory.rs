@@ -12,12 +12,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use plasmon_proto::limits::LARGE_OBJECT_BYTES;
 use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Level;
+use plasmon_shm::alone::is_alone;
 use plasmon_shm::edge;
 use plasmon_shm::{GrowingMemfd, Memfd, Populate, WriteMap};
 use plasmon_store::event::Ticket;
 
 use super::{Done, Made, Report};
 use crate::cgroup::Headroom;
+use crate::departing::Remains;
 
 /// How an extent is called in `/proc/PID/maps`.
 const EXTENT_NAME: &str = "plasmon-extent";
@@ -84,7 +86,12 @@ pub(crate) enum MemoryJob {
         bytes: u64,
     },
     /// Close an extent that grew.
-    CloseGrowing(Arc<GrowingMemfd>),
+    CloseGrowing {
+        /// The extent's number.
+        extent: ExtentId,
+        /// The extent.
+        memfd: Arc<GrowingMemfd>,
+    },
     /// Give the pages of a range back.
     Punch {
         /// The extent.
@@ -94,6 +101,8 @@ pub(crate) enum MemoryJob {
     },
     /// Close an extent here: freeing a gigabyte takes a tenth of a second.
     Close {
+        /// The extent's number.
+        extent: ExtentId,
         /// The extent.
         memfd: Arc<Memfd>,
         /// Whether its memory is given back first, whoever still has it mapped.
@@ -117,7 +126,7 @@ impl MemoryJob {
             | Self::Extend { .. }
             | Self::Settle { .. }
             | Self::TrimGrowing { .. }
-            | Self::CloseGrowing(_) => true,
+            | Self::CloseGrowing { .. } => true,
             Self::WarmUp => false,
         }
     }
@@ -206,11 +215,21 @@ pub(super) fn work(
                     tracing::warn!(bytes, %error, "idle memory cannot be given back");
                 }
             }
-            MemoryJob::CloseGrowing(memfd) => drop(memfd),
-            MemoryJob::Close { memfd, punch } => {
-                if punch && let Err(error) = memfd.punch(0, memfd.bytes()) {
-                    tracing::warn!(%error, "memory stays while a client has it mapped");
-                }
+            MemoryJob::CloseGrowing { extent, memfd } => {
+                let is_empty = matches!(memfd.resident_bytes(), Ok(0));
+                let closed = is_empty || matches!(is_alone(&*memfd), Ok(true));
+                let remains = (!closed).then_some(Remains::Growing(memfd));
+                report.tell(Done::Closed { extent, remains });
+            }
+            MemoryJob::Close { extent, memfd, punch } => {
+                let punched = if punch { memfd.punch(0, memfd.bytes()) } else { Ok(()) };
+                let remains = punched.err().map(|error| {
+                    tracing::warn!(?extent, %error, "memory cannot be taken away");
+                    Remains::Fixed(Arc::clone(&memfd))
+                });
+                // Its memory is gone before the store hears of it.
+                drop(memfd);
+                report.tell(Done::Closed { extent, remains });
             }
             MemoryJob::WarmUp => refill(&mut ready, ahead, &mut admit),
         }
@@ -302,9 +321,15 @@ mod tests {
             assert!(!reserve(Arc::clone(&memfd)).is_long(ARENA));
             let punch = MemoryJob::Punch { memfd: Arc::clone(&memfd), range: range(64) };
             assert!(!punch.is_long(ARENA), "in order with what reserves there");
-            assert!(!MemoryJob::Close { memfd, punch: true }.is_long(ARENA));
+            assert!(
+                !MemoryJob::Close { extent: ExtentId::new(0, 1), memfd, punch: true }
+                    .is_long(ARENA)
+            );
         }
         assert!(reserve(memfd(4 << 30)).is_long(ARENA));
-        assert!(MemoryJob::Close { memfd: memfd(4 << 30), punch: true }.is_long(ARENA));
+        assert!(
+            MemoryJob::Close { extent: ExtentId::new(0, 1), memfd: memfd(4 << 30), punch: true }
+                .is_long(ARENA)
+        );
     }
 }

@@ -3,14 +3,17 @@
 
 #![allow(dead_code, reason = "every test file uses another part of it")]
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
+use plasmon_proto::limits::{RESIDENT_SLACK_BYTES_MIN, RESIDENT_SLACK_PER_CAPACITY};
 use plasmon_proto::message::*;
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::{Completion, Record, Submission};
@@ -110,8 +113,14 @@ impl Drop for Desk {
         // be started again by its keeper, so it is asked first.
         if let Ok(connection) = Connection::connect(&self.socket()) {
             let mut client = Client::new(connection);
-            if client.try_hello(false, None).is_ok() && client.try_call(&Request::Shutdown).is_ok()
+            let is_welcome = client.try_hello(false, None).is_ok();
+            if is_welcome
+                && !std::thread::panicking()
+                && let Ok((Reply::Status(status), _)) = client.try_call(&Request::Status)
             {
+                memory_is_within_bounds(&status);
+            }
+            if is_welcome && client.try_call(&Request::Shutdown).is_ok() {
                 let _ = client.connection.recv(&mut Vec::new(), true);
             }
         }
@@ -125,6 +134,32 @@ impl Drop for Desk {
             let _ = daemon.wait();
         }
     }
+}
+
+/// The capacity is a bound: what all extents of the daemon take of the machine's memory does not
+/// exceed it by more than the stated slack, whatever a test did.
+fn memory_is_within_bounds(status: &Status) {
+    let slack = (status.capacity_bytes / RESIDENT_SLACK_PER_CAPACITY).max(RESIDENT_SLACK_BYTES_MIN);
+    let deadline = Instant::now() + DEADLINE;
+    // What was dropped last is given back by a thread of the daemon's.
+    while extents_bytes(status.pid) > status.capacity_bytes + slack {
+        assert!(Instant::now() < deadline, "{} bytes: {status:?}", extents_bytes(status.pid));
+        std::thread::yield_now();
+    }
+}
+
+/// What the extents of a daemon take of the machine's memory.
+fn extents_bytes(daemon: u32) -> u64 {
+    let Ok(folder) = std::fs::read_dir(format!("/proc/{daemon}/fd")) else { return 0 };
+    let extents = folder.flatten().filter(|entry| {
+        let link = std::fs::read_link(entry.path());
+        link.is_ok_and(|link| link.to_string_lossy().contains("memfd:plasmon-extent"))
+    });
+    let files: BTreeMap<u64, u64> = extents
+        .filter_map(|entry| std::fs::metadata(entry.path()).ok())
+        .map(|found| (found.ino(), found.blocks() * 512))
+        .collect();
+    files.into_values().sum()
 }
 
 pub(crate) fn kill(pid: u32, signal: Signal) {

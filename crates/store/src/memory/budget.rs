@@ -27,10 +27,16 @@ impl Memory {
     }
 
     /// How many bytes must be freed before `bytes` more fit, at least 1 when something else than
-    /// the sum of charges is in the way.
+    /// the sum of charges is in the way. What is leaving already need not be freed.
     pub(crate) fn shortage(&self, bytes: u64) -> u64 {
-        let wanted = self.charged_bytes.saturating_add(bytes);
-        wanted.saturating_sub(self.limits.capacity_bytes).max(1)
+        let staying = self.taken_bytes().saturating_sub(self.retained.leaving_bytes());
+        staying.saturating_add(bytes).saturating_sub(self.limits.capacity_bytes).max(1)
+    }
+
+    /// Whether `bytes` more will fit once what is leaving is gone.
+    pub(crate) fn will_fit(&self, bytes: u64) -> bool {
+        let left = self.left_bytes().saturating_add(self.retained.leaving_bytes());
+        self.retained.leaving_bytes() > 0 && left >= bytes
     }
 
     /// Whether `need` fits, after giving warm memory back if `give_back` allows it and it is
@@ -52,7 +58,7 @@ impl Memory {
     /// How much warm memory must go before `need` is met.
     fn excess(&self, need: Need) -> u64 {
         let limits = &self.limits;
-        let counted = self.charged_bytes.saturating_add(need.charge) + self.warm_bytes();
+        let counted = self.taken_bytes().saturating_add(need.charge) + self.warm_bytes();
         let resident = self.resident_bytes().saturating_add(need.fresh_bytes);
         let over_capacity = counted.saturating_sub(limits.capacity_bytes);
         // Without this the partly used pages of a badly fragmented store could grow for ever.

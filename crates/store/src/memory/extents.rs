@@ -41,6 +41,8 @@ pub(crate) struct Extent {
     pub(super) holes: BTreeMap<u64, Hole>,
     /// Bytes in all holes.
     pub(super) free_bytes: u64,
+    /// Bytes of an extent that was taken over which are there and in no part that is known to be.
+    pub(super) surplus_bytes: u64,
     /// Whether pages are on their way to the end of this growing extent: nobody else gets it before
     /// they are there or refused.
     pub(super) awaits_pages: bool,
@@ -71,6 +73,7 @@ pub(super) struct Extents {
     next_birth: u64,
     count: usize,
     total_bytes: u64,
+    surplus_bytes: u64,
     /// Idle exact extents, the longest idle first.
     idle: BTreeMap<u64, ExtentId>,
     idle_bytes: u64,
@@ -85,6 +88,7 @@ impl Extents {
             next_birth: first_birth,
             count: 0,
             total_bytes: 0,
+            surplus_bytes: 0,
             idle: BTreeMap::new(),
             idle_bytes: 0,
             next_idle: 0,
@@ -97,6 +101,11 @@ impl Extents {
 
     pub(super) fn total_bytes(&self) -> u64 {
         self.total_bytes
+    }
+
+    /// Bytes that are there in extents that were taken over, beyond what is known to be.
+    pub(super) fn surplus_bytes(&self) -> u64 {
+        self.surplus_bytes
     }
 
     pub(super) fn idle_bytes(&self) -> u64 {
@@ -173,6 +182,7 @@ impl Extents {
             has_creations: false,
             holes: BTreeMap::new(),
             free_bytes: 0,
+            surplus_bytes: 0,
             awaits_pages: false,
             idle: None,
         });
@@ -184,7 +194,17 @@ impl Extents {
         let Some(extent) = self.by_index.get_mut(id.index()).and_then(Option::take) else { return };
         self.count -= 1;
         self.total_bytes -= extent.bytes;
+        self.surplus_bytes -= extent.surplus_bytes;
         self.free.insert(id.index() as u32);
+    }
+
+    /// So many bytes more, or fewer, are there beyond what is known to be.
+    pub(super) fn change_surplus(&mut self, id: ExtentId, more: u64, fewer: u64) {
+        let Some(extent) = self.get_mut(id) else { return };
+        let before = extent.surplus_bytes;
+        let after = before.saturating_add(more).saturating_sub(fewer).min(extent.bytes);
+        extent.surplus_bytes = after;
+        self.surplus_bytes = self.surplus_bytes - before + after;
     }
 
     /// Makes a growing extent longer or shorter.

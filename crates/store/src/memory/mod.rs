@@ -5,6 +5,7 @@
 //! pages that the machine really gave. The difference is *warm* memory, whole free pages kept for
 //! the next writer, and slop, the free parts of pages that are partly in use. Warm memory is given
 //! back before charged and warm bytes together exceed the capacity; slop may take an eighth on top.
+//! What was dropped and is still mapped somewhere is charged as well, see [`retained`].
 //!
 //! ```text
 //!                 reserve                   lease, object
@@ -26,6 +27,7 @@ mod holes;
 mod leases;
 mod placing;
 mod recovering;
+mod retained;
 
 use plasmon_proto::limits::{
     ARENA_EXTENT_BYTES, LARGE_OBJECT_BYTES, OBJECT_ALIGN, RESIDENT_SLACK_BYTES_MIN,
@@ -43,6 +45,7 @@ pub(crate) use placing::{Ask, Placed, Reservation};
 
 use extents::Extents;
 use holes::HoleIndex;
+use retained::Retained;
 
 /// What memory is reserved and given back in.
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -76,6 +79,7 @@ pub(crate) struct Memory {
     extents: Extents,
     holes: HoleIndex,
     charged_bytes: u64,
+    retained: Retained,
     /// Bytes of new arenas beyond what is being reserved in them.
     unmade_bytes: u64,
 }
@@ -119,7 +123,14 @@ impl Memory {
             exact_bytes_min: LARGE_OBJECT_BYTES.min(arena_bytes / 4).min(capacity_bytes / 4),
         };
         let extents = Extents::new(birth);
-        Self { limits, extents, holes: HoleIndex::default(), charged_bytes: 0, unmade_bytes: 0 }
+        Self {
+            limits,
+            extents,
+            holes: HoleIndex::default(),
+            charged_bytes: 0,
+            retained: Retained::default(),
+            unmade_bytes: 0,
+        }
     }
 
     /// The capacity rounded up to pages.
@@ -129,10 +140,26 @@ impl Memory {
 
     /// What may still be charged.
     pub(crate) fn left_bytes(&self) -> u64 {
-        self.limits.capacity_bytes.saturating_sub(self.charged_bytes)
+        self.limits.capacity_bytes.saturating_sub(self.taken_bytes())
     }
 
-    /// What is charged against the capacity.
+    /// What the capacity counts: all that is in use, and all that is not and stays all the same.
+    fn taken_bytes(&self) -> u64 {
+        let stays = self.retained.bytes().saturating_add(self.extents.surplus_bytes());
+        self.charged_bytes.saturating_add(stays)
+    }
+
+    /// What stays although nothing is in it.
+    pub(crate) fn retained_bytes(&self) -> u64 {
+        self.retained.bytes().saturating_add(self.extents.surplus_bytes())
+    }
+
+    /// What was dropped and is still there.
+    pub(crate) fn retained(&self) -> &Retained {
+        &self.retained
+    }
+
+    /// What is in use.
     pub(crate) fn charged_bytes(&self) -> u64 {
         self.charged_bytes
     }
@@ -144,7 +171,8 @@ impl Memory {
 
     /// Bytes of pages that the machine gave.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        self.extents.total_bytes() - self.holes.cold_bytes() - self.unmade_bytes
+        let present = self.extents.total_bytes() - self.holes.cold_bytes() - self.unmade_bytes;
+        present.saturating_add(self.retained.bytes()).saturating_add(self.extents.surplus_bytes())
     }
 
     /// How many extents there are.

@@ -4,7 +4,7 @@ use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Level;
 
 use super::budget::Need;
-use super::{Domain, Kind, Memory, pages};
+use super::{Domain, Extent, Kind, Memory, pages};
 use crate::effect::Effect;
 
 /// What is reserved at least at a time for small objects that the store places one by one.
@@ -189,7 +189,7 @@ impl Memory {
         if self.is_arena(placed.range.extent) {
             self.unmade_bytes -= placed.extent_bytes - end(&reservation.range);
         }
-        self.drop_extent(placed.range.extent, out);
+        self.abandon_extent(placed.range.extent, out);
     }
 
     /// Frees a range that was charged. Its pages stay warm, within the limit.
@@ -224,14 +224,42 @@ impl Memory {
         }
     }
 
-    /// Forgets an extent in which nothing is in use.
+    /// Forgets an extent in which nothing is in use. Where the kernel does not let its pages be
+    /// taken away they stay charged.
     pub(super) fn drop_extent(&mut self, id: ExtentId, out: &mut Vec<Effect>) {
+        if let Some(bytes) = self.extents.get(id).and_then(|extent| self.bytes_left_by(extent)) {
+            self.retained.leave(id, bytes);
+        }
+        self.abandon_extent(id, out);
+    }
+
+    /// Forgets an extent that has no memory, or none that stays.
+    fn abandon_extent(&mut self, id: ExtentId, out: &mut Vec<Effect>) {
         self.close_holes(id);
         if self.is_idle_growing(id) {
             out.push(Effect::Trim { extent: id, bytes: 0 });
         }
         self.extents.remove(id);
         out.push(Effect::Drop(id));
+    }
+
+    /// What stays of an extent for as long as any process has it mapped; `None` when the daemon can
+    /// take its memory away.
+    fn bytes_left_by(&self, extent: &Extent) -> Option<u64> {
+        let stays = self.limits.level != Level::Shared || extent.strict;
+        let cold = extent.holes.values().filter(|hole| !hole.warm).map(|hole| hole.bytes);
+        let present = extent.bytes - cold.sum::<u64>() + extent.surplus_bytes;
+        (stays && extent.kind != Kind::Growing).then_some(present.min(extent.bytes))
+    }
+
+    /// Memory of an extent that was dropped, or was to be, is still there and will be for now.
+    pub(crate) fn retain(&mut self, id: ExtentId, bytes: u64) {
+        self.retained.hold(id, pages(bytes));
+    }
+
+    /// The memory of an extent that was dropped is gone.
+    pub(crate) fn released(&mut self, id: ExtentId) {
+        self.retained.release(id);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Which of their free pages are there is not known any more. Where it is allowed they are given
 //! back, so that they are cold for certain; elsewhere they count as cold and are reserved again
-//! before use.
+//! before use, and what of the extent is there all the same is charged as its *surplus*.
 
 use plasmon_proto::limits::OBJECT_ALIGN;
 use plasmon_proto::message::{ExtentId, Range};
@@ -23,6 +23,9 @@ impl Memory {
         if adopted && let Some(extent) = self.extents.get_mut(found.extent) {
             extent.strict = found.strict;
             extent.quarantined = found.quarantined;
+            let stays = self.limits.level != Level::Shared;
+            let present = if stays { found.resident_bytes } else { 0 };
+            self.extents.change_surplus(found.extent, present, 0);
         }
         adopted
     }
@@ -53,6 +56,7 @@ impl Memory {
             _ => range.bytes,
         };
         self.charged_bytes = self.charged_bytes.saturating_add(charge);
+        self.extents.change_surplus(range.extent, 0, range.bytes);
         self.publish_first(range);
     }
 
@@ -74,11 +78,16 @@ impl Memory {
     /// Charges a part of an extent whose writer may come back.
     pub(crate) fn adopt_in_doubt(&mut self, range: &Range) {
         self.charged_bytes = self.charged_bytes.saturating_add(range.bytes);
+        self.extents.change_surplus(range.extent, 0, range.bytes);
     }
 
     /// Frees a part of an extent that is charged, without knowing whether its pages are there.
     pub(crate) fn release_in_doubt(&mut self, range: Range, out: &mut Vec<Effect>) {
         self.charged_bytes = self.charged_bytes.saturating_sub(range.bytes);
+        if self.limits.level != Level::Shared {
+            let (_, whole) = whole_pages(range.offset, range.bytes);
+            self.extents.change_surplus(range.extent, whole, 0);
+        }
         self.open_in_doubt(range, out);
     }
 

@@ -119,7 +119,7 @@ impl Store<TestDirectory> {
             let reservation = placed.reservation.filter(|it| it.new_extent)?;
             Some(placed.extent_bytes - reservation.range.bytes)
         });
-        let resident = resident - reserving.sum::<u64>();
+        let resident = resident - reserving.sum::<u64>() + self.memory.retained_bytes();
         assert!(by_extent.is_empty(), "ranges lie in extents that exist");
         assert_eq!(warm, self.memory.warm_bytes());
         assert_eq!(resident, self.memory.resident_bytes());
@@ -131,6 +131,11 @@ impl Store<TestDirectory> {
         assert!(self.memory.charged_bytes() <= capacity, "used bytes exceed the capacity");
         let slop = pages((capacity / 8).max(1 << 20));
         assert!(self.memory.resident_bytes() <= capacity + slop, "too many pages");
+        let charged = self.memory.charged_bytes() + self.memory.retained_bytes();
+        assert!(
+            charged <= capacity + slop,
+            "pages of what was dropped and stays, and what is used"
+        );
         if let Some(bytes_max) = self.config.spill_bytes_max {
             assert!(self.tier.bytes() <= bytes_max, "the tier holds too much");
         }

@@ -14,6 +14,7 @@ mod model;
 mod quotas;
 mod readers;
 mod recovering;
+mod retained;
 mod shares;
 mod spilling;
 mod unused;

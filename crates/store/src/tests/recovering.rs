@@ -27,6 +27,7 @@ struct Left {
 impl Left {
     fn extent(mut self, extent: ExtentId, bytes: u64, quarantined: bool) -> Self {
         self.extents.push(RecoveredExtent {
+            resident_bytes: bytes,
             extent,
             bytes,
             quarantined,

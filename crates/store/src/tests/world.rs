@@ -70,6 +70,8 @@ pub(crate) struct World {
     pub(crate) spill: Option<bool>,
     pub(crate) restore: Option<bool>,
     pub(crate) harden: Option<bool>,
+    /// Whether processes let go of what was dropped.
+    pub(crate) release: Option<bool>,
     /// Requests of the store that wait for the test.
     pub(crate) open: VecDeque<(Ticket, Effect)>,
     pub(crate) extents: BTreeMap<ExtentId, u64>,
@@ -100,6 +102,7 @@ impl World {
             spill: Some(true),
             restore: Some(true),
             harden: Some(true),
+            release: Some(true),
             open: VecDeque::new(),
             extents: BTreeMap::new(),
             births: 1,
@@ -200,8 +203,12 @@ impl World {
             }
             Effect::Harden(ticket, _) => self.answer(self.harden, *ticket, effect, Event::Hardened),
             Effect::Drop(extent) => {
-                self.extents.remove(extent);
-                None
+                let bytes = self.extents.remove(extent).unwrap_or(0);
+                if !self.store.memory.retained().has(*extent) {
+                    return None;
+                }
+                let answered = |_, done| outcome_of_drop(*extent, bytes, done);
+                self.answer(self.release, Ticket(bytes), effect, answered)
             }
             _ => None,
         }
@@ -249,6 +256,13 @@ impl World {
             }
             Effect::Restore(..) => read_back(ticket, done),
             Effect::Harden(..) | Effect::Settle { .. } => Event::Hardened(ticket, done),
+            Effect::Drop(extent) => {
+                if !done {
+                    // It goes some time.
+                    self.open.push_back((ticket, effect));
+                }
+                outcome_of_drop(extent, ticket.0, done)
+            }
             other => panic!("{other:?} is not answered"),
         };
         self.event(event);
@@ -437,6 +451,10 @@ impl World {
     pub(crate) fn unpin(&mut self, serial: u64) {
         self.store.directory_mut().unpin(serial);
     }
+}
+
+fn outcome_of_drop(extent: ExtentId, bytes: u64, done: bool) -> Event {
+    if done { Event::Released(extent) } else { Event::Retained(extent, bytes) }
 }
 
 /// What is not read back is lost here.

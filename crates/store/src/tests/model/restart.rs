@@ -22,16 +22,17 @@ impl Model {
         assert_eq!(broken, [], "what one daemon leaves, the next one takes");
         self.world.store = store;
         self.world.store.check();
-        self.world.open.clear();
         self.world.effects.clear();
         self.seen = 0;
-        for effect in effects {
-            match effect {
-                Effect::Drop(extent) => drop(self.world.extents.remove(&extent)),
-                Effect::Unspill(_, serial) => drop(self.world.tier.remove(&serial)),
-                _ => {}
+        // What was dropped and not let go, the keeper still held.
+        self.world.open.retain(|(_, effect)| matches!(effect, Effect::Drop(_)));
+        for (ticket, effect) in self.world.open.clone() {
+            if let Effect::Drop(extent) = effect {
+                self.world.event(crate::Event::Retained(extent, ticket.0));
             }
         }
+        self.world.do_all(effects);
+        self.world.effects.clear();
         self.expect_survivors();
         self.watch();
         self.compare();
@@ -158,6 +159,7 @@ impl Model {
         let told = self.world.extents.iter().map(|(extent, bytes)| RecoveredExtent {
             extent: *extent,
             bytes: *bytes,
+            resident_bytes: *bytes,
             quarantined: writers.contains_key(extent),
             lent: self.lents.get(extent).copied(),
             strict: strict.contains(extent),
@@ -206,11 +208,7 @@ impl Model {
                 self.writers.remove(&extent);
                 let mut effects = Vec::new();
                 self.world.store.writer_gone(self.world.now_ms, extent, &mut effects);
-                for effect in effects {
-                    if let Effect::Drop(extent) = effect {
-                        self.world.extents.remove(&extent);
-                    }
-                }
+                self.world.do_all(effects);
             }
             return;
         }

@@ -1,0 +1,180 @@
+//! Extents that were dropped and that other processes still have mapped.
+//!
+//! At level shared the daemon takes the pages of a dropped extent away, whoever has it mapped. From
+//! an extent that is sealed against writers the kernel lets nobody take pages: they stay until the
+//! last process has let go of it. So such an extent stays here, in sight of the keeper, until the
+//! kernel says that no other process has it (`plasmon_shm::alone`).
+//!
+//! ```text
+//! dropped ──► looked at once ──(alone)──────────────────────────────────► closed, released
+//!                 │ not alone                                               ▲
+//!                 └─► clients are woken, looked at after 1, 2, 4 ms .. 1 s ─┤ alone
+//!                          └── not alone for a second: the store is told ───┘
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plasmon_proto::message::ExtentId;
+use plasmon_shm::{GrowingMemfd, Memfd};
+
+use crate::sessions::SessionNo;
+
+/// How long requests wait for the memory of an extent that clients are asked to let go.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The time between the first two looks; each later one is twice as long.
+const LOOK_FIRST: Duration = Duration::from_millis(1);
+
+/// The longest time between two looks.
+const LOOK_LAST: Duration = Duration::from_secs(1);
+
+/// Extents that are looked at in one turn: a few microseconds each.
+pub(crate) const LOOKS_MAX: usize = 256;
+
+/// What is left of an extent.
+#[derive(Clone, Debug)]
+pub(crate) enum Remains {
+    /// An extent of fixed size.
+    Fixed(Arc<Memfd>),
+    /// One whose size was never fixed, and which its writer keeps the daemon from cutting.
+    Growing(Arc<GrowingMemfd>),
+}
+
+impl Remains {
+    /// Bytes that are physically there.
+    pub(crate) fn resident_bytes(&self) -> io::Result<u64> {
+        match self {
+            Self::Fixed(memfd) => memfd.resident_bytes(),
+            Self::Growing(memfd) => memfd.resident_bytes(),
+        }
+    }
+}
+
+impl AsFd for Remains {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Fixed(memfd) => memfd.as_fd(),
+            Self::Growing(memfd) => memfd.as_fd(),
+        }
+    }
+}
+
+/// Who was given a descriptor of an extent; `None` when that is not known any more.
+pub(crate) type Told = Option<BTreeSet<SessionNo>>;
+
+/// An extent on its way.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    /// The extent.
+    pub(crate) extent: ExtentId,
+    /// What is left of it.
+    pub(crate) remains: Remains,
+    /// Who may have it mapped.
+    pub(crate) told: Told,
+    /// Whether the store was told that it takes long.
+    pub(crate) is_held: bool,
+    since: Instant,
+    wait: Duration,
+}
+
+impl Leaving {
+    /// An extent that is dropped now.
+    pub(crate) fn new(extent: ExtentId, remains: Remains, told: Told, now: Instant) -> Self {
+        Self { extent, remains, told, is_held: false, since: now, wait: LOOK_FIRST }
+    }
+
+    /// Whether it is not waited for any longer.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) >= PATIENCE
+    }
+}
+
+/// All extents that are on their way.
+#[derive(Debug, Default)]
+pub(crate) struct Departing {
+    by_time: BTreeMap<(Instant, ExtentId), Leaving>,
+    /// When each is looked at.
+    times: HashMap<ExtentId, Instant>,
+}
+
+impl Departing {
+    /// Keeps an extent to be looked at again.
+    pub(crate) fn keep(&mut self, mut leaving: Leaving, now: Instant) {
+        let at = now + leaving.wait;
+        leaving.wait = (leaving.wait * 2).min(LOOK_LAST);
+        self.times.insert(leaving.extent, at);
+        self.by_time.insert((at, leaving.extent), leaving);
+    }
+
+    /// The next extent that is to be looked at by this time.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Leaving> {
+        let entry = self.by_time.first_entry().filter(|entry| entry.key().0 <= now)?;
+        let leaving = entry.remove();
+        self.times.remove(&leaving.extent);
+        Some(leaving)
+    }
+
+    /// When the next look is due.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.by_time.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// A process has ended: some are to be looked at now, the others when they are due.
+    pub(crate) fn hurry(&mut self, now: Instant) {
+        let some: Vec<_> = self.by_time.keys().take(LOOKS_MAX).copied().collect();
+        for key in some {
+            if let Some(leaving) = self.by_time.remove(&key) {
+                let at = now.min(key.0);
+                self.times.insert(key.1, at);
+                self.by_time.insert((at, key.1), leaving);
+            }
+        }
+    }
+
+    /// The descriptor of an extent, for the keeper.
+    pub(crate) fn fixed(&self, extent: ExtentId) -> Option<BorrowedFd<'_>> {
+        let at = self.times.get(&extent)?;
+        match &self.by_time.get(&(*at, extent))?.remains {
+            Remains::Fixed(memfd) => Some(memfd.as_fd()),
+            // What is not sealed does not outlive its daemon.
+            Remains::Growing(_) => None,
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Leaving> {
+        self.by_time.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_become_rarer_and_a_process_that_ends_makes_them_due() {
+        let (mut departing, start) = (Departing::default(), Instant::now());
+        let extent = ExtentId::new(1, 1);
+        let memfd = Arc::new(Memfd::create("plasmon-test", 4096).unwrap());
+        departing.keep(Leaving::new(extent, Remains::Fixed(memfd), None, start), start);
+        let mut now = start;
+        let mut waits = Vec::new();
+        for _ in 0..12 {
+            let due = departing.next_deadline().unwrap();
+            assert!(departing.pop_due(due - Duration::from_nanos(1)).is_none());
+            waits.push((due - now).as_millis());
+            now = due;
+            let leaving = departing.pop_due(now).unwrap();
+            assert_eq!(leaving.is_overdue(now), now - start >= PATIENCE);
+            departing.keep(leaving, now);
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000]);
+        departing.hurry(now);
+        assert!(departing.pop_due(now).is_some());
+        assert!(departing.next_deadline().is_none());
+    }
+}
