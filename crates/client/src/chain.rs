@@ -35,6 +35,12 @@ impl<T> Chain<T> {
         self.newest()
     }
 
+    /// All entries, the oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        let links = std::iter::successors(Some(self), |link| link.next.get().map(|next| &**next));
+        links.map(|link| &link.entry)
+    }
+
     #[inline]
     fn end(&self) -> &Self {
         let mut link = self;
@@ -68,6 +74,7 @@ mod tests {
         let seen = chain.newest();
         chain.append_after(seen, 4);
         assert_eq!((chain.entry, *chain.newest()), (1, 4));
+        assert!(chain.iter().eq(&[1, 2, 4]));
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod chain;
 mod error;
 mod growing;
 mod handshake;
+mod housekeeping;
 mod ids;
 mod interrupt;
 mod leases;

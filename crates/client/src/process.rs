@@ -62,9 +62,11 @@ pub(crate) struct Process {
     patient: AtomicBool,
     closing: AtomicBool,
     serving: AtomicBool,
+    /// Whether a thread unmaps what is gone.
+    pub(crate) housekeeping: AtomicBool,
     copy_threads: usize,
-    /// For the thread that serves in the background.
-    me: Weak<Self>,
+    /// For the threads in the background.
+    pub(crate) me: Weak<Self>,
     ids: Mutex<Ids>,
     /// Namespaces that this process has adopted, with their limits.
     adopted: Mutex<BTreeMap<String, u64>>,
@@ -99,6 +101,7 @@ impl Process {
             patient: AtomicBool::new(true),
             closing: AtomicBool::new(false),
             serving: AtomicBool::new(false),
+            housekeeping: AtomicBool::new(false),
             me: Weak::clone(me),
             ids: Mutex::new(Ids::new()),
             adopted: Mutex::new(BTreeMap::new()),
@@ -144,6 +147,11 @@ impl Process {
     #[inline]
     pub(crate) fn session(&self) -> &Arc<Session> {
         self.sessions.newest()
+    }
+
+    /// All sessions, the oldest first.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = &Arc<Session>> {
+        self.sessions.iter()
     }
 
     /// An id that nobody else makes.
@@ -386,7 +394,9 @@ impl Process {
             fresh.writing().verdicts.lose(lost);
         }
         tracing::warn!(lost, "connected anew: the daemon knows nothing of this client");
+        let left = Arc::clone(session);
         self.sessions.append_after(session, Arc::new(fresh));
+        left.wake_housekeeping();
         Ok(welcomed.connection)
     }
 
@@ -436,5 +446,8 @@ fn default_copy_threads() -> usize {
 impl Drop for Process {
     fn drop(&mut self) {
         self.close();
+        if self.is_ours() {
+            self.session().wake_housekeeping();
+        }
     }
 }

@@ -26,7 +26,7 @@ use plasmon_shm::reader::{Found, Held, View};
 use crate::buffer::{Buffer, CountedPin, Pinned};
 use crate::error::{Error, Result};
 use crate::process::Process;
-use crate::session::{Channel, Memory, Session, SocketMemory};
+use crate::session::{Channel, KeptMap, Memory, Session, SocketMemory};
 use crate::store::Store;
 use crate::waiting::Until;
 
@@ -188,16 +188,21 @@ impl Process {
     fn map_held<'a>(&self, channel: &'a Channel, held: Held<'a>) -> Result<Option<View<'a>>> {
         let extent = held.image().extent;
         let fetched = self.fetch_extent(extent)?;
-        let Some(map) = fetched.filter(|_| self.is_current_channel(channel)) else {
+        let Some((map, stays)) = fetched.filter(|_| self.is_current_channel(channel)) else {
             return Ok(None);
         };
+        if stays {
+            self.keep_house();
+        }
         let kept = channel.reader.map_extent(extent, map);
         kept.map_err(|error| Error::io(MAPPING, error))?;
         // It is mapped as the daemon has it, so an object that is not within it never will be.
         held.view().map(Some).map_err(|_| Error::unexpected(MAPPING))
     }
 
-    fn fetch_extent(&self, extent: ExtentId) -> Result<Option<ReadMap>> {
+    /// Maps an extent; `None` when it is gone. Also says whether its memory stays while it is
+    /// mapped.
+    fn fetch_extent(&self, extent: ExtentId) -> Result<Option<(ReadMap, bool)>> {
         let request = Request::Extents { extents: vec![extent], write: false };
         let mut answer = self.ask(MAPPING, request)?;
         match (&answer.reply, answer.fds.pop()) {
@@ -230,19 +235,24 @@ impl Process {
     }
 
     fn map_counted(&self, memory: &SocketMemory, extent: ExtentId) -> Result<Option<Arc<ReadMap>>> {
-        let known =
-            memory.maps.lock().unwrap_or_else(PoisonError::into_inner).get(&extent).cloned();
+        let maps = memory.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = maps.get(&extent).and_then(KeptMap::get);
+        drop(maps);
         if known.is_some() {
             return Ok(known);
         }
-        let Some(map) = self.fetch_extent(extent)? else {
+        let Some((map, stays)) = self.fetch_extent(extent)? else {
             return Ok(None);
         };
         let map = Arc::new(map);
+        let kept = match stays {
+            true => KeptMap::Shared(Arc::downgrade(&map)),
+            false => KeptMap::Kept(Arc::clone(&map)),
+        };
         let mut maps = memory.maps.lock().unwrap_or_else(PoisonError::into_inner);
         // Nobody tells this client which extents are gone: those that nobody reads go now.
-        maps.retain(|_, map| Arc::strong_count(map) > 1);
-        maps.insert(extent, Arc::clone(&map));
+        maps.retain(|_, map| map.is_used());
+        maps.insert(extent, kept);
         Ok(Some(map))
     }
 }
@@ -254,14 +264,15 @@ struct Pinning {
     guard: CountedPin,
 }
 
-fn map_extent(fd: OwnedFd) -> Result<ReadMap> {
+/// The mapping, and whether its memory stays while it is mapped.
+fn map_extent(fd: OwnedFd) -> Result<(ReadMap, bool)> {
     let failed = |error| Error::io(MAPPING, error);
     let memfd = Memfd::adopt(fd).map_err(failed)?;
     let populate = if memfd.bytes() <= POPULATE_BYTES_MAX { Populate::Yes } else { Populate::No };
     let mut map = ReadMap::new(&memfd, memfd.bytes(), populate).map_err(failed)?;
     // A child has no pin.
     map.hide_from_children();
-    Ok(map)
+    Ok((map, !memfd.is_punchable().map_err(failed)?))
 }
 
 impl Store {

@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use plasmon_proto::message::{Creating, ExtentId, Range, Resume, Welcome};
 use plasmon_proto::ring::{Completion, Record, Submission};
@@ -89,7 +89,34 @@ pub(crate) struct Channel {
 /// What a client without a channel has mapped.
 #[derive(Debug, Default)]
 pub(crate) struct SocketMemory {
-    pub(crate) maps: Mutex<HashMap<ExtentId, Arc<ReadMap>>>,
+    pub(crate) maps: Mutex<HashMap<ExtentId, KeptMap>>,
+}
+
+/// A mapping that is kept for the next object in its extent, without being told when that is gone.
+#[derive(Debug)]
+pub(crate) enum KeptMap {
+    /// Kept until another extent is mapped: the daemon can take its memory away all the same.
+    Kept(Arc<ReadMap>),
+    /// Kept while an object in it is read: its memory stays as long as it is mapped.
+    Shared(Weak<ReadMap>),
+}
+
+impl KeptMap {
+    /// The mapping, if it is still there.
+    pub(crate) fn get(&self) -> Option<Arc<ReadMap>> {
+        match self {
+            Self::Kept(map) => Some(Arc::clone(map)),
+            Self::Shared(map) => map.upgrade(),
+        }
+    }
+
+    /// Whether an object in it is read.
+    pub(crate) fn is_used(&self) -> bool {
+        match self {
+            Self::Kept(map) => Arc::strong_count(map) > 1,
+            Self::Shared(map) => map.strong_count() > 0,
+        }
+    }
 }
 
 /// Mappings of idle growing extents that are kept: as many as the daemon keeps extents idle.
@@ -178,8 +205,22 @@ impl Session {
         drop(dropped);
     }
 
-    /// Keeps a writable mapping for the next time.
+    /// Unmaps what is gone, whatever this client heard of it.
+    pub(crate) fn let_go(&self) {
+        let Some(channel) = self.channel() else { return };
+        let mut writing = self.writing();
+        let mut dropped = writing.drain(&channel.reader);
+        writing.forget_gone(&channel.reader, &mut dropped);
+        drop(writing);
+        drop(dropped);
+    }
+
+    /// Keeps a writable mapping for the next time. Without a channel nobody would say when the
+    /// extent is gone.
     pub(crate) fn keep_map(&self, extent: ExtentId, map: &Arc<WriteExtent>) {
+        if self.channel().is_none() {
+            return;
+        }
         let mut writing = self.writing();
         let displaced = writing.leases.keep(extent, Arc::clone(map));
         drop(writing);

@@ -371,8 +371,23 @@ impl Process {
     ) -> Result<Arc<WriteExtent>> {
         let map = WriteExtent::new(fd, Populate::No).map_err(|error| Error::io(MAPPING, error))?;
         let map = Arc::new(map);
-        session.keep_map(extent, &map);
+        self.keep_writing(session, extent, &map)?;
         Ok(map)
+    }
+
+    /// Keeps a writable mapping, and lets it go when its extent is gone.
+    fn keep_writing(
+        &self,
+        session: &Session,
+        extent: ExtentId,
+        map: &Arc<WriteExtent>,
+    ) -> Result<()> {
+        let is_punchable = map.memfd().is_punchable();
+        if !is_punchable.map_err(|error| Error::io(MAPPING, error))? {
+            self.keep_house();
+        }
+        session.keep_map(extent, map);
+        Ok(())
     }
 
     /// Has the daemon reserve an id and memory of its own for it.
@@ -432,7 +447,7 @@ impl Process {
                 let map = WriteExtent::new(fd, populate);
                 let map = Arc::new(map.map_err(|error| Error::io(MAPPING, error))?);
                 if !strict {
-                    session.keep_map(range.extent, &map);
+                    self.keep_writing(session, range.extent, &map)?;
                 }
                 map
             }

@@ -1,0 +1,70 @@
+//! Letting go of memory while the client idles.
+//!
+//! From an extent that is sealed against writers the kernel takes no pages while any process has it
+//! mapped, so the daemon cannot give its memory to anybody before its readers have unmapped it. A
+//! client does that with its next operation; one that has none to do has this thread. It sleeps on
+//! a word of the channel and is started when the first such extent is mapped: a client of a store
+//! of level shared that reads no strict objects has none.
+//!
+//! ```text
+//! daemon: extent off the registry ─► completion ─► alarm `gone`
+//! thread: set the alarm ─► unmap what is gone ─► sleep until it sounds
+//! ```
+//!
+//! The daemon is not answered. It asks the kernel whether anybody still has the memory.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use plasmon_shm::edge;
+
+use crate::process::Process;
+use crate::session::Session;
+
+/// Bytes of the thread's stack.
+const STACK_BYTES: usize = 512 << 10;
+
+/// The longest sleep: a daemon that is killed between two steps wakes nobody.
+const LOOK_AROUND: Duration = Duration::from_secs(10);
+
+impl Process {
+    /// This client has memory mapped that stays until it unmaps it: from now on it does so also
+    /// while it idles.
+    pub(crate) fn keep_house(&self) {
+        if self.housekeeping.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let process = Weak::clone(&self.me);
+        let spawned = edge::start_thread("plasmon-memory", STACK_BYTES, move || run(&process));
+        if let Err(error) = spawned {
+            self.housekeeping.store(false, Ordering::Release);
+            tracing::warn!(%error, "memory of deleted objects stays until the next operation");
+        }
+    }
+}
+
+impl Session {
+    /// Has the thread look around, because there is another session or no process any more.
+    pub(crate) fn wake_housekeeping(&self) {
+        let sounded = self.channel().map(|it| it.reader.channel().gone().sound());
+        if let Some(Err(error)) = sounded {
+            tracing::warn!(%error, "the thread that unmaps memory sleeps on");
+        }
+    }
+}
+
+fn run(process: &Weak<Process>) {
+    while let Some(current) = process.upgrade() {
+        let session = Arc::clone(current.session());
+        let Some(channel) = session.channel() else { return };
+        let alarm = channel.reader.channel().gone().set();
+        current.sessions().for_each(|session| session.let_go());
+        // Not held while asleep: the last handle ends the process's connection, and wakes us.
+        drop(current);
+        if let Err(error) = alarm.sleep(LOOK_AROUND) {
+            tracing::warn!(%error, "the thread that unmaps memory cannot sleep");
+            edge::sleep(LOOK_AROUND);
+        }
+    }
+}
