@@ -89,7 +89,13 @@ class ObjectList(list[ObjectInfo]):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The figures of a store. Totals count since the daemon was started."""
+    """The figures of a store. Totals count since the daemon was started.
+
+    The capacity counts ``used_bytes``, ``leased_bytes`` and ``retained_bytes``: memory that belongs
+    to no object any more and that the kernel keeps while a process has it mapped. ``warm_bytes``
+    are free and kept for the next writer as long as there is room. ``resident_bytes`` is what the
+    machine has really given for objects.
+    """
 
     version: str
     pid: int
@@ -120,6 +126,8 @@ class Status:
     spill_fault: str
     memory_limit_bytes: int
     longest_turn_us: int
+    retained_bytes: int
+    resident_bytes: int
 
     def _repr_html_(self) -> str:
         def text(name: str) -> str:

@@ -153,7 +153,8 @@ fn used(store: &Store) -> std::result::Result<Vec<Check>, Error> {
     let asked = start.elapsed();
     let version = env!("CARGO_PKG_VERSION");
     let same = if status.version == version { Verdict::Good } else { Verdict::Note };
-    let room = status.capacity_bytes.saturating_sub(status.used_bytes);
+    let counted = status.used_bytes.saturating_add(status.retained_bytes);
+    let room = status.capacity_bytes.saturating_sub(counted);
     let full = if room * 10 < status.capacity_bytes { Verdict::Note } else { Verdict::Good };
     let mut checks = vec![
         check("version", same, format!("{} (this command: {version})", status.version))
@@ -162,7 +163,7 @@ fn used(store: &Store) -> std::result::Result<Vec<Check>, Error> {
             .advise("delete objects, or start the store with more capacity or a spill directory"),
         check("question", Verdict::Good, format!("answered in {:.0} us", micros(asked))),
     ];
-    checks.extend([limit(&status), spill(&status)]);
+    checks.extend([resident(&status), limit(&status), spill(&status)]);
     if store.access() == plasmon_client::Access::ReadOnly {
         checks.push(check("access", Verdict::Note, "read-only"));
         return Ok(checks);
@@ -180,6 +181,20 @@ fn used(store: &Store) -> std::result::Result<Vec<Check>, Error> {
         format!("worked; the first get took {:.1} us", micros(got)),
     ));
     Ok(checks)
+}
+
+/// Whether clients keep memory that belongs to nothing any more.
+fn resident(status: &Status) -> Check {
+    let (resident, retained) = (bytes(status.resident_bytes), status.retained_bytes);
+    let found = match retained {
+        0 => format!("{resident} of the machine's memory"),
+        _ => format!("{resident} of the machine's memory, {} for nothing", bytes(retained)),
+    };
+    let verdict = if retained * 10 < status.capacity_bytes { Verdict::Good } else { Verdict::Note };
+    check("resident", verdict, found).advise(
+        "a client keeps memory of deleted objects mapped, such as one that is stopped: the \
+         daemon's log names the processes",
+    )
 }
 
 /// Whether the control group of the daemon, which is charged for all memory of the store, and the

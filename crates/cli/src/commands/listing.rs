@@ -49,6 +49,17 @@ fn status_text(status: &Status, socket: &str) -> String {
             ),
         ),
         (
+            "resident",
+            match status.retained_bytes {
+                0 => bytes(status.resident_bytes),
+                retained => format!(
+                    "{}; of it {} belong to nothing and stay mapped by clients",
+                    bytes(status.resident_bytes),
+                    bytes(retained)
+                ),
+            },
+        ),
+        (
             "objects",
             format!(
                 "{} sealed, {} being created, {} lingering, {} spilled ({})",

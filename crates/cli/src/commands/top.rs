@@ -50,6 +50,13 @@ fn picture(
     let mut lines = vec![
         format!("memory {bar} {} of {}", bytes(now.used_bytes), bytes(now.capacity_bytes)),
         format!(
+            "leased {}, warm {}, retained {}; resident {}",
+            bytes(now.leased_bytes),
+            bytes(now.warm_bytes),
+            bytes(now.retained_bytes),
+            bytes(now.resident_bytes)
+        ),
+        format!(
             "objects {} sealed, {} being created, {} spilled; waits {}",
             now.objects, now.creating, now.spilled, now.waits
         ),
