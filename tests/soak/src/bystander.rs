@@ -2,6 +2,7 @@
 //! given back whatever they have mapped.
 
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use plasmon_client::{Code, ConnectOptions, Filter, PutOptions, Store};
+use plasmon_shm::fork;
 
 use crate::worker::PATIENCE;
 
@@ -28,11 +30,13 @@ pub(crate) enum Kind {
     Slow,
     /// It holds objects and becomes another program.
     Exec,
+    /// It holds objects when it forks, and neither it nor its child does anything from then on.
+    Forked,
 }
 
 impl Kind {
     /// All kinds.
-    pub(crate) const ALL: [Self; 3] = [Self::Idle, Self::Slow, Self::Exec];
+    pub(crate) const ALL: [Self; 4] = [Self::Idle, Self::Slow, Self::Exec, Self::Forked];
 
     /// The name on the command line.
     pub(crate) fn flag(self) -> &'static str {
@@ -40,6 +44,7 @@ impl Kind {
             Self::Idle => "idle",
             Self::Slow => "slow",
             Self::Exec => "exec",
+            Self::Forked => "forked",
         }
     }
 }
@@ -79,6 +84,9 @@ pub(crate) fn run(socket: &Path, kind: Kind) -> anyhow::Result<()> {
         // `cat` reads the standard input of this process to its end. What is held dies with this
         // program, although the process lives on.
         return Err(Command::new("cat").exec().into());
+    }
+    if kind == Kind::Forked {
+        fork::idle_child(io::stdin().as_fd())?;
     }
     drop(held);
     map_and_delete(&store)?;

@@ -281,12 +281,15 @@ impl Verifier<'_> {
     /// are gone; then lets the bystanders end.
     fn check_residency(&mut self) -> Result<()> {
         let bystanders: Vec<u32> = self.bystanders.iter().map(Child::id).collect();
-        let (takes_back, mut resident) = (self.life.takes_back, 0);
+        let mut resident = 0;
         let within = self.node.until("dropped memory to be given back", |now| {
-            let pids = bystanders.iter().copied().chain([now.pid, now.keeper_pid]);
-            resident = residency::resident_bytes(pids);
-            let counted = now.used_bytes + now.leased_bytes + now.warm_bytes;
-            !takes_back || residency::is_within(resident, counted.min(now.capacity_bytes))
+            let forked = bystanders.iter().flat_map(|pid| residency::children(*pid));
+            let pids = forked.chain(bystanders.iter().copied());
+            resident = residency::resident_bytes(pids.chain([now.pid, now.keeper_pid]));
+            let counted = now.used_bytes + now.leased_bytes + now.warm_bytes + now.retained_bytes;
+            // What is retained is only for as long as a process has it mapped, and none keeps it.
+            now.retained_bytes == 0
+                && residency::is_within(resident, counted.min(now.capacity_bytes))
         });
         if let Err(error) = within {
             self.tally.leaks.push(format!("{resident} bytes are resident: {error}"));

@@ -20,9 +20,6 @@ pub(crate) struct Life {
     pub(crate) flags: &'static [&'static str],
     /// Every second worker runs as [`OTHER_UID`].
     pub(crate) two_users: bool,
-    /// What idle clients have mapped can be taken from them. At level leased the kernel lets nobody
-    /// do that, so that dropped memory stays until their next operation (SECURITY.md).
-    pub(crate) takes_back: bool,
     /// The spill folder goes away for moments.
     pub(crate) faulty_spill: bool,
     /// The daemon may use only so much memory, by a control group of its own.
@@ -33,7 +30,6 @@ const PLAIN: Life = Life {
     name: "level shared",
     flags: &[],
     two_users: false,
-    takes_back: true,
     faulty_spill: false,
     limit_bytes: None,
 };
@@ -44,14 +40,12 @@ const LIVES: [Life; 4] = [
         name: "level leased, two users",
         flags: &["--admit=65534:rw", "--socket-mode=0666"],
         two_users: true,
-        takes_back: false,
         ..PLAIN
     },
     Life { name: "level shared, a spill folder that goes away", faulty_spill: true, ..PLAIN },
     Life {
         name: "level leased, a small control group",
         flags: &["--level=leased"],
-        takes_back: false,
         limit_bytes: Some(CAPACITY_BYTES * 2),
         ..PLAIN
     },

@@ -29,6 +29,15 @@ pub(crate) fn resident_bytes(pids: impl IntoIterator<Item = u32>) -> u64 {
     extents.values().sum()
 }
 
+/// The children of a process.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    // Those that a thread forked are listed with that thread; all of ours fork in the first.
+    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    // A process that has ended has none.
+    let listed = listed.unwrap_or_default();
+    listed.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
 /// Whether so much is too much for a store of this capacity.
 pub(crate) fn is_within(resident: u64, capacity: u64) -> bool {
     resident <= capacity + RESIDENT_SLACK_BYTES

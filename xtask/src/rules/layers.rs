@@ -78,7 +78,7 @@ const PLACES: &[Place] = &[
         ],
     ),
     place("bench/native", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-columns"]),
-    place("tests/soak", &["plasmon-proto", "plasmon-client"]),
+    place("tests/soak", &["plasmon-proto", "plasmon-shm", "plasmon-client"]),
     place("tests/faults", &["plasmon-proto", "plasmon-shm", "plasmon-client"]),
     place("tests/sim", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-daemon"]),
     place("xtask", &["plasmon-proto"]),
