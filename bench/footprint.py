@@ -11,6 +11,7 @@ from bench.worker import memory_kib
 
 ALIGN_BYTES = 64
 ROOMY_BYTES = 9 << 30
+SMALL_BYTES = 256 << 20
 
 
 def start_ms(context: Context, entry: Entry) -> Samples:
@@ -27,6 +28,14 @@ def recover_s(context: Context, entry: Entry) -> Samples:
 def ask_roomy(context: Context, entry: Entry) -> Samples:
     """What a new store answers that has room for the largest objects here."""
     with context.fresh(entry.side, {"capacity_bytes": ROOMY_BYTES}) as (worker, _):
+        answer = worker.call(dict(entry.request))
+    return [float(sample) for sample in answer["samples"]]
+
+
+def ask_at_level(context: Context, entry: Entry) -> Samples:
+    """What a new, small store of the request's level answers."""
+    settings = {"capacity_bytes": SMALL_BYTES, "settings": [["level", entry.request["level"]]]}
+    with context.fresh(entry.side, settings) as (worker, _):
         answer = worker.call(dict(entry.request))
     return [float(sample) for sample in answer["samples"]]
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import plasmon
+from bench.ours.residency import peak_share
 from bench.rivals.protocol import Answer, awaited, payload, rate, serve, shared_id, spaced, timed
 
 CONNECT_TIMEOUT_S = 10.0
@@ -173,6 +174,32 @@ class Plasmon:
         for store in idle:
             store.disconnect()
         return {"samples": [beside / alone]}
+
+    def op_longest_turn(self, objects: int, clients: int, count: int) -> Answer:
+        """The daemon's longest turn with so many objects and so many connections, in ms.
+
+        The connections are of this process: what costs time for each of them does so whoever has
+        them. They put, read and delete while the others idle, and some of them come and go.
+        """
+        many = [plasmon.connect(self.address, start=False) for _ in range(clients)]
+        self._make(100, objects)
+        for turn in range(count):
+            store = many[turn % clients]
+            made = [store.put(payload(size)) for size in (100, 10_000, 1_000_000)]
+            self.store.get_buffers(made)
+            store.delete(made)
+            if turn % 10 == 0:
+                store.disconnect()
+                many[turn % clients] = plasmon.connect(self.address, start=False)
+                self.store.status()
+        longest_us = self.store.status().longest_turn_us
+        for store in many:
+            store.disconnect()
+        return {"samples": [longest_us / 1e3]}
+
+    def op_residency(self, level: str, seconds: float, busy: int, idle: int) -> Answer:
+        """The most memory that all extents took at once, over the capacity."""
+        return {"samples": [peak_share(self.address, level, seconds, busy, idle)]}
 
     def op_put_behind_create(self, create_bytes: int, object_bytes: int, count: int) -> Answer:
         """A first put, which needs a lease, while another client creates a large object."""

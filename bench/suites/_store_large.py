@@ -198,6 +198,47 @@ STORES = (
         unit="x",
     ),
     Case(
+        "longest_turn",
+        "the daemon's longest turn with a million objects and 4,000 connections",
+        (
+            entry(
+                PYTHON,
+                "longest_turn",
+                "puts, reads, deletes, connections that come and go, status",
+                measure=ask_fresh,
+                objects=1_000_000,
+                clients=4000,
+                count=300,
+            ),
+        ),
+        rounds=1,
+        quick_rounds=1,
+        unit="ms",
+        heat="cold",
+    ),
+    Case(
+        "residency",
+        "the most memory that all objects take of the machine, over the capacity of 256 MiB",
+        tuple(
+            entry(
+                PYTHON,
+                "residency",
+                "three processes put, read and delete, three read and sit idle",
+                variant=level,
+                measure=footprint.ask_at_level,
+                level=level,
+                seconds=10,
+                busy=3,
+                idle=3,
+            )
+            for level in ("shared", "leased", "strict")
+        ),
+        rounds=1,
+        quick_rounds=1,
+        unit="x",
+        heat="cold",
+    ),
+    Case(
         "put_behind_create",
         "a put of 3 KB by a new client while another one creates 4 GiB",
         (

@@ -248,6 +248,23 @@ REST = (
         at_most(1.2),
     ),
     Figure(
+        "longest_turn_ms",
+        "the daemon's longest turn with a million objects and 4,000 connections",
+        "ms",
+        Median("longest_turn", PYTHON),
+        at_most(10),
+    ),
+    *(
+        Figure(
+            f"resident_over_capacity_{level}",
+            f"the most memory that all objects take, over the capacity, level {level}",
+            "x",
+            Median("residency", f"{PYTHON} {level}"),
+            at_most(1.02),
+        )
+        for level in ("shared", "leased", "strict")
+    ),
+    Figure(
         "idle_rss_mb",
         "resident memory of an idle store, daemon and keeper",
         "MB",
