@@ -12,7 +12,7 @@ const RULE: &str = "size";
 const FUNCTION_LINES_MAX: usize = 70;
 const PARAMETERS_MAX: usize = 6;
 const FILE_LINES_MAX: usize = 500;
-const CRATE_LINES_MAX: usize = 6500;
+const CRATE_LINES_MAX: usize = 7000;
 const LINE_COLUMNS_MAX: usize = 100;
 
 /// Files whose lines other programs write.
