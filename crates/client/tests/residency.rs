@@ -73,8 +73,8 @@ fn memory_that_was_given_back_is_gone_from_idle_clients() {
     }
 }
 
-/// From a sealed extent the kernel takes no pages while a process has it mapped. An idle reader of a
-/// strict object, and one of a store of another level than shared, kept them until its next
+/// From a sealed extent the kernel takes no pages while a process has it mapped. An idle reader of
+/// a strict object, and one of a store of another level than shared, kept them until its next
 /// operation, and the capacity did not count them.
 #[test]
 fn idle_clients_let_go_of_sealed_memory_and_it_is_charged_until_then() {

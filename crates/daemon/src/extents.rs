@@ -12,8 +12,10 @@ use plasmon_proto::object::Sizes;
 use plasmon_shm::{GrowingMemfd, Memfd, Populate, WriteExtent};
 use plasmon_store::Ticket;
 
-use crate::departing::Told;
 use crate::sessions::SessionNo;
+
+/// Who was given a descriptor of an extent; `None` when that is not known any more.
+pub(crate) type Told = Option<BTreeSet<SessionNo>>;
 
 /// The extents of a store.
 #[derive(Debug, Default)]

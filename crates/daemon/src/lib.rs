@@ -27,7 +27,6 @@ mod cgroup;
 mod clock;
 mod closer;
 mod core;
-mod departing;
 mod directory;
 mod door;
 mod extents;

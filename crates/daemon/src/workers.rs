@@ -26,12 +26,12 @@ use std::time::Duration;
 
 use plasmon_media::{Described, FolderLock};
 use plasmon_proto::message::{ExtentId, Range};
+use plasmon_shm::departing::Remains;
 use plasmon_shm::edge::{self, Point};
 use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
 use plasmon_store::event::{ReadBack, Ticket};
 
 use crate::cgroup::Headroom;
-use crate::departing::Remains;
 use crate::keeper::link::KeeperLink;
 
 pub(crate) use files::{FileJob, OpenTier, OpenedTier, Target, Tier};

@@ -3,7 +3,7 @@
 //! At level shared the daemon takes the pages of a dropped extent away, whoever has it mapped. From
 //! an extent that is sealed against writers the kernel lets nobody take pages: they stay until the
 //! last process has let go of it. So such an extent stays here, in sight of the keeper, until the
-//! kernel says that no other process has it (`plasmon_shm::alone`).
+//! kernel says that no other process has it ([`crate::alone`]).
 //!
 //! ```text
 //! dropped ──► looked at once ──(alone)──────────────────────────────────► closed, released
@@ -12,19 +12,19 @@
 //!                          └── not alone for a second: the store is told ───┘
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plasmon_proto::message::ExtentId;
-use plasmon_shm::{GrowingMemfd, Memfd};
 
-use crate::sessions::SessionNo;
+use crate::growing::GrowingMemfd;
+use crate::memfd::Memfd;
 
 /// How long requests wait for the memory of an extent that clients are asked to let go.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The time between the first two looks; each later one is twice as long.
 const LOOK_FIRST: Duration = Duration::from_millis(1);
@@ -33,11 +33,11 @@ const LOOK_FIRST: Duration = Duration::from_millis(1);
 const LOOK_LAST: Duration = Duration::from_secs(1);
 
 /// Extents that are looked at in one turn: a few microseconds each.
-pub(crate) const LOOKS_MAX: usize = 256;
+pub const LOOKS_MAX: usize = 256;
 
 /// What is left of an extent.
 #[derive(Clone, Debug)]
-pub(crate) enum Remains {
+pub enum Remains {
     /// An extent of fixed size.
     Fixed(Arc<Memfd>),
     /// One whose size was never fixed, and which its writer keeps the daemon from cutting.
@@ -46,7 +46,7 @@ pub(crate) enum Remains {
 
 impl Remains {
     /// Bytes that are physically there.
-    pub(crate) fn resident_bytes(&self) -> io::Result<u64> {
+    pub fn resident_bytes(&self) -> io::Result<u64> {
         match self {
             Self::Fixed(memfd) => memfd.resident_bytes(),
             Self::Growing(memfd) => memfd.resident_bytes(),
@@ -63,47 +63,50 @@ impl AsFd for Remains {
     }
 }
 
-/// Who was given a descriptor of an extent; `None` when that is not known any more.
-pub(crate) type Told = Option<BTreeSet<SessionNo>>;
-
 /// An extent on its way.
 #[derive(Debug)]
-pub(crate) struct Leaving {
+pub struct Leaving<T> {
     /// The extent.
-    pub(crate) extent: ExtentId,
+    pub extent: ExtentId,
     /// What is left of it.
-    pub(crate) remains: Remains,
-    /// Who may have it mapped.
-    pub(crate) told: Told,
+    pub remains: Remains,
+    /// Who was told of it and may have it mapped.
+    pub told: T,
     /// Whether the store was told that it takes long.
-    pub(crate) is_held: bool,
+    pub is_held: bool,
     since: Instant,
     wait: Duration,
 }
 
-impl Leaving {
+impl<T> Leaving<T> {
     /// An extent that is dropped now.
-    pub(crate) fn new(extent: ExtentId, remains: Remains, told: Told, now: Instant) -> Self {
+    pub fn new(extent: ExtentId, remains: Remains, told: T, now: Instant) -> Self {
         Self { extent, remains, told, is_held: false, since: now, wait: LOOK_FIRST }
     }
 
     /// Whether it is not waited for any longer.
-    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+    pub fn is_overdue(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.since) >= PATIENCE
     }
 }
 
 /// All extents that are on their way.
-#[derive(Debug, Default)]
-pub(crate) struct Departing {
-    by_time: BTreeMap<(Instant, ExtentId), Leaving>,
+#[derive(Debug)]
+pub struct Departing<T> {
+    by_time: BTreeMap<(Instant, ExtentId), Leaving<T>>,
     /// When each is looked at.
     times: HashMap<ExtentId, Instant>,
 }
 
-impl Departing {
+impl<T> Default for Departing<T> {
+    fn default() -> Self {
+        Self { by_time: BTreeMap::new(), times: HashMap::new() }
+    }
+}
+
+impl<T> Departing<T> {
     /// Keeps an extent to be looked at again.
-    pub(crate) fn keep(&mut self, mut leaving: Leaving, now: Instant) {
+    pub fn keep(&mut self, mut leaving: Leaving<T>, now: Instant) {
         let at = now + leaving.wait;
         leaving.wait = (leaving.wait * 2).min(LOOK_LAST);
         self.times.insert(leaving.extent, at);
@@ -111,7 +114,7 @@ impl Departing {
     }
 
     /// The next extent that is to be looked at by this time.
-    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Leaving> {
+    pub fn pop_due(&mut self, now: Instant) -> Option<Leaving<T>> {
         let entry = self.by_time.first_entry().filter(|entry| entry.key().0 <= now)?;
         let leaving = entry.remove();
         self.times.remove(&leaving.extent);
@@ -119,12 +122,12 @@ impl Departing {
     }
 
     /// When the next look is due.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         self.by_time.first_key_value().map(|((at, _), _)| *at)
     }
 
     /// A process has ended: some are to be looked at now, the others when they are due.
-    pub(crate) fn hurry(&mut self, now: Instant) {
+    pub fn hurry(&mut self, now: Instant) {
         let some: Vec<_> = self.by_time.keys().take(LOOKS_MAX).copied().collect();
         for key in some {
             if let Some(leaving) = self.by_time.remove(&key) {
@@ -136,7 +139,7 @@ impl Departing {
     }
 
     /// The descriptor of an extent, for the keeper.
-    pub(crate) fn fixed(&self, extent: ExtentId) -> Option<BorrowedFd<'_>> {
+    pub fn fixed(&self, extent: ExtentId) -> Option<BorrowedFd<'_>> {
         let at = self.times.get(&extent)?;
         match &self.by_time.get(&(*at, extent))?.remains {
             Remains::Fixed(memfd) => Some(memfd.as_fd()),
@@ -146,7 +149,7 @@ impl Departing {
     }
 
     /// All of them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Leaving> {
+    pub fn iter(&self) -> impl Iterator<Item = &Leaving<T>> {
         self.by_time.values()
     }
 }
@@ -160,7 +163,7 @@ mod tests {
         let (mut departing, start) = (Departing::default(), Instant::now());
         let extent = ExtentId::new(1, 1);
         let memfd = Arc::new(Memfd::create("plasmon-test", 4096).unwrap());
-        departing.keep(Leaving::new(extent, Remains::Fixed(memfd), None, start), start);
+        departing.keep(Leaving::new(extent, Remains::Fixed(memfd), (), start), start);
         let mut now = start;
         let mut waits = Vec::new();
         for _ in 0..12 {

@@ -59,6 +59,8 @@ pub mod counted;
 #[cfg(not(loom))]
 pub mod deadline;
 #[cfg(not(loom))]
+pub mod departing;
+#[cfg(not(loom))]
 pub mod edge;
 #[cfg(not(loom))]
 pub mod eventfd;

@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use plasmon_media::FolderLock;
 use plasmon_proto::ring::Record;
+use plasmon_shm::departing::Departing;
 use plasmon_shm::edge::Point;
 use plasmon_shm::{Listener, edge};
 use plasmon_store::{ClientNo, Effect, Event, Store, Ticket};
@@ -39,10 +40,9 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::clock::Clock;
 use crate::closer::Closer;
-use crate::departing::Departing;
 use crate::directory::Shared;
 use crate::door::Door;
-use crate::extents::Extents;
+use crate::extents::{Extents, Told};
 use crate::outbox::Budget;
 use crate::passing::Passing;
 use crate::peers::Peers;
@@ -103,7 +103,7 @@ pub(crate) struct Core {
     store: Store<Shared>,
     extents: Extents,
     /// Extents that were dropped and that other processes have mapped.
-    departing: Departing,
+    departing: Departing<Told>,
     spill_lock: Option<FolderLock>,
     tier_fault: String,
     memory_limit_bytes: u64,

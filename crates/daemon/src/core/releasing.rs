@@ -8,11 +8,12 @@ use plasmon_proto::message::ExtentId;
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::Completion;
 use plasmon_shm::alone::is_alone;
+use plasmon_shm::departing::{LOOKS_MAX, Leaving, Remains};
 use plasmon_shm::{Memfd, edge};
 use plasmon_store::Event;
 
 use super::Core;
-use crate::departing::{LOOKS_MAX, Leaving, Remains};
+use crate::extents::Told;
 use crate::keeper::wire::Label;
 use crate::workers::MemoryJob;
 
@@ -78,7 +79,7 @@ impl Core {
         }
     }
 
-    fn look_at(&mut self, mut leaving: Leaving, now: Instant) {
+    fn look_at(&mut self, mut leaving: Leaving<Told>, now: Instant) {
         let extent = leaving.extent;
         let alone = is_alone(&leaving.remains).unwrap_or_else(|error| {
             tracing::warn!(?extent, %error, "memory that may still be mapped counts as free");

@@ -13,13 +13,13 @@ use plasmon_proto::limits::LARGE_OBJECT_BYTES;
 use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Level;
 use plasmon_shm::alone::is_alone;
+use plasmon_shm::departing::Remains;
 use plasmon_shm::edge;
 use plasmon_shm::{GrowingMemfd, Memfd, Populate, WriteMap};
 use plasmon_store::event::Ticket;
 
 use super::{Done, Made, Report};
 use crate::cgroup::Headroom;
-use crate::departing::Remains;
 
 /// How an extent is called in `/proc/PID/maps`.
 const EXTENT_NAME: &str = "plasmon-extent";
@@ -216,24 +216,33 @@ pub(super) fn work(
                 }
             }
             MemoryJob::CloseGrowing { extent, memfd } => {
-                let is_empty = matches!(memfd.resident_bytes(), Ok(0));
-                let closed = is_empty || matches!(is_alone(&*memfd), Ok(true));
-                let remains = (!closed).then_some(Remains::Growing(memfd));
-                report.tell(Done::Closed { extent, remains });
+                report.tell(Done::Closed { extent, remains: close_growing(memfd) });
             }
             MemoryJob::Close { extent, memfd, punch } => {
-                let punched = if punch { memfd.punch(0, memfd.bytes()) } else { Ok(()) };
-                let remains = punched.err().map(|error| {
-                    tracing::warn!(?extent, %error, "memory cannot be taken away");
-                    Remains::Fixed(Arc::clone(&memfd))
-                });
-                // Its memory is gone before the store hears of it.
-                drop(memfd);
-                report.tell(Done::Closed { extent, remains });
+                report.tell(Done::Closed { extent, remains: close(extent, memfd, punch) });
             }
             MemoryJob::WarmUp => refill(&mut ready, ahead, &mut admit),
         }
     }
+}
+
+/// Closes an extent. What is left of it has lost its pages, or they are still there and are given
+/// back.
+fn close(extent: ExtentId, memfd: Arc<Memfd>, punch: bool) -> Option<Remains> {
+    match if punch { memfd.punch(0, memfd.bytes()) } else { Ok(()) } {
+        Ok(()) => None,
+        Err(error) => {
+            tracing::warn!(?extent, %error, "memory cannot be taken away");
+            Some(Remains::Fixed(memfd))
+        }
+    }
+}
+
+/// The same for one that grew: its writer may keep it.
+fn close_growing(memfd: Arc<GrowingMemfd>) -> Option<Remains> {
+    let is_empty = matches!(memfd.resident_bytes(), Ok(0));
+    let is_closed = is_empty || matches!(is_alone(&*memfd), Ok(true));
+    (!is_closed).then_some(Remains::Growing(memfd))
 }
 
 /// The control group would have a process killed.
