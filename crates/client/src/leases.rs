@@ -139,6 +139,7 @@ impl Leases {
         let Some(current) = &mut self.current else {
             return Step::Ready;
         };
+        let page_bytes = rustix::param::page_size() as u64;
         let start = current.span.offset();
         let lease_end = start + current.span.len() as u64;
         let Some(mapped) = self.maps.get(&current.extent) else {
@@ -149,7 +150,7 @@ impl Leases {
         for part in start / FAULT_BYTES..(start + footprint).div_ceil(FAULT_BYTES) {
             let end = ((part + 1) * FAULT_BYTES).min(lease_end);
             if !mapped.faulted[part as usize] {
-                let from = (part * FAULT_BYTES).max(start / PAGE_BYTES * PAGE_BYTES);
+                let from = (part * FAULT_BYTES).max(start / page_bytes * page_bytes);
                 return Step::Fault(current.extent, Arc::clone(&mapped.map), from, end - from);
             }
             current.ready_end = end;
@@ -320,6 +321,3 @@ impl Leases {
         current.into_iter().chain(self.waiting.drain(..)).collect()
     }
 }
-
-/// What faulting rounds to.
-const PAGE_BYTES: u64 = 4096;

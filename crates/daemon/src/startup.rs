@@ -249,6 +249,7 @@ fn new_shared() -> io::Result<Shared> {
 fn store_config(config: &Config, control: &ControlDaemon) -> plasmon_store::Config {
     plasmon_store::Config {
         capacity_bytes: config.capacity_bytes,
+        page_bytes: page_bytes(),
         level: config.level,
         warm_bytes_max: config.warm_bytes_max,
         spill_bytes_max: config.spill.as_ref().map(|spill| spill.bytes_max.unwrap_or(u64::MAX)),
@@ -352,6 +353,11 @@ fn watch_memory(config: &Config, control: &ControlDaemon) -> (Headroom, u64) {
     (Headroom::new(groups, refused_from), limit_bytes)
 }
 
+/// Bytes of the machine's pages: 4096, or on some AArch64 machines 16 or 64 KiB.
+fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
+
 fn workers(
     config: &Config,
     headroom: Headroom,
@@ -360,7 +366,7 @@ fn workers(
     // As large as the store makes the extents that small objects are carved from.
     let extent_bytes = (config.capacity_bytes / 16)
         .clamp(1 << 20, ARENA_EXTENT_BYTES)
-        .next_multiple_of(crate::settings::config::PAGE_BYTES);
+        .next_multiple_of(page_bytes());
     let ahead = Ahead {
         extents: (config.prefault_bytes / extent_bytes) as usize,
         extent_bytes,

@@ -7,6 +7,8 @@ use plasmon_proto::object::Level;
 pub struct Config {
     /// How many bytes of objects the store holds; rounded up to pages.
     pub capacity_bytes: u64,
+    /// Bytes of the machine's pages.
+    pub page_bytes: u64,
     /// How sealed objects are protected.
     pub level: Level,
     /// How many bytes of free memory stay warm at most.
@@ -34,6 +36,7 @@ impl Config {
     pub fn new(capacity_bytes: u64) -> Self {
         Self {
             capacity_bytes,
+            page_bytes: 4096,
             level: Level::Shared,
             warm_bytes_max: capacity_bytes / 8,
             spill_bytes_max: None,

@@ -13,7 +13,7 @@ use plasmon_proto::{Attributes, Code, ObjectId, ObjectState};
 use crate::effect::Effect;
 use crate::event::{ClientNo, Ticket};
 use crate::jobs::{Job, Purpose};
-use crate::memory::{Kind, Placed, exact_charge};
+use crate::memory::{Kind, Placed};
 use crate::objects::Birth;
 use crate::ports::Directory;
 use crate::rare::Rare;
@@ -264,7 +264,7 @@ impl<D: Directory> Store<D> {
         }
         let strict = wanted.strict || self.config.level == Level::Strict;
         let exact = strict || self.memory.is_exact(footprint);
-        let charge = if exact { exact_charge(&sizes) } else { footprint };
+        let charge = if exact { self.memory.exact_charge(&sizes) } else { footprint };
         let left = self.clients.quota_left(client);
         if charge > left {
             return Err(Failure::of(Code::QuotaExceeded).with_amounts(charge, left));

@@ -20,7 +20,7 @@ use crate::creating::{Creating, Growing, Stage, Wanted};
 use crate::effect::Effect;
 use crate::event::ClientNo;
 use crate::jobs::{Growth, Job, Purpose};
-use crate::memory::{Placed, pages};
+use crate::memory::Placed;
 use crate::ports::Directory;
 use crate::store::Store;
 
@@ -66,7 +66,7 @@ impl<D: Directory> Store<D> {
     /// How many bytes, in whole pages, are to be added to `present` to make it `bytes`.
     fn check_growth(&self, client: ClientNo, bytes: u64, present: u64) -> Result<u64, Failure> {
         let most = self.memory.capacity_bytes().min(OBJECT_BYTES_MAX);
-        let wanted = pages(bytes);
+        let wanted = self.memory.pages(bytes);
         if wanted > most {
             return Err(Failure::of(Code::TooLarge).with_amounts(bytes, most));
         }
@@ -181,7 +181,7 @@ impl<D: Directory> Store<D> {
         creating.stage = Stage::Hardening { range, request, attributes };
         let (serial, strict) = (creating.serial, creating.strict);
         self.creatings.hardening.insert(ticket, (id, serial));
-        let (extent, bytes) = (range.extent, pages(data.max(1)));
+        let (extent, bytes) = (range.extent, self.memory.pages(data.max(1)));
         self.out.push(Effect::Settle { ticket, extent, bytes, strict });
     }
 

@@ -26,7 +26,7 @@ use crate::effect::{Effect, SpillOrder};
 use crate::event::{ReadBack, Ticket};
 use crate::jobs::{Exact, Job, Purpose};
 use crate::leasing::Size;
-use crate::memory::{Placed, exact_charge};
+use crate::memory::Placed;
 use crate::objects::{Birth, News};
 use crate::ports::{Directory, Entry};
 use crate::rare::Rare;
@@ -287,7 +287,8 @@ impl<D: Directory> Store<D> {
         let purpose = Purpose::Restore { id: *id, serial };
         let Some(footprint) = sizes.footprint() else { return self.restore_failed(id, serial) };
         let exact = self.memory.is_exact(footprint);
-        let exact = exact.then(|| Exact { charge: exact_charge(&sizes), strict: false });
+        let exact =
+            exact.then(|| Exact { charge: self.memory.exact_charge(&sizes), strict: false });
         self.start(Job::new(purpose, Size::exactly(footprint), exact));
     }
 

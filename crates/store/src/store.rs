@@ -87,8 +87,7 @@ impl<D: Directory> Store<D> {
     /// follows.
     pub fn new(config: Config, directory: D) -> Self {
         let memory_bytes = content::memory_bytes(config.capacity_bytes, config.count_content);
-        let memory =
-            Memory::new(config.level, memory_bytes, config.warm_bytes_max, config.first_birth);
+        let memory = Memory::new(&config, memory_bytes);
         Self {
             config,
             directory,

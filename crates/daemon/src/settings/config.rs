@@ -12,9 +12,6 @@ use super::BadStart;
 use crate::cgroup::Groups;
 use crate::paths;
 
-/// Bytes in a page.
-pub const PAGE_BYTES: u64 = 4096;
-
 /// More than any machine has, and little enough to count with.
 pub const CAPACITY_BYTES_MAX: u64 = 1 << 56;
 

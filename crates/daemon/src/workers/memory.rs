@@ -232,7 +232,8 @@ fn close(extent: ExtentId, memfd: Arc<Memfd>, punch: bool) -> Option<Remains> {
     match if punch { memfd.punch(0, memfd.bytes()) } else { Ok(()) } {
         Ok(()) => None,
         Err(error) => {
-            tracing::warn!(?extent, %error, "memory cannot be taken away");
+            // Such as when it was sealed at this very moment. It stays charged.
+            tracing::info!(?extent, %error, "memory cannot be taken away");
             Some(Remains::Fixed(memfd))
         }
     }

@@ -3,8 +3,7 @@
 use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Level;
 
-use super::holes::whole_pages;
-use super::{Extent, IDLE_EXTENTS_MAX, Memory, PAGE_BYTES};
+use super::{Extent, IDLE_EXTENTS_MAX, Memory};
 use crate::effect::Effect;
 
 /// How far warm memory may exceed its limit before it is trimmed, so that freeing many small
@@ -100,8 +99,8 @@ impl Memory {
         let Some((extent, offset)) = self.holes.warmest() else { return false };
         let hole = self.extents.get(extent).and_then(|found| found.holes.get(&offset));
         let Some(hole) = hole else { return false };
-        let (start, whole) = whole_pages(offset, hole.bytes);
-        let bytes = whole.min(bytes.div_ceil(PAGE_BYTES) * PAGE_BYTES);
+        let (start, whole) = self.whole_pages(offset, hole.bytes);
+        let bytes = whole.min(self.pages(bytes));
         let range = Range { extent, offset: start, bytes };
         let _warm = self.take(range);
         self.open_hole(range, false);

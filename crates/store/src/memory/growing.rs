@@ -19,7 +19,7 @@ use plasmon_proto::message::{ExtentId, Range};
 
 use super::budget::Need;
 use super::placing::Reservation;
-use super::{Domain, Kind, Memory, Placed, pages};
+use super::{Domain, Kind, Memory, Placed};
 use crate::effect::Effect;
 
 /// How long an extent is to be.
@@ -43,7 +43,7 @@ impl Memory {
         open_ended: bool,
         out: &mut Vec<Effect>,
     ) -> Option<Placed> {
-        let bytes = pages(lengths.bytes.max(1));
+        let bytes = self.pages(lengths.bytes.max(1));
         let longest = if open_ended { u64::MAX } else { bytes };
         if let Some((id, found)) = self.idle_growing(domain, longest, lengths.most) {
             self.extents.wake(id);
@@ -128,7 +128,7 @@ impl Memory {
     /// A growing extent has its final size and holds an object like any other from now on. Gives
     /// back what is charged for it.
     pub(crate) fn settle(&mut self, id: ExtentId, charge_before: u64, data: u64) -> u64 {
-        let bytes = pages(data.max(1));
+        let bytes = self.pages(data.max(1));
         self.extents.resize(id, bytes);
         if let Some(extent) = self.extents.get_mut(id) {
             extent.kind = Kind::Exact;

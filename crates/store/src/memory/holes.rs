@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use plasmon_proto::message::{ExtentId, Range};
 
-use super::{Domain, Memory, PAGE_BYTES};
+use super::{Domain, Memory, PageSize};
 
 /// A free part of an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +19,9 @@ pub(super) struct Hole {
 }
 
 /// All holes, ordered for the best fit.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct HoleIndex {
+    page: PageSize,
     fits: BTreeSet<(Domain, bool, u64, ExtentId, u64)>,
     /// Warm holes with at least one whole page, by the bytes of their whole pages.
     warm: BTreeSet<(u64, ExtentId, u64)>,
@@ -28,14 +29,12 @@ pub(super) struct HoleIndex {
     cold_bytes: u64,
 }
 
-/// The whole pages within a range, as offset and bytes.
-pub(super) fn whole_pages(offset: u64, bytes: u64) -> (u64, u64) {
-    let start = offset.next_multiple_of(PAGE_BYTES);
-    let end = (offset + bytes) / PAGE_BYTES * PAGE_BYTES;
-    (start, end.saturating_sub(start))
-}
-
 impl HoleIndex {
+    pub(super) fn new(page: PageSize) -> Self {
+        let (fits, warm) = (BTreeSet::new(), BTreeSet::new());
+        Self { page, fits, warm, warm_bytes: 0, cold_bytes: 0 }
+    }
+
     pub(super) fn warm_bytes(&self) -> u64 {
         self.warm_bytes
     }
@@ -50,7 +49,7 @@ impl HoleIndex {
             self.cold_bytes += range.bytes;
             return;
         }
-        let (_, whole) = whole_pages(range.offset, range.bytes);
+        let (_, whole) = self.page.whole_within(range.offset, range.bytes);
         if whole > 0 {
             self.warm.insert((whole, range.extent, range.offset));
             self.warm_bytes += whole;
@@ -63,7 +62,7 @@ impl HoleIndex {
             self.cold_bytes -= range.bytes;
             return;
         }
-        let (_, whole) = whole_pages(range.offset, range.bytes);
+        let (_, whole) = self.page.whole_within(range.offset, range.bytes);
         if whole > 0 {
             self.warm.remove(&(whole, range.extent, range.offset));
             self.warm_bytes -= whole;

@@ -47,8 +47,7 @@ use extents::Extents;
 use holes::HoleIndex;
 use retained::Retained;
 
-/// What memory is reserved and given back in.
-pub(crate) const PAGE_BYTES: u64 = 4096;
+use crate::config::Config;
 
 /// The smallest arena.
 const ARENA_BYTES_MIN: u64 = 1 << 20;
@@ -88,6 +87,7 @@ pub(crate) struct Memory {
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     level: Level,
+    page: PageSize,
     /// The capacity rounded up to pages.
     capacity_bytes: u64,
     /// How far resident pages may exceed the capacity, because pages are partly used.
@@ -98,9 +98,28 @@ struct Limits {
     exact_bytes_min: u64,
 }
 
-/// `bytes` rounded up to pages; saturates instead of overflowing.
-pub(crate) fn pages(bytes: u64) -> u64 {
-    bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX - (PAGE_BYTES - 1))
+/// What memory is reserved and given back in: the machine's pages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageSize(u64);
+
+impl PageSize {
+    /// Pages of so many bytes, which are a power of two.
+    fn of(bytes: u64) -> Self {
+        assert!(bytes.is_power_of_two() && bytes >= OBJECT_ALIGN, "no machine has such pages");
+        Self(bytes)
+    }
+
+    /// `bytes` rounded up to pages; saturates instead of overflowing.
+    fn round_up(self, bytes: u64) -> u64 {
+        bytes.checked_next_multiple_of(self.0).unwrap_or(u64::MAX - (self.0 - 1))
+    }
+
+    /// The whole pages within a range, as offset and bytes.
+    fn whole_within(self, offset: u64, bytes: u64) -> (u64, u64) {
+        let start = offset.next_multiple_of(self.0);
+        let end = (offset + bytes) / self.0 * self.0;
+        (start, end.saturating_sub(start))
+    }
 }
 
 /// `bytes` rounded up to the alignment of objects; saturates.
@@ -109,24 +128,28 @@ pub(crate) fn aligned(bytes: u64) -> u64 {
 }
 
 impl Memory {
-    pub(crate) fn new(level: Level, capacity_bytes: u64, warm_bytes_max: u64, birth: u64) -> Self {
-        let capacity_bytes = pages(capacity_bytes.clamp(1, CAPACITY_BYTES_MAX));
-        let arena_bytes = pages((capacity_bytes / 16).clamp(ARENA_BYTES_MIN, ARENA_EXTENT_BYTES));
+    /// No memory yet. It holds `memory_bytes`, of which the configuration says the rest.
+    pub(crate) fn new(config: &Config, memory_bytes: u64) -> Self {
+        let page = PageSize::of(config.page_bytes);
+        let capacity_bytes = page.round_up(memory_bytes.clamp(1, CAPACITY_BYTES_MAX));
+        let arena_bytes = (capacity_bytes / 16).clamp(ARENA_BYTES_MIN, ARENA_EXTENT_BYTES);
+        let arena_bytes = page.round_up(arena_bytes);
         let limits = Limits {
-            level,
+            level: config.level,
+            page,
             capacity_bytes,
-            slop_bytes_max: pages(
+            slop_bytes_max: page.round_up(
                 (capacity_bytes / RESIDENT_SLACK_PER_CAPACITY).max(RESIDENT_SLACK_BYTES_MIN),
             ),
-            warm_bytes_max,
+            warm_bytes_max: config.warm_bytes_max,
             arena_bytes,
             exact_bytes_min: LARGE_OBJECT_BYTES.min(arena_bytes / 4).min(capacity_bytes / 4),
         };
-        let extents = Extents::new(birth);
+        let extents = Extents::new(config.first_birth);
         Self {
             limits,
             extents,
-            holes: HoleIndex::default(),
+            holes: HoleIndex::new(page),
             charged_bytes: 0,
             retained: Retained::default(),
             unmade_bytes: 0,
@@ -199,9 +222,24 @@ impl Memory {
     /// outside the capacity, so that an object of exactly the capacity fits whatever its name.
     pub(crate) fn charge(&self, range: &Range, sizes: &Sizes) -> u64 {
         match self.extents.get(range.extent) {
-            Some(extent) if extent.kind == Kind::Exact => exact_charge(sizes),
+            Some(extent) if extent.kind == Kind::Exact => self.exact_charge(sizes),
             _ => range.bytes,
         }
+    }
+
+    /// What an object in an exact extent is charged.
+    pub(crate) fn exact_charge(&self, sizes: &Sizes) -> u64 {
+        self.pages(sizes.data.saturating_add(sizes.metadata).max(1))
+    }
+
+    /// `bytes` rounded up to pages.
+    pub(crate) fn pages(&self, bytes: u64) -> u64 {
+        self.limits.page.round_up(bytes)
+    }
+
+    /// The whole pages within a range, as offset and bytes.
+    pub(crate) fn whole_pages(&self, offset: u64, bytes: u64) -> (u64, u64) {
+        self.limits.page.whole_within(offset, bytes)
     }
 
     /// Notes the first publication in the extent; true the first time.
@@ -212,9 +250,4 @@ impl Memory {
             first
         })
     }
-}
-
-/// What an object in an exact extent is charged.
-pub(crate) fn exact_charge(sizes: &Sizes) -> u64 {
-    pages(sizes.data.saturating_add(sizes.metadata).max(1))
 }

@@ -4,7 +4,7 @@ use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Level;
 
 use super::budget::Need;
-use super::{Domain, Extent, Kind, Memory, pages};
+use super::{Domain, Extent, Kind, Memory};
 use crate::effect::Effect;
 
 /// What is reserved at least at a time for small objects that the store places one by one.
@@ -63,7 +63,7 @@ impl Memory {
         ask: Ask,
         out: &mut Vec<Effect>,
     ) -> Option<Placed> {
-        let least = pages(bytes);
+        let least = self.pages(bytes);
         let fresh_bytes = if ask.chunk { least.max(CHUNK_BYTES) } else { least };
         if !self.make_room(Need { charge: bytes, fresh_bytes }, ask.give_back, out) {
             return None;
@@ -116,7 +116,7 @@ impl Memory {
         strict: bool,
         out: &mut Vec<Effect>,
     ) -> Option<Placed> {
-        let bytes = pages(footprint);
+        let bytes = self.pages(footprint);
         if !self.fits(Need { charge, fresh_bytes: 0 }) {
             return None;
         }
@@ -254,7 +254,7 @@ impl Memory {
 
     /// Memory of an extent that was dropped, or was to be, is still there and will be for now.
     pub(crate) fn retain(&mut self, id: ExtentId, bytes: u64) {
-        self.retained.hold(id, pages(bytes));
+        self.retained.hold(id, self.pages(bytes));
     }
 
     /// The memory of an extent that was dropped is gone.

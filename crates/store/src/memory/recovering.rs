@@ -9,15 +9,14 @@ use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::{Level, Sizes};
 
 use super::extents::Kind;
-use super::holes::whole_pages;
-use super::{Domain, Extent, Memory, exact_charge, pages};
+use super::{Domain, Extent, Memory};
 use crate::effect::Effect;
 use crate::event::RecoveredExtent;
 
 impl Memory {
     /// Takes over an extent; nothing in it can be given out yet. False when it cannot be one.
     pub(crate) fn adopt(&mut self, found: &RecoveredExtent) -> bool {
-        let sound = found.bytes > 0 && found.bytes == pages(found.bytes);
+        let sound = found.bytes > 0 && found.bytes == self.pages(found.bytes);
         let adopted =
             sound && self.extents.adopt(found.extent, found.bytes, Kind::Arena, Domain::Closed);
         if adopted && let Some(extent) = self.extents.get_mut(found.extent) {
@@ -43,15 +42,13 @@ impl Memory {
     /// unless another lies in the few bytes that are left or the extent's writer may hold a lease
     /// on them.
     pub(crate) fn adopt_object(&mut self, range: &Range, sizes: &Sizes, alone: bool) {
+        let (whole, own) = (self.pages(range.bytes), self.exact_charge(sizes));
         let charge = match self.extents.get_mut(range.extent) {
             Some(extent)
-                if range.offset == 0
-                    && pages(range.bytes) == extent.bytes
-                    && alone
-                    && !extent.quarantined =>
+                if range.offset == 0 && whole == extent.bytes && alone && !extent.quarantined =>
             {
                 extent.kind = Kind::Exact;
-                exact_charge(sizes)
+                own
             }
             _ => range.bytes,
         };
@@ -85,7 +82,7 @@ impl Memory {
     pub(crate) fn release_in_doubt(&mut self, range: Range, out: &mut Vec<Effect>) {
         self.charged_bytes = self.charged_bytes.saturating_sub(range.bytes);
         if self.limits.level != Level::Shared {
-            let (_, whole) = whole_pages(range.offset, range.bytes);
+            let (_, whole) = self.whole_pages(range.offset, range.bytes);
             self.extents.change_surplus(range.extent, whole, 0);
         }
         self.open_in_doubt(range, out);
@@ -93,7 +90,7 @@ impl Memory {
 
     /// Makes a part of an extent a hole, without knowing whether its pages are there.
     pub(crate) fn open_in_doubt(&mut self, range: Range, out: &mut Vec<Effect>) {
-        let (start, whole) = whole_pages(range.offset, range.bytes);
+        let (start, whole) = self.whole_pages(range.offset, range.bytes);
         if whole == 0 {
             return self.open_hole(range, true);
         }

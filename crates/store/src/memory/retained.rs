@@ -46,10 +46,10 @@ impl Retained {
         self.held_bytes
     }
 
-    /// Whether memory of this extent is still there.
+    /// How many bytes of this extent are still there.
     #[cfg(test)]
-    pub(crate) fn has(&self, extent: ExtentId) -> bool {
-        self.by_extent.contains_key(&extent)
+    pub(crate) fn bytes_of(&self, extent: ExtentId) -> Option<u64> {
+        self.by_extent.get(&extent).map(|remains| remains.bytes)
     }
 
     /// An extent was dropped.

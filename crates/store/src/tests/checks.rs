@@ -9,7 +9,7 @@ use super::TestDirectory;
 use crate::Store;
 use crate::content::content_bytes;
 use crate::jobs::Purpose;
-use crate::memory::{Kind, PAGE_BYTES, pages};
+use crate::memory::Kind;
 use crate::rare::Rare;
 use crate::records::{CACHE, HIDDEN, LISTED, List, SPILLING, UNHELD};
 
@@ -97,13 +97,12 @@ impl Store<TestDirectory> {
             }
             for (offset, bytes, is_warm) in extent.holes() {
                 parts.push(Range { extent: extent.id, offset, bytes });
-                let start = offset.next_multiple_of(PAGE_BYTES);
-                let end = (offset + bytes) / PAGE_BYTES * PAGE_BYTES;
                 if is_warm {
-                    warm += end.saturating_sub(start);
+                    warm += self.memory.whole_pages(offset, bytes).1;
                 } else {
                     resident = u64::wrapping_sub(resident, bytes);
-                    assert_eq!((offset % PAGE_BYTES, bytes % PAGE_BYTES), (0, 0), "whole pages");
+                    let page = self.config.page_bytes;
+                    assert_eq!((offset % page, bytes % page), (0, 0), "whole pages");
                 }
             }
             resident = resident.wrapping_add(extent.bytes);
@@ -129,7 +128,7 @@ impl Store<TestDirectory> {
     pub(crate) fn check_capacity(&self) {
         let capacity = self.memory.capacity_bytes();
         assert!(self.memory.charged_bytes() <= capacity, "used bytes exceed the capacity");
-        let slop = pages((capacity / 8).max(1 << 20));
+        let slop = self.memory.pages((capacity / 8).max(1 << 20));
         assert!(self.memory.resident_bytes() <= capacity + slop, "too many pages");
         let charged = self.memory.charged_bytes() + self.memory.retained_bytes();
         assert!(

@@ -113,6 +113,7 @@ impl Model {
         let mut dice = Dice(seed);
         let capacity_bytes = dice.pick(&[10_000, 65_536, 1 << 20, 3 << 20]);
         let config = Config {
+            page_bytes: dice.pick(&[4096, 4096, 1 << 16]),
             level: dice.pick(&[Level::Shared, Level::Shared, Level::Leased, Level::Strict]),
             warm_bytes_max: dice.pick(&[0, capacity_bytes / 8, capacity_bytes]),
             spill_bytes_max: dice.pick(&[None, Some(capacity_bytes), Some(u64::MAX)]),

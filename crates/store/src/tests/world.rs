@@ -203,10 +203,8 @@ impl World {
             }
             Effect::Harden(ticket, _) => self.answer(self.harden, *ticket, effect, Event::Hardened),
             Effect::Drop(extent) => {
-                let bytes = self.extents.remove(extent).unwrap_or(0);
-                if !self.store.memory.retained().has(*extent) {
-                    return None;
-                }
+                self.extents.remove(extent);
+                let bytes = self.store.memory.retained().bytes_of(*extent)?;
                 let answered = |_, done| outcome_of_drop(*extent, bytes, done);
                 self.answer(self.release, Ticket(bytes), effect, answered)
             }

@@ -9,7 +9,6 @@ use plasmon_proto::{Attributes, Code};
 use super::{IDS, Model, id};
 use crate::creating::Stage;
 use crate::event::ClientNo;
-use crate::memory::pages;
 
 impl Model {
     /// One step of a client that builds something: begins it, lets it grow, seals it, or tries to
@@ -53,7 +52,8 @@ impl Model {
     }
 
     fn is_too_large(&self, bytes: u64) -> bool {
-        pages(bytes.max(1)) > self.world.store.memory.capacity_bytes().min(OBJECT_BYTES_MAX)
+        self.world.store.memory.pages(bytes.max(1))
+            > self.world.store.memory.capacity_bytes().min(OBJECT_BYTES_MAX)
     }
 
     fn begin_growing(&mut self, client: ClientNo) {
