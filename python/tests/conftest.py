@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -20,6 +21,10 @@ from plasmon import _memory_pool, build_memory_pool
 DEADLINE_S = 30.0
 MIB = 1 << 20
 
+# `RESIDENT_SLACK_*` of `plasmon_proto::limits`.
+SLACK_PER_CAPACITY = 8
+SLACK_BYTES_MIN = MIB
+
 # Processes that multiprocessing spawns import the test that they run by its name. At the end, so
 # that the installed package is found before its sources, which have no compiled half.
 sys.path.append(str(Path(__file__).parent.parent))
@@ -33,6 +38,7 @@ def daemon() -> Iterator[plasmon.Daemon]:
     """One store for the tests that only need some store."""
     daemon = plasmon.start(capacity=512 * MIB)
     yield daemon
+    memory_is_within_bounds(daemon.socket)
     daemon.stop()
 
 
@@ -68,7 +74,34 @@ def own(tmp_path: Path) -> Iterator[Callable[..., plasmon.Store]]:
     for one in stores:
         one.disconnect()
     for one in daemons:
+        memory_is_within_bounds(one.socket)
         one.stop()
+
+
+def memory_is_within_bounds(socket: Path | str) -> None:
+    """The capacity is a bound: what all objects take of the machine's memory does not exceed it by
+    more than the stated slack, whatever a test did."""
+    try:
+        store = plasmon.connect(socket, start=False)
+    except plasmon.PlasmonError:
+        # The test has ended its store itself.
+        return
+    with store:
+        status = store.status()
+        slack = max(status.capacity_bytes // SLACK_PER_CAPACITY, SLACK_BYTES_MIN)
+        # What was dropped last is given back by a thread of the daemon's.
+        settles(lambda: extents_bytes(status.pid) <= status.capacity_bytes + slack)
+
+
+def extents_bytes(daemon: int) -> int:
+    """What the extents of a daemon take of the machine's memory."""
+    found: dict[int, int] = {}
+    for entry in Path(f"/proc/{daemon}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if "memfd:plasmon-extent" in os.readlink(entry):
+                stat = entry.stat()
+                found[stat.st_ino] = stat.st_blocks * 512
+    return sum(found.values())
 
 
 def settles(holds: Callable[[], bool]) -> None:
