@@ -280,6 +280,12 @@ impl Calls {
         }
     }
 
+    /// Whether the connection with this number stands, as far as is known here.
+    pub(crate) fn is_linked(&self, number: u64) -> bool {
+        let state = self.lock();
+        state.link.is_some() && state.link_number == number
+    }
+
     /// The answer, if it is there.
     pub(crate) fn take(&self, number: u64) -> Option<Result<Answer>> {
         self.lock().requests.take(&[number]).map(|(_, answer)| answer)

@@ -214,34 +214,46 @@ impl Process {
         }
     }
 
-    /// Asks the daemon to pin objects for a client without a channel.
-    fn locate(self: &Arc<Self>, ids: &[ObjectId]) -> Result<Vec<Result<Pinning, ObjectState>>> {
-        let session = self.session().number;
+    /// Asks the daemon to pin objects for a client without a channel, and gives the session that
+    /// they are pinned in. `None` when its connection has ended already, and the pins with it.
+    fn locate(self: &Arc<Self>, ids: &[ObjectId]) -> Result<Option<Located>> {
         let answer = self.ask(GETTING, Request::Get { ids: ids.to_vec() })?;
         let Reply::Located(located) = answer.reply else {
             return Err(Error::unexpected(GETTING));
         };
+        // The session first: while the answer's connection stands, there is no later one.
+        let session = Arc::clone(self.session());
+        if !self.calls().is_linked(answer.link) {
+            return Ok(None);
+        }
         let mut pinnings = Vec::with_capacity(located.len());
         for (id, located) in ids.iter().zip(located) {
             // From here on the guard ends the pin, whatever goes wrong.
             let pinning = located.map(|location| {
                 let (process, serial) = (Arc::clone(self), location.serial);
-                let guard = CountedPin { process, session, serial, id: *id };
+                let guard = CountedPin { process, session: session.number, serial, id: *id };
                 Pinning { location, guard }
             });
             pinnings.push(pinning);
         }
-        Ok(pinnings)
+        Ok(Some(Located { session, pinnings }))
     }
 
-    fn map_counted(&self, memory: &SocketMemory, extent: ExtentId) -> Result<Option<Arc<ReadMap>>> {
+    fn map_counted(
+        &self,
+        session: &Session,
+        memory: &SocketMemory,
+        extent: ExtentId,
+    ) -> Result<Option<Arc<ReadMap>>> {
         let maps = memory.maps.lock().unwrap_or_else(PoisonError::into_inner);
         let known = maps.get(&extent).and_then(KeptMap::get);
         drop(maps);
         if known.is_some() {
             return Ok(known);
         }
-        let Some((map, stays)) = self.fetch_extent(extent)? else {
+        let fetched = self.fetch_extent(extent)?;
+        // Another store's extent of this number is kept by the session of that store.
+        let Some((map, stays)) = fetched.filter(|_| self.is_current(session)) else {
             return Ok(None);
         };
         let map = Arc::new(map);
@@ -255,6 +267,13 @@ impl Process {
         maps.insert(extent, kept);
         Ok(Some(map))
     }
+}
+
+/// What the daemon found, and the session that it pinned it for.
+#[derive(Debug)]
+struct Located {
+    session: Arc<Session>,
+    pinnings: Vec<Result<Pinning, ObjectState>>,
 }
 
 /// An object that the daemon pinned for this client.
@@ -304,27 +323,56 @@ impl Store {
 
     fn try_get_counted(&self, ids: &[ObjectId]) -> Result<Vec<Result<Buffer, ObjectState>>> {
         let process = self.here()?;
-        let session = Arc::clone(process.session());
+        let mut buffers = Vec::with_capacity(ids.len());
+        for chunk in ids.chunks(plasmon_proto::limits::REQUEST_IDS_MAX) {
+            let mut partings = 0;
+            let found = loop {
+                if let Some(found) = self.get_counted(process, chunk)? {
+                    break found;
+                }
+                partings += 1;
+                if partings > PARTINGS_MAX {
+                    return Err(Error::new(Code::Disconnected, GETTING)
+                        .with_detail("the connection broke again and again"));
+                }
+            };
+            buffers.extend(found);
+        }
+        Ok(buffers)
+    }
+
+    /// What the daemon pins for this client. `None` when the connection broke meanwhile: without a
+    /// channel every connection is another session, with pins of its own and perhaps of another
+    /// store, in which the same numbers of extents mean other memory.
+    fn get_counted(
+        &self,
+        process: &Arc<Process>,
+        ids: &[ObjectId],
+    ) -> Result<Option<Vec<Result<Buffer, ObjectState>>>> {
+        let mut buffers = Vec::with_capacity(ids.len());
+        let Some(Located { session, pinnings }) = process.locate(ids)? else {
+            return Ok(None);
+        };
         let Memory::Socket(memory) = &session.memory else {
             return Err(Error::unexpected(GETTING));
         };
-        let mut buffers = Vec::with_capacity(ids.len());
-        for chunk in ids.chunks(plasmon_proto::limits::REQUEST_IDS_MAX) {
-            for pinning in process.locate(chunk)? {
-                let Pinning { location, guard } = match pinning {
-                    Ok(pinning) => pinning,
-                    Err(state) => {
-                        buffers.push(Err(state));
-                        continue;
-                    }
-                };
-                let map = process.map_counted(memory, location.range.extent)?;
-                let view = map.and_then(|map| CountedView::new(map, location, guard));
-                let view = view.ok_or_else(|| Error::unexpected(MAPPING))?;
-                buffers.push(Ok(Buffer::counted(view, process, self.clone())));
+        for pinning in pinnings {
+            let Pinning { location, guard } = match pinning {
+                Ok(pinning) => pinning,
+                Err(state) => {
+                    buffers.push(Err(state));
+                    continue;
+                }
+            };
+            let map = process.map_counted(&session, memory, location.range.extent)?;
+            if !process.is_current(&session) {
+                return Ok(None);
             }
+            let view = map.and_then(|map| CountedView::new(map, location, guard));
+            let view = view.ok_or_else(|| Error::unexpected(MAPPING))?;
+            buffers.push(Ok(Buffer::counted(view, process, self.clone())));
         }
-        Ok(buffers)
+        Ok(Some(buffers))
     }
 
     /// Looks for a moment, because whoever makes the object may be about to seal it.

@@ -269,6 +269,22 @@ fn without_a_keeper_a_dead_daemon_is_told_and_buffers_stay_readable() {
     drop(held);
 }
 
+/// A client without a channel connected again in the midst of a get, found the object in a new
+/// store, and looked for it in what it had mapped of the old one: a store that begins anew gives its
+/// extents the same numbers again.
+#[test]
+fn a_get_that_finds_a_new_store_reads_that_stores_memory() {
+    let node = TestStore::new(64 * MIB);
+    let reader = node.connect_by_socket();
+    node.connect().put(&pattern(1, 5000), &with_id(1)).unwrap();
+    let held = reader.get(&id(1), NOW).unwrap();
+    assert!(held.data() == pattern(1, 5000));
+    node.start_anew();
+    node.connect().put(&pattern(2, 5000), &with_id(1)).unwrap();
+    assert!(reader.get(&id(1), NOW).unwrap().data() == pattern(2, 5000));
+    assert!(held.data() == pattern(1, 5000), "the old store's memory stays while it is read");
+}
+
 /// A connection that speaks the protocol by hand, with the descriptors of its welcome: control,
 /// index, channel, doorbell.
 fn shake_hands(node: &TestStore) -> (Connection, Vec<std::os::fd::OwnedFd>) {

@@ -71,13 +71,28 @@ impl TestStore {
     }
 
     fn start(&self) {
-        let options = StartOptions {
+        let started = plasmon_client::start(&self.start_options()).unwrap();
+        assert_eq!(started.socket, self.socket());
+    }
+
+    fn start_options(&self) -> StartOptions {
+        StartOptions {
             daemon: Some(plasmond()),
             settings: self.settings.clone(),
             timeout: PATIENCE,
-        };
-        let started = plasmon_client::start(&options).unwrap();
-        assert_eq!(started.socket, self.socket());
+        }
+    }
+
+    /// Ends this store and begins another one in its place.
+    pub fn start_anew(&self) {
+        let before = self.connect().status().unwrap().pid;
+        self.connect().shutdown().unwrap();
+        until("another store is there", || {
+            plasmon_client::start(&self.start_options()).is_ok()
+                && Store::connect(&self.options())
+                    .and_then(|store| store.status())
+                    .is_ok_and(|status| status.pid != before)
+        });
     }
 
     /// A directory for this test alone.
