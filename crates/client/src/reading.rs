@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use plasmon_proto::message::{ExtentId, Location, Reply, Request};
+use plasmon_proto::message::{Location, Range, Reply, Request};
 use plasmon_proto::object::ObjectState;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::counted::CountedView;
@@ -33,7 +33,7 @@ use crate::waiting::Until;
 const GETTING: &str = "getting object";
 const MAPPING: &str = "mapping an object's memory";
 
-/// Extents up to this size are mapped with all their pages; larger ones page by page, because a
+/// Objects up to this size are mapped with all their pages; larger ones page by page, because a
 /// reader may want little of them.
 const POPULATE_BYTES_MAX: u64 = 4 << 20;
 
@@ -186,8 +186,9 @@ impl Process {
     /// Maps the extent of a pinned object. `None` when the daemon does not know the extent, which a
     /// pin excludes unless the daemon was started anew.
     fn map_held<'a>(&self, channel: &'a Channel, held: Held<'a>) -> Result<Option<View<'a>>> {
-        let extent = held.image().extent;
-        let fetched = self.fetch_extent(extent)?;
+        let image = held.image();
+        let (extent, bytes) = (image.extent, image.data.saturating_add(image.metadata));
+        let fetched = self.fetch_extent(&Range { extent, offset: image.offset, bytes })?;
         let Some((map, stays)) = fetched.filter(|_| self.is_current_channel(channel)) else {
             return Ok(None);
         };
@@ -200,14 +201,14 @@ impl Process {
         held.view().map(Some).map_err(|_| Error::unexpected(MAPPING))
     }
 
-    /// Maps an extent; `None` when it is gone. Also says whether its memory stays while it is
-    /// mapped.
-    fn fetch_extent(&self, extent: ExtentId) -> Result<Option<(ReadMap, bool)>> {
-        let request = Request::Extents { extents: vec![extent], write: false };
+    /// Maps the extent of an object, which the caller has pinned there; `None` when it is gone. Also
+    /// says whether its memory stays while it is mapped.
+    fn fetch_extent(&self, pinned: &Range) -> Result<Option<(ReadMap, bool)>> {
+        let request = Request::Extents { extents: vec![pinned.extent], write: false };
         let mut answer = self.ask(MAPPING, request)?;
         match (&answer.reply, answer.fds.pop()) {
             (Reply::Extents(sizes), Some(fd)) if matches!(sizes[..], [Some(_)]) => {
-                map_extent(fd).map(Some)
+                map_extent(fd, pinned).map(Some)
             }
             (Reply::Extents(sizes), None) if matches!(sizes[..], [None]) => Ok(None),
             _ => Err(Error::unexpected(MAPPING)),
@@ -243,15 +244,16 @@ impl Process {
         &self,
         session: &Session,
         memory: &SocketMemory,
-        extent: ExtentId,
+        pinned: &Range,
     ) -> Result<Option<Arc<ReadMap>>> {
+        let extent = pinned.extent;
         let maps = memory.maps.lock().unwrap_or_else(PoisonError::into_inner);
         let known = maps.get(&extent).and_then(KeptMap::get);
         drop(maps);
         if known.is_some() {
             return Ok(known);
         }
-        let fetched = self.fetch_extent(extent)?;
+        let fetched = self.fetch_extent(pinned)?;
         // Another store's extent of this number is kept by the session of that store.
         let Some((map, stays)) = fetched.filter(|_| self.is_current(session)) else {
             return Ok(None);
@@ -283,12 +285,19 @@ struct Pinning {
     guard: CountedPin,
 }
 
-/// The mapping, and whether its memory stays while it is mapped.
-fn map_extent(fd: OwnedFd) -> Result<(ReadMap, bool)> {
+/// Maps an extent, and the pages of the object in it that is pinned. No others: to touch a part of a
+/// memfd that has no memory gives it some, also for a reader, and the store counts that part as free.
+/// Also says whether its memory stays while it is mapped.
+fn map_extent(fd: OwnedFd, pinned: &Range) -> Result<(ReadMap, bool)> {
     let failed = |error| Error::io(MAPPING, error);
     let memfd = Memfd::adopt(fd).map_err(failed)?;
-    let populate = if memfd.bytes() <= POPULATE_BYTES_MAX { Populate::Yes } else { Populate::No };
-    let mut map = ReadMap::new(&memfd, memfd.bytes(), populate).map_err(failed)?;
+    let mut map = ReadMap::new(&memfd, memfd.bytes(), Populate::No).map_err(failed)?;
+    if pinned.bytes <= POPULATE_BYTES_MAX
+        && let Err(error) = map.populate(pinned.offset, pinned.bytes)
+    {
+        // They are mapped as they are touched.
+        tracing::debug!(%error, "an object's pages are not mapped at once");
+    }
     // A child has no pin.
     map.hide_from_children();
     Ok((map, !memfd.is_punchable().map_err(failed)?))
@@ -364,7 +373,7 @@ impl Store {
                     continue;
                 }
             };
-            let map = process.map_counted(&session, memory, location.range.extent)?;
+            let map = process.map_counted(&session, memory, &location.range)?;
             if !process.is_current(&session) {
                 return Ok(None);
             }

@@ -19,6 +19,10 @@ fn strict(number: u64) -> PutOptions {
     PutOptions { id: Some(id(number)), strict: true, ..PutOptions::default() }
 }
 
+fn with_id(number: u64) -> PutOptions {
+    PutOptions { strict: false, ..strict(number) }
+}
+
 /// Reads an object; the file that its bytes were mapped from.
 fn inode_of(store: &Store, object: &ObjectId) -> u64 {
     let buffer = store.get(object, NOW).unwrap();
@@ -48,6 +52,21 @@ fn an_idle_reader_lets_go_of_what_it_was_not_told_of() {
     // What it reads next is what was put last.
     writer.put(&pattern(500, LARGE), &strict(500)).unwrap();
     assert!(reader.get(&id(500), NOW).unwrap().data() == pattern(500, LARGE));
+}
+
+/// A reader mapped small extents with all their pages. What the store counted as free in them had
+/// none, and got some by that: a store of 4 MB had 6.
+#[test]
+fn a_reader_brings_no_memory_into_what_is_free() {
+    let node = TestStore::new(16 * MIB);
+    for (reader, number) in [(node.connect(), 1), (node.connect_by_socket(), 2)] {
+        node.connect().put(&pattern(number, 5000), &with_id(number)).unwrap();
+        let buffer = reader.get(&id(number), NOW).unwrap();
+        assert!(buffer.data() == pattern(number, 5000));
+        let inode = support::mapped_inode(buffer.data().as_ptr().addr()).unwrap();
+        let present = support::present_bytes(inode);
+        assert!(present <= MIB / 2, "{present} bytes for one object and a lease");
+    }
 }
 
 /// A client that read an object once and then slept kept its memory, although the object was gone

@@ -207,6 +207,11 @@ impl ReadMap {
         self.0.bytes as u64
     }
 
+    /// Maps the pages of a range. Where the file has none it gets some: only for what is there.
+    pub fn populate(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.0.advise(offset, bytes, Advice::LinuxPopulateRead)
+    }
+
     /// Copies bytes out that another process may be changing; `false` when they are not all within
     /// the mapping. What arrives may be a mixture of old and new.
     pub fn copy_out(&self, offset: u64, into: &mut [u8]) -> bool {
