@@ -15,6 +15,7 @@ use plasmon_proto::limits::CLIENT_NAME_BYTES_MAX;
 use plasmon_proto::message::{Reply, Request};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::deadline::Deadline;
+use plasmon_shm::edge;
 use plasmon_shm::eventfd::Doorbell;
 use plasmon_shm::fork;
 use plasmon_shm::socket::Connection;
@@ -270,7 +271,7 @@ impl Process {
 
     /// Makes sure that the socket is read and written when no caller does.
     fn serve_in_background(&self) -> Result<()> {
-        if self.serving.swap(true, Ordering::AcqRel) {
+        if !edge::may_serve_in_background() || self.serving.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let process = Weak::clone(&self.me);

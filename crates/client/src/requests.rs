@@ -337,7 +337,8 @@ impl Requests {
         self.end_returns();
         self.unsent.clear();
         let unanswered = self.slots.iter().filter(|(_, slot)| slot.answer.is_none());
-        let unanswered: Vec<u64> = unanswered.map(|(number, _)| *number).collect();
+        let mut unanswered: Vec<u64> = unanswered.map(|(number, _)| *number).collect();
+        unanswered.sort_unstable();
         unanswered.into_iter().filter_map(|number| self.settle(number, Err(why()))).collect()
     }
 

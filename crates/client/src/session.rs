@@ -8,7 +8,7 @@
 //!     └──────(fork, or the daemon lost everything)──► ended: a new session takes its place
 //! ```
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +48,7 @@ pub(crate) struct Writing {
     pub(crate) verdicts: Verdicts,
     completions_lost: u64,
     /// Large objects under construction.
-    creating: HashMap<ObjectId, Creating>,
+    creating: BTreeMap<ObjectId, Creating>,
     /// Mappings of growing extents that are idle, the last used at the end.
     growing_maps: VecDeque<(ExtentId, GrowingMap)>,
     /// Small objects under construction: few at a time, and every one comes and goes.
@@ -371,7 +371,7 @@ impl Writing {
             leases,
             verdicts: Verdicts::default(),
             completions_lost: 0,
-            creating: HashMap::new(),
+            creating: BTreeMap::new(),
             growing_maps: VecDeque::new(),
             announced: BTreeSet::new(),
             link: 0,

@@ -20,7 +20,8 @@ pub(crate) type Told = Option<BTreeSet<SessionNo>>;
 /// The extents of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Extents {
-    by_id: HashMap<ExtentId, Arc<Memfd>>,
+    /// In an order that is the same in every run.
+    by_id: BTreeMap<ExtentId, Arc<Memfd>>,
     /// Those that the daemon writes to although nobody may start to write to them any more.
     mapped: HashMap<ExtentId, Arc<WriteExtent>>,
     /// Those whose size is not fixed yet. The keeper does not hold them: what is not sealed does

@@ -23,7 +23,7 @@
 //! | the wake page | another one; sleeping clients look by themselves |
 //! | a message of the keeper that cannot be read | what it was about is missing, as above |
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -95,7 +95,7 @@ struct Piles {
     listener: Option<Listener>,
     control: Option<(u64, OwnedFd)>,
     wakes: Option<Memfd>,
-    tables: HashMap<u64, OwnedFd>,
+    tables: BTreeMap<u64, OwnedFd>,
     spill_lock: Option<FolderLock>,
     extents: Extents,
     sessions: Vec<Session>,

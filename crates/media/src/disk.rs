@@ -58,7 +58,11 @@ impl Disk for RealDisk {
     }
 
     fn list(&mut self, folder: &Path) -> io::Result<Vec<PathBuf>> {
-        fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect()
+        let entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
+        let mut paths = entries.collect::<io::Result<Vec<_>>>()?;
+        // File systems list in orders of their own.
+        paths.sort_unstable();
+        Ok(paths)
     }
 
     fn remove_folder(&mut self, path: &Path) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! A tier of files: one for each object, in a folder that belongs to one store.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ pub struct FileTier<D = RealDisk> {
     folder: PathBuf,
     store: u64,
     bytes_max: Option<u64>,
-    files: HashMap<Incarnation, u64>,
+    files: BTreeMap<Incarnation, u64>,
     used_bytes: u64,
 }
 
@@ -69,7 +69,7 @@ impl<D: Disk> FileTier<D> {
             folder: folder_of(&config.folder, config.store),
             store: config.store,
             bytes_max: config.bytes_max,
-            files: HashMap::new(),
+            files: BTreeMap::new(),
             used_bytes: 0,
         }
     }

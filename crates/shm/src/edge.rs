@@ -138,6 +138,15 @@ pub fn process_id() -> u32 {
     std::process::id()
 }
 
+/// The number of the processor that this thread runs on; it may be another one a moment later.
+pub fn processor() -> usize {
+    #[cfg(feature = "sim")]
+    if let Some(processor) = simulated::within(|world| world.processor()) {
+        return processor;
+    }
+    rustix::thread::sched_getcpu()
+}
+
 /// The parent of this process, if it has one that it can see.
 pub fn parent_id() -> Option<u32> {
     #[cfg(feature = "sim")]
@@ -222,6 +231,16 @@ pub fn start_thread(
         return Ok(());
     }
     thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes).spawn(work).map(drop)
+}
+
+/// Whether a client may start a thread of the library's own. A simulated client has one thread: what
+/// another one would do in the background is done by the next request.
+#[inline]
+pub fn may_serve_in_background() -> bool {
+    #[cfg(feature = "sim")]
+    return !simulated::is_entered();
+    #[cfg(not(feature = "sim"))]
+    true
 }
 
 /// Lets other processes come in between, where they are simulated.

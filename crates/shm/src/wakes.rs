@@ -24,6 +24,7 @@ use std::time::Duration;
 use plasmon_proto::ObjectId;
 
 use crate::alarm;
+use crate::edge;
 use crate::futex::{self, Outcome};
 use crate::map::{Populate, WriteMap};
 use crate::memfd::Memfd;
@@ -157,7 +158,7 @@ pub fn sleep<const COUNT: usize>(
 
 fn processor_here() -> u32 {
     // As wide as a processor's number is for the kernel.
-    rustix::thread::sched_getcpu() as u32 + 1
+    edge::processor() as u32 + 1
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub trait World {
     fn random(&self, into: &mut [u8]);
     /// The process that runs.
     fn process_id(&self) -> u32;
+    /// The processor that it runs on.
+    fn processor(&self) -> usize;
     /// Its parent.
     fn parent_id(&self) -> Option<u32>;
     /// A descriptor that becomes readable when the process ends.
