@@ -5,6 +5,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use plasmon_client::{Code, ConnectOptions, Store};
+use plasmon_daemon::settings::Config;
+use plasmon_proto::limits::{RESIDENT_SLACK_BYTES_MIN, RESIDENT_SLACK_PER_CAPACITY};
+use plasmon_proto::object::Level;
 use plasmon_shm::edge;
 
 use crate::clients::Shared;
@@ -14,16 +17,25 @@ use crate::world::World;
 /// For how long an object is waited for that must be there.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The memory that there may be beyond the capacity: an eighth for pages that are partly used, and
-/// some pages for each of a few extents.
-const SLACK_SHARE: u64 = 8;
-const SLACK_BYTES: u64 = 256 << 10;
+/// How much memory there may be in all extents together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit(Option<u64>);
+
+impl Limit {
+    /// What is promised for a store with these settings.
+    pub(crate) fn of(config: &Config) -> Self {
+        let capacity = config.capacity_bytes;
+        let slack = (capacity / RESIDENT_SLACK_PER_CAPACITY).max(RESIDENT_SLACK_BYTES_MIN);
+        // Elsewhere the kernel lets nobody take the pages of a sealed extent away.
+        Self((config.level == Level::Shared).then_some(capacity + slack))
+    }
+}
 
 /// A look at everything, as a client.
 pub(crate) struct Audit {
     pub(crate) world: Rc<World>,
     pub(crate) shared: Rc<Shared>,
-    pub(crate) capacity_bytes: u64,
+    pub(crate) limit: Limit,
     /// Whether every other client has ended.
     pub(crate) is_last: bool,
     pub(crate) done: Rc<Cell<bool>>,
@@ -48,7 +60,7 @@ impl Audit {
         let failed = |error: plasmon_client::Error| format!("audit: {error}");
         let store = Store::connect(&options).map_err(failed)?;
         self.objects(&store)?;
-        self.memory()?;
+        self.memory().map_err(|what| format!("{what} {:?}", store.status()))?;
         if !self.is_last {
             return Ok(());
         }
@@ -89,7 +101,7 @@ impl Audit {
     /// No more memory is used than the capacity allows.
     fn memory(&self) -> Result<(), String> {
         let census = self.world.memory.census();
-        let limit = self.capacity_bytes + self.capacity_bytes / SLACK_SHARE + SLACK_BYTES;
+        let Some(limit) = self.limit.0 else { return Ok(()) };
         if census.resident_bytes > limit {
             let resident = census.resident_bytes;
             return Err(format!("memory: {resident} bytes are there, {limit} may be: {census:?}"));

@@ -21,19 +21,23 @@ mod random;
 mod report;
 mod run;
 mod tasks;
+mod workers;
 mod world;
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use plasmon_shm::edge::Mutation;
 
-use crate::run::{Failure, Tally};
+use crate::report::Sum;
+use crate::run::Tally;
+use crate::workers::Work;
 
-const USAGE: &str = "plasmon-sim [--seeds N] [--first N] [--seed N] [--mutation NAME] \
-                     [--mutations [SEEDS]] [--jobs N] [--twice] [--log]";
+const USAGE: &str = "plasmon-sim [--seeds N] [--first N] [--seed N] [--mutation NAME] [--jobs N] \
+                     [--log] [--same SEEDS] [--mutations SEEDS]";
+
+/// Failed seeds of which the last events are told.
+const TOLD_MAX: u64 = 3;
 
 #[derive(Debug)]
 struct Options {
@@ -41,10 +45,14 @@ struct Options {
     first: u64,
     one: Option<u64>,
     mutation: Option<Mutation>,
-    mutations: Option<u64>,
-    jobs: usize,
-    twice: bool,
+    /// Seeds that are run with every rule broken in turn.
+    mutations: u64,
+    /// Seeds that are run once more, and must do the same.
+    same: u64,
+    jobs: u64,
     log: bool,
+    /// Whether this process runs seeds for another one.
+    is_worker: bool,
 }
 
 fn main() -> ExitCode {
@@ -56,116 +64,101 @@ fn main() -> ExitCode {
         }
     };
     report::watch_panics();
-    if options.log {
-        let log = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE);
-        log.with_writer(std::io::stdout).without_time().init();
-    }
-    if let Some(seeds) = options.mutations {
-        return mutations::run(seeds, options.jobs);
-    }
-    let (first, count) = match options.one {
-        Some(seed) => (seed, 1),
-        None => (options.first, options.seeds),
-    };
-    let begun = Instant::now();
-    let outcome = run_many(first, count, options.mutation, options.jobs, true);
-    let (tally, done) = (outcome.tally, outcome.done);
-    let seconds = begun.elapsed().as_secs_f64();
-    println!("{done} seeds in {seconds:.1} s ({:.0}/s): {tally}", done as f64 / seconds);
-    if options.twice {
-        return again(first, count, options.mutation, &outcome);
-    }
-    match outcome.failure {
-        None => {
-            println!("sim-node: {done} passed, 0 failed");
-            ExitCode::SUCCESS
-        }
-        Some(failure) => {
-            report::tell(&failure, options.mutation);
-            println!("sim-node: {} passed, 1 failed", done - 1);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// What became of many seeds.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    tally: Tally,
-    done: u64,
-    failure: Option<Failure>,
-}
-
-/// Runs the same seeds once more: the same must have happened.
-fn again(first: u64, count: u64, mutation: Option<Mutation>, once: &Outcome) -> ExitCode {
-    let twice = run_many(first, count, mutation, 1, false);
-    let what = |it: &Outcome| {
-        let failed = it.failure.as_ref().map(|failure| failure.violation.clone());
-        format!("{} {failed:?}", it.tally)
-    };
-    if what(once) == what(&twice) {
-        println!("sim-node: {count} seeds did the same twice");
+    let (first, count) = options.one.map_or((options.first, options.seeds), |seed| (seed, 1));
+    let Options { mutation, jobs, .. } = options;
+    let work = Work { first, count, mutation, jobs, is_logged: false, tells: true };
+    if options.is_worker {
+        workers::serve(Work { is_logged: options.log, ..work });
         return ExitCode::SUCCESS;
     }
-    println!("sim-node: not the same twice:\n{}\n{}", what(once), what(&twice));
-    ExitCode::FAILURE
+    if options.log {
+        return show(work);
+    }
+    let mut sums = Vec::new();
+    if count > 0 {
+        sums.push(run_seeds(work));
+    }
+    if options.same > 0 {
+        sums.push(run_again(Work { count: options.same, tells: false, ..work }));
+    }
+    if options.mutations > 0 {
+        sums.push(mutations::run(Work { count: options.mutations, tells: false, ..work }));
+    }
+    let is_fine = sums.iter().all(|sum| sum.failed == 0);
+    if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs seeds in so many threads until one fails.
-pub(crate) fn run_many(
-    first: u64,
-    count: u64,
-    mutation: Option<Mutation>,
-    jobs: usize,
-    tells: bool,
-) -> Outcome {
-    let (next, done, failed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
-    let sum = Mutex::new((Tally::default(), None::<Failure>));
-    std::thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(|| {
-                let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-                let folder = folder.expect("there is a folder for the socket");
-                while !failed.load(Ordering::Relaxed) {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    if at >= count {
-                        break;
-                    }
-                    let outcome = run::run(first + at, mutation, folder.path());
-                    let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
-                    match outcome {
-                        Ok(tally) => sum.0.add(&tally),
-                        Err(failure) => {
-                            failed.store(true, Ordering::Relaxed);
-                            let earlier = sum.1.as_ref().is_some_and(|it| it.seed < failure.seed);
-                            if !earlier {
-                                sum.1 = Some(failure);
-                            }
-                        }
-                    }
-                    let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                    if tells && done % 1000 == 0 {
-                        println!("{done} seeds: {}", sum.0);
-                    }
-                }
-            });
+/// Runs seeds in this process, with everything that is logged.
+fn show(work: Work) -> ExitCode {
+    let log = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE);
+    log.with_writer(std::io::stdout).with_ansi(false).without_time().init();
+    let folder = tempfile::tempdir_in("/dev/shm").expect("there is a folder for the socket");
+    for seed in work.first..work.first + work.count {
+        let report = run::run(seed, work.mutation, folder.path());
+        if let Some(failure) = &report.failure {
+            report::tell(seed, failure, work.mutation, true);
+            return ExitCode::FAILURE;
         }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Runs seeds, and tells of those that fail.
+fn run_seeds(work: Work) -> Sum {
+    let begun = Instant::now();
+    let (mut sum, mut tally) = (Sum::default(), Tally::default());
+    let mut failed = Vec::new();
+    workers::run_all(work, |report| {
+        tally.add(&report.tally);
+        match &report.failure {
+            None => sum.passed += 1,
+            Some(failure) => {
+                report::tell(report.seed, failure, work.mutation, sum.failed >= TOLD_MAX);
+                sum.failed += 1;
+                failed.push(report.seed);
+            }
+        }
+        true
     });
-    let (tally, failure) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Outcome { tally, done: done.into_inner(), failure }
+    let seconds = begun.elapsed().as_secs_f64();
+    let rate = work.count as f64 / seconds;
+    println!("{} seeds in {seconds:.1} s ({rate:.1} a second): {tally}", work.count);
+    if !failed.is_empty() {
+        failed.sort_unstable();
+        println!("failed: {failed:?}");
+    }
+    println!("sim-node: {sum}");
+    sum
+}
+
+/// Runs seeds twice, the second time with everything logged: the same must happen.
+fn run_again(work: Work) -> Sum {
+    let once = workers::hashes(work);
+    let again = workers::hashes(Work { is_logged: true, ..work });
+    let mut sum = Sum::default();
+    for (seed, hash) in &once {
+        if again.get(seed) == Some(hash) {
+            sum.passed += 1;
+        } else {
+            println!("seed {seed} does not do the same twice");
+            sum.failed += 1;
+        }
+    }
+    println!("sim-same: {sum}");
+    sum
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut options = Options {
         seeds: 1000,
         first: 1,
         one: None,
         mutation: None,
-        mutations: None,
-        jobs: cores,
-        twice: false,
+        mutations: 0,
+        same: 0,
+        jobs: std::thread::available_parallelism().map_or(1, usize::from) as u64,
         log: false,
+        is_worker: false,
     };
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} wants a value"));
@@ -174,11 +167,12 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             "--seeds" => options.seeds = number(value()?)?,
             "--first" => options.first = number(value()?)?,
             "--seed" => options.one = Some(number(value()?)?),
-            "--jobs" => options.jobs = number(value()?)?.max(1) as usize,
+            "--jobs" => options.jobs = number(value()?)?.max(1),
             "--mutation" => options.mutation = Some(mutations::named(&value()?)?),
-            "--mutations" => options.mutations = Some(number(value()?)?),
-            "--twice" => options.twice = true,
+            "--mutations" => options.mutations = number(value()?)?,
+            "--same" => options.same = number(value()?)?,
             "--log" => options.log = true,
+            "--worker" => options.is_worker = true,
             other => return Err(format!("unknown: {other}")),
         }
     }

@@ -46,6 +46,8 @@ struct Known {
     fact: Fact,
     /// How often that has changed.
     changes: u64,
+    /// The store in which it became unsure: what another one answered says nothing about this one.
+    store: u64,
     written: BTreeMap<u64, Life>,
     may_be_evicted: bool,
     /// Whether a client ended in the middle of putting or deleting it. What it asked last may be
@@ -75,6 +77,8 @@ pub(crate) struct Model {
     known: BTreeMap<ObjectId, Known>,
     looks: u64,
     incarnations: u64,
+    /// How many stores have ended.
+    stores: u64,
     pub(crate) checks: u64,
 }
 
@@ -91,12 +95,14 @@ impl Model {
         let known = self.known.entry(id).or_insert_with(|| Known {
             fact: Fact::Absent,
             changes: 0,
+            store: 0,
             written: BTreeMap::new(),
             may_be_evicted,
             is_orphaned: false,
         });
         known.may_be_evicted |= may_be_evicted;
         known.written.insert(incarnation.number, Life { bytes, ended: None });
+        known.store = self.stores;
         known.set(Fact::Unsure);
         incarnation
     }
@@ -111,7 +117,11 @@ impl Model {
         self.looks += 1;
         let now = self.looks;
         let Some(known) = self.known.get_mut(id) else { return };
-        let fact = if known.is_orphaned { Fact::Unsure } else { fact };
+        if fact == Fact::Unsure {
+            known.store = self.stores;
+        }
+        let is_sure = known.store == self.stores && !known.is_orphaned;
+        let fact = if is_sure { fact } else { Fact::Unsure };
         known.set(fact);
         if fact == Fact::Absent {
             known.written.values_mut().for_each(|life| _ = life.ended.get_or_insert(now));
@@ -124,6 +134,7 @@ impl Model {
 
     /// The store ended: nothing is known any more.
     pub(crate) fn forget_all(&mut self) {
+        self.stores += 1;
         self.known.values_mut().for_each(|known| known.set(Fact::Unsure));
     }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use plasmon_shm::edge::Mutation;
 
-use crate::run::{Failure, Tally};
+use crate::run::{Deed, Failure, Report, Tally};
 
 thread_local! {
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
@@ -23,44 +23,87 @@ pub(crate) fn last_panic() -> String {
     PANIC.take()
 }
 
+/// How many checks passed and failed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sum {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+}
+
+impl std::fmt::Display for Sum {
+    /// As the other runners of tests say it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)
+    }
+}
+
 impl Tally {
     /// Adds what another seed did.
     pub(crate) fn add(&mut self, other: &Self) {
-        self.steps += other.steps;
-        self.operations += other.operations;
-        self.checks += other.checks;
-        self.daemons_killed += other.daemons_killed;
-        self.keepers_killed += other.keepers_killed;
-        self.stores_lost += other.stores_lost;
-        self.clients_killed += other.clients_killed;
-        self.execs += other.execs;
-        self.stops += other.stops;
+        for (sum, more) in self.0.iter_mut().zip(other.0) {
+            *sum += more;
+        }
     }
 }
 
 impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{} steps, {} operations, {} checks; killed: {} daemons, {} keepers, {} clients; \
-             {} stores lost, {} execs, {} stops",
-            self.steps,
-            self.operations,
-            self.checks,
-            self.daemons_killed,
-            self.keepers_killed,
-            self.clients_killed,
-            self.stores_lost,
-            self.execs,
-            self.stops
-        )
+        let counted = Deed::ALL.iter().map(|deed| format!("{} {}", self.of(*deed), deed.words()));
+        f.write_str(&counted.collect::<Vec<_>>().join(", "))
     }
 }
 
-/// Tells how a seed failed and how to see it again.
-pub(crate) fn tell(failure: &Failure, mutation: Option<Mutation>) {
-    println!("seed {}: {}", failure.seed, failure.violation);
-    failure.trace.iter().for_each(|line| println!("  {line}"));
+impl Report {
+    /// A seed whose process ended with it.
+    pub(crate) fn of_end(seed: u64, violation: String) -> Self {
+        let failure = Failure { violation, trace: Vec::new() };
+        Self { seed, failure: Some(failure), ..Self::default() }
+    }
+
+    /// As lines, for the parent of a worker.
+    pub(crate) fn encode(&self) -> String {
+        let Self { seed, hash, tally, failure } = self;
+        let sums: Vec<String> = tally.0.iter().map(u64::to_string).collect();
+        let word = if failure.is_some() { "failed" } else { "passed" };
+        let mut text = format!("{word} {seed} {hash} {}\n", sums.join(" "));
+        if let Some(Failure { violation, trace }) = failure {
+            let lines = std::iter::once(violation).chain(trace).flat_map(|line| line.lines());
+            lines.for_each(|line| text += &format!("| {line}\n"));
+            text += "end\n";
+        }
+        text
+    }
+
+    /// What [`Self::encode`] wrote; `None` for any other line.
+    pub(crate) fn decode(line: &str, rest: &mut impl Iterator<Item = String>) -> Option<Self> {
+        let mut words = line.split(' ');
+        let is_failed = match words.next()? {
+            "passed" => false,
+            "failed" => true,
+            _ => return None,
+        };
+        let mut number = || words.next()?.parse().ok();
+        let (seed, hash) = (number()?, number()?);
+        let mut tally = Tally::default();
+        for sum in &mut tally.0 {
+            *sum = number()?;
+        }
+        let failure = is_failed.then(|| {
+            let lines = rest.take_while(|line| line != "end");
+            let mut lines = lines.map(|line| line.trim_start_matches("| ").to_owned());
+            let violation = lines.next().unwrap_or_default();
+            Failure { violation, trace: lines.collect() }
+        });
+        Some(Self { seed, hash, tally, failure })
+    }
+}
+
+/// Tells how a seed failed, what happened last in it, and how to see it again.
+pub(crate) fn tell(seed: u64, failure: &Failure, mutation: Option<Mutation>, is_short: bool) {
+    println!("seed {seed}: {}", failure.violation);
+    if !is_short {
+        failure.trace.iter().for_each(|line| println!("  {line}"));
+    }
     let with = mutation.map_or(String::new(), |it| format!(" MUTATION={it:?}"));
-    println!("again: make sim-node SEED={}{with}", failure.seed);
+    println!("  again: make sim-node SEED={seed}{with}");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use plasmon_daemon::settings::{self, Config};
 use plasmon_shm::edge::{Mutation, simulated};
 
-use crate::audit;
+use crate::audit::{self, Limit};
 use crate::clients::{self, Shared, Sizes};
 use crate::model::Model;
 use crate::random::Random;
@@ -26,26 +26,79 @@ const STEPS_CALM_MAX: u64 = 60_000;
 /// The time after which a client that waits is taken to wait for ever.
 const TIME_CALM_MAX: Duration = Duration::from_secs(1200);
 
-/// What one seed did.
+/// What is counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Deed {
+    Step,
+    Operation,
+    Check,
+    DaemonKilled,
+    KeeperKilled,
+    StoreLost,
+    ClientKilled,
+    Exec,
+    Stop,
+}
+
+impl Deed {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Step,
+        Self::Operation,
+        Self::Check,
+        Self::DaemonKilled,
+        Self::KeeperKilled,
+        Self::StoreLost,
+        Self::ClientKilled,
+        Self::Exec,
+        Self::Stop,
+    ];
+
+    /// What so many of them are called.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Step => "steps",
+            Self::Operation => "operations",
+            Self::Check => "checks",
+            Self::DaemonKilled => "daemons killed",
+            Self::KeeperKilled => "keepers killed",
+            Self::StoreLost => "stores lost",
+            Self::ClientKilled => "clients killed",
+            Self::Exec => "execs",
+            Self::Stop => "stops",
+        }
+    }
+}
+
+/// What one seed did, or many.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
-    pub(crate) steps: u64,
-    pub(crate) operations: u64,
-    pub(crate) checks: u64,
-    pub(crate) daemons_killed: u64,
-    pub(crate) keepers_killed: u64,
-    pub(crate) stores_lost: u64,
-    pub(crate) clients_killed: u64,
-    pub(crate) execs: u64,
-    pub(crate) stops: u64,
+pub(crate) struct Tally(pub(crate) [u64; Deed::ALL.len()]);
+
+impl Tally {
+    /// How many of these.
+    pub(crate) fn of(&self, deed: Deed) -> u64 {
+        self.0[deed as usize]
+    }
+
+    fn count(&mut self, deed: Deed, more: u64) {
+        self.0[deed as usize] += more;
+    }
 }
 
 /// How one seed failed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Failure {
-    pub(crate) seed: u64,
     pub(crate) violation: String,
     pub(crate) trace: Vec<String>,
+}
+
+/// What became of one seed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) seed: u64,
+    /// Of everything that happened.
+    pub(crate) hash: u64,
+    pub(crate) tally: Tally,
+    pub(crate) failure: Option<Failure>,
 }
 
 /// Rates of faults, in ten thousand steps.
@@ -67,12 +120,14 @@ pub(crate) struct Run {
     shared: Rc<Shared>,
     plan: Plan,
     random: Random,
-    capacity_bytes: u64,
+    limit: Limit,
     stopped: Vec<u32>,
     /// Steps before which no daemon is killed: one that starts gets its chance now and then.
     spare_until: u64,
     /// Steps before which a store may end with its daemon: its keeper is gone or new.
     unkept_until: u64,
+    steps: u64,
+    daemons_ended: u64,
     tally: Tally,
 }
 
@@ -87,10 +142,11 @@ impl Drop for Leaving {
 }
 
 /// Runs a seed.
-pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Result<Tally, Failure> {
+pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Report {
     let mut random = Random::new(seed);
     let config = config(&mut random, folder);
     let capacity_bytes = config.capacity_bytes;
+    let limit = Limit::of(&config);
     let places = 2 + random.below(4) as usize;
     let sizes = Sizes {
         small_max: *random.pick(&[200, 2000, 20_000]),
@@ -119,19 +175,21 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Resul
         shared,
         plan,
         random,
-        capacity_bytes,
+        limit,
         stopped,
         spare_until,
         unkept_until,
+        steps: 0,
+        daemons_ended: 0,
         tally,
     };
     run.live();
-    run.tally.operations = run.shared.operations.get();
-    run.tally.checks = run.shared.model.borrow().checks;
-    match run.world.violation() {
-        None => Ok(run.tally),
-        Some(violation) => Err(Failure { seed, violation, trace: run.world.trace() }),
-    }
+    run.tally.count(Deed::Step, run.steps);
+    run.tally.count(Deed::Operation, run.shared.operations.get());
+    run.tally.count(Deed::Check, run.shared.model.borrow().checks);
+    let violation = run.world.violation();
+    let failure = violation.map(|violation| Failure { violation, trace: run.world.trace() });
+    Report { seed, hash: run.world.hash(), tally: run.tally, failure }
 }
 
 fn config(random: &mut Random, folder: &Path) -> Config {
@@ -215,7 +273,7 @@ impl Run {
     fn storm(&mut self) -> bool {
         self.world.rates.set(self.plan.rates);
         for _ in 0..STEPS {
-            self.tally.steps += 1;
+            self.steps += 1;
             if self.world.step() == Step::Stuck {
                 self.world.wake_all();
             }
@@ -234,17 +292,18 @@ impl Run {
 
     fn mischief(&mut self) {
         let plan = self.plan;
-        let spared = self.tally.steps < self.spare_until;
+        let spared = self.steps < self.spare_until;
         if !spared && self.happens(plan.daemon) {
             self.kill_daemons();
         }
         if !spared && self.happens(plan.keeper) {
-            self.tally.keepers_killed += self.end(|role| role == Role::Keeper);
-            self.unkept_until = self.tally.steps + STEPS_HANDOVER;
+            let ended = self.end(|role| role == Role::Keeper);
+            self.tally.count(Deed::KeeperKilled, ended);
+            self.unkept_until = self.steps + STEPS_HANDOVER;
         }
         if !spared && self.happens(plan.both) {
             self.end(|role| role == Role::Keeper);
-            self.unkept_until = self.tally.steps + STEPS_HANDOVER;
+            self.unkept_until = self.steps + STEPS_HANDOVER;
             self.kill_daemons();
         }
         if self.happens(plan.client) {
@@ -264,10 +323,11 @@ impl Run {
     }
 
     fn kill_daemons(&mut self) {
-        self.tally.daemons_killed += self.end(|role| role == Role::Daemon);
+        let ended = self.end(|role| role == Role::Daemon);
+        self.tally.count(Deed::DaemonKilled, ended);
         // A keeper gives up after some daemons that died before they served.
         let spare = if self.random.permille(150) { 0 } else { 150 };
-        self.spare_until = self.tally.steps + spare;
+        self.spare_until = self.steps + spare;
     }
 
     fn end(&mut self, which: impl Fn(Role) -> bool) -> u64 {
@@ -285,7 +345,7 @@ impl Run {
 
     fn kill_client(&mut self) {
         let Some((pid, place)) = self.any_client() else { return };
-        self.tally.clients_killed += 1;
+        self.tally.count(Deed::ClientKilled, 1);
         self.world.end(pid);
         self.orphan(place);
     }
@@ -296,7 +356,7 @@ impl Run {
 
     fn exec_client(&mut self) {
         let Some((pid, place)) = self.any_client() else { return };
-        self.tally.execs += 1;
+        self.tally.count(Deed::Exec, 1);
         self.world.note(|| format!("client {pid} calls exec"));
         self.world.exec(pid);
         self.orphan(place);
@@ -310,29 +370,40 @@ impl Run {
             return self.world.set_stopped(pid, false);
         }
         if let Some((pid, _)) = self.any_client() {
-            self.tally.stops += 1;
+            self.tally.count(Deed::Stop, 1);
             self.world.note(|| format!("client {pid} stops"));
             self.world.set_stopped(pid, true);
             self.stopped.push(pid);
         }
     }
 
+    /// A daemon that ends before a new keeper was told everything takes along what it had not told.
+    fn mourn(&mut self) {
+        let ended = self.world.daemons_ended();
+        if ended != self.daemons_ended && self.steps < self.unkept_until {
+            self.world.note(|| "what the new keeper was not told is lost".to_owned());
+            self.shared.model.borrow_mut().forget_all();
+        }
+        self.daemons_ended = ended;
+    }
+
     /// Clients that are gone have successors, and so has a store without daemon and keeper.
     fn revive(&mut self) {
+        self.mourn();
         let is_served = self.world.living(|it| matches!(it, Role::Daemon | Role::Keeper));
         if is_served.is_empty() {
-            self.tally.stores_lost += 1;
-            if self.tally.steps > self.unkept_until {
+            self.tally.count(Deed::StoreLost, 1);
+            if self.steps > self.unkept_until {
                 self.world.violate("lost: the store ended although its keeper lived".to_owned());
             }
-            self.unkept_until = self.tally.steps + STEPS_HANDOVER;
+            self.unkept_until = self.steps + STEPS_HANDOVER;
             self.shared.model.borrow_mut().forget_all();
             self.world.note(|| "the store is lost, and another one begins".to_owned());
             self.world.start_daemon(None);
-            self.spare_until = self.tally.steps + 150;
+            self.spare_until = self.steps + 150;
         }
         let is_quiet = self.shared.is_calm.get() || self.shared.is_over.get();
-        if is_quiet || self.tally.steps % 50 != 0 {
+        if is_quiet || self.steps % 50 != 0 {
             return;
         }
         for place in 0..self.shared.places {
@@ -358,7 +429,7 @@ impl Run {
             if holds(self) {
                 return true;
             }
-            self.tally.steps += 1;
+            self.steps += 1;
             let step = self.world.step();
             self.revive();
             if !self.is_fine() {
@@ -395,7 +466,7 @@ impl Run {
         let audit = audit::Audit {
             world: Rc::clone(&self.world),
             shared: Rc::clone(&self.shared),
-            capacity_bytes: self.capacity_bytes,
+            limit: self.limit,
             is_last,
             done: Rc::clone(&done),
         };

@@ -23,7 +23,7 @@ use plasmon_shm::edge::{Attempt, Mutation, Point};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::memory::Memory;
-use crate::random::Random;
+use crate::random::{Random, mix};
 use crate::tasks::{Handle, Suspended, Task};
 
 /// What each look at the clock takes.
@@ -31,6 +31,9 @@ const LOOK: Duration = Duration::from_micros(1);
 
 /// The wall clock when a world begins, since 1970.
 const BEGINNING: Duration = Duration::from_secs(1_800_000_000);
+
+/// Processors, among which processes are shared out.
+const PROCESSORS: usize = 2;
 
 /// The number of the first process.
 const PID_FIRST: u32 = 1000;
@@ -121,6 +124,9 @@ pub(crate) struct World {
     pub(crate) memory: Memory,
     trace: RefCell<VecDeque<String>>,
     violation: RefCell<Option<String>>,
+    daemons_ended: Cell<u64>,
+    /// Of everything that happened, so that two runs can be compared.
+    hash: Cell<u64>,
 }
 
 impl World {
@@ -146,6 +152,8 @@ impl World {
             memory: Memory::default(),
             trace: RefCell::default(),
             violation: RefCell::default(),
+            daemons_ended: Cell::default(),
+            hash: Cell::default(),
         })
     }
 
@@ -165,7 +173,20 @@ impl World {
         if trace.len() == TRACE_MAX {
             trace.pop_front();
         }
-        trace.push_back(format!("{:>12.6} {}", self.now.get().as_secs_f64(), what()));
+        let line = format!("{:>12.6} {}", self.now.get().as_secs_f64(), what());
+        tracing::info!(target: "world", "{line}");
+        line.bytes().for_each(|byte| self.mark(u64::from(byte)));
+        trace.push_back(line);
+    }
+
+    /// Adds something that happened to the hash of all of it.
+    fn mark(&self, what: u64) {
+        self.hash.set(mix(self.hash.get() ^ what));
+    }
+
+    /// The hash of everything that happened.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash.get()
     }
 
     /// The last things that happened.
@@ -264,6 +285,11 @@ impl World {
         processes.values().filter(|process| process.role == Role::Daemon).count() as u64
     }
 
+    /// How many daemons have ended.
+    pub(crate) fn daemons_ended(&self) -> u64 {
+        self.daemons_ended.get()
+    }
+
     /// Asks a daemon to end.
     pub(crate) fn signal(&self, pid: u32) {
         use std::io::Write;
@@ -302,6 +328,9 @@ impl World {
         let _ = rustix::io::write(&process.exit, &1u64.to_ne_bytes());
         let role = process.role;
         drop(processes);
+        if role == Role::Daemon {
+            self.daemons_ended.set(self.daemons_ended.get() + 1);
+        }
         self.note(|| format!("{role:?} {pid} is gone"));
         self.happened.set(self.happened.get() + 1);
     }
@@ -343,6 +372,8 @@ impl World {
     pub(crate) fn step(&self) -> Step {
         self.carry_out_kills();
         let Some(number) = self.choose() else { return Step::Stuck };
+        self.mark(number);
+        self.mark(self.now.get().as_nanos() as u64);
         let mut tasks = self.tasks.borrow_mut();
         let Some(entry) = tasks.get_mut(&number) else { return Step::Ran };
         let (pid, happened) = (entry.pid, self.happened.get());
@@ -470,6 +501,10 @@ impl Edge for World {
 
     fn process_id(&self) -> u32 {
         self.running.get().map_or(0, |(_, pid)| pid)
+    }
+
+    fn processor(&self) -> usize {
+        self.process_id() as usize % PROCESSORS
     }
 
     fn parent_id(&self) -> Option<u32> {
