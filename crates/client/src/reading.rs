@@ -201,8 +201,8 @@ impl Process {
         held.view().map(Some).map_err(|_| Error::unexpected(MAPPING))
     }
 
-    /// Maps the extent of an object, which the caller has pinned there; `None` when it is gone. Also
-    /// says whether its memory stays while it is mapped.
+    /// Maps the extent of an object, which the caller has pinned there; `None` when it is gone.
+    /// Also says whether its memory stays while it is mapped.
     fn fetch_extent(&self, pinned: &Range) -> Result<Option<(ReadMap, bool)>> {
         let request = Request::Extents { extents: vec![pinned.extent], write: false };
         let mut answer = self.ask(MAPPING, request)?;
@@ -285,9 +285,9 @@ struct Pinning {
     guard: CountedPin,
 }
 
-/// Maps an extent, and the pages of the object in it that is pinned. No others: to touch a part of a
-/// memfd that has no memory gives it some, also for a reader, and the store counts that part as free.
-/// Also says whether its memory stays while it is mapped.
+/// Maps an extent, and the pages of the object in it that is pinned. No others: to touch a part of
+/// a memfd that has no memory gives it some, also for a reader, and the store counts that part as
+/// free. Also says whether its memory stays while it is mapped.
 fn map_extent(fd: OwnedFd, pinned: &Range) -> Result<(ReadMap, bool)> {
     let failed = |error| Error::io(MAPPING, error);
     let memfd = Memfd::adopt(fd).map_err(failed)?;

@@ -270,8 +270,8 @@ fn without_a_keeper_a_dead_daemon_is_told_and_buffers_stay_readable() {
 }
 
 /// A client without a channel connected again in the midst of a get, found the object in a new
-/// store, and looked for it in what it had mapped of the old one: a store that begins anew gives its
-/// extents the same numbers again.
+/// store, and looked for it in what it had mapped of the old one: a store that begins anew gives
+/// its extents the same numbers again.
 #[test]
 fn a_get_that_finds_a_new_store_reads_that_stores_memory() {
     let node = TestStore::new(64 * MIB);

@@ -233,8 +233,8 @@ pub fn start_thread(
     thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes).spawn(work).map(drop)
 }
 
-/// Whether a client may start a thread of the library's own. A simulated client has one thread: what
-/// another one would do in the background is done by the next request.
+/// Whether a client may start a thread of the library's own. A simulated client has one thread:
+/// what another one would do in the background is done by the next request.
 #[inline]
 pub fn may_serve_in_background() -> bool {
     #[cfg(feature = "sim")]
