@@ -3,12 +3,25 @@
 //! A process without free descriptors cannot even accept in order to refuse. So one descriptor is
 //! kept in reserve: it is closed, the connection accepted, told why and closed, and the reserve
 //! taken again. Where that fails, too, the door stays shut for a moment instead of spinning.
+//!
+//! The socket is found by the name of its file, and that can be removed: by what tidies a temporary
+//! folder, or with the folder of a user who logged out. Nobody tells the daemon, so it looks now
+//! and then and listens under its name again. Where another daemon took the name meanwhile, this
+//! one serves the clients that it has, and ends with the last of them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use plasmon_shm::socket::BindError;
 use plasmon_shm::{Connection, Listener, edge};
+
+use crate::paths;
+
+/// How often the daemon looks whether its socket still has its name.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// How long the door stays shut when the system is out of something.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -19,6 +32,17 @@ pub(crate) struct Door {
     listener: Listener,
     reserve: Option<OwnedFd>,
     paused_until: Option<Instant>,
+    name: Name,
+}
+
+/// Where the socket is to be found.
+#[derive(Debug)]
+struct Name {
+    path: PathBuf,
+    mode: u32,
+    /// Device and number of the file that is the socket; `None` when it is known to be lost.
+    file: Option<(u64, u64)>,
+    look_at: Instant,
 }
 
 /// Who knocks.
@@ -35,14 +59,51 @@ pub(crate) enum Knock {
 }
 
 impl Door {
-    /// Opens the door.
-    pub(crate) fn open(listener: Listener) -> io::Result<Self> {
+    /// Opens the door of a listener at this path, whose file has this mode.
+    pub(crate) fn open(listener: Listener, path: &Path, mode: u32) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
+        // Beside a lock of somebody else's lies a socket of somebody else's.
+        let file = if listener.is_locked_at(path) { file_at(path) } else { None };
+        let look_at = edge::now() + LOOK_EVERY;
         Ok(Self {
             reserve: Some(listener.as_fd().try_clone_to_owned()?),
             listener,
             paused_until: None,
+            name: Name { path: path.to_owned(), mode, file, look_at },
         })
+    }
+
+    /// Whether the file of the socket is there.
+    pub(crate) fn has_its_name(&self) -> bool {
+        self.name.file.is_some() && file_at(&self.name.path) == self.name.file
+    }
+
+    /// When to look at the name.
+    pub(crate) fn look_at(&self) -> Instant {
+        self.name.look_at
+    }
+
+    /// Whether it is time to look, and the name is lost.
+    pub(crate) fn finds_its_name_lost(&mut self, now: Instant) -> bool {
+        if now < self.name.look_at {
+            return false;
+        }
+        self.name.look_at = now + LOOK_EVERY;
+        !self.has_its_name()
+    }
+
+    /// Listens under the name again.
+    pub(crate) fn take_name_again(&mut self) -> Result<(), BindError> {
+        let Name { path, mode, .. } = &self.name;
+        let failed = |source| BindError::Io { path: path.clone(), source };
+        paths::prepare(path).map_err(failed)?;
+        let listener = self.listener.bind_again(path, *mode)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        self.name.file = file_at(path);
+        self.listener = listener;
+        self.reserve = None;
+        self.restock();
+        Ok(())
     }
 
     /// The socket itself.
@@ -105,6 +166,12 @@ impl Door {
         }
         over
     }
+}
+
+/// What the file at a path is known by.
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 impl AsFd for Door {

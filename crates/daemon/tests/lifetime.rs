@@ -7,6 +7,7 @@ mod desk;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use desk::*;
 use plasmon_proto::message::*;
@@ -277,4 +278,67 @@ fn a_log_that_nobody_reads_stops_nobody() {
     let text = reader.join().unwrap();
     let lines = text.matches("a client is expelled").count();
     assert!((1..1500).contains(&lines), "no client fills a disk: {lines} lines");
+}
+
+/// Waits until the daemon is to be found under its name again.
+fn wait_for_name(desk: &Desk) {
+    let deadline = Instant::now() + DEADLINE;
+    while plasmon_shm::Connection::connect(&desk.socket()).is_err() {
+        assert!(Instant::now() < deadline, "the daemon listens again");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_daemon_whose_socket_was_removed_listens_again() {
+    // What tidies temporary folders removed the socket, or a logout the whole folder. The daemon
+    // went on with all its memory, and no client found it any more.
+    let desk = start(&[]);
+    let mut client = desk.client();
+    client.put(id(1), b"still there");
+    std::fs::remove_file(desk.socket()).unwrap();
+    wait_for_name(&desk);
+    assert_eq!(desk.client().read(&id(1)).unwrap(), b"still there");
+    let mut second = desk.command(&[]).stderr(Stdio::null()).spawn().unwrap();
+    assert_eq!(wait(&mut second).code(), Some(3), "it has its lock");
+
+    std::fs::remove_dir_all(desk.folder.path()).unwrap();
+    wait_for_name(&desk);
+    assert_eq!(desk.client().read(&id(1)).unwrap(), b"still there");
+    let mut second = desk.command(&[]).stderr(Stdio::null()).spawn().unwrap();
+    assert_eq!(wait(&mut second).code(), Some(3), "it has a lock again");
+    assert_eq!(client.read(&id(1)).unwrap(), b"still there", "a client from before");
+
+    // The keeper has the new socket.
+    let status = client.status();
+    let daemon = process(status.pid);
+    kill(status.pid, Signal::KILL);
+    assert!(ends(&daemon));
+    let mut after = desk.client();
+    assert_eq!(after.status().epoch, status.epoch + 1);
+    assert_eq!(after.read(&id(1)).unwrap(), b"still there");
+    drop((client, after));
+    desk.stop();
+}
+
+#[test]
+fn a_daemon_whose_place_was_taken_ends_with_its_last_client() {
+    let mut desk = start(&["--linger-ms", "10"]);
+    let mut client = desk.client();
+    client.put(id(1), b"of the first");
+    let mut first = desk.daemon.take().unwrap();
+    let keeper = process(client.status().keeper_pid);
+    std::fs::remove_dir_all(desk.folder.path()).unwrap();
+    std::fs::create_dir(desk.folder.path()).unwrap();
+    desk.launch(&[]);
+    let mut other = desk.client();
+    assert_eq!(other.states(&[id(1)]), [ObjectState::Absent], "another store");
+    assert_eq!(client.read(&id(1)).unwrap(), b"of the first");
+    drop(client);
+    assert_eq!(wait(&mut first).code(), Some(0));
+    assert!(ends(&keeper));
+    assert_eq!(other.status().clients, 1, "it left the other's socket alone");
+    drop(other);
+    desk.client();
+    desk.stop();
 }

@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use plasmon_proto::limits::{FRAME_BYTES_MAX, FRAME_FDS_MAX};
@@ -333,13 +333,34 @@ pub struct Listener {
 impl Listener {
     /// Listens on `path`, which gets `mode`. A socket file that no daemon holds is replaced.
     pub fn bind(path: &Path, mode: u32) -> Result<Self, BindError> {
-        let io = |source: io::Error| BindError::Io { path: path.to_owned(), source };
-        let address = SocketAddrUnix::new(path)
-            .map_err(|_| BindError::PathTooLong { path: path.to_owned() })?;
+        let address = address_of(path)?;
         let lock = take_lock(path)?;
+        Self::listen(path, &address, mode, lock)
+    }
+
+    /// Listens on `path` anew, from which the file of this socket was removed. Another daemon may
+    /// have come to listen there.
+    pub fn bind_again(&self, path: &Path, mode: u32) -> Result<Self, BindError> {
+        let io = |source: io::Error| BindError::Io { path: path.to_owned(), source };
+        let address = address_of(path)?;
+        let lock = match &self.lock {
+            // Whoever removed the socket left the lock, which is ours.
+            Some(lock) if is_same_file(lock, &lock_path(path)) => lock.try_clone().map_err(io)?,
+            _ => take_lock(path)?,
+        };
+        Self::listen(path, &address, mode, lock)
+    }
+
+    fn listen(
+        path: &Path,
+        address: &SocketAddrUnix,
+        mode: u32,
+        lock: File,
+    ) -> Result<Self, BindError> {
+        let io = |source: io::Error| BindError::Io { path: path.to_owned(), source };
         match std::fs::symlink_metadata(path) {
             // The lock may have been removed and made anew while its owner serves.
-            Ok(found) if found.file_type().is_socket() && is_served(&address) => {
+            Ok(found) if found.file_type().is_socket() && is_served(address) => {
                 return Err(BindError::AlreadyRunning { path: path.to_owned() });
             }
             Ok(found) if found.file_type().is_socket() => {
@@ -353,7 +374,7 @@ impl Listener {
         // The mode of the unbound socket becomes the mode of its file, so that the path is never
         // there with a wider one.
         rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode)).map_err(|error| io(error.into()))?;
-        rustix::net::bind(&socket, &address).map_err(|error| io(error.into()))?;
+        rustix::net::bind(&socket, address).map_err(|error| io(error.into()))?;
         rustix::fs::chmod(path, Mode::from_raw_mode(mode)).map_err(|error| io(error.into()))?;
         rustix::net::listen(&socket, BACKLOG).map_err(|error| io(error.into()))?;
         Ok(Self { socket, lock: Some(lock), path: Some(path.to_owned()) })
@@ -393,6 +414,11 @@ impl Listener {
         !failed
     }
 
+    /// Whether the lock file beside this path is the one that is locked.
+    pub fn is_locked_at(&self, path: &Path) -> bool {
+        self.lock.as_ref().is_none_or(|lock| is_same_file(lock, &lock_path(path)))
+    }
+
     /// The locked file beside the socket.
     pub fn lock(&self) -> Option<BorrowedFd<'_>> {
         self.lock.as_ref().map(AsFd::as_fd)
@@ -418,6 +444,19 @@ impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+fn address_of(path: &Path) -> Result<SocketAddrUnix, BindError> {
+    SocketAddrUnix::new(path).map_err(|_| BindError::PathTooLong { path: path.to_owned() })
+}
+
+/// Whether an open file is the one at this path.
+fn is_same_file(file: &File, path: &Path) -> bool {
+    let identity = |found: std::fs::Metadata| (found.dev(), found.ino());
+    let (Ok(ours), Ok(found)) = (file.metadata(), std::fs::symlink_metadata(path)) else {
+        return false;
+    };
+    identity(ours) == identity(found)
 }
 
 /// The lock file beside a socket.

@@ -11,7 +11,7 @@ use plasmon_proto::message::{
 };
 use plasmon_proto::object::Level;
 use plasmon_shm::pidfd::is_same_process;
-use plasmon_shm::socket::Peer as Credentials;
+use plasmon_shm::socket::{BindError, Peer as Credentials};
 use plasmon_shm::{ChannelDaemon, Connection, Doorbell, edge};
 use plasmon_store::event::Peer as StorePeer;
 use plasmon_store::{ClientNo, Event};
@@ -22,6 +22,7 @@ use super::submissions::range_is_aligned;
 use crate::closer::CLOSING_PER_USER_MAX;
 use crate::directory::Shared;
 use crate::door::Knock;
+use crate::keeper::wire::Label;
 use crate::outbox::{Outbox, Passed};
 use crate::passing::Unread;
 use crate::peers::{Peer, Stage};
@@ -64,6 +65,42 @@ impl Core {
                     return;
                 }
             }
+        }
+    }
+
+    /// Listens again where clients look for the store: the socket's file was removed.
+    pub(super) fn take_name_again(&mut self) {
+        // Those who came before.
+        self.accept();
+        let path = self.config.socket.display().to_string();
+        self.poll.remove(&self.door);
+        match self.door.take_name_again() {
+            Ok(()) => {
+                tracing::warn!(path, "the file of the socket was removed; it is there again");
+                self.is_displaced = false;
+                self.refuses_descriptors &= self.door.listener().refuse_descriptors();
+                let Self { store, door, .. } = self;
+                let listener = door.listener();
+                let fds: Vec<_> =
+                    std::iter::once(listener.as_fd()).chain(listener.lock()).collect();
+                store.directory_mut().keeper.hold(&Label::Listener, &fds);
+            }
+            Err(error @ BindError::AlreadyRunning { .. }) if !self.is_displaced => {
+                tracing::error!(%error, "the file of the socket was removed and another daemon has \
+                    taken its place; this one ends when its last client has gone");
+                self.is_displaced = true;
+                self.wait_for_company();
+            }
+            Err(BindError::AlreadyRunning { .. }) => {}
+            Err(error) => {
+                tracing::error!(%error, "the file of the socket was removed; clients find no store");
+            }
+        }
+        if self.door.paused_until().is_none()
+            && let Err(error) = self.poll.add(&self.door, Source::Listener)
+        {
+            tracing::error!(%error, "the listener cannot be watched");
+            self.door.pause();
         }
     }
 

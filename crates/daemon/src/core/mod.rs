@@ -140,6 +140,8 @@ pub(crate) struct Core {
     spinning: Spinning,
     /// Until when a daemon without clients waits for one.
     lonely_until: Option<Instant>,
+    /// Whether another daemon has taken this one's place, so that nobody finds this one any more.
+    is_displaced: bool,
     /// What may wait to be sent to all clients together.
     budget: Arc<Budget>,
     /// Descriptors that clients may not have received.
@@ -155,7 +157,7 @@ impl Core {
         let poll = Poll::new()?;
         let Parts { config, flags, store_token, listener, workers, store, extents, .. } = parts;
         let Parts { signals, clock, spill_lock, tier_fault, memory_limit_bytes, .. } = parts;
-        let door = Door::open(listener)?;
+        let door = Door::open(listener, &config.socket, config.socket_mode)?;
         poll.add(&door, Source::Listener)?;
         poll.add(&workers, Source::Workers)?;
         poll.add(&signals, Source::Signals)?;
@@ -206,6 +208,7 @@ impl Core {
             expelled_total: 0,
             spinning,
             lonely_until: None,
+            is_displaced: false,
             budget: Arc::default(),
             passing: Passing::new(open_files_max, users),
             longest_turn: Duration::ZERO,
@@ -321,6 +324,9 @@ impl Core {
             tracing::error!(%error, "the listener cannot be watched");
             self.door.pause();
         }
+        if self.door.finds_its_name_lost(now) {
+            self.take_name_again();
+        }
         if std::mem::take(&mut self.shared().grown)
             && let Err(error) = self.workers.table(self.store.directory().index.table.memfd())
         {
@@ -339,10 +345,12 @@ impl Core {
         let greeting = self.peers.next_deadline().map(left);
         let door = self.door.paused_until().map(left);
         let lonely = self.lonely_until.map(left);
+        let name = Some(left(self.door.look_at()));
         let keeper = self.store.directory().keeper.next_deadline().map(left);
         let sending = self.send_again_at.map(left);
         let departing = self.departing.next_deadline().map(left);
-        [store, greeting, door, lonely, keeper, sending, departing].into_iter().flatten().min()
+        let deadlines = [store, greeting, door, lonely, keeper, sending, departing, name];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Gives the store an event and carries out what it asks for. Events that come up on the way
@@ -380,7 +388,9 @@ impl Core {
     /// The store is over: nothing of it stays behind.
     pub(crate) fn end(mut self) {
         self.flush_all();
-        if let Err(error) = std::fs::remove_file(&self.config.socket)
+        // Where the name was lost, what is there is another daemon's.
+        if self.door.has_its_name()
+            && let Err(error) = std::fs::remove_file(&self.config.socket)
             && error.kind() != io::ErrorKind::NotFound
         {
             tracing::warn!(%error, "the socket cannot be removed");

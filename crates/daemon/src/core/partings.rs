@@ -196,7 +196,8 @@ impl Core {
 
     /// Starts to count the time without clients.
     pub(super) fn wait_for_company(&mut self) {
-        if !self.config.end_with_last_client || !self.peers.is_empty() {
+        let ends = self.config.end_with_last_client || self.is_displaced;
+        if !ends || !self.peers.is_empty() {
             return;
         }
         let linger = Duration::from_millis(self.config.linger_ms);
