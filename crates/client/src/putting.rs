@@ -71,6 +71,10 @@ impl Process {
             self.abandon(session, id);
             return Err(error.with_id(id));
         }
+        if let Err(error) = self.keep_writers_out(session, created.span.extent()) {
+            self.abandon(session, id);
+            return Err(error.with_id(id));
+        }
         // The way to write the bytes goes before they are sealed; at level strict it must.
         drop(created);
         self.seal(session, PUTTING, id)

@@ -112,6 +112,9 @@ impl Writer {
     /// Makes the object immutable and visible to everybody.
     pub fn seal(mut self) -> Result<ObjectId> {
         self.process.check_ours(SEALING, self.placed.id)?;
+        if let (Origin::Created { .. }, Some(span)) = (&self.origin, &self.span) {
+            self.process.keep_writers_out(&self.session, span.extent())?;
+        }
         // From here on there is no way to write these bytes; at level strict, no mapping either.
         drop(self.span.take());
         let Self { process, session, placed, .. } = &self;

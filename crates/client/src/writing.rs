@@ -12,6 +12,7 @@ use std::sync::{Arc, MutexGuard};
 
 use plasmon_proto::limits::SUBMISSIONS;
 use plasmon_proto::message::{Creating, ExtentId, Granted, Range, Reply, Request};
+use plasmon_proto::object::Level;
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, ObjectId};
@@ -28,6 +29,7 @@ use crate::verdicts::{Ruling, Verdict};
 
 const PUTTING: &str = "putting object";
 const MAPPING: &str = "mapping memory to write to";
+const PROTECTING: &str = "protecting memory against new writers";
 
 /// Up to here a copy is so short that giving the lock away for it costs more.
 const COPY_LOCKED_BYTES: u64 = 4 << 10;
@@ -71,7 +73,7 @@ impl Process {
     /// Whether an object is carved from a lease, or created through the socket.
     #[inline]
     pub(crate) fn is_carved(&self, session: &Session, plan: &Plan, strict: bool) -> bool {
-        let strict = strict || session.welcome.level == plasmon_proto::object::Level::Strict;
+        let strict = strict || session.welcome.level == Level::Strict;
         session.channel().is_some()
             && !strict
             && !self.is_exact()
@@ -370,6 +372,7 @@ impl Process {
         fd: OwnedFd,
     ) -> Result<Arc<WriteExtent>> {
         let map = WriteExtent::new(fd, Populate::No).map_err(|error| Error::io(MAPPING, error))?;
+        self.keep_writers_out(session, &map)?;
         let map = Arc::new(map);
         self.keep_writing(session, extent, &map)?;
         Ok(map)
@@ -453,6 +456,16 @@ impl Process {
             }
         };
         map.lease(range.offset, range.bytes).ok_or_else(|| Error::unexpected(MAPPING))
+    }
+
+    /// At level leased: has the kernel refuse new writers, also by descriptor. The daemon publishes
+    /// nothing in memory that is open to them, and does not close it itself, because the kernel
+    /// makes it wait for every write that is under way.
+    pub(crate) fn keep_writers_out(&self, session: &Session, map: &WriteExtent) -> Result<()> {
+        if session.welcome.level != Level::Leased {
+            return Ok(());
+        }
+        map.memfd().seal_future_write().map_err(|error| Error::io(PROTECTING, error))
     }
 
     /// Copies a whole object into memory that the daemon created for it.

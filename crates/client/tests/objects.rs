@@ -371,3 +371,38 @@ fn objects_whose_ids_crowd_in_the_index_are_found_by_asking() {
     assert_eq!((0..2000).filter(|number| found(*number)).count(), 2000, "another key");
     assert_ne!(key_of_index(&node)[0].to_le_bytes(), first);
 }
+
+/// At level leased the client protects its memory before anything in it is published. The daemon did
+/// it, and waited for whatever was being written there.
+#[test]
+fn every_way_to_put_works_at_every_level() {
+    for level in ["shared", "leased", "strict"] {
+        let node = TestStore::with(256 * MIB, &[("level", level)]);
+        let (writer, reader) = (node.connect(), node.connect());
+        let by_socket = node.connect_by_socket();
+        let large = 20 * MIB as usize;
+        let mut put = Vec::new();
+        for (seed, bytes) in [(1, 100), (2, 100_000), (3, large), (4, 5 * MIB as usize)] {
+            let data = pattern(seed, bytes);
+            for (store, strict) in [(&writer, false), (&writer, true), (&by_socket, false)] {
+                let options = PutOptions { strict, ..PutOptions::default() };
+                put.push((store.put(&data, &options).unwrap(), data.clone()));
+                let mut filled = store.create(bytes as u64, &options).unwrap();
+                filled.copy_from_slice(&data);
+                put.push((filled.seal().unwrap(), data.clone()));
+            }
+        }
+        for (id, data) in &put {
+            assert!(reader.get(id, NOW).unwrap().data() == *data, "{level}: {} bytes", data.len());
+        }
+        assert_eq!(reader.status().unwrap().expelled_total, 0, "{level}");
+        if level != "strict" {
+            let mut region = writer.lease_region(1 << 20).unwrap();
+            region.slice_mut(0, 64).unwrap().fill(7);
+            let id = region.publish(0, 64, plasmon_proto::object::Traits::default()).unwrap();
+            region.slice_mut(64, 64).unwrap().fill(8);
+            writer.flush().unwrap();
+            assert!(reader.get(&id, NOW).unwrap().data() == [7; 64], "{level}");
+        }
+    }
+}

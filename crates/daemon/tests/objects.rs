@@ -224,6 +224,7 @@ fn put_mapped(client: &mut Client, extents: &Mapped, number: u64) {
     let mapped = extents
         .entry(range.extent)
         .or_insert_with(|| Arc::new(WriteExtent::new(fd, Populate::No).unwrap()));
+    client.keep_writers_out(mapped.memfd());
     let mut span = mapped.lease(range.offset, 1 << 20).unwrap();
     span.copy_from_slice(&pattern(number, 1 << 20));
     let sizes = Sizes { data: 1 << 20, ..Sizes::default() };
@@ -468,17 +469,17 @@ fn a_lease_that_the_client_cannot_hear_of_goes_back() {
 /// A writer that forbade further seals kept its memory open to new writers at level leased, and the
 /// daemon only logged it: a third process could change what readers had pinned.
 #[test]
-fn memory_that_cannot_be_protected_is_not_published() {
+fn memory_that_is_open_to_new_writers_is_not_published() {
     let desk = start(&["--level", "leased"]);
     for through_ring in [true, false] {
         let mut client = desk.client();
         if through_ring {
             let (range, fd) = client.lease(4096);
             rustix::fs::fcntl_add_seals(&fd, SealFlags::SEAL).unwrap();
-            client.put_in(id(1), &range, &fd, b"sealed content");
+            client.put_in(id(1), &range, &fd, b"open to writers");
         } else {
-            let (_, fd) = client.create(id(1), 100, false);
-            rustix::fs::fcntl_add_seals(&fd, SealFlags::SEAL).unwrap();
+            let _ = client.create(id(1), 100, false);
+            // The daemon does not protect it itself: it would wait for whatever this client writes.
             client.send(&Request::Seal { id: id(1) });
         }
         assert!(matches!(client.answer(0), Err(Ended::Failed(f)) if f.code == Code::BadRequest));

@@ -124,6 +124,12 @@ impl Memfd {
         Ok(rustix::fs::fcntl_add_seals(&self.fd, SealFlags::FUTURE_WRITE)?)
     }
 
+    /// Whether the kernel refuses new writers. Unlike setting a seal, looking waits for nobody.
+    pub fn is_future_write_sealed(&self) -> io::Result<bool> {
+        let seals = rustix::fs::fcntl_get_seals(&self.fd)?;
+        Ok(seals.intersects(SealFlags::FUTURE_WRITE | SealFlags::WRITE))
+    }
+
     /// From now on nobody can write at all. `ResourceBusy` while anybody has it mapped writable.
     pub fn seal_write(&self) -> io::Result<()> {
         Ok(rustix::fs::fcntl_add_seals(&self.fd, SealFlags::WRITE)?)
@@ -183,7 +189,9 @@ mod tests {
         }
         assert!(WriteMap::new(&memfd, 8192, Populate::No).is_ok());
         let sealable = Memfd::create_sealable("plasmon-test", 8192).unwrap();
+        assert!(!sealable.is_future_write_sealed().unwrap());
         sealable.seal_future_write().unwrap();
+        assert!(sealable.is_future_write_sealed().unwrap());
     }
 
     #[test]

@@ -217,26 +217,30 @@ impl Core {
     }
 
     fn protect(&mut self, extent: ExtentId) {
-        // An extent that a client writes was protected before its first object was published.
-        if let Err(error) = self.seal_future_write(extent) {
+        let Some(memfd) = self.extents.get(extent) else { return };
+        // An extent that a client writes was protected by it, before its first object was
+        // published. This one only the daemon writes, so there is no other write to wait for.
+        if !memfd.is_future_write_sealed().unwrap_or(false)
+            && let Err(error) = memfd.seal_future_write()
+        {
             tracing::error!(?extent, %error, "an extent cannot be protected against new writers");
         }
     }
 
-    fn seal_future_write(&self, extent: ExtentId) -> io::Result<()> {
-        self.extents.get(extent).map_or(Ok(()), |memfd| memfd.seal_future_write())
-    }
-
-    /// At level leased: has the kernel refuse new writers before the first object in an extent is
-    /// published. A client that prevented it, by a seal of its own, is expelled; false then.
-    pub(super) fn protect_first(&mut self, client: ClientNo, range: &Range) -> bool {
+    /// At level leased: whether the kernel refuses new writers, before the first object in an
+    /// extent is published. A client that has not seen to that is expelled. The daemon does not do
+    /// it for the client: setting the seal waits for every write that is under way, and a client
+    /// could keep writes under way.
+    pub(super) fn is_protected(&mut self, client: ClientNo, range: &Range) -> bool {
         if !self.store.awaits_protection(client, range) {
             return true;
         }
-        let Err(error) = self.seal_future_write(range.extent) else { return true };
-        let why = format!("its memory cannot be protected against new writers: {error}");
-        self.expel(client, 0, &why);
-        false
+        let memfd = self.extents.get(range.extent);
+        let is_sealed = memfd.is_none_or(|memfd| memfd.is_future_write_sealed().unwrap_or(false));
+        if !is_sealed {
+            self.expel(client, 0, "its memory is not protected against new writers");
+        }
+        is_sealed
     }
 
     /// Makes the kernel refuse every write. It does so only once nobody has the memory mapped.

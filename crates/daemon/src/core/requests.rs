@@ -222,7 +222,7 @@ impl Core {
             return self.fail(client, number, no_index(id));
         }
         let attributes = match self.store.creating(client, &id) {
-            Some((range, _)) if !self.protect_first(client, &range) => return,
+            Some((range, _)) if !self.is_protected(client, &range) => return,
             Some((range, sizes)) => self.extents.attributes(range.extent, range.offset, &sizes),
             None => None,
         };

@@ -156,7 +156,7 @@ impl Core {
     /// Whether an object may be published there as far as the kernel's protection goes.
     fn may_publish(&mut self, client: ClientNo, extent: ExtentId, offset: u64) -> bool {
         self.config.level != Level::Leased
-            || self.protect_first(client, &Range { extent, offset, bytes: 0 })
+            || self.is_protected(client, &Range { extent, offset, bytes: 0 })
     }
 
     /// Ends an object for a client that is expected back. If it is gone already, the daemon before

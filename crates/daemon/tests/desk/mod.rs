@@ -15,11 +15,12 @@ use std::time::{Duration, Instant};
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
 use plasmon_proto::limits::{RESIDENT_SLACK_BYTES_MIN, RESIDENT_SLACK_PER_CAPACITY};
 use plasmon_proto::message::*;
-use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::object::{Level, Sizes, Traits};
 use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_proto::{Code, ObjectId, ObjectState};
 use plasmon_shm::{Connection, Doorbell};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::SealFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tempfile::TempDir;
 
@@ -389,10 +390,19 @@ impl Client {
         data: &[u8],
         traits: Traits,
     ) -> u64 {
-        write_at(fd, range.offset, data);
+        write_at(&fd, range.offset, data);
+        self.keep_writers_out(&fd);
         let sizes = Sizes { data: data.len() as u64, ..Sizes::default() };
         let (extent, offset) = (range.extent, range.offset);
         self.submit(&Submission::Put { id, extent, offset, sizes, traits })
+    }
+
+    /// At level leased: has the kernel refuse new writers, as the daemon wants it.
+    pub(crate) fn keep_writers_out(&self, fd: impl AsFd) {
+        if self.shared().welcome.level == Level::Leased {
+            // What a test made impossible is what it is about.
+            let _ = rustix::fs::fcntl_add_seals(fd, SealFlags::FUTURE_WRITE);
+        }
     }
 
     /// Leases memory and puts an object into it; it is applied when this returns.
