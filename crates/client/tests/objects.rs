@@ -372,8 +372,8 @@ fn objects_whose_ids_crowd_in_the_index_are_found_by_asking() {
     assert_ne!(key_of_index(&node)[0].to_le_bytes(), first);
 }
 
-/// At level leased the client protects its memory before anything in it is published. The daemon did
-/// it, and waited for whatever was being written there.
+/// At level leased the client protects its memory before anything in it is published. The daemon
+/// did it, and waited for whatever was being written there.
 #[test]
 fn every_way_to_put_works_at_every_level() {
     for level in ["shared", "leased", "strict"] {

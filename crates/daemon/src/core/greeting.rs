@@ -93,7 +93,7 @@ impl Core {
             }
             Err(BindError::AlreadyRunning { .. }) => {}
             Err(error) => {
-                tracing::error!(%error, "the file of the socket was removed; clients find no store");
+                tracing::error!(%error, "the socket was removed; clients find no store");
             }
         }
         if self.door.paused_until().is_none()
