@@ -66,7 +66,8 @@ impl Error {
     /// An object whose creation the present daemon has never heard of.
     pub(crate) fn forgotten(doing: &'static str, id: ObjectId) -> Self {
         Self::new(Code::Disconnected, doing).with_id(id).with_detail(
-            "the daemon was started anew before the object was sealed, so its bytes are lost",
+            "the daemon was started anew before the object was sealed, so its memory is lost: put \
+             it again",
         )
     }
 

@@ -6,6 +6,10 @@
 //!     LeaseWanted, sent while the current one still has room ─────┘  its tail ──► LeaseReturn
 //! ```
 //!
+//! When the connection breaks, everything rests: nothing is carved and no grant is taken from the
+//! moment at which the daemon is told what is held ([`Leases::suspend`]) until it has said what of
+//! that is not held any more ([`Leases::go_on`]).
+//!
 //! Everything here is accounting under the session's lock; whoever calls makes the system calls
 //! that [`Step`] names, without the lock, and comes back.
 
@@ -51,6 +55,8 @@ pub(crate) enum Step {
     Fault(ExtentId, Arc<WriteExtent>, u64, u64),
     /// Ask the daemon for a range.
     Ask { bytes_min: u64, bytes_wanted: u64 },
+    /// Wait until the connection is back.
+    Await,
 }
 
 /// A writable mapping and which of its parts are known to be faulted in here.
@@ -89,6 +95,8 @@ pub(crate) struct Leases {
     maps: HashMap<ExtentId, Mapped>,
     /// Ranges carved and not yet submitted: a resumed connection must know them.
     open: Vec<Range>,
+    /// Whether the daemon is being told what is held.
+    suspended: bool,
     asked: bool,
     bytes_next: u64,
     bytes_max: u64,
@@ -113,6 +121,7 @@ impl Leases {
             mapping: Vec::new(),
             maps: HashMap::new(),
             open: Vec::new(),
+            suspended: false,
             asked: false,
             bytes_next: LEASE_BYTES_FIRST.min(bytes_max),
             bytes_max,
@@ -160,6 +169,9 @@ impl Leases {
 
     #[cold]
     fn next_lease(&mut self, footprint: u64) -> Step {
+        if self.suspended {
+            return Step::Await;
+        }
         let fitting = self.waiting.iter().position(|range| range.bytes >= footprint);
         if let Some(range) = fitting.and_then(|index| self.waiting.remove(index)) {
             self.mapping.push(range);
@@ -179,7 +191,7 @@ impl Leases {
     #[inline]
     pub(crate) fn ask_ahead(&mut self, footprint: u64) -> Option<(u64, u64)> {
         let left = self.current.as_ref().map_or(0, |current| current.span.len() as u64);
-        if self.asked || left > self.bytes_next / 2 || !self.waiting.is_empty() {
+        if self.asked || left > self.bytes_next / 2 || !self.waiting.is_empty() || self.suspended {
             return None;
         }
         self.asked = true;
@@ -202,11 +214,10 @@ impl Leases {
         self.mapping.push(range);
     }
 
-    /// The range is mapped, or could not be.
-    pub(crate) fn end_mapping(&mut self, range: &Range) {
-        if let Some(index) = self.mapping.iter().position(|mapping| mapping == range) {
-            self.mapping.swap_remove(index);
-        }
+    /// The range is mapped, or could not be; whether it is still leased.
+    pub(crate) fn end_mapping(&mut self, range: &Range) -> bool {
+        let index = self.mapping.iter().position(|mapping| mapping == range);
+        index.map(|index| self.mapping.swap_remove(index)).is_some()
     }
 
     /// Whatever was asked for may never be answered: the next put may ask again.
@@ -295,11 +306,47 @@ impl Leases {
         self.open.push(range);
     }
 
-    /// It was submitted or given up.
-    pub(crate) fn closed(&mut self, range: &Range) {
-        if let Some(index) = self.open.iter().position(|open| open == range) {
-            self.open.swap_remove(index);
-        }
+    /// It is submitted or given up; whether it is still leased.
+    #[must_use]
+    pub(crate) fn closed(&mut self, range: &Range) -> bool {
+        let index = self.open.iter().position(|open| open == range);
+        index.map(|index| self.open.swap_remove(index)).is_some()
+    }
+
+    /// Whether a range that was carved and not submitted is still leased.
+    pub(crate) fn is_open(&self, range: &Range) -> bool {
+        self.open.contains(range)
+    }
+
+    /// The daemon is going to be told what is held: nothing is carved from here on.
+    pub(crate) fn suspend(&mut self) {
+        self.waiting.extend(self.current.take().as_ref().and_then(Current::range));
+        self.asked = false;
+        self.suspended = true;
+    }
+
+    /// Whether nothing may be carved or submitted.
+    #[inline]
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.suspended
+    }
+
+    /// The daemon does not have these ranges for this client: nothing more is written to them.
+    pub(crate) fn lose(&mut self, lost: &[Range]) {
+        let overlap = |one: &Range, other: &Range| {
+            one.extent == other.extent
+                && one.offset < other.offset + other.bytes
+                && other.offset < one.offset + one.bytes
+        };
+        let is_kept = |range: &Range| !lost.iter().any(|lost| overlap(range, lost));
+        self.waiting.retain(is_kept);
+        self.mapping.retain(is_kept);
+        self.open.retain(is_kept);
+    }
+
+    /// What is left is known: it may be carved again.
+    pub(crate) fn go_on(&mut self) {
+        self.suspended = false;
     }
 
     /// Everything that is leased and not submitted.
@@ -315,6 +362,9 @@ impl Leases {
 
     /// Gives up what is leased and not carved, to be returned.
     pub(crate) fn give_up(&mut self) -> Vec<Range> {
+        if self.suspended {
+            return Vec::new();
+        }
         let current = self.current.take().as_ref().and_then(Current::range);
         self.installed = None;
         self.bytes_next = LEASE_BYTES_FIRST.min(self.bytes_max);

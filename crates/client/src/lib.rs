@@ -37,6 +37,7 @@ mod reading;
 mod receiving;
 mod region;
 mod requests;
+mod resuming;
 mod session;
 #[cfg(feature = "sim")]
 mod simulated;

@@ -325,6 +325,9 @@ impl Process {
             Ok(connection) => {
                 self.patient.store(true, Ordering::Relaxed);
                 self.calls.relink(connection);
+                for id in self.session().go_on() {
+                    self.take_back(|requests| requests.abort(id));
+                }
                 self.adopt_again();
             }
             Err(Failed::Ended(error)) => {
@@ -385,11 +388,13 @@ impl Process {
         let resume = || if fruitless < RESUMES_MAX { session.resume(link + 1) } else { None };
         let welcomed = connect_within(caller, patience, &mut { resume }, &wanted)?;
         if welcomed.welcome.resumed {
-            session.resumed(welcomed.fds).map_err(Failed::ForGood)?;
+            let lost = &welcomed.welcome.lost;
+            session.resumed(welcomed.fds, lost).map_err(Failed::ForGood)?;
             tracing::info!(epoch = welcomed.welcome.epoch, "resumed with the daemon");
             return Ok(welcomed.connection);
         }
         let fresh = Session::new(welcomed.welcome, welcomed.fds).map_err(Failed::ForGood)?;
+        session.end();
         let lost = session.unapplied();
         if lost > 0 {
             fresh.writing().verdicts.lose(lost);
@@ -406,8 +411,8 @@ impl Process {
         if !self.is_ours() || self.closing.swap(true, Ordering::AcqRel) {
             return;
         }
-        // The daemon takes back what is leased to a client that left; this spares the time until
-        // it notices, and tells a reader of its log that the client left in good order.
+        // What is still lent to this client after that stays its own until the process has let
+        // the session go.
         self.session().return_leases();
         self.calls.close();
     }
@@ -446,6 +451,10 @@ fn default_copy_threads() -> usize {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        if self.is_ours() {
+            // Nothing is left that reads or writes, or this would be alive.
+            self.sessions.iter().for_each(|session| session.leave());
+        }
         self.close();
         if self.is_ours() {
             self.session().wake_housekeeping();

@@ -191,9 +191,11 @@ impl Process {
                 return Err(error.about(id));
             }
             let mut writing = session.writing();
-            writing.leases.closed(&range);
+            let is_leased = writing.leases.closed(&range);
             writing.clear_announced(&id);
-            if self.is_current(&session) {
+            if is_leased && writing.leases.is_suspended() {
+                writing.leases.regain(range);
+            } else if is_leased && self.is_current(&session) {
                 // The error is on its way already; a range that cannot be returned stays leased.
                 let _ = self.submit(
                     &session,

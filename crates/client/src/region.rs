@@ -51,16 +51,16 @@ impl Process {
         }
         session.drain();
         let (map, range) = loop {
-            if let Some(leased) = self.ask_lease(&session, bytes, bytes)? {
-                break leased;
+            let Some((map, range)) = self.ask_lease(&session, bytes, bytes)? else { continue };
+            let mut writing = session.writing();
+            // It can be lost with the daemon that granted it.
+            if writing.leases.end_mapping(&range) {
+                writing.leases.opened(range);
+                break (map, range);
             }
         };
         let lease = |map: Arc<_>| plasmon_shm::WriteExtent::lease(&map, range.offset, range.bytes);
         let span = map.and_then(|map| lease(map).ok_or_else(|| Error::unexpected(LEASING)));
-        let mut writing = session.writing();
-        writing.leases.end_mapping(&range);
-        writing.leases.opened(range);
-        drop(writing);
         let process = Arc::clone(self);
         match span {
             Ok(span) => {
@@ -79,8 +79,10 @@ impl Process {
     /// Gives a range back that was reported as open.
     fn return_range(&self, session: &Session, range: Range) {
         let mut writing = session.writing();
-        writing.leases.closed(&range);
-        if self.is_current(session) {
+        let is_leased = writing.leases.closed(&range);
+        if is_leased && writing.leases.is_suspended() {
+            writing.leases.regain(range);
+        } else if is_leased && self.is_current(session) {
             // What cannot be returned stays leased until this client disconnects.
             let _ = self.submit(session, writing, &[Submission::LeaseReturn(range)], Verdict::Kept);
         }
@@ -144,7 +146,9 @@ impl Region {
         if !self.process.is_current(&self.session) {
             return Err(Error::forgotten(PUBLISHING, id));
         }
-        writing.leases.closed(&self.part(start, length));
+        if !writing.leases.closed(&self.part(start, length)) {
+            return Err(Error::forgotten(PUBLISHING, id));
+        }
         let parts =
             [(start, offset - start), (offset + footprint, start + length - offset - footprint)];
         for (offset, bytes) in parts.into_iter().filter(|(_, bytes)| *bytes > 0) {

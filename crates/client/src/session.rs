@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use plasmon_proto::message::{Creating, ExtentId, Range, Resume, Welcome};
+use plasmon_proto::message::{Creating, ExtentId, Lost, Range, Resume, Welcome};
 use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::channel::{ChannelClient, Submitted};
@@ -55,6 +55,8 @@ pub(crate) struct Writing {
     announced: BTreeSet<ObjectId>,
     /// The connection whose daemon was told last what this session holds.
     link: u64,
+    /// Objects given up while the daemon was being told that they are held.
+    given_up: Vec<ObjectId>,
 }
 
 /// The shared memory of one welcome.
@@ -256,28 +258,29 @@ impl Session {
     }
 
     /// What the new connection with this number must know about this session. Memory that was
-    /// granted on an earlier one and is not known here by now goes back to the daemon.
+    /// granted on an earlier one and is not known here by now goes back to the daemon. Nothing is
+    /// carved or submitted from here on, until [`Self::go_on`].
     pub(crate) fn resume(&self, link: u64) -> Option<Resume> {
         let channel = self.channel()?;
         let mut writing = self.writing();
         let dropped = writing.drain(&channel.reader);
         writing.link = link;
         // Whatever was asked for is forgotten with the old connection; what still comes is welcome.
-        writing.leases.forget_asking();
+        writing.leases.suspend();
+        // The daemon applies what is in the ring before it reads this.
         let mut leases = writing.leases.ranges();
         if edge::is_broken(Mutation::ResumeWithoutLeases) {
             leases.clear();
         }
-        // What is in the ring was written into leases that are nobody else's yet.
-        leases.extend(channel.reader.channel().unapplied().iter().filter_map(put_range));
         let creating = writing.creating.values().cloned().collect();
         drop(writing);
         drop(dropped);
         Some(Resume { token: self.welcome.token, leases: joined(leases), creating })
     }
 
-    /// Goes on with a daemon that knows this session: `fds` came with its welcome.
-    pub(crate) fn resumed(&self, fds: Vec<OwnedFd>) -> Result<()> {
+    /// A daemon knows this session and has kept all of it but what is lost; `fds` came with its
+    /// welcome.
+    pub(crate) fn resumed(&self, fds: Vec<OwnedFd>, lost: &Lost) -> Result<()> {
         let (Some(channel), Some(doorbell)) = (self.channel(), fds.into_iter().nth(DOORBELL_AT))
         else {
             return Err(Error::unexpected(CONNECTING));
@@ -285,9 +288,17 @@ impl Session {
         let doorbell = Arc::new(Doorbell::adopt(doorbell));
         *channel.doorbell.lock().unwrap_or_else(PoisonError::into_inner) = doorbell;
         // Extents that grew ended with the daemon before this one, which told nobody.
-        let mut dropped = Dropped::default();
-        self.writing().forget_gone(&channel.reader, &mut dropped);
+        let mut writing = self.writing();
+        let mut dropped = writing.drain(&channel.reader);
+        writing.forget_gone(&channel.reader, &mut dropped);
+        writing.leases.lose(&lost.leases);
+        lost.creating.iter().for_each(|id| writing.clear_creating(id));
+        drop(writing);
         drop(dropped);
+        if *lost != Lost::default() {
+            let (ranges, objects) = (lost.leases.len(), lost.creating.len());
+            tracing::warn!(ranges, objects, "memory was lost with the daemon before this one");
+        }
         let announced: Vec<ObjectId> = self.writing().announced.iter().copied().collect();
         for id in announced {
             // A daemon that was restarted has forgotten what had no memory of its own.
@@ -297,6 +308,29 @@ impl Session {
         channel.reader.channel().forget_rung();
         channel.ring();
         Ok(())
+    }
+
+    /// The connection is there again: what is held may be carved. Gives what is to be aborted.
+    pub(crate) fn go_on(&self) -> Vec<ObjectId> {
+        let mut writing = self.writing();
+        writing.leases.go_on();
+        std::mem::take(&mut writing.given_up)
+    }
+
+    /// Another session takes this one's place: nothing is carved or submitted any more.
+    pub(crate) fn end(&self) {
+        let mut writing = self.writing();
+        writing.leases.suspend();
+        let maps = writing.leases.retain(|_| false);
+        drop(writing);
+        drop(maps);
+    }
+
+    /// Says that this process reads and writes nothing of the session any more.
+    pub(crate) fn leave(&self) {
+        if let Some(channel) = self.channel() {
+            channel.reader.channel().leave();
+        }
     }
 
     /// Submits a record whose refusal is of no interest, if there is room.
@@ -375,6 +409,7 @@ impl Writing {
             growing_maps: VecDeque::new(),
             announced: BTreeSet::new(),
             link: 0,
+            given_up: Vec::new(),
         }
     }
 
@@ -384,6 +419,8 @@ impl Writing {
         let mut dropped = Dropped::default();
         while let Some(completion) = reader.next_completion() {
             match completion {
+                // The daemon was not told of it, so it is no lease any more.
+                Completion::Lease { .. } if self.leases.is_suspended() => {}
                 Completion::Lease { range, .. } => self.leases.granted(range),
                 Completion::Refused { position, code, id } => {
                     self.verdicts.refused(position, code, id);
@@ -437,6 +474,35 @@ impl Writing {
     /// A large object is under construction, or no longer.
     pub(crate) fn set_creating(&mut self, creating: Creating) {
         self.creating.insert(creating.id, creating);
+    }
+
+    /// Whether a large object is under construction in memory that is still its own.
+    pub(crate) fn is_creating(&self, id: &ObjectId) -> bool {
+        self.creating.contains_key(id)
+    }
+
+    /// A range that was carved is out of the ring's hands again: as submitted next, or carved anew.
+    pub(crate) fn close_again(&mut self, range: Range, submits: bool) -> Result<()> {
+        let is_leased = self.leases.closed(&range);
+        match (is_leased, submits) {
+            (false, true) => Err(Error::new(Code::Disconnected, "submitting to the daemon")
+                .with_detail("the memory of the object was lost with the daemon: put it again")),
+            (true, false) => {
+                self.leases.regain(range);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The object is given up. Whether the daemon can be told now; otherwise it is told by
+    /// [`Session::go_on`]'s caller.
+    pub(crate) fn give_up(&mut self, id: ObjectId) -> bool {
+        let now = !self.leases.is_suspended();
+        if !now {
+            self.given_up.push(id);
+        }
+        now
     }
 
     /// A small object is under construction.

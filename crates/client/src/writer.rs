@@ -79,6 +79,7 @@ impl Writer {
         let (data, _) = self.lengths();
         let fits = at.checked_add(bytes.len()).is_some_and(|end| end <= data);
         assert!(fits, "{} bytes at {at} fit an object of {data}", bytes.len());
+        self.check_held("writing an object")?;
         let Some(span) = &mut self.span else { return Ok(()) };
         let threads = self.process.copy_threads();
         if self.origin == (Origin::Created { warm: false }) {
@@ -125,8 +126,10 @@ impl Writer {
                     return Err(Error::forgotten(SEALING, placed.id));
                 }
                 let mut writing = session.writing();
-                writing.leases.closed(&placed.range);
                 writing.clear_announced(&placed.id);
+                if !writing.leases.closed(&placed.range) {
+                    return Err(Error::forgotten(SEALING, placed.id));
+                }
                 let position =
                     process.submit_put(session, writing, placed, Verdict::awaited_if(awaited))?;
                 if awaited {
@@ -147,6 +150,22 @@ impl Writer {
     /// The store that the object goes to.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// An error if the memory is not this object's any more: the daemon that gave it is gone, and
+    /// the next one does not know of it.
+    fn check_held(&self, doing: &'static str) -> Result<()> {
+        let Self { process, session, placed, .. } = self;
+        let writing = session.writing();
+        let is_held = match self.origin {
+            Origin::Created { .. } => writing.is_creating(&placed.id),
+            Origin::Carved { .. } => writing.leases.is_open(&placed.range),
+        };
+        drop(writing);
+        if is_held && process.is_current(session) {
+            return Ok(());
+        }
+        Err(Error::forgotten(doing, placed.id))
     }
 
     fn give_up(&mut self) {

@@ -118,7 +118,9 @@ impl Process {
                 self.fill(&mut part, payload);
             }
             writing = session.writing();
-            writing.leases.closed(&range);
+            if !writing.leases.closed(&range) {
+                return Err(Error::forgotten(PUTTING, id));
+            }
         }
         let verdict = Verdict::awaited_if(chosen.is_some());
         let position = self.submit_put(session, writing, &placed, verdict)?;
@@ -162,6 +164,9 @@ impl Process {
         }
         let mut rest = &records[..submissions.len()];
         let mut first = None;
+        if writing.leases.is_suspended() {
+            writing = self.await_resumption(session, writing, rest.iter().find_map(put_range))?;
+        }
         loop {
             let submitted = channel.submit(rest);
             if submitted.count > 0 && first.is_none() {
@@ -193,12 +198,12 @@ impl Process {
             let applied = self.await_applied(session, oldest);
             writing = session.writing();
             if let Some(range) = unsubmitted {
-                writing.leases.closed(&range);
-                if applied.is_err() {
-                    writing.leases.regain(range);
-                }
+                writing.close_again(range, applied.is_ok())?;
             }
             applied?;
+            if writing.leases.is_suspended() {
+                writing = self.await_resumption(session, writing, unsubmitted)?;
+            }
         }
     }
 
@@ -240,6 +245,7 @@ impl Process {
                     map.map().populate(offset, bytes).map_err(|error| Error::io(MAPPING, error))?;
                     session.writing().leases.faulted(extent, offset);
                 }
+                Step::Await => drop(self.await_resumption(session, writing, None)?),
                 Step::Map(range) => {
                     drop(writing);
                     let map = self.write_map(session, range.extent);
@@ -284,9 +290,11 @@ impl Process {
         let lease = |map: Arc<WriteExtent>| map.lease(range.offset, range.bytes);
         let span = map.and_then(|map| lease(map).ok_or_else(|| Error::unexpected(MAPPING)));
         let mut writing = session.writing();
-        writing.leases.end_mapping(&range);
+        if !writing.leases.end_mapping(&range) {
+            return Ok(());
+        }
         let span = span?;
-        if writing.leases.has_room(footprint) {
+        if writing.leases.has_room(footprint) || writing.leases.is_suspended() {
             writing.leases.granted(range);
             return Ok(());
         }
@@ -485,7 +493,7 @@ impl Process {
 
     /// Seals a created object.
     pub(crate) fn seal(&self, session: &Session, doing: &'static str, id: ObjectId) -> Result<()> {
-        if !self.is_current(session) {
+        if !self.is_current(session) || !session.writing().is_creating(&id) {
             return Err(Error::forgotten(doing, id));
         }
         if let Some(channel) = session.channel() {
@@ -513,8 +521,11 @@ impl Process {
 
     /// Gives a created object up without waiting for the answer.
     pub(crate) fn abandon(&self, session: &Session, id: ObjectId) {
-        session.writing().clear_creating(&id);
-        if self.is_ours() && self.is_current(session) {
+        let mut writing = session.writing();
+        writing.clear_creating(&id);
+        let is_wanted = self.is_ours() && self.is_current(session) && writing.give_up(id);
+        drop(writing);
+        if is_wanted {
             self.take_back(|requests| requests.abort(id));
         }
     }
@@ -522,9 +533,15 @@ impl Process {
     /// Gives an announced object up, and its memory back. Does not wait, also with a full ring.
     pub(crate) fn abandon_carved(&self, session: &Session, id: ObjectId, range: Range) {
         let mut writing = session.writing();
-        writing.leases.closed(&range);
+        let is_leased = writing.leases.closed(&range);
         writing.clear_announced(&id);
         let Some(channel) = session.channel().filter(|_| self.is_current(session)) else { return };
+        if !writing.give_up(id) {
+            if is_leased {
+                writing.leases.regain(range);
+            }
+            return;
+        }
         let records = [Submission::Abort { id }, Submission::LeaseReturn(range)];
         let submitted = channel.submit(&records.map(|record| record.encode()));
         if submitted.count > 0 {

@@ -4,6 +4,8 @@
 //! accepted ──► greeting ── hello ──► ready ── end of file, process ended, expelled ──► (gone)
 //!                  └── too late, no hello, not admitted ──────────────────────────────────┘
 //! ```
+//!
+//! A number is kept for a client that has no connection and to which something is lent.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -54,7 +56,7 @@ pub(crate) struct Peer {
 #[derive(Debug)]
 enum Seat {
     Free,
-    /// The store knows the client; its process is about to come back after a restart.
+    /// The store knows the client, which has no connection and may come back.
     Expected,
     Taken(Box<Peer>),
 }
@@ -149,6 +151,18 @@ impl Peers {
         self.seats[to.0 as usize] = seat;
         self.free.push_back(from.0);
         true
+    }
+
+    /// Takes a connection away and keeps the number for its client.
+    pub(crate) fn part(&mut self, client: ClientNo) -> Option<Box<Peer>> {
+        let seat = self.seats.get_mut(client.0 as usize)?;
+        if !matches!(seat, Seat::Taken(_)) {
+            return None;
+        }
+        let Seat::Taken(peer) = std::mem::replace(seat, Seat::Expected) else { return None };
+        self.count -= 1;
+        self.users.leave(holder(&peer.credentials));
+        Some(peer)
     }
 
     /// Frees a number.

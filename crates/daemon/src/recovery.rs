@@ -202,6 +202,7 @@ impl Piles {
                     lost_channel,
                     doorbell: None,
                     client: None,
+                    is_deaf: false,
                 });
             }
         }

@@ -1,15 +1,16 @@
 //! The sessions: what the daemon keeps of a client beyond its connection.
 //!
 //! ```text
-//!            hello                    end of file                 process ends
+//!            hello                    end of file         process ends, or has left
 //! (nothing) ───────► connected ──────────────────► lingering ──────────────────► (nothing)
 //!                        ▲          resume              │
 //!                        └──────────────────────────────┘
 //! ```
 //!
 //! A session is a token, the descriptor of the client's process, and for most clients a channel. As
-//! long as the process lives, what its ledger pins is not used again, connected or not. A session
-//! is also what the keeper holds of a client, so it outlives the daemon.
+//! long as the process lives and maps its channel, what its ledger pins and what is lent to it is
+//! not used again, connected or not. A session is also what the keeper holds of a client, so it
+//! outlives the daemon.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -25,10 +26,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::keeper::wire::Label;
 
-/// Sessions without a connection that are kept, and as many of one process that pin something. A
+/// Sessions without a connection that are kept, and as many of one process that hold something. A
 /// process that connects and disconnects for ever would otherwise leave one behind each time, with
-/// two descriptors. The oldest that pin nothing are forgotten; while one process has this many that
-/// do pin something, it gets no further session.
+/// two descriptors. The oldest that pin nothing and write nothing are forgotten; while one process
+/// has this many that do, it gets no further session.
 pub(crate) const LINGERING_MAX: usize = 512;
 
 /// The number of a session: small, and used again.
@@ -67,8 +68,11 @@ pub(crate) struct Session {
     pub(crate) lost_channel: Option<OwnedFd>,
     /// What its client rings when the daemon sleeps; only while connected.
     pub(crate) doorbell: Option<Doorbell>,
-    /// The client while it is connected.
+    /// The client as the store knows it: while it is connected, and while it is away and something
+    /// is lent to it.
     pub(crate) client: Option<ClientNo>,
+    /// Whether its ring is not looked at, because it was broken, until it is connected again.
+    pub(crate) is_deaf: bool,
     /// Whether its ring is given up: nobody resumes it, only its pins count.
     pub(crate) is_abandoned: bool,
 }
@@ -100,6 +104,16 @@ impl Session {
         if let Some(Err(error)) = mail {
             tracing::warn!(pid = self.pid, %error, "a client cannot be woken");
         }
+    }
+
+    /// Whether its client has said that it left for good.
+    pub(crate) fn has_left(&self) -> bool {
+        self.channel.as_ref().is_some_and(ChannelDaemon::has_left)
+    }
+
+    /// Whether it reads or writes anything.
+    pub(crate) fn holds_anything(&self) -> bool {
+        self.client.is_some() || self.pins_anything()
     }
 
     fn pins_anything(&self) -> bool {
@@ -161,13 +175,23 @@ impl Sessions {
         if let Some(session) = self.get_mut(no) {
             session.client = Some(client);
             session.doorbell = doorbell;
+            session.is_deaf = false;
             if let Some(channel) = &session.channel {
                 channel.set_parted(false);
             }
         }
     }
 
-    /// The client is not connected any more. Returns its doorbell, which nobody hears now.
+    /// The client's connection broke. Its ring is looked at as before.
+    pub(crate) fn part(&mut self, no: SessionNo) {
+        if let Some(session) = self.get(no) {
+            // Its threads look at their socket, which is closed by now.
+            session.sound_mail();
+        }
+        self.linger(no);
+    }
+
+    /// The store does not know the client any more. Returns its doorbell, which nobody hears now.
     pub(crate) fn disconnect(&mut self, client: ClientNo) -> Option<(SessionNo, Option<Doorbell>)> {
         let no = self.by_client.remove(&client)?;
         let session = self.get_mut(no)?;
@@ -219,12 +243,12 @@ impl Sessions {
         numbered.filter_map(|(number, slot)| Some((SessionNo(number as u32), slot.as_ref()?)))
     }
 
-    /// Sessions without a connection that are too many: the oldest that pin nothing.
+    /// Sessions without a connection that are too many: the oldest that hold nothing.
     pub(crate) fn surplus(&self) -> Option<SessionNo> {
         if self.lingering.len() <= self.lingering_max {
             return None;
         }
-        let idle = |no: &&SessionNo| self.get(**no).is_some_and(|found| !found.pins_anything());
+        let idle = |no: &&SessionNo| self.get(**no).is_some_and(|found| !found.holds_anything());
         self.lingering.values().find(idle).copied()
     }
 
@@ -236,7 +260,8 @@ impl Sessions {
     /// Whether a ring holds something, or is broken.
     #[inline]
     pub(crate) fn has_work(&self, no: SessionNo) -> bool {
-        let channel = self.get(no).and_then(|session| session.channel.as_ref());
+        let session = self.get(no).filter(|session| !session.is_deaf);
+        let channel = session.and_then(|session| session.channel.as_ref());
         channel.is_some_and(|channel| channel.pending() != Ok(0))
     }
 
@@ -252,7 +277,8 @@ impl Sessions {
         max: usize,
         into: &mut Vec<(u64, Record)>,
     ) -> Result<usize, Hostile> {
-        match self.get_mut(no).and_then(|session| session.channel.as_mut()) {
+        let session = self.get_mut(no).filter(|session| !session.is_deaf);
+        match session.and_then(|session| session.channel.as_mut()) {
             Some(channel) => channel.drain(max, into),
             None => Ok(0),
         }
@@ -358,15 +384,15 @@ impl Sessions {
         channels.map(|channel| channel.scan_pins(counts)).sum()
     }
 
-    /// How many sessions without a connection this process has that pin something, if there are
+    /// How many sessions without a connection this process has that hold something, if there are
     /// many sessions without a connection in all.
-    pub(crate) fn left_pinning_by(&self, pid: u32, uid: u32) -> usize {
+    pub(crate) fn left_holding_by(&self, pid: u32, uid: u32) -> usize {
         if self.lingering.len() < self.lingering_max {
             return 0;
         }
         let is_its = |no: &&SessionNo| {
             self.get(**no)
-                .is_some_and(|found| (found.pid, found.uid) == (pid, uid) && found.pins_anything())
+                .is_some_and(|found| (found.pid, found.uid) == (pid, uid) && found.holds_anything())
         };
         self.lingering.values().filter(is_its).count()
     }
@@ -376,6 +402,9 @@ impl Sessions {
     fn linger(&mut self, no: SessionNo) {
         if let Some(channel) = self.get(no).and_then(|found| found.channel.as_ref()) {
             channel.set_parted(true);
+        }
+        if self.lingering_since.contains_key(&no) {
+            return;
         }
         self.clock += 1;
         self.lingering.insert(self.clock, no);
@@ -406,6 +435,7 @@ pub(crate) mod tests {
             lost_channel: None,
             doorbell: None,
             client: None,
+            is_deaf: false,
             is_abandoned: false,
         }
     }
@@ -436,11 +466,11 @@ pub(crate) mod tests {
         sessions.insert(session(1));
         sessions.insert(pinning(2));
         sessions.insert(pinning(3));
-        assert_eq!(sessions.left_pinning_by(pid, uid), 2);
-        assert_eq!(sessions.left_pinning_by(pid, 7), 0);
+        assert_eq!(sessions.left_holding_by(pid, uid), 2);
+        assert_eq!(sessions.left_holding_by(pid, 7), 0);
         sessions.remove(sessions.of_token(3).unwrap()).unwrap();
         sessions.remove(sessions.of_token(1).unwrap()).unwrap();
-        assert_eq!(sessions.left_pinning_by(pid, uid), 0, "few are not looked at");
+        assert_eq!(sessions.left_holding_by(pid, uid), 0, "few are not looked at");
     }
 
     #[test]

@@ -28,10 +28,12 @@ use plasmon_media::{Described, FolderLock};
 use plasmon_proto::message::{ExtentId, Range};
 use plasmon_shm::departing::Remains;
 use plasmon_shm::edge::{self, Point};
+use plasmon_shm::mappings::Trace;
 use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
 use plasmon_store::event::{ReadBack, Ticket};
 
 use crate::cgroup::Headroom;
+use crate::core::looking::Looked;
 use crate::keeper::link::KeeperLink;
 
 pub(crate) use files::{FileJob, OpenTier, OpenedTier, Target, Tier};
@@ -100,6 +102,8 @@ pub(crate) enum Done {
     Hardened(Ticket, bool),
     /// A keeper was started, or not.
     Keeper(io::Result<KeeperLink>),
+    /// Processes of clients that are not connected were looked at.
+    Looked(Vec<(Looked, Trace)>),
 }
 
 /// The workers.

@@ -84,10 +84,20 @@ pub struct Hello {
 pub struct Resume {
     /// The token of its earlier [`Welcome`].
     pub token: u64,
-    /// Ranges leased to it that it still carves objects from.
+    /// Ranges leased to it that it still carves objects from, or writes to.
     pub leases: Vec<Range>,
     /// Objects that it is creating.
     pub creating: Vec<Creating>,
+}
+
+/// What a client named in [`Resume`] and does not have. It is empty unless the daemon before this
+/// one took memory with it, as it does with objects that grow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// Of the ranges, those that are not wholly leased to the client.
+    pub leases: Vec<Range>,
+    /// Of the objects, those that it does not create (any more).
+    pub creating: Vec<ObjectId>,
 }
 
 /// An object under construction.
@@ -322,6 +332,8 @@ pub struct Welcome {
     pub epoch: u64,
     /// Whether the channel is the one of [`Resume`], with its pins and records.
     pub resumed: bool,
+    /// What the client must not write to any more.
+    pub lost: Lost,
     /// Whether a channel was given.
     pub channel: bool,
     /// Whether the wake page was given: to clients of the owner's that may write, at level
@@ -513,6 +525,9 @@ pub struct Status {
     pub used_bytes: u64,
     /// Bytes leased to writers and not yet used.
     pub leased_bytes: u64,
+    /// Bytes lent to clients whose connection broke and that may come back: leases, and objects
+    /// that they create. They are part of the bytes in use and leased.
+    pub away_bytes: u64,
     /// Bytes that are in memory and free.
     pub warm_bytes: u64,
     /// Bytes of objects in the spill tier.

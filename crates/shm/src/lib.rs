@@ -79,6 +79,8 @@ mod inherited;
 #[cfg(not(loom))]
 pub mod map;
 #[cfg(not(loom))]
+pub mod mappings;
+#[cfg(not(loom))]
 pub mod memfd;
 #[cfg(not(loom))]
 pub mod pidfd;

@@ -18,12 +18,27 @@ pub(crate) const NOBODY: u32 = 0;
 /// of its threads that write at once.
 const SOCKET_LEASES_PENDING_MAX: usize = 64;
 
-/// One connected client.
+/// Who asked for something that is answered later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asker {
+    pub(crate) client: ClientNo,
+    pub(crate) session: u32,
+    /// A client that comes back on another connection asks again: what it asked on this one is
+    /// answered no more.
+    pub(crate) connection: u64,
+}
+
+/// One client, connected or away.
 #[derive(Debug)]
 pub(crate) struct Client {
     /// Unique for ever, where the daemon's number is used again. Objects remember it.
     pub(crate) session: u32,
     pub(crate) peer: Peer,
+    /// Its present connection, or its last one: unique for ever.
+    pub(crate) connection: u64,
+    /// Whether it has no connection and may come back. What was lent to it stays its own: its
+    /// process may be writing there.
+    pub(crate) away: bool,
     /// Whose quota it counts against.
     pub(crate) owner: Owner,
     /// Charges of the objects that it created, of those that it is creating, and of its leases.
@@ -79,7 +94,7 @@ impl Client {
     }
 }
 
-/// All connected clients.
+/// All clients, connected and away.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     by_no: BTreeMap<ClientNo, Client>,
@@ -88,6 +103,7 @@ pub(crate) struct Clients {
     /// Clients with a share.
     sharers: usize,
     sessions: u32,
+    connections: u64,
     /// The quota of every owner, 0 for none.
     owner_quota_bytes: u64,
     accounts: Accounts,
@@ -107,9 +123,12 @@ impl Clients {
         // After four thousand million connections, objects belong to nobody: quotas then count only
         // leases and objects under construction.
         self.sessions = self.sessions.saturating_add(1);
+        self.connections += 1;
         let client = Client {
             session: self.sessions,
             peer,
+            connection: self.connections,
+            away: false,
             owner,
             owned_bytes: 0,
             quota_bytes: self.owner_quota_bytes,
@@ -136,11 +155,45 @@ impl Clients {
         self.by_session.remove(&client.session);
         self.subscribers.remove(&no);
         self.sharers -= usize::from(client.share_bytes.is_some());
-        // The leases end with the session, all else stays charged for as long as it is there.
-        let leased = client.leases.bytes().min(client.owned_bytes);
-        self.accounts.subtract(client.owner, leased);
-        self.accounts.end(client.session, client.owner, client.owned_bytes - leased);
+        // Everything stays charged for as long as it is there.
+        self.accounts.end(client.session, client.owner, client.owned_bytes);
         Some(client)
+    }
+
+    /// The client's connection broke. `None` when it has none.
+    pub(crate) fn part(&mut self, no: ClientNo) -> Option<&mut Client> {
+        self.subscribe(no, None);
+        let client = self.by_no.get_mut(&no).filter(|client| !client.away)?;
+        client.away = true;
+        client.ring_lease_pending = false;
+        client.socket_leases_pending = 0;
+        Some(client)
+    }
+
+    /// The client has another connection.
+    pub(crate) fn come_back(&mut self, no: ClientNo) -> Option<&mut Client> {
+        let client = self.by_no.get_mut(&no)?;
+        self.connections += 1;
+        client.connection = self.connections;
+        client.away = false;
+        Some(client)
+    }
+
+    /// This client, as one that is to be answered later.
+    pub(crate) fn asker(&self, no: ClientNo) -> Option<Asker> {
+        let Client { session, connection, .. } = *self.by_no.get(&no)?;
+        Some(Asker { client: no, session, connection })
+    }
+
+    /// Whether this is still waited for: on the connection that it was asked on.
+    pub(crate) fn is_asking(&self, asker: Asker) -> bool {
+        let client = self.by_no.get(&asker.client);
+        client.is_some_and(|client| client.connection == asker.connection && !client.away)
+    }
+
+    /// The clients that have no connection and may come back.
+    pub(crate) fn away(&self) -> impl Iterator<Item = &Client> {
+        self.by_no.values().filter(|client| client.away)
     }
 
     pub(crate) fn get(&self, no: ClientNo) -> Option<&Client> {

@@ -10,6 +10,7 @@ use plasmon_proto::message::{Failure, Range, Reply};
 use plasmon_proto::object::{Level, Sizes, Traits};
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState};
 
+use crate::clients::{Asker, Client};
 use crate::effect::Effect;
 use crate::event::{ClientNo, Ticket};
 use crate::jobs::{Job, Purpose};
@@ -29,6 +30,8 @@ pub(crate) struct Creating {
     pub(crate) client: ClientNo,
     /// The session of its creator.
     pub(crate) owner: u32,
+    /// The connection on which its creator began it, or named it when it came back.
+    pub(crate) connection: u64,
     pub(crate) serial: u64,
     pub(crate) sizes: Sizes,
     pub(crate) traits: Traits,
@@ -48,6 +51,15 @@ pub(crate) struct Growing {
     pub(crate) coming_bytes: u64,
     /// Bytes of its data, once its creator has said so.
     pub(crate) data_bytes: Option<u64>,
+    /// Which request is answered when they are found, and the connection that it came on.
+    pub(crate) asked: Asked,
+}
+
+/// A request that is answered later, if the connection that it came on is still there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) connection: u64,
+    pub(crate) request: u64,
 }
 
 /// How far the construction is.
@@ -60,7 +72,7 @@ pub(crate) enum Stage {
     /// Its creator writes into this range.
     Writing(Range),
     /// The kernel is asked to refuse every further write; then the request is answered.
-    Hardening { range: Range, request: u64, attributes: Box<Attributes> },
+    Hardening { range: Range, asked: Asked, attributes: Box<Attributes> },
 }
 
 impl Creating {
@@ -180,10 +192,11 @@ impl<D: Directory> Store<D> {
             return Err(Code::LimitReached);
         }
         found.creating.insert(wanted.id);
-        let session = found.session;
+        let (session, connection) = (found.session, found.connection);
         let creating = Creating {
             client,
             owner: session,
+            connection,
             serial,
             sizes: wanted.sizes,
             traits: wanted.traits,
@@ -221,11 +234,49 @@ impl<D: Directory> Store<D> {
             }
             (None, _) => {}
         }
-        if let Stage::Hardening { request, .. } = creating.stage
-            && let Some((client, _)) = self.clients.of_session(creating.owner)
-        {
-            self.fail(client, request, Failure::of(Code::Cancelled).with_id(*id));
+        if let Stage::Hardening { asked, .. } = creating.stage {
+            let failure = Failure::of(Code::Cancelled).with_id(*id);
+            self.answer_creator(&creating, asked, Reply::Failed(failure));
         }
+    }
+
+    /// Answers a request about an object under construction, if its creator still waits for that.
+    pub(crate) fn answer_creator(&mut self, creating: &Creating, asked: Asked, reply: Reply) {
+        let Creating { client, owner: session, .. } = *creating;
+        if self.clients.is_asking(Asker { client, session, connection: asked.connection }) {
+            self.reply(client, asked.request, reply);
+        }
+    }
+
+    /// The same for a request that nothing came of.
+    pub(crate) fn fail_asker(&mut self, asker: Asker, request: u64, failure: Failure) {
+        if self.clients.is_asking(asker) {
+            self.fail(asker.client, request, failure);
+        }
+    }
+
+    /// A request of this client, as one that is answered later.
+    pub(crate) fn asked(&self, client: ClientNo, request: u64) -> Asked {
+        let connection = self.clients.get(client).map_or(0, |found| found.connection);
+        Asked { connection, request }
+    }
+
+    /// Whether the client began this on an earlier connection and does not know of it: the answer
+    /// was lost with that. It asks again.
+    pub(crate) fn is_left_over(&self, client: ClientNo, creating: &Creating) -> bool {
+        let since = |found: &Client| {
+            found.session == creating.owner && found.connection != creating.connection
+        };
+        creating.stage != Stage::Announced && self.clients.get(client).is_some_and(since)
+    }
+
+    /// Whether the client may create an object of this id. What it began of that id on an earlier
+    /// connection makes room.
+    pub(crate) fn clear_for(&mut self, client: ClientNo, id: &ObjectId) -> Result<(), Failure> {
+        if self.creatings.get(id).is_some_and(|creating| self.is_left_over(client, creating)) {
+            self.give_up(id);
+        }
+        if self.is_free(id) { Ok(()) } else { Err(Failure::of(Code::Exists)) }
     }
 
     pub(crate) fn abort(&mut self, client: ClientNo, id: &ObjectId) -> Result<(), Code> {
@@ -259,9 +310,7 @@ impl<D: Directory> Store<D> {
             .footprint()
             .filter(|_| content <= capacity)
             .ok_or_else(|| Failure::of(Code::TooLarge).with_amounts(content, capacity))?;
-        if !self.is_free(&wanted.id) {
-            return Err(Failure::of(Code::Exists));
-        }
+        self.clear_for(client, &wanted.id)?;
         let strict = wanted.strict || self.config.level == Level::Strict;
         let exact = strict || self.memory.is_exact(footprint);
         let charge = if exact { self.memory.exact_charge(&sizes) } else { footprint };
@@ -273,8 +322,9 @@ impl<D: Directory> Store<D> {
         let wanted = Wanted { strict, ..wanted.clone() };
         self.begin(client, &wanted, Stage::Placing, charge).map_err(Failure::of)?;
         let creating = self.creatings.get(&wanted.id).expect("it was just begun");
-        let (session, serial) = (creating.owner, creating.serial);
-        let purpose = Purpose::Create { client, session, request, id: wanted.id, serial };
+        let Creating { owner: session, connection, serial, .. } = *creating;
+        let asker = Asker { client, session, connection };
+        let purpose = Purpose::Create { asker, request, id: wanted.id, serial };
         let exact = exact.then_some(crate::jobs::Exact { charge, strict });
         Ok(Job::new(purpose, crate::leasing::Size::exactly(footprint), exact))
     }
@@ -296,13 +346,16 @@ impl<D: Directory> Store<D> {
         id: ObjectId,
         attributes: Option<Attributes>,
     ) {
+        if self.seal_goes_on(client, request, &id) {
+            return;
+        }
         match self.check_seal(client, &id, attributes) {
             Ok((range, attributes, true)) => {
-                let ticket = self.ticket();
+                let (ticket, asked) = (self.ticket(), self.asked(client, request));
                 let Some(creating) = self.creatings.get_mut(&id) else { return };
                 let serial = creating.serial;
                 let attributes = Box::new(attributes);
-                creating.stage = Stage::Hardening { range, request, attributes };
+                creating.stage = Stage::Hardening { range, asked, attributes };
                 self.creatings.hardening.insert(ticket, (id, serial));
                 self.out.push(Effect::Harden(ticket, range.extent));
             }
@@ -311,6 +364,22 @@ impl<D: Directory> Store<D> {
                 self.reply(client, request, Reply::Done);
             }
             Err(code) => self.fail(client, request, Failure::of(code).with_id(id)),
+        }
+    }
+
+    /// Whether this asks again, on another connection, for a seal that is under way.
+    pub(crate) fn seal_goes_on(&mut self, client: ClientNo, request: u64, id: &ObjectId) -> bool {
+        let again = self.asked(client, request);
+        let is_own = |it: &Creating| self.is_creator(client, it);
+        if !self.creatings.get(id).is_some_and(is_own) {
+            return false;
+        }
+        match self.creatings.get_mut(id).map(|creating| &mut creating.stage) {
+            Some(Stage::Hardening { asked, .. }) if asked.connection != again.connection => {
+                *asked = again;
+                true
+            }
+            _ => false,
         }
     }
 
@@ -345,31 +414,31 @@ impl<D: Directory> Store<D> {
         let Some(creating) = self.creatings.get_mut(&id).filter(|it| it.serial == serial) else {
             return;
         };
-        let Stage::Hardening { range, request, attributes } = creating.stage.clone() else {
+        let Stage::Hardening { range, asked, attributes } = creating.stage.clone() else {
             return;
         };
-        let (client, owner) = (creating.client, creating.owner);
         creating.stage = Stage::Writing(range);
-        if self.clients.of_session(owner).is_none() {
+        let creating = creating.clone();
+        if self.clients.of_session(creating.owner).is_none() {
             return self.creator_died(&id);
         }
-        let Some(creating) = self.creatings.get_mut(&id) else { return };
         if creating.growing.is_some() {
-            return self.settled(request, &id, done);
+            return self.settled(asked, &id, done);
         }
         let sizes = creating.sizes;
         let allowed = self
             .check_members(&attributes.members)
             .and_then(|()| self.check_name(&attributes, &sizes));
-        if !done {
+        let reply = if !done {
             let detail = "the object is still mapped for writing";
-            self.fail(client, request, Failure::of(Code::InUse).with_id(id).with_detail(detail));
+            Reply::Failed(Failure::of(Code::InUse).with_id(id).with_detail(detail))
         } else if let Err(code) = allowed {
-            self.fail(client, request, Failure::of(code).with_id(id));
+            Reply::Failed(Failure::of(code).with_id(id))
         } else {
             self.finish_seal(&id, *attributes);
-            self.reply(client, request, Reply::Done);
-        }
+            Reply::Done
+        };
+        self.answer_creator(&creating, asked, reply);
     }
 
     pub(crate) fn finish_seal(&mut self, id: &ObjectId, attributes: Attributes) {

@@ -1,10 +1,38 @@
-//! The end of a client.
+//! How a client goes, and what of it stays until it is gone.
+//!
+//! ```text
+//!             its connection breaks              its process ended, or maps nothing of the store
+//!  connected ───────────────────────► away ───────────────────────────────────────────► gone
+//!      │  ▲                             │  ▲                                              ▲
+//!      │  └── comes back, and says ─────┘  └── a daemon that was restarted expects it     │
+//!      │      what it holds                                                               │
+//!      └── leaves properly: it says so, or nothing is lent to it ─────────────────────────┘
+//! ```
+//!
+//! A broken connection says nothing about what the client's threads do: one may be in the middle of
+//! a copy into a lease. So whatever is lent to a client (leases, memory of objects that it creates)
+//! stays charged to it and is given to no other until it is known that the client is gone, or the
+//! client has said what of it it still holds. The ring of a client that is away is applied as ever,
+//! but no lease is given to it.
 
+use crate::creating::Stage;
 use crate::event::ClientNo;
-use crate::memory::Domain;
+use crate::memory::Leases;
 use crate::ports::Directory;
 use crate::store::Store;
-use crate::work::Left;
+use crate::work::{Left, PIECE};
+
+/// Leases that go back to the store.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    /// To whom they were lent, and are charged.
+    pub(crate) session: u32,
+    pub(crate) leases: Leases,
+    /// Whether there may be memory among them that was never reserved.
+    pub(crate) unsure: bool,
+    /// Whether the client is gone, and its extents are to go as well.
+    pub(crate) gone: bool,
+}
 
 impl<D: Directory> Store<D> {
     /// Takes back everything that the client held: what it was creating, its waits, its leases, its
@@ -18,22 +46,79 @@ impl<D: Directory> Store<D> {
         self.work.leave(Left::Pins(std::mem::take(&mut client.pins)));
         self.end_adoptions(no);
         self.work.leave(Left::Waits(client.waits.values().copied().collect()));
-        for range in client.leases.take() {
-            if client.leases_unsure {
+        self.work.leave(Left::Leases(Lent {
+            session: client.session,
+            leases: std::mem::take(&mut client.leases),
+            unsure: client.leases_unsure,
+            gone: true,
+        }));
+        self.jobs.stuck = None;
+        self.go_on();
+        self.work.feed = true;
+    }
+
+    /// The client's connection broke. What it asked is answered no more: it asks again when it
+    /// comes back. What is lent to it, and what it is creating, stays its own.
+    pub(crate) fn part(&mut self, no: ClientNo) {
+        let Some(client) = self.clients.part(no) else { return };
+        let waits = std::mem::take(&mut client.waits).into_values().collect();
+        client.waiting_ids = 0;
+        // Only clients without a channel have any, and these do not come back.
+        let pins = std::mem::take(&mut client.pins);
+        client.pins_count = 0;
+        self.work.leave(Left::Pins(pins));
+        self.work.leave(Left::Waits(waits));
+        self.end_adoptions(no);
+        // Its requests for memory end.
+        self.work.feed = true;
+        self.go_on();
+    }
+
+    /// Whether the client may be writing to memory of the store: then it must not be taken for gone
+    /// because its connection broke ([`crate::Event::Part`]).
+    pub fn is_lent_to(&self, client: ClientNo) -> bool {
+        let Some(found) = self.clients.get(client) else { return false };
+        // What it announced lies in its leases.
+        let is_lent =
+            |id| self.creatings.get(id).is_some_and(|creating| creating.stage != Stage::Announced);
+        found.leases.bytes() > 0 || found.creating.iter().any(is_lent)
+    }
+
+    /// Bytes that are lent to clients whose connection broke.
+    pub(crate) fn away_bytes(&self) -> u64 {
+        let creating = |ids: &std::collections::BTreeSet<_>| -> u64 {
+            ids.iter().filter_map(|id| self.creatings.get(id)).map(|it| it.charge).sum()
+        };
+        self.clients.away().map(|client| client.leases.bytes() + creating(&client.creating)).sum()
+    }
+
+    /// Takes a piece of leases back.
+    pub(crate) fn end_leases(&mut self, mut lent: Lent) -> Left {
+        for _ in 0..PIECE {
+            let Some(range) = lent.leases.pop() else { break };
+            self.clients.disown(lent.session, range.bytes);
+            if lent.unsure {
                 self.memory.release_in_doubt(range, &mut self.out);
             } else {
                 self.memory.release(range, range.bytes, &mut self.out);
             }
         }
-        let own = Domain::Client(client.session);
-        let extents: Vec<_> =
-            self.memory.iter().filter(|extent| extent.domain == own).map(|it| it.id).collect();
-        for extent in extents {
-            self.no_writer(extent);
-            self.memory.orphan(extent, &mut self.out);
-        }
         self.jobs.stuck = None;
-        self.go_on();
         self.work.feed = true;
+        if lent.gone && lent.leases.is_empty() {
+            return Left::Extents(lent.session);
+        }
+        Left::Leases(lent)
+    }
+
+    /// The extents of a client that is gone are anybody's, or closed. `None` after the last.
+    pub(crate) fn end_extents(&mut self, session: u32) -> Option<Left> {
+        let piece: Vec<_> = self.memory.extents_of(session).take(PIECE).collect();
+        for extent in &piece {
+            self.no_writer(*extent);
+            self.memory.orphan(*extent, &mut self.out);
+        }
+        self.work.feed = true;
+        (piece.len() == PIECE).then_some(Left::Extents(session))
     }
 }

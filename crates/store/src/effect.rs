@@ -2,7 +2,7 @@
 
 use plasmon_proto::Attributes;
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, Granted, Notice, Range, Reply};
+use plasmon_proto::message::{ExtentId, Granted, Lost, Notice, Range, Reply};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::Completion;
 
@@ -17,6 +17,8 @@ pub enum Effect {
     Lease(ClientNo, u64, Granted),
     /// Answer a `Create` request, with the extent's writable descriptor.
     Created(ClientNo, u64, Granted),
+    /// A client that came back is told what of the memory that it named it does not have.
+    Resumed(ClientNo, Lost),
     /// Put a record into a client's completion ring.
     Complete(ClientNo, Completion),
     /// Tell a subscriber, in order with its other notices.

@@ -73,11 +73,14 @@ pub enum ReadBack {
 pub enum Event {
     /// A client connected.
     Connect(ClientNo, Peer),
-    /// It held this before its connection broke (follows `Connect`). What does not fit is dropped.
+    /// A client that was away has a connection again, and still holds this. Answered with
+    /// [`crate::Effect::Resumed`] before anything else is said to the client.
     Resume(ClientNo, Vec<Range>, Vec<Creating>),
-    /// Its connection ended; its submissions were all delivered before. What it was creating ends
-    /// now and its leases are free, so the daemon sends this when nothing of the client writes any
-    /// more.
+    /// Its connection broke, and something is lent to it ([`crate::Store::is_lent_to`]) that it may
+    /// be writing to. Its ring goes on. `Resume` or `Disconnect` follows.
+    Part(ClientNo),
+    /// It is gone; its submissions were all delivered before. What it was creating ends now and its
+    /// leases are free, so the daemon sends this when nothing of the client writes any more.
     Disconnect(ClientNo),
     /// It asked something. `Hello`, `Index`, `Extents`, `Clients`, `Sync` and `Shutdown` are the
     /// daemon's own and never arrive here.
@@ -121,8 +124,8 @@ pub struct RecoveredExtent {
     /// Its size.
     pub bytes: u64,
     /// Whether its present writer may still be alive and come back with its leases; nothing in it
-    /// is given out until [`crate::Store::writer_gone`] or, by way of its resuming,
-    /// [`crate::Store::writer_back`].
+    /// is given out before that one resumes or is gone. [`crate::Store::writer_back`] says who it
+    /// is.
     pub quarantined: bool,
     /// What of it can be in its writer's hands: the last [`crate::effect::Effect::Lent`], `None`
     /// when that is not known.

@@ -3,6 +3,7 @@
 use plasmon_proto::message::Reply;
 use plasmon_proto::{ObjectState, Policy};
 
+use crate::clients::Asker;
 use crate::event::ClientNo;
 use crate::ports::{Directory, Entry};
 use crate::records::{LISTED, List, SPILLING};
@@ -12,9 +13,7 @@ use crate::work::{EXAMINED_MAX, PIECE};
 /// An eviction that a client asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evicting {
-    client: ClientNo,
-    /// The client's, whose number may be another's by the time that it is answered.
-    session: u32,
+    asker: Asker,
     request: u64,
     bytes: u64,
     done: Evicted,
@@ -53,22 +52,21 @@ pub(crate) enum Whose {
 impl<D: Directory> Store<D> {
     /// Evicts for a request, which is answered when so much is free or nothing more can be.
     pub(crate) fn evict_on_request(&mut self, client: ClientNo, request: u64, bytes: u64) {
-        let Some(found) = self.clients.get(client) else { return };
-        let session = found.session;
+        let Some(asker) = self.clients.asker(client) else { return };
         let (left, next) = if self.spills_cache() {
             (self.records.count(List::Keep), self.records.oldest(List::Keep).next())
         } else {
             (self.candidates_count(Whose::Anybodys), None)
         };
         let done = Evicted::default();
-        self.go_on_evicting(Evicting { client, session, request, bytes, done, left, next });
+        self.go_on_evicting(Evicting { asker, request, bytes, done, left, next });
     }
 
     /// Does a piece of an eviction that a client asked for. Each object is tried once, so this ends
     /// however much is pinned.
     pub(crate) fn go_on_evicting(&mut self, mut evicting: Evicting) {
-        let Evicting { client, session, request, bytes, .. } = evicting;
-        if self.clients.get(client).is_none_or(|found| found.session != session) {
+        let Evicting { asker, request, bytes, .. } = evicting;
+        if !self.clients.is_asking(asker) {
             return;
         }
         if !self.work.may_look() {
@@ -88,7 +86,7 @@ impl<D: Directory> Store<D> {
         };
         if is_over || evicting.left == 0 || evicting.done.bytes >= bytes {
             let Evicted { bytes, objects } = evicting.done;
-            self.reply(client, request, Reply::Evicted { bytes, objects });
+            self.reply(asker.client, request, Reply::Evicted { bytes, objects });
         } else {
             self.work.evicting.push_back(evicting);
         }

@@ -16,7 +16,8 @@ use plasmon_proto::message::{Failure, Range, Reply};
 use plasmon_proto::object::{Level, Sizes, Traits};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
-use crate::creating::{Creating, Growing, Stage, Wanted};
+use crate::clients::Asker;
+use crate::creating::{Asked, Creating, Growing, Stage, Wanted};
 use crate::effect::Effect;
 use crate::event::ClientNo;
 use crate::jobs::{Growth, Job, Purpose};
@@ -50,16 +51,15 @@ impl<D: Directory> Store<D> {
     ) -> Result<Job, Failure> {
         let Beginning { id, traits, bytes, open_ended } = beginning;
         let bytes = self.check_growth(client, bytes.max(1), 0)?;
-        if !self.is_free(&id) {
-            return Err(Failure::of(Code::Exists));
-        }
+        self.clear_for(client, &id)?;
         let strict = self.config.level == Level::Strict;
         let wanted = Wanted { id, sizes: Sizes::default(), traits, strict };
         self.begin(client, &wanted, Stage::Placing, bytes).map_err(Failure::of)?;
         let creating = self.creatings.get_mut(&wanted.id).expect("it was just begun");
         creating.growing = Some(Growing::default());
-        let (session, serial) = (creating.owner, creating.serial);
-        let purpose = Purpose::Create { client, session, request, id: wanted.id, serial };
+        let Creating { owner: session, connection, serial, .. } = *creating;
+        let asker = Asker { client, session, connection };
+        let purpose = Purpose::Create { asker, request, id: wanted.id, serial };
         Ok(Job::growing(purpose, bytes, Growth::First { open_ended }))
     }
 
@@ -106,6 +106,14 @@ impl<D: Directory> Store<D> {
         if bytes <= range.bytes {
             return self.reply(client, request, Reply::Grown { bytes: range.bytes });
         }
+        let asked = self.asked(client, request);
+        if growing.coming_bytes > 0 && growing.asked.connection != asked.connection {
+            // Asked again on another connection: what comes is told here.
+            if let Some(creating) = self.creatings.get_mut(&id) {
+                creating.growing = Some(Growing { asked, ..growing });
+            }
+            return;
+        }
         if growing.coming_bytes > 0 {
             let failure = Failure::of(Code::LimitReached).with_id(id);
             let detail = "its memory is growing already: ask once that is answered";
@@ -116,10 +124,11 @@ impl<D: Directory> Store<D> {
             Err(failure) => return self.fail(client, request, failure.with_id(id)),
         };
         let Some(creating) = self.creatings.get_mut(&id) else { return };
-        creating.growing = Some(Growing { coming_bytes: more, ..growing });
+        creating.growing = Some(Growing { coming_bytes: more, asked, ..growing });
         let (session, serial) = (creating.owner, creating.serial);
         self.clients.own(session, more);
-        let purpose = Purpose::Grow { client, session, request, id, serial };
+        let asker = Asker { client, session, connection: asked.connection };
+        let purpose = Purpose::Grow { asker, request, id, serial };
         self.start(Job::growing(purpose, more, Growth::Behind(range.extent)));
     }
 
@@ -139,31 +148,38 @@ impl<D: Directory> Store<D> {
     }
 
     /// More memory is there.
-    pub(crate) fn grown(&mut self, client: ClientNo, request: u64, id: &ObjectId, placed: &Placed) {
+    pub(crate) fn grown(&mut self, id: &ObjectId, placed: &Placed) {
         let Some(creating) = self.creatings.get_mut(id) else { return };
         creating.charge += placed.charge;
-        if let Some(growing) = &mut creating.growing {
-            growing.coming_bytes = 0;
-        }
+        let Some(growing) = &mut creating.growing else { return };
+        growing.coming_bytes = 0;
+        let asked = growing.asked;
         if let Stage::Writing(range) = &mut creating.stage {
             range.bytes += placed.range.bytes;
             let bytes = range.bytes;
+            let creating = creating.clone();
             self.resize_content(id, bytes);
-            self.reply(client, request, Reply::Grown { bytes });
+            self.answer_creator(&creating, asked, Reply::Grown { bytes });
         }
     }
 
-    /// No more memory was found.
-    pub(crate) fn not_grown(&mut self, id: &ObjectId, serial: u64) {
+    /// No more memory was found. False if the object is gone.
+    pub(crate) fn not_grown(&mut self, id: &ObjectId, serial: u64, failure: &Failure) -> bool {
         let creating = self.creatings.get_mut(id).filter(|creating| creating.serial == serial);
-        let Some(creating) = creating else { return };
-        let owner = creating.owner;
-        let coming = creating.growing.as_mut().map_or(0, |it| std::mem::take(&mut it.coming_bytes));
-        self.clients.disown(owner, coming);
+        let Some(creating) = creating else { return false };
+        let Some(growing) = &mut creating.growing else { return false };
+        let (coming, asked) = (std::mem::take(&mut growing.coming_bytes), growing.asked);
+        let creating = creating.clone();
+        self.clients.disown(creating.owner, coming);
+        self.answer_creator(&creating, asked, Reply::Failed(failure.clone().with_id(*id)));
+        true
     }
 
     /// A `SealGrown` request: its extent gets its final size first.
     pub(crate) fn seal_grown(&mut self, client: ClientNo, request: u64, id: ObjectId, data: u64) {
+        if self.seal_goes_on(client, request, &id) {
+            return;
+        }
         let (range, growing) = match self.check_grow(client, &id) {
             Ok((range, _)) if data > range.bytes => {
                 let failure = Failure::of(Code::BadRequest).with_id(id);
@@ -174,11 +190,11 @@ impl<D: Directory> Store<D> {
             Ok(found) => found,
             Err(code) => return self.fail(client, request, Failure::of(code).with_id(id)),
         };
-        let ticket = self.ticket();
+        let (ticket, asked) = (self.ticket(), self.asked(client, request));
         let Some(creating) = self.creatings.get_mut(&id) else { return };
         creating.growing = Some(Growing { data_bytes: Some(data), ..growing });
         let attributes = Box::new(Attributes::default());
-        creating.stage = Stage::Hardening { range, request, attributes };
+        creating.stage = Stage::Hardening { range, asked, attributes };
         let (serial, strict) = (creating.serial, creating.strict);
         self.creatings.hardening.insert(ticket, (id, serial));
         let (extent, bytes) = (range.extent, self.memory.pages(data.max(1)));
@@ -186,17 +202,17 @@ impl<D: Directory> Store<D> {
     }
 
     /// The extent of an object has its final size, or the creator did something to it.
-    pub(crate) fn settled(&mut self, request: u64, id: &ObjectId, done: bool) {
-        let Some(creating) = self.creatings.get(id) else { return };
-        let (Some(range), Some(growing)) = (creating.range(), creating.growing) else { return };
-        let (client, owner, before) = (creating.client, creating.owner, creating.charge);
+    pub(crate) fn settled(&mut self, asked: Asked, id: &ObjectId, done: bool) {
+        let Some(creator) = self.creatings.get(id).cloned() else { return };
+        let (Some(range), Some(growing)) = (creator.range(), creator.growing) else { return };
+        let (owner, before) = (creator.owner, creator.charge);
         let data = growing.data_bytes.unwrap_or(0);
         if !done {
             self.give_up(id);
             let detail = "its memory could not be sealed: it is mapped for writing still, or was \
                           resized by its creator";
             let failure = Failure::of(Code::InUse).with_id(*id).with_detail(detail);
-            return self.fail(client, request, failure);
+            return self.answer_creator(&creator, asked, Reply::Failed(failure));
         }
         let charge = self.memory.settle(range.extent, before, data);
         self.clients.disown(owner, (before + growing.coming_bytes).saturating_sub(charge));
@@ -207,7 +223,7 @@ impl<D: Directory> Store<D> {
         let bytes = creating.sizes.footprint().unwrap_or(range.bytes);
         creating.stage = Stage::Writing(Range { bytes, ..range });
         self.finish_seal(id, Attributes::default());
-        self.reply(client, request, Reply::Done);
+        self.answer_creator(&creator, asked, Reply::Done);
         // What was trimmed off may be enough for somebody who waits.
         self.feed_starving();
     }

@@ -17,8 +17,9 @@ use plasmon_proto::message::{ExtentId, Failure, Granted};
 use plasmon_proto::object::Level;
 use plasmon_proto::{Code, ObjectId};
 
+use crate::clients::Asker;
 use crate::effect::Effect;
-use crate::event::{ClientNo, Ticket};
+use crate::event::Ticket;
 use crate::evict::Measure;
 use crate::leasing::{Answer, Size};
 use crate::memory::{Ask, Domain, Lengths, Placed, Reservation, aligned};
@@ -40,11 +41,11 @@ const LEAVINGS_MAX: u16 = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A lease; `held_bytes` count as owned meanwhile.
-    Lease { client: ClientNo, session: u32, answer: Answer, held_bytes: u64 },
+    Lease { asker: Asker, answer: Answer, held_bytes: u64 },
     /// An object under construction.
-    Create { client: ClientNo, session: u32, request: u64, id: ObjectId, serial: u64 },
-    /// More memory for one that grows.
-    Grow { client: ClientNo, session: u32, request: u64, id: ObjectId, serial: u64 },
+    Create { asker: Asker, request: u64, id: ObjectId, serial: u64 },
+    /// More memory for one that grows. While that is there, it knows which request is answered.
+    Grow { asker: Asker, request: u64, id: ObjectId, serial: u64 },
     /// A spilled object that somebody wants to read.
     Restore { id: ObjectId, serial: u64 },
 }
@@ -213,12 +214,12 @@ impl<D: Directory> Store<D> {
     /// Whether somebody still waits for the outcome.
     fn is_wanted(&self, job: &Job) -> bool {
         match job.purpose {
-            Purpose::Lease { session, .. } => self.clients.of_session(session).is_some(),
-            Purpose::Create { session, id, serial, .. } => {
+            Purpose::Lease { asker, .. } => self.clients.is_asking(asker),
+            Purpose::Create { asker, id, serial, .. } => {
                 let creating = self.creatings.get(&id).filter(|it| it.serial == serial);
-                creating.is_some() && self.clients.of_session(session).is_some()
+                creating.is_some() && self.clients.is_asking(asker)
             }
-            Purpose::Grow { session, id, serial, .. } => {
+            Purpose::Grow { asker: Asker { session, .. }, id, serial, .. } => {
                 let creating = self.creatings.get(&id).filter(|it| it.serial == serial);
                 creating.is_some_and(|creating| !creating.is_settling())
                     && self.clients.of_session(session).is_some()
@@ -232,9 +233,9 @@ impl<D: Directory> Store<D> {
     /// Whose arenas the memory comes from.
     fn domain(&self, job: &Job) -> Domain {
         match job.purpose {
-            Purpose::Lease { session, .. }
-            | Purpose::Create { session, .. }
-            | Purpose::Grow { session, .. } => Domain::Client(session),
+            Purpose::Lease { asker, .. }
+            | Purpose::Create { asker, .. }
+            | Purpose::Grow { asker, .. } => Domain::Client(asker.session),
             Purpose::Restore { .. } if self.config.level == Level::Shared => Domain::Open,
             Purpose::Restore { .. } => Domain::Daemon,
         }
@@ -334,11 +335,11 @@ impl<D: Directory> Store<D> {
 
     fn grant(&mut self, job: &Job, placed: &Placed) {
         match job.purpose {
-            Purpose::Lease { client, answer, held_bytes, .. } => {
-                self.leased(client, answer, held_bytes, placed);
+            Purpose::Lease { asker, answer, held_bytes } => {
+                self.leased(asker.client, answer, held_bytes, placed);
             }
-            Purpose::Grow { client, request, id, .. } => self.grown(client, request, &id, placed),
-            Purpose::Create { client, request, id, .. } => {
+            Purpose::Grow { id, .. } => self.grown(&id, placed),
+            Purpose::Create { asker: Asker { client, .. }, request, id, .. } => {
                 self.created(&id, placed);
                 let Placed { range, extent_bytes, .. } = *placed;
                 let warm = placed.reservation.is_none();
@@ -354,24 +355,25 @@ impl<D: Directory> Store<D> {
 
     fn job_failed(&mut self, job: &Job, failure: Failure) {
         match job.purpose {
-            Purpose::Lease { session, answer, held_bytes, .. } => {
-                self.clients.disown(session, held_bytes);
-                let Some((client, found)) = self.clients.of_session_mut(session) else { return };
-                found.note_lease(answer, false);
-                self.answer_lease_failure(client, answer, failure);
+            Purpose::Lease { asker, answer, held_bytes } => {
+                self.clients.disown(asker.session, held_bytes);
+                if !self.clients.is_asking(asker) {
+                    return;
+                }
+                if let Some(found) = self.clients.get_mut(asker.client) {
+                    found.note_lease(answer, false);
+                }
+                self.answer_lease_failure(asker.client, answer, failure);
             }
-            Purpose::Create { session, request, id, serial, .. } => {
+            Purpose::Create { asker, request, id, serial } => {
                 if self.creatings.get(&id).is_some_and(|creating| creating.serial == serial) {
                     self.give_up(&id);
                 }
-                if let Some((client, _)) = self.clients.of_session(session) {
-                    self.fail(client, request, failure.with_id(id));
-                }
+                self.fail_asker(asker, request, failure.with_id(id));
             }
-            Purpose::Grow { session, request, id, serial, .. } => {
-                self.not_grown(&id, serial);
-                if let Some((client, _)) = self.clients.of_session(session) {
-                    self.fail(client, request, failure.with_id(id));
+            Purpose::Grow { asker, request, id, serial } => {
+                if !self.not_grown(&id, serial, &failure) {
+                    self.fail_asker(asker, request, failure.with_id(id));
                 }
             }
             Purpose::Restore { id, serial } => self.restore_failed(&id, serial),

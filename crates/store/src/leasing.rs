@@ -6,6 +6,7 @@ use plasmon_proto::object::Level;
 use plasmon_proto::ring::Completion;
 use plasmon_proto::{Code, ObjectId};
 
+use crate::clients::Asker;
 use crate::effect::Effect;
 use crate::event::ClientNo;
 use crate::jobs::{Job, Purpose};
@@ -43,11 +44,11 @@ pub(crate) enum Answer {
 impl<D: Directory> Store<D> {
     pub(crate) fn lease(&mut self, client: ClientNo, answer: Answer, size: Size) {
         match self.check_lease(client, answer, size) {
-            Ok((session, size)) => {
+            Ok((asker, size)) => {
                 // The best that it may get counts as owned until it is known what it gets.
-                self.clients.own(session, size.bytes_wanted);
+                self.clients.own(asker.session, size.bytes_wanted);
                 let held_bytes = size.bytes_wanted;
-                let purpose = Purpose::Lease { client, session, answer, held_bytes };
+                let purpose = Purpose::Lease { asker, answer, held_bytes };
                 self.start(Job::new(purpose, size, None));
             }
             Err(failure) => self.answer_lease_failure(client, answer, failure),
@@ -59,10 +60,15 @@ impl<D: Directory> Store<D> {
         client: ClientNo,
         answer: Answer,
         size: Size,
-    ) -> Result<(u32, Size), Failure> {
+    ) -> Result<(Asker, Size), Failure> {
         let capacity = self.memory.capacity_bytes();
         let left = self.clients.quota_left(client);
+        let asker = self.clients.asker(client).ok_or(Failure::of(Code::BadRequest))?;
         let found = self.clients.get_mut(client).ok_or(Failure::of(Code::BadRequest))?;
+        if found.away {
+            // It is about to say what it holds, and would not know of this lease.
+            return Err(Failure::of(Code::Cancelled));
+        }
         if self.config.level == Level::Strict {
             let detail = "a strict store leases no memory: create each object";
             return Err(Failure::of(Code::Unsupported).with_detail(detail));
@@ -81,7 +87,7 @@ impl<D: Directory> Store<D> {
         let most = LEASE_BYTES_MAX.min(capacity / LEASES_PER_CAPACITY).min(left);
         let wanted = size.bytes_wanted.min(most) / OBJECT_ALIGN * OBJECT_ALIGN;
         found.note_lease(answer, true);
-        Ok((found.session, Size { bytes_min, bytes_wanted: wanted.max(bytes_min) }))
+        Ok((asker, Size { bytes_min, bytes_wanted: wanted.max(bytes_min) }))
     }
 
     /// Memory was found for a lease.

@@ -3,19 +3,21 @@
 //! The index, the ledgers and the extents outlive a daemon. The store learns every object that was
 //! sealed, deletes again what was being deleted, and finds the gaps between. A gap may be leased to
 //! a writer that is still at work. Such an extent is *quarantined*: its gaps stay in doubt until
-//! the daemon knows that the writer is gone, or until its client is there again. Then they count as
-//! leased to that client, because records that it submitted while there was no daemon may be about
-//! any of them, until it says what it really holds. Only gaps within the range that was last in the
-//! writer's hands can be leased; the others are free.
+//! the daemon says whose it is ([`Store::writer_back`]). Then they count as leased to that client,
+//! which is away like one whose connection broke ([`crate::departure`]), because records that it
+//! submitted while there was no daemon may be about any of them, until it says what it really
+//! holds. Only gaps within the range that was last in the writer's hands can be leased; the others
+//! are free.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plasmon_proto::message::{self, ExtentId, Range};
+use plasmon_proto::message::{self, ExtentId, Lost, Range};
 use plasmon_proto::object::Level;
 use plasmon_proto::{ObjectId, ObjectState};
 
 use crate::clients::NOBODY;
 use crate::creating::{Stage, Wanted};
+use crate::departure::Lent;
 use crate::effect::Effect;
 use crate::event::{ClientNo, Recovered, RecoveredExtent};
 use crate::memory::{Domain, Extent};
@@ -25,6 +27,7 @@ use crate::rare::Rare;
 use crate::records::{CACHE, HIDDEN, RARE, RECOVERED};
 use crate::spill::Spilled;
 use crate::store::Store;
+use crate::work::Left;
 
 /// Record numbers beyond the number of objects that are still believed.
 const RECORDS_SPARE: u32 = 1 << 20;
@@ -270,23 +273,8 @@ impl<D: Directory> Store<D> {
         }
     }
 
-    /// The writer of a quarantined extent is dead.
-    pub fn writer_gone(&mut self, now_ms: u64, extent: ExtentId, effects: &mut Vec<Effect>) {
-        std::mem::swap(&mut self.out, effects);
-        self.now_ms = now_ms.max(self.now_ms);
-        for gap in self.in_doubt.remove(&extent).unwrap_or_default() {
-            self.memory.release_in_doubt(gap, &mut self.out);
-        }
-        if self.memory.is_closed(extent) {
-            self.no_writer(extent);
-            self.memory.open_extent(extent, &mut self.out);
-        }
-        std::mem::swap(&mut self.out, effects);
-    }
-
-    /// The writer of a quarantined extent is this client, which is connected (again). What is free
-    /// of the range that was in its hands counts as leased to it, until it resumes and says what it
-    /// really holds, or goes.
+    /// The writer of a quarantined extent is this client. What is free of the range that was in its
+    /// hands counts as leased to it, until it resumes and says what it really holds, or is gone.
     pub fn writer_back(&mut self, extent: ExtentId, client: ClientNo) {
         let Some(found) = self.clients.get_mut(client) else { return };
         let gaps = self.in_doubt.remove(&extent).unwrap_or_default();
@@ -316,83 +304,81 @@ impl<D: Directory> Store<D> {
         own.is_some() && self.memory.extent(range).map(|extent| extent.domain) == own
     }
 
-    /// A client says what it held before its connection broke. What does not fit is dropped: its
-    /// puts and seals there will be refused.
+    /// A client that was away says what it holds, and is told what of that is not its own any more.
+    /// What it does not name is free, but for objects that it announced: those it aborts itself.
     pub(crate) fn resume(
         &mut self,
         client: ClientNo,
         leases: &[Range],
         creating: Vec<message::Creating>,
     ) {
-        let Some(found) = self.clients.get_mut(client) else { return };
+        let Some(found) = self.clients.come_back(client) else { return };
         let session = found.session;
+        let mut lost = Lost::default();
         for object in creating {
-            self.resume_creating(client, session, object);
+            let id = object.id;
+            if !self.resume_creating(client, object) {
+                lost.creating.push(id);
+            }
         }
         let Some(found) = self.clients.get_mut(client) else { return };
         let unsure = std::mem::take(&mut found.leases_unsure);
         let mut rest = std::mem::take(&mut found.leases);
-        let mut kept = Vec::new();
+        let mut written = BTreeSet::new();
         for lease in leases {
             let held = rest.carve_within(*lease);
-            if held.is_empty() && self.lease_again(client, *lease) {
-                self.clients.own(session, lease.bytes);
-                kept.push(*lease);
+            if held.iter().map(|range| range.bytes).sum::<u64>() < lease.bytes {
+                lost.leases.push(*lease);
             }
-            kept.extend(held);
+            written.extend(held.iter().map(|range| range.extent));
+            held.into_iter().for_each(|range| found.leases.add(range));
         }
-        for range in rest.take() {
-            self.clients.disown(session, range.bytes);
-            if unsure {
-                self.memory.release_in_doubt(range, &mut self.out);
-            } else {
-                self.memory.release(range, range.bytes, &mut self.out);
-            }
-        }
-        let written: BTreeSet<ExtentId> = kept.iter().map(|range| range.extent).collect();
-        if let Some(found) = self.clients.get_mut(client) {
-            kept.into_iter().for_each(|range| found.leases.add(range));
-        }
+        let unnamed = found.creating.iter().copied().collect();
         for extent in written {
             self.say_lent(client, extent);
             self.out.push(Effect::Writer(extent, Some(client)));
         }
+        self.work.leave(Left::Leases(Lent { session, leases: rest, unsure, gone: false }));
+        self.work.leave(Left::Unnamed(session, unnamed));
+        self.out.push(Effect::Resumed(client, lost));
     }
 
-    /// Leases a free range again that the client says it had, if it may have it and its quota
-    /// leaves as much.
-    fn lease_again(&mut self, client: ClientNo, range: Range) -> bool {
-        let Some(found) = self.clients.get(client) else { return false };
-        range.bytes <= self.clients.quota_left(client)
-            && self.memory.lease_again(Domain::Client(found.session), range)
-    }
-
-    fn resume_creating(&mut self, client: ClientNo, session: u32, object: message::Creating) {
+    /// Whether the client goes on creating this object.
+    fn resume_creating(&mut self, client: ClientNo, object: message::Creating) -> bool {
         let message::Creating { id, sizes, traits, range, strict } = object;
+        let Some(found) = self.clients.get_mut(client) else { return false };
+        let (session, connection) = (found.session, found.connection);
+        if let Some(known) = self.creatings.get_mut(&id) {
+            let fits = known.growing.is_some() || known.sizes == sizes;
+            let same = known.range().is_some_and(|it| it.extent == range.extent) && fits;
+            if known.owner != session || !same {
+                return false;
+            }
+            known.connection = connection;
+            return true;
+        }
+        // Of an earlier daemon: its memory counts as leased so far.
         let fits = sizes.footprint() == Some(range.bytes);
         if !fits || !self.is_free(&id) {
-            return;
+            return false;
         }
-        let Some(found) = self.clients.get_mut(client) else { return };
-        let leased = found.leases.carve(range).is_ok();
-        let taken = leased || self.lease_again(client, range);
-        if !taken {
-            return;
+        let Some(found) = self.clients.get_mut(client) else { return false };
+        if found.leases.carve(range).is_err() {
+            return false;
         }
-        if leased {
-            self.clients.disown(session, range.bytes);
-        }
+        self.clients.disown(session, range.bytes);
         if strict {
             self.memory.set_strict(range.extent);
         }
         let wanted = Wanted { id, sizes, traits, strict };
         if self.begin(client, &wanted, Stage::Writing(range), range.bytes).is_err() {
             self.memory.release(range, range.bytes, &mut self.out);
-            return;
+            return false;
         }
         self.memory.note_creation(range.extent);
         self.say_lent(client, range.extent);
         self.out.push(Effect::Writer(range.extent, Some(client)));
+        true
     }
 }
 

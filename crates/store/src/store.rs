@@ -157,6 +157,7 @@ impl<D: Directory> Store<D> {
                 self.clients.connect(client, peer, owner);
             }
             Event::Resume(client, leases, creating) => self.resume(client, &leases, creating),
+            Event::Part(client) => self.part(client),
             Event::Disconnect(client) => self.disconnect(client),
             Event::Reserved(ticket, done) => self.reserved(ticket, done),
             Event::Hardened(ticket, done) => self.hardened(ticket, done),
@@ -412,6 +413,7 @@ impl<D: Directory> Store<D> {
         status.extents = self.memory.extents_count() as u64;
         status.index_slots = self.directory.slots();
         status.clients = self.clients.len() as u64;
+        status.away_bytes = self.away_bytes();
         status.waits = self.waits.len() as u64;
         status.sealed_total = self.totals.sealed;
         status.deleted_total = self.totals.deleted;

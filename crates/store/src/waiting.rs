@@ -39,10 +39,10 @@ impl<D: Directory> Store<D> {
                 .with_detail("a wait for more objects than it names");
             return self.fail(client, request, failure);
         }
-        let Some((session, uid)) = self.identity(client) else { return };
+        let Some((connection, uid)) = self.identity(client) else { return };
         let waiter = Waiter {
             client,
-            session,
+            connection,
             uid,
             request,
             question: Question::Wait { beyond_end: until.beyond_end },
@@ -58,10 +58,10 @@ impl<D: Directory> Store<D> {
     pub(crate) fn get(&mut self, client: ClientNo, request: u64, ids: Vec<ObjectId>) {
         let count = ids.len();
         let question = Question::Get;
-        let Some((session, uid)) = self.identity(client) else { return };
+        let Some((connection, uid)) = self.identity(client) else { return };
         let waiter = Waiter {
             client,
-            session,
+            connection,
             uid,
             request,
             question,
@@ -73,9 +73,9 @@ impl<D: Directory> Store<D> {
         self.park(waiter, false);
     }
 
-    /// The session and the user of a client.
-    fn identity(&self, client: ClientNo) -> Option<(u32, u32)> {
-        self.clients.get(client).map(|found| (found.session, found.peer.uid))
+    /// The connection and the user of a client.
+    fn identity(&self, client: ClientNo) -> Option<(u64, u32)> {
+        self.clients.get(client).map(|found| (found.connection, found.peer.uid))
     }
 
     /// Whether a client, its user and all together may wait for so much more.
@@ -144,7 +144,7 @@ impl<D: Directory> Store<D> {
     /// Answers a waiter and forgets it.
     pub(crate) fn answer_waiter(&mut self, no: WaiterNo) {
         let Some(waiter) = self.waits.remove(no) else { return };
-        let asked = |found: &&mut Client| found.session == waiter.session;
+        let asked = |found: &&mut Client| found.connection == waiter.connection && !found.away;
         if let Some(found) = self.clients.get_mut(waiter.client).filter(asked) {
             found.waits.remove(&waiter.request);
             found.waiting_ids -= waiter.ids.len();
@@ -155,10 +155,12 @@ impl<D: Directory> Store<D> {
     /// Refuses what a waiter asked for, and forgets it.
     pub(crate) fn fail_waiter(&mut self, no: WaiterNo, failure: Failure) {
         let Some(waiter) = self.waits.remove(no) else { return };
-        if let Some(found) = self.clients.get_mut(waiter.client) {
+        let asked = |found: &&mut Client| found.connection == waiter.connection && !found.away;
+        if let Some(found) = self.clients.get_mut(waiter.client).filter(asked) {
             found.waits.remove(&waiter.request);
+            found.waiting_ids -= waiter.ids.len();
+            self.fail(waiter.client, waiter.request, failure);
         }
-        self.fail(waiter.client, waiter.request, failure);
     }
 
     fn answer(&mut self, waiter: &Waiter) {

@@ -42,8 +42,9 @@ impl Question {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) client: ClientNo,
-    /// The client's: its number may be another's by the time that there is an answer.
-    pub(crate) session: u32,
+    /// The one that it was asked on: the client may have another by the time of the answer, or its
+    /// number may be another client's.
+    pub(crate) connection: u64,
     /// The client's user.
     pub(crate) uid: u32,
     pub(crate) request: u64,

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use plasmon_proto::ObjectId;
 
 use crate::adoption::Remains;
+use crate::departure::Lent;
 use crate::evict::Evicting;
 use crate::ports::{Directory, Entry, Look};
 use crate::records::UNHELD;
@@ -58,12 +59,21 @@ pub(crate) enum Left {
     Pins(BTreeMap<u64, u32>),
     /// Requests that waited.
     Waits(Vec<WaiterNo>),
+    /// Leases of one that is gone, or that it did not name when it came back.
+    Leases(Lent),
+    /// Extents of a session that is gone.
+    Extents(u32),
+    /// Objects that a session was creating on an earlier connection, while it has not named them on
+    /// its present one.
+    Unnamed(u32, Vec<ObjectId>),
 }
 
 impl Left {
     fn is_empty(&self) -> bool {
         match self {
-            Self::Creating(_, ids) | Self::Unheld(ids) => ids.is_empty(),
+            Self::Creating(_, ids) | Self::Unheld(ids) | Self::Unnamed(_, ids) => ids.is_empty(),
+            Self::Leases(lent) => lent.leases.is_empty() && !lent.gone,
+            Self::Extents(_) => false,
             Self::Adopted(remains) => remains.is_empty(),
             Self::Pins(pins) => pins.is_empty(),
             Self::Waits(waiters) => waiters.is_empty(),
@@ -124,13 +134,16 @@ impl<D: Directory> Store<D> {
         }
         if let Some(left) = self.work.left.pop_front() {
             let rest = match left {
-                Left::Creating(session, ids) => self.end_creations(session, ids),
-                Left::Unheld(ids) => self.end_unheld(ids),
-                Left::Adopted(remains) => Left::Adopted(self.end_remains(remains)),
-                Left::Pins(pins) => self.end_pins(pins),
-                Left::Waits(waiters) => self.end_waits(waiters),
+                Left::Creating(session, ids) => Some(self.end_creations(session, ids)),
+                Left::Unheld(ids) => Some(self.end_unheld(ids)),
+                Left::Adopted(remains) => Some(Left::Adopted(self.end_remains(remains))),
+                Left::Pins(pins) => Some(self.end_pins(pins)),
+                Left::Waits(waiters) => Some(self.end_waits(waiters)),
+                Left::Leases(lent) => Some(self.end_leases(lent)),
+                Left::Extents(session) => self.end_extents(session),
+                Left::Unnamed(session, ids) => Some(self.end_unnamed(session, ids)),
             };
-            self.work.leave(rest);
+            rest.into_iter().for_each(|rest| self.work.leave(rest));
         }
         if self.work.collect {
             self.collect_fresh();
@@ -147,6 +160,17 @@ impl<D: Directory> Store<D> {
             }
         }
         Left::Creating(session, ids)
+    }
+
+    fn end_unnamed(&mut self, session: u32, mut ids: Vec<ObjectId>) -> Left {
+        let piece = ids.split_off(ids.len().saturating_sub(PIECE));
+        for id in piece {
+            let creating = self.creatings.get(&id).filter(|it| it.owner == session);
+            if creating.is_some_and(|creating| self.is_left_over(creating.client, creating)) {
+                self.creator_died(&id);
+            }
+        }
+        Left::Unnamed(session, ids)
     }
 
     /// The creator of these owned objects left before it made a composite of them.

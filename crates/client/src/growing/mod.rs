@@ -10,8 +10,9 @@
 //! ```
 //!
 //! The daemon grants memory that it has allocated, so a full machine is an error of `ensure` and
-//! never a signal in the middle of a write. What is not sealed ends with its connection: a daemon
-//! that comes back knows nothing of it, and the bytes stay readable here and nowhere else.
+//! never a signal in the middle of a write. What is not sealed outlives a broken connection and not
+//! its daemon: one that was restarted knows nothing of it, and the bytes stay readable here and
+//! nowhere else.
 
 mod sealing;
 
@@ -21,8 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use plasmon_proto::message::{ExtentId, Granted, Reply, Request};
-use plasmon_proto::object::Traits;
+use plasmon_proto::message::{Creating, ExtentId, Granted, Reply, Request};
+use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::{Code, ObjectId, Policy};
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
@@ -83,8 +84,6 @@ pub struct Growing {
     session: Arc<Session>,
     id: ObjectId,
     extent: ExtentId,
-    /// The connection that it was granted on; it does not outlive it.
-    link: u64,
     /// `None` once it is sealed, except for [`Self::seal_lent`].
     map: Option<GrowingMap>,
     sealed: AtomicBool,
@@ -122,7 +121,7 @@ impl Process {
         let traits = Traits { policy: options.policy, owned: options.owned, ..Traits::default() };
         let bytes = options.bytes_hint.max(STEP_BYTES_MIN as u64);
         let deadline = Deadline::after(options.patience);
-        let (granted, map, link) = loop {
+        let (granted, map) = loop {
             let open_ended = options.open_ended || options.bytes_hint == 0;
             let request = Request::CreateGrowing { id, traits, bytes, open_ended };
             let mut answer =
@@ -130,9 +129,13 @@ impl Process {
             let (Reply::Created(granted), Some(fd)) = (&answer.reply, answer.fds.pop()) else {
                 return Err(Error::unexpected(BEGINNING));
             };
-            // The daemon forgot what it granted on a connection that broke since.
-            if !session.writing().is_void(answer.link) {
-                break (*granted, self.map_growing(&session, granted, fd), answer.link);
+            let mut writing = session.writing();
+            // A creation that the daemon was not told of when the connection was resumed has ended.
+            if !writing.is_void(answer.link) {
+                let (sizes, range, strict) = (Sizes::default(), granted.range, false);
+                writing.set_creating(Creating { id, sizes, traits, range, strict });
+                drop(writing);
+                break (*granted, self.map_growing(&session, granted, fd));
             }
         };
         let extent = granted.range.extent;
@@ -143,7 +146,6 @@ impl Process {
             session,
             id,
             extent,
-            link,
             map: None,
             sealed: AtomicBool::new(false),
             asked,
@@ -193,7 +195,7 @@ impl Growing {
     pub fn is_lost(&self) -> bool {
         !self.process.is_ours()
             || !self.process.is_current(&self.session)
-            || self.session.writing().is_void(self.link)
+            || !self.is_sealed() && !self.session.writing().is_creating(&self.id)
     }
 
     /// How many bytes may be used.
@@ -341,7 +343,7 @@ impl Growing {
             // Before the daemon knows, so that the next one who is given the extent finds it.
             self.session.keep_growing_map(self.extent, map);
         }
-        self.process.take_back(|requests| requests.abort(self.id));
+        self.process.abandon(&self.session, self.id);
     }
 }
 

@@ -115,6 +115,7 @@ impl Growing {
             _ => return Err(Error::unexpected(SEALING)),
         }
         self.sealed.store(true, Ordering::Release);
+        self.session.writing().clear_creating(&self.id);
         Ok(self.id)
     }
 }

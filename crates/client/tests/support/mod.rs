@@ -95,6 +95,16 @@ impl TestStore {
         });
     }
 
+    /// Starts a daemon where the one before was killed with its keeper; whether it serves.
+    pub fn start_again(&self) -> bool {
+        let options = StartOptions {
+            daemon: Some(plasmond()),
+            settings: self.settings.clone(),
+            timeout: PATIENCE,
+        };
+        plasmon_client::start(&options).is_ok()
+    }
+
     /// A directory for this test alone.
     pub fn directory(&self) -> &Path {
         self.directory.path()

@@ -38,6 +38,7 @@ impl Core {
             Effect::Created(client, number, granted) => {
                 self.grant(client, number, &Reply::Created(granted), &granted);
             }
+            Effect::Resumed(client, lost) => drop(self.lost.insert(client, lost)),
             Effect::Complete(client, completion) => self.complete(client, completion),
             Effect::Notify(client, notice) => {
                 if let Some(peer) = self.peers.get_mut(client) {
@@ -339,6 +340,7 @@ impl Core {
                 Done::TierFault(fault) => self.tier_fault = fault,
                 Done::Hardened(ticket, sealed) => self.feed(Event::Hardened(ticket, sealed)),
                 Done::Keeper(started) => self.keeper_started(started),
+                Done::Looked(found) => self.looked(found),
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use plasmon_proto::Code;
 use plasmon_proto::limits::{CLIENT_NAME_BYTES_MAX, CLIENTS_MAX};
 use plasmon_proto::message::{
-    Access, Failure, Hello, IndexTable, PROTOCOL_VERSION, Reply, Welcome,
+    Access, Failure, Hello, IndexTable, Lost, PROTOCOL_VERSION, Reply, Welcome,
 };
 use plasmon_proto::object::Level;
 use plasmon_shm::pidfd::is_same_process;
@@ -226,11 +226,13 @@ impl Core {
         peer.access = access;
         peer.name.clone_from(&name);
         let (pid, uid) = (peer.credentials.pid, peer.credentials.uid);
-        let welcome = self.welcome_of(client, &entrance, access);
+        let mut welcome = self.welcome_of(client, &entrance, access);
         let sessions = &mut self.store.directory_mut().sessions;
+        // One that was away has the bell of its earlier connection.
+        let bell = sessions.get_mut(entrance.session).and_then(|found| found.doorbell.take());
+        self.rings.unwatch(entrance.session, bell.as_ref());
         sessions.connect(entrance.session, client, entrance.doorbell);
         self.rings.rest(entrance.session, sessions);
-        self.reply(client, number, &Reply::Welcome(welcome), entrance.fds);
         if expected.is_none() {
             self.feed(Event::Connect(client, StorePeer { pid, uid, name, access, channel }));
         }
@@ -238,7 +240,9 @@ impl Core {
             // The ring first: what it holds was put into leases that the client still had then.
             self.drain_ring(entrance.session, client);
             self.feed(Event::Resume(client, leases, creating));
+            welcome.lost = self.lost.remove(&client).unwrap_or_default();
         }
+        self.reply(client, number, &Reply::Welcome(welcome), entrance.fds);
         Ok(())
     }
 
@@ -356,13 +360,13 @@ impl Core {
             return Err(Failure::of(Code::Disconnected));
         };
         let (pid, uid) = (peer.credentials.pid, peer.credentials.uid);
-        let left = self.store.directory().sessions.left_pinning_by(pid, uid);
+        let left = self.store.directory().sessions.left_holding_by(pid, uid);
         if left >= LINGERING_MAX {
             return Err(Failure::of(Code::LimitReached)
                 .with_amounts(left as u64 + 1, LINGERING_MAX as u64)
                 .with_detail(format!(
-                    "{left} earlier connections of process {pid} ended and still pin objects: \
-                     release these, or end the process"
+                    "{left} earlier connections of process {pid} ended and still pin objects or \
+                     may write: release these, or end the process"
                 )));
         }
         let process = peer.connection.process().map_err(io_failure)?;
@@ -380,6 +384,7 @@ impl Core {
             lost_channel: None,
             doorbell: None,
             client: None,
+            is_deaf: false,
             is_abandoned: false,
         })
     }
@@ -432,6 +437,7 @@ impl Core {
             token: session.map_or(0, |session| session.token),
             epoch: shared.control.epoch(),
             resumed: entrance.resumed,
+            lost: Lost::default(),
             channel: session.is_some_and(|session| session.channel.is_some()),
             wake_page: session
                 .is_some_and(|found| has_wake_page(found, self.owner_uid, self.config.level)),

@@ -8,7 +8,7 @@ use plasmon_media::{Described, FolderLock};
 use plasmon_proto::message::ExtentId;
 use plasmon_shm::edge::{self, Mutation};
 use plasmon_store::event::Peer;
-use plasmon_store::{Effect, Event, Ticket};
+use plasmon_store::{ClientNo, Effect, Event, Ticket};
 
 use super::Core;
 use crate::keeper::link::KeeperLink;
@@ -214,7 +214,13 @@ impl Core {
         let channel = session.channel.as_ref();
         let unread = channel.and_then(|channel| channel.pending().ok()).unwrap_or(0);
         tracing::error!(pid = session.pid, unread, "a ring is passed over: what is in it is lost");
-        self.outlive(no);
+        let Some(client) = self.expect(no) else { return };
+        if let Some(session) = self.shared().sessions.get_mut(no) {
+            session.is_deaf = true;
+        }
+        self.shared().sessions.part(no);
+        // It stays while memory is lent to it: until its process ends, because it is not resumed.
+        self.part(client);
     }
 
     /// The spill tier of a store that was taken over can be used: now, or not before now.
@@ -232,8 +238,22 @@ impl Core {
     }
 
     fn expect_back(&mut self, no: SessionNo) {
-        let client = self.peers.expect();
-        let Some(session) = self.shared().sessions.get(no) else { return };
+        let Some(client) = self.expect(no) else { return };
+        let sessions = &mut self.store.directory_mut().sessions;
+        self.rings.awaken(no, sessions);
+        if edge::is_broken(Mutation::AdoptWithoutReplay) {
+            self.shared().sessions.skip(no);
+        }
+        self.drain_ring(no, client);
+        let is_over = |session: &Session| session.is_dead() || session.has_left();
+        if self.shared().sessions.get(no).is_some_and(is_over) {
+            self.part(client);
+        }
+    }
+
+    /// Makes the store know the client of a session that was taken over, as one that is away.
+    fn expect(&mut self, no: SessionNo) -> Option<ClientNo> {
+        let session = self.shared().sessions.get(no)?;
         let peer = Peer {
             pid: session.pid,
             uid: session.uid,
@@ -241,32 +261,17 @@ impl Core {
             access: session.access,
             channel: session.channel.is_some(),
         };
-        let (token, is_dead) = (session.token, session.is_dead());
+        let token = session.token;
         // Those who sleep find their connection closed and come back.
         session.sound_mail();
-        let sessions = &mut self.store.directory_mut().sessions;
-        sessions.connect(no, client, None);
-        self.rings.awaken(no, sessions);
+        let client = self.peers.expect();
+        self.shared().sessions.connect(no, client, None);
         self.feed(Event::Connect(client, peer));
+        self.feed(Event::Part(client));
         for extent in self.extents_of(token) {
             self.store.writer_back(extent, client);
         }
-        if edge::is_broken(Mutation::AdoptWithoutReplay) {
-            self.shared().sessions.skip(no);
-        }
-        self.drain_ring(no, client);
-        if is_dead {
-            self.part(client);
-        }
-    }
-
-    /// A writer will not come back: what it had may be given to others.
-    pub(super) fn end_of_writer(&mut self, token: u64) {
-        for extent in self.extents_of(token) {
-            self.shared().control.set_writer(extent, 0);
-            let mut effects = Vec::new();
-            self.store.writer_gone(self.clock.now_ms(), extent, &mut effects);
-            effects.into_iter().for_each(|effect| self.carry_out(effect));
-        }
+        self.looks.begin(no, edge::now());
+        Some(client)
     }
 }

@@ -7,6 +7,7 @@
 //!        ──► workers' results       (effects)       ┘          replies, descriptors, jobs ┘
 //!        ──► processes that ended   (partings)
 //!        ──► keeper gone            (keeping)
+//!        ──► processes that go on as other programs (looking)
 //! ```
 //!
 //! Every ring with something in it is drained before any socket message is answered, so that
@@ -17,6 +18,7 @@ mod effects;
 mod greeting;
 mod growing;
 mod keeping;
+pub(crate) mod looking;
 mod partings;
 mod releasing;
 mod requests;
@@ -31,6 +33,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plasmon_media::FolderLock;
+use plasmon_proto::message::Lost;
 use plasmon_proto::ring::Record;
 use plasmon_shm::departing::Departing;
 use plasmon_shm::edge::Point;
@@ -53,6 +56,7 @@ use crate::settings::Config;
 use crate::workers::Workers;
 
 use self::keeping::Kept;
+use self::looking::Looks;
 use self::partings::Parting;
 use self::spinning::Spinning;
 
@@ -126,6 +130,10 @@ pub(crate) struct Core {
     /// Clients that end with this turn, and why.
     leaving: BTreeMap<ClientNo, Parting>,
     closer: Closer,
+    /// What clients that come back are told next.
+    lost: BTreeMap<ClientNo, Lost>,
+    /// Sessions whose processes are looked at.
+    looks: Looks,
     /// Whether the kernel keeps descriptors out of the daemon's sockets.
     refuses_descriptors: bool,
     records: Vec<(u64, Record)>,
@@ -198,6 +206,8 @@ impl Core {
             send_again_at: None,
             leaving: BTreeMap::new(),
             closer: Closer::default(),
+            lost: BTreeMap::new(),
+            looks: Looks::default(),
             refuses_descriptors,
             records: Vec::new(),
             ring_work: Vec::new(),
@@ -318,6 +328,7 @@ impl Core {
         }
         self.look_at_departing(now);
         self.refuse_the_silent(now);
+        self.look_at_processes(now);
         if self.door.reopens(now)
             && let Err(error) = self.poll.add(&self.door, Source::Listener)
         {
@@ -349,7 +360,8 @@ impl Core {
         let keeper = self.store.directory().keeper.next_deadline().map(left);
         let sending = self.send_again_at.map(left);
         let departing = self.departing.next_deadline().map(left);
-        let deadlines = [store, greeting, door, lonely, keeper, sending, departing, name];
+        let looking = self.looks.next().map(left);
+        let deadlines = [store, greeting, door, lonely, keeper, sending, departing, name, looking];
         deadlines.into_iter().flatten().min()
     }
 

@@ -15,7 +15,7 @@ use plasmon_store::{ClientNo, Event};
 
 use super::Core;
 use super::sending::send;
-use crate::peers::Departed;
+use crate::peers::{Departed, Peer};
 use crate::poll::Source;
 use crate::sessions::SessionNo;
 
@@ -104,26 +104,48 @@ impl Core {
         }
     }
 
-    /// Ends a client. What it submitted before counts; what it was creating ends.
+    /// Parts from a client, for good unless something is lent to it that it may be writing to. What
+    /// it submitted before counts.
     pub(super) fn part(&mut self, client: ClientNo) {
-        if let Some(session) = self.shared().sessions.of_client(client) {
+        let session = self.shared().sessions.of_client(client);
+        if let Some(session) = session {
             self.drain_ring(session, client);
         }
+        match session {
+            // Draining its ring may have ended it already, which is found there.
+            Some(session) if self.may_be_writing(session, client) => {
+                self.part_for_now(session, client)
+            }
+            _ => self.end_client(client),
+        }
+    }
+
+    /// Whether memory is lent to a client that lives.
+    fn may_be_writing(&self, session: SessionNo, client: ClientNo) -> bool {
+        let session = self.store.directory().sessions.get(session);
+        session.is_some_and(|session| !session.is_dead() && !session.has_left())
+            && self.store.is_lent_to(client)
+            && !edge::is_broken(Mutation::ForgetLingering)
+    }
+
+    /// The client may be writing, and may come back.
+    fn part_for_now(&mut self, session: SessionNo, client: ClientNo) {
+        // It may be away already.
+        let Some(peer) = self.peers.part(client) else { return };
+        self.close_peer(peer);
+        self.unsent.remove(&client);
+        self.feed(Event::Part(client));
+        self.shared().sessions.part(session);
+        self.looks.begin(session, edge::now());
+        self.wait_for_company();
+    }
+
+    fn end_client(&mut self, client: ClientNo) {
         let was_known = self.peers.is_known(client);
         match self.peers.remove(client) {
             // Draining its ring has ended it already.
             None => return,
-            Some(Departed::Peer(mut peer)) => {
-                self.passing.received(peer.credentials.uid, &mut peer.unread);
-                self.poll.remove(&peer.connection);
-                let uid = peer.credentials.uid;
-                if peer.outbox.is_empty() {
-                    self.close_connection(uid, peer);
-                } else {
-                    // It may be the last that holds an extent, and freeing that takes a while.
-                    self.closer.close(uid, 1, peer);
-                }
-            }
+            Some(Departed::Peer(peer)) => self.close_peer(peer),
             Some(Departed::Expected) => {}
         }
         self.unsent.remove(&client);
@@ -137,13 +159,27 @@ impl Core {
         self.wait_for_company();
     }
 
+    fn close_peer(&mut self, mut peer: Box<Peer>) {
+        self.passing.received(peer.credentials.uid, &mut peer.unread);
+        self.poll.remove(&peer.connection);
+        let uid = peer.credentials.uid;
+        if peer.outbox.is_empty() {
+            self.close_connection(uid, peer);
+        } else {
+            // It may be the last that holds an extent, and freeing that takes a while.
+            self.closer.close(uid, 1, peer);
+        }
+    }
+
     /// Keeps a session while its process lives.
     pub(super) fn outlive(&mut self, session: SessionNo) {
-        let is_dead = self.shared().sessions.get(session).is_some_and(|session| session.is_dead());
-        if is_dead || edge::is_broken(Mutation::ForgetLingering) {
+        let is_over = |session: &crate::sessions::Session| session.is_dead() || session.has_left();
+        let is_over = self.shared().sessions.get(session).is_some_and(is_over);
+        if is_over || edge::is_broken(Mutation::ForgetLingering) {
             self.end_session(session);
             return;
         }
+        self.looks.begin(session, edge::now());
         if let Some(surplus) = self.shared().sessions.surplus() {
             tracing::debug!(?surplus, "a session that lingered for long is forgotten");
             self.end_session(surplus);
@@ -168,11 +204,11 @@ impl Core {
 
     /// Forgets a session for good: its pins count no more, and its memory may be used.
     pub(super) fn end_session(&mut self, no: SessionNo) {
-        let token = self.shared().sessions.get(no).map(|session| session.token);
-        self.forget_session(no);
-        if let Some(token) = token {
-            self.end_of_writer(token);
+        if let Some(client) = self.shared().sessions.get(no).and_then(|session| session.client) {
+            self.drain_ring(no, client);
+            self.end_client(client);
         }
+        self.forget_session(no);
     }
 
     /// Takes a session out of everything that knows it.

@@ -1,11 +1,10 @@
 //! What clients submit through their rings, and what they read lately.
 
-use plasmon_proto::id::OBJECT_ID_BYTES;
+use plasmon_proto::Code;
 use plasmon_proto::limits::{OBJECT_ALIGN, SUBMISSIONS};
 use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::{Completion, Record, Submission};
-use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::edge::{self, Mutation, Point};
 use plasmon_store::{ClientNo, Effect, Event};
 
@@ -131,21 +130,12 @@ impl Core {
             Submission::Put { extent, offset, sizes, .. } => {
                 self.extents.attributes(*extent, *offset, sizes)
             }
-            Submission::LeaseWanted { .. } if self.peers.is_expected(client) => {
-                // It is about to say what it holds, and would not know of this lease.
-                let id = ObjectId::new([0; OBJECT_ID_BYTES]);
-                let refused = Completion::Refused { position, code: Code::Cancelled, id };
-                self.shared().sessions.complete(client, &refused);
-                return;
-            }
             Submission::LeaseWanted { .. } => {
                 // It may have to make room, and should know what is in use.
                 self.collect_touches();
                 None
             }
-            Submission::Delete { .. } | Submission::Abort { .. }
-                if self.peers.is_expected(client) =>
-            {
+            Submission::Delete { .. } | Submission::Abort { .. } if self.is_of_before(client) => {
                 return self.end_again(client, position, submission);
             }
             _ => None,
@@ -157,6 +147,16 @@ impl Core {
     fn may_publish(&mut self, client: ClientNo, extent: ExtentId, offset: u64) -> bool {
         self.config.level != Level::Leased
             || self.is_protected(client, &Range { extent, offset, bytes: 0 })
+    }
+
+    /// Whether the client had its last connection to the daemon before this one: it has no bell.
+    fn is_of_before(&self, client: ClientNo) -> bool {
+        let sessions = &self.store.directory().sessions;
+        self.peers.is_expected(client)
+            && sessions
+                .of_client(client)
+                .and_then(|no| sessions.get(no))
+                .is_some_and(|session| session.doorbell.is_none())
     }
 
     /// Ends an object for a client that is expected back. If it is gone already, the daemon before
@@ -178,11 +178,12 @@ impl Core {
 
     /// Ends a client whose ring cannot be understood. The ring is not looked at again.
     fn abandon_ring(&mut self, client: ClientNo, why: &str) {
-        // The session forgets the client first, or parting would drain the ring once more.
-        if let Some((session, doorbell)) = self.shared().sessions.disconnect(client) {
-            self.rings.unwatch(session, doorbell.as_ref());
+        let sessions = &mut self.shared().sessions;
+        if let Some(session) = sessions.of_client(client).and_then(|no| sessions.get_mut(no))
+            && !session.is_deaf
+        {
+            session.is_deaf = true;
             self.expel(client, 0, why);
-            self.outlive(session);
         }
     }
 

@@ -237,6 +237,11 @@ impl Client {
         Self { connection, shared: None, pushes: Vec::new(), number: 0 }
     }
 
+    /// Ends the connection and keeps everything else.
+    pub(crate) fn hang_up(&self) {
+        self.connection.shutdown().unwrap();
+    }
+
     /// Waits for one frame; `None` at the end of the connection.
     pub(crate) fn receive(&mut self) -> Option<(FromDaemon, Vec<OwnedFd>)> {
         assert!(readable(&self.connection, DEADLINE), "the daemon says something");

@@ -12,8 +12,9 @@ use plasmon_proto::limits::TOUCHES;
 use plasmon_proto::ring::{Completion, Record};
 
 use super::{
-    CHANNEL_BYTES, COMPLETION_HEAD_AT, COMPLETION_TAIL_AT, LEDGER_HIGH_AT, LOST_AT, Layout, MAGIC,
-    MAGIC_AT, PARTED_AT, SUBMISSION_HEAD_AT, SUBMISSION_TAIL_AT, TOUCH_CURSOR_AT, not_a_channel,
+    CHANNEL_BYTES, COMPLETION_HEAD_AT, COMPLETION_TAIL_AT, LEDGER_HIGH_AT, LEFT_AT, LOST_AT,
+    Layout, MAGIC, MAGIC_AT, PARTED_AT, SUBMISSION_HEAD_AT, SUBMISSION_TAIL_AT, TOUCH_CURSOR_AT,
+    not_a_channel,
 };
 use crate::bell;
 use crate::control::ControlReader;
@@ -222,6 +223,13 @@ impl ChannelClient {
     #[inline]
     pub(crate) fn is_parted(&self) -> bool {
         parting::is_set(self.layout.word(PARTED_AT))
+    }
+
+    /// Says that this client has left for good: it reads and writes nothing of the store any more.
+    /// The daemon looks there when the connection has ended, so call this before that.
+    pub fn leave(&self) {
+        // Pairs with the Acquire in `ChannelDaemon::has_left`: what was written comes before.
+        self.layout.word(LEFT_AT).store(1, Ordering::Release);
     }
 
     /// The alarm that the daemon sounds when it has sent this client a message, or parted from it.

@@ -8,8 +8,8 @@ use plasmon_proto::ring::{Completion, Record};
 
 use super::pages::Pages;
 use super::{
-    CHANNEL_BYTES, COMPLETION_TAIL_AT, LEDGER_AT, LEDGER_HIGH_AT, LOST_AT, Layout, MAGIC, MAGIC_AT,
-    PARTED_AT, SUBMISSION_HEAD_AT, TOUCH_CURSOR_AT, not_a_channel,
+    CHANNEL_BYTES, COMPLETION_TAIL_AT, LEDGER_AT, LEDGER_HIGH_AT, LEFT_AT, LOST_AT, Layout, MAGIC,
+    MAGIC_AT, PARTED_AT, SUBMISSION_HEAD_AT, TOUCH_CURSOR_AT, not_a_channel,
 };
 use crate::bell;
 use crate::edge::{self, Attempt, Mutation};
@@ -149,6 +149,12 @@ impl ChannelDaemon {
             self.layout.word(LOST_AT).store(self.lost, Ordering::Release);
         }
         has_room
+    }
+
+    /// Whether the client has said that it left for good.
+    pub fn has_left(&self) -> bool {
+        // Pairs with the Release in `ChannelClient::leave`.
+        self.layout.word(LEFT_AT).load(Ordering::Acquire) != 0
     }
 
     /// Says whether the daemon has parted from the connection. A client whose pin does not come

@@ -40,6 +40,8 @@ const LEDGER_HIGH_AT: usize = 512;
 const MAIL_AT: usize = 576;
 /// Beside the mail, in a line that nothing on a hot path looks at.
 const GONE_AT: usize = MAIL_AT + 4;
+/// Beside the mail: written once, at the end.
+const LEFT_AT: usize = MAIL_AT + 8;
 const SUBMISSIONS_AT: usize = 4096;
 const COMPLETIONS_AT: usize = SUBMISSIONS_AT + SUBMISSIONS * RECORD_BYTES as usize;
 const TOUCHES_AT: usize = COMPLETIONS_AT + COMPLETIONS * RECORD_BYTES as usize;

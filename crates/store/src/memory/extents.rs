@@ -69,6 +69,8 @@ pub(super) struct Extents {
     by_index: Vec<Option<Extent>>,
     /// Indices that are free.
     free: BTreeSet<u32>,
+    /// The extents of each session that writes any.
+    by_session: BTreeSet<(u32, ExtentId)>,
     /// The birth number of the next extent.
     next_birth: u64,
     count: usize,
@@ -85,6 +87,7 @@ impl Extents {
         Self {
             by_index: Vec::new(),
             free: BTreeSet::new(),
+            by_session: BTreeSet::new(),
             next_birth: first_birth,
             count: 0,
             total_bytes: 0,
@@ -171,6 +174,7 @@ impl Extents {
     fn put(&mut self, id: ExtentId, bytes: u64, kind: Kind, domain: Domain) {
         self.count += 1;
         self.total_bytes += bytes;
+        self.note_domain(id, None, Some(domain));
         self.by_index[id.index()] = Some(Extent {
             id,
             bytes,
@@ -195,6 +199,7 @@ impl Extents {
         self.count -= 1;
         self.total_bytes -= extent.bytes;
         self.surplus_bytes -= extent.surplus_bytes;
+        self.note_domain(id, Some(extent.domain), None);
         self.free.insert(id.index() as u32);
     }
 
@@ -205,6 +210,27 @@ impl Extents {
         let after = before.saturating_add(more).saturating_sub(fewer).min(extent.bytes);
         extent.surplus_bytes = after;
         self.surplus_bytes = self.surplus_bytes - before + after;
+    }
+
+    /// The extent belongs to another domain from now on.
+    pub(super) fn note_domain(
+        &mut self,
+        id: ExtentId,
+        before: Option<Domain>,
+        now: Option<Domain>,
+    ) {
+        if let Some(Domain::Client(session)) = before {
+            self.by_session.remove(&(session, id));
+        }
+        if let Some(Domain::Client(session)) = now {
+            self.by_session.insert((session, id));
+        }
+    }
+
+    /// The extents that a session writes.
+    pub(super) fn of_session(&self, session: u32) -> impl Iterator<Item = ExtentId> {
+        let all = (session, ExtentId(0))..=(session, ExtentId(u64::MAX));
+        self.by_session.range(all).map(|(_, extent)| *extent)
     }
 
     /// Makes a growing extent longer or shorter.

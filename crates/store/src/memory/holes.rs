@@ -147,10 +147,11 @@ impl Memory {
             self.holes.remove(extent.domain, range, hole.warm);
             self.holes.insert(domain, range, hole.warm);
         }
-        if extent.domain != domain {
+        let before = std::mem::replace(&mut extent.domain, domain);
+        if before != domain {
             extent.has_creations = false;
+            self.extents.note_domain(id, Some(before), Some(domain));
         }
-        extent.domain = domain;
     }
 
     /// Takes all holes of an extent out of the index, because the extent goes.

@@ -103,6 +103,7 @@ impl Leases {
     }
 
     /// All ranges.
+    #[cfg(test)]
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range> {
         self.starts.iter().map(|(&(extent, end), &start)| Range {
             extent,
@@ -111,11 +112,16 @@ impl Leases {
         })
     }
 
-    /// Empties the leases.
-    pub(crate) fn take(&mut self) -> Vec<Range> {
-        let ranges = self.ranges().collect();
-        *self = Self::default();
-        ranges
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+
+    /// Takes one range out.
+    pub(crate) fn pop(&mut self) -> Option<Range> {
+        let ((extent, end), offset) = self.starts.pop_last()?;
+        self.bytes -= end - offset;
+        Some(Range { extent, offset, bytes: end - offset })
     }
 }
 
@@ -151,8 +157,8 @@ mod tests {
         assert_eq!(leases.hull(ExtentId(3)), range(0, 320));
         assert_eq!(leases.hull(ExtentId(2)), Range { extent: ExtentId(2), ..range(0, 224) });
         assert_eq!(leases.hull(ExtentId(4)).bytes, 0);
-        assert_eq!(leases.take().len(), 3);
-        assert_eq!(leases.bytes(), 0);
+        let popped = std::iter::from_fn(|| leases.pop()).count();
+        assert_eq!((popped, leases.bytes(), leases.is_empty()), (3, 0, true));
     }
 
     /// A client that came back named its ranges one by one, and each was looked for among all
@@ -167,7 +173,7 @@ mod tests {
             let found = leases.carve_within(range(2 * piece * 64, 128));
             assert_eq!(found, [range(2 * piece * 64, 64)]);
         }
-        assert_eq!((leases.bytes(), leases.take().len()), (0, 0));
+        assert_eq!((leases.bytes(), leases.pop()), (0, None));
         leases.add(range(0, 64));
         assert_eq!(leases.carve_within(range(0, 0)), []);
         assert_eq!(leases.carve_within(range(u64::MAX - 63, 64)), []);

@@ -33,7 +33,7 @@ use plasmon_proto::limits::{
     ARENA_EXTENT_BYTES, LARGE_OBJECT_BYTES, OBJECT_ALIGN, RESIDENT_SLACK_BYTES_MIN,
     RESIDENT_SLACK_PER_CAPACITY,
 };
-use plasmon_proto::message::Range;
+use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::{Level, Sizes};
 
 pub(crate) use extents::{Extent, Kind};
@@ -208,7 +208,13 @@ impl Memory {
         self.extents.get(range.extent)
     }
 
+    /// The extents that a session writes.
+    pub(crate) fn extents_of(&self, session: u32) -> impl Iterator<Item = ExtentId> {
+        self.extents.of_session(session)
+    }
+
     /// All extents.
+    #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Extent> {
         self.extents.iter()
     }

@@ -115,31 +115,6 @@ impl Memory {
         self.set_domain(id, if open { Domain::Open } else { Domain::Closed });
     }
 
-    /// Takes a range that a client says was leased to it, if it is a free one that it may have.
-    pub(crate) fn lease_again(&mut self, domain: Domain, range: Range) -> bool {
-        let allowed = self.extents.get(range.extent).is_some_and(|extent| {
-            extent.domain == domain || self.open_to(domain) == Some(extent.domain)
-        });
-        let aligned =
-            range.offset.is_multiple_of(OBJECT_ALIGN) && range.bytes.is_multiple_of(OBJECT_ALIGN);
-        if !allowed || !aligned || range.bytes > self.left_bytes() {
-            return false;
-        }
-        match self.take(range) {
-            Some(true) => {
-                self.charged_bytes += range.bytes;
-                self.set_domain(range.extent, domain);
-                true
-            }
-            // Its pages were given back meanwhile.
-            Some(false) => {
-                self.open_hole(range, false);
-                false
-            }
-            None => false,
-        }
-    }
-
     /// What of an extent can be in its writer's hands, when these are its leases in it.
     pub(crate) fn lent(&self, leases: Range) -> Range {
         match self.extents.get(leases.extent) {

@@ -181,8 +181,8 @@ impl Store<TestDirectory> {
             *owned.entry(creating.owner).or_default() += creating.charge + coming;
         }
         for job in self.jobs.parked() {
-            if let Purpose::Lease { session, held_bytes, .. } = job.purpose {
-                *owned.entry(session).or_default() += held_bytes;
+            if let Purpose::Lease { asker, held_bytes, .. } = job.purpose {
+                *owned.entry(asker.session).or_default() += held_bytes;
             }
         }
         for (no, client) in self.clients.iter() {

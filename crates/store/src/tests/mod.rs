@@ -11,6 +11,7 @@ mod limits;
 mod lives;
 mod memory;
 mod model;
+mod parting;
 mod quotas;
 mod readers;
 mod recovering;

@@ -92,11 +92,16 @@ fn a_client_that_comes_back_gets_no_more_than_its_quota() {
     let mut world = World::new(Config { client_quota_bytes: MIB, ..Config::new(64 * MIB) });
     let client = world.connect(1);
     let lease = world.lease(client, MIB).unwrap().range;
-    world.disconnect(client);
-    let client = world.connect(2);
+    world.event(Event::Part(client));
+    assert_eq!(world.store.owned_bytes(client), MIB, "it stays charged");
     let whole = Range { offset: 0, bytes: 4 * MIB, ..lease };
     world.event(Event::Resume(client, vec![whole, lease, lease], vec![]));
     assert_eq!(world.store.owned_bytes(client), MIB);
+    assert_eq!(world.lease(client, 64).unwrap_err().code, Code::QuotaExceeded);
+    world.disconnect(client);
+    let client = world.connect(2);
+    world.event(Event::Resume(client, vec![lease], vec![]));
+    assert_eq!(world.store.owned_bytes(client), 0, "nothing was lent to it");
 }
 
 #[test]

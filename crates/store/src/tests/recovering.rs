@@ -240,12 +240,16 @@ fn an_extent_whose_writer_may_come_back_is_left_alone_until_it_is_gone() {
     assert_ne!(lease.range.extent, ARENA);
     assert_eq!(world.delete(client, 1), None);
     assert!(!world.effects.contains(&Effect::Drop(ARENA)));
-    let mut effects = Vec::new();
-    world.store.writer_gone(world.now_ms, ARENA, &mut effects);
+    let writer = world.connect(2);
+    world.event(Event::Part(writer));
+    world.store.writer_back(ARENA, writer);
     world.store.check();
-    assert!(effects.contains(&Effect::Drop(ARENA)), "nothing is left in it");
-    world.store.writer_gone(world.now_ms, ARENA, &mut effects);
-    world.store.writer_gone(world.now_ms, OTHER, &mut effects);
+    assert_eq!(world.status().away_bytes, MIB - 1024);
+    assert_ne!(world.lease(client, 4096).unwrap().range.extent, ARENA);
+    world.disconnect(writer);
+    assert_eq!(world.status().away_bytes, 0);
+    let other = world.connect(3);
+    assert_eq!(world.lease(other, 4096).unwrap().range.extent, ARENA);
 }
 
 /// A client pushes records while there is no daemon. The new one applies them before the client has
@@ -305,25 +309,6 @@ fn a_client_that_resumes_keeps_what_it_names_and_no_more() {
     assert_eq!(world.put_at(client, Put::new(6, 64), lease), Ok(()));
     let given_up = Range { extent: ARENA, offset: 16_384, bytes: 64 };
     assert_eq!(world.put_at(client, Put::new(7, 64), given_up), Err(Code::BadRequest));
-}
-
-#[test]
-fn a_client_that_resumes_with_a_living_daemon_gets_what_nobody_took() {
-    let mut world = World::with_capacity(16 * MIB);
-    let client = world.connect(1);
-    let lease = world.lease(client, 8192).unwrap().range;
-    world.disconnect(client);
-    let client = world.connect(1);
-    world.event(Event::Resume(client, vec![lease], vec![]));
-    assert_eq!(world.put_at(client, Put::new(1, 64), lease), Ok(()));
-    let rest = Range { offset: lease.offset + 64, bytes: 8192 - 64, ..lease };
-    world.disconnect(client);
-    let other = world.connect(2);
-    world.lease(other, 4096).unwrap();
-    let client = world.connect(1);
-    world.event(Event::Resume(client, vec![rest], vec![]));
-    assert_eq!(world.put_at(client, Put::new(2, 64), rest), Err(Code::BadRequest));
-    assert_eq!(world.store.owned_bytes(client), 0);
 }
 
 #[test]

@@ -199,19 +199,6 @@ impl Model {
             .map(|(extent, _)| *extent)
             .collect();
         let pinned = self.actors.remove(&client).map(|actor| actor.pinned).unwrap_or_default();
-        if self.dice.percent(30) {
-            // It died as well.
-            for (serial, _) in pinned {
-                self.world.unpin(serial);
-            }
-            for extent in extents {
-                self.writers.remove(&extent);
-                let mut effects = Vec::new();
-                self.world.store.writer_gone(self.world.now_ms, extent, &mut effects);
-                self.world.do_all(effects);
-            }
-            return;
-        }
         let peer = crate::event::Peer {
             pid: 1,
             uid: 1,
@@ -220,10 +207,20 @@ impl Model {
             channel: true,
         };
         self.world.event(crate::Event::Connect(client, peer));
-        self.actors.insert(client, super::Actor { pinned, ..super::Actor::default() });
+        self.world.event(crate::Event::Part(client));
         for extent in extents {
             self.world.store.writer_back(extent, client);
         }
+        if self.dice.percent(30) {
+            // It died as well.
+            for (serial, _) in pinned {
+                self.world.unpin(serial);
+            }
+            self.writers.retain(|_, writer| *writer != client);
+            self.world.disconnect(client);
+            return;
+        }
+        self.actors.insert(client, super::Actor { pinned, ..super::Actor::default() });
         let wanted = creating.clone();
         self.resume(client, leases.clone(), creating);
         for lease in &leases {

@@ -1,0 +1,162 @@
+//! Looking whether a process still has the memory of a session that is not connected.
+//!
+//! A process can go on as another program: `exec` closes the connection and unmaps everything, and
+//! the process lives. What it pinned and what was lent to it would wait for the end of that other
+//! program. So a thread looks at what the process has mapped or open, at once and at growing
+//! intervals. A session has ended when its channel is not among that any more, because a client
+//! maps the channel for as long as anything of it reads or writes; without a channel it is the
+//! control page, which all sessions of a process share.
+//!
+//! Where that cannot be read (a process of another user, or of another pid namespace) the
+//! session stays until the process ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use plasmon_shm::mappings::{Inode, Trace, trace};
+
+use super::Core;
+use crate::sessions::SessionNo;
+use crate::workers::Done;
+
+/// When a session is looked at first: a process that is ending has mostly ended by then.
+const FIRST_AFTER: Duration = Duration::from_millis(5);
+
+/// A session is looked at after twice the time each time, up to this.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// Processes that are looked at in one go.
+const LOOKS_AT_ONCE: usize = 64;
+
+/// A session that was looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looked {
+    session: SessionNo,
+    /// Its number may be another session's by the time that the thread is done.
+    token: u64,
+}
+
+/// When which session is looked at next.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    due: BTreeSet<(Instant, SessionNo)>,
+    /// When each of them is due, and how long after the look before.
+    by_session: BTreeMap<SessionNo, (Instant, Duration)>,
+    /// Whether a thread is looking.
+    busy: bool,
+}
+
+impl Looks {
+    /// The session is not connected from now on.
+    pub(super) fn begin(&mut self, session: SessionNo, now: Instant) {
+        self.forget(session);
+        self.set(session, now, FIRST_AFTER);
+    }
+
+    fn set(&mut self, session: SessionNo, now: Instant, pause: Duration) {
+        let at = now + pause;
+        self.due.insert((at, session));
+        self.by_session.insert(session, (at, pause));
+    }
+
+    fn forget(&mut self, session: SessionNo) {
+        if let Some((at, _)) = self.by_session.remove(&session) {
+            self.due.remove(&(at, session));
+        }
+    }
+
+    /// When to look next.
+    pub(super) fn next(&self) -> Option<Instant> {
+        if self.busy { None } else { self.due.first().map(|(at, _)| *at) }
+    }
+
+    fn take_due(&mut self, now: Instant) -> Vec<SessionNo> {
+        let due = self.due.iter().take_while(|(at, _)| *at <= now).take(LOOKS_AT_ONCE);
+        let due: Vec<SessionNo> = due.map(|(_, session)| *session).collect();
+        for session in &due {
+            let pause = self.by_session.get(session).map_or(FIRST_AFTER, |(_, pause)| *pause);
+            self.forget(*session);
+            self.set(*session, now, (pause * 2).min(PAUSE_MAX));
+        }
+        due
+    }
+}
+
+impl Core {
+    /// Has the processes looked at whose sessions are due.
+    pub(super) fn look_at_processes(&mut self, now: Instant) {
+        if self.looks.next().is_none_or(|at| at > now) {
+            return;
+        }
+        let mut wanted = Vec::new();
+        for no in self.looks.take_due(now) {
+            let is_left = self.shared().sessions.get(no).is_some_and(|session| session.has_left());
+            if is_left && !self.is_connected(no) {
+                self.end_session(no);
+            }
+            match self.what_to_look_for(no) {
+                Some(question) => wanted.push(question),
+                None => self.looks.forget(no),
+            }
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        let look = move || {
+            let found = wanted
+                .into_iter()
+                .map(|(looked, process, file)| (looked, trace(process.as_fd(), file)));
+            Done::Looked(found.collect())
+        };
+        self.looks.busy = true;
+        if let Err(error) = self.workers.aside("plasmon-looker", look) {
+            // The next time comes.
+            tracing::warn!(%error, "processes of clients that are away are not looked at");
+            self.looks.busy = false;
+        }
+    }
+
+    fn is_connected(&self, no: SessionNo) -> bool {
+        let session = self.store.directory().sessions.get(no);
+        let client = session.and_then(|session| session.client);
+        client.is_some_and(|client| self.peers.get(client).is_some())
+    }
+
+    /// The process of a session that is not connected and holds something, and the file that it
+    /// maps while it does.
+    fn what_to_look_for(&self, no: SessionNo) -> Option<(Looked, std::os::fd::OwnedFd, Inode)> {
+        let shared = self.store.directory();
+        let session = shared.sessions.get(no)?;
+        if self.is_connected(no) || !session.holds_anything() {
+            return None;
+        }
+        let lost = session.lost_channel.as_ref().map(AsFd::as_fd);
+        let channel = session.channel.as_ref().map(|channel| channel.memfd().as_fd());
+        let file = channel.or(lost).unwrap_or(shared.control.memfd().as_fd());
+        let process = session.process.try_clone().ok()?;
+        Some((Looked { session: no, token: session.token }, process, Inode::of(file).ok()?))
+    }
+
+    /// What became of the processes.
+    pub(super) fn looked(&mut self, found: Vec<(Looked, Trace)>) {
+        self.looks.busy = false;
+        for (Looked { session: no, token }, trace) in found {
+            let Some(session) = self.store.directory().sessions.get(no) else { continue };
+            let pid = session.pid;
+            if session.token != token || self.is_connected(no) {
+                continue;
+            }
+            match trace {
+                Trace::There => {}
+                Trace::Gone => {
+                    tracing::debug!(pid, "a process has let a session go, and lives on");
+                    self.end_session(no);
+                }
+                Trace::Unknown => {
+                    tracing::debug!(pid, "whether a process uses a session cannot be seen");
+                }
+            }
+        }
+    }
+}
