@@ -94,7 +94,8 @@ class Status:
     The capacity counts ``used_bytes``, ``leased_bytes`` and ``retained_bytes``: memory that belongs
     to no object any more and that the kernel keeps while a process has it mapped. ``warm_bytes``
     are free and kept for the next writer as long as there is room. ``resident_bytes`` is what the
-    machine has really given for objects.
+    machine has really given for objects. ``away_bytes``, part of what is used and leased, are lent
+    to clients whose connection broke and that may still write.
     """
 
     version: str
@@ -128,6 +129,7 @@ class Status:
     longest_turn_us: int
     retained_bytes: int
     resident_bytes: int
+    away_bytes: int
 
     def _repr_html_(self) -> str:
         def text(name: str) -> str:

@@ -525,9 +525,6 @@ pub struct Status {
     pub used_bytes: u64,
     /// Bytes leased to writers and not yet used.
     pub leased_bytes: u64,
-    /// Bytes lent to clients whose connection broke and that may come back: leases, and objects
-    /// that they create. They are part of the bytes in use and leased.
-    pub away_bytes: u64,
     /// Bytes that are in memory and free.
     pub warm_bytes: u64,
     /// Bytes of objects in the spill tier.
@@ -574,6 +571,9 @@ pub struct Status {
     pub retained_bytes: u64,
     /// Bytes that the machine has given for objects, whatever is counted.
     pub resident_bytes: u64,
+    /// Bytes lent to clients whose connection broke and that may come back: leases, and objects
+    /// that they create. They are part of the bytes in use and leased.
+    pub away_bytes: u64,
 }
 
 /// A connected client.

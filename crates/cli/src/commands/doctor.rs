@@ -163,7 +163,7 @@ fn used(store: &Store) -> std::result::Result<Vec<Check>, Error> {
             .advise("delete objects, or start the store with more capacity or a spill directory"),
         check("question", Verdict::Good, format!("answered in {:.0} us", micros(asked))),
     ];
-    checks.extend([resident(&status), limit(&status), spill(&status)]);
+    checks.extend([resident(&status), away(&status), limit(&status), spill(&status)]);
     if store.access() == plasmon_client::Access::ReadOnly {
         checks.push(check("access", Verdict::Note, "read-only"));
         return Ok(checks);
@@ -194,6 +194,17 @@ fn resident(status: &Status) -> Check {
     check("resident", verdict, found).advise(
         "a client keeps memory of deleted objects mapped, such as one that is stopped: the \
          daemon's log names the processes",
+    )
+}
+
+/// Whether much is lent to clients whose connection broke.
+fn away(status: &Status) -> Check {
+    let lent = status.away_bytes;
+    let verdict = if lent * 10 < status.capacity_bytes { Verdict::Good } else { Verdict::Note };
+    let found = format!("{} lent to clients whose connection broke", bytes(lent));
+    check("away", verdict, found).advise(
+        "processes whose connection broke may still write to it: they give it up when they use \
+         the store again, drop it, or end",
     )
 }
 

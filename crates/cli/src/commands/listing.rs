@@ -59,6 +59,7 @@ fn status_text(status: &Status, socket: &str) -> String {
                 ),
             },
         ),
+        ("away", format!("{} lent to clients whose connection broke", bytes(status.away_bytes))),
         (
             "objects",
             format!(
