@@ -1,7 +1,11 @@
 //! The short form: each kind of call fails once with its first error, at the first moment, and a
 //! few that once did harm. All errors at all moments: `make faults`.
 
-#![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "in a test the panic is the report, and it says why it is skipped"
+)]
 
 use plasmon_faults::kinds::KINDS;
 use plasmon_faults::supervisor::Fault;
