@@ -6,20 +6,22 @@
 
 use std::ffi::c_void;
 
-use arrow_schema::{DataType, Field};
+use arrow_schema::DataType;
+
+use crate::structure::children as types;
 
 /// An `ArrowArray` of the C data interface.
 #[repr(C)]
 pub(crate) struct RawArray {
-    length: i64,
-    null_count: i64,
-    offset: i64,
-    n_buffers: i64,
-    n_children: i64,
-    buffers: *mut *const c_void,
-    children: *mut *mut Self,
-    dictionary: *mut Self,
-    release: Option<unsafe extern "C" fn(*mut Self)>,
+    pub(crate) length: i64,
+    pub(crate) null_count: i64,
+    pub(crate) offset: i64,
+    pub(crate) n_buffers: i64,
+    pub(crate) n_children: i64,
+    pub(crate) buffers: *mut *const c_void,
+    pub(crate) children: *mut *mut Self,
+    pub(crate) dictionary: *mut Self,
+    pub(crate) release: Option<unsafe extern "C" fn(*mut Self)>,
     private_data: *mut c_void,
 }
 
@@ -65,20 +67,8 @@ unsafe fn hide_in_children(
     data_type: &DataType,
     hidden: &mut Vec<(*mut RawArray, i64)>,
 ) {
-    let types: Vec<&DataType> = match data_type {
-        DataType::List(inner)
-        | DataType::LargeList(inner)
-        | DataType::ListView(inner)
-        | DataType::LargeListView(inner)
-        | DataType::FixedSizeList(inner, _)
-        | DataType::Map(inner, _) => vec![inner.data_type()],
-        DataType::Struct(fields) => fields.iter().map(|field| Field::data_type(field)).collect(),
-        DataType::Union(fields, _) => fields.iter().map(|(_, field)| field.data_type()).collect(),
-        DataType::RunEndEncoded(ends, values) => vec![ends.data_type(), values.data_type()],
-        _ => Vec::new(),
-    };
     let children = usize::try_from(raw.n_children).unwrap_or_default();
-    for (at, inner) in types.into_iter().enumerate().take(children) {
+    for (at, inner) in types(data_type).into_iter().enumerate().take(children) {
         // SAFETY: an array has as many children as it says.
         unsafe { hide_in(*raw.children.add(at), inner, hidden) };
     }
@@ -127,6 +117,8 @@ unsafe extern "C" fn show_and_release(array: *mut RawArray) {
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicI64, Ordering};
+
+    use arrow_schema::Field;
 
     use super::*;
 

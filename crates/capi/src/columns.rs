@@ -4,9 +4,9 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
-use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray, make_array};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{DataType, Field, Schema};
 use plasmon_client::foreign::AllocatorTable;
 use plasmon_client::{Error, Result};
@@ -123,10 +123,10 @@ impl plasmon_builder {
 /// `array` is one of this type, by Arrow's C data interface.
 unsafe fn imported(array: FFI_ArrowArray, data_type: DataType) -> Result<ArrayRef> {
     // SAFETY: by this function's contract.
-    let data = of_arrow(unsafe { from_ffi_and_data_type(array, data_type) })?;
-    // What C says is not believed: offsets and texts are checked.
-    of_arrow(data.validate_full())?;
-    Ok(make_array(data))
+    let array = of_arrow(unsafe { plasmon_arrow_c::import_array(array, &data_type) })?;
+    // A builder makes text of it.
+    of_arrow(array.to_data().validate_full())?;
+    Ok(array)
 }
 
 /// Moves a structure of Arrow's C interfaces out of the caller's.
@@ -181,10 +181,11 @@ pub unsafe extern "C" fn plasmon_put_arrow(
         let table = unsafe { pool.as_ref() };
         // SAFETY: the table was made for a pool, by plasmon_pool_open, and is not closed.
         let pool: Option<&Pool> = table.map(|table| unsafe { table.allocator() });
-        let reader = of_arrow(RecordBatchStreamReader::try_new(stream))?;
-        let schema = reader.schema();
-        let batches: Vec<RecordBatch> = of_arrow(reader.collect())?;
-        of_arrow(batches.iter().try_for_each(plasmon_columns::check_foreign_batch))?;
+        // SAFETY: the caller gives a stream of the interface.
+        let (field, arrays) = of_arrow(unsafe { plasmon_arrow_c::import_stream(stream) })?;
+        let schema = of_arrow(plasmon_arrow_c::schema_of(field, false))?;
+        let batch = |array| plasmon_arrow_c::batch_of(array, &schema, false);
+        let batches: Vec<RecordBatch> = of_arrow(arrays.into_iter().map(batch).collect())?;
         let (kind, text) = (table_kind::TABLE, "");
         let table = Table { schema: &schema, batches: &batches, kind, text };
         let put = plasmon_columns::put(&store.0, pool.into_iter(), table, &options);

@@ -55,20 +55,22 @@ fn offsets<T: ArrowNativeType>(data: &ArrayData, end: usize) -> Result {
     if rise && first && last { Ok(()) } else { Err(broken(data, "has offsets that fall")) }
 }
 
-/// Views are short, or lie in their buffers, also those of missing values: readers check them all.
+/// Views are short, or lie in their buffers and begin as they say, also those of missing values:
+/// readers check them all, and would refuse what was published.
 fn views(data: &ArrayData) -> Result {
     const INLINE_BYTES_MAX: u32 = 12;
     let (views, buffers) = (data.buffers()[0].typed_data::<u128>(), &data.buffers()[1..]);
     let used = views.get(data.offset()..data.offset() + data.len());
-    let lengths: Vec<u64> = buffers.iter().map(|buffer| buffer.len() as u64).collect();
     let fits = |view: u128| {
         let (length, buffer, offset) = (view as u32, (view >> 64) as u32, (view >> 96) as u32);
         if length <= INLINE_BYTES_MAX {
             // What is behind a short text is zero.
             return view.checked_shr(32 + 8 * length).unwrap_or(0) == 0;
         }
-        let held = lengths.get(buffer as usize);
-        held.is_some_and(|held| u64::from(offset) + u64::from(length) <= *held)
+        let held = buffers.get(buffer as usize).map(|buffer| buffer.as_slice());
+        let (start, length) = (offset as usize, length as usize);
+        let text = held.and_then(|held| held.get(start..start.checked_add(length)?));
+        text.is_some_and(|text| text.starts_with(&((view >> 32) as u32).to_le_bytes()))
     };
     if used.is_some_and(|used| used.iter().all(|view| fits(*view))) {
         return Ok(());

@@ -41,7 +41,11 @@ const PLACES: &[Place] = &[
     place("crates/sort", &["plasmon-scatter"]),
     place("crates/columns", &["plasmon-proto", "plasmon-client"]),
     place("crates/daemon", &["plasmon-proto", "plasmon-shm", "plasmon-store", "plasmon-media"]),
-    place("crates/capi", &["plasmon-proto", "plasmon-client", "plasmon-columns"]),
+    place("crates/arrow-c", &["plasmon-columns"]),
+    place(
+        "crates/capi",
+        &["plasmon-proto", "plasmon-client", "plasmon-columns", "plasmon-arrow-c"],
+    ),
     place("crates/jni", &["plasmon-client"]),
     place("crates/cli", &["plasmon-proto", "plasmon-client", "plasmon-columns", "plasmon-sort"]),
     place("hdf5/sys", &[]),
@@ -61,7 +65,7 @@ const PLACES: &[Place] = &[
         "hdf5/plugin",
         &["plasmon-hdf5-sys", "plasmon-hdf5-model", "plasmon-hdf5-store", "plasmon-hdf5-views"],
     ),
-    place("python/arrow", &["plasmon-columns"]),
+    place("python/arrow", &["plasmon-arrow-c", "plasmon-columns"]),
     place("python/cpython", &[]),
     place("python/objects", &["plasmon-cpython", "plasmon-objects", "plasmon-python-arrow"]),
     place(

@@ -12,6 +12,7 @@ const RULE: &str = "unsafe";
 const ALLOWED: &[&str] = &[
     "crates/shm",
     "crates/scatter",
+    "crates/arrow-c",
     "crates/capi",
     "crates/jni",
     "hdf5/sys",
