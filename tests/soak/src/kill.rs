@@ -287,9 +287,7 @@ impl Verifier<'_> {
             let pids = forked.chain(bystanders.iter().copied());
             resident = residency::resident_bytes(pids.chain([now.pid, now.keeper_pid]));
             let counted = now.used_bytes + now.leased_bytes + now.warm_bytes + now.retained_bytes;
-            // What is retained is only for as long as a process has it mapped, and none keeps it.
-            now.retained_bytes == 0
-                && residency::is_within(resident, counted.min(now.capacity_bytes))
+            residency::is_within(resident, counted.min(now.capacity_bytes))
         });
         if let Err(error) = within {
             self.tally.leaks.push(format!("{resident} bytes are resident: {error}"));

@@ -74,7 +74,7 @@ impl Node {
     /// Kills the daemon and the keeper at once: the store is over.
     pub(crate) fn kill_both(&mut self) -> Result<bool> {
         // One that was killed just now is about to be replaced by another one.
-        let status = self.until("a keeper", |now| is_running(now.keeper_pid))?;
+        let status = self.until("a keeper", |now| is_alive(now.keeper_pid))?;
         // A process that is stopped cannot start another one.
         signal(status.keeper_pid, Signal::STOP)?;
         kill(status.pid)?;
@@ -219,7 +219,10 @@ pub(crate) fn signal(pid: u32, signal: Signal) -> Result<()> {
 fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-    pid != 0 && state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    // Its other threads may end after the first one, and hold locks and sockets until then.
+    let threads = || fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    let has_ended = |state| matches!(state, 'Z' | 'X') && threads() <= 1;
+    pid != 0 && state.is_some_and(|state| !has_ended(state))
 }
 
 /// How many memfds a process holds.
@@ -228,11 +231,4 @@ pub(crate) fn memfds(pid: u32) -> Result<usize> {
         .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
         .filter(|target| target.to_string_lossy().starts_with("/memfd:"));
     Ok(links.count())
-}
-
-/// Whether a process is there and has not ended.
-fn is_running(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-    state.is_some_and(|state| !"ZXx".contains(state))
 }
