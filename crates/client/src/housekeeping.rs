@@ -32,7 +32,8 @@ impl Process {
     /// This client has memory mapped that stays until it unmaps it: from now on it does so also
     /// while it idles.
     pub(crate) fn keep_house(&self) {
-        if self.housekeeping.swap(true, Ordering::AcqRel) {
+        // A simulated client unmaps what is gone with its next request.
+        if !edge::may_serve_in_background() || self.housekeeping.swap(true, Ordering::AcqRel) {
             return;
         }
         let process = Weak::clone(&self.me);
