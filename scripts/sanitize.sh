@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 . scripts/build-std.sh
 
 address() {
-    # The leaks of the programs under test; those of a process that is killed are nobody's.
+    # Memory that a program still holds at its end is a failure, too.
     export PLASMON_TEST_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
     export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0
     cargo test --quiet --locked -p plasmon-capi --test examples
