@@ -87,6 +87,8 @@ fn a_shortage_while_the_daemon_is_started_again_costs_nothing() {
         fault("mmap", libc::ENOMEM, 11, 1),
         fault("mmap", libc::ENOMEM, 12, 1),
         fault("exec", libc::ENOMEM, 0, 1),
+        // The keeper is told by the end of a socket that the daemon has died, and ended over this.
+        fault("receive", libc::ENOMEM, 0, 1),
         fault("send", libc::ETOOMANYREFS, 0, u32::MAX),
     ];
     for fault in faults {

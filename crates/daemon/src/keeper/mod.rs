@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
 use rustix::event::PollFlags;
+use rustix::io::Errno;
 
 use child::Child;
 use patience::{Death, Decision, Patience};
@@ -58,7 +59,7 @@ const EXIT_NOT_LOADED: i32 = 127;
 const SEND_TRIES: u32 = 500;
 
 /// The wait between two tries.
-const SEND_AGAIN_AFTER: Duration = Duration::from_millis(10);
+const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// The keeper's whole life. `flags` are the settings of the daemons that it starts.
 pub(crate) fn run(flags: &[OsString]) -> ExitCode {
@@ -177,6 +178,9 @@ impl<'a> Keeper<'a> {
                     ToKeeper::Farewell => return Parting::Dismissed,
                 },
                 Ok(None) => return self.parting(),
+                // The message is still there. To end over this would end a store whose daemon has
+                // just died.
+                Err(error) if is_unread(&error) => edge::sleep(AGAIN_AFTER),
                 // A message that cannot be read means that something would be missing later. The
                 // daemon notices that this keeper is gone and gives everything to a new one.
                 Err(_) => return Parting::Dismissed,
@@ -257,6 +261,12 @@ impl<'a> Keeper<'a> {
     }
 }
 
+/// Whether nothing was received because the kernel had no memory for it, or a signal came.
+fn is_unread(error: &io::Error) -> bool {
+    let unread = [Errno::NOMEM, Errno::NOBUFS, Errno::INTR];
+    Errno::from_io_error(error).is_some_and(|errno| unread.contains(&errno))
+}
+
 /// What a daemon died of that never served.
 fn failed_start(code: Option<i32>) -> Death {
     let shortages = [i32::from(EXIT_SHORTAGE), EXIT_NOT_LOADED];
@@ -295,7 +305,7 @@ fn send_patiently(
     for _ in 1..SEND_TRIES {
         match wire::send(link, message, fds) {
             Err(error) if seat::is_shortage(&error) => {
-                edge::sleep(SEND_AGAIN_AFTER);
+                edge::sleep(AGAIN_AFTER);
             }
             sent => return sent,
         }
