@@ -32,6 +32,14 @@ def ask_roomy(context: Context, entry: Entry) -> Samples:
     return [float(sample) for sample in answer["samples"]]
 
 
+def ask_crowded(context: Context, entry: Entry) -> Samples:
+    """What a new store answers that lets one process have as many connections as it likes."""
+    settings = {"settings": [["connections_per_process_max", "4096"]]}
+    with context.fresh(entry.side, settings) as (worker, _):
+        answer = worker.call(dict(entry.request))
+    return [float(sample) for sample in answer["samples"]]
+
+
 def ask_at_level(context: Context, entry: Entry) -> Samples:
     """What a new, small store of the request's level answers."""
     settings = {"capacity_bytes": SMALL_BYTES, "settings": [["level", entry.request["level"]]]}
