@@ -66,10 +66,11 @@ soak: ## NAME=kill [ROUNDS=2000] [SEED=1]: kill processes under load and count w
 	@scripts/setup.sh machine
 	@scripts/soak.sh $(or $(NAME),kill) --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
-sim-node: ## SEEDS=10000 [SEED=n] [MUTATIONS=300] [MUTATION=name]: daemon, keeper, clients from a seed
+sim-node: ## SEEDS=10000 [SEED=n] [SAME=300] [MUTATIONS=300] [MUTATION=name]: the node from a seed
 	@scripts/setup.sh machine
 	@scripts/sim.sh $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) \
-		$(if $(MUTATION),--mutation $(MUTATION)) $(if $(MUTATIONS),--mutations $(MUTATIONS))
+		$(if $(MUTATION),--mutation $(MUTATION)) $(if $(MUTATIONS),--mutations $(MUTATIONS)) \
+		$(if $(SAME),--same $(SAME))
 
 faults: ## [FAULTS="--scene serve --kind open"]: each system call fails, with each error, early and late
 	@scripts/setup.sh machine

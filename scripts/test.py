@@ -158,6 +158,11 @@ TESTS = [
         {"PROFILE": "dev"},
     ),
     Suite(
+        "sim",
+        "daemon, keeper and clients from seeds, and the same twice",
+        ["scripts/sim.sh", "--seeds", "120", "--same", "40"],
+    ),
+    Suite(
         "fuzz",
         "foreign bytes, for a moment",
         ["python3", "scripts/fuzz.py", "--seconds", "45"],

@@ -10,7 +10,7 @@ use plasmon_proto::limits::{RESIDENT_SLACK_BYTES_MIN, RESIDENT_SLACK_PER_CAPACIT
 use plasmon_proto::object::Level;
 use plasmon_shm::edge;
 
-use crate::clients::Shared;
+use crate::clients::{Habits, Shared};
 use crate::model::Fact;
 use crate::world::World;
 
@@ -19,15 +19,21 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How much memory there may be in all extents together.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit(Option<u64>);
+pub(crate) struct Limit {
+    bytes: u64,
+    /// Whether the memory of what is dropped is gone, whoever has it mapped.
+    is_given_back: bool,
+}
 
 impl Limit {
-    /// What is promised for a store with these settings.
-    pub(crate) fn of(config: &Config) -> Self {
+    /// What is promised for a store with these settings, and clients that do this.
+    pub(crate) fn of(config: &Config, habits: Habits) -> Self {
         let capacity = config.capacity_bytes;
         let slack = (capacity / RESIDENT_SLACK_PER_CAPACITY).max(RESIDENT_SLACK_BYTES_MIN);
-        // Elsewhere the kernel lets nobody take the pages of a sealed extent away.
-        Self((config.level == Level::Shared).then_some(capacity + slack))
+        // Elsewhere the kernel lets nobody take the pages of a sealed extent away: they count until
+        // every client has unmapped them.
+        let is_given_back = config.level == Level::Shared && !habits.strict;
+        Self { bytes: capacity + slack, is_given_back }
     }
 }
 
@@ -98,13 +104,19 @@ impl Audit {
         Ok(())
     }
 
-    /// No more memory is used than the capacity allows.
+    /// No more memory is used than the capacity allows, and no client keeps what is gone.
     fn memory(&self) -> Result<(), String> {
-        let census = self.world.memory.census();
-        let Some(limit) = self.limit.0 else { return Ok(()) };
+        let (census, habits) = (self.world.memory.census(), self.shared.habits);
+        // Nobody tells a client without a channel what is gone.
+        if !habits.sleep && !habits.sockets && census.only_mapped > 0 {
+            return Err(format!("memory: clients keep mappings of what is gone: {census:?}"));
+        }
+        let limit = self.limit.bytes;
         if census.resident_bytes > limit {
-            let resident = census.resident_bytes;
-            return Err(format!("memory: {resident} bytes are there, {limit} may be: {census:?}"));
+            return Err(format!("memory: {limit} bytes may be there: {census:?}"));
+        }
+        if self.limit.is_given_back && census.stranded_bytes > 0 {
+            return Err(format!("memory: what was given back is still there: {census:?}"));
         }
         Ok(())
     }
@@ -117,7 +129,7 @@ impl Audit {
             return Err(format!("leak: every client is gone: {status:?}"));
         }
         let census = self.world.memory.census();
-        if census.channels != 1 || census.only_mapped != 0 {
+        if (census.channels, census.only_mapped, census.old) != (1, 0, 0) {
             return Err(format!("leak: every client is gone: {census:?}"));
         }
         Ok(())

@@ -22,11 +22,17 @@ use crate::world::World;
 /// Ids that one client's place has.
 const IDS_EACH: u64 = 6;
 
+/// How many of them are used where all read the same.
+const IDS_CROWDED: u64 = 2;
+
 /// Buffers that a client holds at most.
 const HELD_MAX: usize = 5;
 
 /// How often a client looks at its messages while all is calm.
 const CALM: Duration = Duration::from_millis(250);
+
+/// What an object is made of that was put without waiting.
+const UNASKED: u8 = 7;
 
 /// For how long a client waits for an object.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -45,6 +51,30 @@ pub(crate) struct Shared {
     pub(crate) socket: PathBuf,
     pub(crate) places: usize,
     pub(crate) sizes: Sizes,
+    pub(crate) habits: Habits,
+    /// An object without an id of the client's choice that was put last, and where that was.
+    pub(crate) latest: Cell<Option<Latest>>,
+}
+
+/// What the clients of one world do, so that some things come together in some worlds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Habits {
+    /// Single objects ask for strict protection.
+    pub(crate) strict: bool,
+    /// Some clients have no channel.
+    pub(crate) sockets: bool,
+    /// When all is calm clients stand still and look at nothing.
+    pub(crate) sleep: bool,
+    /// All of them read what the first one puts and deletes.
+    pub(crate) crowd: bool,
+}
+
+/// An object that was put without waiting for the daemon.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Latest {
+    id: ObjectId,
+    bytes: usize,
+    daemons_ended: u64,
 }
 
 /// How large objects are.
@@ -118,7 +148,7 @@ pub(crate) fn options(shared: &Shared, random: &mut Random) -> ConnectOptions {
     ConnectOptions {
         socket: Some(shared.socket.clone()),
         name: "simulated".to_owned(),
-        channel: !random.permille(120),
+        channel: !(shared.habits.sockets && random.permille(200)),
         exact: random.permille(80),
         connect_timeout: Duration::from_secs(60),
         reconnect_timeout: Duration::from_secs(60),
@@ -172,17 +202,22 @@ impl Client {
         self.check_held();
         self.held.clear();
         self.children.clear();
-        let _ = self.store.flush();
+        if !self.shared.habits.sleep {
+            let _ = self.store.flush();
+        }
     }
 
     fn operate(&mut self) {
         self.shared.operations.set(self.shared.operations.get() + 1);
-        let number = self.random.below(IDS_EACH);
+        let is_crowded = self.shared.habits.crowd;
+        let number = self.random.below(if is_crowded { IDS_CROWDED } else { IDS_EACH });
         let own = id_of(self.place, number);
-        let any = id_of(self.random.below(self.shared.places as u64) as usize, number);
+        let place = self.random.below(self.shared.places as u64) as usize;
+        let any = id_of(if is_crowded { 0 } else { place }, number);
         match self.random.below(100) {
             0..26 => self.put(own, number),
-            26..30 => self.put_anonymous(),
+            26..28 => self.put_unasked(),
+            28..30 => self.get_latest(),
             30..36 => self.create(own, number),
             36..39 => self.grow(),
             39..60 => self.get(any),
@@ -239,7 +274,7 @@ impl Client {
         }
         let (incarnation, data, options) = self.begin(id, number);
         let half = data.len() / 2;
-        let strict = self.random.permille(100);
+        let strict = self.random.permille(100) && self.shared.habits.strict;
         let options = PutOptions { strict, ..options };
         let mut writer = match self.store.create(data.len() as u64, &options) {
             Ok(writer) => writer,
@@ -291,12 +326,53 @@ impl Client {
         self.shared.model.borrow_mut().set(&id, fact);
     }
 
-    fn put_anonymous(&mut self) {
-        let data = vec![7; self.bytes()];
-        let options = PutOptions { policy: Policy::Cache, ..PutOptions::default() };
-        match self.store.put(&data, &options) {
-            Ok(id) if self.random.permille(900) => drop(self.store.delete(&[id])),
-            Ok(_) => {}
+    /// Puts without waiting for the daemon. What is in the ring is found by all who ask.
+    fn put_unasked(&mut self) {
+        let latest = Latest {
+            id: ObjectId::new([0; 20]),
+            bytes: self.bytes(),
+            daemons_ended: self.world.daemons_ended(),
+        };
+        // What goes into the ring of a store that has ended is lost with it.
+        if self.store.status().is_err() {
+            return;
+        }
+        let data = vec![UNASKED; latest.bytes];
+        let id = match self.store.put(&data, &PutOptions::default()) {
+            Ok(id) => id,
+            Err(error) => return self.tolerate(&error),
+        };
+        let latest = Latest { id, ..latest };
+        self.shared.latest.set(Some(latest));
+        edge::pause(edge::Point::Wait);
+        self.find(latest);
+        if self.shared.latest.get().is_some_and(|latest| latest.id == id) {
+            self.shared.latest.set(None);
+        }
+        if let Err(error) = self.store.delete(&[id]) {
+            self.tolerate(&error);
+        }
+    }
+
+    fn get_latest(&mut self) {
+        if let Some(latest) = self.shared.latest.get() {
+            self.find(latest);
+        }
+    }
+
+    /// Looks for an object that was put, and not deleted yet when the look begins.
+    fn find(&mut self, latest: Latest) {
+        let Latest { id, bytes, daemons_ended } = latest;
+        let found = self.store.get(&id, Some(Duration::ZERO));
+        // Meanwhile it may have been deleted, and one daemon that ends takes nothing along.
+        let is_there = self.shared.latest.get().is_some_and(|now| now.id == id)
+            && self.world.daemons_ended() == daemons_ended;
+        match found {
+            Ok(buffer) if buffer.data() == vec![UNASKED; bytes] => {}
+            Ok(_) => self.violate(format!("wrong bytes: {id}, put without waiting")),
+            Err(error) if error.code() == Code::Absent && is_there => {
+                self.violate(format!("lost: {id} is absent after its put, without waiting"));
+            }
             Err(error) => self.tolerate(&error),
         }
     }

@@ -19,6 +19,8 @@ struct Watched {
     name: String,
     inode: u64,
     fd: OwnedFd,
+    /// Whether its store has ended.
+    is_old: bool,
 }
 
 /// The memfds that were ever made and may still be there.
@@ -38,6 +40,10 @@ pub(crate) struct Census {
     pub(crate) extents: usize,
     /// Those of them that no process has a descriptor of: only mappings keep them.
     pub(crate) only_mapped: usize,
+    /// Bytes of memory in these.
+    pub(crate) stranded_bytes: u64,
+    /// Extents of stores that ended before, which clients still have mapped.
+    pub(crate) old: usize,
     /// Channels.
     pub(crate) channels: usize,
 }
@@ -51,7 +57,13 @@ impl Memory {
             return;
         }
         let inode = fstat(&fd).expect("a memfd has a state").st_ino;
-        self.made.borrow_mut().push(Watched { name: name.to_owned(), inode, fd });
+        let (name, is_old) = (name.to_owned(), false);
+        self.made.borrow_mut().push(Watched { name, inode, fd, is_old });
+    }
+
+    /// Another store begins: what was made up to now is not its own.
+    pub(crate) fn begin_store(&self) {
+        self.made.borrow_mut().iter_mut().for_each(|watched| watched.is_old = true);
     }
 
     /// What the channels of a process hold now.
@@ -81,15 +93,29 @@ impl Memory {
             let is_open = open.get(&watched.inode).is_some_and(|count| *count > mine);
             let is_mapped = mapped.contains(&watched.inode);
             if watched.name == EXTENT && (is_open || is_mapped) {
-                let blocks = fstat(&watched.fd).map_or(0, |stat| stat.st_blocks);
-                census.resident_bytes += u64::try_from(blocks).unwrap_or(0) * 512;
-                census.extents += 1;
-                census.only_mapped += usize::from(!is_open);
+                census.add(watched, is_open);
             }
             census.channels += usize::from(watched.name == CHANNEL && (is_open || is_mapped));
             is_open || is_mapped
         });
         census
+    }
+}
+
+impl Census {
+    fn add(&mut self, extent: &Watched, is_open: bool) {
+        if extent.is_old {
+            self.old += 1;
+            return;
+        }
+        let blocks = fstat(&extent.fd).map_or(0, |stat| stat.st_blocks);
+        let bytes = u64::try_from(blocks).unwrap_or(0) * 512;
+        self.resident_bytes += bytes;
+        self.extents += 1;
+        if !is_open {
+            self.only_mapped += 1;
+            self.stranded_bytes += bytes;
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use plasmon_daemon::settings::{self, Config};
 use plasmon_shm::edge::{Mutation, simulated};
 
 use crate::audit::{self, Limit};
-use crate::clients::{self, Shared, Sizes};
+use crate::clients::{self, Habits, Shared, Sizes};
 use crate::model::Model;
 use crate::random::Random;
 use crate::world::{Rates, Role, Step, World};
@@ -146,14 +146,20 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Repor
     let mut random = Random::new(seed);
     let config = config(&mut random, folder);
     let capacity_bytes = config.capacity_bytes;
-    let limit = Limit::of(&config);
     let places = 2 + random.below(4) as usize;
     let sizes = Sizes {
         small_max: *random.pick(&[200, 2000, 20_000]),
         large_max: capacity_bytes / 12,
-        large_rate: *random.pick(&[0, 30, 200]),
+        large_rate: *random.pick(&[0, 30, 200, 600]),
     };
     let plan = plan(&mut random);
+    let habits = Habits {
+        strict: random.permille(300),
+        sockets: random.permille(600),
+        sleep: random.permille(500),
+        crowd: random.permille(250),
+    };
+    let limit = Limit::of(&config, habits);
     let shared = Rc::new(Shared {
         model: RefCell::new(Model::default()),
         is_calm: Cell::new(false),
@@ -163,6 +169,8 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Repor
         socket: config.socket.clone(),
         places,
         sizes,
+        habits,
+        latest: Cell::default(),
     });
     let world = World::new(random.next(), mutation, config);
     let entered: Rc<dyn simulated::World> = Rc::clone(&world) as _;
@@ -201,6 +209,7 @@ fn config(random: &mut Random, folder: &Path) -> Config {
         ("capacity_bytes", random.pick(&["4m", "8m", "16m"]).to_string()),
         ("level", random.pick(&["shared", "shared", "leased", "strict"]).to_string()),
         ("socket", socket.display().to_string()),
+        ("warm_bytes_max", random.pick(&["4096", "64m"]).to_string()),
         ("spin_us", random.pick(&["0", "0", "20"]).to_string()),
     ];
     if random.permille(400) {
@@ -225,6 +234,7 @@ fn plan(random: &mut Random) -> Plan {
         jump: rate(400, 20),
         rates: Rates {
             pause: 50 + rate(800, 400),
+            pins: 50 + rate(300, 900),
             reserve: rate(250, 200),
             complete: rate(400, 300),
             disk: rate(150, 200),
@@ -399,6 +409,7 @@ impl Run {
             self.unkept_until = self.steps + STEPS_HANDOVER;
             self.shared.model.borrow_mut().forget_all();
             self.world.note(|| "the store is lost, and another one begins".to_owned());
+            self.world.memory.begin_store();
             self.world.start_daemon(None);
             self.spare_until = self.steps + 150;
         }
@@ -421,7 +432,7 @@ impl Run {
 
     /// Nothing goes wrong any more, until this holds.
     fn calm_until(&mut self, holds: impl Fn(&Self) -> bool) -> bool {
-        self.world.rates.set(Rates { pause: 20, ..Rates::default() });
+        self.world.rates.set(Rates { pause: 20, pins: 20, ..Rates::default() });
         self.world.wake_all();
         self.stopped.clear();
         let begun = self.world.time();

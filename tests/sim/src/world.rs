@@ -85,6 +85,8 @@ struct Entry {
 pub(crate) struct Rates {
     /// A pause lets others run.
     pub(crate) pause: u64,
+    /// One around the pins of a reader, where they are counted and where objects are hidden.
+    pub(crate) pins: u64,
     /// The kernel has no memory.
     pub(crate) reserve: u64,
     /// A ring of completions is full.
@@ -543,9 +545,12 @@ impl Edge for World {
         }
     }
 
-    fn pause(&self, _at: Point) {
+    fn pause(&self, at: Point) {
         self.has_worked.set(true);
-        if !self.is_ending() && self.happens(self.rates.get().pause) {
+        let rates = self.rates.get();
+        let is_about_pins = matches!(at, Point::Index | Point::Pins | Point::Claim);
+        let rate = if is_about_pins { rates.pins } else { rates.pause };
+        if !self.is_ending() && self.happens(rate) {
             self.suspend(Suspended::Paused);
         }
     }
