@@ -53,7 +53,7 @@ fn connect_to_parent() -> Client {
 
 /// Says that everything is as the test wants it, and waits for its word.
 fn ready() {
-    println!("ready");
+    std::io::stdout().write_all(b"ready\n").unwrap();
     std::io::stdout().flush().unwrap();
     let mut byte = [0];
     assert_eq!(std::io::stdin().read(&mut byte).unwrap(), 1);
