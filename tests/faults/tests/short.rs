@@ -89,6 +89,8 @@ fn a_shortage_while_the_daemon_is_started_again_costs_nothing() {
         fault("exec", libc::ENOMEM, 0, 1),
         // The keeper is told by the end of a socket that the daemon has died, and ended over this.
         fault("receive", libc::ENOMEM, 0, 1),
+        // So it did when it could not look whether the daemon had ended.
+        fault("poll", libc::ENOMEM, 0, 1),
         fault("send", libc::ETOOMANYREFS, 0, u32::MAX),
     ];
     for fault in faults {

@@ -30,6 +30,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
 use rustix::event::PollFlags;
@@ -325,5 +326,12 @@ pub(crate) fn watch(pid: u32) -> Option<OwnedFd> {
 
 /// Whether the process ends in this time.
 pub(crate) fn ended_within(process: &OwnedFd, time: Duration) -> bool {
-    matches!(edge::ready_within(process, PollFlags::IN, Some(time)), Ok(true))
+    let deadline = Deadline::after(time);
+    loop {
+        match edge::ready_within(process, PollFlags::IN, deadline.left()) {
+            // Not known yet: a daemon that is taken for a living one is given up with its store.
+            Err(error) if is_unread(&error) && !deadline.is_past() => edge::sleep(AGAIN_AFTER),
+            other => return matches!(other, Ok(true)),
+        }
+    }
 }
