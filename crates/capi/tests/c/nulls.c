@@ -129,6 +129,88 @@ static void senseless_options(const plasmon_store *store) {
     assert(plasmon_id_from_text("12", &id) == PLASMON_BAD_REQUEST);
 }
 
+/* Arrow's C data interface, as its specification has it. */
+struct ArrowSchema {
+    const char *format, *name, *metadata;
+    int64_t flags, n_children;
+    struct ArrowSchema **children, *dictionary;
+    void (*release)(struct ArrowSchema *);
+    void *private_data;
+};
+
+static void let_go(struct ArrowSchema *schema) {
+    schema->release = NULL;
+}
+
+static int count_objects(plasmon_store *store) {
+    plasmon_listing *listing = NULL;
+    plasmon_info info;
+    int count = 0;
+
+    assert(plasmon_list(store, NULL, NULL, &listing) == PLASMON_OK);
+    while (plasmon_listing_next(listing, &info) == PLASMON_OK) {
+        count++;
+    }
+    plasmon_listing_free(listing);
+    return count;
+}
+
+/* That there is no room for the id was found out after the object was made, which nothing could
+ * name then. */
+static void no_room_for_an_id(plasmon_store *store) {
+    struct ArrowSchema numbers = {.format = "l", .name = "", .flags = 2, .release = let_go};
+    plasmon_builder *builder = NULL;
+    int64_t values[] = {1, 2, 3};
+    plasmon_id id;
+    int before;
+
+    assert(plasmon_builder_open(store, &numbers, 0, 0, &builder) == PLASMON_OK);
+    assert(plasmon_builder_append_values(builder, 0, values, sizeof values) == PLASMON_OK);
+    /* With what the builder is making. */
+    before = count_objects(store);
+    REFUSED(plasmon_builder_finish(builder, NULL, NULL));
+    assert(count_objects(store) == before);
+    assert(plasmon_builder_finish(builder, NULL, &id) == PLASMON_OK);
+    plasmon_builder_free(builder);
+    assert(plasmon_delete(store, &id, 1, NULL) == PLASMON_OK);
+}
+
+/* A time without an end, or with one that no clock reaches, was a panic in the library. */
+static void times_without_end(plasmon_store *store) {
+    const int64_t times[] = {PLASMON_FOREVER, INT64_MIN, INT64_MAX, INT64_MAX / 1000};
+    plasmon_connect_options options;
+    plasmon_start_options start;
+    size_t i;
+
+    for (i = 0; i < sizeof times / sizeof times[0]; i++) {
+        plasmon_buffer *buffer = NULL;
+        plasmon_pending *pending = NULL;
+        plasmon_store *other = NULL;
+        plasmon_code code = PLASMON_OK;
+        plasmon_id id;
+        int32_t state = 0;
+
+        assert(plasmon_put(store, "x", 1, NULL, &id) == PLASMON_OK);
+        assert(plasmon_get(store, &id, times[i], &buffer) == PLASMON_OK);
+        plasmon_buffer_release(buffer);
+        assert(plasmon_get_many(store, &id, 1, times[i], &buffer, &code) == PLASMON_OK);
+        plasmon_buffer_release(buffer);
+        assert(plasmon_wait(store, &id, 1, 0, times[i], &state) == PLASMON_OK);
+        assert(plasmon_wait_start(store, &id, 1, 0, times[i], &pending) == PLASMON_OK);
+        plasmon_pending_free(pending);
+        assert(plasmon_delete(store, &id, 1, NULL) == PLASMON_OK);
+        assert(plasmon_connect_options_init(&options) == PLASMON_OK);
+        options.connect_timeout_ms = times[i];
+        options.reconnect_timeout_ms = times[i];
+        options.request_timeout_ms = times[i];
+        assert(plasmon_start_options_init(&start) == PLASMON_OK);
+        start.timeout_ms = times[i];
+        assert(plasmon_connect_or_start(&options, &start, &other) == PLASMON_OK);
+        plasmon_store_close(other);
+        assert(plasmon_start(&start, NULL) == PLASMON_ALREADY_RUNNING);
+    }
+}
+
 int main(void) {
     plasmon_store *store = NULL;
     assert(strcmp(plasmon_error_message(), "") == 0);
@@ -136,6 +218,8 @@ int main(void) {
     sloppy_ends();
     assert(plasmon_connect_or_start(NULL, NULL, &store) == PLASMON_OK);
     without_an_argument(store);
+    no_room_for_an_id(store);
+    times_without_end(store);
     senseless_options(store);
     plasmon_store_close(store);
     puts("nulls: ok");
