@@ -325,6 +325,7 @@ fn a_trusted_object_is_there_for_whoever_asks_and_a_refusal_is_told_later() {
 }
 
 /// The numbers that say where ids belong in the index, as each client can read them.
+#[expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 fn key_of_index(node: &TestStore) -> [u64; 4] {
     let connection = Connection::connect(&node.socket()).unwrap();
     let name = "curious".to_owned();

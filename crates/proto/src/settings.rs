@@ -208,11 +208,11 @@ settings! {
     /// also earlier ones; all processes of an admitted other user count as one. What is there when
     /// the daemon is restarted is charged to nobody from then on. 0: no limit.
     client_quota_bytes: Bytes = "0";
-    /// The most connections of one user. Where other users are admitted, half of all 4096 seats are
-    /// shared out among all users, so the others find room in any case.
+    /// The most connections of one user, at least 1. Where other users are admitted, half of all
+    /// 4096 seats are shared out among all users, so the others find room in any case.
     connections_per_user_max: u32 = "4096";
-    /// The most connections of one process. A process of which the daemon sees no number, because
-    /// it is in another pid namespace, is limited with its user alone.
+    /// The most connections of one process, at least 1. A process of which the daemon sees no
+    /// number, because it is in another pid namespace, is limited with its user alone.
     connections_per_process_max: u32 = "1024";
     /// How long the daemon polls its rings after work before it sleeps, in microseconds.
     spin_us: u32 = "20";

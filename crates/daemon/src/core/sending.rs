@@ -80,11 +80,8 @@ impl Core {
             if !peer.connection.has_unread().unwrap_or(false) {
                 self.passing.received(peer.credentials.uid, &mut peer.unread);
             } else if peer.unread.is_overdue(now) && !self.leaving.contains_key(&other) {
-                let pid = peer.credentials.pid;
-                tracing::warn!(client = ?other, pid, "a client does not receive its descriptors");
-                let detail = "others waited for room while it did not receive its descriptors";
-                let failure = Failure::of(Code::LimitReached).with_detail(detail);
-                self.dismiss(other, UNASKED, failure);
+                let why = "others waited for room while it did not receive its descriptors";
+                self.expel(other, UNASKED, why);
             }
         }
     }

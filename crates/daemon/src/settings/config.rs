@@ -128,7 +128,7 @@ impl Config {
             prefault_bytes: settings.prefault_bytes.0.min(capacity_bytes),
             collapse: settings.collapse,
             client_quota_bytes: Some(settings.client_quota_bytes.0).filter(|bytes| *bytes > 0),
-            connections_max: connections_max(settings)?,
+            connections_max: connections_max(settings),
             spin_us: settings.spin_us.min(SPIN_US_MAX),
             log: settings.log.parse().map_err(|_| BadStart::Value {
                 key: "log",
@@ -146,18 +146,12 @@ impl Config {
     }
 }
 
-fn connections_max(settings: &Settings) -> Result<ConnectionsMax, BadStart> {
-    let at_least_one = |key: &'static str, count: u32| match count {
-        0 => {
-            let what = "with 0 of them no client could connect".to_owned();
-            Err(BadStart::Value { key, what })
-        }
-        count => Ok(usize::try_from(count).unwrap_or(usize::MAX).min(CLIENTS_MAX)),
-    };
-    let user = at_least_one("connections_per_user_max", settings.connections_per_user_max)?;
-    let process =
-        at_least_one("connections_per_process_max", settings.connections_per_process_max)?;
-    Ok(ConnectionsMax { of_user: user, of_process: process })
+fn connections_max(settings: &Settings) -> ConnectionsMax {
+    let most = |count: u32| (count as usize).clamp(1, CLIENTS_MAX);
+    ConnectionsMax {
+        of_user: most(settings.connections_per_user_max),
+        of_process: most(settings.connections_per_process_max),
+    }
 }
 
 fn hang_timeout(milliseconds: u32) -> Result<Duration, BadStart> {
