@@ -48,6 +48,11 @@ fn beyond_standard(arguments: &[u64; 6]) -> bool {
     arguments[0] > 2
 }
 
+/// To change or to remove what is watched needs nothing, and does not fail.
+fn adds(arguments: &[u64; 6]) -> bool {
+    arguments[1] as c_int == libc::EPOLL_CTL_ADD
+}
+
 fn duplicates(arguments: &[u64; 6]) -> bool {
     arguments[1] as c_int == libc::F_DUPFD_CLOEXEC
 }
@@ -124,7 +129,8 @@ pub const KINDS: &[Kind] = &[
         ],
         &[ENOMEM, EINTR],
     ),
-    kind("epoll", &[libc::SYS_epoll_create1, libc::SYS_epoll_ctl], &[ENOMEM, EMFILE, ENOSPC]),
+    kind("epoll", &[libc::SYS_epoll_create1], &[ENOMEM, EMFILE]),
+    Kind { is_meant: adds, ..kind("watch", &[libc::SYS_epoll_ctl], &[ENOMEM, ENOSPC]) },
     kind("epoll_wait", &[libc::SYS_epoll_pwait], &[EINTR]),
     kind("eventfd", &[libc::SYS_eventfd2], &[EMFILE, ENFILE, ENOMEM]),
     kind("pidfd", &[libc::SYS_pidfd_open], &[EMFILE, ENFILE, ENOMEM]),
