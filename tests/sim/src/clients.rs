@@ -229,9 +229,17 @@ impl Client {
             90..95 => self.release(),
             95..97 => drop(self.store.flush()),
             97 => drop(self.store.status()),
-            98 => self.store.sever(),
+            98 => self.sever(),
             _ => self.fork(),
         }
+    }
+
+    fn sever(&mut self) {
+        if !self.has_channel {
+            // What the daemon has pinned for a connection is free when that ends.
+            self.held.clear();
+        }
+        self.store.sever();
     }
 
     fn bytes(&mut self) -> usize {
