@@ -315,7 +315,7 @@ impl Core {
             self.feed(Event::Tick);
         }
         if now_ms >= self.touched_ms + TOUCHES_EVERY_MS {
-            self.collect_touches();
+            self.collect_touches(None);
         }
         if now_ms >= self.rested_ms + REST_EVERY_MS {
             self.rested_ms = now_ms;

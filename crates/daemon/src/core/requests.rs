@@ -5,7 +5,8 @@ use std::io;
 
 use plasmon_proto::frame;
 use plasmon_proto::limits::{
-    FRAME_FDS_MAX, LIST_PAGE_MAX, NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, REQUEST_IDS_MAX,
+    FRAME_FDS_MAX, LIST_PAGE_MAX, NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, PINS_PER_CLIENT_MAX,
+    REQUEST_IDS_MAX,
 };
 use plasmon_proto::message::{Access, ClientInfo, ExtentId, Failure, IndexTable, Reply, Request};
 use plasmon_proto::object::Level;
@@ -25,6 +26,10 @@ const REQUESTS_AT_ONCE: usize = 16;
 
 /// Clients in one page of a listing; each takes at most some 150 bytes.
 const CLIENTS_PAGE_MAX: usize = 256;
+
+/// Entries of ledgers after which a page ends: to look through those of one client may take a
+/// millisecond.
+const ENTRIES_PAGE_MAX: usize = PINS_PER_CLIENT_MAX;
 
 impl Core {
     /// Reads and answers what a client sent.
@@ -110,7 +115,7 @@ impl Core {
             }
             request => {
                 if wants_memory(&request) {
-                    self.collect_touches();
+                    self.collect_touches(Some(client));
                 }
                 if request == Request::Unsubscribe
                     && let Some(peer) = self.peers.get_mut(client)
@@ -184,25 +189,31 @@ impl Core {
 
     fn clients_page(&self, skip: usize) -> Vec<ClientInfo> {
         let shared = self.store.directory();
-        let page = self.peers.ready().skip(skip).take(CLIENTS_PAGE_MAX);
-        page.map(|(client, peer)| {
+        let mut looked = 0;
+        let mut page = Vec::new();
+        for (client, peer) in self.peers.ready().skip(skip).take(CLIENTS_PAGE_MAX) {
             let session = shared.sessions.of_client(client).and_then(|no| shared.sessions.get(no));
             let channel = session.and_then(|session| session.channel.as_ref());
+            let (pins, entries) = channel.map_or((0, 0), |channel| channel.count_pins());
             let mut info = ClientInfo {
                 client: client.0,
                 name: peer.name.clone(),
                 pid: peer.credentials.pid,
                 uid: peer.credentials.uid,
                 access: peer.access,
-                pins: channel.map_or(0, |channel| channel.pins_count() as u32),
+                pins: pins as u32,
                 owned_bytes: 0,
                 quota_bytes: 0,
                 subscribed: false,
             };
             self.store.client_into(client, &mut info);
-            info
-        })
-        .collect()
+            page.push(info);
+            looked += entries;
+            if looked >= ENTRIES_PAGE_MAX {
+                break;
+            }
+        }
+        page
     }
 
     fn shut_down(&mut self, client: ClientNo, number: u64) {

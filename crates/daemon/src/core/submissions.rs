@@ -132,7 +132,7 @@ impl Core {
             }
             Submission::LeaseWanted { .. } => {
                 // It may have to make room, and should know what is in use.
-                self.collect_touches();
+                self.collect_touches(Some(client));
                 None
             }
             Submission::Delete { .. } | Submission::Abort { .. } if self.is_of_before(client) => {
@@ -187,12 +187,18 @@ impl Core {
         }
     }
 
-    /// Tells the store what clients read lately.
-    pub(super) fn collect_touches(&mut self) {
+    /// Tells the store what clients read lately: all, or this one and others in turn, so that a
+    /// request costs the same however many clients there are.
+    pub(super) fn collect_touches(&mut self, of: Option<ClientNo>) {
         let mut touched = std::mem::take(&mut self.touched);
         touched.clear();
-        self.shared().sessions.touches(&mut touched);
-        self.touched_ms = self.now_ms;
+        match of {
+            Some(client) => self.shared().sessions.some_touches(client, &mut touched),
+            None => {
+                self.touched_ms = self.now_ms;
+                self.shared().sessions.touches(&mut touched);
+            }
+        }
         touched.drain(..).for_each(|record| self.feed(Event::Touched(record)));
         self.touched = touched;
     }

@@ -213,9 +213,17 @@ impl ChannelDaemon {
 
     /// How many pins this client holds.
     pub fn pins_count(&self) -> usize {
-        let mut count = 0;
-        self.scan(|part| count += part.pins().count());
-        count
+        self.count_pins().0
+    }
+
+    /// How many pins the client holds, and in how many entries of its ledger that was looked for.
+    pub fn count_pins(&self) -> (usize, usize) {
+        let (mut pins, mut entries) = (0, 0);
+        self.scan(|part| {
+            pins += part.pins().count();
+            entries += part.len();
+        });
+        (pins, entries)
     }
 
     fn scan(&self, mut look: impl FnMut(LedgerScan<'_>)) {
