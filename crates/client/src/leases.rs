@@ -21,6 +21,7 @@ use plasmon_proto::limits::{
     ARENA_EXTENT_BYTES, LARGE_OBJECT_BYTES, LEASE_BYTES_MAX, OBJECT_ALIGN,
 };
 use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::object::Level;
 use plasmon_shm::writer::{Span, WriteExtent};
 
 /// What a client starts with: little, because most clients write little.
@@ -41,7 +42,8 @@ const QUIET: Duration = Duration::from_secs(5);
 /// enough that no put waits for long.
 const FAULT_BYTES: u64 = 1 << 20;
 
-/// Writable mappings that are kept for extents that will be written again.
+/// Writable mappings that are kept for extents that will be written again, where a mapping that was
+/// given up can be made anew.
 const MAPS_MAX: usize = 128;
 
 /// What must happen before an object can be carved.
@@ -93,6 +95,7 @@ pub(crate) struct Leases {
     /// them.
     mapping: Vec<Range>,
     maps: HashMap<ExtentId, Mapped>,
+    maps_max: usize,
     /// Ranges carved and not yet submitted: a resumed connection must know them.
     open: Vec<Range>,
     /// Whether the daemon is being told what is held.
@@ -112,7 +115,10 @@ pub(crate) fn large_bytes(capacity_bytes: u64) -> u64 {
 }
 
 impl Leases {
-    pub(crate) fn new(capacity_bytes: u64) -> Self {
+    /// The leases in a store of this capacity and level. At level leased no mapping makes room for
+    /// another one: the kernel refuses to map memory for writing that is closed to new writers, and
+    /// the daemon may lease more of it.
+    pub(crate) fn new(capacity_bytes: u64, level: Level) -> Self {
         let share = capacity_bytes / LEASE_SHARE / OBJECT_ALIGN * OBJECT_ALIGN;
         let bytes_max = share.clamp(OBJECT_ALIGN, LEASE_BYTES_MAX);
         Self {
@@ -120,6 +126,7 @@ impl Leases {
             waiting: VecDeque::new(),
             mapping: Vec::new(),
             maps: HashMap::new(),
+            maps_max: if level == Level::Leased { usize::MAX } else { MAPS_MAX },
             open: Vec::new(),
             suspended: false,
             asked: false,
@@ -252,13 +259,25 @@ impl Leases {
         if let Some(before) = self.maps.insert(extent, mapped) {
             return Some(before.map);
         }
-        if self.maps.len() <= MAPS_MAX {
+        if self.maps.len() <= self.maps_max {
             return None;
         }
+        let oldest = self.longest_unused()?;
+        self.maps.remove(&oldest).map(|mapped| mapped.map)
+    }
+
+    /// The extent, other than that of the current lease, whose mapping was not used for longest.
+    fn longest_unused(&self) -> Option<ExtentId> {
         let in_use = self.current.as_ref().map(|current| current.extent);
         let candidates = self.maps.iter().filter(|(extent, _)| Some(**extent) != in_use);
-        let oldest = candidates.min_by_key(|(_, mapped)| mapped.used).map(|(extent, _)| *extent)?;
-        self.maps.remove(&oldest).map(|mapped| mapped.map)
+        candidates.min_by_key(|(_, mapped)| mapped.used).map(|(extent, _)| *extent)
+    }
+
+    /// An extent that may be gone without this client knowing: the one that was not used for
+    /// longest, which counts as used from now on.
+    pub(crate) fn next_to_check(&mut self) -> Option<ExtentId> {
+        let oldest = self.longest_unused()?;
+        self.map(oldest).map(|_| oldest)
     }
 
     /// An extent is gone. Gives back its mapping, to be unmapped without the lock.

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use plasmon_proto::message::{Creating, ExtentId, Lost, Range, Resume, Welcome};
+use plasmon_proto::object::Level;
 use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::channel::{ChannelClient, Submitted};
@@ -162,7 +163,7 @@ impl Session {
         } else {
             Memory::Socket(SocketMemory::default())
         };
-        let writing = Mutex::new(Writing::new(Leases::new(welcome.capacity_bytes)));
+        let writing = Mutex::new(Writing::new(Leases::new(welcome.capacity_bytes, welcome.level)));
         let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
         Ok(Self { number, welcome, memory, writing })
     }
@@ -217,10 +218,11 @@ impl Session {
         drop(dropped);
     }
 
-    /// Keeps a writable mapping for the next time. Without a channel nobody would say when the
-    /// extent is gone.
+    /// Keeps a writable mapping for the next time. A client without a channel does so only at level
+    /// leased, where it could not make the mapping anew: it is not told when the extent is gone,
+    /// and has to ask.
     pub(crate) fn keep_map(&self, extent: ExtentId, map: &Arc<WriteExtent>) {
-        if self.channel().is_none() {
+        if self.channel().is_none() && self.welcome.level != Level::Leased {
             return;
         }
         let mut writing = self.writing();

@@ -393,12 +393,33 @@ impl Process {
         extent: ExtentId,
         map: &Arc<WriteExtent>,
     ) -> Result<()> {
-        let is_punchable = map.memfd().is_punchable();
-        if !is_punchable.map_err(|error| Error::io(MAPPING, error))? {
+        // At level leased what is still open to writers is closed before anything is published.
+        let stays = session.welcome.level == Level::Leased
+            || !map.memfd().is_punchable().map_err(|error| Error::io(MAPPING, error))?;
+        if stays {
             self.keep_house();
+        }
+        if session.channel().is_none() {
+            self.check_mappings(session);
         }
         session.keep_map(extent, map);
         Ok(())
+    }
+
+    /// Asks about the mappings that were not used for longest, and unmaps those whose extents are
+    /// gone: two for each new one, so that what a client without a channel keeps does not grow.
+    /// What cannot be asked now is asked about the next time.
+    fn check_mappings(&self, session: &Session) {
+        for _ in 0..2 {
+            let Some(extent) = session.writing().leases.next_to_check() else { return };
+            let request = Request::Extents { extents: vec![extent], write: false };
+            let Ok(answer) = self.ask(MAPPING, request) else { return };
+            let is_gone = matches!(&answer.reply, Reply::Extents(sizes) if sizes[..] == [None]);
+            if is_gone && self.is_current(session) {
+                let unmapped = session.writing().leases.forget(extent);
+                drop(unmapped);
+            }
+        }
     }
 
     /// Has the daemon reserve an id and memory of its own for it.
