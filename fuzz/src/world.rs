@@ -442,6 +442,7 @@ impl World {
                 | Effect::Notify(..)
                 | Effect::Trim { .. }
                 | Effect::Lent(_)
+                | Effect::Resumed(..)
                 | Effect::Writer(..)
                 | Effect::Protect(_)
                 | Effect::Unspill(..) => {}
