@@ -27,6 +27,7 @@ mod ids;
 mod interrupt;
 mod leases;
 mod listing;
+mod mapping;
 mod options;
 mod owner;
 mod payload;

@@ -7,29 +7,26 @@
 //! ```
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, MutexGuard};
 
 use plasmon_proto::limits::SUBMISSIONS;
-use plasmon_proto::message::{Creating, ExtentId, Granted, Range, Reply, Request};
+use plasmon_proto::message::{Creating, Range, Reply, Request};
 use plasmon_proto::object::Level;
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::edge;
-use plasmon_shm::map::Populate;
 use plasmon_shm::writer::{Span, WriteExtent};
 
 use crate::error::{Error, Result};
 use crate::leases::{Step, large_bytes};
+use crate::mapping::MAPPING;
 use crate::payload::{Payload, Plan};
 use crate::process::Process;
 use crate::session::{Session, Writing, put_range};
 use crate::verdicts::{Ruling, Verdict};
 
 const PUTTING: &str = "putting object";
-const MAPPING: &str = "mapping memory to write to";
-const PROTECTING: &str = "protecting memory against new writers";
 
 /// Up to here a copy is so short that giving the lock away for it costs more.
 const COPY_LOCKED_BYTES: u64 = 4 << 10;
@@ -354,74 +351,6 @@ impl Process {
         }
     }
 
-    /// The writable mapping of an extent that this client writes.
-    fn write_map(&self, session: &Session, extent: ExtentId) -> Result<Arc<WriteExtent>> {
-        if let Some(map) = session.writing().leases.map(extent) {
-            return Ok(map);
-        }
-        let request = Request::Extents { extents: vec![extent], write: true };
-        let mut answer = self.ask(MAPPING, request)?;
-        if !self.is_current(session) {
-            // Another store's extent of this number is not what was leased.
-            return Err(Error::new(Code::Disconnected, MAPPING));
-        }
-        match (&answer.reply, answer.fds.pop()) {
-            (Reply::Extents(sizes), Some(fd)) if matches!(sizes[..], [Some(_)]) => {
-                self.map_and_keep(session, extent, fd)
-            }
-            _ => Err(Error::unexpected(MAPPING)),
-        }
-    }
-
-    fn map_and_keep(
-        &self,
-        session: &Session,
-        extent: ExtentId,
-        fd: OwnedFd,
-    ) -> Result<Arc<WriteExtent>> {
-        let map = WriteExtent::new(fd, Populate::No).map_err(|error| Error::io(MAPPING, error))?;
-        self.keep_writers_out(session, &map)?;
-        let map = Arc::new(map);
-        self.keep_writing(session, extent, &map)?;
-        Ok(map)
-    }
-
-    /// Keeps a writable mapping, and lets it go when its extent is gone.
-    fn keep_writing(
-        &self,
-        session: &Session,
-        extent: ExtentId,
-        map: &Arc<WriteExtent>,
-    ) -> Result<()> {
-        // At level leased what is still open to writers is closed before anything is published.
-        let stays = session.welcome.level == Level::Leased
-            || !map.memfd().is_punchable().map_err(|error| Error::io(MAPPING, error))?;
-        if stays {
-            self.keep_house();
-        }
-        if session.channel().is_none() {
-            self.check_mappings(session);
-        }
-        session.keep_map(extent, map);
-        Ok(())
-    }
-
-    /// Asks about the mappings that were not used for longest, and unmaps those whose extents are
-    /// gone: two for each new one, so that what a client without a channel keeps does not grow.
-    /// What cannot be asked now is asked about the next time.
-    fn check_mappings(&self, session: &Session) {
-        for _ in 0..2 {
-            let Some(extent) = session.writing().leases.next_to_check() else { return };
-            let request = Request::Extents { extents: vec![extent], write: false };
-            let Ok(answer) = self.ask(MAPPING, request) else { return };
-            let is_gone = matches!(&answer.reply, Reply::Extents(sizes) if sizes[..] == [None]);
-            if is_gone && self.is_current(session) {
-                let unmapped = session.writing().leases.forget(extent);
-                drop(unmapped);
-            }
-        }
-    }
-
     /// Has the daemon reserve an id and memory of its own for it.
     pub(crate) fn create_large(
         &self,
@@ -457,44 +386,6 @@ impl Process {
                 Err(error.about(id))
             }
         }
-    }
-
-    /// A strict object's mapping must be gone when it is sealed, so it is not kept.
-    fn map_created(
-        &self,
-        session: &Session,
-        granted: &Granted,
-        fd: OwnedFd,
-        strict: bool,
-    ) -> Result<Span> {
-        let range = granted.range;
-        let kept = if strict { None } else { session.writing().leases.map(range.extent) };
-        let map = match kept {
-            Some(map) => map,
-            None => {
-                // Pages that are there are mapped at once; those that are not are better written
-                // through the descriptor, or faulted in by whoever fills them in place.
-                let exact = range.bytes == granted.extent_bytes;
-                let populate = if granted.warm && exact { Populate::Yes } else { Populate::No };
-                let map = WriteExtent::new(fd, populate);
-                let map = Arc::new(map.map_err(|error| Error::io(MAPPING, error))?);
-                if !strict {
-                    self.keep_writing(session, range.extent, &map)?;
-                }
-                map
-            }
-        };
-        map.lease(range.offset, range.bytes).ok_or_else(|| Error::unexpected(MAPPING))
-    }
-
-    /// At level leased: has the kernel refuse new writers, also by descriptor. The daemon publishes
-    /// nothing in memory that is open to them, and does not close it itself, because the kernel
-    /// makes it wait for every write that is under way.
-    pub(crate) fn keep_writers_out(&self, session: &Session, map: &WriteExtent) -> Result<()> {
-        if session.welcome.level != Level::Leased {
-            return Ok(());
-        }
-        map.memfd().seal_future_write().map_err(|error| Error::io(PROTECTING, error))
     }
 
     /// Copies a whole object into memory that the daemon created for it.
