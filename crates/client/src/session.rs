@@ -48,6 +48,7 @@ pub(crate) struct Writing {
     /// What became of submissions.
     pub(crate) verdicts: Verdicts,
     completions_lost: u64,
+    refusals_lost: u64,
     /// Large objects under construction.
     creating: BTreeMap<ObjectId, Creating>,
     /// Mappings of growing extents that are idle, the last used at the end.
@@ -407,6 +408,7 @@ impl Writing {
             leases,
             verdicts: Verdicts::default(),
             completions_lost: 0,
+            refusals_lost: 0,
             creating: BTreeMap::new(),
             growing_maps: VecDeque::new(),
             announced: BTreeSet::new(),
@@ -436,8 +438,10 @@ impl Writing {
         let lost = reader.channel().completions_lost();
         if lost != self.completions_lost {
             tracing::warn!(count = lost - self.completions_lost, "completions were lost");
-            self.verdicts.lose(lost - self.completions_lost);
             self.completions_lost = lost;
+            let refusals_lost = reader.channel().refusals_lost();
+            self.verdicts.lose(refusals_lost - self.refusals_lost);
+            self.refusals_lost = refusals_lost;
             // A lease that was lost the daemon has taken back.
             self.leases.forget_asking();
             if !edge::is_broken(Mutation::KeepStaleMapping) {

@@ -92,8 +92,12 @@ impl Verdicts {
         }
     }
 
-    /// Submissions whose fate nobody will ever tell.
+    /// So many refusals were lost: their submissions count as refused, and what is awaited may be
+    /// one of them.
     pub(crate) fn lose(&mut self, count: u64) {
+        if count == 0 {
+            return;
+        }
         self.refusals_dropped += count;
         let undecided = self.awaited.iter().filter(|at| !self.refused.contains_key(at));
         self.doubtful.extend(undecided);

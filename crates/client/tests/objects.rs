@@ -407,3 +407,20 @@ fn every_way_to_put_works_at_every_level() {
         }
     }
 }
+
+/// What an idle client was not told of the end of other clients' memory counted as the fate of its
+/// own puts: the next one failed.
+#[test]
+fn a_client_that_misses_the_end_of_much_memory_has_nothing_in_doubt() {
+    let node = TestStore::with(64 * MIB, &[]);
+    let (idle, busy) = (node.connect(), node.connect());
+    let before = idle.put(b"before", &PutOptions::default()).unwrap();
+    for _ in 0..=plasmon_proto::limits::COMPLETIONS {
+        let id = busy.create(20 * MIB, &PutOptions::default()).unwrap().seal().unwrap();
+        busy.delete(&[id]).unwrap();
+    }
+    let after = idle.put(b"after", &PutOptions::default()).unwrap();
+    idle.flush().unwrap();
+    assert!(busy.get(&before, NOW).unwrap().data() == b"before");
+    assert!(busy.get(&after, NOW).unwrap().data() == b"after");
+}

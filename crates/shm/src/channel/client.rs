@@ -13,8 +13,8 @@ use plasmon_proto::ring::{Completion, Record};
 
 use super::{
     CHANNEL_BYTES, COMPLETION_HEAD_AT, COMPLETION_TAIL_AT, LEDGER_HIGH_AT, LEFT_AT, LOST_AT,
-    Layout, MAGIC, MAGIC_AT, PARTED_AT, SUBMISSION_HEAD_AT, SUBMISSION_TAIL_AT, TOUCH_CURSOR_AT,
-    not_a_channel,
+    Layout, MAGIC, MAGIC_AT, PARTED_AT, REFUSALS_LOST_AT, SUBMISSION_HEAD_AT, SUBMISSION_TAIL_AT,
+    TOUCH_CURSOR_AT, not_a_channel,
 };
 use crate::bell;
 use crate::control::ControlReader;
@@ -216,6 +216,11 @@ impl ChannelClient {
     /// not read them in time.
     pub fn completions_lost(&self) -> u64 {
         self.layout.word(LOST_AT).load(Ordering::Acquire)
+    }
+
+    /// How many of them were refusals. To be asked after [`ChannelClient::completions_lost`].
+    pub fn refusals_lost(&self) -> u64 {
+        self.layout.word(REFUSALS_LOST_AT).load(Ordering::Relaxed)
     }
 
     /// Whether the daemon has parted from this connection. To be asked after a pin, which is void

@@ -9,8 +9,8 @@ use plasmon_proto::ring::{Completion, Record};
 use super::pages::Pages;
 use super::{
     CHANNEL_BYTES, COMPLETION_HEAD_AT, COMPLETION_TAIL_AT, LEDGER_AT, LEDGER_HIGH_AT, LEFT_AT,
-    LOST_AT, Layout, MAGIC, MAGIC_AT, PARTED_AT, SUBMISSION_HEAD_AT, TOUCH_CURSOR_AT,
-    not_a_channel,
+    LOST_AT, Layout, MAGIC, MAGIC_AT, PARTED_AT, REFUSALS_LOST_AT, SUBMISSION_HEAD_AT,
+    TOUCH_CURSOR_AT, not_a_channel,
 };
 use crate::bell;
 use crate::edge::{self, Attempt, Mutation};
@@ -37,6 +37,7 @@ pub struct ChannelDaemon {
     submissions: Consumer,
     completions: Producer,
     lost: u64,
+    refusals_lost: u64,
     touches_seen: u64,
     /// The number of the next wait for the client's bell, odd.
     wait: u32,
@@ -67,7 +68,8 @@ impl ChannelDaemon {
         let word = |offset| layout.word(offset).load(Ordering::Acquire);
         let submissions = Consumer::new(word(SUBMISSION_HEAD_AT));
         let completions = Producer::new(word(COMPLETION_TAIL_AT));
-        let (lost, touches_seen) = (word(LOST_AT), word(TOUCH_CURSOR_AT));
+        let (lost, refusals_lost) = (word(LOST_AT), word(REFUSALS_LOST_AT));
+        let touches_seen = word(TOUCH_CURSOR_AT);
         let channel = Self {
             memfd,
             layout,
@@ -75,6 +77,7 @@ impl ChannelDaemon {
             submissions,
             completions,
             lost,
+            refusals_lost,
             touches_seen,
             wait: first_wait(),
         };
@@ -147,10 +150,21 @@ impl ChannelDaemon {
             self.completions.push(&ring, &completion.encode());
             self.completions.publish(&ring);
         } else if !edge::is_broken(Mutation::LoseSilently) {
-            self.lost = self.lost.wrapping_add(1);
-            self.layout.word(LOST_AT).store(self.lost, Ordering::Release);
+            self.count_lost(completion);
         }
         has_room
+    }
+
+    /// Refusals have a count of their own: after other losses no put is in doubt.
+    fn count_lost(&mut self, completion: &Completion) {
+        if matches!(completion, Completion::Refused { .. }) {
+            self.refusals_lost = self.refusals_lost.wrapping_add(1);
+            self.layout.word(REFUSALS_LOST_AT).store(self.refusals_lost, Ordering::Relaxed);
+        }
+        self.lost = self.lost.wrapping_add(1);
+        // Pairs with the Acquire in `ChannelClient::completions_lost`: the count of refusals comes
+        // before.
+        self.layout.word(LOST_AT).store(self.lost, Ordering::Release);
     }
 
     /// Whether the client has said that it left for good.

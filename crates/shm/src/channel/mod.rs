@@ -35,6 +35,7 @@ const PARTED_AT: usize = COMPLETION_TAIL_AT + 8;
 const AWAITED_AT: usize = COMPLETION_TAIL_AT + 16;
 const COMPLETION_HEAD_AT: usize = 320;
 const LOST_AT: usize = 384;
+const REFUSALS_LOST_AT: usize = LOST_AT + 8;
 const TOUCH_CURSOR_AT: usize = 448;
 const LEDGER_HIGH_AT: usize = 512;
 const MAIL_AT: usize = 576;

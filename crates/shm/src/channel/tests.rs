@@ -149,7 +149,9 @@ fn completions_that_are_not_read_are_counted() {
     }
     assert!(!pair.daemon.complete(&refused(0)));
     assert!(!pair.daemon.complete(&refused(0)));
-    assert_eq!(pair.client.completions_lost(), 2);
+    assert!(!pair.daemon.complete(&Completion::ExtentGone(ExtentId(3))));
+    assert_eq!(pair.client.completions_lost(), 3);
+    assert_eq!(pair.client.refusals_lost(), 2);
     for position in 0..COMPLETIONS as u64 {
         assert_eq!(pair.client.next_completion(), Some(refused(position)));
     }
