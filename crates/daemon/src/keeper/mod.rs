@@ -56,7 +56,7 @@ pub(crate) const EXIT_SHORTAGE: u8 = 4;
 /// The exit code of a program that could not be loaded.
 const EXIT_NOT_LOADED: i32 = 127;
 
-/// How often a message to a new daemon is tried while the system is out of something.
+/// How often something is tried again while the system is out of memory or descriptors.
 const SEND_TRIES: u32 = 500;
 
 /// The wait between two tries.
@@ -66,10 +66,22 @@ const AGAIN_AFTER: Duration = Duration::from_millis(10);
 pub(crate) fn run(flags: &[OsString]) -> ExitCode {
     // Without its name a keeper is only harder to recognise.
     let _ = rustix::thread::set_name(c"plasmon-keeper");
-    let link = io::stdin().as_fd().try_clone_to_owned().map(Connection::adopt);
-    match link {
-        Ok(link) => keep(flags, link),
+    match own_link() {
+        Ok(link) => keep(flags, Connection::adopt(link)),
         Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// The socket to the daemon that started this keeper. The store ends with a keeper that has none,
+/// so a machine that is out of descriptors is waited for.
+fn own_link() -> io::Result<OwnedFd> {
+    let mut tries = 0;
+    loop {
+        match io::stdin().as_fd().try_clone_to_owned() {
+            Err(_) if tries < SEND_TRIES => tries += 1,
+            outcome => return outcome,
+        }
+        edge::sleep(AGAIN_AFTER);
     }
 }
 
