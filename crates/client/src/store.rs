@@ -149,6 +149,8 @@ impl Store {
     }
 
     /// Ends the connection now: leases go back, waits end, later calls fail. Buffers stay readable.
+    /// Memory that a builder, a writer or a region could still write to stays lent to this client
+    /// until the last handle of the store is dropped.
     pub fn disconnect(&self) {
         self.0.processes.newest().close();
     }

@@ -131,8 +131,21 @@ fn child() {
 }
 
 fn signal(pid: u32, signal: rustix::process::Signal) {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    rustix::process::kill_process(pid, signal).unwrap();
+    let process = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(process, signal).unwrap();
+    if signal == rustix::process::Signal::STOP {
+        // Its threads stop one by one, and one that had not could unmap something.
+        support::until("the process has stopped", || is_stopped(pid));
+    }
+}
+
+/// Whether every thread of a process is stopped.
+fn is_stopped(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads.filter_map(Result::ok).all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    })
 }
 
 /// Memory that a stopped process has mapped is there, so it is charged: the store is full, and says
