@@ -23,7 +23,6 @@
 
 #![forbid(unsafe_code)]
 
-mod cgroup;
 mod clock;
 mod closer;
 mod core;

@@ -17,7 +17,6 @@ use plasmon_shm::{ControlDaemon, IndexWriter, Listener, WakePage};
 use plasmon_store::Store;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::cgroup::{Groups, Headroom};
 use crate::clock::Clock;
 use crate::core::{Core, Parts};
 use crate::directory::{SLOTS_FIRST, Shared};
@@ -30,6 +29,7 @@ use crate::recovery::{self, BadInventory, Inventory};
 use crate::sessions::{LINGERING_MAX, Sessions};
 use crate::settings::{BadStart, Config, Spill};
 use crate::workers::{Ahead, Done, OpenTier, OpenedTier, Tier, Workers};
+use plasmon_shm::cgroup::{Groups, Headroom};
 
 /// Serials that one daemon may give out. There are 2^62 in all, so a store can be restarted four
 /// million times, and each of its daemons can seal a million objects a second for twelve days.

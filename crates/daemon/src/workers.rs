@@ -32,9 +32,9 @@ use plasmon_shm::mappings::Trace;
 use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
 use plasmon_store::event::{ReadBack, Ticket};
 
-use crate::cgroup::Headroom;
 use crate::core::looking::Looked;
 use crate::keeper::link::KeeperLink;
+use plasmon_shm::cgroup::Headroom;
 
 pub(crate) use files::{FileJob, OpenTier, OpenedTier, Target, Tier};
 pub(crate) use memory::{Ahead, MemoryJob};

@@ -49,6 +49,8 @@ mod table;
 #[cfg(not(loom))]
 pub mod alone;
 #[cfg(not(loom))]
+pub mod cgroup;
+#[cfg(not(loom))]
 pub mod channel;
 #[cfg(not(loom))]
 pub mod control;

@@ -9,8 +9,8 @@ use plasmon_proto::object::Level;
 use plasmon_proto::settings::Settings;
 
 use super::BadStart;
-use crate::cgroup::Groups;
 use crate::paths;
+use plasmon_shm::cgroup::Groups;
 
 /// More than any machine has, and little enough to count with.
 pub const CAPACITY_BYTES_MAX: u64 = 1 << 56;

@@ -19,7 +19,7 @@ use plasmon_shm::{GrowingMemfd, Memfd, Populate, WriteMap};
 use plasmon_store::event::Ticket;
 
 use super::{Done, Made, Report};
-use crate::cgroup::Headroom;
+use plasmon_shm::cgroup::Headroom;
 
 /// How an extent is called in `/proc/PID/maps`.
 const EXTENT_NAME: &str = "plasmon-extent";

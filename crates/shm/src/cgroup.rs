@@ -26,7 +26,7 @@ const MARGIN_PART: u64 = 32;
 
 /// The control groups that limit the memory of this process, the innermost first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Groups {
+pub struct Groups {
     groups: Vec<Group>,
 }
 
@@ -61,7 +61,7 @@ const VERSION_2: Files = Files {
 
 impl Groups {
     /// The groups of this process. None where there are no control groups, or none that is limited.
-    pub(crate) fn of_this_process() -> Self {
+    pub fn of_this_process() -> Self {
         #[cfg(feature = "sim")]
         if plasmon_shm::edge::simulated::is_entered() {
             return Self::default();
@@ -95,18 +95,18 @@ impl Groups {
     }
 
     /// The tightest limit, with its group's folder.
-    pub(crate) fn limit(&self) -> Option<(u64, &Path)> {
+    pub fn limit(&self) -> Option<(u64, &Path)> {
         let limits = self.groups.iter().filter_map(|it| Some((it.limit_bytes()?, &*it.folder)));
         limits.min_by_key(|(bytes, _)| *bytes)
     }
 
     /// Bytes that can be taken without one of the groups reaching its limit; `None` without limits.
-    pub(crate) fn headroom_bytes(&self) -> Option<u64> {
+    pub fn headroom_bytes(&self) -> Option<u64> {
         self.groups.iter().filter_map(Group::headroom_bytes).min()
     }
 
     /// How many processes were killed in these groups for lack of memory.
-    pub(crate) fn kills(&self) -> u64 {
+    pub fn kills(&self) -> u64 {
         self.groups.iter().map(Group::kills).sum()
     }
 }
@@ -172,7 +172,7 @@ fn number_of(text: &str, key: &str) -> u64 {
 
 /// Admits requests for fresh memory, so that no group is driven to its limit.
 #[derive(Debug, Default)]
-pub(crate) struct Headroom {
+pub struct Headroom {
     groups: Groups,
     left: u64,
     looked: Option<Instant>,
@@ -182,12 +182,12 @@ pub(crate) struct Headroom {
 impl Headroom {
     /// What these groups leave. Requests of `refused_from.0` bytes and more are refused until then,
     /// because a daemon was killed over one.
-    pub(crate) fn new(groups: Groups, refused_from: Option<(u64, Instant)>) -> Self {
+    pub fn new(groups: Groups, refused_from: Option<(u64, Instant)>) -> Self {
         Self { groups, left: 0, looked: None, refused_from }
     }
 
     /// Takes so many bytes, if they can be had; otherwise what is left.
-    pub(crate) fn take(&mut self, bytes: u64, now: Instant) -> Result<(), u64> {
+    pub fn take(&mut self, bytes: u64, now: Instant) -> Result<(), u64> {
         if self.groups.groups.is_empty() {
             return Ok(());
         }
