@@ -5,8 +5,10 @@
 mod desk;
 
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use desk::*;
+use plasmon_proto::limits::LARGE_OBJECT_BYTES;
 use plasmon_proto::message::*;
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::Submission;
@@ -289,6 +291,33 @@ fn a_killed_keeper_is_replaced_and_the_new_one_holds_everything() {
     murder(status.pid);
     let mut client = desk.client();
     assert_eq!(client.read(&id(1)).unwrap(), b"held twice");
+    desk.stop();
+}
+
+/// The keeper forgot an extent before its memory was taken away. A daemon that was killed in between
+/// left the pages to a client that had them mapped, and no process could take them any more.
+#[test]
+fn what_a_killed_daemon_still_had_to_take_away_the_next_one_takes_away() {
+    let desk = start(&["--capacity-bytes", "2g"]);
+    let mut client = desk.client();
+    let (_range, mapped) = client.create(id(1), LARGE_OBJECT_BYTES, false);
+    assert_eq!(client.call(&Request::Seal { id: id(1) }), Reply::Done);
+    let resident = || rustix::fs::fstat(&mapped).unwrap().st_blocks * 512;
+    assert!(resident() >= LARGE_OBJECT_BYTES as i64);
+    // The worker takes the memory away only after it has made this.
+    let sizes = Sizes { data: 1 << 30, ..Sizes::default() };
+    let pid = client.status().pid;
+    client.send(&Request::Create { id: id(2), sizes, traits: Traits::default(), strict: false });
+    let mut other = desk.client();
+    assert_eq!(other.call(&Request::Delete { ids: vec![id(1)] }), Reply::Outcomes(vec![None]));
+    murder(pid);
+    let mut other = desk.client();
+    assert_eq!(other.states(&[id(1)]), [ObjectState::Absent]);
+    let deadline = Instant::now() + DEADLINE;
+    while resident() > 0 {
+        assert!(Instant::now() < deadline, "{} bytes stay", resident());
+        std::thread::yield_now();
+    }
     desk.stop();
 }
 

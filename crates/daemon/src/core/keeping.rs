@@ -123,6 +123,7 @@ impl Core {
         labels.extend(self.spill_lock.as_ref().map(|_| Label::SpillFolder));
         labels.extend(self.extents.iter().map(|(extent, _)| Label::Extent(extent)));
         labels.extend(self.departing.iter().map(|leaving| Label::Extent(leaving.extent)));
+        labels.extend(self.closing.keys().map(|extent| Label::Extent(*extent)));
         labels.extend(shared.sessions.iter().map(|(_, session)| session.label()));
         labels
     }
@@ -151,7 +152,8 @@ impl Core {
             Label::SpillFolder => self.spill_lock.as_ref().map(|lock| vec![lock.as_fd()]),
             Label::Extent(extent) => {
                 let present = self.extents.get(*extent).map(|memfd| memfd.as_fd());
-                let held = present.or_else(|| self.departing.fixed(*extent));
+                let closing = || self.closing.get(extent).map(|memfd| memfd.as_fd());
+                let held = present.or_else(|| self.departing.fixed(*extent)).or_else(closing);
                 held.map(|fd| vec![fd])
             }
             Label::Session { token, .. } => {

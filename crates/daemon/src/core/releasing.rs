@@ -1,15 +1,15 @@
 //! Letting extents go: taking their memory away, or waiting until clients have unmapped it.
 
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
 use plasmon_proto::message::ExtentId;
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::Completion;
+use plasmon_shm::Memfd;
 use plasmon_shm::alone::is_alone;
 use plasmon_shm::departing::{LOOKS_MAX, Leaving, Remains};
-use plasmon_shm::{Memfd, edge};
+use plasmon_shm::edge::{self, Mutation};
 use plasmon_store::Event;
 
 use super::Core;
@@ -37,21 +37,29 @@ impl Core {
         shared.sessions.complete_all(&Completion::ExtentGone(extent));
         let is_sealed = || memfd.is_write_sealed().unwrap_or(true);
         if self.config.level == Level::Shared && !is_sealed() {
-            self.shared().keeper.forget(&Label::Extent(extent));
-            self.give_memory_job(MemoryJob::Close { extent, memfd, punch: true });
-            return;
+            return self.take_away(extent, memfd);
         }
         let now = edge::now();
         self.look_at(Leaving::new(extent, Remains::Fixed(memfd), told, now), now);
     }
 
+    /// Has the memory of an extent taken away, whoever has it mapped. The keeper holds the extent
+    /// until that is done: should this daemon end before, the next one does it.
+    fn take_away(&mut self, extent: ExtentId, memfd: Arc<Memfd>) {
+        self.closing.insert(extent, Arc::clone(&memfd));
+        let punch = !edge::is_broken(Mutation::DropWithoutPunch);
+        self.give_memory_job(MemoryJob::Close { extent, memfd, punch });
+    }
+
     /// A worker has closed an extent, or could not take its memory away.
     pub(super) fn closed(&mut self, extent: ExtentId, remains: Option<Remains>) {
-        let Some(remains) = remains else { return self.feed(Event::Released(extent)) };
-        if let Remains::Fixed(memfd) = &remains {
-            let fds = [memfd.as_fd()];
-            self.store.directory_mut().keeper.hold(&Label::Extent(extent), &fds);
-        }
+        let was_held = self.closing.remove(&extent).is_some();
+        let Some(remains) = remains else {
+            if was_held {
+                self.shared().keeper.forget(&Label::Extent(extent));
+            }
+            return self.feed(Event::Released(extent));
+        };
         let now = edge::now();
         self.store_hears_of(&remains, extent);
         let mut leaving = Leaving::new(extent, remains, None, now);
@@ -63,8 +71,13 @@ impl Core {
     pub(crate) fn let_go(&mut self, left: Vec<(ExtentId, Arc<Memfd>)>) {
         let now = edge::now();
         for (extent, memfd) in left {
-            let remains = Remains::Fixed(memfd);
+            let is_sealed = memfd.is_write_sealed().unwrap_or(true);
+            let remains = Remains::Fixed(Arc::clone(&memfd));
             self.store_hears_of(&remains, extent);
+            if self.config.level == Level::Shared && !is_sealed {
+                self.take_away(extent, memfd);
+                continue;
+            }
             let mut leaving = Leaving::new(extent, remains, None, now);
             leaving.is_held = true;
             self.look_at(leaving, now);
