@@ -24,7 +24,10 @@ impl Process {
         session: &Session,
         extent: ExtentId,
     ) -> Result<Arc<WriteExtent>> {
-        if let Some(map) = session.writing().leases.map(extent) {
+        let kept = session.writing().leases.map(extent);
+        if let Some(map) = kept {
+            // One that was made for an object which was given up is open to new writers still.
+            self.keep_writers_out(session, &map)?;
             return Ok(map);
         }
         let request = Request::Extents { extents: vec![extent], write: true };

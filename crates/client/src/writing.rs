@@ -330,7 +330,7 @@ impl Process {
         let kept = writing.leases.map(range.extent);
         drop(writing);
         let map = match kept {
-            Some(map) => Ok(map),
+            Some(map) => self.keep_writers_out(session, &map).map(|()| map),
             None => self.map_and_keep(session, range.extent, fd),
         };
         Ok(Some((map, range)))

@@ -373,6 +373,24 @@ fn objects_whose_ids_crowd_in_the_index_are_found_by_asking() {
     assert_ne!(key_of_index(&node)[0].to_le_bytes(), first);
 }
 
+/// The memory of an object that was given up stayed open to new writers, and stayed mapped. What the
+/// client put there next made the daemon expel it, and was lost although the put had succeeded.
+#[test]
+fn what_is_put_after_an_object_was_given_up_is_there() {
+    let node = TestStore::with(256 * MIB, &[("level", "leased")]);
+    let reader = node.connect();
+    for bytes in [100_000, 1 << 20, 5 << 20, 12 << 20, 20 << 20] {
+        let writer = node.connect();
+        let mut given_up = writer.create(bytes, &PutOptions::default()).unwrap();
+        given_up.copy_at(0, b"given up").unwrap();
+        given_up.abort().unwrap();
+        let id = writer.put(b"put", &PutOptions::default()).unwrap();
+        writer.flush().unwrap();
+        assert_eq!(reader.get(&id, NOW).unwrap().data(), b"put", "after {bytes} bytes");
+    }
+    assert_eq!(reader.status().unwrap().expelled_total, 0);
+}
+
 /// At level leased the client protects its memory before anything in it is published. The daemon
 /// did it, and waited for whatever was being written there.
 #[test]
