@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use plasmon_client::{Code, ConnectOptions, Store};
+use plasmon_client::{Code, ConnectOptions, ObjectId, ObjectState, Store};
 use plasmon_daemon::settings::Config;
 use plasmon_proto::limits::{RESIDENT_SLACK_BYTES_MIN, RESIDENT_SLACK_PER_CAPACITY};
 use plasmon_proto::object::Level;
@@ -90,18 +90,29 @@ impl Audit {
             if fact == Fact::Unsure {
                 continue;
             }
-            let look = self.shared.model.borrow_mut().look(id);
+            let look = self.shared.model.borrow_mut().look_afresh(id);
             match store.get(&id, Some(PATIENCE)) {
                 Ok(buffer) => {
                     self.shared.model.borrow_mut().found(&look, buffer.data())?;
                 }
                 Err(error) if error.code() == Code::StoreFull => {}
+                Err(error) if error.code() == Code::TimedOut && self.lacks_memory(store, &id) => {}
                 Err(error) => {
-                    self.shared.model.borrow_mut().missed(&look, error.code().key())?;
+                    let state = store.states(&[id]).map(|states| states.first().copied());
+                    let told = format!("{}, in state {state:?}", error.code().key());
+                    self.shared.model.borrow_mut().missed(&look, &told)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether an object is there, and cannot be read back: clients that sleep let nothing go, and
+    /// each extent that is given up for it is waited for.
+    fn lacks_memory(&self, store: &Store, id: &ObjectId) -> bool {
+        let is_kept = self.shared.habits.sleep && !self.limit.is_given_back;
+        let is_spilled = |states: Vec<ObjectState>| states == [ObjectState::Spilled];
+        is_kept && store.states(&[*id]).is_ok_and(is_spilled)
     }
 
     /// No more memory is used than the capacity allows, and no client keeps what is gone.

@@ -34,6 +34,9 @@ const CALM: Duration = Duration::from_millis(250);
 /// What an object is made of that was put without waiting.
 const UNASKED: u8 = 7;
 
+/// How often a hasty client lets others look for what it put.
+const PAUSES_HASTY: usize = 8;
+
 /// For how long a client waits for an object.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -67,6 +70,10 @@ pub(crate) struct Habits {
     pub(crate) sleep: bool,
     /// All of them read what the first one puts and deletes.
     pub(crate) crowd: bool,
+    /// Objects have memory of their own, which is gone with them.
+    pub(crate) exact: bool,
+    /// All of them put without waiting, and look for what was put so last.
+    pub(crate) hasty: bool,
 }
 
 /// An object that was put without waiting for the daemon.
@@ -149,7 +156,7 @@ pub(crate) fn options(shared: &Shared, random: &mut Random) -> ConnectOptions {
         socket: Some(shared.socket.clone()),
         name: "simulated".to_owned(),
         channel: !(shared.habits.sockets && random.permille(200)),
-        exact: random.permille(80),
+        exact: random.permille(if shared.habits.exact { 900 } else { 80 }),
         connect_timeout: Duration::from_secs(60),
         reconnect_timeout: Duration::from_secs(60),
         copy_threads: Some(1),
@@ -214,6 +221,13 @@ impl Client {
         let own = id_of(self.place, number);
         let place = self.random.below(self.shared.places as u64) as usize;
         let any = id_of(if is_crowded { 0 } else { place }, number);
+        if is_crowded && self.random.permille(600) {
+            return if self.place == 0 { self.put(own, number) } else { self.get(any) };
+        }
+        if self.shared.habits.hasty && self.random.permille(600) {
+            let puts = self.shared.latest.get().is_none() && self.random.permille(500);
+            return if puts { self.put_unasked() } else { self.get_latest() };
+        }
         match self.random.below(100) {
             0..26 => self.put(own, number),
             26..28 => self.put_unasked(),
@@ -352,7 +366,8 @@ impl Client {
         };
         let latest = Latest { id, ..latest };
         self.shared.latest.set(Some(latest));
-        edge::pause(edge::Point::Wait);
+        let pauses = if self.shared.habits.hasty { PAUSES_HASTY } else { 1 };
+        (0..pauses).for_each(|_| edge::pause(edge::Point::Wait));
         self.find(latest);
         if self.shared.latest.get().is_some_and(|latest| latest.id == id) {
             self.shared.latest.set(None);
@@ -412,11 +427,12 @@ impl Client {
     fn get(&mut self, id: ObjectId) {
         let look = self.shared.model.borrow_mut().look(id);
         let timeout = *self.random.pick(&[Duration::ZERO, PATIENCE]);
+        // What a client without a channel has pinned then is known to this one or a later one.
+        let daemons = self.world.daemons();
         match self.store.get(&id, Some(timeout)) {
             Ok(buffer) => {
                 let found = self.shared.model.borrow_mut().found(&look, buffer.data());
                 let Some(incarnation) = self.judge(found) else { return };
-                let daemons = self.world.daemons();
                 if self.held.len() < HELD_MAX && self.random.permille(400) {
                     self.held.push(Held { buffer, id, incarnation, daemons });
                     return;

@@ -58,6 +58,8 @@ struct Known {
 #[derive(Debug)]
 struct Life {
     bytes: usize,
+    /// The store in which it was put, among those that ended with daemon and keeper.
+    generation: u64,
     /// The look at which it was known to have ended.
     ended: Option<u64>,
 }
@@ -69,6 +71,8 @@ pub(crate) struct Look {
     fact: Fact,
     changes: u64,
     number: u64,
+    /// Whether who looks connected after everything that is known had happened.
+    is_afresh: bool,
 }
 
 /// All objects.
@@ -77,8 +81,10 @@ pub(crate) struct Model {
     known: BTreeMap<ObjectId, Known>,
     looks: u64,
     incarnations: u64,
-    /// How many stores have ended.
+    /// How many stores have ended, or lost what their new keeper was not told.
     stores: u64,
+    /// How many have ended with daemon and keeper.
+    generation: u64,
     pub(crate) checks: u64,
 }
 
@@ -101,7 +107,9 @@ impl Model {
             is_orphaned: false,
         });
         known.may_be_evicted |= may_be_evicted;
-        known.written.insert(incarnation.number, Life { bytes, ended: None });
+        known
+            .written
+            .insert(incarnation.number, Life { bytes, generation: self.generation, ended: None });
         known.store = self.stores;
         known.set(Fact::Unsure);
         incarnation
@@ -138,6 +146,12 @@ impl Model {
         self.known.values_mut().for_each(|known| known.set(Fact::Unsure));
     }
 
+    /// The store ended with its daemon and its keeper, and another one begins.
+    pub(crate) fn begin_store(&mut self) {
+        self.generation += 1;
+        self.forget_all();
+    }
+
     /// A client ended in the middle of something about these ids, if it was about them.
     pub(crate) fn orphan(&mut self, ids: impl Iterator<Item = ObjectId>) {
         for id in ids {
@@ -156,7 +170,12 @@ impl Model {
     pub(crate) fn look(&mut self, id: ObjectId) -> Look {
         self.looks += 1;
         let changes = self.known.get(&id).map_or(0, |known| known.changes);
-        Look { id, fact: self.fact(&id), changes, number: self.looks }
+        Look { id, fact: self.fact(&id), changes, number: self.looks, is_afresh: false }
+    }
+
+    /// A reader begins that knows no other store than the one that is there.
+    pub(crate) fn look_afresh(&mut self, id: ObjectId) -> Look {
+        Look { is_afresh: true, ..self.look(id) }
     }
 
     fn is_unchanged(&self, look: &Look) -> bool {
@@ -177,6 +196,11 @@ impl Model {
         let life = life.ok_or_else(unknown)?;
         let incarnation = Incarnation { number, bytes: life.bytes };
         check(&id, incarnation, data)?;
+        // Without a daemon clients read on, and nobody is left to tell them that their store has
+        // ended: they hear of another one when they next ask for something.
+        if life.generation < self.generation && !look.is_afresh {
+            return Ok(incarnation);
+        }
         if life.ended.is_some_and(|ended| ended < look.number) {
             return Err(format!("stale: {id} has incarnation {number}, which had ended before"));
         }

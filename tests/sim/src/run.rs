@@ -114,6 +114,27 @@ struct Plan {
     rates: Rates,
 }
 
+impl Plan {
+    /// What a rule is about must happen where clients live so that it matters.
+    fn for_habits(mut self, habits: Habits) -> Self {
+        let rates = &mut self.rates;
+        if habits.exact {
+            // Extents end all the time, and nobody comes back to a new daemon, which would tell
+            // what is gone.
+            rates.complete = rates.complete.max(300);
+            (self.daemon, self.keeper, self.both) = (0, 0, 0);
+            self.client /= 4;
+        }
+        if habits.crowd {
+            rates.pins = rates.pins.max(400);
+        }
+        if habits.hasty {
+            rates.pause = rates.pause.max(300);
+        }
+        self
+    }
+}
+
 /// A run of one seed.
 pub(crate) struct Run {
     world: Rc<World>,
@@ -153,12 +174,16 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Repor
         large_rate: *random.pick(&[0, 30, 200, 600]),
     };
     let plan = plan(&mut random);
+    let exact = random.permille(250);
     let habits = Habits {
         strict: random.permille(300),
-        sockets: random.permille(600),
-        sleep: random.permille(500),
-        crowd: random.permille(250),
+        sockets: !exact && random.permille(600),
+        sleep: !exact && random.permille(500),
+        crowd: random.permille(if exact { 500 } else { 150 }),
+        exact,
+        hasty: !exact && random.permille(200),
     };
+    let plan = plan.for_habits(habits);
     let limit = Limit::of(&config, habits);
     let shared = Rc::new(Shared {
         model: RefCell::new(Model::default()),
@@ -393,6 +418,7 @@ impl Run {
         if ended != self.daemons_ended && self.steps < self.unkept_until {
             self.world.note(|| "what the new keeper was not told is lost".to_owned());
             self.shared.model.borrow_mut().forget_all();
+            self.world.memory.lose_unkept();
         }
         self.daemons_ended = ended;
     }
@@ -407,7 +433,7 @@ impl Run {
                 self.world.violate("lost: the store ended although its keeper lived".to_owned());
             }
             self.unkept_until = self.steps + STEPS_HANDOVER;
-            self.shared.model.borrow_mut().forget_all();
+            self.shared.model.borrow_mut().begin_store();
             self.world.note(|| "the store is lost, and another one begins".to_owned());
             self.world.memory.begin_store();
             self.world.start_daemon(None);
