@@ -373,7 +373,7 @@ fn objects_whose_ids_crowd_in_the_index_are_found_by_asking() {
     assert_ne!(key_of_index(&node)[0].to_le_bytes(), first);
 }
 
-/// The memory of an object that was given up stayed open to new writers, and stayed mapped. What the
+/// The memory of an object that was given up stayed mapped, and open to new writers. What the
 /// client put there next made the daemon expel it, and was lost although the put had succeeded.
 #[test]
 fn what_is_put_after_an_object_was_given_up_is_there() {

@@ -77,10 +77,6 @@ fn image_of(entry: &Entry) -> SlotImage {
     }
 }
 
-/// How long the simulator's broken rule takes between counting and hiding.
-#[cfg(feature = "sim")]
-const EARLY_PAUSES: usize = 16;
-
 impl Shared {
     /// Counts pins before their objects are hidden: what a broken rule of the simulator does.
     #[cfg(feature = "sim")]
@@ -90,7 +86,7 @@ impl Shared {
         self.sessions.scan_pins(&mut counts);
         self.sessions.count_too_early(serials.iter().copied().zip(counts.of(&serials)));
         // Long enough for a reader to find the object.
-        (0..EARLY_PAUSES).for_each(|_| edge::pause(Point::Index));
+        (0..16).for_each(|_| edge::pause(Point::Index));
     }
 
     /// The next table is complete: the keeper has it before clients are sent to it.

@@ -294,8 +294,8 @@ fn a_killed_keeper_is_replaced_and_the_new_one_holds_everything() {
     desk.stop();
 }
 
-/// The keeper forgot an extent before its memory was taken away. A daemon that was killed in between
-/// left the pages to a client that had them mapped, and no process could take them any more.
+/// The keeper forgot an extent before its memory was taken away. A daemon that was killed between
+/// these left the pages to a client that had them mapped, and nothing could take them any more.
 #[test]
 fn what_a_killed_daemon_still_had_to_take_away_the_next_one_takes_away() {
     let desk = start(&["--capacity-bytes", "2g"]);

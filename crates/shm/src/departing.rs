@@ -96,11 +96,13 @@ pub struct Departing<T> {
     by_time: BTreeMap<(Instant, ExtentId), Leaving<T>>,
     /// When each is looked at.
     times: HashMap<ExtentId, Instant>,
+    /// Those whose memory is being taken away.
+    closing: BTreeMap<ExtentId, Arc<Memfd>>,
 }
 
 impl<T> Default for Departing<T> {
     fn default() -> Self {
-        Self { by_time: BTreeMap::new(), times: HashMap::new() }
+        Self { by_time: BTreeMap::new(), times: HashMap::new(), closing: BTreeMap::new() }
     }
 }
 
@@ -140,6 +142,9 @@ impl<T> Departing<T> {
 
     /// The descriptor of an extent, for the keeper.
     pub fn fixed(&self, extent: ExtentId) -> Option<BorrowedFd<'_>> {
+        if let Some(memfd) = self.closing.get(&extent) {
+            return Some(memfd.as_fd());
+        }
         let at = self.times.get(&extent)?;
         match &self.by_time.get(&(*at, extent))?.remains {
             Remains::Fixed(memfd) => Some(memfd.as_fd()),
@@ -148,7 +153,23 @@ impl<T> Departing<T> {
         }
     }
 
-    /// All of them.
+    /// The memory of an extent is being taken away.
+    pub fn begin_close(&mut self, extent: ExtentId, memfd: &Arc<Memfd>) -> Arc<Memfd> {
+        self.closing.insert(extent, Arc::clone(memfd));
+        Arc::clone(memfd)
+    }
+
+    /// It is gone, or could not be taken away.
+    pub fn end_close(&mut self, extent: ExtentId) {
+        self.closing.remove(&extent);
+    }
+
+    /// The extents that the keeper is to hold.
+    pub fn extents(&self) -> impl Iterator<Item = ExtentId> {
+        self.by_time.keys().map(|(_, extent)| *extent).chain(self.closing.keys().copied())
+    }
+
+    /// All that are waited for.
     pub fn iter(&self) -> impl Iterator<Item = &Leaving<T>> {
         self.by_time.values()
     }

@@ -208,9 +208,6 @@ impl Core {
     }
 
     fn punch(&mut self, range: Range) {
-        if edge::is_broken(Mutation::DropWithoutPunch) {
-            return;
-        }
         if let Some(memfd) = self.extents.get(range.extent) {
             let memfd = Arc::clone(memfd);
             self.give_memory_job(MemoryJob::Punch { memfd, range });

@@ -122,8 +122,7 @@ impl Core {
         ];
         labels.extend(self.spill_lock.as_ref().map(|_| Label::SpillFolder));
         labels.extend(self.extents.iter().map(|(extent, _)| Label::Extent(extent)));
-        labels.extend(self.departing.iter().map(|leaving| Label::Extent(leaving.extent)));
-        labels.extend(self.closing.keys().map(|extent| Label::Extent(*extent)));
+        labels.extend(self.departing.extents().map(Label::Extent));
         labels.extend(shared.sessions.iter().map(|(_, session)| session.label()));
         labels
     }
@@ -152,8 +151,7 @@ impl Core {
             Label::SpillFolder => self.spill_lock.as_ref().map(|lock| vec![lock.as_fd()]),
             Label::Extent(extent) => {
                 let present = self.extents.get(*extent).map(|memfd| memfd.as_fd());
-                let closing = || self.closing.get(extent).map(|memfd| memfd.as_fd());
-                let held = present.or_else(|| self.departing.fixed(*extent)).or_else(closing);
+                let held = present.or_else(|| self.departing.fixed(*extent));
                 held.map(|fd| vec![fd])
             }
             Label::Session { token, .. } => {

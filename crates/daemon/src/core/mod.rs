@@ -33,11 +33,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plasmon_media::FolderLock;
-use plasmon_proto::message::{ExtentId, Lost};
+use plasmon_proto::message::Lost;
 use plasmon_proto::ring::Record;
 use plasmon_shm::departing::Departing;
 use plasmon_shm::edge::Point;
-use plasmon_shm::{Listener, Memfd, edge};
+use plasmon_shm::{Listener, edge};
 use plasmon_store::{ClientNo, Effect, Event, Store, Ticket};
 use rustix::process::{Resource, getrlimit};
 
@@ -108,8 +108,6 @@ pub(crate) struct Core {
     extents: Extents,
     /// Extents that were dropped and that other processes have mapped.
     departing: Departing<Told>,
-    /// Extents whose memory a worker is taking away.
-    closing: BTreeMap<ExtentId, Arc<Memfd>>,
     spill_lock: Option<FolderLock>,
     tier_fault: String,
     memory_limit_bytes: u64,
@@ -191,7 +189,6 @@ impl Core {
             store,
             extents,
             departing: Departing::default(),
-            closing: BTreeMap::new(),
             spill_lock,
             tier_fault,
             memory_limit_bytes,

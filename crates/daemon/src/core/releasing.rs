@@ -6,10 +6,9 @@ use std::time::Instant;
 use plasmon_proto::message::ExtentId;
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::Completion;
-use plasmon_shm::Memfd;
 use plasmon_shm::alone::is_alone;
 use plasmon_shm::departing::{LOOKS_MAX, Leaving, Remains};
-use plasmon_shm::edge::{self, Mutation};
+use plasmon_shm::{Memfd, edge};
 use plasmon_store::Event;
 
 use super::Core;
@@ -35,29 +34,28 @@ impl Core {
         let shared = self.shared();
         shared.control.forget_extent(extent);
         shared.sessions.complete_all(&Completion::ExtentGone(extent));
-        let is_sealed = || memfd.is_write_sealed().unwrap_or(true);
-        if self.config.level == Level::Shared && !is_sealed() {
-            return self.take_away(extent, memfd);
+        if self.take_away(extent, &memfd) {
+            return;
         }
         let now = edge::now();
         self.look_at(Leaving::new(extent, Remains::Fixed(memfd), told, now), now);
     }
 
-    /// Has the memory of an extent taken away, whoever has it mapped. The keeper holds the extent
-    /// until that is done: should this daemon end before, the next one does it.
-    fn take_away(&mut self, extent: ExtentId, memfd: Arc<Memfd>) {
-        self.closing.insert(extent, Arc::clone(&memfd));
-        let punch = !edge::is_broken(Mutation::DropWithoutPunch);
-        self.give_memory_job(MemoryJob::Close { extent, memfd, punch });
+    /// Has the memory of an extent taken away, whoever has it mapped, where that is possible. The
+    /// keeper holds the extent until then: should this daemon end before, the next one does it.
+    fn take_away(&mut self, extent: ExtentId, memfd: &Arc<Memfd>) -> bool {
+        if self.config.level != Level::Shared || memfd.is_write_sealed().unwrap_or(true) {
+            return false;
+        }
+        let memfd = self.departing.begin_close(extent, memfd);
+        self.give_memory_job(MemoryJob::Close { extent, memfd, punch: true })
     }
 
     /// A worker has closed an extent, or could not take its memory away.
     pub(super) fn closed(&mut self, extent: ExtentId, remains: Option<Remains>) {
-        let was_held = self.closing.remove(&extent).is_some();
+        self.departing.end_close(extent);
         let Some(remains) = remains else {
-            if was_held {
-                self.shared().keeper.forget(&Label::Extent(extent));
-            }
+            self.shared().keeper.forget(&Label::Extent(extent));
             return self.feed(Event::Released(extent));
         };
         let now = edge::now();
@@ -71,16 +69,13 @@ impl Core {
     pub(crate) fn let_go(&mut self, left: Vec<(ExtentId, Arc<Memfd>)>) {
         let now = edge::now();
         for (extent, memfd) in left {
-            let is_sealed = memfd.is_write_sealed().unwrap_or(true);
             let remains = Remains::Fixed(Arc::clone(&memfd));
             self.store_hears_of(&remains, extent);
-            if self.config.level == Level::Shared && !is_sealed {
-                self.take_away(extent, memfd);
-                continue;
+            if !self.take_away(extent, &memfd) {
+                let mut leaving = Leaving::new(extent, remains, None, now);
+                leaving.is_held = true;
+                self.look_at(leaving, now);
             }
-            let mut leaving = Leaving::new(extent, remains, None, now);
-            leaving.is_held = true;
-            self.look_at(leaving, now);
         }
     }
 
@@ -99,7 +94,6 @@ impl Core {
             true
         });
         if alone {
-            self.shared().keeper.forget(&Label::Extent(extent));
             let job = match leaving.remains {
                 Remains::Fixed(memfd) => MemoryJob::Close { extent, memfd, punch: false },
                 Remains::Growing(memfd) => MemoryJob::CloseGrowing { extent, memfd },
