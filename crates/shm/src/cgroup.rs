@@ -63,7 +63,7 @@ impl Groups {
     /// The groups of this process. None where there are no control groups, or none that is limited.
     pub fn of_this_process() -> Self {
         #[cfg(feature = "sim")]
-        if plasmon_shm::edge::simulated::is_entered() {
+        if crate::edge::simulated::is_entered() {
             return Self::default();
         }
         Self::under(Path::new("/"))
