@@ -566,7 +566,8 @@ impl Client {
                 | Code::NotOwner
                 | Code::BadRequest
         );
-        if !is_expected {
+        let is_lost = error.code() == Code::Corrupt && self.shared.model.borrow().has_lost();
+        if !is_expected && !is_lost {
             self.violate(format!("unexpected: {} ({})", error, error.code().key()));
         }
     }

@@ -146,6 +146,11 @@ impl Model {
         self.known.values_mut().for_each(|known| known.set(Fact::Unsure));
     }
 
+    /// Whether a daemon ever ended together with what only it had: objects there are corrupt.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.stores > self.generation
+    }
+
     /// The store ended with its daemon and its keeper, and another one begins.
     pub(crate) fn begin_store(&mut self) {
         self.generation += 1;
