@@ -32,6 +32,10 @@ const RESERVED_AT_ONCE: usize = 1024;
 /// How many inserts are tried on a crowded table before growing it is tried again.
 const GROWTH_RETRY_INSERTS: u32 = 1024;
 
+/// A table gets smaller when it was hardly used for as many inserts as this part of its slots: one
+/// that is emptied and filled again would move with every round.
+const SPARSE_PART: usize = 4;
+
 /// The bit of a slot's number that tells a table from the one before it.
 const TABLE_BIT: u32 = 1 << 31;
 
@@ -44,6 +48,8 @@ pub struct Index {
     bit: u32,
     phase: Phase,
     retry_in: u32,
+    /// How many inserts in a row found the table hardly used.
+    sparse_for: usize,
     /// Slots that were copied or told of.
     steps: u64,
 }
@@ -88,7 +94,7 @@ pub enum Step {
 impl Index {
     /// An index over this table.
     pub fn new(table: IndexWriter) -> Self {
-        Self { table, bit: 0, phase: Phase::Settled, retry_in: 0, steps: 0 }
+        Self { table, bit: 0, phase: Phase::Settled, retry_in: 0, sparse_for: 0, steps: 0 }
     }
 
     /// Has the processor fetch the slot where this id belongs, for a look that follows soon.
@@ -189,7 +195,9 @@ impl Index {
 
     fn begin(&mut self, (number, draw_key): NewTable<'_>) -> Step {
         let is_crowded = self.table.is_crowded();
-        if !self.table.wants_growth() && !is_crowded && !self.table.is_sparse() {
+        self.sparse_for = if self.table.is_sparse() { self.sparse_for + 1 } else { 0 };
+        let shrinks = self.sparse_for > self.table.slots() / SPARSE_PART;
+        if !self.table.wants_growth() && !is_crowded && !shrinks {
             return Step::Quiet;
         }
         if let Some(left) = self.retry_in.checked_sub(1) {
@@ -198,7 +206,7 @@ impl Index {
         }
         // The same key keeps the order of the objects, and what lies in order is copied fast.
         let key = if is_crowded { draw_key() } else { Ok(self.table.key()) };
-        match key.and_then(|key| self.table.successor(number, key)) {
+        match key.and_then(|key| self.table.successor(number, key, shrinks)) {
             Ok(next) => {
                 let moved = vec![0; self.table.slots()];
                 let keeps_order = !is_crowded;
@@ -451,7 +459,7 @@ mod tests {
     fn a_table_of_which_little_is_used_gets_smaller_while_objects_come() {
         let table = IndexWriter::create(1, 1 << 18, HashKey::EXAMPLE).unwrap();
         let mut world = World { index: Index::new(table), slots: BTreeMap::new(), tables: 1 };
-        for number in 0..60_000 {
+        for number in 0..150_000 {
             world.insert(number % 4000 + number / 4000 * 4000);
             // As many go as come.
             if let Some(old) = number.checked_sub(4000) {

@@ -297,7 +297,7 @@ fn ids_that_were_chosen_to_crowd_are_found_within_a_bounded_probe() {
 
     // With another key they are where every reader finds them.
     let key = HashKey(HashKey::EXAMPLE.0.map(|word| word.rotate_left(17)));
-    let mut spread = adopted.successor(2, key).unwrap();
+    let mut spread = adopted.successor(2, key, false).unwrap();
     spread.reserve(0, spread.slots()).unwrap();
     for (_, state, image) in adopted.iter_from(0) {
         spread.insert_as(&image, state);

@@ -71,8 +71,8 @@ impl IndexWriter {
 
     /// An empty table for the same objects and some more, which is filled with
     /// [`Self::insert_as`] a piece at a time. Memory for its slots is to be reserved before that.
-    pub fn successor(&self, number: u64, key: HashKey) -> io::Result<Self> {
-        Self::bare(number, self.slots_wanted(), key)
+    pub fn successor(&self, number: u64, key: HashKey, shrinks: bool) -> io::Result<Self> {
+        Self::bare(number, self.slots_wanted(shrinks), key)
     }
 
     /// Reserves the memory of `count` slots, or of all that there are.
@@ -218,12 +218,12 @@ impl IndexWriter {
     }
 
     /// How many slots the next table is to have.
-    fn slots_wanted(&self) -> usize {
+    fn slots_wanted(&self, shrinks: bool) -> usize {
         let counts = self.counts();
         let slots = self.slots();
         match (counts.live + counts.hidden) * 2 > slots {
             true => slots + slots / 4,
-            false if self.is_sparse() => slots / 2,
+            false if shrinks && self.is_sparse() => slots / 2,
             false => slots,
         }
     }
@@ -243,7 +243,7 @@ impl IndexWriter {
     /// The caller announces it with [`crate::ControlDaemon::set_table`] and never writes to the
     /// old one again.
     pub fn grow(&self, number: u64, mut moved: impl FnMut(u32, u32)) -> io::Result<Self> {
-        let mut grown = Self::create(number, self.slots_wanted(), self.key())?;
+        let mut grown = Self::create(number, self.slots_wanted(true), self.key())?;
         for (_, state, image) in self.iter_from(0) {
             let at = grown.table.insert(&image, state);
             moved(image.record, at as u32);
