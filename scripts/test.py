@@ -185,7 +185,7 @@ def count(output: str) -> Counts:
     """Adds up the closing lines of the runners in an output."""
     total = Counts()
     rust = r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored"
-    plain = r"^(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$"
+    plain = r"^(?:[\w-]+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$"
     node = r"^# pass (\d+)\n# fail (\d+)\n# cancelled \d+\n# skipped (\d+)$"
     for pattern in (rust, plain, node):
         for found in re.finditer(pattern, output, re.MULTILINE):

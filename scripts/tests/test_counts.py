@@ -40,6 +40,10 @@ SCRIPT = load("test")
         ("12 passed, 1 error in 3.00s\n", "12 passed, 1 failed"),
         ("fuzz: 9 passed, 1 failed\n", "9 passed, 1 failed"),
         (
+            "sim-node: 119 passed, 1 failed\nsim-same: 40 passed, 0 failed\n",
+            "159 passed, 1 failed",
+        ),
+        (
             "# tests 9\n# suites 0\n# pass 6\n# fail 2\n# cancelled 0\n# skipped 1\n# todo 0\n",
             "6 passed, 2 failed, 1 skipped",
         ),

@@ -237,8 +237,8 @@ impl IndexWriter {
 
     /// A new table with the same objects: a quarter larger, so that no table is emptier than three
     /// fifths for long, of the same size when only tombstones were to blame, or half as large when
-    /// few slots are used. `moved` hears each
-    /// object's record and new slot, and nothing when there is no memory for the table.
+    /// few slots are used. `moved` hears each object's record and new slot, and nothing when there
+    /// is no memory for the table.
     ///
     /// The caller announces it with [`crate::ControlDaemon::set_table`] and never writes to the
     /// old one again.
