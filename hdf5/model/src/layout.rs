@@ -7,11 +7,11 @@
 //! foot
 //! ```
 //!
-//! A table of a fixed size has one extent. So has one that grows with a single column: rows are
-//! put behind those that are there, and HDF5 without the plugin finds them. One with several
-//! columns gets a further extent, a record batch of its own, when the last one is full: nothing
-//! that was written ever moves. How many rows each has depends on the table only, so that whoever
-//! knows the table knows all places.
+//! A table of a fixed size has one extent. So has one whose rows have no bytes, and one that grows
+//! with a single column: rows are put behind those that are there, and HDF5 without the plugin
+//! finds them. One with several columns gets a further extent, a record batch of its own, when the
+//! last one is full: nothing that was written ever moves. How many rows each has depends on the
+//! table only, so that whoever knows the table knows all places.
 
 use crate::table::{ALIGNMENT_BYTES, Table, aligned};
 
@@ -141,7 +141,8 @@ pub(crate) fn extents(table: &Table, body_at: u64, capacity: u64) -> Extents {
         body_at,
         body_bytes: table.room_bytes(capacity),
     };
-    if !table.grows() || table.columns().len() == 1 {
+    // Rows without bytes, those of a dataset of which another dimension is 0, never move either.
+    if !table.grows() || table.columns().len() == 1 || table.row_bytes() == 0 {
         let growing = vec![extent(0, table.rows().max(capacity), body_at)];
         return Extents { growing, count: 1, message_bytes };
     }
@@ -214,6 +215,20 @@ mod tests {
             assert_eq!(all.holding(u64::MAX), all.len() - 1);
             let last = all.last();
             assert!(last.first < rows && rows <= last.first + last.capacity);
+        }
+    }
+
+    /// A dataset of which a dimension is 0 may have 2^62 rows: the image of its file had a message
+    /// for every 64 million of them.
+    #[test]
+    fn rows_without_bytes_are_one_extent() {
+        for rows in [0, 3, 1 << 62] {
+            let table = Table::new(vec![rows, 0], columns(2)).expect("a table");
+            let table = table.chunked(vec![1, 1], true);
+            let all = extents(&table, 2048, 0);
+            let only = all.last();
+            assert_eq!((all.len(), only.rows(&table), only.body_bytes), (1, rows, 0));
+            assert_eq!(all.holding(rows), 0);
         }
     }
 

@@ -473,6 +473,14 @@ pub(super) fn text_of(bytes: &[u8]) -> PyResult<String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| changed())
 }
 
+/// The same for a message, whatever the bytes are by now. They are copied before they are looked
+/// at: of text that is whole, `from_utf8_lossy` gives back what lies in the object's memory.
+#[expect(clippy::disallowed_methods, reason = "of a copy")]
+pub(super) fn shown_text(bytes: &[u8]) -> String {
+    let bytes = bytes.to_vec();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// Whether making the values of a run may run code of others.
 fn asks_others(elem: u8) -> bool {
     matches!(elem, elem::NODES | elem::SLOTS | elem::TENSORS | elem::EXTS)

@@ -9,7 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
-use super::decode::{BLOCK, Decoder, NodeCopy, changed, text_of};
+use super::decode::{BLOCK, Decoder, NodeCopy, changed, shown_text, text_of};
 use super::owned::Owned;
 use super::raw::{self, Ptr};
 use super::serialized::{broken, misfit};
@@ -244,12 +244,12 @@ impl<'a, 'py> Decoder<'a, 'py> {
         }
         let (what, place) = match (class, found) {
             (Some(class), _) if view.classes.source[class] == source::IMPORTABLE => {
-                let name = String::from_utf8_lossy(view.classes.name.at(class)).into_owned();
+                let name = shown_text(view.classes.name.at(class));
                 (name, self.object.locate_class(class))
             }
             (Some(class), _) => ("a pickled class".to_owned(), self.object.locate_class(class)),
             (None, Some(ext)) if view.exts.kind[ext] == ext::GLOBAL => {
-                let name = String::from_utf8_lossy(view.exts.data.at(ext)).into_owned();
+                let name = shown_text(view.exts.data.at(ext));
                 (name, self.object.locate_ext(ext))
             }
             (None, found) => {
