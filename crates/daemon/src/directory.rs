@@ -16,10 +16,10 @@ use plasmon_shm::slot::CREATED_MS_MAX;
 use plasmon_shm::{ControlDaemon, Memfd, SlotImage};
 use plasmon_store::ports::{Directory, Entry, Look, SlotNo};
 
-use crate::keeper::seat::KeeperSeat;
-use crate::keeper::wire::Label;
 use crate::sessions::Sessions;
 use crate::workers;
+use plasmon_keeper::KeeperSeat;
+use plasmon_keeper::Label;
 
 /// Slots of a new store's table.
 pub(crate) const SLOTS_FIRST: usize = 4096;

@@ -5,7 +5,7 @@
 //!                 │          ├── sessions, peers, outbox     clients and what waits for them
 //!                 │          ├── directory, extents          what is shared with them
 //!                 │          └── workers                     memory and files, in the background
-//!                 └── keeper, recovery                       kill -9 loses nothing that was sealed
+//!                 └── recovery, with plasmon_keeper          kill -9 loses nothing that was sealed
 //! ```
 //!
 //! Everything here is the edge: sockets, clocks, descriptors, threads. What the store decides is
@@ -29,7 +29,6 @@ mod core;
 mod directory;
 mod door;
 mod extents;
-mod keeper;
 mod log;
 mod outbox;
 mod passing;

@@ -27,7 +27,7 @@ use plasmon_proto::message::{Notice, Push};
 use plasmon_shm::Memfd;
 use rustix::io::Errno;
 
-use crate::keeper::seat::is_passing;
+use plasmon_shm::shortage::is_passing;
 
 /// Frames beyond which the client's requests stay in its socket until it has read some.
 pub(crate) const FRAMES_QUEUED_MAX: usize = 64;

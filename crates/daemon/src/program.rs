@@ -16,10 +16,10 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::keeper::{self, EXIT_SHORTAGE, KEEPER_ARGUMENT};
 use crate::log;
 use crate::settings::{self, Config, Invocation, Loaded, Role, flags};
 use crate::startup::{self, StartError};
+use plasmon_keeper::{EXIT_SHORTAGE, KEEPER_ARGUMENT};
 
 /// Exit code: something failed.
 const FAILED: u8 = 1;
@@ -35,7 +35,7 @@ const LOGGED_WITHIN: Duration = Duration::from_secs(1);
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
     // Before anything else, so that a keeper stays as small as a process can be.
     if arguments.get(1).is_some_and(|argument| argument == KEEPER_ARGUMENT) {
-        return keeper::run(&arguments[2..]);
+        return plasmon_keeper::run(&arguments[2..]);
     }
     let invocation = match flags::parse(arguments.iter().cloned()) {
         Ok(invocation) => invocation,

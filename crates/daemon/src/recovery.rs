@@ -39,10 +39,11 @@ use plasmon_store::event::{Recovered, RecoveredExtent};
 
 use crate::directory::{Shared, entry_of};
 use crate::extents::Extents;
-use crate::keeper::link::{Held, KeeperLink};
-use crate::keeper::seat::{KeeperSeat, is_failure_of_machine};
-use crate::keeper::wire::Label;
 use crate::sessions::{LINGERING_MAX, Session, Sessions, writer_mark};
+use plasmon_keeper::KeeperSeat;
+use plasmon_keeper::Label;
+use plasmon_keeper::{Held, KeeperLink};
+use plasmon_shm::shortage::is_failure_of_machine;
 
 /// Why a store cannot be taken over.
 #[derive(Debug, thiserror::Error)]

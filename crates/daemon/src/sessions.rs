@@ -24,7 +24,7 @@ use plasmon_shm::{ChannelDaemon, Doorbell, Hostile};
 use plasmon_store::event::ClientNo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::keeper::wire::Label;
+use plasmon_keeper::Label;
 
 /// Sessions without a connection that are kept, and as many of one process that hold something. A
 /// process that connects and disconnects for ever would otherwise leave one behind each time, with

@@ -7,7 +7,6 @@ use std::process::Stdio;
 
 use plasmon_shm::Connection;
 
-use crate::keeper;
 use crate::settings::Config;
 use crate::startup;
 
@@ -35,5 +34,5 @@ pub fn serve(start: Start) -> Result<(), String> {
 /// Runs a keeper until it ends.
 pub fn keep(link: OwnedFd) {
     // How it ended is seen by what it started and did not start.
-    let _ = keeper::keep(&[], Connection::adopt(link));
+    let _ = plasmon_keeper::keep(&[], Connection::adopt(link));
 }

@@ -21,15 +21,16 @@ use crate::clock::Clock;
 use crate::core::{Core, Parts};
 use crate::directory::{SLOTS_FIRST, Shared};
 use crate::extents::Extents;
-use crate::keeper::link::KeeperLink;
-use crate::keeper::seat::{KeeperSeat, is_failure_of_machine};
-use crate::keeper::wire::Label;
 use crate::paths;
 use crate::recovery::{self, BadInventory, Inventory};
 use crate::sessions::{LINGERING_MAX, Sessions};
 use crate::settings::{BadStart, Config, Spill};
 use crate::workers::{Ahead, Done, OpenTier, OpenedTier, Tier, Workers};
+use plasmon_keeper::KeeperLink;
+use plasmon_keeper::KeeperSeat;
+use plasmon_keeper::Label;
 use plasmon_shm::cgroup::{Groups, Headroom};
+use plasmon_shm::shortage::is_failure_of_machine;
 
 /// Serials that one daemon may give out. There are 2^62 in all, so a store can be restarted four
 /// million times, and each of its daemons can seal a million objects a second for twelve days.

@@ -33,7 +33,7 @@ use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
 use plasmon_store::event::{ReadBack, Ticket};
 
 use crate::core::looking::Looked;
-use crate::keeper::link::KeeperLink;
+use plasmon_keeper::KeeperLink;
 use plasmon_shm::cgroup::Headroom;
 
 pub(crate) use files::{FileJob, OpenTier, OpenedTier, Target, Tier};

@@ -89,6 +89,8 @@ pub mod pidfd;
 #[cfg(not(loom))]
 pub mod reader;
 #[cfg(not(loom))]
+pub mod shortage;
+#[cfg(not(loom))]
 pub mod socket;
 #[cfg(not(loom))]
 pub mod wakes;

@@ -9,7 +9,8 @@ use super::crate_of;
 const RULE: &str = "edge";
 
 /// The crates whose code the simulator runs.
-const SIMULATED: &[&str] = &["crates/shm", "crates/media", "crates/daemon", "crates/client"];
+const SIMULATED: &[&str] =
+    &["crates/shm", "crates/media", "crates/keeper", "crates/daemon", "crates/client"];
 
 /// The edge itself.
 const EDGE: &[&str] =
@@ -47,7 +48,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("crates/client/src/process.rs", "thread::Builder", "for pending waits; simulated has none"),
     ("crates/daemon/src/log.rs", ".recv()", "the log of a simulated daemon has no thread"),
     ("crates/daemon/src/log.rs", ".recv_timeout(", "the log of a simulated daemon has no thread"),
-    ("crates/daemon/src/keeper/child.rs", "process::Command", "in a simulated world it asks that"),
+    ("crates/keeper/src/child.rs", "process::Command", "in a simulated world it asks that"),
     ("crates/daemon/src/program.rs", "process::Command", "simulated daemons have no command line"),
     ("crates/client/src/start.rs", "process::Command", "simulated daemons have no command line"),
 ];

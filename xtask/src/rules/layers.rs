@@ -40,7 +40,11 @@ const PLACES: &[Place] = &[
     place("crates/scatter", &[]),
     place("crates/sort", &["plasmon-scatter"]),
     place("crates/columns", &["plasmon-proto", "plasmon-client"]),
-    place("crates/daemon", &["plasmon-proto", "plasmon-shm", "plasmon-store", "plasmon-media"]),
+    place("crates/keeper", &["plasmon-proto", "plasmon-shm"]),
+    place(
+        "crates/daemon",
+        &["plasmon-proto", "plasmon-shm", "plasmon-store", "plasmon-media", "plasmon-keeper"],
+    ),
     place("crates/arrow-c", &["plasmon-columns"]),
     place(
         "crates/capi",

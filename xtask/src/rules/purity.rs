@@ -24,8 +24,14 @@ const OUTSIDE: &[(&str, &str)] = &[
 ];
 
 /// Crates that no input may stop.
-const UNSTOPPABLE: &[&str] =
-    &["crates/proto", "crates/store", "crates/objects", "crates/daemon", "crates/media"];
+const UNSTOPPABLE: &[&str] = &[
+    "crates/proto",
+    "crates/store",
+    "crates/objects",
+    "crates/keeper",
+    "crates/daemon",
+    "crates/media",
+];
 
 /// What would stop them.
 const STOPS: &[&str] = &[".unwrap()", "panic!(", "todo!(", "unimplemented!(", "unreachable!()"];

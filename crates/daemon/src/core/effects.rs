@@ -17,10 +17,10 @@ use plasmon_store::{ClientNo, Effect, Event, Ticket};
 use super::Core;
 use super::greeting::io_failure;
 use super::keeping::Kept;
-use crate::keeper::wire::Label;
 use crate::outbox::Passed;
 use crate::sessions::writer_mark;
 use crate::workers::{Done, FileJob, Made, MemoryJob, SealJob, Target};
+use plasmon_keeper::Label;
 
 /// Extents that one question for the status looks at; a third of a microsecond each.
 const MEASURED_MAX: usize = 1024;

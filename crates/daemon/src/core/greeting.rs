@@ -22,13 +22,13 @@ use super::submissions::range_is_aligned;
 use crate::closer::CLOSING_PER_USER_MAX;
 use crate::directory::Shared;
 use crate::door::Knock;
-use crate::keeper::wire::Label;
 use crate::outbox::{Outbox, Passed};
 use crate::passing::Unread;
 use crate::peers::{Peer, Stage};
 use crate::poll::{Interest, Source};
 use crate::seats::{HELLO_WITHIN, NoSeat, SILENT_PER_USER_MAX};
 use crate::sessions::{LINGERING_MAX, Session, SessionNo};
+use plasmon_keeper::Label;
 
 /// Messages that are read and thrown away from a connection that is turned away: more than a
 /// socket holds.

@@ -11,14 +11,14 @@ use plasmon_store::event::Peer;
 use plasmon_store::{ClientNo, Effect, Event, Ticket};
 
 use super::Core;
-use crate::keeper::link::KeeperLink;
-use crate::keeper::seat::Said;
-use crate::keeper::wire::Label;
 use crate::poll::{Interest, Source};
 use crate::recovery;
 use crate::sessions::writer_mark;
 use crate::sessions::{Session, SessionNo};
 use crate::workers::Done;
+use plasmon_keeper::KeeperLink;
+use plasmon_keeper::Label;
+use plasmon_keeper::Said;
 
 /// What waits until the keeper holds an extent.
 #[derive(Clone, Copy, Debug)]

@@ -13,8 +13,8 @@ use plasmon_store::Event;
 
 use super::Core;
 use crate::extents::Told;
-use crate::keeper::wire::Label;
 use crate::workers::MemoryJob;
+use plasmon_keeper::Label;
 
 /// Processes that a line of the log names.
 const NAMED_MAX: usize = 8;

@@ -6,10 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use plasmon_shm::edge::{self, Point};
+use plasmon_shm::shortage::is_passing;
 use rustix::io::Errno;
 
-use super::link::KeeperLink;
-use super::wire::{FromKeeper, Label};
+use crate::link::KeeperLink;
+use crate::wire::{FromKeeper, Label};
 
 /// How long the daemon waits for a keeper that does not read. It is replaced afterwards: a promise
 /// that an object outlives the daemon must not hang on a stopped process.
@@ -27,7 +28,7 @@ const SEND_AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// belong to the label by then. A keeper that does not read is replaced after a while; where the
 /// system is out of something, which is not the keeper's fault, it stays.
 #[derive(Debug, Default)]
-pub(crate) struct KeeperSeat {
+pub struct KeeperSeat {
     link: Option<KeeperLink>,
     wanted: bool,
     is_starting: bool,
@@ -46,7 +47,7 @@ pub(crate) struct KeeperSeat {
 
 /// What the keeper said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub enum Said {
     /// Nothing more.
     Nothing,
     /// It was answered.
@@ -57,17 +58,17 @@ pub(crate) enum Said {
 
 impl KeeperSeat {
     /// A seat that stays empty: the store ends with its daemon.
-    pub(crate) fn unwanted() -> Self {
+    pub fn unwanted() -> Self {
         Self::default()
     }
 
     /// A seat with this keeper, which holds everything there is.
-    pub(crate) fn taken(link: KeeperLink) -> Self {
+    pub fn taken(link: KeeperLink) -> Self {
         Self { link: Some(link), wanted: true, is_complete: true, ..Self::default() }
     }
 
     /// Whether a keeper is missing and it is time to start one; told once.
-    pub(crate) fn is_vacant(&mut self, now: Instant) -> bool {
+    pub fn is_vacant(&mut self, now: Instant) -> bool {
         let is_due = self.retry_at.is_none_or(|at| at <= now);
         let is_vacant = self.wanted && self.link.is_none() && !self.is_starting && is_due;
         self.is_starting |= is_vacant;
@@ -75,7 +76,7 @@ impl KeeperSeat {
     }
 
     /// When to look again, without an event.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         let retry = self.retry_at.filter(|_| self.link.is_none() && !self.is_starting);
         let stuck = self.full_since.map(|since| since + ANSWER_WITHIN);
         let late = self.behind_since.map(|since| since + ANSWER_WITHIN);
@@ -84,18 +85,18 @@ impl KeeperSeat {
     }
 
     /// The keeper's process, 0 for none that holds everything.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.link.as_ref().filter(|_| self.is_complete).map_or(0, KeeperLink::pid)
     }
 
     /// What becomes readable when the keeper says something or is gone.
-    pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
+    pub fn watched(&self) -> Option<BorrowedFd<'_>> {
         self.link.as_ref().map(AsFd::as_fd)
     }
 
     /// Hands descriptors over. Unless the keeper is behind when this returns, they outlive the
     /// daemon.
-    pub(crate) fn hold(&mut self, label: &Label, fds: &[BorrowedFd<'_>]) {
+    pub fn hold(&mut self, label: &Label, fds: &[BorrowedFd<'_>]) {
         if self.is_free() && self.tell(|link| link.hold(label, fds)) {
             return;
         }
@@ -103,7 +104,7 @@ impl KeeperSeat {
     }
 
     /// Has descriptors closed.
-    pub(crate) fn forget(&mut self, label: &Label) {
+    pub fn forget(&mut self, label: &Label) {
         if self.is_free() && self.tell(|link| link.forget(label)) {
             return;
         }
@@ -111,35 +112,35 @@ impl KeeperSeat {
     }
 
     /// Tells that the daemon accepts connections, and how long it may hang.
-    pub(crate) fn serving(&mut self, hang_timeout: Duration) {
+    pub fn serving(&mut self, hang_timeout: Duration) {
         if !self.is_free() || !self.tell(|link| link.serving(hang_timeout)) {
             self.serving = Some(hang_timeout);
         }
     }
 
     /// Whether the keeper has not heard everything yet, and may still within its time.
-    pub(crate) fn is_behind(&self, now: Instant) -> bool {
+    pub fn is_behind(&self, now: Instant) -> bool {
         self.behind_since.is_some_and(|since| now < since + ANSWER_WITHIN)
     }
 
     /// Whether there is something that it can be told now.
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
+    pub fn is_due(&self, now: Instant) -> bool {
         self.send_again_at.is_some_and(|at| at <= now)
     }
 
     /// Whether the keeper has not read anything for too long.
-    pub(crate) fn is_stuck(&self, now: Instant) -> bool {
+    pub fn is_stuck(&self, now: Instant) -> bool {
         self.full_since.is_some_and(|since| since + ANSWER_WITHIN <= now)
     }
 
     /// Whether to wait until the keeper's socket takes something.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.full_since.is_some()
     }
 
     /// Tells the keeper what it has not heard yet, as far as it goes. `held` gives the
     /// descriptors that belong to a label, or none if there is no such thing any more.
-    pub(crate) fn catch_up<'a>(&mut self, held: impl Fn(&Label) -> Option<Vec<BorrowedFd<'a>>>) {
+    pub fn catch_up<'a>(&mut self, held: impl Fn(&Label) -> Option<Vec<BorrowedFd<'a>>>) {
         self.send_again_at = None;
         self.full_since = None;
         while let Some((label, holds)) = self.backlog.pop_first() {
@@ -164,7 +165,7 @@ impl KeeperSeat {
     }
 
     /// Hears what the keeper says, and answers when it asks for a sign of life.
-    pub(crate) fn hear(&mut self) -> Said {
+    pub fn hear(&mut self) -> Said {
         let Some(link) = &self.link else { return Said::Nothing };
         match link.hear() {
             Ok(Some(FromKeeper::Ask)) => {
@@ -180,7 +181,7 @@ impl KeeperSeat {
     }
 
     /// Takes the seat away from a keeper that is gone.
-    pub(crate) fn vacate(&mut self) {
+    pub fn vacate(&mut self) {
         (self.full_since, self.send_again_at, self.is_complete) = (None, None, false);
         self.backlog.clear();
         if let Some(link) = self.link.take() {
@@ -190,7 +191,7 @@ impl KeeperSeat {
     }
 
     /// Fills the seat with a keeper that is to be told of all this.
-    pub(crate) fn fill(
+    pub fn fill(
         &mut self,
         link: KeeperLink,
         labels: impl Iterator<Item = Label>,
@@ -203,14 +204,14 @@ impl KeeperSeat {
     }
 
     /// No keeper could be started: the store goes on without one for a while.
-    pub(crate) fn postpone(&mut self) {
+    pub fn postpone(&mut self) {
         self.vacate();
         self.is_starting = false;
         self.retry_at = Some(edge::now() + RETRY_AFTER);
     }
 
     /// Ends the keeper with the store.
-    pub(crate) fn farewell(&mut self) {
+    pub fn farewell(&mut self) {
         if let Some(link) = self.link.take() {
             link.farewell();
         }
@@ -250,24 +251,4 @@ impl KeeperSeat {
         }
         self.link.is_none()
     }
-}
-
-/// Whether an error says that the system is out of something for the moment.
-pub(crate) fn is_shortage(error: &std::io::Error) -> bool {
-    Errno::from_io_error(error).is_some_and(is_passing)
-}
-
-/// Whether a start failed of something that the machine may get over: a process or thread that it
-/// cannot make now is an `EAGAIN`, and a disk that fails may be one of the network.
-pub(crate) fn is_failure_of_machine(error: &std::io::Error) -> bool {
-    let more = [Errno::AGAIN, Errno::IO, Errno::NOSPC];
-    is_shortage(error) || Errno::from_io_error(error).is_some_and(|errno| more.contains(&errno))
-}
-
-/// Whether the system is out of something for the moment, which is nobody's fault at either end of
-/// a connection. Descriptors that other receivers of this user have not read yet are among it.
-pub(crate) fn is_passing(errno: Errno) -> bool {
-    let passing =
-        [Errno::TOOMANYREFS, Errno::NOBUFS, Errno::NOMEM, Errno::INTR, Errno::MFILE, Errno::NFILE];
-    passing.contains(&errno)
 }

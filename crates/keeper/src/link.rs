@@ -8,10 +8,10 @@ use std::time::Duration;
 use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
 
-use super::child::Child;
-use super::wire::{self, FromKeeper, Label, ToKeeper, WIRE_VERSION};
-use super::{KEEPER_ARGUMENT, ended_within, watch};
-use crate::workers::spawn;
+use crate::KEEPER_ARGUMENT;
+use crate::child::Child;
+use crate::process::{ended_within, watch};
+use crate::wire::{self, FromKeeper, Label, ToKeeper, WIRE_VERSION};
 
 /// How long a keeper that was told that the store is over may take to end.
 const FAREWELL_WITHIN: Duration = Duration::from_secs(5);
@@ -20,9 +20,12 @@ const FAREWELL_WITHIN: Duration = Duration::from_secs(5);
 /// goes on without it.
 const GIVEN_UP_STARTS: u32 = 2;
 
+/// The stack of a thread that waits for a process to end.
+const STACK_BYTES: usize = 64 * 1024;
+
 /// A keeper and the socket to it.
 #[derive(Debug)]
-pub(crate) struct KeeperLink {
+pub struct KeeperLink {
     socket: Connection,
     pid: u32,
     child: Option<Child>,
@@ -30,16 +33,16 @@ pub(crate) struct KeeperLink {
 
 /// What a keeper hands over.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub struct Held {
     /// The descriptors by what they are for.
-    pub(crate) labelled: Vec<(Label, Vec<OwnedFd>)>,
+    pub labelled: Vec<(Label, Vec<OwnedFd>)>,
     /// Daemons that died in a row before they served.
-    pub(crate) failed_starts: u32,
+    pub failed_starts: u32,
 }
 
 impl KeeperLink {
     /// Starts a keeper, which starts later daemons with these flags and this standard error.
-    pub(crate) fn start(flags: &[String], errors: Stdio) -> io::Result<Self> {
+    pub fn start(flags: &[String], errors: Stdio) -> io::Result<Self> {
         let (ours, theirs) = Connection::pair()?;
         let child = Child::start("plasmon-keeper", KEEPER_ARGUMENT, flags, &theirs, errors)?;
         // While this end were open here, the end of the other process would go unnoticed.
@@ -51,7 +54,7 @@ impl KeeperLink {
     }
 
     /// Takes over everything from the keeper at the other end of `socket`.
-    pub(crate) fn adopt(socket: OwnedFd) -> io::Result<(Self, Held)> {
+    pub fn adopt(socket: OwnedFd) -> io::Result<(Self, Held)> {
         let socket = Connection::adopt(socket);
         let mut held = Held::default();
         let mut pid = 0;
@@ -92,34 +95,34 @@ impl KeeperLink {
     }
 
     /// The keeper's process.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.pid
     }
 
     /// Hands descriptors over. When this returns, they outlive the daemon. Like everything that is
     /// said here, it fails with `WouldBlock` instead of waiting.
-    pub(crate) fn hold(&self, label: &Label, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub fn hold(&self, label: &Label, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         self.say(&ToKeeper::Hold(label.clone()), fds)
     }
 
     /// Has descriptors closed.
-    pub(crate) fn forget(&self, label: &Label) -> io::Result<()> {
+    pub fn forget(&self, label: &Label) -> io::Result<()> {
         self.say(&ToKeeper::Forget(label.clone()), &[])
     }
 
     /// Tells that the daemon accepts connections, and how long it may hang.
-    pub(crate) fn serving(&self, hang_timeout: Duration) -> io::Result<()> {
+    pub fn serving(&self, hang_timeout: Duration) -> io::Result<()> {
         let hang_timeout_ms = u64::try_from(hang_timeout.as_millis()).unwrap_or(u64::MAX);
         self.say(&ToKeeper::Serving { hang_timeout_ms }, &[])
     }
 
     /// Gives a sign of life.
-    pub(crate) fn answer(&self) -> io::Result<()> {
+    pub fn answer(&self) -> io::Result<()> {
         self.say(&ToKeeper::Alive, &[])
     }
 
     /// What the keeper said, if it did; an error when it is gone.
-    pub(crate) fn hear(&self) -> io::Result<Option<FromKeeper>> {
+    pub fn hear(&self) -> io::Result<Option<FromKeeper>> {
         match wire::try_receive(&self.socket) {
             Ok(Some((message, _))) => Ok(Some(message)),
             Ok(None) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -129,7 +132,7 @@ impl KeeperLink {
     }
 
     /// Ends the keeper: the store is over.
-    pub(crate) fn farewell(mut self) {
+    pub fn farewell(mut self) {
         // If it does not hear this, it hears the end of file and finds this process gone in order.
         let _ = self.say(&ToKeeper::Farewell, &[]);
         if let Some(child) = &mut self.child {
@@ -142,13 +145,13 @@ impl KeeperLink {
     }
 
     /// Does away with a keeper that is gone or does not answer.
-    pub(crate) fn dismiss(mut self) {
+    pub fn dismiss(mut self) {
         match self.child.take() {
             Some(mut child) => {
                 // It may take a while to close what it holds. Without a thread to wait it is
                 // collected at our end.
                 child.kill();
-                let _ = spawn("plasmon-reaper", move || {
+                let _ = edge::start_thread("plasmon-reaper", STACK_BYTES, move || {
                     child.wait();
                 });
             }

@@ -1,27 +1,4 @@
-//! The keeper: a tiny process that holds the store's descriptors, so that the daemon may die.
-//!
-//! ```text
-//! plasmond ──spawns──► keeper                 daemon ── Hold(label) + descriptors ──► keeper
-//!    │ kill -9           │ end of file on the socket pair, and the process is gone
-//!    ✗                   └──spawns──► plasmond --role=adopting   ◄── Held(label) + descriptors
-//!
-//! keeper killed:         the daemon sees end of file, starts another keeper, hands everything over
-//! daemon hangs:          Ask, and no answer for a while (`watchdog`): the keeper kills it
-//! daemon stops cleanly:  Farewell; the keeper ends, and with it the last descriptors
-//! ```
-//!
-//! Descriptors that are on their way live in the socket pair itself, so there is no moment at which
-//! only a dying process has them. The keeper is this same program, started through `/proc/self/exe`
-//! (which works after the file was replaced, too), and reads nothing but its socket: no settings,
-//! no log, no clients.
-
-mod child;
-mod last_words;
-pub(crate) mod link;
-pub(crate) mod patience;
-pub(crate) mod seat;
-mod watchdog;
-pub(crate) mod wire;
+//! The keeper's own process: it attends to one daemon after the other.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -32,26 +9,22 @@ use std::time::{Duration, Instant};
 
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
+use plasmon_shm::shortage::{is_failure_of_machine, is_shortage};
 use plasmon_shm::socket::Connection;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use child::Child;
-use patience::{Death, Decision, Patience};
-use watchdog::{Progress, Verdict, Watchdog};
-use wire::{FromKeeper, Label, ToKeeper, WIRE_VERSION};
-
-/// The argument that makes this program a keeper; the daemon's own flags follow it.
-pub(crate) const KEEPER_ARGUMENT: &str = "--role=keeper";
+use crate::child::Child;
+use crate::patience::{Death, Decision, Patience};
+use crate::watchdog::{Progress, Verdict, Watchdog};
+use crate::wire::{self, FromKeeper, Label, ToKeeper, WIRE_VERSION};
+use crate::{EXIT_SHORTAGE, last_words};
 
 /// How long a daemon that closed its end may take to be gone. One that lives on has dismissed us.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The argument that makes this program a daemon which takes over.
 const ADOPTING_ARGUMENT: &str = "--role=adopting";
-
-/// The exit code of a daemon that could not start because the machine is out of something.
-pub(crate) const EXIT_SHORTAGE: u8 = 4;
 
 /// The exit code of a program that could not be loaded.
 const EXIT_NOT_LOADED: i32 = 127;
@@ -63,7 +36,7 @@ const SEND_TRIES: u32 = 500;
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// The keeper's whole life. `flags` are the settings of the daemons that it starts.
-pub(crate) fn run(flags: &[OsString]) -> ExitCode {
+pub fn run(flags: &[OsString]) -> ExitCode {
     // Without its name a keeper is only harder to recognise.
     let _ = rustix::thread::set_name(c"plasmon-keeper");
     match own_link() {
@@ -86,7 +59,7 @@ fn own_link() -> io::Result<OwnedFd> {
 }
 
 /// Keeps what the daemon at the other end of `link` hands over.
-pub(crate) fn keep(flags: &[OsString], link: Connection) -> ExitCode {
+pub fn keep(flags: &[OsString], link: Connection) -> ExitCode {
     Keeper::new(flags).keep(link)
 }
 
@@ -292,7 +265,7 @@ fn failed_start(code: Option<i32>) -> Death {
 
 /// What a start failed of that came to nothing on the keeper's side.
 fn not_started(error: &io::Error) -> Death {
-    if seat::is_failure_of_machine(error) { Death::Shortage } else { Death::Starting }
+    if is_failure_of_machine(error) { Death::Shortage } else { Death::Starting }
 }
 
 fn hand_over(
@@ -317,7 +290,7 @@ fn send_patiently(
 ) -> io::Result<()> {
     for _ in 1..SEND_TRIES {
         match wire::send(link, message, fds) {
-            Err(error) if seat::is_shortage(&error) => {
+            Err(error) if is_shortage(&error) => {
                 edge::sleep(AGAIN_AFTER);
             }
             sent => return sent,

@@ -17,7 +17,7 @@ pub(crate) const WIRE_VERSION: u32 = 3;
 
 /// What descriptors are for, so that a new daemon knows what to do with them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum Label {
+pub enum Label {
     /// The listening socket and the locked file beside it.
     Listener,
     /// The control page and the wake page, of the store with this token.
@@ -74,7 +74,7 @@ pub(crate) enum ToKeeper {
 
 /// What a keeper tells a daemon that it started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum FromKeeper {
+pub enum FromKeeper {
     /// The first message.
     Begin {
         /// [`WIRE_VERSION`] of the keeper.

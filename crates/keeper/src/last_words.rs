@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::fs::OFlags;
 
-use super::patience::Death;
+use crate::patience::Death;
 
 /// How the flag begins that names the daemons' log.
 const LOG_FLAG: &[u8] = b"--log-file=";
