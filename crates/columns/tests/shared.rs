@@ -131,3 +131,23 @@ fn a_buffer_that_was_never_put_is_given_back() {
     drop((batch, allocator));
     support::until("it is free", || store.status().unwrap().used_bytes == 0);
 }
+
+/// What a buffer gains when it grows was what earlier buffers had held there, and was put with it.
+#[test]
+fn new_bytes_are_zero_in_memory_that_was_used_before() {
+    const BYTES: usize = 1 << 20;
+    let node = TestStore::new(64 << 20);
+    let store = node.connect();
+    let allocator = SharedAllocator::new(&store);
+    let mut addresses = Vec::new();
+    for _ in 0..8 {
+        let mut buffer = allocator.buffer(BYTES).unwrap();
+        buffer.resize(BYTES).unwrap();
+        assert!(buffer.iter().all(|byte| *byte == 0));
+        buffer.fill(0xA5);
+        addresses.push(buffer.as_ptr() as usize);
+    }
+    addresses.sort_unstable();
+    addresses.dedup();
+    assert!(addresses.len() < 8, "memory is used again");
+}
