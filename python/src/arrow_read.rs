@@ -20,7 +20,9 @@ use arrow_data::ArrayDataBuilder;
 use arrow_schema::ArrowError;
 use plasmon_client::{Code, Error};
 use plasmon_columns::Checks;
+use plasmon_cpython::buffer::Flat;
 use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -79,6 +81,30 @@ pub(crate) fn stream_capsule<'py>(owner: &Bound<'py, Buffer>) -> PyResult<Bound<
     let batches = read.map_err(|error| raised_by_columns(py, "reading object", error))?;
     let stream = FFI_ArrowArrayStream::new(batches);
     PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+}
+
+/// The Arrow data of an IPC stream in memory that others may still write to, as record batches on
+/// it: what is checked is a copy.
+#[pyfunction]
+pub(crate) fn read_arrow<'py>(memory: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
+    let py = memory.py();
+    let lent = Flat::with_flags(memory, ffi::PyBUF_C_CONTIGUOUS)?;
+    let (start, bytes) = lent.memory();
+    let data = match NonNull::new(start).filter(|_| bytes != 0) {
+        None => ArrowBuffer::from_vec(Vec::<u8>::new()),
+        // SAFETY: the view keeps so many bytes where they are until the buffer's last clone drops
+        // it. The reader takes their values for changing ones.
+        Some(start) => unsafe {
+            ArrowBuffer::from_custom_allocation(start, bytes, Arc::new(AssertUnwindSafe(lent)))
+        },
+    };
+    let read = call(py, || {
+        let mut checks = Checks { copy: true, ..Checks::all() };
+        plasmon_columns::read_parts(vec![(0, data)], bytes as u64, &mut checks)
+    });
+    let batches = read?.and_then(plasmon_columns::into_reader);
+    let batches = batches.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(batches), c"arrow_array_stream")
 }
 
 fn in_python(owner: &Bound<'_, Buffer>, error: &ArrowError) -> PyErr {

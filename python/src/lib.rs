@@ -46,6 +46,8 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
+    use crate::arrow_read::read_arrow;
+    #[pymodule_export]
     use crate::buffer::{Buffer, Part};
     #[pymodule_export]
     use crate::columns::Columns;

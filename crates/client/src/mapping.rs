@@ -50,20 +50,25 @@ impl Process {
         extent: ExtentId,
         fd: OwnedFd,
     ) -> Result<Arc<WriteExtent>> {
+        let one = session.mapping();
+        let kept = session.writing().leases.map(extent);
+        if let Some(map) = kept {
+            // Another thread was faster, and the kernel may refuse a second mapping by now.
+            drop(one);
+            self.keep_writers_out(session, &map)?;
+            return Ok(map);
+        }
         let map = WriteExtent::new(fd, Populate::No).map_err(|error| Error::io(MAPPING, error))?;
         self.keep_writers_out(session, &map)?;
         let map = Arc::new(map);
-        self.keep_writing(session, extent, &map)?;
+        session.keep_map(extent, &map);
+        drop(one);
+        self.kept_writing(session, &map)?;
         Ok(map)
     }
 
-    /// Keeps a writable mapping, and lets it go when its extent is gone.
-    fn keep_writing(
-        &self,
-        session: &Session,
-        extent: ExtentId,
-        map: &Arc<WriteExtent>,
-    ) -> Result<()> {
+    /// A writable mapping is kept from now on: it goes when its extent is gone.
+    fn kept_writing(&self, session: &Session, map: &WriteExtent) -> Result<()> {
         // At level leased what is still open to writers is closed before anything is published.
         let stays = session.welcome.level == Level::Leased
             || !map.memfd().is_punchable().map_err(|error| Error::io(MAPPING, error))?;
@@ -73,7 +78,6 @@ impl Process {
         if session.channel().is_none() {
             self.check_mappings(session);
         }
-        session.keep_map(extent, map);
         Ok(())
     }
 
@@ -102,20 +106,28 @@ impl Process {
         strict: bool,
     ) -> Result<Span> {
         let range = granted.range;
-        let kept = if strict { None } else { session.writing().leases.map(range.extent) };
-        let map = match kept {
-            Some(map) => map,
-            None => {
-                // Pages that are there are mapped at once; those that are not are better written
-                // through the descriptor, or faulted in by whoever fills them in place.
-                let exact = range.bytes == granted.extent_bytes;
-                let populate = if granted.warm && exact { Populate::Yes } else { Populate::No };
-                let map = WriteExtent::new(fd, populate);
-                let map = Arc::new(map.map_err(|error| Error::io(MAPPING, error))?);
-                if !strict {
-                    self.keep_writing(session, range.extent, &map)?;
+        // Pages that are there are mapped at once; those that are not are better written through
+        // the descriptor, or faulted in by whoever fills them in place.
+        let exact = range.bytes == granted.extent_bytes;
+        let populate = if granted.warm && exact { Populate::Yes } else { Populate::No };
+        let mapped = || {
+            let map = WriteExtent::new(fd, populate);
+            map.map(Arc::new).map_err(|error| Error::io(MAPPING, error))
+        };
+        let map = if strict {
+            mapped()?
+        } else {
+            let one = session.mapping();
+            let kept = session.writing().leases.map(range.extent);
+            match kept {
+                Some(map) => map,
+                None => {
+                    let map = mapped()?;
+                    session.keep_map(range.extent, &map);
+                    drop(one);
+                    self.kept_writing(session, &map)?;
+                    map
                 }
-                map
             }
         };
         map.lease(range.offset, range.bytes).ok_or_else(|| Error::unexpected(MAPPING))

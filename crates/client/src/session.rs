@@ -69,6 +69,9 @@ pub(crate) struct Session {
     pub(crate) welcome: Welcome,
     pub(crate) memory: Memory,
     writing: Mutex<Writing>,
+    /// Held by the thread that maps memory to write to and closes it to new writers, which would
+    /// refuse the mapping of another thread.
+    mapping: Mutex<()>,
 }
 
 /// How the session reads and pins.
@@ -166,7 +169,7 @@ impl Session {
         };
         let writing = Mutex::new(Writing::new(Leases::new(welcome.capacity_bytes, welcome.level)));
         let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { number, welcome, memory, writing })
+        Ok(Self { number, welcome, memory, writing, mapping: Mutex::default() })
     }
 
     /// The shared memory, if this client has a channel.
@@ -181,6 +184,11 @@ impl Session {
     pub(crate) fn writing(&self) -> MutexGuard<'_, Writing> {
         // Accounting that is whole at every step; a panic in between would be a fault of ours.
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From here to the end one thread maps memory to write to.
+    pub(crate) fn mapping(&self) -> MutexGuard<'_, ()> {
+        self.mapping.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what the daemon completed, if there is anything. Cheap when there is not.

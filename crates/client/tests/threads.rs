@@ -5,6 +5,7 @@ mod support;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
@@ -50,6 +51,31 @@ fn threads_share_one_connection() {
     store.flush().unwrap();
     assert!(store.get_many(&ids, NOW).unwrap().iter().all(Result::is_ok));
     assert_eq!(store.status().unwrap().objects, ids.len() as u64);
+}
+
+/// At level leased a thread that maps memory closes it to new writers. Another thread that mapped
+/// the same memory a moment later was refused by the kernel.
+#[test]
+fn threads_begin_to_write_at_once() {
+    const THREADS: u64 = 8;
+    let node = TestStore::with(512 * MIB, &[("level", "leased")]);
+    for round in 0..40 {
+        let store = node.connect();
+        let at_once = Barrier::new(THREADS as usize);
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (store, at_once) = (&store, &at_once);
+                scope.spawn(move || {
+                    // Leased memory, and memory of one object.
+                    let bytes = [500, 300 << 10][thread as usize % 2];
+                    at_once.wait();
+                    let options =
+                        PutOptions { id: Some(id(round * 100 + thread)), ..PutOptions::default() };
+                    store.put(&pattern(thread, bytes), &options).unwrap();
+                });
+            }
+        });
+    }
 }
 
 #[test]

@@ -58,7 +58,11 @@ def encoder(kind: type) -> Callable[[Any], _Encoded] | None:
 
 
 def decode(kind: int, text: str, memory: memoryview, *, check: bool) -> Any:
-    """The data of a stream, on its memory. ``check`` has every offset in it checked first."""
+    """The data of a stream, on its memory.
+
+    With ``check`` the stream is another user's, who may still write to the memory: the headers,
+    offsets and texts in it are copied, checked and used, see ``plasmon_columns::Checks``.
+    """
     polars = kind in {_native.TABLE_POLARS_FRAME, _native.TABLE_POLARS_SERIES}
     try:
         import pyarrow as pa
@@ -70,9 +74,11 @@ def decode(kind: int, text: str, memory: memoryview, *, check: bool) -> Any:
         frame = pl.read_ipc_stream(io.BytesIO(memory))
         return frame.to_series(0) if kind == _native.TABLE_POLARS_SERIES else frame
     try:
-        table = pa.ipc.open_stream(pa.py_buffer(memory)).read_all()
         if check:
-            table.validate(full=True)
+            capsule = _native.read_arrow(memory)
+            table = pa.RecordBatchReader._import_from_c_capsule(capsule).read_all()
+        else:
+            table = pa.ipc.open_stream(pa.py_buffer(memory)).read_all()
         return _values.from_table(table, kind, text)
     except (pa.ArrowException, LookupError, OSError, TypeError, ValueError) as error:
         raise broken(f"Arrow data: {error}") from error

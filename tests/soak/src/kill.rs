@@ -139,12 +139,13 @@ pub(crate) fn run(plan: &Plan) -> Result<bool> {
     };
     let begun = Instant::now();
     let outcome = verifier.rounds();
-    let Verifier { node, workers, bystanders, tally, folder: _folder, .. } = verifier;
+    let Verifier { node, workers, bystanders, mut tally, folder: _folder, .. } = verifier;
     // Only after a failure are there any.
     for mut child in workers.into_iter().map(|worker| worker.child).chain(bystanders) {
         let _ = child.kill();
         let _ = child.wait();
     }
+    tally.news().iter().for_each(|news| println!("at the end: {news}"));
     println!("in {:.1} s:\n{tally}", begun.elapsed().as_secs_f64());
     let log = node.log_tail(LOG_LINES);
     let stopped = node.stop();
@@ -171,6 +172,7 @@ impl Verifier<'_> {
             }
             self.attract_bystander()?;
             self.one_round()?;
+            self.tally.news().iter().for_each(|news| println!("round {round}: {news}"));
             let is_last = round == self.plan.rounds;
             let ends_life = round % life_rounds == 0 && !is_last;
             let due = round % AUDIT_EVERY == 0 || is_last || ends_life;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// How many findings of one kind are shown in full.
+/// How many findings of one kind are shown.
 const SHOWN_MAX: usize = 20;
 
 /// The counts of a soak.
@@ -32,9 +32,23 @@ pub(crate) struct Tally {
     pub(crate) leaks: Vec<String>,
     /// Everything else that must never happen.
     pub(crate) violations: Vec<String>,
+    /// How many of each kind of finding were told already.
+    told: [usize; 3],
 }
 
 impl Tally {
+    /// What was found since the last call, up to so many of each kind.
+    pub(crate) fn news(&mut self) -> Vec<String> {
+        let kinds = [("lost", &self.lost), ("leak", &self.leaks), ("violation", &self.violations)];
+        let mut news = Vec::new();
+        for ((kind, findings), told) in kinds.into_iter().zip(&mut self.told) {
+            let from = std::mem::replace(told, findings.len());
+            let new = findings.iter().take(SHOWN_MAX).skip(from);
+            news.extend(new.map(|finding| format!("{kind}: {finding}")));
+        }
+        news
+    }
+
     /// Whether nothing was lost, nothing leaked and nothing was violated.
     pub(crate) fn is_clean(&self) -> bool {
         self.lost.is_empty() && self.leaks.is_empty() && self.violations.is_empty()
@@ -59,13 +73,6 @@ impl fmt::Display for Tally {
         for (what, count) in &self.refused {
             writeln!(f, "  refused     {count} times {what}")?;
         }
-        for (kind, findings) in
-            [("lost", &self.lost), ("leak", &self.leaks), ("violation", &self.violations)]
-        {
-            for finding in findings.iter().take(SHOWN_MAX) {
-                writeln!(f, "  {kind}: {finding}")?;
-            }
-        }
         write!(
             f,
             "  {} lost sealed objects, {} leaks, {} violations",
@@ -89,8 +96,18 @@ mod tests {
         tally.lost.push("object ab".to_owned());
         let text = tally.to_string();
         assert!(!tally.is_clean());
-        for part in ["3 daemons", "longest 30.0ms", "lost: object ab", "1 lost sealed objects"] {
+        for part in ["3 daemons", "longest 30.0ms", "1 lost sealed objects"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn a_finding_is_told_once() {
+        let mut tally = Tally::default();
+        tally.leaks.push("one".to_owned());
+        assert_eq!(tally.news(), ["leak: one"]);
+        assert_eq!(tally.news(), [""; 0]);
+        tally.leaks.extend((0..SHOWN_MAX).map(|at| at.to_string()));
+        assert_eq!(tally.news().len(), SHOWN_MAX - 1, "only so many are shown");
     }
 }
