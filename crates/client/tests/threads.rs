@@ -57,24 +57,25 @@ fn threads_share_one_connection() {
 /// the same memory a moment later was refused by the kernel.
 #[test]
 fn threads_begin_to_write_at_once() {
-    const THREADS: u64 = 8;
-    let node = TestStore::with(512 * MIB, &[("level", "leased")]);
-    for round in 0..40 {
-        let store = node.connect();
+    const THREADS: u64 = 4;
+    let node = TestStore::with(16 * MIB, &[("level", "leased")]);
+    let store = node.connect();
+    for round in 0..150 {
         let at_once = Barrier::new(THREADS as usize);
-        thread::scope(|scope| {
-            for thread in 0..THREADS {
+        let ids: Vec<ObjectId> = thread::scope(|scope| {
+            let put = |thread| {
                 let (store, at_once) = (&store, &at_once);
-                scope.spawn(move || {
-                    // Leased memory, and memory of one object.
-                    let bytes = [500, 300 << 10][thread as usize % 2];
+                move || {
                     at_once.wait();
-                    let options =
-                        PutOptions { id: Some(id(round * 100 + thread)), ..PutOptions::default() };
-                    store.put(&pattern(thread, bytes), &options).unwrap();
-                });
-            }
+                    let data = pattern(round * THREADS + thread, 200 << 10);
+                    store.put(&data, &PutOptions::default()).unwrap()
+                }
+            };
+            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(put(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
+        // What comes next lies in memory that nobody has mapped yet.
+        store.delete(&ids).unwrap();
     }
 }
 

@@ -11,6 +11,7 @@ use crate::content;
 use crate::fates::{Fate, Fates};
 use crate::node::{self, Node};
 use crate::random::Random;
+use crate::residency;
 use crate::tally::Tally;
 
 /// For how long a get waits for an object that must be there: it may have to be read from a file.
@@ -28,9 +29,9 @@ const LARGE_OBJECT_BYTES: u64 = 16 << 20;
 /// What extents are made of.
 const PAGE_BYTES: u64 = 4096;
 
-/// Memfds beside extents and channels: the control page, the index table, and one more table while
-/// the old one is still held.
-const MEMFDS_FIXED: usize = 3;
+/// Memfds beside extents and channels: the control page, the wake page, the index table, and
+/// one more table while the index moves, which it does with puts.
+const MEMFDS_FIXED: usize = 4;
 
 /// Compares the store with what is known of it, then deletes some of it so that it stays small.
 pub(crate) fn run(
@@ -120,7 +121,8 @@ fn check_memory(node: &Node, tally: &mut Tally) -> Result<()> {
             == [true, true]
     };
     if let Err(error) = node.until("unused memfds to be closed", few) {
-        tally.leaks.push(error.to_string());
+        let held = [status.pid, status.keeper_pid].map(residency::memfds);
+        tally.leaks.push(format!("{error}; {}", held.join("; ")));
     }
     Ok(())
 }

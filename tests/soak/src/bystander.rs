@@ -5,18 +5,22 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{self, Command};
 use std::time::Duration;
 
 use clap::ValueEnum;
 use plasmon_client::{Code, ConnectOptions, Filter, PutOptions, Store};
 use plasmon_shm::fork;
 
+use crate::content::{self, Origin};
 use crate::worker::PATIENCE;
 
 /// A large object, with an extent of its own, that a bystander makes, reads and deletes: it keeps
 /// the mappings, and the store must have the memory back all the same.
 const LARGE_BYTES: usize = 32 << 20;
+
+/// What a bystander is called in the ids of its objects; the threads of workers have less.
+const THREAD: u8 = u8::MAX;
 
 /// Objects that a bystander reads before it falls idle.
 const READ_MAX: usize = 64;
@@ -51,7 +55,11 @@ impl Kind {
 
 /// Leaves the mappings of an object behind that is no more.
 fn map_and_delete(store: &Store) -> anyhow::Result<()> {
-    let id = match store.put(&vec![1; LARGE_BYTES], &PutOptions::default()) {
+    // Others may read it before it is deleted, and know what it holds.
+    let origin = Origin { worker: process::id(), thread: THREAD };
+    let id = content::id(origin, 0, LARGE_BYTES as u32, content::Kind::Bare);
+    let options = PutOptions { id: Some(id), ..PutOptions::default() };
+    let id = match store.put(&content::data(&id), &options) {
         Err(error) if error.code() == Code::StoreFull => return Ok(()),
         put => put?,
     };

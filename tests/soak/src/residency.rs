@@ -12,8 +12,8 @@ use std::path::Path;
 /// How extents are called in `/proc`.
 const EXTENT: &str = "/memfd:plasmon-extent";
 
-/// Bytes that may be resident beyond what the store counts: pages that are only partly in use.
-const RESIDENT_SLACK_BYTES: u64 = 8 << 20;
+/// Bytes that may be resident beyond what the store counts: what happens while it is looked at.
+const RESIDENT_SLACK_BYTES: u64 = 1 << 20;
 
 /// The unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
@@ -38,9 +38,23 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
     listed.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// Whether so much is too much for a store of this capacity.
-pub(crate) fn is_within(resident: u64, capacity: u64) -> bool {
-    resident <= capacity + RESIDENT_SLACK_BYTES
+/// Whether so much is what the store counts, and no more than it may hold.
+pub(crate) fn is_within(resident: u64, counted: u64) -> bool {
+    resident <= counted + RESIDENT_SLACK_BYTES
+}
+
+/// Which memfds a process has open or mapped, and how many of each. For a finding.
+pub(crate) fn memfds(pid: u32) -> String {
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for folder in ["fd", "map_files"] {
+        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/{folder}")) else { continue };
+        let targets = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        for target in targets.filter(|target| target.to_string_lossy().starts_with("/memfd:")) {
+            *counts.entry(format!("{folder} {}", target.display())).or_default() += 1;
+        }
+    }
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    format!("{} {pid}: {counts:?}", name.trim())
 }
 
 fn note_extents(folder: &Path, extents: &mut BTreeMap<u64, u64>) {
