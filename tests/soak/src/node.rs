@@ -1,6 +1,8 @@
 //! The store under test: its processes, and what they hold.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -225,10 +227,13 @@ fn is_alive(pid: u32) -> bool {
     pid != 0 && state.is_some_and(|state| !has_ended(state))
 }
 
-/// How many memfds a process holds.
+/// How many memfds a process holds, by however many descriptors.
 pub(crate) fn memfds(pid: u32) -> Result<usize> {
-    let links = fs::read_dir(format!("/proc/{pid}/fd"))?
-        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
-        .filter(|target| target.to_string_lossy().starts_with("/memfd:"));
-    Ok(links.count())
+    let paths =
+        fs::read_dir(format!("/proc/{pid}/fd"))?.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_memfd = |path: &PathBuf| {
+        fs::read_link(path).is_ok_and(|target| target.to_string_lossy().starts_with("/memfd:"))
+    };
+    let inodes = paths.filter(is_memfd).filter_map(|path| Some(fs::metadata(path).ok()?.ino()));
+    Ok(inodes.collect::<BTreeSet<u64>>().len())
 }

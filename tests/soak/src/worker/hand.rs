@@ -198,7 +198,10 @@ impl Hand {
         let id = self.own[at];
         match self.store.get(&id, Some(MUST_BE_THERE)) {
             Ok(buffer) => self.keep_for_a_while(buffer),
-            Err(error) if content::is_cache(&id) && error.code() == Code::Evicted => {}
+            // A daemon that was killed has forgotten what it had evicted.
+            Err(error)
+                if content::is_cache(&id)
+                    && [Code::Evicted, Code::TimedOut].contains(&error.code()) => {}
             // Its file cannot be read for now; the verifier knows whether it took the folder away.
             Err(error) if error.code() == Code::Io => refused(&error, &[Code::Io]),
             Err(error) => Entry::Violation(format!("own object: {error}")).tell(),
