@@ -11,6 +11,7 @@ use plasmon_store::ports::{Directory, Entry, Look, SlotNo};
 #[derive(Debug, Default)]
 pub struct Double {
     slots: Vec<Option<(Entry, bool)>>,
+    leaving: Option<u64>,
     /// Pins by serial.
     pub pinned: HashMap<u64, u32>,
 }
@@ -96,6 +97,14 @@ impl Directory for Double {
         let pins = self.pinned.get(&entry.serial).copied().unwrap_or(0);
         assert_eq!(pins, 0, "memory that is pinned is not freed: {entry:?}");
         self.slots[slot as usize] = None;
+    }
+
+    fn set_leaving(&mut self, serial: Option<u64>) {
+        self.leaving = serial;
+    }
+
+    fn leaving(&self) -> Option<u64> {
+        self.leaving
     }
 
     fn look(&self, serials: &[u64]) -> Look {

@@ -156,6 +156,14 @@ impl Directory for Shared {
         edge::pause(Point::Index);
     }
 
+    fn set_leaving(&mut self, serial: Option<u64>) {
+        self.control.set_leaving(serial);
+    }
+
+    fn leaving(&self) -> Option<u64> {
+        self.control.leaving()
+    }
+
     fn look(&self, serials: &[u64]) -> Look {
         edge::pause(Point::Pins);
         let mut counts = PinCounts::new(serials);

@@ -30,6 +30,7 @@ const SERIALS_AT: usize = 16;
 const BIRTHS_AT: usize = 24;
 const RESERVING_AT: usize = 32;
 const KILLS_AT: usize = 40;
+const LEAVING_AT: usize = 48;
 const TABLE_AT: usize = 64;
 const SLEEPING_AT: usize = 128;
 
@@ -122,6 +123,17 @@ impl ControlDaemon {
     pub fn take_stock(&self, kills: u64) -> (u64, u64) {
         let before = self.word(KILLS_AT).swap(kills, Ordering::AcqRel);
         (before, self.word(RESERVING_AT).swap(0, Ordering::AcqRel))
+    }
+
+    /// Writes down which incarnation is about to be hidden without being deleted, or that none is.
+    /// The hiding comes after it, and what follows it before.
+    pub fn set_leaving(&self, serial: Option<u64>) {
+        self.word(LEAVING_AT).store(serial.unwrap_or(0), Ordering::SeqCst);
+    }
+
+    /// Which incarnation was written down last.
+    pub fn leaving(&self) -> Option<u64> {
+        Some(self.word(LEAVING_AT).load(Ordering::Acquire)).filter(|serial| *serial != 0)
     }
 
     /// The number of the current index table.
@@ -332,6 +344,19 @@ mod tests {
         let memfd = Memfd::adopt(first.memfd().duplicate().unwrap()).unwrap();
         drop(first);
         assert_eq!(ControlDaemon::adopt(memfd).unwrap().births(), 18);
+    }
+
+    #[test]
+    fn what_is_hidden_without_being_deleted_is_noted_over_restarts() {
+        let first = ControlDaemon::create().unwrap();
+        assert_eq!(first.leaving(), None);
+        first.set_leaving(Some(17));
+        let memfd = Memfd::adopt(first.memfd().duplicate().unwrap()).unwrap();
+        drop(first);
+        let second = ControlDaemon::adopt(memfd).unwrap();
+        assert_eq!(second.leaving(), Some(17));
+        second.set_leaving(None);
+        assert_eq!(second.leaving(), None);
     }
 
     #[test]

@@ -50,6 +50,12 @@ impl Directory for Index {
         self.slots.remove(&slot);
     }
 
+    fn set_leaving(&mut self, _serial: Option<u64>) {}
+
+    fn leaving(&self) -> Option<u64> {
+        None
+    }
+
     fn look(&self, serials: &[u64]) -> Look {
         Look { pins: vec![0; serials.len()], digest: 0 }
     }

@@ -55,6 +55,11 @@ pub trait Directory {
     fn show(&mut self, slot: SlotNo);
     /// Forgets a hidden entry.
     fn remove(&mut self, slot: SlotNo);
+    /// Notes the incarnation that is hidden only until its pins are counted, because its bytes are
+    /// in the spill tier as well. Outlives the daemon, and comes before the entry is hidden.
+    fn set_leaving(&mut self, serial: Option<u64>);
+    /// The incarnation that was noted last, by this daemon or an earlier one.
+    fn leaving(&self) -> Option<u64>;
     /// Looks through the ledgers of all clients once: how many pins they hold on each of these
     /// incarnations. Exact for entries that were hidden before, in the sense that 0 stays 0; for
     /// visible ones it may change at once.

@@ -53,6 +53,7 @@ impl<D: Directory> Store<D> {
             extents.iter().filter(|extent| self.memory.adopt(extent)).copied().collect();
         let newest = objects.iter().map(|object| object.serial).max().unwrap_or(0);
         self.next_serial = self.next_serial.max(newest.saturating_add(1));
+        self.show_leaving(&mut objects);
         let mut places = places::look_at(&objects, &extents, &self.memory);
         let broken: Vec<ObjectId> = places.broken.iter().map(|at| objects[*at].id).collect();
         let composites = self.adopt_objects(&mut objects, &places);
@@ -99,6 +100,17 @@ impl<D: Directory> Store<D> {
             }
         }
         std::mem::swap(&mut self.out, effects);
+    }
+
+    /// An object that the daemon before was about to give the memory of up was not deleted.
+    fn show_leaving(&mut self, objects: &mut [Recovered]) {
+        let Some(leaving) = self.directory.leaving() else { return };
+        let in_memory = objects.iter_mut().filter(|it| it.hidden && it.range.is_some());
+        if let Some(object) = in_memory.into_iter().find(|it| it.serial == leaving) {
+            self.directory.show(object.slot);
+            object.hidden = false;
+        }
+        self.directory.set_leaving(None);
     }
 
     fn discard(&mut self, object: &Recovered) {

@@ -240,19 +240,24 @@ impl<D: Directory> Store<D> {
         self.feed_starving();
     }
 
-    /// An object was written: it gives its memory up unless somebody uses it.
+    /// An object was written: it gives its memory up unless it is in use. A daemon that ends while
+    /// it is hidden leaves the note that it was not deleted: the next one shows it again, because
+    /// which clients pin it is known to their ledgers alone.
     fn give_memory_up(&mut self, record: u32) -> bool {
         if self.rare_of(record).is_some_and(Rare::is_in_use) {
             return false;
         }
         let entry = self.entry(record);
+        self.directory.set_leaving(Some(entry.serial));
         self.hide(&[entry]);
         if self.look(&[entry.serial]).pins != [0] {
             self.show(&entry);
+            self.directory.set_leaving(None);
             return false;
         }
         let owner = self.records.get(record).owner;
         let rare = self.free(&entry);
+        self.directory.set_leaving(None);
         if let Some(expires_ms) = rare.expires_ms {
             self.expiries.insert((expires_ms, entry.id, entry.serial));
         }

@@ -1,7 +1,7 @@
 //! A directory in ordinary maps, with pins that tests set, and an index that grows by moving every
 //! slot. It refuses what the real one must never see.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use plasmon_proto::ObjectId;
@@ -15,6 +15,10 @@ pub(crate) struct TestDirectory {
     pub(crate) pins: BTreeMap<u64, u32>,
     /// How often all ledgers were looked through.
     pub(crate) looks: Cell<u64>,
+    /// What is hidden without being deleted, as the store noted it.
+    pub(crate) leaving: Option<u64>,
+    /// What was looked for while something was noted, and what was noted.
+    pub(crate) left_at_look: RefCell<(Vec<u64>, Option<u64>)>,
     next_slot: SlotNo,
     /// The index grows when it has this many entries.
     room: usize,
@@ -114,8 +118,21 @@ impl Directory for TestDirectory {
         assert!(!self.pins.contains_key(&entry.serial), "a pinned object was freed");
     }
 
+    fn set_leaving(&mut self, serial: Option<u64>) {
+        let hidden = |serial| self.slots.values().any(|(it, seen)| it.serial == serial && !seen);
+        assert!(!self.leaving.is_some_and(hidden), "the note outlives the hiding");
+        self.leaving = serial;
+    }
+
+    fn leaving(&self) -> Option<u64> {
+        self.leaving
+    }
+
     fn look(&self, serials: &[u64]) -> Look {
         self.looks.set(self.looks.get() + 1);
+        if self.leaving.is_some() {
+            self.left_at_look.replace((serials.to_vec(), self.leaving));
+        }
         let pins = serials.iter().map(|serial| self.pins.get(serial).copied().unwrap_or(0));
         let mixed = |(serial, count): (&u64, &u32)| serial.wrapping_mul(*count as u64 + 7);
         let digest = self.pins.iter().map(mixed).fold(0, u64::wrapping_add);

@@ -151,6 +151,28 @@ fn hidden_objects_wait_for_their_readers() {
     assert_eq!((world.status().lingering, world.status().used_bytes), (0, 1024));
 }
 
+/// What was hidden was taken for deleted, also an object that had only been about to give its memory
+/// up to the spill tier. Its file was removed with it.
+#[test]
+fn an_object_that_was_leaving_the_memory_is_there_and_a_deleted_one_is_not() {
+    let mut left = Left::default().extent(ARENA, MIB, false);
+    left = left.full_object(1, ARENA, 0, Attributes::default(), true).spilled(1, 101);
+    left = left.full_object(2, ARENA, 1024, Attributes::default(), true).spilled(2, 102);
+    left.directory.leaving = Some(102);
+    left.directory.pins.insert(102, 1);
+    let (mut world, _) = left.recover(Config::new(16 * MIB));
+    assert_eq!(world.states(&[1, 2]), [Absent, Sealed]);
+    assert_eq!(world.store.directory().leaving, None);
+    for number in [1, 2] {
+        assert!(world.effects.contains(&Effect::Unspill(id(number), 100 + number)), "{number}");
+    }
+    world.pass(20);
+    assert_eq!((world.status().objects, world.status().lingering), (1, 0));
+    world.unpin(102);
+    let client = world.connect(1);
+    assert_eq!(world.delete(client, 2), None);
+}
+
 #[test]
 fn entries_that_contradict_each_other_are_corrupt_and_the_rest_lives() {
     let left = Left::default()

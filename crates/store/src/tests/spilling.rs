@@ -144,6 +144,27 @@ fn an_object_pinned_while_it_is_written_stays() {
     assert!(matches!(world.answer_to(CLIENT, number), Some(Reply::Created(_))));
 }
 
+/// A daemon was killed between hiding an object that it had written to the tier and counting its
+/// pins. The next one took what was hidden for deleted, removed the file, and the object was lost.
+#[test]
+fn a_daemon_that_dies_while_an_object_leaves_the_memory_leaves_a_note() {
+    for is_pinned in [false, true] {
+        let mut world = full(config());
+        world.spill = None;
+        let Put { id: new, sizes, traits, .. } = Put::new(4, MIB);
+        world.send(CLIENT, Request::Create { id: new, sizes, traits, strict: false });
+        let serial = world.store.find(&id(0)).unwrap().serial;
+        if is_pinned {
+            world.pin(0);
+        }
+        world.settle_at(0, true);
+        let directory = world.store.directory();
+        assert_eq!(*directory.left_at_look.borrow(), (vec![serial], Some(serial)));
+        assert_eq!(directory.leaving, None, "it stays, or is in the tier alone");
+        assert_eq!(world.state(0), if is_pinned { Sealed } else { Spilled });
+    }
+}
+
 #[test]
 fn an_object_deleted_while_it_is_written_is_forgotten_in_both_places() {
     let mut world = full(config());
