@@ -129,10 +129,14 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Whether there can be a client or an object. A store whose first daemon failed to start is
-    /// reported as one that does not exist, and must not come into being after that.
+    /// Whether there can be a client or an object, and everything of the store is here. A store
+    /// whose first daemon failed to start is reported as one that does not exist, and must not come
+    /// into being after that. Of one that was handed over by halves, pins are missing or objects
+    /// are: it ends with its daemon, as it does without a keeper.
     fn is_worth_keeping(&self) -> bool {
-        self.has_served || self.held.keys().any(|label| matches!(label, Label::Extent(_)))
+        let is_told_all = self.held.keys().any(|label| matches!(label, Label::Index { .. }));
+        let has_extents = || self.held.keys().any(|label| matches!(label, Label::Extent(_)));
+        is_told_all && (self.has_served || has_extents())
     }
 
     /// Listens to one daemon until it parts.
@@ -318,5 +322,54 @@ pub(crate) fn ended_within(process: &OwnedFd, time: Duration) -> bool {
             Err(error) if is_unread(&error) && !deadline.is_past() => edge::sleep(AGAIN_AFTER),
             other => return matches!(other, Ok(true)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use plasmon_proto::message::ExtentId;
+
+    use super::*;
+
+    const LABELS: [Label; 4] = [
+        Label::Control { store: 1 },
+        Label::Session { token: 2, pid: 3, uid: 4, writes: true },
+        Label::Extent(ExtentId(5)),
+        Label::Index { number: 6 },
+    ];
+
+    /// A keeper that was told this, by a daemon that is gone now.
+    fn told(labels: &[Label]) -> Keeper<'static> {
+        let mut keeper = Keeper::new(&[]);
+        let (daemon, link) = Connection::pair().unwrap();
+        let held = plasmon_shm::Memfd::create("plasmon-test", 4096).unwrap();
+        for label in labels {
+            wire::try_send(&daemon, &ToKeeper::Hold(label.clone()), &[held.as_fd()]).unwrap();
+        }
+        drop(daemon);
+        assert!(matches!(keeper.attend(&link), Parting::Died(None)));
+        keeper
+    }
+
+    /// A keeper was killed, and then the daemon, while it told the next keeper of the store: of the
+    /// extents before the clients. The next daemon knew of no pins, and used memory again that
+    /// clients read. In another order objects were there whose extents were not, and clients
+    /// unmapped what they had pinned.
+    #[test]
+    fn a_store_that_was_handed_over_by_halves_ends() {
+        for count in 0..LABELS.len() {
+            assert!(!told(&LABELS[..count]).is_worth_keeping(), "{count}");
+        }
+        assert!(told(&LABELS).is_worth_keeping());
+    }
+
+    #[test]
+    fn pins_are_handed_over_before_memory_and_the_index_comes_last() {
+        let mut labels = LABELS;
+        labels.reverse();
+        labels.sort();
+        assert_eq!(labels, LABELS);
     }
 }

@@ -138,7 +138,8 @@ impl KeeperSeat {
         self.full_since.is_some()
     }
 
-    /// Tells the keeper what it has not heard yet, as far as it goes. `held` gives the
+    /// Tells the keeper what it has not heard yet, as far as it goes, in the order of the labels,
+    /// which matters while it has not heard everything ([`Label`]). `held` gives the
     /// descriptors that belong to a label, or none if there is no such thing any more.
     pub fn catch_up<'a>(&mut self, held: impl Fn(&Label) -> Option<Vec<BorrowedFd<'a>>>) {
         self.send_again_at = None;

@@ -13,9 +13,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages: to be raised with every change of them.
-pub(crate) const WIRE_VERSION: u32 = 3;
+pub(crate) const WIRE_VERSION: u32 = 4;
 
 /// What descriptors are for, so that a new daemon knows what to do with them.
+///
+/// The order is that in which a new keeper is told of a store: pins before the memory that they
+/// protect, and the index last. Without an index there is no store, so a keeper that was told half
+/// of one passes nothing on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Label {
     /// The listening socket and the locked file beside it.
@@ -25,15 +29,8 @@ pub enum Label {
         /// The store's token.
         store: u64,
     },
-    /// The index table with this number.
-    Index {
-        /// The number.
-        number: u64,
-    },
     /// The lock on the folder of the spill tier.
     SpillFolder,
-    /// An extent.
-    Extent(ExtentId),
     /// The descriptor of a client's process, and its channel if it has one.
     Session {
         /// What the client resumes with.
@@ -44,6 +41,13 @@ pub enum Label {
         uid: u32,
         /// Whether it may change anything.
         writes: bool,
+    },
+    /// An extent.
+    Extent(ExtentId),
+    /// The index table with this number.
+    Index {
+        /// The number.
+        number: u64,
     },
 }
 

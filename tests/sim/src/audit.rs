@@ -99,8 +99,8 @@ impl Audit {
                 Err(error) if error.code() == Code::TimedOut && self.lacks_memory(store, &id) => {}
                 Err(error) => {
                     let state = store.states(&[id]).map(|states| states.first().copied());
-                    let told = format!("{}, in state {state:?}", error.code().key());
-                    self.shared.model.borrow_mut().missed(&look, &told)?;
+                    let missed = self.shared.model.borrow_mut().missed(&look, error.code().key());
+                    missed.map_err(|what| format!("{what} (in state {state:?})"))?;
                 }
             }
         }

@@ -566,8 +566,7 @@ impl Client {
                 | Code::NotOwner
                 | Code::BadRequest
         );
-        let is_lost = error.code() == Code::Corrupt && self.shared.model.borrow().has_lost();
-        if !is_expected && !is_lost {
+        if !is_expected {
             self.violate(format!("unexpected: {} ({})", error, error.code().key()));
         }
     }

@@ -21,9 +21,6 @@ struct Watched {
     fd: OwnedFd,
     /// Whether its store has ended.
     is_old: bool,
-    /// Whether a daemon may have taken it along that ended before a new keeper had it. Clients that
-    /// have it mapped keep its memory, and no process has a descriptor to take that away.
-    may_be_lost: bool,
 }
 
 /// The memfds that were ever made and may still be there.
@@ -45,8 +42,7 @@ pub(crate) struct Census {
     pub(crate) only_mapped: usize,
     /// Bytes of memory in these.
     pub(crate) stranded_bytes: u64,
-    /// Extents of stores that ended before, and those that a daemon took along, which clients still
-    /// have mapped.
+    /// Extents of stores that ended before, which clients still have mapped.
     pub(crate) old: usize,
     /// Channels.
     pub(crate) channels: usize,
@@ -61,19 +57,13 @@ impl Memory {
             return;
         }
         let inode = fstat(&fd).expect("a memfd has a state").st_ino;
-        let (name, is_old, may_be_lost) = (name.to_owned(), false, false);
-        self.made.borrow_mut().push(Watched { name, inode, fd, is_old, may_be_lost });
+        let (name, is_old) = (name.to_owned(), false);
+        self.made.borrow_mut().push(Watched { name, inode, fd, is_old });
     }
 
     /// Another store begins: what was made up to now is not its own.
     pub(crate) fn begin_store(&self) {
         self.made.borrow_mut().iter_mut().for_each(|watched| watched.is_old = true);
-    }
-
-    /// A daemon has ended that may have had extents which its keeper had not. Which they are cannot
-    /// be told: clients have descriptors, too, and others are on their way to the keeper.
-    pub(crate) fn lose_unkept(&self) {
-        self.made.borrow_mut().iter_mut().for_each(|watched| watched.may_be_lost = true);
     }
 
     /// What the channels of a process hold now.
@@ -114,7 +104,7 @@ impl Memory {
 
 impl Census {
     fn add(&mut self, extent: &Watched, is_open: bool) {
-        if extent.is_old || (extent.may_be_lost && !is_open) {
+        if extent.is_old {
             self.old += 1;
             return;
         }

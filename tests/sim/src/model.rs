@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use plasmon_proto::ObjectId;
+use plasmon_proto::{Code, ObjectId};
 
 use crate::random::mix;
 
@@ -58,8 +58,8 @@ struct Known {
 #[derive(Debug)]
 struct Life {
     bytes: usize,
-    /// The store in which it was put, among those that ended with daemon and keeper.
-    generation: u64,
+    /// The store in which it was put.
+    store: u64,
     /// The look at which it was known to have ended.
     ended: Option<u64>,
 }
@@ -81,10 +81,8 @@ pub(crate) struct Model {
     known: BTreeMap<ObjectId, Known>,
     looks: u64,
     incarnations: u64,
-    /// How many stores have ended, or lost what their new keeper was not told.
+    /// How many stores have ended with daemon and keeper.
     stores: u64,
-    /// How many have ended with daemon and keeper.
-    generation: u64,
     pub(crate) checks: u64,
 }
 
@@ -109,7 +107,7 @@ impl Model {
         known.may_be_evicted |= may_be_evicted;
         known
             .written
-            .insert(incarnation.number, Life { bytes, generation: self.generation, ended: None });
+            .insert(incarnation.number, Life { bytes, store: self.stores, ended: None });
         known.store = self.stores;
         known.set(Fact::Unsure);
         incarnation
@@ -140,21 +138,10 @@ impl Model {
         }
     }
 
-    /// The store ended: nothing is known any more.
-    pub(crate) fn forget_all(&mut self) {
-        self.stores += 1;
-        self.known.values_mut().for_each(|known| known.set(Fact::Unsure));
-    }
-
-    /// Whether a daemon ever ended together with what only it had: objects there are corrupt.
-    pub(crate) fn has_lost(&self) -> bool {
-        self.stores > self.generation
-    }
-
     /// The store ended with its daemon and its keeper, and another one begins.
     pub(crate) fn begin_store(&mut self) {
-        self.generation += 1;
-        self.forget_all();
+        self.stores += 1;
+        self.known.values_mut().for_each(|known| known.set(Fact::Unsure));
     }
 
     /// A client ended in the middle of something about these ids, if it was about them.
@@ -203,7 +190,7 @@ impl Model {
         check(&id, incarnation, data)?;
         // Without a daemon clients read on, and nobody is left to tell them that their store has
         // ended: they hear of another one when they next ask for something.
-        if life.generation < self.generation && !look.is_afresh {
+        if life.store < self.stores && !look.is_afresh {
             return Ok(incarnation);
         }
         if life.ended.is_some_and(|ended| ended < look.number) {
@@ -220,6 +207,10 @@ impl Model {
     /// A reader was told that the object is not there.
     pub(crate) fn missed(&mut self, look: &Look, told: &str) -> Result<(), String> {
         self.checks += 1;
+        if told == Code::Corrupt.key() {
+            // No disk damages a file here, and no store is taken over by halves.
+            return Err(format!("corrupt: {} is", look.id));
+        }
         let may_be_evicted = self.known.get(&look.id).is_some_and(|known| known.may_be_evicted);
         match look.fact {
             Fact::Present(incarnation) if self.is_unchanged(look) && !may_be_evicted => {

@@ -148,7 +148,6 @@ pub(crate) struct Run {
     /// Steps before which a store may end with its daemon: its keeper is gone or new.
     unkept_until: u64,
     steps: u64,
-    daemons_ended: u64,
     tally: Tally,
 }
 
@@ -213,7 +212,6 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Repor
         spare_until,
         unkept_until,
         steps: 0,
-        daemons_ended: 0,
         tally,
     };
     run.live();
@@ -412,20 +410,8 @@ impl Run {
         }
     }
 
-    /// A daemon that ends before a new keeper was told everything takes along what it had not told.
-    fn mourn(&mut self) {
-        let ended = self.world.daemons_ended();
-        if ended != self.daemons_ended && self.steps < self.unkept_until {
-            self.world.note(|| "what the new keeper was not told is lost".to_owned());
-            self.shared.model.borrow_mut().forget_all();
-            self.world.memory.lose_unkept();
-        }
-        self.daemons_ended = ended;
-    }
-
     /// Clients that are gone have successors, and so has a store without daemon and keeper.
     fn revive(&mut self) {
-        self.mourn();
         let is_served = self.world.living(|it| matches!(it, Role::Daemon | Role::Keeper));
         if is_served.is_empty() {
             self.tally.count(Deed::StoreLost, 1);

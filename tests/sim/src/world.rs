@@ -266,8 +266,7 @@ impl World {
             let Some(world) = world.upgrade() else { return };
             if let Err(error) = ended {
                 world.note(|| format!("the daemon ends: {error}"));
-                // A keeper that was not told everything yet is as good as none.
-                if error.contains("cannot be taken over") && !error.contains("holds no") {
+                if error.contains("cannot be taken over") {
                     world.violate(format!("adoption: {error}"));
                 }
             }

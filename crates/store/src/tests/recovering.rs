@@ -151,8 +151,8 @@ fn hidden_objects_wait_for_their_readers() {
     assert_eq!((world.status().lingering, world.status().used_bytes), (0, 1024));
 }
 
-/// What was hidden was taken for deleted, also an object that had only been about to give its memory
-/// up to the spill tier. Its file was removed with it.
+/// What was hidden was taken for deleted, also an object that had only been about to give its
+/// memory up to the spill tier. Its file was removed with it.
 #[test]
 fn an_object_that_was_leaving_the_memory_is_there_and_a_deleted_one_is_not() {
     let mut left = Left::default().extent(ARENA, MIB, false);
