@@ -168,11 +168,10 @@ impl Directory for Shared {
         edge::pause(Point::Pins);
         let mut counts = PinCounts::new(serials);
         self.sessions.scan_pins(&mut counts);
+        let pins = counts.of(serials);
         #[cfg(feature = "sim")]
-        if let Some(pins) = self.sessions.counted_too_early(serials) {
-            return Look { pins, digest: counts.digest() };
-        }
-        Look { pins: counts.of(serials), digest: counts.digest() }
+        let pins = self.sessions.counted_too_early(serials, pins);
+        Look { pins, digest: counts.digest() }
     }
 
     fn slots(&self) -> u64 {

@@ -298,11 +298,14 @@ impl Sessions {
         self.counted.get_mut().extend(counts);
     }
 
-    /// Such counts, once.
+    /// The counts of a look, with those that were made too early in place of the right ones, once.
     #[cfg(feature = "sim")]
-    pub(crate) fn counted_too_early(&self, serials: &[u64]) -> Option<Vec<u32>> {
+    pub(crate) fn counted_too_early(&self, serials: &[u64], mut pins: Vec<u32>) -> Vec<u32> {
         let mut counted = self.counted.borrow_mut();
-        serials.iter().map(|serial| counted.remove(serial)).collect()
+        for (serial, pins) in serials.iter().zip(&mut pins) {
+            *pins = counted.remove(serial).unwrap_or(*pins);
+        }
+        pins
     }
 
     /// Passes over what is in one ring: what the simulator's broken rule does.

@@ -37,6 +37,12 @@ const UNASKED: u8 = 7;
 /// How often a hasty client lets others look for what it put.
 const PAUSES_HASTY: usize = 8;
 
+/// How often one asks for something else before it gives up waiting for what others put so.
+const QUESTIONS_HASTY: usize = 12;
+
+/// How often a brief reader lets others run before it looks again at what it read.
+const PAUSES_BRIEF: usize = 12;
+
 /// For how long a client waits for an object.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -70,6 +76,9 @@ pub(crate) struct Habits {
     pub(crate) sleep: bool,
     /// All of them read what the first one puts and deletes.
     pub(crate) crowd: bool,
+    /// They do so without a rest, and hold nothing for long: an object that is being hidden is
+    /// often one that nothing pins yet.
+    pub(crate) brief: bool,
     /// Objects have memory of their own, which is gone with them.
     pub(crate) exact: bool,
     /// All of them put without waiting, and look for what was put so last.
@@ -196,6 +205,9 @@ pub(crate) fn live(world: Rc<World>, shared: Rc<Shared>, place: usize, mut rando
 
 impl Client {
     fn idle(&mut self) {
+        if self.shared.habits.brief {
+            return edge::pause(edge::Point::Wait);
+        }
         let time = match self.random.below(10) {
             0 => Duration::from_millis(self.random.below(500)),
             1..4 => Duration::from_micros(self.random.below(2000)),
@@ -221,12 +233,17 @@ impl Client {
         let own = id_of(self.place, number);
         let place = self.random.below(self.shared.places as u64) as usize;
         let any = id_of(if is_crowded { 0 } else { place }, number);
-        if is_crowded && self.random.permille(600) {
-            return if self.place == 0 { self.put(own, number) } else { self.get(any) };
+        let often = if self.shared.habits.brief { 900 } else { 600 };
+        if is_crowded && self.random.permille(often) {
+            return match self.place {
+                0 => self.put(own, number),
+                _ if self.shared.habits.brief => self.look_now(any),
+                _ => self.get(any),
+            };
         }
         if self.shared.habits.hasty && self.random.permille(600) {
             let puts = self.shared.latest.get().is_none() && self.random.permille(500);
-            return if puts { self.put_unasked() } else { self.get_latest() };
+            return if puts { self.put_unasked() } else { self.await_latest() };
         }
         match self.random.below(100) {
             0..26 => self.put(own, number),
@@ -383,6 +400,20 @@ impl Client {
         }
     }
 
+    /// Asks one question after the other until something is put without waiting, then for that. The
+    /// daemon knows of its questions before it hears of the put.
+    fn await_latest(&mut self) {
+        for _ in 0..QUESTIONS_HASTY {
+            if self.shared.latest.get().is_some() {
+                break;
+            }
+            if let Err(error) = self.store.states(&[id_of(self.place, 0)]) {
+                return self.tolerate(&error);
+            }
+        }
+        self.get_latest();
+    }
+
     /// Looks for an object that was put, and not deleted yet when the look begins.
     fn find(&mut self, latest: Latest) {
         let Latest { id, bytes, daemons_ended } = latest;
@@ -455,7 +486,8 @@ impl Client {
         let Some(pinned) = self.store.get_now(&id) else { return };
         let found = self.shared.model.borrow_mut().found(&look, pinned.data());
         let Some(incarnation) = self.judge(found) else { return };
-        edge::pause(edge::Point::Wait);
+        let pauses = if self.shared.habits.brief { PAUSES_BRIEF } else { 1 };
+        (0..pauses).for_each(|_| edge::pause(edge::Point::Wait));
         self.judge(model::check(&id, incarnation, pinned.data()));
     }
 

@@ -128,7 +128,7 @@ impl Plan {
         if habits.crowd {
             rates.pins = rates.pins.max(400);
         }
-        if habits.hasty {
+        if habits.hasty || habits.brief {
             rates.pause = rates.pause.max(300);
         }
         self
@@ -174,11 +174,13 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Repor
     };
     let plan = plan(&mut random);
     let exact = random.permille(250);
+    let crowd = random.permille(if exact { 500 } else { 150 });
     let habits = Habits {
         strict: random.permille(300),
         sockets: !exact && random.permille(600),
         sleep: !exact && random.permille(500),
-        crowd: random.permille(if exact { 500 } else { 150 }),
+        crowd,
+        brief: crowd && random.permille(500),
         exact,
         hasty: !exact && random.permille(200),
     };
