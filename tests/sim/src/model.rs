@@ -105,9 +105,7 @@ impl Model {
             is_orphaned: false,
         });
         known.may_be_evicted |= may_be_evicted;
-        known
-            .written
-            .insert(incarnation.number, Life { bytes, store: self.stores, ended: None });
+        known.written.insert(incarnation.number, Life { bytes, store: self.stores, ended: None });
         known.store = self.stores;
         known.set(Fact::Unsure);
         incarnation
