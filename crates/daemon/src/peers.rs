@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use plasmon_proto::limits::CLIENTS_MAX;
-use plasmon_proto::message::Access;
+use plasmon_proto::message::{Access, Request};
 use plasmon_shm::Connection;
 use plasmon_shm::socket::Peer as Credentials;
 use plasmon_store::event::ClientNo;
@@ -50,6 +50,21 @@ pub(crate) struct Peer {
     pub(crate) unread: Unread,
     /// What the socket is waited for.
     pub(crate) interest: Interest,
+    /// Whether it is among those whose sockets are to be read.
+    pub(crate) is_asking: bool,
+    /// What it asked and is not answered yet. Nothing more is read from it until then.
+    pub(crate) question: Option<Question>,
+}
+
+/// A request that waits until the rings are applied as they were when it was read.
+#[derive(Debug)]
+pub(crate) struct Question {
+    /// The client's number of it.
+    pub(crate) number: u64,
+    /// What it asks.
+    pub(crate) request: Request,
+    /// The pass over the rings that it waits for.
+    pub(crate) pass: u64,
 }
 
 /// One number.
@@ -147,7 +162,11 @@ impl Peers {
         if !self.is_expected(to) || self.get(from).is_none() {
             return false;
         }
-        let seat = std::mem::replace(&mut self.seats[from.0 as usize], Seat::Free);
+        let mut seat = std::mem::replace(&mut self.seats[from.0 as usize], Seat::Free);
+        if let Seat::Taken(peer) = &mut seat {
+            // It is queued by its old number, which finds nobody from now on.
+            peer.is_asking = false;
+        }
         self.seats[to.0 as usize] = seat;
         self.free.push_back(from.0);
         true

@@ -78,10 +78,14 @@ fn start(invocation: &Invocation, arguments: &[OsString]) -> Result<ExitCode, St
     if invocation.daemonize && invocation.role == Role::Fresh {
         return detach(arguments);
     }
+    let made_room = startup::make_room_for_descriptors();
     let log_file = invocation.log_file.as_deref();
     log::start(config.log, log_file)
         .map_err(|source| StartError::System { doing: "opening the log file", source })?;
     log::end_on_panic();
+    if let Err(error) = made_room {
+        tracing::info!(%error, "the limit of open files stays as it is");
+    }
     // Only for `ps`; it cannot fail for a name this short.
     let _ = rustix::thread::set_name(c"plasmond");
     let core = match invocation.role {

@@ -14,6 +14,7 @@
 //!
 //! A doorbell is never read, only listed by an edge-triggered epoll instance of its own.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -38,18 +39,40 @@ struct Awake {
     worked: bool,
 }
 
+/// A ring that held something when a pass over the rings began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    /// Whose it is.
+    pub(crate) session: SessionNo,
+    /// The client of that session.
+    pub(crate) client: ClientNo,
+    /// Records of it that are still to be applied in this pass.
+    pub(crate) left: usize,
+    /// Records of it that were applied in this pass.
+    pub(crate) applied: usize,
+}
+
 /// The rings of all connected clients.
 #[derive(Debug)]
 pub(crate) struct Rings {
     bells: Poll,
     rung: Vec<Ready>,
     awake: Vec<Awake>,
+    /// How many rings and bells were looked at.
+    #[cfg(test)]
+    looks: usize,
 }
 
 impl Rings {
     /// No rings yet.
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { bells: Poll::new()?, rung: Vec::new(), awake: Vec::new() })
+        Ok(Self {
+            bells: Poll::new()?,
+            rung: Vec::new(),
+            awake: Vec::new(),
+            #[cfg(test)]
+            looks: 0,
+        })
     }
 
     /// Listens to the bell of a session.
@@ -100,6 +123,10 @@ impl Rings {
                 tracing::error!(%error, "doorbells cannot be heard");
                 break;
             }
+            #[cfg(test)]
+            {
+                self.looks += 1 + rung.len();
+            }
             let is_all = rung.len() < EVENTS_AT_ONCE;
             for ready in rung.drain(..) {
                 if let Source::Doorbell(number) = ready.source {
@@ -118,17 +145,18 @@ impl Rings {
         self.awake.iter().any(|awake| sessions.has_work(awake.session))
     }
 
-    /// Adds the sessions whose rings hold something, or are broken.
-    pub(crate) fn collect_work(
-        &mut self,
-        sessions: &Sessions,
-        into: &mut Vec<(SessionNo, ClientNo)>,
-    ) {
+    /// Adds the rings that hold something, or are broken, with what they hold now.
+    pub(crate) fn collect_work(&mut self, sessions: &Sessions, into: &mut VecDeque<Work>) {
+        #[cfg(test)]
+        {
+            self.looks += self.awake.len();
+        }
         for awake in &mut self.awake {
-            let client = sessions.get(awake.session).and_then(|session| session.client);
-            if let Some(client) = client.filter(|_| sessions.has_work(awake.session)) {
+            let session = awake.session;
+            let client = sessions.get(session).and_then(|session| session.client);
+            if let (Some(client), Some(left)) = (client, sessions.work(session)) {
                 awake.worked = true;
-                into.push((awake.session, client));
+                into.push_back(Work { session, client, left, applied: 0 });
             }
         }
     }
@@ -210,12 +238,12 @@ mod tests {
 
         fn work(&mut self) -> Vec<SessionNo> {
             self.rings.hear(&mut self.sessions);
-            let mut work = Vec::new();
+            let mut work = VecDeque::new();
             self.rings.collect_work(&self.sessions, &mut work);
-            for (no, _) in &work {
-                self.sessions.drain(*no, usize::MAX, &mut Vec::new()).unwrap();
+            for ring in &work {
+                self.sessions.drain(ring.session, usize::MAX, &mut Vec::new()).unwrap();
             }
-            work.into_iter().map(|(no, _)| no).collect()
+            work.into_iter().map(|ring| ring.session).collect()
         }
     }
 
@@ -238,6 +266,24 @@ mod tests {
         assert!(hall.rings.awake.is_empty());
         assert!(hall.submit(1));
         assert_eq!(hall.work(), [no]);
+    }
+
+    /// A request cost 25 ns for each client there was, 40 us with 1,500 of them.
+    #[test]
+    fn a_question_looks_at_as_many_rings_with_a_thousand_idle_clients_as_without() {
+        let looks = |idle: u32| {
+            let mut hall = hall(1 + idle);
+            // Two rests, after which no ring is awake that held nothing.
+            for _ in 0..2 {
+                hall.rings.rest_idle(&mut hall.sessions);
+            }
+            hall.rings.looks = 0;
+            assert!(hall.submit(0));
+            assert_eq!(hall.work(), [hall.clients[0].no]);
+            assert!(hall.work().is_empty());
+            hall.rings.looks
+        };
+        assert_eq!(looks(1000), looks(0));
     }
 
     #[test]

@@ -267,9 +267,17 @@ impl Sessions {
     /// Whether a ring holds something, or is broken.
     #[inline]
     pub(crate) fn has_work(&self, no: SessionNo) -> bool {
+        self.work(no).is_some()
+    }
+
+    /// How much a ring holds, if anything. One that is broken counts as one record: to take that
+    /// out finds what is wrong.
+    #[inline]
+    pub(crate) fn work(&self, no: SessionNo) -> Option<usize> {
         let session = self.get(no).filter(|session| !session.is_deaf);
-        let channel = session.and_then(|session| session.channel.as_ref());
-        channel.is_some_and(|channel| channel.pending() != Ok(0))
+        let channel = session.and_then(|session| session.channel.as_ref())?;
+        let pending = channel.pending().map_or(1, |count| count as usize);
+        (pending > 0).then_some(pending)
     }
 
     /// The channel of a session.

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use plasmon_media::{Described, FileTier, FolderLock, Medium, TierConfig};
-use plasmon_proto::limits::ARENA_EXTENT_BYTES;
+use plasmon_proto::limits::{ARENA_EXTENT_BYTES, CLIENTS_MAX};
 use plasmon_proto::object::Level;
 use plasmon_shm::edge;
 use plasmon_shm::index::moving::Index;
@@ -42,6 +42,10 @@ const TIER_WITHIN: Duration = Duration::from_secs(2);
 
 /// For how long a daemon refuses what its predecessor was killed over.
 const DEADLY_FOR: Duration = Duration::from_secs(10);
+
+/// Descriptors that the kernel's table has room for from the start: five for each client, a socket,
+/// a process, a channel, a doorbell and an extent, and some more.
+const DESCRIPTORS_AT_ONCE: u64 = 8 * CLIENTS_MAX as u64;
 
 /// The objects of a tier, and the lock on its folder unless it was held already.
 type Opened = (Vec<Described>, Option<FolderLock>);
@@ -101,7 +105,6 @@ pub(crate) fn fresh(
     flags: Vec<String>,
     keeper_errors: Stdio,
 ) -> Result<Core, StartError> {
-    raise_descriptor_limit();
     let signals = watch_signals().map_err(system("watching for signals"))?;
     fresh_with(signals, config, flags, keeper_errors)
 }
@@ -163,7 +166,6 @@ pub(crate) fn fresh_with(
 
 /// A daemon with the store of one that died. The keeper is at the other end of standard input.
 pub(crate) fn adopting(config: Config, flags: Vec<String>) -> Result<Core, StartError> {
-    raise_descriptor_limit();
     let signals = watch_signals().map_err(system("watching for signals"))?;
     let link = io::stdin().as_fd().try_clone_to_owned().map_err(system("finding the keeper"))?;
     // A second descriptor of the link would keep it registered when it is closed: once that keeper
@@ -387,12 +389,19 @@ fn release_stdin() -> io::Result<()> {
 }
 
 /// As many descriptors as this process may have: every extent and every client needs some.
-fn raise_descriptor_limit() {
+///
+/// To be called before there is a second thread. The kernel makes its table of descriptors twice as
+/// large whenever it is full, and where threads share the table, the one that needed a descriptor
+/// waits for all processors: 10 to 20 ms, in which the loop would serve nobody.
+pub(crate) fn make_room_for_descriptors() -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::info!(%error, "the limit of open files stays as it is");
-    }
+    let raising = setrlimit(Resource::Nofile, raised);
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let last = most.min(DESCRIPTORS_AT_ONCE).saturating_sub(1);
+    // The table stays as large as its highest descriptor made it.
+    drop(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), last as i32)?);
+    Ok(raising?)
 }
 
 /// A socket that becomes readable when the process is asked to end.

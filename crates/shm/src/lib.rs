@@ -113,7 +113,7 @@ pub use {
     growing::{GrowingMap, GrowingMemfd},
     index::{IndexReader, IndexWriter},
     map::{Populate, ReadMap, WriteMap},
-    memfd::Memfd,
+    memfd::{Collapsing, Memfd},
     reader::{Found, Held, OwnedView, Reader, View, Viewed},
     socket::{Connection, Listener, Peer, Received},
     wakes::{Alarm, WakePage},

@@ -154,8 +154,8 @@ impl Mapping {
 
     fn advise(&self, offset: u64, bytes: u64, advice: Advice) -> io::Result<()> {
         let base = self.range(offset, bytes)?;
-        // SAFETY: the range lies within this mapping, and the advices used here (populating) change
-        // no content.
+        // SAFETY: the range lies within this mapping, and the advices used here (populating, and
+        // which pages to do that with) change no content.
         Ok(unsafe { rustix::mm::madvise(base.cast(), bytes as usize, advice) }?)
     }
 
@@ -241,6 +241,16 @@ impl ReadMap {
     pub fn hide_from_children(&mut self) {
         self.0.hide_from_children();
     }
+}
+
+/// Has the kernel make a huge page and free it again: the next one that it makes is most likely the
+/// same. In a virtual machine the host may first have to find memory for it, which takes some
+/// milliseconds; better here than where others wait.
+pub(crate) fn warm_huge_page() -> io::Result<()> {
+    let prot = ProtFlags::READ | ProtFlags::WRITE;
+    let page = Mapping::anonymous(HUGE_PAGE_BYTES as usize, prot)?;
+    page.advise(0, HUGE_PAGE_BYTES, Advice::LinuxHugepage)?;
+    page.advise(0, HUGE_PAGE_BYTES, Advice::LinuxPopulateWrite)
 }
 
 /// Copies `into.len()` bytes from memory that others may write.

@@ -19,7 +19,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 
 use crate::edge::{self, Attempt};
-use crate::map::{HUGE_PAGE_BYTES, Populate, ReadMap};
+use crate::map::{self, HUGE_PAGE_BYTES, Populate, ReadMap};
 
 /// A memfd of fixed size.
 #[derive(Debug)]
@@ -93,11 +93,17 @@ impl Memfd {
     /// fewer misses of the address cache, by everybody who has them mapped. Slow (up to seconds for
     /// a GiB): for a background thread. Nothing is done for a memfd shorter than one huge page.
     pub fn collapse(&self) -> io::Result<()> {
-        let bytes = self.bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-        if bytes == 0 {
-            return Ok(());
-        }
-        ReadMap::new(self, bytes, Populate::Yes)?.collapse(0, bytes)
+        let mut collapsing = self.collapsing()?;
+        while collapsing.step()? {}
+        Ok(())
+    }
+
+    /// The same, a huge page at a time. While one is made, everything that touches its memory
+    /// waits.
+    pub fn collapsing(&self) -> io::Result<Collapsing> {
+        let end = self.bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        let map = (end > 0).then(|| ReadMap::new(self, end, Populate::No)).transpose()?;
+        Ok(Collapsing { map, next: 0, end })
     }
 
     /// Bytes that are physically there, in memory or swap.
@@ -170,6 +176,30 @@ pub(crate) fn open_again(fd: &OwnedFd, access: OFlags) -> io::Result<OwnedFd> {
 impl AsFd for Memfd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+/// A memfd on its way to huge pages.
+#[derive(Debug)]
+pub struct Collapsing {
+    map: Option<ReadMap>,
+    next: u64,
+    end: u64,
+}
+
+impl Collapsing {
+    /// Makes the next huge page; whether there was one left to make.
+    pub fn step(&mut self) -> io::Result<bool> {
+        let Some(map) = self.map.as_ref().filter(|_| self.next < self.end) else {
+            return Ok(false);
+        };
+        let at = self.next;
+        self.next += HUGE_PAGE_BYTES;
+        map.populate(at, HUGE_PAGE_BYTES)?;
+        // Without it the page below takes longer, that is all.
+        let _ = map::warm_huge_page();
+        map.collapse(at, HUGE_PAGE_BYTES)?;
+        Ok(true)
     }
 }
 

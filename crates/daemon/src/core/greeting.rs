@@ -122,9 +122,8 @@ impl Core {
             let failure = Failure::of(Code::LimitReached)
                 .with_amounts(SILENT_PER_USER_MAX as u64 + 1, SILENT_PER_USER_MAX as u64)
                 .with_detail(detail);
-            self.dismiss(silent, UNASKED, failure);
             // Now, because others may come before the turn is over.
-            self.part_leaving();
+            self.dismiss_now(silent, UNASKED, failure);
         }
         let client = self.peers.insert(Peer {
             connection,
@@ -135,6 +134,8 @@ impl Core {
             outbox: Outbox::new(&self.budget),
             unread: Unread::default(),
             interest: Interest { readable: true, writable: false },
+            is_asking: false,
+            question: None,
         });
         let watched = self
             .peers
@@ -197,8 +198,7 @@ impl Core {
     pub(super) fn refuse_the_silent(&mut self, now: Instant) {
         while let Some(client) = self.peers.late(now) {
             let failure = Failure::of(Code::TimedOut).with_detail("no hello came");
-            self.dismiss(client, UNASKED, failure);
-            self.part_leaving();
+            self.dismiss_now(client, UNASKED, failure);
         }
     }
 

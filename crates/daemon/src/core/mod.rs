@@ -10,9 +10,10 @@
 //!        ──► processes that go on as other programs (looking)
 //! ```
 //!
-//! Every ring with something in it is drained before any socket message is answered, so that
-//! "absent" told over the socket is final (`rings`). Whatever a client does wrong ends that client
-//! and nobody else.
+//! What was in any ring when a socket message was read is applied before that is answered, so that
+//! "absent" told over the socket is final (`rings`). A turn of the loop reads, applies, answers and
+//! parts only so much; what is left has its turn after the next look for news. Whatever a client
+//! does wrong ends that client and nobody else.
 
 mod effects;
 mod greeting;
@@ -25,6 +26,8 @@ mod requests;
 mod sending;
 mod spinning;
 mod submissions;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read};
@@ -59,6 +62,7 @@ use self::keeping::Kept;
 use self::looking::Looks;
 use self::partings::Parting;
 use self::spinning::Spinning;
+use self::submissions::Passes;
 
 /// How often reads are reported to the eviction clock while there is other work, in milliseconds.
 const TOUCHES_EVERY_MS: u64 = 100;
@@ -137,7 +141,11 @@ pub(crate) struct Core {
     /// Whether the kernel keeps descriptors out of the daemon's sockets.
     refuses_descriptors: bool,
     records: Vec<(u64, Record)>,
-    ring_work: Vec<(SessionNo, ClientNo)>,
+    passes: Passes,
+    /// Clients whose sockets are to be read.
+    asking: VecDeque<ClientNo>,
+    /// Clients that asked something, in the order of their questions.
+    questions: VecDeque<ClientNo>,
     touched: Vec<u32>,
     touched_ms: u64,
     /// The time that events are given to the store with: read when the loop wakes and for every
@@ -210,7 +218,9 @@ impl Core {
             looks: Looks::default(),
             refuses_descriptors,
             records: Vec::new(),
-            ring_work: Vec::new(),
+            passes: Passes::default(),
+            asking: VecDeque::new(),
+            questions: VecDeque::new(),
             touched: Vec::new(),
             touched_ms: 0,
             now_ms: clock.now_ms(),
@@ -245,7 +255,9 @@ impl Core {
 
     /// Waits for something to happen and does all of it.
     fn turn(&mut self, ready: &mut Vec<Ready>) -> io::Result<()> {
-        if self.spinning.goes_on(edge::now()) {
+        if self.has_more_to_do() {
+            self.poll.wait(Some(Duration::ZERO), ready)?;
+        } else if self.spinning.goes_on(edge::now()) {
             // On one core the client that we wait for needs it. With work at hand it would put that
             // work behind everything else that the machine has to do.
             if !self.rings.have_work(&self.store.directory().sessions) {
@@ -261,19 +273,32 @@ impl Core {
             self.shared().control.set_sleeping(false);
         }
         let begun = edge::now();
+        self.serve(ready.drain(..));
+        self.longest_turn = self.longest_turn.max(edge::since(begun));
+        Ok(())
+    }
+
+    /// Does what these events ask for, and as much of the rest as a turn may.
+    fn serve(&mut self, ready: impl Iterator<Item = Ready>) {
         self.now_ms = self.clock.now_ms();
+        ready.for_each(|event| self.attend(event));
+        self.read_requests();
         self.drain_rings();
-        for event in ready.drain(..) {
-            self.attend(event);
-        }
+        self.answer_questions();
         self.keep_time();
         self.flush_all();
         self.part_leaving();
         self.mind_keeper(edge::now());
         // What the keeper had to hear first may have answers.
         self.flush_all();
-        self.longest_turn = self.longest_turn.max(edge::since(begun));
-        Ok(())
+    }
+
+    /// Whether the last turn left something for this one.
+    fn has_more_to_do(&self) -> bool {
+        self.passes.is_under_way()
+            || !self.questions.is_empty()
+            || !self.asking.is_empty()
+            || !self.leaving.is_empty()
     }
 
     fn attend(&mut self, ready: Ready) {
@@ -288,10 +313,10 @@ impl Core {
                     self.unsent.insert(client);
                 }
                 if ready.readable {
-                    self.read_requests(client);
+                    self.queue(client);
                 }
             }
-            Source::Doorbells => self.drain_all_rings(),
+            Source::Doorbells => self.passes.ring(),
             // Listed by an instance of their own, in `rings`.
             Source::Doorbell(_) => {}
             Source::Process(number) => self.process_ended(SessionNo(number)),

@@ -14,6 +14,7 @@ use plasmon_shm::edge::{self, Mutation};
 use plasmon_store::{ClientNo, Event};
 
 use super::Core;
+use super::requests::SLICE;
 use super::sending::send;
 use crate::peers::{Departed, Peer};
 use crate::poll::Source;
@@ -54,15 +55,37 @@ impl Core {
         self.leaving.get(&client) == Some(&Parting::Dismissed)
     }
 
-    /// Ends the clients that must go, and those that are found gone when others hear of it.
+    /// Has a client go that does not hear the daemon any more.
+    pub(super) fn leave(&mut self, client: ClientNo) {
+        self.leaving.entry(client).or_insert(Parting::Gone);
+    }
+
+    /// Ends the clients that must go, and those that are found gone when others hear of it, for as
+    /// long as a turn may take.
     pub(super) fn part_leaving(&mut self) {
+        let begun = edge::now();
         while let Some((client, parting)) = self.leaving.pop_first() {
-            if parting == Parting::Dismissed {
-                self.say_goodbye(client);
+            self.let_leave(client, parting);
+            if edge::since(begun) >= SLICE {
+                return;
             }
-            self.part(client);
-            self.flush_all();
         }
+    }
+
+    /// Ends a client that is told why before anything else happens.
+    pub(super) fn dismiss_now(&mut self, client: ClientNo, number: u64, failure: Failure) {
+        self.dismiss(client, number, failure);
+        if let Some(parting) = self.leaving.remove(&client) {
+            self.let_leave(client, parting);
+        }
+    }
+
+    fn let_leave(&mut self, client: ClientNo, parting: Parting) {
+        if parting == Parting::Dismissed {
+            self.say_goodbye(client);
+        }
+        self.part(client);
+        self.flush_all();
     }
 
     /// Sends a client what it is still to be told.
@@ -197,7 +220,7 @@ impl Core {
         self.departing.hurry(edge::now());
         match self.shared().sessions.get(no).and_then(|session| session.client) {
             // Parting notices that the process is dead and ends the session.
-            Some(client) => self.part(client),
+            Some(client) => self.leave(client),
             None => self.end_session(no),
         }
     }

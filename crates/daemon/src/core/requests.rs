@@ -2,6 +2,7 @@
 //! the store.
 
 use std::io;
+use std::time::Duration;
 
 use plasmon_proto::frame;
 use plasmon_proto::limits::{
@@ -17,12 +18,16 @@ use plasmon_store::{ClientNo, Event};
 use super::Core;
 use super::greeting::io_failure;
 use crate::outbox::Passed;
-use crate::peers::Stage;
+use crate::peers::{Question, Stage};
 use crate::poll::Interest;
 use crate::sessions::writer_mark;
 
-/// Messages read from one client before the others have their turn.
-const REQUESTS_AT_ONCE: usize = 16;
+/// Requests that were read and are not answered, one of a client at most.
+const QUESTIONS_MAX: usize = 64;
+
+/// For how long a turn of the loop answers requests, or parts from clients: after the first that
+/// takes it beyond that, the others wait for the next turn.
+pub(super) const SLICE: Duration = Duration::from_millis(1);
 
 /// Clients in one page of a listing; each takes at most some 150 bytes.
 const CLIENTS_PAGE_MAX: usize = 256;
@@ -32,56 +37,104 @@ const CLIENTS_PAGE_MAX: usize = 256;
 const ENTRIES_PAGE_MAX: usize = PINS_PER_CLIENT_MAX;
 
 impl Core {
-    /// Reads and answers what a client sent.
-    pub(super) fn read_requests(&mut self, client: ClientNo) {
-        for _ in 0..REQUESTS_AT_ONCE {
-            let Some(peer) = self.peers.get(client) else { return };
-            if self.leaving.contains_key(&client) {
+    /// Has a client's socket be read.
+    pub(super) fn queue(&mut self, client: ClientNo) {
+        if let Some(peer) = self.peers.get_mut(client)
+            && !peer.is_asking
+        {
+            peer.is_asking = true;
+            self.asking.push_back(client);
+        }
+    }
+
+    /// Reads one request each of clients that sent something. It is answered after the next pass
+    /// over the rings: what anybody submitted before the question was asked counts for its answer.
+    pub(super) fn read_requests(&mut self) {
+        for _ in 0..self.asking.len() {
+            if self.questions.len() >= QUESTIONS_MAX {
                 return;
             }
-            if peer.outbox.is_full() {
-                // It should read some answers first. Its questions wait in the socket.
-                let interest = Interest { readable: false, ..peer.interest };
-                self.set_interest(client, interest);
-                self.unsent.insert(client);
-                return;
-            }
-            let received = match peer.connection.recv(&mut self.message, false) {
-                Ok(received) => received,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    tracing::debug!(?client, %error, "a connection broke");
-                    return self.part(client);
-                }
-            };
-            if !received.fds.is_empty() {
-                let uid = peer.credentials.uid;
-                self.close_foreign(uid, received.fds);
-                return self.expel(client, 0, "it sent descriptors, which nobody asked for");
-            }
-            if received.truncated {
-                return self.expel(client, 0, "it sent a message that is longer than a frame");
-            }
-            if received.bytes == 0 {
-                return self.part(client);
-            }
-            match frame::decode_request(&self.message) {
-                Ok((number, request)) => self.request(client, number, request),
-                Err(error) => return self.expel(client, 0, &error.to_string()),
+            let Some(client) = self.asking.pop_front() else { return };
+            if let Some(peer) = self.peers.get_mut(client) {
+                peer.is_asking = false;
+                self.read_request(client);
             }
         }
     }
 
-    fn request(&mut self, client: ClientNo, number: u64, request: Request) {
-        // What anybody submitted before this question was asked counts for its answer.
-        if !edge::is_broken(Mutation::AnswerBeforeDraining) {
-            self.drain_all_rings();
-        }
+    fn read_request(&mut self, client: ClientNo) {
         let Some(peer) = self.peers.get(client) else { return };
-        if self.is_dismissed(client) {
+        if peer.question.is_some() || self.leaving.contains_key(&client) {
             return;
         }
-        match (peer.stage, request) {
+        if peer.outbox.is_full() {
+            // It should read some answers first. Its questions wait in the socket.
+            let interest = Interest { readable: false, ..peer.interest };
+            self.set_interest(client, interest);
+            self.unsent.insert(client);
+            return;
+        }
+        let received = match peer.connection.recv(&mut self.message, false) {
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(error) => {
+                tracing::debug!(?client, %error, "a connection broke");
+                return self.leave(client);
+            }
+        };
+        if !received.fds.is_empty() {
+            let uid = peer.credentials.uid;
+            self.close_foreign(uid, received.fds);
+            return self.expel(client, 0, "it sent descriptors, which nobody asked for");
+        }
+        if received.truncated {
+            return self.expel(client, 0, "it sent a message that is longer than a frame");
+        }
+        if received.bytes == 0 {
+            return self.leave(client);
+        }
+        match frame::decode_request(&self.message) {
+            Ok((number, request)) => self.note_question(client, number, request),
+            Err(error) => self.expel(client, 0, &error.to_string()),
+        }
+    }
+
+    fn note_question(&mut self, client: ClientNo, number: u64, request: Request) {
+        let Some(peer) = self.peers.get_mut(client) else { return };
+        peer.question = Some(Question { number, request, pass: self.passes.next() });
+        if edge::is_broken(Mutation::AnswerBeforeDraining) {
+            return self.answer(client);
+        }
+        self.passes.ring();
+        self.questions.push_back(client);
+    }
+
+    /// Answers the questions that waited for the rings, for as long as a turn may take.
+    pub(super) fn answer_questions(&mut self) {
+        let begun = edge::now();
+        while let Some(client) = self.questions.front().copied() {
+            let question = self.peers.get(client).and_then(|peer| peer.question.as_ref());
+            if question.is_some_and(|question| !self.passes.is_over(question.pass)) {
+                // Those after it were read later.
+                return;
+            }
+            self.questions.pop_front();
+            self.answer(client);
+            if edge::since(begun) >= SLICE {
+                return;
+            }
+        }
+    }
+
+    fn answer(&mut self, client: ClientNo) {
+        let Some(peer) = self.peers.get_mut(client) else { return };
+        // Without one, the number is another connection's by now.
+        let Some(Question { number, request, .. }) = peer.question.take() else { return };
+        let stage = peer.stage;
+        if self.leaving.contains_key(&client) {
+            return;
+        }
+        match (stage, request) {
             (Stage::Greeting(_), Request::Hello(hello)) => self.hello(client, number, hello),
             (Stage::Greeting(_), _) => self.expel(client, number, "its first message is no hello"),
             (Stage::Ready, Request::Hello(_)) => self.expel(client, number, "it said hello twice"),

@@ -11,7 +11,6 @@ use rustix::io::Errno;
 
 use super::Core;
 use super::greeting::UNASKED;
-use super::partings::Parting;
 use crate::outbox::{Outgoing, Passed, Sent};
 use crate::passing::{ASKED_AT_ONCE, Passing};
 use crate::peers::Peer;
@@ -61,7 +60,7 @@ impl Core {
             }
             Err(error) => {
                 tracing::debug!(?client, %error, "a client does not hear us any more");
-                self.leaving.entry(client).or_insert(Parting::Gone);
+                self.leave(client);
             }
         }
     }
@@ -94,7 +93,7 @@ impl Core {
         peer.interest = interest;
         if let Err(error) = self.poll.change(&peer.connection, Source::Peer(client.0), interest) {
             tracing::warn!(?client, %error, "a client cannot be watched");
-            self.leaving.entry(client).or_insert(Parting::Gone);
+            self.leave(client);
         }
     }
 }

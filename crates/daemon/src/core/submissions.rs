@@ -1,5 +1,7 @@
 //! What clients submit through their rings, and what they read lately.
 
+use std::collections::VecDeque;
+
 use plasmon_proto::Code;
 use plasmon_proto::limits::{OBJECT_ALIGN, SUBMISSIONS};
 use plasmon_proto::message::{ExtentId, Range};
@@ -9,6 +11,7 @@ use plasmon_shm::edge::{self, Mutation, Point};
 use plasmon_store::{ClientNo, Effect, Event};
 
 use super::Core;
+use crate::rings::Work;
 use crate::sessions::SessionNo;
 
 /// Records that are applied together: so few that they and the slots of their objects are still in
@@ -21,40 +24,99 @@ const WAKE_EVERY: usize = SUBMISSIONS / 2;
 
 const _: () = assert!(WAKE_EVERY.is_multiple_of(BATCH), "batches end where a client is woken");
 
-impl Core {
-    /// Applies everything that anybody has submitted by now.
-    pub(super) fn drain_all_rings(&mut self) {
-        self.rings.hear(&mut self.store.directory_mut().sessions);
-        self.drain_rings();
+/// Records that are applied in one turn of the loop.
+pub(super) const RECORDS_PER_TURN: usize = 8 * BATCH;
+
+/// What is done of the rings, in passes: each applies what the rings held when it began, over as
+/// many turns of the loop as that takes.
+#[derive(Debug, Default)]
+pub(super) struct Passes {
+    /// What is left of the present pass.
+    work: VecDeque<Work>,
+    begun: u64,
+    done: u64,
+    /// Whether a bell rang that the next pass has to hear.
+    rang: bool,
+}
+
+impl Passes {
+    /// Has the next pass hear the bells.
+    pub(super) fn ring(&mut self) {
+        self.rang = true;
     }
 
-    /// Applies everything that is now in the rings which the daemon looks at by itself.
+    /// The pass that applies everything submitted before now.
+    pub(super) fn next(&self) -> u64 {
+        self.begun + 1
+    }
+
+    /// Whether this pass is over.
+    pub(super) fn is_over(&self, pass: u64) -> bool {
+        pass <= self.done
+    }
+
+    /// Whether there is a pass to be gone on with.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.begun > self.done
+    }
+}
+
+impl Core {
+    /// Applies some of what is in the rings. A pass that is over is followed by another one with
+    /// the next turn.
     pub(super) fn drain_rings(&mut self) {
-        let mut work = std::mem::take(&mut self.ring_work);
-        self.rings.collect_work(&self.store.directory().sessions, &mut work);
-        if !work.is_empty() {
+        if !self.passes.is_under_way() {
+            self.begin_pass();
+        }
+        let mut left = RECORDS_PER_TURN;
+        while left > 0
+            && let Some(mut ring) = self.passes.work.pop_front()
+        {
+            let count = self.drain_some(&mut ring, left);
+            left = left.saturating_sub(count.max(1));
+            if ring.left > 0 {
+                // Others have their turn before it.
+                self.passes.work.push_back(ring);
+            }
+        }
+        if self.passes.work.is_empty() {
+            self.passes.done = self.passes.begun;
+        }
+    }
+
+    fn begin_pass(&mut self) {
+        if std::mem::take(&mut self.passes.rang) {
+            self.rings.hear(&mut self.store.directory_mut().sessions);
+        }
+        self.passes.begun += 1;
+        self.rings.collect_work(&self.store.directory().sessions, &mut self.passes.work);
+        if !self.passes.work.is_empty() {
             self.spinning.worked(edge::now());
         }
-        for (session, client) in work.drain(..) {
-            self.drain_ring(session, client);
-        }
-        self.ring_work = work;
     }
 
     /// Applies what is in one ring now: at most as many records as it has, so that a client that
     /// never stops writing does not keep the others waiting.
     pub(super) fn drain_ring(&mut self, session: SessionNo, client: ClientNo) {
-        let mut applied = 0;
-        while applied < SUBMISSIONS {
+        let mut ring = Work { session, client, left: SUBMISSIONS, applied: 0 };
+        self.drain_some(&mut ring, SUBMISSIONS);
+    }
+
+    /// Applies up to so many records of a ring; how many.
+    fn drain_some(&mut self, ring: &mut Work, most: usize) -> usize {
+        let (session, client) = (ring.session, ring.client);
+        let before = ring.applied;
+        while ring.left > 0 && ring.applied - before < most {
             self.now_ms = self.clock.now_ms();
-            let count = self.drain_batch(session, client);
-            applied += count;
+            let wanted = BATCH.min(ring.left);
+            let count = self.drain_batch(session, client, wanted);
+            ring.applied += count;
+            ring.left = if count < wanted { 0 } else { ring.left - count };
             // Refusals are in the completion ring by now, so who sees the head sees them.
             self.shared().sessions.advance(session);
             // Early enough that a client that waits for room writes while the rest is applied, and
             // not so often that it is woken for every batch.
-            let is_last = count < BATCH;
-            if is_last || applied % WAKE_EVERY == 0 {
+            if ring.left == 0 || ring.applied.is_multiple_of(WAKE_EVERY) {
                 // On one core whoever is woken first runs first. Those who waited for what was
                 // sealed have waited longer than the client that waits for its record.
                 self.flush_all();
@@ -62,18 +124,16 @@ impl Core {
                     tracing::warn!(?client, %error, "a client cannot be woken");
                 }
             }
-            if is_last {
-                break;
-            }
         }
+        ring.applied - before
     }
 
-    /// Applies the next records of a ring; how many. Less than a whole batch means that there are
-    /// no more, or that nothing more of this client is to be applied.
-    fn drain_batch(&mut self, session: SessionNo, client: ClientNo) -> usize {
+    /// Applies the next records of a ring; how many. Less than wanted means that there are no more,
+    /// or that nothing more of this client is to be applied.
+    fn drain_batch(&mut self, session: SessionNo, client: ClientNo, wanted: usize) -> usize {
         let mut records = std::mem::take(&mut self.records);
         records.clear();
-        let mut drained = self.shared().sessions.drain(session, BATCH, &mut records);
+        let mut drained = self.shared().sessions.drain(session, wanted, &mut records);
         self.prefetch(&records);
         if edge::is_broken(Mutation::AckBeforePublish) {
             self.shared().sessions.advance(session);

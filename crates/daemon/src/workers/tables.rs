@@ -2,25 +2,59 @@
 //!
 //! A get in a table of a million objects misses the processor's address translations as surely as
 //! its caches; with huge pages it misses only the caches. To collapse a table takes from a quarter
-//! of a millisecond to some milliseconds for each huge page, in which whoever touches that one
-//! waits, and it is done at most once for each table. That is why it has a thread of its own: the
-//! memory worker must not keep a writer waiting for so long.
+//! of a millisecond to some milliseconds for each huge page, in which everything that touches that
+//! one waits, and it is done at most once for each table. That is why it has a thread of its own:
+//! the memory worker must not keep a writer waiting for so long.
+//!
+//! The loop touches slots all over the table. Without a pause it would wait for one huge page after
+//! the other until all are made, 80 ms of a turn with a million objects on a machine that has to
+//! ask its host for memory. So the worker rests after each.
 
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
-use plasmon_shm::{Memfd, edge};
+use plasmon_shm::{Collapsing, Memfd, edge};
 
 /// Tables smaller than this are left alone: the processor has translations enough for their pages.
 pub(crate) const TABLE_BYTES_MIN: u64 = 8 << 20;
 
+/// How many times as long as it took to make a huge page the worker rests before the next one.
+const REST_PER_WORK: u32 = 8;
+
 /// The worker's life: it ends when nobody can give it tables any more.
 pub(super) fn work(tables: &Receiver<Memfd>) {
     while let Ok(first) = edge::receive(tables) {
-        // While one was collapsed the index may have grown twice: only the last is still used.
-        let table = tables.try_iter().last().unwrap_or(first);
-        if let Err(error) = table.collapse() {
-            // Old kernels do not know how, and a machine without large free pieces cannot.
-            tracing::debug!(%error, "an index table stays in small pages");
+        let mut next = Some(first);
+        while let Some(table) = next {
+            // While one was collapsed the index may have grown: only the last is still used.
+            let table = tables.try_iter().last().unwrap_or(table);
+            next = match table.collapsing() {
+                Ok(collapsing) => collapse(collapsing, tables),
+                Err(error) => {
+                    tracing::debug!(%error, "an index table stays in small pages");
+                    None
+                }
+            };
+        }
+    }
+}
+
+/// Collapses a table unless another one comes, which it gives back.
+fn collapse(mut table: Collapsing, tables: &Receiver<Memfd>) -> Option<Memfd> {
+    loop {
+        let begun = edge::now();
+        match table.step() {
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(error) => {
+                // Old kernels do not know how, and a machine without large free pieces cannot.
+                tracing::debug!(%error, "an index table stays in small pages");
+                return None;
+            }
+        }
+        match edge::receive_within(tables, edge::since(begun) * REST_PER_WORK) {
+            Ok(newer) => return Some(newer),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return None,
         }
     }
 }
