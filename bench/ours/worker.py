@@ -14,6 +14,8 @@ from bench.ours.residency import peak_share
 from bench.rivals.protocol import Answer, awaited, payload, rate, serve, shared_id, spaced, timed
 
 CONNECT_TIMEOUT_S = 10.0
+#: In how long the objects end that are to end at once: enough to put them.
+EXPIRING_S = 3.0
 
 
 class Plasmon:
@@ -175,14 +177,20 @@ class Plasmon:
             store.disconnect()
         return {"samples": [beside / alone]}
 
-    def op_longest_turn(self, objects: int, clients: int, count: int) -> Answer:
+    def op_longest_turn(self, objects: int, expiring: int, clients: int, count: int) -> Answer:
         """The daemon's longest turn with so many objects and so many connections, in ms.
 
         The connections are of this process: what costs time for each of them does so whoever has
-        them. They put, read and delete while the others idle, and some of them come and go.
+        them. One pins all objects, and some more expire at once. The others put, read and delete
+        while most idle, and some of them come and go.
         """
         many = [plasmon.connect(self.address, start=False) for _ in range(clients)]
-        self._make(100, objects)
+        pinned = self.store.get_buffers(self._make(100, objects))
+        end = time.monotonic() + EXPIRING_S
+        for _ in range(expiring):
+            self.store.put(b"short", ttl=max(0.001, end - time.monotonic()))
+        self.store.flush()
+        time.sleep(max(0.0, end - time.monotonic()))
         for turn in range(count):
             store = many[turn % clients]
             made = [store.put(payload(size)) for size in (100, 10_000, 1_000_000)]
@@ -193,6 +201,7 @@ class Plasmon:
                 many[turn % clients] = plasmon.connect(self.address, start=False)
                 self.store.status()
         longest_us = self.store.status().longest_turn_us
+        del pinned
         for store in many:
             store.disconnect()
         return {"samples": [longest_us / 1e3]}

@@ -242,9 +242,9 @@ REST = (
     ),
     Figure(
         "request_with_1500_idle_clients_ratio",
-        "time of a small request beside 1500 idle clients over one without them, Python",
+        "time of a small request beside 1500 idle clients over one without them, same-core, Python",
         "x",
-        Median("beside_idle", PYTHON),
+        Median("beside_idle", PYTHON, SAME_CORE),
         at_most(1.2),
     ),
     Figure(
