@@ -199,6 +199,8 @@ impl Drop for Line {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
     use tracing::callsite::Callsite;
 
@@ -235,5 +237,26 @@ mod tests {
         let mut written = Vec::new();
         write_all(&entries, &lost, &mut written);
         assert_eq!(written, b"2 lines of the log are lost\nline\n");
+    }
+
+    /// Tells the test that it is its own child.
+    const PANICS: &str = "PLASMON_TEST_PANICS";
+
+    /// Work that a thread had taken on when it panicked was waited for without an end.
+    #[test]
+    fn a_panic_of_any_thread_ends_the_process() {
+        if std::env::var_os(PANICS).is_some() {
+            end_on_panic();
+            // The hook is asked before anything unwinds.
+            let worker = std::thread::spawn(|| -> u64 { panic!("a fault of ours") });
+            assert_ne!(worker.join().unwrap_or(0), 0, "the process lives on");
+            return;
+        }
+        let ended = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "log::tests::a_panic_of_any_thread_ends_the_process"])
+            .env(PANICS, "1")
+            .output()
+            .unwrap();
+        assert_eq!(ended.status.signal(), Some(libc::SIGABRT), "{ended:?}");
     }
 }
