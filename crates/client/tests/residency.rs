@@ -120,6 +120,26 @@ fn idle_clients_let_go_of_sealed_memory_and_it_is_charged_until_then() {
     }
 }
 
+/// A client without a channel is told of no extent that is gone. At level leased it kept what it had
+/// mapped to write to, so that the store was full of memory that nobody used.
+#[test]
+fn a_writer_without_a_channel_lets_go_of_what_was_deleted() {
+    let node = TestStore::with(64 * MIB, &[("level", "leased")]);
+    let store = node.connect_by_socket();
+    for round in 0..12 {
+        let ids: Vec<ObjectId> = (0..60).map(|number| id(round * 60 + number)).collect();
+        for id in &ids {
+            let options = PutOptions { id: Some(*id), ..PutOptions::default() };
+            let mut writer = store.create(400 << 10, &options).unwrap();
+            writer.copy_from_slice(&pattern(round, 400 << 10));
+            writer.seal().unwrap();
+        }
+        assert!(store.delete(&ids).unwrap().iter().all(Option::is_none));
+    }
+    let status = store.status().unwrap();
+    assert!(status.retained_bytes <= 32 * MIB, "{status:?}");
+}
+
 /// What a process does that is started as another client: reads an object and lets it go.
 #[test]
 fn child() {

@@ -59,10 +59,12 @@ fn map_and_delete(store: &Store) -> anyhow::Result<()> {
     let origin = Origin { worker: process::id(), thread: THREAD };
     let id = content::id(origin, 0, LARGE_BYTES as u32, content::Kind::Bare);
     let options = PutOptions { id: Some(id), ..PutOptions::default() };
-    let id = match store.put(&content::data(&id), &options) {
+    match store.put(&content::data(&id), &options) {
         Err(error) if error.code() == Code::StoreFull => return Ok(()),
-        put => put?,
-    };
+        // It was applied just before the daemon was killed, and asked for again.
+        Err(error) if error.code() == Code::Exists => {}
+        put => drop(put?),
+    }
     let read = store.get(&id, Some(PATIENCE));
     store.delete(&[id])?;
     match read {

@@ -331,7 +331,11 @@ impl Hand {
 
 /// Tells what the store refused; what it may not refuse is a violation.
 fn refused(error: &Error, expected: &[Code]) {
-    if expected.contains(&error.code()) {
+    // The other thread deleted an object through the ring that was evicted before, and this one is
+    // the first to hear of it.
+    let was_evicted = error.id().is_some_and(|id| content::is_cache(&id))
+        && [Code::Absent, Code::Evicted].contains(&error.code());
+    if was_evicted || expected.contains(&error.code()) {
         Entry::Refused(format!("{}: {}", error.doing(), error.code().key())).tell();
     } else {
         Entry::Violation(format!("unexpected refusal: {error}")).tell();
