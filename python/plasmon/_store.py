@@ -308,7 +308,8 @@ def connect(
     keeps its own.
 
     ``name`` is shown in listings of clients. ``channel=False`` does without shared rings and
-    ledgers: slower, and needs less trust. ``exact=True`` has the daemon place every object and
+    ledgers: slower, and needs less trust; what it holds is only sure to stay as long as the
+    connection, so copy what you keep for long. ``exact=True`` has the daemon place every object and
     counts a release as use: slower, but the capacity and the order of eviction are exact.
     ``timeout`` is for how many seconds to go on trying while nobody listens,
     ``reconnect_timeout`` the same after the daemon went away, ``request_timeout`` how long it may

@@ -120,7 +120,8 @@ typedef struct plasmon_connect_options {
     size_t struct_bytes;          /* set by init: older programs go on working */
     const char *socket;           /* null: the socket of this user's store */
     const char *name;             /* this client's name in listings; null: the program's */
-    int32_t without_channel;      /* 1: no shared ring and ledger, everything through the socket */
+    int32_t without_channel;      /* 1: no shared ring and ledger, everything through the
+                                     socket; what is held stays as long as the connection */
     int64_t connect_timeout_ms;   /* how long to try while nobody listens; 0 tries once */
     int64_t reconnect_timeout_ms; /* how long to try after the daemon went away */
     uint32_t copy_threads;        /* threads for large copies; 0: the number of cores, up to 6 */

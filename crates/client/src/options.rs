@@ -18,7 +18,8 @@ pub struct ConnectOptions {
     /// The client's name for itself, which listings of clients show.
     pub name: String,
     /// Whether to use a channel (ring and ledger in shared memory). Without one everything goes
-    /// through the socket, which is slower and needs less trust.
+    /// through the socket, which is slower and needs less trust. What such a client holds is only
+    /// sure to stay as long as its connection.
     pub channel: bool,
     /// Whether the store's account of this client is exact at every moment: each object is placed
     /// by the daemon, and a release counts as use. Slower; for programs that count on the capacity

@@ -120,8 +120,8 @@ fn idle_clients_let_go_of_sealed_memory_and_it_is_charged_until_then() {
     }
 }
 
-/// A client without a channel is told of no extent that is gone. At level leased it kept what it had
-/// mapped to write to, so that the store was full of memory that nobody used.
+/// A client without a channel is told of no extent that is gone. At level leased it kept what it
+/// had mapped to write to, so that the store was full of memory that nobody used.
 #[test]
 fn a_writer_without_a_channel_lets_go_of_what_was_deleted() {
     let node = TestStore::with(64 * MIB, &[("level", "leased")]);
