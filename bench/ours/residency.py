@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import select
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import plasmon
 
 BLOCK_BYTES = 512
 SIZES = (64 << 10, 1 << 20, 5 << 20, 16 << 20)
-KEPT = 8
+#: Objects that a process keeps at most: with three processes several times what there is room for.
+KEPT = 24
+#: Between two looks.
+PAUSE_S = 0.01
 
 
 def resident_bytes(pids: Iterable[int]) -> int:
@@ -41,11 +46,37 @@ def _note(path: str, found: dict[int, int]) -> None:
         return
 
 
+@contextlib.contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Has a process do nothing meanwhile."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        # Each of its threads stops by itself.
+        while not all(_is_stopped(task) for task in Path(f"/proc/{pid}/task").iterdir()):
+            time.sleep(0)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _is_stopped(task: Path) -> bool:
+    try:
+        state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        # The thread has ended.
+        return True
+    return state in "TtZX"
+
+
 def peak_share(address: str, level: str, seconds: float, busy: int, idle: int) -> float:
     """The most memory that the extents took at once, over the store's capacity.
 
     Processes put, read and delete objects of several sizes for some seconds; others read what they
     find, again and again for a moment, and sit idle in between with all of it mapped.
+
+    The daemon is stopped while the extents are looked at, for they are looked at one after the
+    other: one that was given up after it was counted, and the one that came in its place, would
+    both count. All memory is made by the daemon, and what others let go meanwhile was there.
     """
     with plasmon.connect(address, start=False) as store:
         status = store.status()
@@ -59,7 +90,9 @@ def peak_share(address: str, level: str, seconds: float, busy: int, idle: int) -
         pids = [status.pid, status.keeper_pid, *(worker.pid for worker in workers)]
         peak, end = 0, time.monotonic() + seconds
         while time.monotonic() < end:
-            peak = max(peak, resident_bytes(pids))
+            with stopped(status.pid):
+                peak = max(peak, resident_bytes(pids))
+            time.sleep(PAUSE_S)
         for worker in workers:
             worker.communicate()
             if worker.returncode:

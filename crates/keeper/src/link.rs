@@ -84,7 +84,7 @@ impl KeeperLink {
                         tracing::error!("the daemon before did not answer any more and was killed");
                     }
                 }
-                FromKeeper::Ask => {}
+                FromKeeper::Ask | FromKeeper::Closed { .. } => {}
                 FromKeeper::Held(label) => held.labelled.push((label, fds)),
                 FromKeeper::Complete => {
                     let link = Self { socket, pid, child: None };

@@ -75,6 +75,10 @@ struct Keeper<'a> {
     child: Option<Child>,
     /// Whether the daemon that serves still answers.
     watchdog: Option<Watchdog>,
+    /// Extents that this daemon had closed.
+    closed: u64,
+    /// Whether the daemon does not know that number yet.
+    owes_closed: bool,
     was_hung: bool,
 }
 
@@ -98,6 +102,8 @@ impl<'a> Keeper<'a> {
             daemon_pid: 0,
             child: None,
             watchdog: None,
+            closed: 0,
+            owes_closed: false,
             was_hung: false,
         }
     }
@@ -142,7 +148,13 @@ impl<'a> Keeper<'a> {
     /// Listens to one daemon until it parts.
     fn attend(&mut self, link: &Connection) -> Parting {
         self.watchdog = None;
+        (self.closed, self.owes_closed) = (0, false);
         loop {
+            if self.owes_closed {
+                // A daemon that does not read is told with the next message.
+                let told = wire::try_send(link, &FromKeeper::Closed { extents: self.closed }, &[]);
+                self.owes_closed = told.is_err();
+            }
             if !self.listen(link) {
                 continue;
             }
@@ -156,7 +168,7 @@ impl<'a> Keeper<'a> {
                         (self.daemon, self.daemon_pid) = (watch(pid), pid);
                     }
                     ToKeeper::Hold(label) => drop(self.held.insert(label, fds)),
-                    ToKeeper::Forget(label) => drop(self.held.remove(&label)),
+                    ToKeeper::Forget(label) => self.forget(&label),
                     ToKeeper::Serving { hang_timeout_ms } => {
                         self.serving_since = Some(edge::now());
                         self.has_served = true;
@@ -175,6 +187,16 @@ impl<'a> Keeper<'a> {
                 // daemon notices that this keeper is gone and gives everything to a new one.
                 Err(_) => return Parting::Dismissed,
             }
+        }
+    }
+
+    /// Closes what is under a label. Memory is free when the last descriptor of it is closed, which
+    /// the daemon counts on.
+    fn forget(&mut self, label: &Label) {
+        drop(self.held.remove(label));
+        if matches!(label, Label::Extent(_)) {
+            self.closed += 1;
+            self.owes_closed = true;
         }
     }
 

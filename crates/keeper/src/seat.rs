@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use plasmon_proto::message::ExtentId;
 use plasmon_shm::edge::{self, Point};
 use plasmon_shm::shortage::is_passing;
 use rustix::io::Errno;
@@ -15,6 +16,10 @@ use crate::wire::{FromKeeper, Label};
 /// How long the daemon waits for a keeper that does not read. It is replaced afterwards: a promise
 /// that an object outlives the daemon must not hang on a stopped process.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long the daemon waits for a keeper to close an extent. Until then its memory counts as used,
+/// and requests wait for it.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long the daemon waits after it could not start a keeper.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -43,6 +48,14 @@ pub struct KeeperSeat {
     send_again_at: Option<Instant>,
     /// Whether the keeper holds everything, or has at some time.
     is_complete: bool,
+    /// Extents that the keeper is to close, and as how many-th it was told to.
+    closing: BTreeMap<ExtentId, Option<u64>>,
+    /// Since when the keeper has closed none of them.
+    closing_since: Option<Instant>,
+    /// Extents that this keeper was told to close.
+    told_to_close: u64,
+    /// Extents that it says it has closed.
+    closed: u64,
 }
 
 /// What the keeper said.
@@ -79,9 +92,10 @@ impl KeeperSeat {
     pub fn next_deadline(&self) -> Option<Instant> {
         let retry = self.retry_at.filter(|_| self.link.is_none() && !self.is_starting);
         let stuck = self.full_since.map(|since| since + ANSWER_WITHIN);
+        let closing = self.closing_since.map(|since| since + CLOSE_WITHIN);
         let late = self.behind_since.map(|since| since + ANSWER_WITHIN);
         let late = late.filter(|at| *at > edge::now());
-        [retry, stuck, late, self.send_again_at].into_iter().flatten().min()
+        [retry, stuck, closing, late, self.send_again_at].into_iter().flatten().min()
     }
 
     /// The keeper's process, 0 for none that holds everything.
@@ -105,10 +119,53 @@ impl KeeperSeat {
 
     /// Has descriptors closed.
     pub fn forget(&mut self, label: &Label) {
-        if self.is_free() && self.tell(|link| link.forget(label)) {
+        if self.is_free() && self.tell_to_close(label) {
             return;
         }
         self.write_down(label.clone(), false);
+    }
+
+    /// Has an extent closed that is nowhere else any more: its memory is free when
+    /// [`Self::take_closed`] says so, because the keeper may have its descriptor until then.
+    pub fn close(&mut self, extent: ExtentId) {
+        self.closing.insert(extent, None);
+        self.closing_since.get_or_insert_with(edge::now);
+        self.forget(&Label::Extent(extent));
+    }
+
+    /// The extents that are closed by now. Where there is no keeper any more, all are: it was
+    /// killed.
+    pub fn take_closed(&mut self) -> Vec<ExtentId> {
+        if self.closing.is_empty() {
+            return Vec::new();
+        }
+        let (closed, is_gone) = (self.closed, self.link.is_none());
+        let is_closed = |told: &Option<u64>| is_gone || told.is_some_and(|told| told <= closed);
+        let (gone, left) = std::mem::take(&mut self.closing)
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(_, told)| is_closed(told));
+        self.closing = left;
+        if self.closing.is_empty() {
+            self.closing_since = None;
+        } else if !gone.is_empty() {
+            self.closing_since = Some(edge::now());
+        }
+        gone.into_keys().collect()
+    }
+
+    /// Tells the keeper to close what is under a label.
+    fn tell_to_close(&mut self, label: &Label) -> bool {
+        let is_told = self.tell(|link| link.forget(label));
+        if is_told
+            && self.link.is_some()
+            && let Label::Extent(extent) = label
+        {
+            self.told_to_close += 1;
+            if let Some(told) = self.closing.get_mut(extent) {
+                *told = Some(self.told_to_close);
+            }
+        }
+        is_told
     }
 
     /// Tells that the daemon accepts connections, and how long it may hang.
@@ -131,6 +188,7 @@ impl KeeperSeat {
     /// Whether the keeper has not read anything for too long.
     pub fn is_stuck(&self, now: Instant) -> bool {
         self.full_since.is_some_and(|since| since + ANSWER_WITHIN <= now)
+            || self.closing_since.is_some_and(|since| since + CLOSE_WITHIN <= now)
     }
 
     /// Whether to wait until the keeper's socket takes something.
@@ -147,7 +205,7 @@ impl KeeperSeat {
         while let Some((label, holds)) = self.backlog.pop_first() {
             let is_told = match held(&label).filter(|_| holds) {
                 Some(fds) => self.tell(|link| link.hold(&label, &fds)),
-                None => self.tell(|link| link.forget(&label)),
+                None => self.tell_to_close(&label),
             };
             if !is_told {
                 return self.write_down(label, holds);
@@ -172,6 +230,10 @@ impl KeeperSeat {
             Ok(Some(FromKeeper::Ask)) => {
                 // A keeper that does not read sees other signs of life when it does.
                 self.tell(KeeperLink::answer);
+                Said::Answered
+            }
+            Ok(Some(FromKeeper::Closed { extents })) => {
+                self.closed = self.closed.max(extents);
                 Said::Answered
             }
             // It says nothing else by then.
@@ -199,6 +261,7 @@ impl KeeperSeat {
         hang_timeout: Duration,
     ) {
         self.link = Some(link);
+        (self.told_to_close, self.closed) = (0, 0);
         (self.retry_at, self.is_starting) = (None, false);
         self.backlog = labels.map(|label| (label, true)).collect();
         self.serving = Some(hang_timeout);

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages: to be raised with every change of them.
-pub(crate) const WIRE_VERSION: u32 = 4;
+pub(crate) const WIRE_VERSION: u32 = 5;
 
 /// What descriptors are for, so that a new daemon knows what to do with them.
 ///
@@ -92,6 +92,11 @@ pub enum FromKeeper {
     },
     /// Is the daemon alive?
     Ask,
+    /// Of the extents that were to be closed, so many are by now.
+    Closed {
+        /// Counted since this daemon was first heard.
+        extents: u64,
+    },
     /// These descriptors were held for you.
     Held(Label),
     /// That was all.

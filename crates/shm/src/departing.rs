@@ -159,9 +159,9 @@ impl<T> Departing<T> {
         Arc::clone(memfd)
     }
 
-    /// It is gone, or could not be taken away.
-    pub fn end_close(&mut self, extent: ExtentId) {
-        self.closing.remove(&extent);
+    /// It is gone, or could not be taken away; whether it was being taken away at all.
+    pub fn end_close(&mut self, extent: ExtentId) -> bool {
+        self.closing.remove(&extent).is_some()
     }
 
     /// The extents that the keeper is to hold.

@@ -53,6 +53,7 @@ impl Core {
         if self.store.directory().keeper.is_full() {
             self.keeper_catches_up();
         }
+        self.release_closed();
     }
 
     /// Does for the keeper what is due by the clock, and waits for what it is ready for.
@@ -69,6 +70,7 @@ impl Core {
             self.replace_keeper();
         }
         self.release_kept(now);
+        self.release_closed();
         let keeper = &self.store.directory().keeper;
         let interest = Interest { readable: true, writable: keeper.is_full() };
         if let Some(fd) = keeper.watched()

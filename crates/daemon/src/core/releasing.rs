@@ -53,16 +53,28 @@ impl Core {
 
     /// A worker has closed an extent, or could not take its memory away.
     pub(super) fn closed(&mut self, extent: ExtentId, remains: Option<Remains>) {
-        self.departing.end_close(extent);
+        let was_taken_away = self.departing.end_close(extent);
         let Some(remains) = remains else {
-            self.shared().keeper.forget(&Label::Extent(extent));
-            return self.feed(Event::Released(extent));
+            if was_taken_away {
+                self.shared().keeper.forget(&Label::Extent(extent));
+                return self.feed(Event::Released(extent));
+            }
+            // Its memory is there until the keeper has closed it, too.
+            self.shared().keeper.close(extent);
+            return self.release_closed();
         };
         let now = edge::now();
         self.store_hears_of(&remains, extent);
         let mut leaving = Leaving::new(extent, remains, None, now);
         leaving.is_held = true;
         self.departing.keep(leaving, now);
+    }
+
+    /// The memory of extents that the keeper has closed is free.
+    pub(super) fn release_closed(&mut self) {
+        for extent in self.shared().keeper.take_closed() {
+            self.feed(Event::Released(extent));
+        }
     }
 
     /// Extents that the daemon before this one had dropped, and that the keeper still holds.
