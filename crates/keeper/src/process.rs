@@ -349,8 +349,6 @@ pub(crate) fn ended_within(process: &OwnedFd, time: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
     use plasmon_proto::message::ExtentId;
 
     use super::*;
