@@ -1,7 +1,7 @@
 //! The index and the ledgers as the store sees them, in ordinary memory, asserting what a correct
 //! store never does.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::Range;
@@ -12,6 +12,7 @@ use plasmon_store::ports::{Directory, Entry, Look, SlotNo};
 pub struct Double {
     slots: Vec<Option<(Entry, bool)>>,
     leaving: Option<u64>,
+    void: BTreeSet<u64>,
     /// Pins by serial.
     pub pinned: HashMap<u64, u32>,
 }
@@ -105,6 +106,18 @@ impl Directory for Double {
 
     fn leaving(&self) -> Option<u64> {
         self.leaving
+    }
+
+    fn set_void(&mut self, serial: u64, is_void: bool) {
+        if is_void {
+            self.void.insert(serial);
+        } else {
+            self.void.remove(&serial);
+        }
+    }
+
+    fn void(&self) -> BTreeSet<u64> {
+        self.void.clone()
     }
 
     fn look(&self, serials: &[u64]) -> Look {

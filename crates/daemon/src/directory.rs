@@ -4,6 +4,7 @@
 //! clients are sent to it, so that there is no moment at which a dying daemon takes the only copy
 //! along.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use plasmon_proto::ObjectId;
@@ -162,6 +163,14 @@ impl Directory for Shared {
 
     fn leaving(&self) -> Option<u64> {
         self.control.leaving()
+    }
+
+    fn set_void(&mut self, serial: u64, is_void: bool) {
+        if is_void { self.control.note_void(serial) } else { self.control.forget_void(serial) }
+    }
+
+    fn void(&self) -> BTreeSet<u64> {
+        self.control.void()
     }
 
     fn look(&self, serials: &[u64]) -> Look {

@@ -87,6 +87,8 @@ pub(crate) enum Done {
     },
     /// An object was written to the spill tier, or not.
     Spilled(Ticket, bool),
+    /// A file of the tier was removed, or is still there.
+    Removed(bool),
     /// An object was read back, or not.
     Restored(Ticket, ReadBack),
     /// The tier of a store that was taken over can be used.

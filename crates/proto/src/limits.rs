@@ -107,5 +107,9 @@ pub const REPLIES_BYTES_IN_ALL_MAX: usize = 64 << 20;
 /// Objects whose end (deleted, evicted, creator died) is still told after they are gone.
 pub const OBITUARIES_MAX: usize = 1 << 14;
 
+/// Files of the spill tier that are noted as being removed. Of more, which a disk that stands still
+/// may bring about, a killed daemon's successor may find objects that had ended.
+pub const VOID_FILES_MAX: usize = (1 << 17) - 1;
+
 /// Settings that a file, the environment and flags may give in all.
 pub const SETTINGS_MAX: usize = 60;

@@ -4,11 +4,12 @@
 //! sparse registry of extents. A restarted daemon reads it, and a client that missed what the
 //! daemon told it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use plasmon_proto::limits::EXTENTS_MAX;
+use plasmon_proto::limits::{EXTENTS_MAX, VOID_FILES_MAX};
 use plasmon_proto::message::{ExtentId, Range};
 use rustix::fs::SeekFrom;
 
@@ -21,8 +22,11 @@ const MAGIC: u64 = u64::from_le_bytes(*b"PLSMCTL1");
 const PAGE_BYTES: u64 = 4096;
 const REGISTRY_ENTRY_BYTES: u64 = 32;
 
+/// Where the notes about files of the spill tier begin: their count, then their serials.
+const VOID_AT: u64 = PAGE_BYTES + REGISTRY_ENTRY_BYTES * EXTENTS_MAX as u64;
+
 /// Bytes of a control memfd.
-pub const CONTROL_BYTES: u64 = PAGE_BYTES + REGISTRY_ENTRY_BYTES * EXTENTS_MAX as u64;
+pub const CONTROL_BYTES: u64 = VOID_AT + 8 * (1 + VOID_FILES_MAX as u64);
 
 const MAGIC_AT: usize = 0;
 const EPOCH_AT: usize = 8;
@@ -52,6 +56,7 @@ impl ControlDaemon {
     pub fn create() -> io::Result<Self> {
         let memfd = Memfd::create("plasmon-control", CONTROL_BYTES)?;
         memfd.reserve(0, PAGE_BYTES)?;
+        memfd.reserve(VOID_AT, PAGE_BYTES)?;
         let control = Self::map(memfd)?;
         control.word(SERIALS_AT).store(1, Ordering::Relaxed);
         control.word(BIRTHS_AT).store(1, Ordering::Relaxed);
@@ -136,6 +141,48 @@ impl ControlDaemon {
         Some(self.word(LEAVING_AT).load(Ordering::Acquire)).filter(|serial| *serial != 0)
     }
 
+    fn void_words(&self) -> (&AtomicU64, &[AtomicU64]) {
+        let words = self.map.shared(VOID_AT as usize, 1 + VOID_FILES_MAX);
+        (&words[0], &words[1..])
+    }
+
+    /// Writes down that the file of this incarnation counts for nothing, as far as there is room.
+    pub fn note_void(&self, serial: u64) {
+        let (count, serials) = self.void_words();
+        let noted = count.load(Ordering::Relaxed);
+        if let Some(free) = serials.get(noted as usize) {
+            free.store(serial, Ordering::Relaxed);
+            // A daemon that dies in between leaves the list as it was.
+            count.store(noted + 1, Ordering::Release);
+        }
+    }
+
+    /// Writes down that a file of this incarnation counts again.
+    pub fn forget_void(&self, serial: u64) {
+        let (count, serials) = self.void_words();
+        let mut noted = count.load(Ordering::Relaxed).min(serials.len() as u64) as usize;
+        while let Some(at) =
+            serials[..noted].iter().position(|it| it.load(Ordering::Relaxed) == serial)
+        {
+            noted -= 1;
+            // For a moment the last one is there twice, which means the same.
+            serials[at].store(serials[noted].load(Ordering::Relaxed), Ordering::Release);
+            count.store(noted as u64, Ordering::Release);
+        }
+    }
+
+    /// Every file that was noted is gone.
+    pub fn clear_void(&self) {
+        self.void_words().0.store(0, Ordering::Release);
+    }
+
+    /// The incarnations whose files count for nothing.
+    pub fn void(&self) -> BTreeSet<u64> {
+        let (count, serials) = self.void_words();
+        let noted = count.load(Ordering::Acquire) as usize;
+        serials.iter().take(noted).map(|serial| serial.load(Ordering::Relaxed)).collect()
+    }
+
     /// The number of the current index table.
     pub fn table(&self) -> u64 {
         self.word(TABLE_AT).load(Ordering::Acquire)
@@ -218,7 +265,10 @@ impl ControlDaemon {
                 Err(rustix::io::Errno::NXIO) => return Ok(extents),
                 other => other?,
             };
-            at = rustix::fs::seek(&self.memfd, SeekFrom::Hole(start))?;
+            if start >= VOID_AT {
+                return Ok(extents);
+            }
+            at = rustix::fs::seek(&self.memfd, SeekFrom::Hole(start))?.min(VOID_AT);
             let index = |offset: u64| ((offset - PAGE_BYTES) / REGISTRY_ENTRY_BYTES) as u32;
             for index in index(start)..index(at) {
                 let present = self.registry(ExtentId::new(index, 0)).0.load(Ordering::Acquire);
@@ -357,6 +407,25 @@ mod tests {
         assert_eq!(second.leaving(), Some(17));
         second.set_leaving(None);
         assert_eq!(second.leaving(), None);
+    }
+
+    #[test]
+    fn files_that_count_for_nothing_are_noted_over_restarts_up_to_a_limit() {
+        let first = ControlDaemon::create().unwrap();
+        (1..=3).for_each(|serial| first.note_void(serial));
+        first.note_void(2);
+        first.forget_void(2);
+        first.forget_void(9);
+        let memfd = Memfd::adopt(first.memfd().duplicate().unwrap()).unwrap();
+        drop(first);
+        let second = ControlDaemon::adopt(memfd).unwrap();
+        assert_eq!(second.void(), BTreeSet::from([1, 3]));
+        assert_eq!(second.extents().unwrap(), [], "they are no extents");
+        let most = VOID_FILES_MAX as u64;
+        (4..most + 3).for_each(|serial| second.note_void(serial));
+        assert_eq!(second.void().last(), Some(&(most + 1)), "one did not fit");
+        second.clear_void();
+        assert!(second.void().is_empty());
     }
 
     #[test]

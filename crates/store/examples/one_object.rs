@@ -3,7 +3,7 @@
 //! The store has no memory, sockets or clock. Here a map plays the shared index, and the effects
 //! are only looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::message::{Access, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
@@ -54,6 +54,12 @@ impl Directory for Index {
 
     fn leaving(&self) -> Option<u64> {
         None
+    }
+
+    fn set_void(&mut self, _serial: u64, _is_void: bool) {}
+
+    fn void(&self) -> BTreeSet<u64> {
+        BTreeSet::new()
     }
 
     fn look(&self, serials: &[u64]) -> Look {

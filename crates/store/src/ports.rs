@@ -1,5 +1,7 @@
 //! What the store asks and gets answered at once: the shared index and the ledgers.
 
+use std::collections::BTreeSet;
+
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::Range;
 use plasmon_proto::object::{Sizes, Traits};
@@ -60,6 +62,11 @@ pub trait Directory {
     fn set_leaving(&mut self, serial: Option<u64>);
     /// The incarnation that was noted last, by this daemon or an earlier one.
     fn leaving(&self) -> Option<u64>;
+    /// Notes whether the file of this incarnation counts for nothing, because it is to be removed.
+    /// Outlives the daemon, until the file is gone.
+    fn set_void(&mut self, serial: u64, is_void: bool);
+    /// The incarnations whose files count for nothing.
+    fn void(&self) -> BTreeSet<u64>;
     /// Looks through the ledgers of all clients once: how many pins they hold on each of these
     /// incarnations. Exact for entries that were hidden before, in the sense that 0 stays 0; for
     /// visible ones it may change at once.

@@ -82,7 +82,7 @@ impl<D: Directory> Store<D> {
         let (mut wanted, outdated): (Vec<_>, Vec<_>) =
             objects.into_iter().partition(|object| self.state(&object.id) == ObjectState::Absent);
         for object in outdated {
-            self.out.push(Effect::Unspill(object.id, object.serial));
+            self.unspill(object.id, object.serial);
         }
         wanted.sort_by_key(|object| object.serial);
         let ids: Vec<ObjectId> = wanted.iter().map(|object| object.id).collect();
@@ -224,15 +224,16 @@ impl<D: Directory> Store<D> {
     /// Objects of the spill tier. One that is also in memory was on its way there or back. Returns
     /// the members of the composites.
     fn adopt_spilled(&mut self, objects: Vec<Recovered>) -> Vec<Vec<ObjectId>> {
-        let mut composites = Vec::new();
+        let (mut composites, void) = (Vec::new(), self.directory.void());
         // The newest incarnation counts; they come in the order of their serials.
         for object in objects.into_iter().rev() {
             // One that was deleted while it was on its way there is hidden.
-            if self.lingering.is_pinned(object.serial)
+            if void.contains(&object.serial)
+                || self.lingering.is_pinned(object.serial)
                 || self.find(&object.id).is_some()
                 || self.tier.get(&object.id).is_some()
             {
-                self.out.push(Effect::Unspill(object.id, object.serial));
+                self.unspill(object.id, object.serial);
                 continue;
             }
             let rare = recovered_rare(&object);

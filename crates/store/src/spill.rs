@@ -203,6 +203,7 @@ impl<D: Directory> Store<D> {
     pub(crate) fn start_spill(&mut self, entry: &Entry) {
         let ticket = self.ticket();
         let Entry { id, serial, range, sizes, traits, created_ms, record, .. } = *entry;
+        self.directory.set_void(serial, false);
         self.records.unlist(record);
         self.records.get_mut(record).flags |= SPILLING;
         let charge = self.memory.charge(&range, &sizes);
@@ -216,6 +217,13 @@ impl<D: Directory> Store<D> {
         self.out.push(Effect::Spill(ticket, order));
     }
 
+    /// Has a file removed that counts for nothing any more. That is noted at once: before the file
+    /// is gone the daemon may be, and what was deleted must not come back with the next one.
+    pub(crate) fn unspill(&mut self, id: ObjectId, serial: u64) {
+        self.directory.set_void(serial, true);
+        self.out.push(Effect::Unspill(id, serial));
+    }
+
     pub(crate) fn spilled(&mut self, ticket: Ticket, done: bool) {
         let Some(Writing { record, id, serial, .. }) = self.tier.writing.remove(&ticket) else {
             return;
@@ -226,7 +234,7 @@ impl<D: Directory> Store<D> {
         let gone = deleted || (done && self.give_memory_up(record));
         let stays = !gone;
         if done && (deleted || stays) {
-            self.out.push(Effect::Unspill(id, serial));
+            self.unspill(id, serial);
         }
         if deleted {
             self.lingering.look_again(serial);
@@ -364,7 +372,7 @@ impl<D: Directory> Store<D> {
         let rare = rare.kept();
         self.publish(Birth { id, serial, range, sizes, traits, created_ms, owner, rare });
         self.totals.restored += 1;
-        self.out.push(Effect::Unspill(id, spilled.serial));
+        self.unspill(id, spilled.serial);
         self.tell_waiters(&id, ObjectState::Sealed);
     }
 
@@ -376,7 +384,7 @@ impl<D: Directory> Store<D> {
             self.expiries.remove(&(expires_ms, *id, spilled.serial));
         }
         // If it is being read just now, the tier removes it after that.
-        self.out.push(Effect::Unspill(*id, spilled.serial));
+        self.unspill(*id, spilled.serial);
         self.totals.deleted += 1;
         self.obituaries.add(*id, state);
         let attributes = spilled.rare.attributes;

@@ -461,6 +461,8 @@ impl Client {
         // What a client without a channel has pinned then is known to this one or a later one.
         let daemons = self.world.daemons();
         match self.store.get(&id, Some(timeout)) {
+            // Its pin ended with the daemon that counted it.
+            Ok(_) if !self.has_channel && daemons != self.world.daemons() => {}
             Ok(buffer) => {
                 let found = self.shared.model.borrow_mut().found(&look, buffer.data());
                 let Some(incarnation) = self.judge(found) else { return };

@@ -68,9 +68,11 @@ impl Core {
                 self.restore(ticket, Incarnation { id, serial }, range);
             }
             Effect::Unspill(id, serial) => {
+                self.removals.begin();
                 if let Err(error) = self.workers.files(FileJob::Remove(Incarnation { id, serial }))
                 {
                     tracing::warn!(%id, %error, "a spilled object cannot be removed");
+                    self.removals.end(false);
                 }
             }
             // The store has counted it.
@@ -332,6 +334,11 @@ impl Core {
                     self.settled(ticket, extent, settled);
                 }
                 Done::Spilled(ticket, done) => self.feed(Event::Spilled(ticket, done)),
+                Done::Removed(is_gone) => {
+                    if self.removals.end(is_gone) {
+                        self.shared().control.clear_void();
+                    }
+                }
                 Done::Restored(ticket, outcome) => self.feed(Event::Restored(ticket, outcome)),
                 Done::TierOpened { found, lock } => self.tier_opened(found, lock),
                 Done::TierFault(fault) => self.tier_fault = fault,

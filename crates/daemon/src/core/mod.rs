@@ -22,6 +22,7 @@ mod keeping;
 pub(crate) mod looking;
 mod partings;
 mod releasing;
+mod removing;
 mod requests;
 mod sending;
 mod spinning;
@@ -61,6 +62,7 @@ use crate::workers::Workers;
 use self::keeping::Kept;
 use self::looking::Looks;
 use self::partings::Parting;
+use self::removing::Removals;
 use self::spinning::Spinning;
 use self::submissions::Passes;
 
@@ -114,6 +116,8 @@ pub(crate) struct Core {
     departing: Departing<Told>,
     spill_lock: Option<FolderLock>,
     tier_fault: String,
+    /// Files of the tier that are being removed.
+    removals: Removals,
     memory_limit_bytes: u64,
     /// Fresh memory that the worker is asking the kernel for.
     reserving: BTreeMap<Ticket, u64>,
@@ -199,6 +203,7 @@ impl Core {
             departing: Departing::default(),
             spill_lock,
             tier_fault,
+            removals: Removals::default(),
             memory_limit_bytes,
             reserving: BTreeMap::new(),
             peers,

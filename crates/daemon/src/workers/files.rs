@@ -164,7 +164,9 @@ fn carry_out(job: FileJob, medium: &mut dyn Medium) -> (Option<String>, Option<D
             (fault_of(result), Some(Done::Restored(ticket, outcome)))
         }
         FileJob::Remove(which) => {
-            (fault_of(told("removed", &which.id, medium.remove(which))), None)
+            let result = told("removed", &which.id, medium.remove(which));
+            let done = Done::Removed(result.is_ok());
+            (fault_of(result), Some(done))
         }
         FileJob::Clear(done) => {
             clear(medium);
@@ -187,7 +189,7 @@ fn refuse(job: FileJob, report: &Report) {
         FileJob::Spill { ticket, .. } => report.tell(Done::Spilled(ticket, false)),
         FileJob::Restore { ticket, .. } => report.tell(Done::Restored(ticket, ReadBack::Failed)),
         // When the tier is there again, the store is told of the file and has it removed again.
-        FileJob::Remove(_) => {}
+        FileJob::Remove(_) => report.tell(Done::Removed(false)),
         // Who asked may have gone.
         FileJob::Clear(done) => drop(done.send(())),
     }

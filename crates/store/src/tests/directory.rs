@@ -2,7 +2,7 @@
 //! slot. It refuses what the real one must never see.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::ObjectId;
 
@@ -17,6 +17,8 @@ pub(crate) struct TestDirectory {
     pub(crate) looks: Cell<u64>,
     /// What is hidden without being deleted, as the store noted it.
     pub(crate) leaving: Option<u64>,
+    /// Files in the tier that count for nothing.
+    pub(crate) void: BTreeSet<u64>,
     /// What was looked for while something was noted, and what was noted.
     pub(crate) left_at_look: RefCell<(Vec<u64>, Option<u64>)>,
     next_slot: SlotNo,
@@ -126,6 +128,18 @@ impl Directory for TestDirectory {
 
     fn leaving(&self) -> Option<u64> {
         self.leaving
+    }
+
+    fn set_void(&mut self, serial: u64, is_void: bool) {
+        if is_void {
+            self.void.insert(serial);
+        } else {
+            self.void.remove(&serial);
+        }
+    }
+
+    fn void(&self) -> BTreeSet<u64> {
+        self.void.clone()
     }
 
     fn look(&self, serials: &[u64]) -> Look {

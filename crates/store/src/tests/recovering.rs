@@ -173,6 +173,17 @@ fn an_object_that_was_leaving_the_memory_is_there_and_a_deleted_one_is_not() {
     assert_eq!(world.delete(client, 2), None);
 }
 
+/// An object that had been deleted in the tier was there again after the daemon was killed, because
+/// its file was still to be removed.
+#[test]
+fn a_file_that_was_about_to_be_removed_is_no_object() {
+    let mut left = Left::default().extent(ARENA, MIB, false).spilled(1, 30).spilled(2, 40);
+    left.directory.void.insert(30);
+    let (world, _) = left.recover(Config::new(16 * MIB));
+    assert_eq!(world.states(&[1, 2]), [Absent, Spilled]);
+    assert!(world.effects.contains(&Effect::Unspill(id(1), 30)));
+}
+
 #[test]
 fn entries_that_contradict_each_other_are_corrupt_and_the_rest_lives() {
     let left = Left::default()

@@ -165,6 +165,48 @@ fn a_daemon_that_dies_while_an_object_leaves_the_memory_leaves_a_note() {
     }
 }
 
+/// A client deleted an object that lay in the tier, and was told so. The daemon was killed before
+/// its file was removed, and the next one found the object again.
+#[test]
+fn a_file_that_is_about_to_be_removed_is_noted() {
+    let mut world = full(config());
+    world.create_and_seal(CLIENT, &Put::new(4, MIB)).unwrap();
+    let serial = *world.tier.first_key_value().unwrap().0;
+    assert!(world.store.directory().void.is_empty());
+    assert_eq!((world.state(0), world.delete(CLIENT, 0)), (Spilled, None));
+    assert!(world.store.directory().void.contains(&serial));
+    // What was read back, too, for it may be deleted before its file is gone.
+    world.create_and_seal(CLIENT, &Put::new(5, MIB)).unwrap();
+    let serial = *world.tier.first_key_value().unwrap().0;
+    assert_eq!(
+        (world.state(1), world.ask(CLIENT, wait(&[1]))),
+        (Spilled, Reply::States(vec![Sealed]))
+    );
+    assert!(world.store.directory().void.contains(&serial));
+}
+
+/// The same incarnation may be written again, while what was noted about its earlier file stands.
+#[test]
+fn a_file_that_is_written_again_counts_again() {
+    let mut world = full(config());
+    world.spill = None;
+    let Put { id: new, sizes, traits, .. } = Put::new(4, MIB);
+    world.send(CLIENT, Request::Create { id: new, sizes, traits, strict: false });
+    let serial = world.store.find(&id(0)).unwrap().serial;
+    let pin = world.pin(0);
+    world.settle_at(0, true);
+    assert_eq!((world.state(0), world.store.directory().void.contains(&serial)), (Sealed, true));
+    world.unpin(pin);
+    world.spill = Some(true);
+    while !world.open.is_empty() {
+        world.settle(true);
+    }
+    for number in 10..14 {
+        world.create_and_seal(CLIENT, &Put::new(number, MIB)).unwrap();
+    }
+    assert_eq!((world.state(0), world.store.directory().void.contains(&serial)), (Spilled, false));
+}
+
 #[test]
 fn an_object_deleted_while_it_is_written_is_forgotten_in_both_places() {
     let mut world = full(config());
