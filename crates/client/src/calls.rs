@@ -22,7 +22,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plasmon_proto::Code;
 use plasmon_proto::message::{Range, Reply, Request};
@@ -37,6 +37,7 @@ use crate::receiving::{Read, await_ready, receive};
 use crate::requests::Requests;
 
 pub(crate) use self::mending::{Broken, Mending};
+use self::mending::{Fruitless, Linked};
 
 /// How many messages are sent before a look whether there are answers: the daemon reads no more
 /// from a client that leaves a few dozen of them unread.
@@ -91,10 +92,10 @@ struct State {
     broken: Option<Broken>,
     closed: bool,
     sleepers: u32,
-    /// When the connection was made, until it was of use.
-    linked: Option<Instant>,
+    /// The connection, until it was of use.
+    linked: Option<Linked>,
     /// Connections that ended at once without an answer, since the last that did not.
-    fruitless: u32,
+    fruitless: Fruitless,
 }
 
 /// The requests of one process on one connection.
@@ -124,7 +125,7 @@ impl Calls {
             closed: false,
             sleepers: 0,
             linked: None,
-            fruitless: 0,
+            fruitless: Fruitless::default(),
         };
         Self { state: Mutex::new(state), changed: Condvar::new(), news: AtomicU32::new(0) }
     }

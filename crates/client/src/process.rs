@@ -39,10 +39,14 @@ pub(crate) const ALIVE: Duration = Duration::from_millis(100);
 /// Threads beyond this add nothing to a copy on machines of today.
 const COPY_THREADS_MAX: usize = 6;
 
-/// Connections that ended at once, one after the other, without any answer: after so many the
-/// session is not resumed any more, and after so many nothing is tried any more.
+/// Connections that one daemon ended at once, one after the other, without any answer: after so
+/// many the session is not resumed any more, and after so many nothing is tried any more.
 const RESUMES_MAX: u32 = 3;
 const FRUITLESS_MAX: u32 = 6;
+
+/// The same for daemons that were gone at once: they may have been killed by somebody else.
+const DAEMONS_RESUMED_MAX: u32 = 16;
+const DAEMONS_MAX: u32 = 32;
 
 /// How often a daemon that is at work on a request may prove that it lives before the request has
 /// taken too long all the same.
@@ -322,9 +326,9 @@ impl Process {
             return Ok(());
         };
         match self.reconnect(link, broken, deadline) {
-            Ok(connection) => {
+            Ok((connection, epoch)) => {
                 self.patient.store(true, Ordering::Relaxed);
-                self.calls.relink(connection);
+                self.calls.relink(connection, epoch);
                 for id in self.session().go_on() {
                     self.take_back(|requests| requests.abort(id));
                 }
@@ -368,8 +372,13 @@ impl Process {
         self.adopted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Connects anew in place of the connection with this number.
-    fn reconnect(&self, link: u64, broken: Broken, own: Deadline) -> Result<Connection, Failed> {
+    /// Connects anew in place of the connection with this number, to a daemon of which epoch.
+    fn reconnect(
+        &self,
+        link: u64,
+        broken: Broken,
+        own: Deadline,
+    ) -> Result<(Connection, u64), Failed> {
         let Broken { fruitless, since } = broken;
         let patient = self.patient.load(Ordering::Relaxed);
         let until = if patient { self.options.reconnect_timeout } else { Duration::ZERO };
@@ -378,20 +387,23 @@ impl Process {
         // The entry itself and no copy: a new session is appended after this very one.
         let session = self.session();
         let wanted = || !self.closing.load(Ordering::Relaxed) && self.is_ours();
-        if fruitless >= FRUITLESS_MAX {
+        if fruitless.of_daemon >= FRUITLESS_MAX || fruitless.daemons >= DAEMONS_MAX {
             return Err(Failed::ForGood(
                 Error::new(Code::Disconnected, RECONNECTING)
                     .with_detail("the daemon ends every connection of this client"),
             ));
         }
         // A session that the daemon ends again and again is better left behind.
-        let resume = || if fruitless < RESUMES_MAX { session.resume(link + 1) } else { None };
+        let is_left =
+            fruitless.of_daemon >= RESUMES_MAX || fruitless.daemons >= DAEMONS_RESUMED_MAX;
+        let resume = || if is_left { None } else { session.resume(link + 1) };
         let welcomed = connect_within(caller, patience, &mut { resume }, &wanted)?;
+        let epoch = welcomed.welcome.epoch;
         if welcomed.welcome.resumed {
             let lost = &welcomed.welcome.lost;
             session.resumed(welcomed.fds, lost).map_err(Failed::ForGood)?;
-            tracing::info!(epoch = welcomed.welcome.epoch, "resumed with the daemon");
-            return Ok(welcomed.connection);
+            tracing::info!(epoch, "resumed with the daemon");
+            return Ok((welcomed.connection, epoch));
         }
         let fresh = Session::new(welcomed.welcome, welcomed.fds).map_err(Failed::ForGood)?;
         session.end();
@@ -403,7 +415,7 @@ impl Process {
         let left = Arc::clone(session);
         self.sessions.append_after(session, Arc::new(fresh));
         left.wake_housekeeping();
-        Ok(welcomed.connection)
+        Ok((welcomed.connection, epoch))
     }
 
     /// Ends the connection.

@@ -252,6 +252,30 @@ fn waits_are_asked_again_of_the_next_daemon() {
     });
 }
 
+/// Three daemons that were killed while a client waited for one answer: it left its session behind,
+/// with the memory and the ids that it was creating, and the store was full.
+#[test]
+fn a_session_outlives_many_daemons_in_a_row() {
+    let node = TestStore::new(32 << 20);
+    let (store, watcher) = (node.connect(), node.connect_by_socket());
+    let mut writer = store.create(20 << 20, &with_id(1)).unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| store.get(&id(2), Some(PATIENCE)));
+        for _ in 0..8 {
+            let status = watcher.status().unwrap();
+            node.kill_daemon(&status);
+            support::until("the client waits for the next daemon", || {
+                watcher.status().is_ok_and(|now| now.pid != status.pid && now.waits == 1)
+            });
+        }
+        watcher.put(b"at last", &with_id(2)).unwrap();
+        assert_eq!(waiting.join().unwrap().unwrap().data(), b"at last");
+    });
+    writer.fill(7);
+    writer.seal().unwrap();
+    assert_eq!(watcher.status().unwrap().away_bytes, 0);
+}
+
 #[test]
 fn without_a_keeper_a_dead_daemon_is_told_and_buffers_stay_readable() {
     let node = TestStore::with(64 * MIB, &[("keeper", "false")]);

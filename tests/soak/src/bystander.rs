@@ -59,18 +59,26 @@ fn map_and_delete(store: &Store) -> anyhow::Result<()> {
     let origin = Origin { worker: process::id(), thread: THREAD };
     let id = content::id(origin, 0, LARGE_BYTES as u32, content::Kind::Bare);
     let options = PutOptions { id: Some(id), ..PutOptions::default() };
-    match store.put(&content::data(&id), &options) {
+    let put = store.put(&content::data(&id), &options);
+    let is_there = match &put {
+        Ok(_) => true,
         Err(error) if error.code() == Code::StoreFull => return Ok(()),
         // It was applied just before the daemon was killed, and asked for again.
-        Err(error) if error.code() == Code::Exists => {}
-        put => drop(put?),
+        Err(error) => error.code() == Code::Exists,
+    };
+    if !is_there {
+        put?;
+        return Ok(());
     }
-    let read = store.get(&id, Some(PATIENCE));
+    match store.get(&id, Some(PATIENCE)) {
+        Err(error) if error.code() != Code::StoreFull => {
+            let said = format!("its put said {put:?}, its state is {:?}", store.stat(&id));
+            return Err(anyhow::Error::new(error).context(said));
+        }
+        _ => {}
+    }
     store.delete(&[id])?;
-    match read {
-        Err(error) if error.code() != Code::StoreFull => Err(error.into()),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Reads a little, then does nothing until the standard input ends.

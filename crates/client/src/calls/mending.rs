@@ -28,11 +28,38 @@ pub(crate) enum Mending {
     TimedOut,
 }
 
+/// A connection that was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Linked {
+    at: Instant,
+    /// The daemon's epoch.
+    epoch: u64,
+}
+
+/// Connections in a row that ended at once without an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fruitless {
+    /// Those that the last daemon ended.
+    pub(crate) of_daemon: u32,
+    /// Daemons that ended, or were killed, with such a connection.
+    pub(crate) daemons: u32,
+    epoch: u64,
+}
+
+impl Fruitless {
+    fn and(self, epoch: u64) -> Self {
+        if self.daemons > 0 && self.epoch == epoch {
+            return Self { of_daemon: self.of_daemon + 1, ..self };
+        }
+        Self { of_daemon: 1, daemons: self.daemons + 1, epoch }
+    }
+}
+
 /// A connection that is to be mended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken {
-    /// So many connections in a row, this one included, ended at once without an answer.
-    pub(crate) fruitless: u32,
+    /// The connections in a row, this one included, that ended at once without an answer.
+    pub(crate) fruitless: Fruitless,
     /// When it was found to be broken.
     pub(crate) since: Instant,
 }
@@ -65,13 +92,14 @@ impl Calls {
         self.tell_all(&state);
     }
 
-    /// Goes on with a new connection: everything unanswered is asked again.
-    pub(crate) fn relink(&self, link: Connection) {
+    /// Goes on with a new connection, to the daemon of this epoch: everything unanswered is asked
+    /// again.
+    pub(crate) fn relink(&self, link: Connection, epoch: u64) {
         let mut state = self.lock();
         state.end_mending();
         if !state.closed {
             state.link = Some(Arc::new(link));
-            state.linked = Some(edge::now());
+            state.linked = Some(Linked { at: edge::now(), epoch });
         }
         state.sent_unread = 0;
         state.requests.send_again();
@@ -99,8 +127,9 @@ impl State {
         self.mending = true;
         self.link = None;
         let broken = self.broken.unwrap_or_else(|| {
-            let at_once = self.linked.take().is_some_and(|linked| edge::since(linked) < AT_ONCE);
-            self.fruitless = if at_once { self.fruitless + 1 } else { 0 };
+            let at_once = self.linked.take().filter(|linked| edge::since(linked.at) < AT_ONCE);
+            let none = Fruitless::default();
+            self.fruitless = at_once.map_or(none, |linked| self.fruitless.and(linked.epoch));
             Broken { fruitless: self.fruitless, since: edge::now() }
         });
         self.broken = Some(broken);
@@ -112,5 +141,22 @@ impl State {
         self.broken = None;
         self.link = None;
         self.link_number += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client whose daemon was killed three times in a row, while it waited for one answer, left
+    /// its session behind, with what was lent to it. The store was full then, and ids were taken.
+    #[test]
+    fn a_daemon_that_was_killed_has_not_ended_the_connection_on_purpose() {
+        let of = |epochs: &[u64]| epochs.iter().fold(Fruitless::default(), |it, at| it.and(*at));
+        let counts = |epochs: &[u64]| (of(epochs).of_daemon, of(epochs).daemons);
+        assert_eq!(counts(&[]), (0, 0));
+        assert_eq!(counts(&[0, 0, 0]), (3, 1));
+        assert_eq!(counts(&[4, 5, 6, 7]), (1, 4));
+        assert_eq!(counts(&[4, 5, 5]), (2, 2));
     }
 }

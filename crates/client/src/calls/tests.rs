@@ -151,7 +151,7 @@ fn mending_is_left_to_another_thread_where_it_was() {
     assert_eq!(broken(), link);
     assert_eq!(claim(), Mending::Mine(first), "the time counts from the break");
     let (ours, daemon) = Connection::pair().unwrap();
-    calls.relink(ours);
+    calls.relink(ours, 1);
     assert_eq!(read(&daemon), Some((number, Request::Status)));
     assert_eq!(claim(), Mending::Done);
 }
