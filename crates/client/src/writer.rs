@@ -81,16 +81,15 @@ impl Writer {
         assert!(fits, "{} bytes at {at} fit an object of {data}", bytes.len());
         self.check_held("writing an object")?;
         let Some(span) = &mut self.span else { return Ok(()) };
-        let threads = self.process.copy_threads();
         if self.origin == (Origin::Created { warm: false }) {
-            match span.write(at, &[bytes], threads) {
+            match span.write(at, &[bytes]) {
                 Ok(()) => return Ok(()),
                 // The memory is closed to new writers already; the mapping was made before.
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
                 Err(error) => return Err(Error::io("writing an object", error)),
             }
         }
-        span.fill(at, &[bytes], threads);
+        span.fill(at, &[bytes], self.process.copy_threads());
         Ok(())
     }
 

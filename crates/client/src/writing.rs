@@ -486,7 +486,7 @@ impl Process {
 
     fn fill_untouched(&self, span: &mut Span, payload: Payload<'_>) -> io::Result<()> {
         let pieces: Vec<_> = payload.pieces().map(|(_, piece)| piece).collect();
-        span.write(0, &pieces, self.copy_threads())
+        span.write(0, &pieces)
     }
 
     pub(crate) fn is_current(&self, session: &Session) -> bool {

@@ -14,6 +14,7 @@ mod x86;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use self::choice::{Choice, Way};
@@ -25,12 +26,9 @@ pub const STREAM_BYTES_MIN: usize = 256 << 10;
 /// this much about a millisecond.
 pub const THREAD_BYTES_MIN: usize = 8 << 20;
 
-/// Copies are timed in pieces of this: far longer than reading the clock takes, and short enough
-/// for many of them in one large object.
+/// Copies are timed, and shared among threads, in pieces of this: far longer than reading the clock
+/// takes, and short enough for many of them in one large object.
 const TIMED_BYTES: usize = 4 << 20;
-
-/// Pieces that parallel copies are cut into end at multiples of this.
-const PIECE_ALIGN: usize = 4096;
 
 /// The most that is worth fetching ahead: as much as the processor fetches side by side.
 const PREFETCH_BYTES_MAX: usize = 1024;
@@ -63,6 +61,16 @@ pub(crate) fn prefetch_for_writing(start: *const u8, bytes: usize) {
 /// `destination` is writable for `source.len()` bytes, and nobody else reads or writes these
 /// meanwhile.
 pub unsafe fn copy(source: &[u8], destination: *mut u8) {
+    // SAFETY: the caller vouches for it.
+    unsafe { copy_piece(source, destination, source.len()) };
+}
+
+/// Copies what is a piece of so many bytes in all.
+///
+/// # Safety
+///
+/// As [`copy`].
+unsafe fn copy_piece(source: &[u8], destination: *mut u8, total: usize) {
     if source.len() < STREAM_BYTES_MIN {
         // SAFETY: the caller vouches for the destination; a source that is borrowed shared cannot
         // overlap memory that nobody else reads.
@@ -70,7 +78,7 @@ pub unsafe fn copy(source: &[u8], destination: *mut u8) {
         return;
     }
     // SAFETY: as above.
-    unsafe { copy_timed(source, destination) };
+    unsafe { copy_timed(source, destination, if total < TIMED_BYTES { &SHORT } else { &LONG }) };
 }
 
 /// What is known about copies that are one piece, and about the pieces of longer ones: a short copy
@@ -81,8 +89,7 @@ static LONG: Choice = Choice::new();
 /// # Safety
 ///
 /// As [`copy`].
-unsafe fn copy_timed(source: &[u8], destination: *mut u8) {
-    let choice = if source.len() < TIMED_BYTES { &SHORT } else { &LONG };
+unsafe fn copy_timed(source: &[u8], destination: *mut u8, choice: &Choice) {
     let mut to = destination;
     for piece in source.chunks(TIMED_BYTES) {
         let way = choice.pick();
@@ -128,98 +135,49 @@ unsafe fn copy_by(way: Way, source: &[u8], destination: *mut u8) {
 struct Target(*mut u8);
 
 // SAFETY: the address of memory that the caller of `copy_parallel` vouches for on behalf of all
-// threads; each thread writes a part of its own.
+// threads; each piece is written by one of them.
 unsafe impl Send for Target {}
-
-/// Cuts `parts` into as many shares as `threads`, each about equally long, and gives each to one
-/// call of `work`, on threads of their own but for the last.
-fn share<T: Copy + Send>(
-    parts: &[(&[u8], T)],
-    threads: usize,
-    advance: impl Fn(T, usize) -> T,
-    work: impl Fn(&[(&[u8], T)]) -> io::Result<()> + Sync,
-) -> io::Result<()> {
-    let total: usize = parts.iter().map(|(bytes, _)| bytes.len()).sum();
-    let threads = threads.min(total / THREAD_BYTES_MIN).max(1);
-    if threads == 1 {
-        return work(parts);
-    }
-    let share_bytes = total.div_ceil(threads).next_multiple_of(PIECE_ALIGN);
-    let mut shares = vec![Vec::new()];
-    let mut room = share_bytes;
-    for &(mut bytes, mut to) in parts {
-        while !bytes.is_empty() {
-            if room == 0 {
-                shares.push(Vec::new());
-                room = share_bytes;
-            }
-            let (now, later) = bytes.split_at(bytes.len().min(room));
-            if let Some(last) = shares.last_mut() {
-                last.push((now, to));
-            }
-            room -= now.len();
-            to = advance(to, now.len());
-            bytes = later;
-        }
-    }
-    let own = shares.pop().unwrap_or_default();
-    std::thread::scope(|scope| {
-        let work = &work;
-        let others: Vec<_> = shares
-            .into_iter()
-            .map(|share| {
-                let spawned = std::thread::Builder::new().spawn_scoped(scope, {
-                    let share = share.clone();
-                    move || work(&share)
-                });
-                (spawned, share)
-            })
-            .collect();
-        let mut outcome = work(&own);
-        for (spawned, share) in others {
-            let result = match spawned {
-                Ok(thread) => {
-                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                }
-                // No thread to be had: the work is still to be done.
-                Err(_) => work(&share),
-            };
-            outcome = outcome.and(result);
-        }
-        outcome
-    })
-}
+// SAFETY: as above.
+unsafe impl Sync for Target {}
 
 /// Copies every part to its destination with up to `threads` threads, this one among them.
+///
+/// They take one piece after the other: with a share for each, all would wait for the one whose
+/// processor had something else to do.
 ///
 /// # Safety
 ///
 /// As [`copy`], for each part; the destinations do not overlap.
 pub unsafe fn copy_parallel(parts: &[(&[u8], *mut u8)], threads: usize) {
-    let targets: Vec<_> = parts.iter().map(|(bytes, to)| (*bytes, Target(*to))).collect();
-    let advance = |to: Target, bytes: usize| Target(to.0.wrapping_add(bytes));
-    let done = share(&targets, threads, advance, |share| {
-        for (bytes, to) in share {
-            // SAFETY: the caller vouches for the whole destinations, and shares do not overlap.
-            unsafe { copy(bytes, to.0) };
+    let total: usize = parts.iter().map(|(bytes, _)| bytes.len()).sum();
+    let threads = threads.min(total / THREAD_BYTES_MIN).max(1);
+    let mut pieces = Vec::with_capacity(parts.len() + total / TIMED_BYTES);
+    for (bytes, to) in parts {
+        for (number, piece) in bytes.chunks(TIMED_BYTES).enumerate() {
+            pieces.push((piece, Target(to.wrapping_add(number * TIMED_BYTES))));
         }
-        Ok(())
+    }
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some((piece, to)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+            // SAFETY: the caller vouches for the whole destinations; each piece is taken once.
+            unsafe { copy_piece(piece, to.0, total) };
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            // Without a thread to be had the others do it all.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
     });
-    debug_assert!(done.is_ok(), "copying within memory has no errors");
 }
 
-/// Writes every part at its offset in a file with up to `threads` threads, this one among them.
-/// Into memory that nobody has touched yet this is faster than copying through a mapping, because
-/// the kernel need not map the pages first.
-pub fn write_parallel(
-    fd: BorrowedFd<'_>,
-    parts: &[(&[u8], u64)],
-    threads: usize,
-) -> io::Result<()> {
-    let advance = |offset: u64, bytes: usize| offset + bytes as u64;
-    share(parts, threads, advance, |share| {
-        share.iter().try_for_each(|(bytes, offset)| write_all_at(fd, bytes, *offset))
-    })
+/// Writes every part at its offset in a file. Into memory that nobody has touched yet this is
+/// faster than copying through a mapping, because the kernel need not map the pages first. It lets
+/// one thread at a time write to a file, and two take longer than one.
+pub fn write_parts(fd: BorrowedFd<'_>, parts: &[(&[u8], u64)]) -> io::Result<()> {
+    parts.iter().try_for_each(|(bytes, offset)| write_all_at(fd, bytes, *offset))
 }
 
 fn write_all_at(fd: BorrowedFd<'_>, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
@@ -304,7 +262,7 @@ mod tests {
 
             let memfd = Memfd::create("plasmon-test", source.len() as u64).unwrap();
             let offsets: Vec<_> = parts.iter().map(|(bytes, at)| (*bytes, *at as u64)).collect();
-            write_parallel(memfd.as_fd(), &offsets, threads).unwrap();
+            write_parts(memfd.as_fd(), &offsets).unwrap();
             let mut read = vec![0u8; source.len()];
             rustix::io::pread(&memfd, &mut read, 0).unwrap();
             assert!(read == source, "{threads} threads");
@@ -314,6 +272,6 @@ mod tests {
     #[test]
     fn a_write_beyond_a_memfd_is_an_error() {
         let memfd = Memfd::create("plasmon-test", 4096).unwrap();
-        assert!(write_parallel(memfd.as_fd(), &[(&[1; 100], 4050)], 1).is_err());
+        assert!(write_parts(memfd.as_fd(), &[(&[1; 100], 4050)]).is_err());
     }
 }

@@ -149,7 +149,7 @@ impl Span {
 
     /// Like [`Span::fill`], through the file instead of the mapping: faster where the memory was
     /// never touched.
-    pub fn write(&mut self, at: usize, parts: &[&[u8]], threads: usize) -> io::Result<()> {
+    pub fn write(&mut self, at: usize, parts: &[&[u8]]) -> io::Result<()> {
         let total: usize = parts.iter().map(|part| part.len()).sum();
         if at.checked_add(total).is_none_or(|end| end > self.bytes) {
             return Err(io::Error::new(
@@ -164,7 +164,7 @@ impl Span {
             offset += part.len() as u64;
         }
         use std::os::fd::AsFd;
-        copy::write_parallel(self.extent.memfd.as_fd(), &targets, threads)
+        copy::write_parts(self.extent.memfd.as_fd(), &targets)
     }
 
     fn start(&self) -> *mut u8 {

@@ -18,7 +18,7 @@ use plasmon_shm::{Collapsing, Memfd, edge};
 pub(crate) const TABLE_BYTES_MIN: u64 = 8 << 20;
 
 /// How many times as long as it took to make a huge page the worker rests before the next one.
-const REST_PER_WORK: u32 = 8;
+const REST_PER_WORK: u32 = 4;
 
 /// The worker's life: it ends when nobody can give it tables any more.
 pub(super) fn work(tables: &Receiver<Memfd>) {

@@ -187,9 +187,9 @@ fn spans_are_cut_filled_and_kept_within_their_extent() {
     assert!(lease.take(3997).is_none());
     first.fill(10, &[b"abc", b"", b"de"], 4);
     assert_eq!(&first[9..16], b"\0abcde\0");
-    first.write(20, &[b"xyz"], 1).unwrap();
+    first.write(20, &[b"xyz"]).unwrap();
     assert_eq!(&first[20..23], b"xyz");
-    assert!(first.write(98, &[b"xyz"], 1).is_err());
+    assert!(first.write(98, &[b"xyz"]).is_err());
     first[0] = 5;
     let map = ReadMap::new(node.extent.memfd().as_fd(), 8192, Populate::No).unwrap();
     let mut read = [0; 16];
