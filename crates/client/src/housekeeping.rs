@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use plasmon_shm::edge;
+use plasmon_shm::edge::{self, Mutation};
 
 use crate::process::Process;
 use crate::session::Session;
@@ -32,8 +32,8 @@ impl Process {
     /// This client has memory mapped that stays until it unmaps it: from now on it does so also
     /// while it idles.
     pub(crate) fn keep_house(&self) {
-        // A simulated client unmaps what is gone with its next request.
-        if !edge::may_serve_in_background() || self.housekeeping.swap(true, Ordering::AcqRel) {
+        let sleeps_on = edge::is_broken(Mutation::SleepOn);
+        if sleeps_on || self.housekeeping.swap(true, Ordering::AcqRel) {
             return;
         }
         let process = Weak::clone(&self.me);

@@ -183,7 +183,7 @@ impl Session {
 
     pub(crate) fn writing(&self) -> MutexGuard<'_, Writing> {
         // Accounting that is whole at every step; a panic in between would be a fault of ours.
-        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+        edge::lock(&self.writing)
     }
 
     /// From here to the end one thread maps memory to write to.

@@ -13,6 +13,11 @@ impl Store {
         }
     }
 
+    /// How many sessions this client has had, counting those that it could not take up again.
+    pub fn sessions(&self) -> usize {
+        self.here().map_or(0, |process| process.sessions().count())
+    }
+
     /// The connection as a forked child has it open.
     pub fn duplicate_link(&self) -> Option<OwnedFd> {
         self.here().ok()?.calls().link()?.duplicate().ok()

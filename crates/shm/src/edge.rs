@@ -11,7 +11,10 @@ pub mod simulated;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+#[cfg(feature = "sim")]
+use std::sync::TryLockError;
 use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -77,6 +80,8 @@ pub enum Mutation {
     LoseSilently,
     /// A client takes a refusal for consent.
     IgnoreRefusal,
+    /// A client that idles keeps what is gone mapped.
+    SleepOn,
 }
 
 /// The time of the monotonic clock.
@@ -233,8 +238,19 @@ pub fn start_thread(
     thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes).spawn(work).map(drop)
 }
 
-/// Whether a client may start a thread of the library's own. A simulated client has one thread:
-/// what another one would do in the background is done by the next request.
+/// Locks something that threads of one process share. A simulated one waits in its world, where the
+/// owner can go on.
+#[inline]
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    #[cfg(feature = "sim")]
+    while simulated::is_entered() && matches!(mutex.try_lock(), Err(TryLockError::WouldBlock)) {
+        sleep(Duration::from_micros(100));
+    }
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a client may start a thread that reads its messages. A simulated one reads them with its
+/// next request.
 #[inline]
 pub fn may_serve_in_background() -> bool {
     #[cfg(feature = "sim")]

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use plasmon_client::{Code, ConnectOptions, ObjectId, ObjectState, Store};
+use plasmon_client::{Code, ConnectOptions, Store};
 use plasmon_daemon::settings::Config;
 use plasmon_proto::limits::{RESIDENT_SLACK_BYTES_MIN, RESIDENT_SLACK_PER_CAPACITY};
 use plasmon_proto::object::Level;
@@ -68,7 +68,7 @@ impl Audit {
         self.objects(&store)?;
         self.memory().map_err(|what| format!("{what} {:?}", store.status()))?;
         if !self.is_last {
-            return Ok(());
+            return self.let_go(&store);
         }
         self.settled(&store)?;
         let ids: Vec<_> = store
@@ -96,7 +96,6 @@ impl Audit {
                     self.shared.model.borrow_mut().found(&look, buffer.data())?;
                 }
                 Err(error) if error.code() == Code::StoreFull => {}
-                Err(error) if error.code() == Code::TimedOut && self.lacks_memory(store, &id) => {}
                 Err(error) => {
                     let state = store.states(&[id]).map(|states| states.first().copied());
                     let missed = self.shared.model.borrow_mut().missed(&look, error.code().key());
@@ -107,19 +106,12 @@ impl Audit {
         Ok(())
     }
 
-    /// Whether an object is there, and cannot be read back: clients that sleep let nothing go, and
-    /// each extent that is given up for it is waited for.
-    fn lacks_memory(&self, store: &Store, id: &ObjectId) -> bool {
-        let is_kept = self.shared.habits.sleep && !self.limit.is_given_back;
-        let is_spilled = |states: Vec<ObjectState>| states == [ObjectState::Spilled];
-        is_kept && store.states(&[*id]).is_ok_and(is_spilled)
-    }
-
     /// No more memory is used than the capacity allows, and no client keeps what is gone.
     fn memory(&self) -> Result<(), String> {
         let (census, habits) = (self.world.memory.census(), self.shared.habits);
-        // Nobody tells a client without a channel what is gone.
-        if !habits.sleep && !habits.sockets && census.only_mapped > 0 {
+        // Nobody tells a client without a channel what is gone, nor an earlier session.
+        let is_told = !habits.sockets && !self.shared.is_anew.get();
+        if !habits.sleep && is_told && census.only_mapped > 0 {
             return Err(format!("memory: clients keep mappings of what is gone: {census:?}"));
         }
         let limit = self.limit.bytes;
@@ -128,6 +120,26 @@ impl Audit {
         }
         if self.limit.is_given_back && census.stranded_bytes > 0 {
             return Err(format!("memory: what was given back is still there: {census:?}"));
+        }
+        Ok(())
+    }
+
+    /// What clients would let go with their next operation they have let go while they slept.
+    fn let_go(&self, store: &Store) -> Result<(), String> {
+        if !self.shared.habits.sleep {
+            return Ok(());
+        }
+        let retained = || {
+            edge::sleep(Duration::from_secs(2));
+            store.status().map_err(|error| format!("audit: {error}"))
+        };
+        let before = retained()?;
+        self.shared.is_roused.set(true);
+        let after = retained()?;
+        self.shared.is_roused.set(false);
+        if after.retained_bytes < before.retained_bytes {
+            let left = after.retained_bytes;
+            return Err(format!("memory: clients kept what was dropped, now {left}: {before:?}"));
         }
         Ok(())
     }

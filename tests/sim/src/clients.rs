@@ -1,7 +1,8 @@
 //! Simulated clients: programs over the real client library.
 //!
-//! Each is one process with one thread that does one operation after the other. Where it stands
-//! still inside of one is up to the scheduler; what it may conclude from the answer is the model's.
+//! Each is one process with one thread, beside the library's own, that does one operation after the
+//! other. Where it stands still inside of one is up to the scheduler; what it may conclude from the
+//! answer is the model's.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
@@ -52,6 +53,10 @@ pub(crate) struct Shared {
     pub(crate) model: RefCell<Model>,
     /// Clients finish what they do, let everything go and wait.
     pub(crate) is_calm: Cell<bool>,
+    /// Whether any client had to connect anew: its earlier session hears of no extent that is gone.
+    pub(crate) is_anew: Cell<bool>,
+    /// Those that sleep look at their messages all the same.
+    pub(crate) is_roused: Cell<bool>,
     /// Then they end.
     pub(crate) is_over: Cell<bool>,
     /// Clients that are in the middle of something.
@@ -221,8 +226,11 @@ impl Client {
         self.check_held();
         self.held.clear();
         self.children.clear();
-        if !self.shared.habits.sleep {
+        if !self.shared.habits.sleep || self.shared.is_roused.get() {
             let _ = self.store.flush();
+        }
+        if self.store.sessions() > 1 {
+            self.shared.is_anew.set(true);
         }
     }
 

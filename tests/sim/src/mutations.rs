@@ -22,6 +22,7 @@ const ALL: &[Mutation] = &[
     Mutation::ResumeWithoutLeases,
     Mutation::LoseSilently,
     Mutation::IgnoreRefusal,
+    Mutation::SleepOn,
 ];
 
 /// The rule of this name.

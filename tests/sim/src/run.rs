@@ -148,6 +148,8 @@ pub(crate) struct Run {
     /// Steps before which a store may end with its daemon: its keeper is gone or new.
     unkept_until: u64,
     steps: u64,
+    /// Keepers that there have been.
+    keepers: u64,
     tally: Tally,
 }
 
@@ -189,6 +191,8 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Repor
     let shared = Rc::new(Shared {
         model: RefCell::new(Model::default()),
         is_calm: Cell::new(false),
+        is_anew: Cell::new(false),
+        is_roused: Cell::new(false),
         is_over: Cell::new(false),
         busy: Cell::new(0),
         operations: Cell::new(0),
@@ -214,6 +218,7 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Repor
         spare_until,
         unkept_until,
         steps: 0,
+        keepers: 0,
         tally,
     };
     run.live();
@@ -414,6 +419,12 @@ impl Run {
 
     /// Clients that are gone have successors, and so has a store without daemon and keeper.
     fn revive(&mut self) {
+        // Also one that the daemon replaced because it did not read.
+        let keepers = self.world.keepers();
+        if keepers != self.keepers {
+            self.keepers = keepers;
+            self.unkept_until = self.steps + STEPS_HANDOVER;
+        }
         let is_served = self.world.living(|it| matches!(it, Role::Daemon | Role::Keeper));
         if is_served.is_empty() {
             self.tally.count(Deed::StoreLost, 1);

@@ -286,6 +286,12 @@ impl World {
         processes.values().filter(|process| process.role == Role::Daemon).count() as u64
     }
 
+    /// How many keepers there have been.
+    pub(crate) fn keepers(&self) -> u64 {
+        let processes = self.processes.borrow();
+        processes.values().filter(|process| process.role == Role::Keeper).count() as u64
+    }
+
     /// How many daemons have ended.
     pub(crate) fn daemons_ended(&self) -> u64 {
         self.daemons_ended.get()
@@ -351,7 +357,9 @@ impl World {
         let mut tasks = self.tasks.borrow_mut();
         let numbers: Vec<u64> =
             tasks.iter().filter(|(_, it)| it.pid == pid).map(|(number, _)| *number).collect();
-        let gone: Vec<Entry> = numbers.iter().filter_map(|number| tasks.remove(number)).collect();
+        // The library's own threads first: they keep nothing locked that a client's thread needs.
+        let gone: Vec<Entry> =
+            numbers.iter().rev().filter_map(|number| tasks.remove(number)).collect();
         drop(tasks);
         let images = self.memory.channels_of(pid);
         let (running, ending) = (self.running.replace(None), self.ending.replace(Some(pid)));
