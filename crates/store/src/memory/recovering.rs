@@ -86,6 +86,12 @@ impl Memory {
             self.extents.change_surplus(range.extent, whole, 0);
         }
         self.open_in_doubt(range, out);
+        // Where it is cold there is nothing in it to keep: an extent for each large object that a
+        // killed daemon was asked for would stay, and be in doubt again with the next restart.
+        let is_empty = |extent: &Extent| extent.kind == Kind::Arena && extent.is_empty();
+        if self.extents.get(range.extent).is_some_and(is_empty) {
+            self.drop_extent(range.extent, out);
+        }
     }
 
     /// Makes a part of an extent a hole, without knowing whether its pages are there.
