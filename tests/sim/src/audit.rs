@@ -126,7 +126,8 @@ impl Audit {
 
     /// What clients would let go with their next operation they have let go while they slept.
     fn let_go(&self, store: &Store) -> Result<(), String> {
-        if !self.shared.habits.sleep {
+        // One without a channel keeps what it writes to at level leased until it asks about it.
+        if !self.shared.habits.sleep || self.shared.habits.sockets {
             return Ok(());
         }
         let retained = || {
