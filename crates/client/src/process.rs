@@ -393,9 +393,10 @@ impl Process {
                     .with_detail("the daemon ends every connection of this client"),
             ));
         }
-        // A session that the daemon ends again and again is better left behind.
+        // A session that the daemon ends again and again is better left behind, once: what is lent
+        // to it stays its own until this process ends.
         let is_left =
-            fruitless.of_daemon >= RESUMES_MAX || fruitless.daemons >= DAEMONS_RESUMED_MAX;
+            fruitless.of_daemon == RESUMES_MAX || fruitless.daemons == DAEMONS_RESUMED_MAX;
         let resume = || if is_left { None } else { session.resume(link + 1) };
         let welcomed = connect_within(caller, patience, &mut { resume }, &wanted)?;
         let epoch = welcomed.welcome.epoch;
