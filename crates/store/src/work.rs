@@ -23,13 +23,13 @@ use crate::store::Store;
 use crate::waits::WaiterNo;
 
 /// Objects that one event hides, ends or frees.
-pub(crate) const PIECE: usize = 1024;
+pub(crate) const PIECE: usize = 512;
 
 /// Objects whose pins one event looks for.
-pub(crate) const EXAMINED_MAX: usize = 16 * PIECE;
+pub(crate) const EXAMINED_MAX: usize = 32 * PIECE;
 
 /// Small steps (a set entry, a counter) that one event does.
-pub(crate) const STEPS_MAX: usize = 8 * PIECE;
+pub(crate) const STEPS_MAX: usize = 16 * PIECE;
 
 /// What is left to do.
 #[derive(Debug, Default)]
