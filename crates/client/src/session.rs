@@ -188,7 +188,7 @@ impl Session {
 
     /// From here to the end one thread maps memory to write to.
     pub(crate) fn mapping(&self) -> MutexGuard<'_, ()> {
-        self.mapping.lock().unwrap_or_else(PoisonError::into_inner)
+        edge::lock(&self.mapping)
     }
 
     /// Takes what the daemon completed, if there is anything. Cheap when there is not.

@@ -60,8 +60,8 @@ def encoder(kind: type) -> Callable[[Any], _Encoded] | None:
 def decode(kind: int, text: str, memory: memoryview, *, check: bool) -> Any:
     """The data of a stream, on its memory.
 
-    With ``check`` the stream is another user's, who may still write to the memory: the headers,
-    offsets and texts in it are copied, checked and used, see ``plasmon_columns::Checks``.
+    With ``check`` its writer is not trusted and may still write to the memory: the headers, offsets
+    and texts in it are copied, checked and used, see ``plasmon_columns::Checks``.
     """
     polars = kind in {_native.TABLE_POLARS_FRAME, _native.TABLE_POLARS_SERIES}
     try:
