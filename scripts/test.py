@@ -5,8 +5,9 @@
     test.py check            format, lints, types, rules, licences and the quick tests
     test.py NAME...          some suites; --list names them
 
-Each suite writes to target/test-logs/NAME.log; the end of the log of one that fails is shown. The
-last line is the sum over all suites: "N passed, N failed".
+Each suite writes to target/test-logs/NAME.log; of one that fails what the runner says of its failed
+tests is shown, or else the end of the log. The last line is the sum over all suites: "N passed, N
+failed".
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ BIN = ROOT / ".venv" / "bin"
 
 SUITE_TIMEOUT_S = 1200
 #: How many lines of a failed suite's log are shown.
-LOG_TAIL_LINES = 80
+SHOWN_LINES = 80
 
 #: Crates that have a suite of their own, or whose tests an interpreter runs.
 NOT_IN_WORKSPACE_SUITE = ["plasmon-python", "plasmon-capi"]
@@ -202,6 +203,17 @@ def count(output: str) -> Counts:
     return total
 
 
+def what_failed(output: str) -> list[str]:
+    """The lines of a failed suite's log that say what failed, or its last ones."""
+    cargo = r"^failures:\n\n(---- (?:.*\n)*?)test result: FAILED"
+    pytest = r"^(?:(?:FAILED|ERROR) \S+::|E   ).*$"
+    maven = r"^\[ERROR\] .*$"
+    for pattern in (cargo, pytest, maven):
+        if found := re.findall(pattern, output, re.MULTILINE):
+            return "\n".join(found).splitlines()[:SHOWN_LINES]
+    return output.splitlines()[-SHOWN_LINES:]
+
+
 def run(suite: Suite) -> tuple[Counts, float]:
     """Runs one suite; a suite that counts nothing counts as one test."""
     started = time.monotonic()
@@ -248,7 +260,7 @@ def run_all(suites: list[Suite]) -> int:
         if counts.failed:
             failures.append(suite.name)
             log = LOGS / f"{suite.name}.log"
-            print("\n".join(log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]))
+            print("\n".join(what_failed(log.read_text(errors="replace"))), flush=True)
     if failures:
         print(f"failed: {' '.join(failures)} (logs: {LOGS})")
     print(total)

@@ -61,6 +61,40 @@ def test_closing_lines_are_added_up(output: str, expected: str) -> None:
     assert str(SCRIPT.count(output)) == expected
 
 
+CARGO_FAILS = """
+running 2 tests
+.F
+failures:
+
+---- waiting::it_wakes stdout ----
+thread 'waiting::it_wakes' panicked at crates/store/src/waiting.rs:7:5:
+not woken
+
+
+failures:
+    waiting::it_wakes
+
+test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out
+
+running 0 tests
+
+test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out
+"""
+
+
+def test_what_is_shown_names_the_failed_tests() -> None:
+    """A failed test of Cargo's stands in the middle of its log, before those that passed."""
+    shown = SCRIPT.what_failed(CARGO_FAILS)
+    assert "not woken" in shown
+    assert "    waiting::it_wakes" in shown
+    assert "running 0 tests" not in shown
+    pytest_says = (
+        "E   assert 1 == 2\nFAILED a/test_b.py::test_c[1] - assert 1 == 2\n1 failed in 1s\n"
+    )
+    assert SCRIPT.what_failed(pytest_says) == pytest_says.splitlines()[:2]
+    assert SCRIPT.what_failed("no runner that is known\n") == ["no runner that is known"]
+
+
 def test_a_suite_that_fails_without_a_count_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
