@@ -25,9 +25,9 @@ test: setup ## every test; ends with the counts
 	@scripts/spark.sh environments
 	@$(PYTHON) scripts/test.py all
 
-spark: ## the jar for Spark's shuffle; docs/guides/spark.md says how to use it
+spark: ## [PREFIX=env]: the jar for Spark's shuffle, into an environment; docs/guides/spark.md
 	@scripts/setup.sh languages
-	@scripts/spark.sh jar
+	@scripts/spark.sh jar $(PREFIX)
 
 demo-spark: ## a join of 5 million rows with Spark's own shuffle manager and with ours
 	@scripts/setup.sh languages

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds and tests the Spark shuffle.
 #
-#   spark.sh jar           build spark/target/plasmon-spark.jar, with library and daemon inside
+#   spark.sh jar [PREFIX]  build spark/target/plasmon-spark.jar, with library and daemon inside, and
+#                          copy it to where the `plasmon` in PREFIX/bin looks for it
 #   spark.sh unit          the tests that need no Spark
 #   spark.sh environments  the Sparks to test with, into .venvs/spark35 and .venvs/spark4
 #   spark.sh test [..]     all tests; what follows goes to pytest
@@ -30,6 +31,16 @@ jar() {
     native
     maven --quiet -DskipTests package
     say "spark/target/plasmon-spark.jar"
+    [ -z "${1:-}" ] || place "$1"
+}
+
+# Copies the jar into an environment. A file that a running program has open is replaced.
+place() {
+    local folder="$1/share/plasmon"
+    mkdir -p "$folder"
+    install -m 644 spark/target/plasmon-spark.jar "$folder/.plasmon-spark.jar.part"
+    mv "$folder/.plasmon-spark.jar.part" "$folder/plasmon-spark.jar"
+    say "$folder/plasmon-spark.jar"
 }
 
 unit() {
@@ -49,7 +60,7 @@ for name in ("spark35", "spark4"):
 OTHERS="3.5.9 4.0.5 4.1.4 4.2.1"
 
 case "${1:-}" in
-    jar) jar ;;
+    jar) jar "${2:-}" ;;
     unit) unit ;;
     environments) environments ;;
     suites)
@@ -81,7 +92,7 @@ for version in sys.argv[1:]:
             spark/tests/test_jobs.py spark/tests/test_faults.py -m "not slow"
         ;;
     *)
-        sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+        sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
         exit 2
         ;;
 esac

@@ -7,10 +7,11 @@ their bytes, Arrow data as it is, and single values are gathered and converted a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from plasmon import _native
+from plasmon import _requirements as needs
 
 if TYPE_CHECKING:
     from plasmon._native import ObjectId
@@ -23,12 +24,7 @@ _PLAIN_KINDS = "iuf"
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError as missing:
-        text = "building columns of anything but numbers needs pyarrow: pip install pyarrow"
-        raise ImportError(text) from missing
-    return pyarrow
+    return needs.pyarrow("building columns of anything but numbers needs pyarrow")
 
 
 def _type_of(type: Any) -> Any:
@@ -57,6 +53,12 @@ def _schema_of(schema: Any) -> Any:
 
 def _imported(capsule: Any) -> Any:
     return _pyarrow().RecordBatchReader._import_from_c_capsule(capsule).read_all()
+
+
+def _index_of(table: Any) -> list[str]:
+    """The columns of a table that were the index of a pandas frame."""
+    told = (table.schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in told if isinstance(name, str)]
 
 
 class _Column:
@@ -226,17 +228,34 @@ class TableBuilder:
     def extend(self, rows: Any) -> None:
         """Appends rows: a table, a batch or a frame of any library, or a mapping of columns.
 
-        Columns are found by their names, and converted if nothing is lost by that. Each batch is
-        appended as a whole or, when the store is full, not at all.
+        Columns are found by their names, and converted if nothing is lost by that. KeyError, and
+        nothing is appended, if one is missing or unknown. Each batch is appended as a whole or,
+        when the store is full, not at all.
         """
-        self._flush()
         pa = _pyarrow()
         if isinstance(rows, Mapping):
+            self._check_names(rows)
             rows = pa.table({name: rows[name] for name in self.schema.names}, self.schema)
-        table = pa.table(rows).select(self.schema.names)
+        table = pa.table(rows)
+        self._check_names(table.column_names, _index_of(table))
+        table = table.select(self.schema.names)
         if table.schema != self.schema:
             table = table.cast(self.schema)
+        self._flush()
         self._native.extend_arrow(table)
+
+    def _check_names(self, given: Iterable[str], may_be_left_out: Iterable[str] = ()) -> None:
+        """Refuses rows whose columns are not those of the table, in whatever order."""
+        names = [*given]
+        known = {*self.schema.names, *may_be_left_out}
+        unknown = [name for name in names if name not in known]
+        missing = [name for name in self.schema.names if name not in names]
+        twice = [name for name in self.schema.names if names.count(name) > 1]
+        for what, which in (("unknown", unknown), ("missing", missing), ("doubled", twice)):
+            if which:
+                columns = "column" if len(which) == 1 else "columns"
+                text = f"{what} {columns} {', '.join(map(repr, which))}"
+                raise KeyError(f"{text}; the table has {self.schema.names}")
 
     def _flush(self) -> None:
         for column in self._columns:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plasmon import _requirements as needs
 from plasmon import _sort_files
 from plasmon._errors import StoreFull, TooLarge
 from plasmon._memory_pool import default_store, pooled
@@ -63,8 +64,9 @@ def ingest(
     works with: for a table nearly as large as the store, or one that should wait for room,
     ``plasmon ingest`` needs less.
     """
-    import pyarrow as pa
-
+    pa = needs.pyarrow(
+        "plasmon.ingest reads files with pyarrow, the command `plasmon ingest` without it"
+    )
     store = store if store is not None else default_store()
     paths = _paths(files)
     if not paths:

@@ -2,8 +2,9 @@
 
 pyarrow's pools are C++ objects, so ours is a small extension, built for one major version of Arrow:
 ``python -m plasmon.build_memory_pool`` builds it for the pyarrow that is installed. Here it is
-found, checked, and where it does not fit replaced by pyarrow's own pool, with a warning that says
-what to do. Then everything works as before, with a copy at ``put``.
+found and checked. Where none fits, a program that asks for the pool gets an error with the command
+that builds it. A block that would only be faster with it gets a warning, and goes on with pyarrow's
+own pool and a copy at ``put``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import os
+import shlex
 import sys
 import sysconfig
 import warnings
@@ -21,12 +23,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from plasmon import _native
+from plasmon import _requirements as needs
+from plasmon._errors import Unsupported
 
 if TYPE_CHECKING:
     from plasmon._store import Store
 
 _SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
-_BUILD = "build it with: python -m plasmon.build_memory_pool"
 
 
 def arrow_major(version: str) -> int:
@@ -45,6 +48,15 @@ def folders() -> list[Path]:
     return [Path(__file__).parent / "_arrow_pool", cache / "plasmon"]
 
 
+def _build_command() -> str:
+    """The one command that builds the extension here."""
+    python = shlex.quote(sys.executable)
+    build = f"{python} -m plasmon.build_memory_pool"
+    if importlib.util.find_spec("Cython") is None:
+        build = f"{python} -m pip install cython && {build}"
+    return f"build it with: {build}"
+
+
 def _load(path: Path, name: str) -> ModuleType:
     loader = importlib.machinery.ExtensionFileLoader(name, str(path))
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
@@ -57,8 +69,7 @@ def _load(path: Path, name: str) -> ModuleType:
 
 def find() -> ModuleType:
     """The extension for the pyarrow that is installed; ImportError says why there is none."""
-    import pyarrow as pa
-
+    pa = needs.pyarrow("the memory pool is one of pyarrow's")
     major = arrow_major(pa.cpp_version)
     name = module_name(major)
     if name in sys.modules:
@@ -66,8 +77,8 @@ def find() -> ModuleType:
     paths = [folder / f"{name}{_SUFFIX}" for folder in folders()]
     path = next((path for path in paths if path.exists()), None)
     if path is None:
-        text = f"plasmon's memory pool is not built for pyarrow {pa.__version__}: {_BUILD}"
-        raise ImportError(text)
+        text = f"plasmon's memory pool is not built for pyarrow {pa.__version__}"
+        raise ImportError(f"{text}: {_build_command()}")
     with warnings.catch_warnings():
         # Cython warns when a class of pyarrow has another size than when it was compiled.
         warnings.simplefilter("error", RuntimeWarning)
@@ -75,10 +86,10 @@ def find() -> ModuleType:
             module = _load(path, name)
         except (RuntimeWarning, ImportError, ValueError) as unfit:
             text = f"plasmon's memory pool in {path} does not fit pyarrow {pa.__version__}"
-            raise ImportError(f"{text} ({unfit}): {_BUILD}") from unfit
+            raise ImportError(f"{text} ({unfit}): {_build_command()}") from unfit
     if arrow_major(module.ARROW_VERSION) != major:
         text = f"{path} is built for Arrow {module.ARROW_VERSION}, found {pa.cpp_version}"
-        raise ImportError(f"{text}: {_BUILD}")
+        raise ImportError(f"{text}: {_build_command()}")
     sys.modules[name] = module
     return module
 
@@ -92,24 +103,15 @@ def memory_pool(store: Store | None = None) -> Any:
     it is that of :func:`plasmon.connect`. There is one pool for each connection; tables may outlive
     it.
 
-    Where the extension is not built for the installed pyarrow, or the store's level is strict (such
-    a store seals no memory that is still mapped for writing), it is pyarrow's own pool, with a
-    RuntimeWarning that says what to do, and ``put`` copies. ``pool.backend_name`` tells which it
-    is.
+    Raises ImportError, with the command that builds it, where the extension is not built for the
+    installed pyarrow; Unsupported for a store of level strict, which seals no memory that is still
+    mapped for writing.
     """
-    import pyarrow as pa
-
     store = store if store is not None else default_store()
     key = os.getpid()
     known: dict[int, Any] = store.__dict__.setdefault("_pools", {})
     if key not in known:
-        try:
-            module = find()
-            known[key] = module.StoreMemoryPool(store, _native._Pool(store))
-        except (ImportError, _unsupported()) as missing:
-            text = f"{missing}. Tables are copied when they are put."
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
-            return pa.default_memory_pool()
+        known[key] = find().StoreMemoryPool(store, _native._Pool(store))
     return known[key]
 
 
@@ -121,23 +123,24 @@ def pooled(store: Store | None = None) -> Iterator[Any]:
             table = pq.read_table(path)
         id = store.put(table)                    # copies nothing
 
-    pyarrow has one default pool for all threads of the process. Warns and does nothing where
-    :func:`memory_pool` would.
+    pyarrow has one default pool for all threads of the process. Where :func:`memory_pool` raises
+    because there is no pool, a RuntimeWarning says so with the same words, the block gets pyarrow's
+    own pool, and ``put`` copies.
     """
-    import pyarrow as pa
-
-    pool, before = memory_pool(store), pa.default_memory_pool()
+    pa = needs.pyarrow("plasmon.pooled() is for what pyarrow allocates")
+    before = pa.default_memory_pool()
+    try:
+        pool = memory_pool(store)
+    except (ImportError, Unsupported) as missing:
+        text = f"{missing}. Tables are copied when they are put."
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+        yield before
+        return
     pa.set_memory_pool(pool)
     try:
         yield pool
     finally:
         pa.set_memory_pool(before)
-
-
-def _unsupported() -> type[Exception]:
-    from plasmon._errors import Unsupported
-
-    return Unsupported
 
 
 _default: list[tuple[int, Any]] = []

@@ -198,6 +198,28 @@ def test_a_table_by_rows_batches_and_columns(store, other):
             wrong()
 
 
+def test_a_wrong_column_is_named_beside_those_that_there_are(store):
+    """A missing column was a KeyError with its name alone, an unknown one was dropped silently."""
+    columns = r"the table has \['n', 's'\]"
+    with store.table_builder({"n": "int64", "s": "string"}) as builder:
+        for rows, what in [
+            ({"n": [1], "t": ["a"]}, "unknown column 't'"),
+            (pa.table({"n": [1], "s": ["a"], "t": [1], "u": [2]}), "unknown columns 't', 'u'"),
+            ({"n": [1]}, "missing column 's'"),
+            (pl.DataFrame({"s": ["a"]}), "missing column 'n'"),
+            (pa.table([[1], [2], ["a"]], names=["n", "n", "s"]), "doubled column 'n'"),
+        ]:
+            with pytest.raises(KeyError, match=f"{what}; {columns}"):
+                builder.extend(rows)
+        with pytest.raises(KeyError, match=r"no column 't'; there are \['n', 's'\]"):
+            builder.column("t")
+        assert len(builder) == 0
+        # The index of a pandas frame is no column of its own.
+        frame = pd.DataFrame({"n": [1, 2, 3], "s": ["a", "b", "c"]})
+        builder.extend(frame[frame["n"] != 2])
+        assert store.get(builder.finish()).to_pydict() == {"n": [1, 3], "s": ["a", "c"]}
+
+
 def test_a_table_without_rows_and_one_without_columns(store, other):
     table = other.get(store.table_builder({"a": "int64", "b": "string"}).finish())
     assert (table.num_rows, table.num_columns) == (0, 2)

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 #: What `pip install` builds with Arrow, each by a call of cargo of its own.
-ARTIFACTS = ("plasmon-python", "plasmon-hdf5", "plasmon-cli")
+ARTIFACTS = ("plasmon-python", "plasmon-hdf5", "plasmon-capi", "plasmon-cli")
 
 TREE = "cargo tree --locked -e normal,build --no-dedupe --prefix none -f {p}\t{f}".split(" ")
 

@@ -98,6 +98,13 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Print where the library, headers and build files for C and C++ are.
+    #[command(disable_help_flag = true)]
+    Paths {
+        /// --include, --lib, --pkg-config, --cmake or --daemon; all without one.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Print the completions of a shell.
     Completions {
         /// Which shell.

@@ -53,6 +53,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<()> {
         Command::Hdf5 { arguments: rest } => {
             package::run("plasmon.hdf5", "this command", rest, arguments.json)
         }
+        Command::Paths { arguments: rest } => {
+            package::run("plasmon.paths", "this command", rest, arguments.json)
+        }
         Command::Completions { shell } => {
             let mut command = Arguments::command();
             clap_complete::generate(*shell, &mut command, "plasmon", &mut std::io::stdout().lock());

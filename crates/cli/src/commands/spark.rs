@@ -59,9 +59,10 @@ fn jar() -> Result<PathBuf> {
     let found = places.iter().map(|place| folder.join(place).join(JAR)).find(|jar| jar.is_file());
     let jar = found.with_context(|| {
         format!(
-            "there is no {JAR} for this command ({}); build it with `make spark`, or name it with \
-             PLASMON_SPARK_JAR",
-            exe.display()
+            "there is no {JAR} for this command ({}); run `make spark PREFIX={}` in Plasmon's \
+             sources (it needs Java {JAVA_WANTED} and Maven), or name a jar with PLASMON_SPARK_JAR",
+            exe.display(),
+            folder.parent().unwrap_or(folder).display()
         )
     })?;
     Ok(jar.canonicalize().unwrap_or(jar))

@@ -1,0 +1,1 @@
+../../../../crates/capi/include/plasmon_pool.h
