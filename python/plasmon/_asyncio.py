@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakKeyDictionary
 
+from plasmon._errors import TimedOut
+
 if TYPE_CHECKING:
     from plasmon._native import Buffer, ObjectId, PendingWait
     from plasmon._store import Store
@@ -59,42 +61,79 @@ async def answer(pending: PendingWait) -> list[str]:
         pending.close()
 
 
-async def buffers(store: Store, ids: Sequence[ObjectId], timeout: float | None) -> list[Buffer]:
+class Patience:
+    """For how long a get waits for objects that are not there yet."""
+
+    def __init__(self, timeout: float | None, wait: bool) -> None:
+        if timeout is not None and not timeout >= 0:
+            raise ValueError(f"{timeout} is no number of seconds")
+        #: Whether what is not there is an error at once.
+        self.is_none = timeout == 0 or (timeout is None and not wait)
+        self.end = None if timeout is None else time.monotonic() + timeout
+
+    def is_over(self) -> bool:
+        """Whether there was time, and it has passed."""
+        return not self.is_none and self.end is not None and time.monotonic() >= self.end
+
+
+class Wanted:
+    """The objects of a get, and what its caller calls them."""
+
+    def __init__(self, store: Store, given: Sequence[ObjectId | str], namespace: str) -> None:
+        self.ids = store.ids_of(given, namespace=namespace)
+        prefix = f"{namespace}:" if namespace else ""
+        self._names = [prefix + key if isinstance(key, str) else None for key in given]
+
+    def name(self, at: int) -> str | None:
+        """The name of the object at this place, for an error."""
+        return self._names[at]
+
+
+async def buffers(store: Store, wanted: Wanted, patience: Patience) -> list[Buffer]:
     """Pins objects as soon as all of them are readable; raises why one of them is not."""
-    end = None if timeout is None else time.monotonic() + timeout
+    ids = wanted.ids
     store.check_refused(ids)
     found = store.mapped(ids)
     while missing := [at for at, buffer in enumerate(found) if buffer is None]:
-        wanted = [ids[at] for at in missing]
-        states = await _states(store, wanted, end, timeout == 0)
-        late = timeout != 0 and end is not None and time.monotonic() >= end
-        for id, state in zip(wanted, states, strict=True):
+        asked = [ids[at] for at in missing]
+        if patience.is_none:
+            states = await _present_states(store, asked)
+        else:
+            states = await _states(store, asked, patience.end)
+        late = patience.is_over()
+        for at, state in zip(missing, states, strict=True):
             if state != "sealed":
-                raise store.reason(id, state, late or state == "spilled")
+                raise store.reason(ids[at], state, late or state == "spilled", wanted.name(at))
         # Mostly without a thread: it asks for what this process has not mapped yet.
-        taken = store.mapped(wanted)
+        taken = store.mapped(asked)
         if any(buffer is None for buffer in taken):
-            taken = await asyncio.to_thread(store.in_memory, wanted)
+            taken = await asyncio.to_thread(store.in_memory, asked)
         for at, buffer in zip(missing, taken, strict=True):
             found[at] = buffer
         # One that was evicted or spilled meanwhile is waited for again.
     return [buffer for buffer in found if buffer is not None]
 
 
-async def _states(store: Store, ids: list[ObjectId], end: float | None, at_once: bool) -> list[str]:
+async def _present_states(store: Store, ids: list[ObjectId]) -> list[str]:
+    """The states of objects as they are; what was spilled is brought back."""
+    states: list[str] = []
+    for at in range(0, len(ids), _IDS_MAX):
+        asked = answer(store.start_wait(ids[at : at + _IDS_MAX], None, 0))
+        try:
+            states += await asyncio.wait_for(asked, store.request_timeout)
+        except TimeoutError:
+            text = f"getting objects: the daemon did not answer in {store.request_timeout:g} s"
+            raise TimedOut(text, ids[at]) from None
+    if "spilled" not in states:
+        return states
+    end = time.monotonic() + _RESTORE_S
+    ids_left = [id for id, state in zip(ids, states, strict=True) if state == "spilled"]
+    restored = iter(await _states(store, ids_left, end))
+    return [next(restored) if state == "spilled" else state for state in states]
+
+
+async def _states(store: Store, ids: list[ObjectId], end: float | None) -> list[str]:
     """The states of objects when all of them are decided, or the time has passed."""
-    if at_once:
-        states = [
-            state
-            for at in range(0, len(ids), _IDS_MAX)
-            for state in await answer(store.start_wait(ids[at : at + _IDS_MAX], None, 0))
-        ]
-        if "spilled" not in states:
-            return states
-        end = time.monotonic() + _RESTORE_S
-        ids_left = [id for id, state in zip(ids, states, strict=True) if state == "spilled"]
-        restored = iter(await _states(store, ids_left, end, at_once=False))
-        return [next(restored) if state == "spilled" else state for state in states]
     waits = _Waits.of(store)
     futures = [waits.decided(id) for id in ids]
     try:

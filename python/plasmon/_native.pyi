@@ -324,7 +324,11 @@ class Store:
         as_: Literal["arrow", "pandas", "polars", "numpy", "bytes", "memoryview"] | None = None,
     ) -> Any: ...
     def ids_of(self, ids: _Ids, *, namespace: str = "") -> list[ObjectId]: ...
-    def reason(self, id: ObjectId, state: str, late: bool) -> Exception: ...
+    def reason(
+        self, id: ObjectId, state: str, late: bool, name: str | None = None
+    ) -> Exception: ...
+    @property
+    def request_timeout(self) -> float: ...
     @property
     def socket(self) -> Path: ...
     @property
@@ -374,10 +378,11 @@ class Store:
         *,
         namespace: str = "",
         timeout: float | None = None,
+        wait: bool = False,
         as_: Literal["arrow", "pandas", "polars", "numpy", "bytes", "memoryview"] | None = None,
     ) -> Any: ...
     def get_buffer(
-        self, id: _Id, *, namespace: str = "", timeout: float | None = None
+        self, id: _Id, *, namespace: str = "", timeout: float | None = None, wait: bool = False
     ) -> Buffer: ...
     @overload
     def get_buffers(
@@ -386,6 +391,7 @@ class Store:
         *,
         namespace: str = "",
         timeout: float | None = None,
+        wait: bool = False,
         errors: Literal["raise"] = "raise",
     ) -> list[Buffer]: ...
     @overload
@@ -395,6 +401,7 @@ class Store:
         *,
         namespace: str = "",
         timeout: float | None = None,
+        wait: bool = False,
         errors: Literal["return"],
     ) -> list[Any]: ...
     def contains(self, id: _Id, *, namespace: str = "") -> bool: ...

@@ -229,14 +229,21 @@ class Store(_native.Store):
         *,
         namespace: str = "",
         timeout: float | None = None,
+        wait: bool = False,
         as_: As | None = None,
     ) -> Any:
-        """Like :meth:`get`, without blocking the event loop. Any number of tasks may do this."""
+        """Like :meth:`get`, without blocking the event loop. Any number of tasks may do this.
+
+        It waits for objects only when ``timeout`` or ``wait`` asks for that.
+        """
         from plasmon import _asyncio
 
-        found = await _asyncio.buffers(self, self.ids_of(ids, namespace=namespace), timeout)
+        is_one = isinstance(ids, ObjectId | str)
+        given: Any = [ids] if is_one else [*cast("Iterable[Key]", ids)]
+        patience = _asyncio.Patience(timeout, wait)
+        found = await _asyncio.buffers(self, _asyncio.Wanted(self, given, namespace), patience)
         values = [self.value_of(buffer, as_) for buffer in found]
-        return values[0] if isinstance(ids, ObjectId | str) else values
+        return values[0] if is_one else values
 
     def __enter__(self) -> Store:
         return self

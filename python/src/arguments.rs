@@ -39,10 +39,26 @@ pub(crate) fn many_ids(given: &Bound<'_, PyAny>, namespace: &str) -> PyResult<Ve
     if is_one(given) {
         return Ok(vec![one_id(given, namespace)?]);
     }
-    let items = given.try_iter().map_err(|_| {
-        PyTypeError::new_err("objects are named by an iterable of ObjectId or str, or by one")
-    })?;
+    let items = given.try_iter().map_err(|_| no_ids())?;
     items.map(|item| one_id(&item?, namespace)).collect()
+}
+
+/// Many ids, and what their caller calls those that it named.
+pub(crate) fn many_labelled(
+    given: &Bound<'_, PyAny>,
+    namespace: &str,
+) -> PyResult<(Vec<ObjectId>, Vec<Option<String>>)> {
+    if is_one(given) {
+        return Ok((vec![one_id(given, namespace)?], vec![label(given, namespace)]));
+    }
+    let items = given.try_iter().map_err(|_| no_ids())?;
+    items
+        .map(|item| item.and_then(|item| Ok((one_id(&item, namespace)?, label(&item, namespace)))))
+        .collect()
+}
+
+fn no_ids() -> PyErr {
+    PyTypeError::new_err("objects are named by an iterable of ObjectId or str, or by one")
 }
 
 /// A time in seconds; infinity and `None` mean for ever.
@@ -54,6 +70,29 @@ pub(crate) fn seconds(given: Option<f64>) -> PyResult<Option<Duration>> {
             .map(Some)
             .map_err(|_| PyValueError::new_err(format!("{seconds} is no number of seconds"))),
     }
+}
+
+/// For how long a get waits for what is not there yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// Not at all: what is not there is an error at once.
+    None,
+    /// For so long; `None` for ever.
+    Within(Option<Duration>),
+}
+
+/// What a caller says about waiting: a timeout asks for it as well as `wait`.
+pub(crate) fn patience(timeout: Option<f64>, wait: bool) -> PyResult<Patience> {
+    match seconds(timeout)? {
+        None if timeout.is_none() && !wait => Ok(Patience::None),
+        timeout => Ok(Patience::Within(timeout)),
+    }
+}
+
+/// What a caller calls one object, for an error: its name, unless it gave the id.
+pub(crate) fn label(given: &Bound<'_, PyAny>, namespace: &str) -> Option<String> {
+    let text = given.cast::<PyString>().ok()?.to_string_lossy().into_owned();
+    Some(if namespace.is_empty() { text } else { format!("{namespace}:{text}") })
 }
 
 /// A filter of objects.

@@ -16,16 +16,19 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use crate::arguments::{filter, is_one, many_ids, one_id, put_options, seconds};
+use crate::arguments::{
+    Patience, filter, is_one, label, many_ids, many_labelled, one_id, patience, put_options,
+    seconds,
+};
 use crate::buffer::Buffer;
 use crate::describe;
 use crate::error::{OrRaise, exception, raised};
 use crate::id::Id;
-use crate::interrupt::ask;
+use crate::interrupt::{ask, call};
 use crate::numpy;
 use crate::pending::PendingWait;
 use crate::put;
-use crate::waiting::{Step, wait};
+use crate::waiting::{Step, wait as wait_in_steps};
 use crate::writer::Writer;
 use plasmon_python_objects::{self as objects, context::Context};
 
@@ -72,35 +75,65 @@ impl Store {
         }
     }
 
+    /// One object; an error calls it what its caller does.
     fn one(
         &self,
-        py: Python<'_>,
-        id: &ObjectId,
+        given: &Bound<'_, PyAny>,
+        namespace: &str,
         timeout: Option<f64>,
+        wait: bool,
     ) -> PyResult<plasmon_client::Buffer> {
-        if let Some(buffer) = self.client.take_mapped(id) {
+        let id = one_id(given, namespace)?;
+        if let Some(buffer) = self.client.take_mapped(&id) {
             return Ok(buffer);
         }
-        let timeout = seconds(timeout)?;
-        ask(py, || self.client.get(id, timeout))
+        let (py, patience) = (given.py(), patience(timeout, wait)?);
+        let found = call(py, || match patience {
+            Patience::None => self.client.get_existing(&id),
+            Patience::Within(timeout) => self.client.get(&id, timeout),
+        })?;
+        found.map_err(|error| match label(given, namespace) {
+            Some(name) => raised(py, &error.with_name(name)),
+            None => raised(py, &error),
+        })
     }
 
+    /// Many objects; an error calls each what the caller does.
     fn many(
+        &self,
+        given: &Bound<'_, PyAny>,
+        namespace: &str,
+        timeout: Option<f64>,
+        wait: bool,
+    ) -> PyResult<Vec<Outcome>> {
+        let (ids, names) = many_labelled(given, namespace)?;
+        let found = self.many_ids(given.py(), &ids, patience(timeout, wait)?)?;
+        let named = |(outcome, name): (Outcome, Option<String>)| match name {
+            Some(name) => outcome.map_err(|error| error.with_name(name)),
+            None => outcome,
+        };
+        Ok(found.into_iter().zip(names).map(named).collect())
+    }
+
+    fn many_ids(
         &self,
         py: Python<'_>,
         ids: &[ObjectId],
-        timeout: Option<f64>,
+        patience: Patience,
     ) -> PyResult<Vec<Outcome>> {
-        let timeout = seconds(timeout)?;
         if ids.is_empty() {
             return Ok(Vec::new());
         }
+        let timeout = match patience {
+            Patience::None => return ask(py, || self.client.get_many_existing(ids)),
+            Patience::Within(timeout) => timeout,
+        };
         let may_come = |one: &Outcome| {
             let code = one.as_ref().err().map(Error::code);
             matches!(code, Some(Code::TimedOut | Code::Absent | Code::NotSealed))
         };
         // One that will never come ends the wait for the others.
-        wait(py, timeout, |step| match self.client.get_many(ids, Some(step)) {
+        wait_in_steps(py, timeout, |step| match self.client.get_many(ids, Some(step)) {
             Err(error) if error.code() == Code::TimedOut => Ok(Step::NotYet(Err(error))),
             Err(error) => Err(error),
             Ok(found) => {
@@ -230,18 +263,27 @@ impl Store {
     }
 
     /// Why an object in this state cannot be had, as an exception; `late` when its time has passed.
+    #[pyo3(signature = (id, state, late, name = None))]
     fn reason<'py>(
         &self,
         py: Python<'py>,
         id: PyRef<'py, Id>,
         state: &str,
         late: bool,
+        name: Option<String>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let state = ObjectState::ALL
             .iter()
             .find(|known| known.key() == state)
             .ok_or_else(|| PyValueError::new_err(format!("there is no state \"{state}\"")))?;
-        exception(py, &plasmon_client::Store::reason(id.id(), *state, late))
+        let error = plasmon_client::Store::reason(id.id(), *state, late);
+        exception(py, &if let Some(name) = name { error.with_name(name) } else { error })
+    }
+
+    /// For how many seconds the daemon may leave a question unanswered.
+    #[getter]
+    fn request_timeout(&self) -> f64 {
+        self.client.request_timeout().as_secs_f64()
     }
 
     /// The path of the store's socket.
@@ -334,52 +376,57 @@ impl Store {
 
     /// The value of an object, or a list with the values of many, in one call.
     ///
-    /// Waits for objects that are not sealed yet: for ever, or for `timeout` seconds; 0 does not
-    /// wait. Arrays, tables and frames lie on the object's memory, read-only, and keep it pinned;
-    /// bytes are copied (get_buffer() reads them in place). `as_` asks for another form: "arrow",
-    /// "pandas", "polars", "numpy", "bytes" or "memoryview".
+    /// What is not there raises Absent, a KeyError, at once. With `timeout` it waits for so many
+    /// seconds for objects that are not sealed yet, with `wait` for ever. Arrays, tables and frames
+    /// lie on the object's memory, read-only, and keep it pinned; bytes are copied (get_buffer()
+    /// reads them in place). `as_` asks for another form: "arrow", "pandas", "polars", "numpy",
+    /// "bytes" or "memoryview".
     ///
-    /// Raises Absent, NotSealed (with timeout 0), TimedOut, Deleted, Evicted, CreatorDied, Corrupt.
-    #[pyo3(signature = (ids, *, namespace = "", timeout = None, as_ = None))]
+    /// Raises Absent, NotSealed (while it is being created), TimedOut (after `timeout`), Deleted,
+    /// Evicted, CreatorDied, Corrupt.
+    #[pyo3(signature = (ids, *, namespace = "", timeout = None, wait = false, as_ = None))]
     fn get<'py>(
         &self,
         ids: &Bound<'py, PyAny>,
         namespace: &str,
         timeout: Option<f64>,
+        wait: bool,
         as_: Option<&Bound<'py, PyString>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = ids.py();
         if is_one(ids) {
-            let buffer = self.one(py, &one_id(ids, namespace)?, timeout)?;
+            let buffer = self.one(ids, namespace, timeout, wait)?;
             return self.value(py, buffer, as_);
         }
-        let found = self.many(py, &many_ids(ids, namespace)?, timeout)?;
+        let found = self.many(ids, namespace, timeout, wait)?;
         let values = found.into_iter().map(|one| self.value(py, one.or_raise(py)?, as_));
         let values: PyResult<Vec<_>> = values.collect();
         Ok(PyList::new(py, values?)?.into_any())
     }
 
-    /// The object itself, pinned and read in place, whatever it holds. Waits like get().
-    #[pyo3(signature = (id, *, namespace = "", timeout = None))]
+    /// The object itself, pinned and read in place, whatever it holds. Waits only when asked to,
+    /// like get().
+    #[pyo3(signature = (id, *, namespace = "", timeout = None, wait = false))]
     fn get_buffer(
         &self,
         id: &Bound<'_, PyAny>,
         namespace: &str,
         timeout: Option<f64>,
+        wait: bool,
     ) -> PyResult<Buffer> {
-        let (py, id) = (id.py(), one_id(id, namespace)?);
-        Ok(self.wrap(self.one(py, &id, timeout)?))
+        Ok(self.wrap(self.one(id, namespace, timeout, wait)?))
     }
 
     /// Many objects with one timeout for all of them.
     ///
     /// With errors="return" an object that cannot be had has its exception in its place.
-    #[pyo3(signature = (ids, *, namespace = "", timeout = None, errors = "raise"))]
+    #[pyo3(signature = (ids, *, namespace = "", timeout = None, wait = false, errors = "raise"))]
     fn get_buffers<'py>(
         &self,
         ids: &Bound<'py, PyAny>,
         namespace: &str,
         timeout: Option<f64>,
+        wait: bool,
         errors: &str,
     ) -> PyResult<Bound<'py, PyList>> {
         let returns = match errors {
@@ -391,7 +438,7 @@ impl Store {
             }
         };
         let py = ids.py();
-        let found = self.many(py, &many_ids(ids, namespace)?, timeout)?;
+        let found = self.many(ids, namespace, timeout, wait)?;
         let values = found.into_iter().map(|one| match one {
             Ok(buffer) => Ok(Bound::new(py, self.wrap(buffer))?.into_any()),
             Err(error) if returns => exception(py, &error),

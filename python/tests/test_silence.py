@@ -200,7 +200,7 @@ def test_more_tasks_wait_than_the_store_allows_requests(store, other):
     async def main():
         ids = [store.new_id() for _ in range(count)]
         tasks = [asyncio.create_task(store.get_async(id, timeout=DEADLINE_S)) for id in ids]
-        cancelled = asyncio.create_task(store.get_async(store.new_id()))
+        cancelled = asyncio.create_task(store.get_async(store.new_id(), wait=True))
         await asyncio.sleep(0)
         fds = len(os.listdir("/proc/self/fd"))
         for at, id in enumerate(ids):

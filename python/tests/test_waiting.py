@@ -32,6 +32,8 @@ def when_waiting(store, count=1):
 def test_a_get_of_nothing_with_no_some_and_all_the_time(store):
     nothing = store.new_id()
     with pytest.raises(plasmon.Absent):
+        store.get(nothing)
+    with pytest.raises(plasmon.Absent):
         store.get(nothing, timeout=0)
     before = time.monotonic()
     with pytest.raises(plasmon.TimedOut):
@@ -52,7 +54,7 @@ def test_a_get_of_nothing_with_no_some_and_all_the_time(store):
 def test_a_get_waits_for_its_object(store, other, timeout):
     id = store.new_id()
     found = []
-    waiter = in_thread(lambda: found.append(other.get(id, timeout=timeout)))
+    waiter = in_thread(lambda: found.append(other.get(id, timeout=timeout, wait=True)))
     when_waiting(store)
     store.put(b"at last", id=id)
     waiter.join(DEADLINE_S)
@@ -62,7 +64,7 @@ def test_a_get_waits_for_its_object(store, other, timeout):
 def test_a_waiting_get_stops_nobody_else(store, daemon):
     waiting = daemon.connect()
     id = store.new_id()
-    waiter = in_thread(lambda: waiting.get(id))
+    waiter = in_thread(lambda: waiting.get(id, wait=True))
     when_waiting(store)
     for _ in range(100):
         assert waiting.get(waiting.put(b"meanwhile")) == b"meanwhile"
@@ -122,7 +124,7 @@ def test_waiters_are_told_that_the_creator_died(store):
 
         def wait():
             try:
-                store.get(id)
+                store.get(id, wait=True)
             except plasmon.PlasmonError as error:
                 raised.append(error)
 
@@ -144,7 +146,11 @@ def test_control_c_ends_a_wait(daemon):
         except KeyboardInterrupt:
             print("interrupted", flush=True)
     """
-    calls = ["store.get(store.new_id())", "store.wait(store.new_id())", "store.subscribe().next()"]
+    calls = [
+        "store.get(store.new_id(), wait=True)",
+        "store.wait(store.new_id())",
+        "store.subscribe().next()",
+    ]
     for call in calls:
         with subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(code).format(call=call), daemon.socket],
@@ -161,7 +167,7 @@ def test_the_event_loop_goes_on_while_it_waits(store, other):
 
     async def main():
         ticks = 0
-        waiting = asyncio.create_task(other.get_async(id))
+        waiting = asyncio.create_task(other.get_async(id, wait=True))
         states = asyncio.create_task(other.wait_async([id], timeout=DEADLINE_S))
         while ticks < 100:
             await asyncio.sleep(0)
@@ -192,14 +198,15 @@ def test_asyncio_timeouts_and_fates(store):
     async def main():
         gone = store.put(b"")
         store.delete(gone)
-        with pytest.raises(plasmon.Absent):
-            await store.get_async(store.new_id(), timeout=0)
+        for nothing in ({}, {"timeout": 0}):
+            with pytest.raises(plasmon.Absent):
+                await store.get_async(store.new_id(), **nothing)
         with pytest.raises(plasmon.TimedOut):
             await store.get_async(store.new_id(), timeout=0.02)
         with pytest.raises(plasmon.Deleted):
             await store.get_async(gone)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(store.get_async(store.new_id()), 0.02)
+            await asyncio.wait_for(store.get_async(store.new_id(), wait=True), 0.02)
 
     asyncio.run(main())
 

@@ -38,7 +38,7 @@ extern "C" {
 typedef int32_t plasmon_code;
 
 #define PLASMON_OK 0
-#define PLASMON_ABSENT 1              /* no object has this id */
+#define PLASMON_ABSENT 1              /* there is no such object */
 #define PLASMON_EXISTS 2              /* the id is taken */
 #define PLASMON_STORE_FULL 3          /* no room, and nothing may be dropped or spilled */
 #define PLASMON_QUOTA_EXCEEDED 4      /* this client would own more than its quota */

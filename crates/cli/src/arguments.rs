@@ -271,9 +271,12 @@ pub(crate) struct Get {
     /// What to write (default: by the file's ending, else the object's bytes).
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
-    /// Seconds to wait for the object (default: do not wait).
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
-    pub(crate) timeout: f64,
+    /// Wait for the object until it is there, or for --timeout (default: do not wait).
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Seconds to wait for the object at most.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<f64>,
 }
 
 /// What a file holds.

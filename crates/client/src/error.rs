@@ -21,6 +21,7 @@ struct Facts {
     code: Code,
     doing: &'static str,
     id: Option<ObjectId>,
+    name: Option<String>,
     wanted: u64,
     found: u64,
     detail: String,
@@ -30,8 +31,16 @@ struct Facts {
 impl Error {
     /// An error with its code, and what was being done when it happened ("creating an object").
     pub fn new(code: Code, doing: &'static str) -> Self {
-        let (id, detail) = (None, String::new());
-        Self(Box::new(Facts { code, doing, id, wanted: 0, found: 0, detail, source: None }))
+        Self(Box::new(Facts {
+            code,
+            doing,
+            id: None,
+            name: None,
+            wanted: 0,
+            found: 0,
+            detail: String::new(),
+            source: None,
+        }))
     }
 
     /// An error of the operating system. Running out of descriptors has a code of its own.
@@ -84,6 +93,13 @@ impl Error {
     #[must_use]
     pub fn with_id(mut self, id: ObjectId) -> Self {
         self.0.id = Some(id);
+        self
+    }
+
+    /// The same error, with the object as its caller named it.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.0.name = Some(name.into());
         self
     }
 
@@ -147,8 +163,11 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let facts = &*self.0;
         write!(f, "{}", facts.doing)?;
-        if let Some(id) = facts.id {
-            write!(f, " {id}")?;
+        match (&facts.name, facts.id) {
+            (Some(name), Some(id)) => write!(f, " \"{name}\" ({id})")?,
+            (Some(name), None) => write!(f, " \"{name}\"")?,
+            (None, Some(id)) => write!(f, " {id}")?,
+            (None, None) => {}
         }
         write!(f, ": {}", sentence(facts.code))?;
         if facts.wanted != 0 || facts.found != 0 {
@@ -167,7 +186,7 @@ impl fmt::Display for Error {
 /// What a code means, as the middle of a sentence.
 fn sentence(code: Code) -> &'static str {
     match code {
-        Code::Absent => "no object has this id",
+        Code::Absent => "there is no such object",
         Code::Exists => "the id is taken by an object that exists or is being created",
         Code::StoreFull => "the store is full and nothing in it may be dropped or spilled",
         Code::QuotaExceeded => {

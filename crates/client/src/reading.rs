@@ -385,13 +385,13 @@ impl Store {
     }
 
     /// Looks for a moment, because whoever makes the object may be about to seal it.
-    fn spin_for(&self, id: &ObjectId, timeout: Option<Duration>) -> Result<Option<Buffer>> {
+    fn spin_for(&self, id: &ObjectId, until: Until) -> Result<Option<Buffer>> {
         let process = self.here()?;
         let session = process.session();
-        let Some(channel) = session.channel().filter(|_| timeout != Some(Duration::ZERO)) else {
+        let Some(channel) = session.channel().filter(|_| !until.is_question()) else {
             return Ok(None);
         };
-        let until = Deadline::after(timeout.unwrap_or(SPIN).min(SPIN));
+        let until = Deadline::after(until.left().min(SPIN));
         while !until.is_past() {
             if channel.reader.contains(id) != Some(false) {
                 return self.try_get(id);
@@ -401,15 +401,15 @@ impl Store {
         Ok(None)
     }
 
-    pub(crate) fn get_one(&self, id: &ObjectId, timeout: Option<Duration>) -> Result<Buffer> {
+    pub(crate) fn get_one(&self, id: &ObjectId, given: Until) -> Result<Buffer> {
         if let Some(buffer) = self.try_get(id)? {
             return Ok(buffer);
         }
         self.check_refused(id)?;
-        if let Some(buffer) = self.spin_for(id, timeout)? {
+        if let Some(buffer) = self.spin_for(id, given)? {
             return Ok(buffer);
         }
-        let mut until = Until::timeout(timeout);
+        let mut until = given;
         loop {
             let states = self.here()?.wait(&[*id], 1, until, false)?;
             let state = states.first().copied().unwrap_or(ObjectState::Absent);
@@ -418,39 +418,11 @@ impl Store {
             {
                 return Ok(buffer);
             }
-            until = self.go_on(id, state, until, timeout)?;
+            until = go_on(id, state, until, given)?;
         }
     }
 
-    /// After a wait that did not end in a buffer: whether to wait again, and until when.
-    fn go_on(
-        &self,
-        id: &ObjectId,
-        state: ObjectState,
-        until: Until,
-        timeout: Option<Duration>,
-    ) -> Result<Until> {
-        match state {
-            // Evicted or deleted between the answer and the look: the next answer tells.
-            ObjectState::Sealed => Ok(until),
-            ObjectState::Spilled if until.is_question() => {
-                Ok(Until::timeout(Some(RESTORE_TIMEOUT)))
-            }
-            ObjectState::Absent | ObjectState::Creating
-                if timeout != Some(Duration::ZERO) && !until.is_past() =>
-            {
-                Ok(until)
-            }
-            ObjectState::Spilled => Err(why_not(*id, state, until.is_past())),
-            _ => Err(why_not(*id, state, timeout != Some(Duration::ZERO))),
-        }
-    }
-
-    pub(crate) fn get_all(
-        &self,
-        ids: &[ObjectId],
-        timeout: Option<Duration>,
-    ) -> Result<Vec<Result<Buffer>>> {
+    pub(crate) fn get_all(&self, ids: &[ObjectId], until: Until) -> Result<Vec<Result<Buffer>>> {
         let mut buffers = self.try_get_all(ids)?;
         let missing = |buffers: &[Option<Buffer>]| -> Vec<usize> {
             (0..ids.len()).filter(|index| buffers[*index].is_none()).collect()
@@ -459,7 +431,6 @@ impl Store {
         if first.is_empty() {
             return Ok(buffers.into_iter().flatten().map(Ok).collect());
         }
-        let until = Until::timeout(timeout);
         let wanted: Vec<ObjectId> = first.iter().map(|index| ids[*index]).collect();
         let states = self.here()?.wait(&wanted, 0, until, false)?;
         // What is readable now is taken together, the rest one by one: each has its own reason.
@@ -470,8 +441,9 @@ impl Store {
         for (index, buffer) in readable.iter().zip(self.try_get_all(&readable_ids)?) {
             buffers[first[*index]] = buffer;
         }
-        let rest = if timeout.is_none() { None } else { Some(until.left()) };
-        let late = rest == Some(Duration::ZERO) && timeout != Some(Duration::ZERO);
+        let late = !until.is_question() && until.is_past();
+        // What is spilled comes back, also when the time was used up.
+        let rest = if late { Until::timeout(Some(Duration::ZERO)) } else { until };
         let complete = |(index, buffer): (usize, Option<Buffer>)| match buffer {
             Some(buffer) => Ok(buffer),
             None => self.get_one(&ids[index], rest).map_err(|error| match error.code() {
@@ -490,6 +462,20 @@ impl Store {
             return ids.iter().map(|id| self.try_get(id)).collect();
         }
         Ok(self.try_get_counted(ids)?.into_iter().map(Result::ok).collect())
+    }
+}
+
+/// After a wait that did not end in a buffer: whether to wait again, and until when.
+fn go_on(id: &ObjectId, state: ObjectState, until: Until, given: Until) -> Result<Until> {
+    match state {
+        // Evicted or deleted between the answer and the look: the next answer tells.
+        ObjectState::Sealed => Ok(until),
+        ObjectState::Spilled if until.is_question() => Ok(Until::timeout(Some(RESTORE_TIMEOUT))),
+        ObjectState::Absent | ObjectState::Creating if !given.is_question() && !until.is_past() => {
+            Ok(until)
+        }
+        ObjectState::Spilled => Err(why_not(*id, state, until.is_past())),
+        _ => Err(why_not(*id, state, !given.is_question())),
     }
 }
 

@@ -323,15 +323,19 @@ impl Store {
 
     /// The object, waiting for it to be sealed; no timeout waits for ever, zero does not wait.
     pub fn get(&self, id: &ObjectId, timeout: Option<Duration>) -> Result<Buffer> {
-        self.get_one(id, timeout)
+        self.get_one(id, Until::timeout(timeout))
+    }
+
+    /// The object as it is now: [`Code::Absent`] at once when it is not there, and
+    /// [`Code::NotSealed`] when it is being created. One that was spilled comes back. Waits for
+    /// the daemon alone, as long as it may leave any question unanswered.
+    pub fn get_existing(&self, id: &ObjectId) -> Result<Buffer> {
+        self.get_one(id, self.question())
     }
 
     /// The object of this name.
     pub fn get_named(&self, name: &Name, timeout: Option<Duration>) -> Result<Buffer> {
-        self.get(&name.id(), timeout).map_err(|error| {
-            let detail = format!("its name is \"{name}\"");
-            if error.detail().is_empty() { error.with_detail(detail) } else { error }
-        })
+        self.get(&name.id(), timeout).map_err(|error| error.with_name(name.to_string()))
     }
 
     /// Many objects with one timeout for all of them; each has a result of its own.
@@ -340,7 +344,21 @@ impl Store {
         ids: &[ObjectId],
         timeout: Option<Duration>,
     ) -> Result<Vec<Result<Buffer>>> {
-        self.get_all(ids, timeout)
+        self.get_all(ids, Until::timeout(timeout))
+    }
+
+    /// Like [`Self::get_existing`], for many objects; each has a result of its own.
+    pub fn get_many_existing(&self, ids: &[ObjectId]) -> Result<Vec<Result<Buffer>>> {
+        self.get_all(ids, self.question())
+    }
+
+    fn question(&self) -> Until {
+        Until::question(self.request_timeout())
+    }
+
+    /// For how long the daemon may leave a question unanswered.
+    pub fn request_timeout(&self) -> Duration {
+        self.0.options.request_timeout
     }
 
     /// Whether the object is sealed, in memory or spilled.

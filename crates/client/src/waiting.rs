@@ -24,17 +24,25 @@ const GRACE_OF_A_QUESTION: Duration = Duration::from_secs(2);
 pub(crate) struct Until {
     end: Deadline,
     grace: Duration,
+    is_question: bool,
 }
 
 impl Until {
     pub(crate) fn timeout(timeout: Option<Duration>) -> Self {
-        let grace = if timeout == Some(Duration::ZERO) { GRACE_OF_A_QUESTION } else { GRACE };
-        Self { end: Deadline::within(timeout), grace }
+        if timeout == Some(Duration::ZERO) {
+            return Self::question(GRACE_OF_A_QUESTION);
+        }
+        Self { end: Deadline::within(timeout), grace: GRACE, is_question: false }
+    }
+
+    /// No wait for objects, only for the daemon's answer.
+    pub(crate) fn question(grace: Duration) -> Self {
+        Self { end: Deadline::after(Duration::ZERO), grace, is_question: true }
     }
 
     /// Whether the caller had no time at all.
     pub(crate) fn is_question(self) -> bool {
-        self.grace == GRACE_OF_A_QUESTION
+        self.is_question
     }
 
     pub(crate) fn is_past(self) -> bool {

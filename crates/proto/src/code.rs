@@ -50,7 +50,7 @@ macro_rules! codes {
 
 codes! {
     /// No object has this id.
-    Absent = 1, "absent", "check the id, or wait for the object with a timeout";
+    Absent = 1, "absent", "check its name or id, or wait for it with a timeout";
     /// The id is taken by an object that exists or is being created.
     Exists = 2, "exists", "get the existing object, delete it first, or use another id";
     /// The store has no room and nothing in it may be dropped or spilled.

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use plasmon_client::{Buffer, Store, tag};
+use plasmon_client::{Buffer, Code, Error, Store, tag};
 use serde_json::json;
 
 use crate::arguments::{Format, Get};
@@ -15,9 +15,7 @@ use crate::target;
 
 /// Writes the object where the arguments say. A file appears whole or not at all.
 pub(super) fn get(store: &Store, get: &Get, output: &Output) -> Result<()> {
-    let id = target::object(&get.object)?;
-    let timeout = target::seconds("--timeout", get.timeout)?;
-    let buffer = store.get(&id, Some(timeout))?;
+    let buffer = find(store, get)?;
     let by_ending = get.output.as_deref().map_or(Format::Raw, formats::of_path);
     let format = get.format.unwrap_or(by_ending);
     let Some(path) = &get.output else {
@@ -31,7 +29,7 @@ pub(super) fn get(store: &Store, get: &Get, output: &Output) -> Result<()> {
     };
     replace(path, |file| write(format, &buffer, file))?;
     let document =
-        json!({ "id": id.to_string(), "output": path, "data_bytes": buffer.data().len() });
+        json!({ "id": buffer.id().to_string(), "output": path, "data_bytes": buffer.data().len() });
     output.value(&document, || {
         format!(
             "{}: {} written to {}",
@@ -40,6 +38,28 @@ pub(super) fn get(store: &Store, get: &Get, output: &Output) -> Result<()> {
             path.display()
         )
     })
+}
+
+/// The object, waiting for it as long as the arguments say.
+fn find(store: &Store, get: &Get) -> Result<Buffer> {
+    let id = target::object(&get.object)?;
+    let timeout = get.timeout.map(|timeout| target::seconds("--timeout", timeout)).transpose()?;
+    let found = store.get_existing(&id);
+    let waits = get.wait || timeout.is_some_and(|timeout| !timeout.is_zero());
+    let may_come = |error: &Error| matches!(error.code(), Code::Absent | Code::NotSealed);
+    let found = match found {
+        Err(error) if waits && may_come(&error) => {
+            if io::stderr().is_terminal() {
+                eprintln!("waiting for \"{}\"; Ctrl-C ends it", get.object);
+            }
+            store.get(&id, timeout)
+        }
+        found => found,
+    };
+    Ok(found.map_err(|error| match error.id() {
+        Some(id) if id.to_string() != get.object => error.with_name(get.object.as_str()),
+        _ => error,
+    })?)
 }
 
 fn write(format: Format, buffer: &Buffer, out: &mut (dyn Write + Send)) -> Result<()> {
