@@ -50,7 +50,7 @@ fn read(bytes: &[u8]) {
     let _ = Document::of(bytes);
     match Order::of(&object) {
         Ok(Order::Backwards) => assert!(!object.has_refs && !object.has_calls),
-        Ok(Order::Listed(order)) => walk(&object, &order),
+        Ok(Order::Listed { nodes, .. }) => walk(&object, &nodes),
         Err(_) => assert!(object.has_refs),
     }
     for ext in 0..object.view.exts.kind.len() {

@@ -5,13 +5,19 @@
 //! may see its arguments), it is the order in which a recursive reader would finish nodes: children
 //! first, from the root. A node that is still open when something refers to it is made empty then
 //! and filled in its turn, if it is mutable. An immutable one must be whole: the walk goes through
-//! the rest of it at once, and it is listed before its turn. See "What must exist first" in
+//! the rest of it at once, and it is listed before its turn. So must the arguments of an object
+//! that is referred to from within them, and the containers on the way there; an object on that
+//! way is made, and gets its state later, as with pickle. See "What must exist first" in
 //! `spec/objects.md`.
 //!
 //! ```text
 //! new ── met by its owner ──► open ── its children are done ──► done
 //!                               └─ referred to, immutable: listed early ─┘
 //! ```
+//!
+//! A dict or a set is filled in its turn, because an object that is finished next may look into it.
+//! If the hash of a key may depend on an object that has no state yet, it is filled once more after
+//! everything else.
 //!
 //! The object was checked, and may be written to since: a child that is no node is an error.
 //!
@@ -23,13 +29,21 @@ use crate::codes::{elem, kind, make, slot};
 use crate::error::{Result, broken};
 use crate::sizes::at;
 
+const OWN_ARGUMENTS: &str = "an object that is needed for its own arguments";
+
 /// The order in which to build the nodes that stand for values, and row nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// From the last to the first.
     Backwards,
     /// As listed. What a node refers to and isn't built by then is mutable: it is made empty.
-    Listed(Vec<u32>),
+    Listed {
+        /// Every node, once.
+        nodes: Vec<u32>,
+        /// Dicts and sets among them that are filled anew at the end: until then the hash of a key
+        /// may be unknown, or another one.
+        again: Vec<u32>,
+    },
 }
 
 impl Order {
@@ -39,7 +53,7 @@ impl Order {
             return Ok(Self::Backwards);
         }
         if object.view.count(at::NODES) == 0 {
-            return Ok(Self::Listed(Vec::new()));
+            return Ok(Self::Listed { nodes: Vec::new(), again: Vec::new() });
         }
         Walk::new(object).run()
     }
@@ -76,8 +90,8 @@ struct Walk<'o, 'a> {
     /// The nodes that the walk is in. One that was entered again is there again.
     stack: Vec<u32>,
     order: Vec<u32>,
-    /// Dicts and sets that are filled after everything else.
-    late: Vec<u32>,
+    /// Dicts and sets that are filled anew after everything else.
+    again: Vec<u32>,
 }
 
 impl<'o, 'a> Walk<'o, 'a> {
@@ -85,7 +99,7 @@ impl<'o, 'a> Walk<'o, 'a> {
         let nodes = object.view.count(at::NODES);
         let order = Vec::with_capacity(nodes);
         let states = vec![State::default(); nodes];
-        Self { object, states, stack: Vec::new(), order, late: Vec::new() }
+        Self { object, states, stack: Vec::new(), order, again: Vec::new() }
     }
 
     fn run(mut self) -> Result<Order> {
@@ -96,8 +110,7 @@ impl<'o, 'a> Walk<'o, 'a> {
                 None => self.leave(node),
             }
         }
-        self.order.append(&mut self.late);
-        Ok(Order::Listed(self.order))
+        Ok(Order::Listed { nodes: self.order, again: self.again })
     }
 
     fn enter(&mut self, node: u32) {
@@ -124,7 +137,7 @@ impl<'o, 'a> Walk<'o, 'a> {
             Stage::Open => {
                 let object = self.kind(child) == kind::OBJECT;
                 self.unsettle(parent, unsettled || object);
-                if !listed && !self.can_be_empty(child)? {
+                if !listed && !self.can_be_empty(child) {
                     self.enter_again(child)?;
                 }
             }
@@ -151,10 +164,11 @@ impl<'o, 'a> Walk<'o, 'a> {
         let state = &mut self.states[node as usize];
         if !state.listed {
             state.listed = true;
-            match kind {
-                kind::DICT | kind::SET if state.unsettled_keys => self.late.push(node),
-                kind::FIELD => {}
-                _ => self.order.push(node),
+            if matches!(kind, kind::DICT | kind::SET) && state.unsettled_keys {
+                self.again.push(node);
+            }
+            if kind != kind::FIELD {
+                self.order.push(node);
             }
         }
         // One that was entered again is left when the walk is back in it for the first time.
@@ -166,59 +180,86 @@ impl<'o, 'a> Walk<'o, 'a> {
     }
 
     /// Whether an open node can be made without what it still waits for.
-    fn can_be_empty(&self, node: u32) -> Result<bool> {
+    fn can_be_empty(&self, node: u32) -> bool {
         match self.kind(node) {
-            kind::TUPLE | kind::FROZENSET | kind::DICT_ROWS..=kind::FIELD => Ok(false),
-            kind::OBJECT if self.arguments_wait(node) => {
-                broken("an object that is needed for its own arguments", node)
-            }
-            _ => Ok(true),
+            kind::TUPLE | kind::FROZENSET | kind::DICT_ROWS..=kind::FIELD => false,
+            kind::OBJECT => !self.arguments_wait(node),
+            _ => true,
         }
     }
 
-    /// Whether the walk is still in what an open object is made of.
-    fn arguments_wait(&self, node: u32) -> bool {
+    /// How many of the parts of an object are its arguments.
+    fn arguments(&self, node: u32) -> u32 {
         let view = &self.object.view;
         let class = view.nodes.start2.index(node as usize);
-        let arguments = match view.classes.make.get(class).copied() {
+        match view.classes.make.get(class).copied() {
             Some(make::ATTRIBUTES | make::VALUE) => 0,
             Some(make::NEW_EX) => 2,
             _ => 1,
-        };
-        // The walk is in the part before the one that it would look at next.
-        self.states[node as usize].at <= arguments && arguments != 0
+        }
     }
 
-    /// Goes through the rest of an open immutable now, and of the immutables in it that the walk is
-    /// in.
+    /// Whether the walk is still in what an open object is made of, and that is not there yet.
+    fn arguments_wait(&self, node: u32) -> bool {
+        let arguments = self.arguments(node);
+        // The walk is in the part before the one that it would look at next.
+        if self.states[node as usize].at > arguments || arguments == 0 {
+            return false;
+        }
+        let part = self.after(node);
+        part.is_none_or(|part| !self.states[part as usize].listed)
+    }
+
+    /// What the walk is in of a node on the stack, where the node was last entered.
+    fn after(&self, node: u32) -> Option<u32> {
+        self.stack.get(self.states[node as usize].frame as usize + 1).copied()
+    }
+
+    /// Goes through the rest of an open node now that must be whole, and of what the walk is in of
+    /// it that must be as well: immutables, and in the arguments of an object all containers,
+    /// because what is called with them may look into them.
     ///
-    /// On the stack, each node needs the one above it to be whole if it is immutable itself. So the
-    /// immutables at the top wait for this one; if it needs one of them, nothing can be built.
+    /// On the stack, each node needs the one above it to be whole if it cannot be empty itself. So
+    /// such nodes at the top wait for this one; if it needs one of them, nothing can be built.
     fn enter_again(&mut self, node: u32) -> Result<()> {
         let mut needed = Vec::new();
+        let mut whole = false;
         let mut next = Some(node);
         while let Some(again) = next {
-            if self.states[again as usize].listed || self.can_be_empty(again)? {
+            let is_object = self.kind(again) == kind::OBJECT;
+            if self.states[again as usize].listed
+                || self.can_be_empty(again) && (is_object || !whole)
+            {
                 break;
             }
-            needed.push(again);
-            // What the walk is in of it, where it was last entered.
-            next = self.stack.get(self.states[again as usize].frame as usize + 1).copied();
+            if is_object {
+                if self.states[again as usize].at < self.arguments(again) {
+                    return broken(OWN_ARGUMENTS, again);
+                }
+                whole = true;
+            } else {
+                needed.push(again);
+            }
+            next = self.after(again);
         }
         let mut waiting = self.stack.len();
-        while waiting > 0 && self.waits(self.stack[waiting - 1]) {
+        while waiting > 0 && self.waits(self.stack[waiting - 1], whole) {
             waiting -= 1;
         }
         if needed.iter().any(|again| self.states[*again as usize].frame as usize >= waiting) {
-            return broken("an immutable that is needed for itself", node);
+            return match self.kind(node) {
+                kind::OBJECT => broken(OWN_ARGUMENTS, node),
+                _ => broken("an immutable that is needed for itself", node),
+            };
         }
         needed.into_iter().for_each(|again| self.enter(again));
         Ok(())
     }
 
-    /// Whether an open node cannot be there before what the walk is in is.
-    fn waits(&self, node: u32) -> bool {
-        !self.states[node as usize].listed && !self.can_be_empty(node).unwrap_or_default()
+    /// Whether an open node cannot be there, or not `whole`, before what the walk is in is.
+    fn waits(&self, node: u32, whole: bool) -> bool {
+        let is_container = self.kind(node) != kind::OBJECT;
+        !self.states[node as usize].listed && (!self.can_be_empty(node) || whole && is_container)
     }
 
     /// The next node among the values of a node.

@@ -185,7 +185,7 @@ proptest! {
             prop_assert!(tuples_need_themselves(&object));
             return Ok(());
         };
-        let Order::Listed(order) = order else { panic!("there are references") };
+        let Order::Listed { nodes: order, .. } = order else { panic!("there are references") };
         let mut place = vec![usize::MAX; nodes.len()];
         for (at, number) in order.iter().enumerate() {
             prop_assert_eq!(place[*number as usize], usize::MAX);

@@ -84,7 +84,7 @@ impl<'py> Encoder<'py> {
         self.is_exact_array(object) && self.dtype(unsafe { fields(object) }.dtype).is_some()
     }
 
-    fn is_exact_array(&self, object: Ptr) -> bool {
+    pub(super) fn is_exact_array(&self, object: Ptr) -> bool {
         // SAFETY: alive, as all items of a run.
         Some(unsafe { raw::type_of(object) }.cast()) == self.arrays.class
     }
@@ -221,9 +221,8 @@ impl<'py> Encoder<'py> {
     ) -> PyResult<()> {
         // SAFETY: here and below: an exact array that is alive.
         let found = unsafe { fields(array.as_ptr()) };
-        let Some(dtype) = self.dtype(found.dtype).filter(|dtype| dtype.objects) else {
-            return Err(PyTypeError::new_err("cannot serialize an array of such elements"));
-        };
+        // One of other elements is a tensor: it was of objects when it became a node.
+        let dtype = self.dtype(found.dtype).filter(|dtype| dtype.objects).ok_or_else(changed)?;
         let (flat, base) = if found.is_c_order(dtype.itemsize) {
             (array.clone(), 1)
         } else {

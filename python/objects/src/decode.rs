@@ -21,6 +21,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView, PyTuple};
 
+use super::again::Again;
 use super::context::{Context, pickle};
 use super::leaves::QuickArrays;
 use super::makers::Maker;
@@ -50,6 +51,8 @@ pub(super) struct Decoder<'a, 'py> {
     on_demand: bool,
     /// How many objects are being made because a part of the one before asked for them.
     depth: usize,
+    /// Dicts and sets that are filled anew at the end.
+    pub(super) again: Again,
     /// The rows of row nodes, for the runs that they are in.
     pub(super) rows: HashMap<usize, Owned>,
     pub(super) strs: Owned,
@@ -115,6 +118,7 @@ pub(super) fn decode<'py>(source: &Source<'_, 'py>) -> PyResult<(Bound<'py, PyAn
         built: cache(true, at::NODES),
         on_demand: false,
         depth: 0,
+        again: Again::default(),
         rows: HashMap::new(),
         strs: cache(object.repeats.strs, at::STRS),
         bins: cache(object.repeats.bins, at::BINS),
@@ -146,11 +150,13 @@ impl<'a, 'py> Decoder<'a, 'py> {
                     }
                 }
             }
-            Order::Listed(nodes) => {
+            Order::Listed { nodes, again } => {
+                self.again.expect(again);
                 for node in nodes {
                     let node = self.read(*node as usize)?;
                     self.build(&node)?;
                 }
+                self.fill_again()?;
             }
         }
         let mut root = Owned::nulls(1);
@@ -232,6 +238,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
         let made = match node.kind {
             kind::LIST => self.list(node)?,
             kind::TUPLE => self.tuple(node)?,
+            kind::DICT | kind::SET if self.again.expects(node.number) => self.first_filled(node)?,
             kind::DICT => self.dict(node)?,
             kind::SET | kind::FROZENSET => self.set(node)?,
             kind::DICT_ROWS | kind::TUPLE_ROWS | kind::OBJECT_ROWS => return self.row_node(node),
@@ -259,7 +266,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
     }
 
     /// The error of a key or an item of a set, which CPython has set.
-    fn no_key(&self) -> PyErr {
+    pub(super) fn no_key(&self) -> PyErr {
         let error = PyErr::fetch(self.py);
         match error.is_instance_of::<PyTypeError>(self.py) {
             true => broken(self.py, &format!("a key that cannot be one: {error}")),

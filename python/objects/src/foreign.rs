@@ -211,6 +211,10 @@ impl<'py> Encoder<'py> {
         if self.is_array(first) {
             return self.run_of_arrays(items);
         }
+        if self.is_exact_array(first) {
+            // How an array is written depends on its elements, not on its class: each decides.
+            return self.mixed(items, Prefix::none());
+        }
         let class = self.own(first).get_type();
         let strategy = self.strategy(&class)?;
         match strategy.get().how {
@@ -248,7 +252,7 @@ impl<'py> Encoder<'py> {
         Ok(Run { elem: elem::EXTS, start })
     }
 
-    /// Objects of one class, each as a node.
+    /// Objects of one class, each as a node: a class that says so for all of its objects.
     fn run_of_objects(&mut self, items: Items<'_>, class: &Bound<'py, PyType>) -> PyResult<Run> {
         let start = self.tables.nodes.len();
         for (count, item) in items.all.iter().enumerate() {

@@ -10,6 +10,7 @@
 //! text or array, is decided in Python, in the package `plasmon.objects`; [`context`] keeps what
 //! was decided.
 
+mod again;
 mod arrays;
 mod classes;
 pub mod context;

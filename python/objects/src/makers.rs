@@ -12,6 +12,7 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use super::decode::{BLOCK, Decoder, NodeCopy, changed, shown_text, text_of};
 use super::owned::Owned;
 use super::raw::{self, Ptr};
+use super::rows::dict_of;
 use super::serialized::{broken, misfit};
 
 /// How the objects of a class are made.
@@ -23,7 +24,15 @@ pub(super) struct Maker<'py> {
     /// The class or the callable, or the object itself.
     target: Bound<'py, PyAny>,
     /// The names of attributes.
-    fields: Vec<Bound<'py, PyString>>,
+    fields: Vec<Field<'py>>,
+}
+
+/// An attribute.
+#[derive(Clone)]
+struct Field<'py> {
+    name: Bound<'py, PyString>,
+    /// Whether a descriptor of the class hides it in the object's dict.
+    hidden: bool,
 }
 
 impl<'a, 'py> Decoder<'a, 'py> {
@@ -46,6 +55,9 @@ impl<'a, 'py> Decoder<'a, 'py> {
         }
         let source = classes.source.get(class).copied().unwrap_or(u8::MAX);
         let target = if source == source::PICKLED {
+            if make == make::ATTRIBUTES {
+                return Err(broken(py, "a pickled class of attributes"));
+            }
             let pickled = self.ext(classes.ext.index(class))?;
             // SAFETY: a reference of ours.
             unsafe { Bound::from_owned_ptr(py, pickled) }
@@ -65,7 +77,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
             }
         };
         let specified = source == source::SPECIFIED;
-        let maker = Maker { make, specified, target, fields };
+        let maker = Maker::new(make, specified, target, fields)?;
         if let Some(room) = self.makers.get_mut(class) {
             *room = Some(maker.clone());
         }
@@ -102,6 +114,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
 
     fn constructed(&mut self, maker: &Maker<'py>, node: &NodeCopy) -> PyResult<Ptr> {
         let parts = self.parts(node, 0, maker.arguments())?;
+        self.are_filled(&parts)?;
         maker.construct(self.py, &parts).map(Bound::into_ptr)
     }
 
@@ -128,6 +141,8 @@ impl<'a, 'py> Decoder<'a, 'py> {
             return self.still_built(node.number, made);
         }
         let rest = self.parts(node, maker.arguments(), node.length)?;
+        // The state may be kept as it is; items and pairs are taken out of what they are in.
+        self.are_filled(rest.get(1..).unwrap_or_default())?;
         finish(&object, &rest)?;
         self.still_built(node.number, made)
     }
@@ -262,6 +277,25 @@ impl<'a, 'py> Decoder<'a, 'py> {
 }
 
 impl<'py> Maker<'py> {
+    /// `found` is what `_resolve` gave: a callable, or a class and its hidden attributes.
+    fn new(
+        make: u8,
+        specified: bool,
+        found: Bound<'py, PyAny>,
+        names: Vec<Bound<'py, PyString>>,
+    ) -> PyResult<Self> {
+        if make != make::ATTRIBUTES {
+            return Ok(Self { make, specified, target: found, fields: Vec::new() });
+        }
+        let (target, hidden): (_, Bound<'py, PyTuple>) = found.extract()?;
+        let is_hidden = |name: &Bound<'py, PyString>| hidden.contains(name);
+        let fields = names.into_iter().map(|name| {
+            let hidden = !hidden.is_empty() && is_hidden(&name)?;
+            Ok(Field { name, hidden })
+        });
+        Ok(Self { make, specified, target, fields: fields.collect::<PyResult<_>>()? })
+    }
+
     /// How many of an object's first parts it is made of.
     fn arguments(&self) -> usize {
         match self.make {
@@ -316,13 +350,19 @@ impl<'py> Maker<'py> {
     }
 
     fn set_attributes(&self, object: &Bound<'py, PyAny>, values: &[Ptr]) -> PyResult<()> {
-        for (name, value) in self.fields.iter().zip(values) {
+        for (Field { name, hidden }, value) in self.fields.iter().zip(values) {
+            let object = object.as_ptr();
             // SAFETY: all three are alive. `_resolve` made sure that the attribute is a slot or an
             // item of the object's dict, so no code of the class runs.
-            let outcome =
-                unsafe { ffi::PyObject_GenericSetAttr(object.as_ptr(), name.as_ptr(), *value) };
+            let outcome = unsafe {
+                if *hidden {
+                    ffi::PyDict_SetItem(dict_of(name.py(), object)?, name.as_ptr(), *value)
+                } else {
+                    ffi::PyObject_GenericSetAttr(object, name.as_ptr(), *value)
+                }
+            };
             if outcome != 0 {
-                return Err(PyErr::fetch(object.py()));
+                return Err(PyErr::fetch(name.py()));
             }
         }
         Ok(())

@@ -231,7 +231,7 @@ class SerializationContext(_native._Context):
             if make == MAKE_ATTRIBUTES and entry.serializer is None:
                 if entry.fields is not None and fields != entry.fields:
                     raise ValueError(f"{name!r} was written with the fields {fields}")
-                return _bare(entry.type, fields)
+                return _bare(entry.type, fields, may_hide=entry.fields is None)
             if make == MAKE_STATE and entry.deserializer is not None:
                 return entry.deserializer
             raise ValueError(f"{name!r} is registered in another way than it was written")
@@ -240,7 +240,7 @@ class SerializationContext(_native._Context):
         if mode == _extensions.NEVER:
             raise refused(name, "an unknown place")
         found = find(name)
-        return _bare(found, fields) if make == MAKE_ATTRIBUTES else found
+        return _bare(found, fields, may_hide=True) if make == MAKE_ATTRIBUTES else found
 
     def _registered(self, name: str, version: int) -> Registration:
         entry = self._ids.get(name)
@@ -331,22 +331,32 @@ def _slots(kind: type) -> int:
     return sum(name == "member_descriptor" for name in members)
 
 
-def _bare(kind: Any, fields: tuple[str, ...]) -> type:
-    """A class whose objects may be made without a constructor and given these attributes."""
+def _bare(
+    kind: Any, fields: tuple[str, ...], *, may_hide: bool = False
+) -> tuple[type, tuple[str, ...]]:
+    """A class whose objects may be made without a constructor and given these attributes.
+
+    With it, those that a property or another data descriptor of the class hides in the objects'
+    ``__dict__``: they are put there, as pickle does it, and the descriptor is not asked.
+    """
     if not isinstance(kind, type) or not _has_no_layout(kind):
         raise ValueError(f"objects of {kind!r} cannot be made of attributes alone")
-    for name in fields:
-        for base in kind.__mro__:
-            found = base.__dict__.get(name)
-            if found is None:
-                continue
-            if hasattr(type(found), "__set__") and type(found).__name__ != "member_descriptor":
-                raise ValueError(f"{kind.__qualname__}.{name} is a descriptor, not an attribute")
-            break
-        else:
-            if not kind.__dictoffset__:
-                raise ValueError(f"{kind.__qualname__} has no attribute {name!r}")
-    return kind
+    hidden = tuple(name for name in fields if _is_hidden(kind, name))
+    if hidden and not (may_hide and kind.__dictoffset__):
+        raise ValueError(f"{kind.__qualname__}.{hidden[0]} is a descriptor, not an attribute")
+    slots = {name for base in kind.__mro__ for name in base.__dict__}
+    lacking = [name for name in fields if not kind.__dictoffset__ and name not in slots]
+    if lacking:
+        raise ValueError(f"{kind.__qualname__} has no attribute {lacking[0]!r}")
+    return kind, hidden
+
+
+def _is_hidden(kind: type, name: str) -> bool:
+    """Whether setting an attribute would ask a descriptor that is no slot."""
+    found = next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None)
+    kept = type(found)
+    asked = hasattr(kept, "__set__") or hasattr(kept, "__delete__")
+    return asked and kept is not types.MemberDescriptorType
 
 
 def _by_itself(

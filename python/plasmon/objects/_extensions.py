@@ -145,7 +145,8 @@ def _encode_singleton(value: Any) -> _Encoded:
 
 
 def _encode_scalar(value: Any) -> _Encoded:
-    return SCALAR, (value.dtype, value.tobytes())
+    # NumPy gives four zeros for an empty str.
+    return SCALAR, (value.dtype, value.tobytes()[: value.dtype.itemsize])
 
 
 def _encode_dtype(value: Any) -> _Encoded:

@@ -19,9 +19,11 @@ def finish(
     if pairs:
         for key, value in pairs.items():
             made[key] = value
+    if state is None:
+        return
     if setter is not None:
         setter(made, state)
-    elif state is not None:
+    else:
         _set_state(made, state)
 
 

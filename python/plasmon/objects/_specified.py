@@ -162,6 +162,11 @@ def _take_array(value: Any) -> tuple[Any, ...]:
     return _array, (value.typecode, memoryview(value).cast("B"))
 
 
+def _take_counter(value: Any) -> tuple[Any, ...]:
+    # As pairs: in its arguments, a key could not refer to it.
+    return collections.Counter, (), None, None, iter(value.items())
+
+
 def _take_fraction(value: Any) -> tuple[Any, ...]:
     return fractions.Fraction, (value.numerator, value.denominator)
 
@@ -203,6 +208,7 @@ find_value = _pandas.find_value
 #: By module and qualified name of the type.
 TAKERS: dict[tuple[str, str], Callable[[Any], tuple[Any, ...]]] = {
     ("array", "array"): _take_array,
+    ("collections", "Counter"): _take_counter,
     ("fractions", "Fraction"): _take_fraction,
     ("numpy.ma", "MaskedArray"): _take_masked,
     ("numpy.ma.core", "MaskedArray"): _take_masked,

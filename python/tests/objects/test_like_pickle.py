@@ -1,0 +1,204 @@
+"""Where pickle gives back a value, so do we: cycles through keys and arguments, hidden attributes.
+
+What is here was written once and came back as something else, or could not be read at all.
+"""
+
+from __future__ import annotations
+
+import collections
+import pickle
+from typing import Any
+
+import pytest
+
+import plasmon
+from plasmon import NotSerializable, SerializationContext
+
+from . import classes
+
+np = pytest.importorskip("numpy")
+
+STANDARD = SerializationContext("std")
+
+
+def back(value: Any) -> Any:
+    return STANDARD.loads(STANDARD.dumps(value))
+
+
+# Arrays. How one is written depends on its elements, not on its class: a list that began with an
+# array of texts had all others taken for such, which read memory that was none.
+
+
+def _foreign() -> Any:
+    return np.array(["a", "bc"], dtype=np.dtypes.StringDType())
+
+
+def _fields() -> Any:
+    return np.array([(1, None)], [("a", int), ("b", object)])
+
+
+def _in_objects(*items: Any) -> Any:
+    array = np.empty(len(items), object)
+    for at, item in enumerate(items):
+        array[at] = item
+    return array
+
+
+@pytest.mark.parametrize("first", [_foreign, _fields])
+@pytest.mark.parametrize(
+    "holder",
+    [
+        lambda *items: list(items),
+        lambda *items: items,
+        lambda *items: dict(enumerate(items)),
+        lambda *items: {"many": [*items] * 5},
+        _in_objects,
+        lambda *items: [classes.Plain(item) for item in items] * 3,
+    ],
+    ids=["list", "tuple", "dict", "many", "objects", "rows"],
+)
+def test_arrays_of_all_kinds_follow_one_another(first, holder):
+    others = (np.arange(3), np.array([1, None]), np.ones((2, 2), "F", "F"), first())
+    value = holder(first(), *others)
+    again, wanted = back(value), pickle.loads(pickle.dumps(value))
+    assert repr(again) == repr(wanted) or [repr(part.value) for part in again] == [
+        repr(part.value) for part in wanted
+    ]
+
+
+# Dicts that a key of theirs refers to.
+
+
+class Key:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Hashed(Key):
+    """Its hash needs its state."""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hashed) and self.name == other.name
+
+    def __init__(self, name: str, value: Any) -> None:
+        super().__init__(value)
+        self.name = name
+
+
+class Ordered(collections.OrderedDict):
+    pass
+
+
+class Plainest(dict):
+    pass
+
+
+class Counted(collections.Counter):
+    pass
+
+
+class Holder:
+    """Gives its parts to its constructor, as a list that it makes for that."""
+
+    def __init__(self, parts: Any) -> None:
+        self.parts = list(parts)
+
+    def __reduce__(self) -> Any:
+        return Holder, (list(self.parts),)
+
+
+KINDS = {
+    "OrderedDict": collections.OrderedDict,
+    "defaultdict": lambda: collections.defaultdict(int),
+    "Counter": collections.Counter,
+    "dict": dict,
+    "subclass of OrderedDict": Ordered,
+    "subclass of dict": Plainest,
+    "subclass of Counter": Counted,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("key", [Key, lambda value: Hashed("k", value)], ids=["key", "hashed"])
+def test_a_key_may_refer_to_its_dict(kind, key):
+    value = kind()
+    value[key([value])] = 5
+    try:
+        pickle.loads(pickle.dumps(value))
+    except AttributeError:
+        pytest.skip("for pickle, too, the key is needed before it has its state")
+    again = back({"in": value})["in"]
+    assert type(again) is type(value)
+    ((found, five),) = again.items()
+    assert found.value[0] is again
+    assert again[found] == five == 5
+
+
+def test_what_a_constructor_is_given_is_whole():
+    value = Holder([])
+    value.parts += [Key(value), 7]
+    again = back([value])[0]
+    assert type(again) is Holder
+    assert again.parts[0].value is again
+    assert again.parts[1] == 7
+
+
+# Small values that were written and could not be read.
+
+
+@pytest.mark.parametrize("empty", [np.str_(""), np.bytes_(b""), np.void(b"")], ids=repr)
+def test_empty_scalars(empty):
+    for value in (empty, [empty], [empty, type(empty)(empty)], {"a": (empty, 1)}):
+        again = plasmon.loads(plasmon.dumps(value))
+        assert repr(again) == repr(value)
+
+
+# Attributes that a descriptor of the class hides.
+
+
+class Checked:
+    def __init__(self, size: Any) -> None:
+        self.__dict__["size"] = size
+        self.__dict__["other"] = -1
+
+    @property
+    def size(self) -> Any:
+        return self.__dict__["size"]
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_hidden_attributes(count):
+    value = [Checked(number) for number in range(count)]
+    registered = SerializationContext()
+    registered.register(Checked)
+    for context in (STANDARD, registered):
+        again = context.loads(context.dumps(value))
+        assert [list(vars(one).items()) for one in again] == [
+            list(vars(one).items()) for one in value
+        ]
+        assert [one.size for one in again] == list(range(count))
+
+
+def test_polynomials_of_numpy():
+    value = np.poly1d([1.0, 2.0, 3.0])
+    again = back([value])[0]
+    assert again(2) == value(2)
+    assert again.coeffs.tolist() == [1.0, 2.0, 3.0]
+
+
+class Own:
+    def __reduce__(self) -> Any:
+        return Own, (self.other,)
+
+    def __init__(self, other: Any = None) -> None:
+        self.other = other
+
+
+def test_what_can_never_be_made_is_refused_when_it_is_written():
+    value = Own()
+    value.other = [(value,)]
+    with pytest.raises((NotSerializable, ValueError), match="own arguments"):
+        back(value)
