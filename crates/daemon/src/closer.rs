@@ -14,13 +14,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use plasmon_proto::limits::CLIENTS_MAX;
 use plasmon_shm::edge;
 
 use crate::workers::spawn;
 
-/// Descriptors of one user that may wait to be closed. A user with more is not read from and not
-/// let in.
+/// Descriptors that one user passed and that may wait to be closed. A user with more is not let in.
 pub(crate) const CLOSING_PER_USER_MAX: usize = 256;
+
+/// Connections and sessions of one user that may wait to be closed: all that there can be may end
+/// at once, and the next client comes in.
+const ENDING_PER_USER_MAX: usize = 2 * CLIENTS_MAX;
 
 /// Users with a thread of their own; further ones share one.
 const LANES_MAX: usize = 64;
@@ -31,14 +35,42 @@ const IDLE: Duration = Duration::from_secs(10);
 /// The number under which users without a thread of their own are counted: no user has it.
 const SHARED_LANE: u32 = u32::MAX;
 
+/// What a user has waiting to be closed.
+#[derive(Debug, Default)]
+struct Pending {
+    descriptors: AtomicUsize,
+    ending: AtomicUsize,
+}
+
+impl Pending {
+    fn of(&self, kind: Kind) -> (&AtomicUsize, usize) {
+        match kind {
+            Kind::Descriptors(count) => (&self.descriptors, count),
+            Kind::Ending => (&self.ending, 1),
+        }
+    }
+}
+
+/// What is closed.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// So many descriptors that the user passed.
+    Descriptors(usize),
+    /// A connection or a session of the user's.
+    Ending,
+}
+
 /// Something whose end closes descriptors.
-type Parcel = Box<dyn Send>;
+struct Parcel {
+    kind: Kind,
+    _what: Box<dyn Send>,
+}
 
 /// One user's thread.
 #[derive(Debug, Default)]
 struct Lane {
-    sender: Option<Sender<(usize, Parcel)>>,
-    pending: Arc<AtomicUsize>,
+    sender: Option<Sender<Parcel>>,
+    pending: Arc<Pending>,
 }
 
 /// The threads that close.
@@ -50,10 +82,20 @@ pub(crate) struct Closer {
 impl Closer {
     /// Has something closed that holds so many descriptors of this user's making.
     pub(crate) fn close(&mut self, uid: u32, descriptors: usize, what: impl Send + 'static) {
+        self.send(uid, Kind::Descriptors(descriptors), what);
+    }
+
+    /// Has a connection or a session of this user's closed.
+    pub(crate) fn end(&mut self, uid: u32, what: impl Send + 'static) {
+        self.send(uid, Kind::Ending, what);
+    }
+
+    fn send(&mut self, uid: u32, kind: Kind, what: impl Send + 'static) {
         let uid = self.lane_of(uid);
         let lane = self.lanes.entry(uid).or_default();
-        lane.pending.fetch_add(descriptors, Ordering::Relaxed);
-        let mut parcel: (usize, Parcel) = (descriptors, Box::new(what));
+        let (pending, count) = lane.pending.of(kind);
+        pending.fetch_add(count, Ordering::Relaxed);
+        let mut parcel = Parcel { kind, _what: Box::new(what) };
         if let Some(sender) = &lane.sender {
             match sender.send(parcel) {
                 Ok(()) => return,
@@ -71,16 +113,19 @@ impl Closer {
             }
             Err(error) => {
                 tracing::warn!(%error, uid, "descriptors are closed where clients wait for it");
-                lane.pending.fetch_sub(descriptors, Ordering::Relaxed);
+                let (pending, count) = lane.pending.of(kind);
+                pending.fetch_sub(count, Ordering::Relaxed);
                 lane.sender = None;
             }
         }
     }
 
-    /// Whether this user has so many descriptors waiting that no more are taken.
+    /// Whether this user has so much waiting to be closed that no more is taken.
     pub(crate) fn is_full(&self, uid: u32) -> bool {
-        let lane = self.lanes.get(&self.lane_of(uid));
-        lane.is_some_and(|lane| lane.pending.load(Ordering::Relaxed) >= CLOSING_PER_USER_MAX)
+        self.lanes.get(&self.lane_of(uid)).is_some_and(|lane| {
+            lane.pending.descriptors.load(Ordering::Relaxed) >= CLOSING_PER_USER_MAX
+                || lane.pending.ending.load(Ordering::Relaxed) >= ENDING_PER_USER_MAX
+        })
     }
 
     fn lane_of(&self, uid: u32) -> u32 {
@@ -90,12 +135,13 @@ impl Closer {
 }
 
 /// The life of one user's thread. It may wait in a close for ever, with what is behind it.
-fn work(parcels: &Receiver<(usize, Parcel)>, pending: &AtomicUsize) {
+fn work(parcels: &Receiver<Parcel>, pending: &Pending) {
     loop {
         match edge::receive_within(parcels, IDLE) {
-            Ok((descriptors, parcel)) => {
+            Ok(parcel) => {
+                let (pending, count) = pending.of(parcel.kind);
                 drop(parcel);
-                pending.fetch_sub(descriptors, Ordering::Relaxed);
+                pending.fetch_sub(count, Ordering::Relaxed);
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
         }
@@ -149,6 +195,22 @@ mod tests {
             assert!(Instant::now() < deadline, "what waited is closed");
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_user_whose_clients_all_end_at_once_is_let_in() {
+        // Nine hundred connections of one user ended together, and the next one was refused for
+        // descriptors that nobody had passed.
+        let mut closer = Closer::default();
+        let (hold, wait) = channel();
+        closer.end(ALICE, Slow(wait));
+        for _ in 1..ENDING_PER_USER_MAX {
+            assert!(!closer.is_full(ALICE));
+            closer.end(ALICE, ());
+        }
+        assert!(closer.is_full(ALICE), "at the limit");
+        assert!(!closer.is_full(BOB));
+        drop(hold);
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl Core {
         let uid = credentials.uid;
         self.access_of(uid)?;
         if self.closer.is_full(uid) {
-            let detail = "descriptors that this user passed are still being closed";
+            let detail = "what this user passed and left is still being closed; try again";
             return Err(Failure::of(Code::LimitReached)
                 .with_amounts(CLOSING_PER_USER_MAX as u64 + 1, CLOSING_PER_USER_MAX as u64)
                 .with_detail(detail));

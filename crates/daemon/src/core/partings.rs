@@ -123,7 +123,7 @@ impl Core {
             // There is nothing in it that could take long.
             drop(connection);
         } else {
-            self.closer.close(uid, 1, connection);
+            self.closer.end(uid, connection);
         }
     }
 
@@ -190,7 +190,7 @@ impl Core {
             self.close_connection(uid, peer);
         } else {
             // It may be the last that holds an extent, and freeing that takes a while.
-            self.closer.close(uid, 1, peer);
+            self.closer.end(uid, peer);
         }
     }
 
@@ -240,7 +240,7 @@ impl Core {
         self.poll.remove(&session.process);
         self.shared().keeper.forget(&session.label());
         // Its channel may have megabytes, which take a while to unmap.
-        self.closer.close(session.uid, 1, session);
+        self.closer.end(session.uid, session);
     }
 
     /// Watches the processes whose sessions were taken over.
