@@ -45,6 +45,10 @@ pub(crate) struct Bytes {
 /// memory once in so many bytes.
 const READY_BYTES: usize = 32 << 10;
 
+/// Memory that is asked for and never filled. It is free again when the buffer is sealed, so that
+/// in a full store there is room for the object that names the buffers.
+const END_BYTES: usize = 8 << 10;
+
 impl Bytes {
     pub(crate) fn new(source: &Source) -> Self {
         Self { source: source.clone(), memory: None, length: 0, ready: 0 }
@@ -81,15 +85,15 @@ impl Bytes {
             None => {
                 let known = self.source.options.bytes_hint;
                 let options = GrowOptions {
-                    bytes_hint: known.max(wanted as u64),
+                    bytes_hint: known.max(wanted as u64) + END_BYTES as u64,
                     open_ended: known == 0,
                     ..self.source.options
                 };
                 self.memory.insert(self.source.store.grow(&options)?)
             }
         };
-        memory.ensure(wanted)?;
-        self.ready = memory.granted().min(wanted + READY_BYTES);
+        memory.ensure(wanted + END_BYTES)?;
+        self.ready = (memory.granted() - END_BYTES).min(wanted + READY_BYTES);
         Ok(())
     }
 

@@ -392,6 +392,26 @@ fn a_full_store_is_an_error_in_the_middle_and_leaves_what_was_there() {
 }
 
 #[test]
+fn what_fills_the_store_to_its_last_byte_can_be_finished() {
+    // The guide says that what was appended before the store was full can be finished. The object
+    // that names the columns had no room then, and they were deleted with it.
+    for (capacity, values) in [(16 << 20, 1 << 20), (16 << 20, 100), (17 << 20, 4096)] {
+        let node = TestStore::new(capacity);
+        let (store, other) = (node.connect(), node.connect());
+        let mut building = builder(&store, &DataType::Int64);
+        let error = loop {
+            if let Err(error) = building.append_values::<Int64Type>(&vec![7; values]) {
+                break error;
+            }
+        };
+        assert!(matches!(error.code(), Code::StoreFull | Code::TooLarge), "{error}");
+        let rows = building.len();
+        let id = building.finish(&PutOptions::default()).unwrap();
+        assert_eq!(fetch(&other, &id).len(), rows, "of {capacity} bytes");
+    }
+}
+
+#[test]
 fn a_table_is_one_object_and_is_read_in_place() {
     let node = TestStore::new(256 << 20);
     let (store, other) = (node.connect(), node.connect());
