@@ -57,5 +57,6 @@ fn nothing_of_earlier_buffers_is_put() {
     assert!(shared.shared_bytes > 0);
     let seen = published(&store);
     assert!(seen.len() > 7 * 64, "the buffers lie one behind the other");
-    assert!(!seen.contains(&SECRET));
+    // One such byte may be in the id of an object, which is random.
+    assert!(!seen.windows(8).any(|bytes| bytes == [SECRET; 8]));
 }
