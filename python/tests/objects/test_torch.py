@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +20,10 @@ import plasmon
 import plasmon.torch
 from plasmon.objects import trusting_context
 
+from ..pages.blocks import blocks
 from .standin import make_torch
-from .test_guide import WITH_TORCH
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "python-objects.md"
 
 
 @pytest.fixture
@@ -214,7 +217,7 @@ def test_without_pytorch(monkeypatch):
 def test_the_guides_example(torch, store):
     if not hasattr(torch, "ones"):
         torch.ones = lambda *shape: torch.from_numpy(np.ones(shape))
-    (example,) = WITH_TORCH
+    (example,) = [block.text for block in blocks(GUIDE) if "import torch" in block.text]
     exec(example, {"store": store, "plasmon": plasmon})
 
 
