@@ -39,10 +39,10 @@ pub(crate) enum Command {
         /// A name (`text` or `namespace:text`) or an id (40 hexadecimal digits).
         object: String,
     },
-    /// Put files into the store: Parquet, CSV and Arrow files as tables, npy as arrays, others as
-    /// bytes.
+    /// Put files into the store: Parquet, Arrow, CSV and JSON as tables, npy as arrays, others as
+    /// bytes with `--format raw`.
     Put(Put),
-    /// Build one table of Parquet, CSV or Arrow files in the store, a batch of rows at a time.
+    /// Build one table of Parquet, Arrow, CSV or JSON files in the store, a batch at a time.
     Ingest(Ingest),
     /// Write an object to a file or to the standard output.
     Get(Get),
@@ -180,6 +180,9 @@ pub(crate) struct Put {
     /// What the file is (default: by its ending).
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
+    /// What separates the columns of a CSV file (default: a comma, in .tsv files a tab).
+    #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
+    pub(crate) delimiter: Option<u8>,
     #[command(flatten)]
     pub(crate) kept: Kept,
 }
@@ -205,13 +208,14 @@ pub(crate) struct Kept {
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("result").required(true).multiple(false))]
 pub(crate) struct Sort {
-    /// Parquet, CSV and Arrow files, or names or ids of tables in the store; sorted as one table.
+    /// Parquet, Arrow, CSV and JSON files, or names or ids of tables in the store; sorted as one
+    /// table.
     #[arg(required = true, value_name = "IN")]
     pub(crate) inputs: Vec<String>,
     /// The columns, the most significant first, such as "city,-price"; a minus sorts downwards.
     #[arg(long, value_name = "COLUMNS", allow_hyphen_values = true)]
     pub(crate) by: String,
-    /// The file to write: Parquet, CSV or Arrow, by its ending.
+    /// The file to write: Parquet, Arrow, CSV or JSON, by its ending.
     #[arg(long, short, value_name = "FILE", group = "result")]
     pub(crate) out: Option<PathBuf>,
     /// The name of the result in the store; of several partitions NAME/0000 and so on.
@@ -253,6 +257,9 @@ pub(crate) struct Ingest {
     /// What the files are (default: by their endings).
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
+    /// What separates the columns of a CSV file (default: a comma, in .tsv files a tab).
+    #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
+    pub(crate) delimiter: Option<u8>,
     #[command(flatten)]
     pub(crate) kept: Kept,
     /// Seconds to wait for room while the store is full.
@@ -286,10 +293,25 @@ pub(crate) enum Format {
     Parquet,
     /// A CSV file with a header line.
     Csv,
-    /// An Arrow file or stream.
+    /// A JSON file: an array of objects, one for each row.
+    Json,
+    /// JSON lines: an object in each line.
+    Jsonl,
+    /// An Arrow file, also called Feather.
     Arrow,
+    /// An Arrow stream.
+    Arrows,
     /// A NumPy array.
     Npy,
     /// Bytes as they are.
     Raw,
+}
+
+/// What separates the columns of a CSV file: one character, or the word "tab".
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [one] if one.is_ascii() && !b"\"\r\n".contains(one) => Ok(*one),
+        _ => Err(format!("\"{text}\" is no delimiter: give one character, or tab")),
+    }
 }

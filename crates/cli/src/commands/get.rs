@@ -9,25 +9,27 @@ use plasmon_client::{Buffer, Code, Error, Store, tag};
 use serde_json::json;
 
 use crate::arguments::{Format, Get};
-use crate::formats;
+use crate::formats::{self, FileType};
 use crate::output::{Output, bytes};
 use crate::target;
 
 /// Writes the object where the arguments say. A file appears whole or not at all.
 pub(super) fn get(store: &Store, get: &Get, output: &Output) -> Result<()> {
     let buffer = find(store, get)?;
-    let by_ending = get.output.as_deref().map_or(Format::Raw, formats::of_path);
-    let format = get.format.unwrap_or(by_ending);
+    let kind = file_type(get, buffer.tag())?;
     let Some(path) = &get.output else {
         let out = io::stdout();
-        if format != Format::Csv && out.is_terminal() {
-            bail!("the object's bytes are not for a terminal: give --output or a pipe");
+        if !kind.is_text() && out.is_terminal() {
+            bail!(
+                "the object's bytes are not for a terminal: give --output, a pipe, or for a \
+                 table --format csv"
+            );
         }
         let mut out = BufWriter::new(out);
-        write(format, &buffer, &mut out)?;
+        write(kind, &buffer, &mut out)?;
         return Ok(());
     };
-    replace(path, |file| write(format, &buffer, file))?;
+    replace(path, |file| write(kind, &buffer, file))?;
     let document =
         json!({ "id": buffer.id().to_string(), "output": path, "data_bytes": buffer.data().len() });
     output.value(&document, || {
@@ -62,11 +64,23 @@ fn find(store: &Store, get: &Get) -> Result<Buffer> {
     })?)
 }
 
-fn write(format: Format, buffer: &Buffer, out: &mut (dyn Write + Send)) -> Result<()> {
-    if buffer.tag() == tag::COMPOSITE && format != Format::Raw {
-        formats::save_table(format, plasmon_columns::read(buffer)?, out)?;
+/// What to write. Bytes are what their name says, whatever that is; what is not known for anything
+/// else is refused.
+fn file_type(get: &Get, tag_found: u8) -> Result<FileType> {
+    let Some(path) = &get.output else {
+        return Ok(FileType::plain(get.format.unwrap_or(Format::Raw)));
+    };
+    match FileType::of(path, get.format) {
+        Err(_) if tag_found == tag::RAW => Ok(FileType::plain(Format::Raw)),
+        found => found,
+    }
+}
+
+fn write(kind: FileType, buffer: &Buffer, out: &mut (dyn Write + Send)) -> Result<()> {
+    if buffer.tag() == tag::COMPOSITE && kind.format != Format::Raw {
+        formats::save_table(kind, plasmon_columns::read(buffer)?, out)?;
     } else {
-        formats::save(format, buffer.tag(), buffer.data(), buffer.metadata(), out)?;
+        formats::save(kind, buffer.tag(), buffer.data(), buffer.metadata(), out)?;
     }
     out.flush()?;
     Ok(())

@@ -14,7 +14,7 @@ use plasmon_proto::Name;
 use serde_json::json;
 
 use crate::arguments::Ingest;
-use crate::formats::{self, Rows};
+use crate::formats::{self, FileType, Rows};
 use crate::output::{Output, bytes};
 use crate::{progress, target};
 
@@ -26,7 +26,10 @@ pub(super) fn ingest(store: &Store, ingest: &Ingest, output: &Output) -> Result<
     let files: Vec<(&Path, Rows)> = ingest
         .files
         .iter()
-        .map(|path| Ok((path.as_path(), formats::rows(path, ingest.format)?)))
+        .map(|path| {
+            let kind = FileType::of_table(path, ingest.format)?;
+            Ok((path.as_path(), formats::rows(path, kind.with_delimiter(ingest.delimiter)?)?))
+        })
         .collect::<Result<_>>()?;
     check_size(store, &files)?;
     let total = files.iter().map(|(_, rows)| rows.bytes_about).sum();

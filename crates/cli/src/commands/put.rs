@@ -9,7 +9,7 @@ use plasmon_proto::Name;
 use serde_json::json;
 
 use crate::arguments::Put;
-use crate::formats;
+use crate::formats::{self, FileType};
 use crate::output::{Output, bytes};
 use crate::{progress, target};
 
@@ -26,17 +26,15 @@ pub(super) fn put(store: &Store, put: &Put, output: &Output) -> Result<()> {
 
 fn one(store: &Store, put: &Put, path: &Path, output: &Output) -> Result<()> {
     let start = Instant::now();
-    let format = put.format.unwrap_or_else(|| formats::of_path(path));
+    let kind = FileType::of(path, put.format)?.with_delimiter(put.delimiter)?;
     let text = match &put.name {
         Some(name) => name.clone(),
-        None => path
-            .file_stem()
-            .and_then(|stem| stem.to_str())
+        None => formats::stem(path)
             .context("the file's name is no text: give one with --name")?
             .to_owned(),
     };
     let name = Name::new(put.kept.namespace.clone(), text)?;
-    let loaded = formats::load(path, format)?;
+    let loaded = formats::load(path, kind)?;
     if put.kept.replace {
         store.delete(&[name.id()])?;
     }

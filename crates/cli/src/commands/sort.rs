@@ -20,7 +20,7 @@ use crate::arguments::Sort;
 use crate::commands::get::replace;
 use crate::commands::sort_inputs::Inputs;
 use crate::commands::sort_spilling;
-use crate::formats::{self, TableWriter, read_stream};
+use crate::formats::{FileType, TableWriter, read_stream};
 use crate::output::Output;
 use crate::progress;
 
@@ -37,14 +37,7 @@ pub(super) fn sort(
     let order = order(&sort.by, sort.nulls_first)?;
     if let Some(out) = &sort.out {
         // Rather now than after the work.
-        if !matches!(
-            formats::of_path(out),
-            crate::arguments::Format::Parquet
-                | crate::arguments::Format::Csv
-                | crate::arguments::Format::Arrow
-        ) {
-            bail!("{}: a table is a .parquet, .csv, .tsv or .arrow file", out.display());
-        }
+        FileType::of_table(out, None)?;
     }
     let inputs = Inputs::open(connect, &sort.inputs)?;
     let work = Work { sort, order: &order, quiet: output.is_json() };
@@ -194,7 +187,7 @@ fn seal_together(store: &Store, work: &Work<'_>, table: &Table, name: &str) -> R
 
 fn write(path: &Path, schema: &SchemaRef, sorted: &[Partition<Heap>]) -> Result<()> {
     replace(path, |file| {
-        let mut writer = TableWriter::new(formats::of_path(path), schema, file)?;
+        let mut writer = TableWriter::new(FileType::of_table(path, None)?, schema, file)?;
         for partition in sorted {
             for batch in &read_stream(&partition.memory)?.1 {
                 writer.write(batch)?;

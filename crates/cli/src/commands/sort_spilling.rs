@@ -11,7 +11,7 @@ use crate::commands::get::replace;
 use crate::commands::sort::{Work, names};
 use crate::commands::sort_guard::Guard;
 use crate::commands::sort_inputs::Inputs;
-use crate::formats::{self, TableWriter, read_stream};
+use crate::formats::{FileType, TableWriter, read_stream};
 use crate::output::bytes;
 
 /// Sorts into a file; how many rows there were.
@@ -22,7 +22,8 @@ pub(super) fn into_file(inputs: Inputs, work: &Work<'_>, out: &Path) -> Result<u
     external(inputs, work, (folder, memory_bytes), |mut merge| {
         let mut rows = 0;
         replace(out, |file| {
-            let mut writer = TableWriter::new(formats::of_path(out), &merge.schema(), file)?;
+            let mut writer =
+                TableWriter::new(FileType::of_table(out, None)?, &merge.schema(), file)?;
             while let Some(made) = merge.next_partition(&mut |bytes| Ok(Heap::new(bytes)))? {
                 rows += made.rows;
                 for batch in &read_stream(&made.memory)?.1 {

@@ -4,11 +4,21 @@
 //! the encoded bytes: [`load`] reads a file far enough to know how many bytes its object has, then
 //! [`Loaded::write`] writes them where the object is being created.
 
+mod compression;
+mod csv;
+mod file_type;
+mod json;
 mod npy;
-mod tables;
+mod rows;
+mod table;
+mod writing;
 
-use tables::{BATCH_ROWS, ROWS_AT_ONCE};
-pub(crate) use tables::{Rows, Table, TableWriter, read_stream};
+pub(crate) use file_type::{FileType, stem};
+pub(crate) use rows::Rows;
+pub(crate) use table::{Table, read_stream};
+pub(crate) use writing::TableWriter;
+
+use rows::{BATCH_ROWS, ROWS_AT_ONCE};
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -33,7 +43,7 @@ pub(crate) struct Loaded {
 
 enum Body {
     File(File),
-    Table(tables::Table),
+    Table(Table),
 }
 
 impl Loaded {
@@ -72,81 +82,60 @@ impl<W: Write> Write for Counted<'_, W> {
     }
 }
 
-/// The format that a file's ending means.
-pub(crate) fn of_path(path: &Path) -> Format {
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or("");
-    match ending.to_ascii_lowercase().as_str() {
-        "parquet" | "pq" => Format::Parquet,
-        "csv" | "tsv" => Format::Csv,
-        "arrow" | "arrows" | "feather" | "ipc" => Format::Arrow,
-        "npy" => Format::Npy,
-        _ => Format::Raw,
-    }
-}
-
 /// The rows of a file that holds a table.
 pub(crate) fn load_table(path: &Path) -> Result<Table> {
-    let format = of_path(path);
-    if matches!(format, Format::Npy | Format::Raw) {
-        bail!("{}: a table is a .parquet, .csv, .tsv or .arrow file", path.display());
-    }
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    table_of(file, path, format)
+    table_of(open(path)?, path, FileType::of_table(path, None)?)
 }
 
 /// The rows of a file that holds a table, a batch at a time.
 pub(crate) fn table_rows(path: &Path) -> Result<Rows> {
-    let format = of_path(path);
-    if matches!(format, Format::Npy | Format::Raw) {
-        bail!("{}: a table is a .parquet, .csv, .tsv or .arrow file", path.display());
-    }
-    rows(path, Some(format))
+    rows(path, FileType::of_table(path, None)?)
 }
 
-/// All rows of a table's file.
-fn table_of(file: File, path: &Path, format: Format) -> Result<Table> {
-    rows_of(file, path, format, BATCH_ROWS)?.table().with_context(|| unreadable(path, format))
+/// Opens a file of rows.
+pub(crate) fn rows(path: &Path, kind: FileType) -> Result<Rows> {
+    rows_of(open(path)?, path, kind, ROWS_AT_ONCE)
 }
 
-fn rows_of(file: File, path: &Path, format: Format, batch_rows: usize) -> Result<Rows> {
-    let rows = match format {
-        Format::Parquet => Rows::parquet(file, batch_rows),
-        Format::Csv => Rows::csv(file, delimiter(path), batch_rows),
-        Format::Arrow => Rows::arrow(file),
-        Format::Npy | Format::Raw => bail!(
-            "{} is no table: give --format parquet, csv or arrow if it is one, or use put",
-            path.display()
-        ),
-    };
-    rows.with_context(|| unreadable(path, format))
-}
-
-fn unreadable(path: &Path, format: Format) -> String {
-    format!("{} is no {} file that can be read", path.display(), key(format))
-}
-
-/// Opens and reads a file as this format.
-pub(crate) fn load(path: &Path, format: Format) -> Result<Loaded> {
+fn open(path: &Path) -> Result<File> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    let size = file.metadata()?.len();
     if file.metadata()?.is_dir() {
         bail!("{} is a directory", path.display());
     }
-    match format {
+    Ok(file)
+}
+
+/// All rows of a table's file.
+fn table_of(file: File, path: &Path, kind: FileType) -> Result<Table> {
+    rows_of(file, path, kind, BATCH_ROWS)?.table().with_context(|| unreadable(path, kind))
+}
+
+fn rows_of(file: File, path: &Path, kind: FileType, batch_rows: usize) -> Result<Rows> {
+    Rows::open(file, kind, batch_rows).with_context(|| unreadable(path, kind))
+}
+
+fn unreadable(path: &Path, kind: FileType) -> String {
+    format!("{} cannot be read as {}", path.display(), kind.key())
+}
+
+/// Opens and reads a file.
+pub(crate) fn load(path: &Path, kind: FileType) -> Result<Loaded> {
+    let file = open(path)?;
+    match kind.format {
         Format::Raw => {
+            let data_bytes = file.metadata()?.len();
             let body = Body::File(file);
-            Ok(Loaded { tag: tag::RAW, metadata: Vec::new(), data_bytes: size, body })
+            Ok(Loaded { tag: tag::RAW, metadata: Vec::new(), data_bytes, body })
         }
         Format::Npy => {
-            let (header, file) =
-                npy::read_header(file).with_context(|| unreadable(path, format))?;
+            let (header, file) = npy::read_header(file).with_context(|| unreadable(path, kind))?;
             let metadata = header.metadata()?;
             let data_bytes = header.data_bytes;
             let body = Body::File(file);
             Ok(Loaded { tag: tag::NDARRAY, metadata, data_bytes, body })
         }
-        Format::Parquet | Format::Csv | Format::Arrow => {
-            let table = table_of(file, path, format)?;
+        _ => {
+            let table = table_of(file, path, kind)?;
             let data_bytes = table.encoded_bytes()?;
             let body = Body::Table(table);
             Ok(Loaded { tag: tag::ARROW_STREAM, metadata: Vec::new(), data_bytes, body })
@@ -154,67 +143,60 @@ pub(crate) fn load(path: &Path, format: Format) -> Result<Loaded> {
     }
 }
 
-/// Opens a file of rows, as this format or as its ending says.
-pub(crate) fn rows(path: &Path, format: Option<Format>) -> Result<Rows> {
-    let format = format.unwrap_or_else(|| of_path(path));
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    rows_of(file, path, format, ROWS_AT_ONCE)
-}
-
-fn delimiter(path: &Path) -> u8 {
-    if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("tsv")) {
-        b'\t'
-    } else {
-        b','
-    }
-}
-
-fn key(format: Format) -> &'static str {
-    match format {
-        Format::Parquet => "Parquet",
-        Format::Csv => "CSV",
-        Format::Arrow => "Arrow",
-        Format::Npy => "npy",
-        Format::Raw => "raw",
-    }
-}
-
-/// Writes an object's value to a file of this format; tables in parts are for [`save_table`].
+/// Writes an object's value to a file; tables in parts are for [`save_table`].
 pub(crate) fn save(
-    format: Format,
+    kind: FileType,
     tag_found: u8,
     data: &[u8],
     metadata: &[u8],
     out: &mut (dyn Write + Send),
 ) -> Result<()> {
-    match (format, tag_found) {
+    match (kind.format, tag_found) {
         (Format::Raw, _) => out.write_all(data)?,
         (Format::Npy, tag::NDARRAY) => npy::write(data, metadata, out)?,
-        (Format::Arrow, tag::ARROW_STREAM) => out.write_all(data)?,
-        (Format::Parquet | Format::Csv, tag::ARROW_STREAM) => {
-            save_table(format, tables::read_stream(data)?, out)?;
-        }
-        _ => bail!(
-            "an object of kind {} cannot be written as {}; --format raw writes its bytes",
-            kind(tag_found),
-            key(format)
-        ),
+        // It lies there as one.
+        (Format::Arrows, tag::ARROW_STREAM) => out.write_all(data)?,
+        (Format::Npy, _) => refuse(kind, tag_found)?,
+        (_, tag::ARROW_STREAM) => save_table(kind, read_stream(data)?, out)?,
+        _ => refuse(kind, tag_found)?,
     }
     Ok(())
 }
 
-/// Writes a table to a file of this format.
+fn refuse(kind: FileType, tag_found: u8) -> Result<()> {
+    bail!(
+        "the object is of kind {}, which cannot be written as {}: {}",
+        self::kind(tag_found),
+        kind.key(),
+        ways(tag_found)
+    )
+}
+
+/// What an object of a kind can be written as.
+fn ways(tag_found: u8) -> &'static str {
+    match tag_found {
+        tag::ARROW_STREAM | tag::COMPOSITE => {
+            "a table becomes .parquet, .arrow, .arrows, .csv, .tsv, .json or .jsonl"
+        }
+        tag::NDARRAY => "an array becomes .npy, or --format raw writes its bytes",
+        tag::PYTHON => {
+            "Python reads it with plasmon.connect().get(..), or --format raw writes its bytes"
+        }
+        _ => "--format raw writes its bytes",
+    }
+}
+
+/// Writes a table to a file.
 pub(crate) fn save_table(
-    format: Format,
-    table: Batches,
+    kind: FileType,
+    (schema, batches): Batches,
     out: &mut (dyn Write + Send),
 ) -> Result<()> {
-    match format {
-        Format::Parquet => tables::write_parquet(table, out),
-        Format::Csv => tables::write_csv(table, out),
-        Format::Arrow => tables::write_arrow(table, out),
-        Format::Npy | Format::Raw => bail!("a table cannot be written as {}", key(format)),
+    let mut writer = TableWriter::new(kind, &schema, out)?;
+    for batch in &batches {
+        writer.write(batch)?;
     }
+    writer.finish()
 }
 
 /// The kind of value in words.

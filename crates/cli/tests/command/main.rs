@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
 
+mod files;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -92,14 +94,14 @@ fn a_table_goes_in_and_comes_out() {
     assert_eq!((&listed[0]["kind"], &listed[0]["namespace"]), (&"table".into(), &"n".into()));
     assert_eq!(listed[0]["id"], put["id"]);
     assert_eq!(fixture.good(&["get", "n:t", "--format", "csv"]), "x,s\n1,a\n2,b\n");
-    for file in ["t.parquet", "t.arrow"] {
+    for file in ["t.parquet", "t.arrow", "t.json", "t.jsonl", "t.csv.gz", "t.tsv.zst"] {
         fixture.good(&["get", "n:t", "-o", file]);
         fixture.good(&["put", file, "--name", file]);
         assert_eq!(fixture.good(&["get", file, "--format", "csv"]), "x,s\n1,a\n2,b\n");
     }
     let stat = fixture.json(&["stat", "n:t"]);
     assert_eq!((&stat["state"], &stat["pins"]), (&"sealed".into(), &0.into()));
-    assert!(fixture.good(&["ls", "t."]).lines().count() == 3, "a head and two objects");
+    assert!(fixture.good(&["ls", "t."]).lines().count() == 7, "a head and six objects");
     fixture.good(&["rm", "n:t"]);
     fixture.fails(4, &["get", "n:t"]);
     fixture.fails(4, &["stat", "never-there"]);

@@ -1,0 +1,87 @@
+//! Files that are compressed as a whole.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+
+use anyhow::Result;
+use flate2::bufread::MultiGzDecoder;
+use flate2::write::GzEncoder;
+
+use super::file_type::Compression;
+
+/// Bytes that are read from a file at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// The level that zstd itself takes when none is said.
+const ZSTD_LEVEL: i32 = 0;
+
+/// What Excel and other programs put before the first letter of a text.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// The text of a file, uncompressed and without a byte order mark.
+pub(super) fn text(file: File, compression: Compression) -> Result<Box<dyn BufRead>> {
+    let file = BufReader::with_capacity(READ_BYTES, file);
+    let mut text: Box<dyn BufRead> = match compression {
+        Compression::Plain => Box::new(file),
+        Compression::Gzip => {
+            Box::new(BufReader::with_capacity(READ_BYTES, MultiGzDecoder::new(file)))
+        }
+        Compression::Zstd => {
+            let decoder = zstd::stream::read::Decoder::with_buffer(file)?;
+            Box::new(BufReader::with_capacity(READ_BYTES, decoder))
+        }
+    };
+    if text.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
+        text.read_exact(&mut [0; 3])?;
+    }
+    Ok(text)
+}
+
+/// Where the bytes of a compressed file are written.
+pub(crate) enum Compressed<W: Write> {
+    /// As they are.
+    Plain(W),
+    /// Through gzip.
+    Gzip(GzEncoder<W>),
+    /// Through zstd.
+    Zstd(zstd::Encoder<'static, W>),
+}
+
+impl<W: Write> Compressed<W> {
+    /// Begins a file.
+    pub(super) fn new(compression: Compression, out: W) -> Result<Self> {
+        Ok(match compression {
+            Compression::Plain => Self::Plain(out),
+            Compression::Gzip => Self::Gzip(GzEncoder::new(out, flate2::Compression::default())),
+            Compression::Zstd => Self::Zstd(zstd::Encoder::new(out, ZSTD_LEVEL)?),
+        })
+    }
+
+    /// Ends it.
+    pub(super) fn finish(self) -> Result<()> {
+        let mut out = match self {
+            Self::Plain(out) => out,
+            Self::Gzip(encoder) => encoder.finish()?,
+            Self::Zstd(encoder) => encoder.finish()?,
+        };
+        Ok(out.flush()?)
+    }
+}
+
+impl<W: Write> Write for Compressed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(out) => out.write(bytes),
+            Self::Gzip(out) => out.write(bytes),
+            Self::Zstd(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(out) => out.flush(),
+            Self::Gzip(out) => out.flush(),
+            Self::Zstd(out) => out.flush(),
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The columns of JSON: an array of objects, or an object in each line; what is there decides.
+//!
+//! The types are those of all rows, because a column that is of another type in the last row than
+//! in the first ones could not be read. Columns come in the order in which they first appear.
+
+use std::fmt;
+use std::io::BufRead;
+
+use anyhow::{Result, bail};
+use arrow::datatypes::{DataType, Field, Fields, Schema};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+/// What the values of a column have been so far.
+#[derive(Debug, Default, PartialEq)]
+enum Found {
+    #[default]
+    Nothing,
+    Switch,
+    Whole {
+        negative: bool,
+        /// Whether one is too large for 64 bits with a sign.
+        large: bool,
+    },
+    Real,
+    Text,
+    List(Box<Found>),
+    Object(Vec<(String, Found)>),
+}
+
+impl Found {
+    fn key(&self) -> &'static str {
+        match self {
+            Self::Nothing => "null",
+            Self::Switch => "true or false",
+            Self::Whole { .. } | Self::Real => "a number",
+            Self::Text => "a string",
+            Self::List(_) => "an array",
+            Self::Object(_) => "an object",
+        }
+    }
+
+    /// Takes another value of the same column.
+    fn add(&mut self, other: Self) -> Result<(), String> {
+        *self = match (std::mem::take(self), other) {
+            (Self::Nothing, one) | (one, Self::Nothing) => one,
+            (Self::Whole { negative: a, large: b }, Self::Whole { negative: c, large: d }) => {
+                Self::Whole { negative: a || c, large: b || d }
+            }
+            (Self::Real | Self::Whole { .. }, Self::Real | Self::Whole { .. }) => Self::Real,
+            (Self::List(mut one), Self::List(other)) => {
+                one.add(*other)?;
+                Self::List(one)
+            }
+            (Self::Object(mut fields), Self::Object(others)) => {
+                for (key, found) in others {
+                    add_field(&mut fields, key, found)?;
+                }
+                Self::Object(fields)
+            }
+            (one, other) if one == other => one,
+            (one, other) => {
+                return Err(format!("{} in one row and {} in another", one.key(), other.key()));
+            }
+        };
+        Ok(())
+    }
+
+    fn data_type(&self) -> DataType {
+        match self {
+            Self::Nothing => DataType::Null,
+            Self::Switch => DataType::Boolean,
+            Self::Whole { large: false, .. } => DataType::Int64,
+            Self::Whole { negative: false, .. } => DataType::UInt64,
+            Self::Whole { .. } | Self::Real => DataType::Float64,
+            Self::Text => DataType::Utf8,
+            Self::List(item) => DataType::new_list(item.data_type(), true),
+            Self::Object(fields) => DataType::Struct(columns(fields)),
+        }
+    }
+}
+
+fn columns(fields: &[(String, Found)]) -> Fields {
+    fields.iter().map(|(name, found)| Field::new(name, found.data_type(), true)).collect()
+}
+
+fn add_field(fields: &mut Vec<(String, Found)>, key: String, found: Found) -> Result<(), String> {
+    // Rows mostly have the same keys in the same order; a table has few of them.
+    let field = match fields.iter().position(|(name, _)| *name == key) {
+        Some(at) => &mut fields[at],
+        None => {
+            fields.push((key, Found::Nothing));
+            fields.last_mut().expect("pushed")
+        }
+    };
+    field.1.add(found).map_err(|told| format!("\"{}\" is {told}", field.0))
+}
+
+impl<'de> Deserialize<'de> for Found {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(ValueVisitor)
+    }
+}
+
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Found;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Found, E> {
+        Ok(Found::Nothing)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Found, E> {
+        Ok(Found::Switch)
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Found, E> {
+        Ok(Found::Whole { negative: value < 0, large: false })
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Found, E> {
+        Ok(Found::Whole { negative: false, large: i64::try_from(value).is_err() })
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Found, E> {
+        Ok(Found::Real)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Found, E> {
+        Ok(Found::Text)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Found, A::Error> {
+        let mut all = Found::Nothing;
+        while let Some(item) = items.next_element()? {
+            all.add(item).map_err(serde::de::Error::custom)?;
+        }
+        Ok(Found::List(Box::new(all)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Found, A::Error> {
+        let mut all = Vec::new();
+        while let Some((key, found)) = fields.next_entry()? {
+            add_field(&mut all, key, found).map_err(serde::de::Error::custom)?;
+        }
+        Ok(Found::Object(all))
+    }
+}
+
+/// Takes an object, or an array of objects, into what was found before.
+struct Rows<'a>(&'a mut Found);
+
+impl<'de> DeserializeSeed<'de> for Rows<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Rows<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a row, which is an object such as {\"x\": 1}")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
+        while let Some(row) = rows.next_element::<Found>()? {
+            if !matches!(row, Found::Object(_)) {
+                let told = format!("a row is {}, not an object such as {{\"x\": 1}}", row.key());
+                return Err(serde::de::Error::custom(told));
+            }
+            self.0.add(row).map_err(serde::de::Error::custom)?;
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<(), A::Error> {
+        let row = ValueVisitor.visit_map(fields)?;
+        self.0.add(row).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The columns of all rows.
+pub(super) fn schema(text: impl BufRead) -> Result<Schema> {
+    let mut found = Found::Nothing;
+    let mut values = serde_json::Deserializer::from_reader(text);
+    while values.end().is_err() {
+        Rows(&mut found).deserialize(&mut values)?;
+    }
+    match &found {
+        Found::Object(fields) if !fields.is_empty() => Ok(Schema::new(columns(fields))),
+        _ => bail!("it has no rows, so it names no columns"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn types(text: &str) -> Vec<(String, DataType)> {
+        let schema = schema(text.as_bytes()).unwrap();
+        let named =
+            |field: &std::sync::Arc<Field>| (field.name().clone(), field.data_type().clone());
+        schema.fields().iter().map(named).collect()
+    }
+
+    #[test]
+    fn arrays_and_lines_have_the_same_columns_in_the_order_in_which_they_appear() {
+        let wanted = [
+            ("z", DataType::Float64),
+            ("a", DataType::Utf8),
+            ("o", DataType::Struct(Fields::from(vec![Field::new("k", DataType::Boolean, true)]))),
+            ("l", DataType::new_list(DataType::Int64, true)),
+            ("u", DataType::UInt64),
+        ];
+        let wanted = wanted.map(|(name, data_type)| (name.to_owned(), data_type));
+        let one = r#"{"z": 1, "a": null, "o": {"k": true}, "l": []}"#;
+        let two = r#"{"a": "x", "z": 1.5, "l": [1], "u": 18446744073709551615}"#;
+        assert_eq!(types(&format!("{one}\n{two}\n")), wanted);
+        assert_eq!(types(&format!("[{one},\n {two}]")), wanted);
+    }
+
+    #[test]
+    fn what_is_no_table_is_named() {
+        for (text, told) in [
+            ("", "no rows"),
+            ("[]", "no rows"),
+            ("[1, 2]", "a row is a number"),
+            ("3", "a row"),
+            ("{\"x\": 1}\n{\"x\": \"a\"}", "\"x\" is a number in one row and a string"),
+            ("{\"x\": 1}\n{\"x\":", "EOF"),
+        ] {
+            let found = format!("{:#}", schema(text.as_bytes()).unwrap_err());
+            assert!(found.contains(told), "{text}: {found}");
+        }
+    }
+}
