@@ -15,7 +15,7 @@ use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plasmon_client::{ObjectId, Policy, tag};
-use plasmon_cpython::buffer::fill;
+use plasmon_cpython::buffer::{Elements, fill};
 use plasmon_proto::value::ValueHeader;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyValueError};
 use pyo3::ffi;
@@ -25,6 +25,7 @@ use pyo3::types::{PyAny, PyCapsule, PyDict, PyMemoryView, PyTuple};
 
 use crate::error::raised;
 use crate::id::Id;
+use crate::layout::Layout;
 use crate::{arrow_read, dlpack};
 
 /// A sealed object, pinned and read in place; it has the buffer protocol, read-only.
@@ -192,24 +193,25 @@ impl Buffer {
         self.lock().buffer.is_none()
     }
 
-    /// A read-only view of the data.
+    /// A read-only view of the data as bytes, in the order in which they lie.
     #[getter]
     fn data<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
-        PyMemoryView::from(slf.as_any())
+        slf.get().with(|_| ())?;
+        PyMemoryView::from(Part::new(slf, Which::Data)?.as_any())
     }
 
     /// A read-only view of the metadata that the creator gave.
     #[getter]
     fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
         let own = slf.get().with(Self::own_metadata_at)?;
-        PyMemoryView::from(Part::new(slf, own)?.as_any())
+        PyMemoryView::from(Part::new(slf, Which::Metadata { skip: own })?.as_any())
     }
 
     /// A read-only view of everything behind the data: the value header, then the creator's
     /// metadata.
     #[getter]
     fn stored_metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
-        PyMemoryView::from(Part::new(slf, 0)?.as_any())
+        PyMemoryView::from(Part::new(slf, Which::Metadata { skip: 0 })?.as_any())
     }
 
     /// The value header (kind, order, shape, text), None for an object without one.
@@ -267,7 +269,8 @@ impl Buffer {
         .unwrap_or_else(|_| "<plasmon.Buffer, released>".to_owned())
     }
 
-    /// Lends the data out through the buffer protocol.
+    /// Lends the data out through the buffer protocol: an array by its element type and shape, to
+    /// those who ask for more than bytes.
     ///
     /// # Safety
     ///
@@ -278,9 +281,20 @@ impl Buffer {
         flags: c_int,
     ) -> PyResult<()> {
         let (address, bytes) = slf.get().count()?;
-        // SAFETY: CPython gives a view to fill; the bytes stay where they are while they are
-        // counted, which lasts until __releasebuffer__.
-        let filled = unsafe { fill(slf.as_any(), view, (address.cast_mut(), bytes), true, flags) };
+        let part = (address.cast_mut(), bytes);
+        let filled = if flags & ffi::PyBUF_ND == 0 {
+            // SAFETY: CPython gives a view to fill; the bytes stay where they are while they are
+            // counted, which lasts until __releasebuffer__.
+            unsafe { fill(slf.as_any(), view, part, true, flags) }
+        } else {
+            slf.get().with(Layout::of).and_then(|layout| {
+                let strides = layout.byte_strides();
+                let (format, itemsize) = (layout.element.format, layout.element.bytes());
+                let elements = Elements::new(format, itemsize, layout.shape, strides);
+                // SAFETY: as above; __releasebuffer__ calls `release`.
+                unsafe { elements.fill(slf.as_any(), view, part, flags) }
+            })
+        };
         filled.inspect_err(|_| slf.get().uncount())
     }
 
@@ -289,19 +303,23 @@ impl Buffer {
     /// # Safety
     ///
     /// CPython calls it once for each successful `__getbuffer__`.
-    unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
+    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
+        // SAFETY: `__getbuffer__` filled the view, and it is released once.
+        unsafe { Elements::release(view) };
         self.uncount();
     }
 
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (address, bytes) =
-            self.with(|buffer| (buffer.data().as_ptr() as usize, buffer.data().len()))?;
+        let (address, layout) =
+            self.with(|buffer| (buffer.data().as_ptr() as usize, Layout::of(buffer)))?;
         self.lend();
+        let strides = layout.byte_strides();
         let interface = PyDict::new(py);
         interface.set_item("version", 3)?;
-        interface.set_item("typestr", "|u1")?;
-        interface.set_item("shape", (bytes,))?;
+        interface.set_item("typestr", layout.element.typestr)?;
+        interface.set_item("shape", PyTuple::new(py, layout.shape)?)?;
+        interface.set_item("strides", PyTuple::new(py, strides)?)?;
         interface.set_item("data", (address, true))?;
         Ok(interface)
     }
@@ -375,24 +393,34 @@ pub(crate) fn tag_name(number: u8) -> &'static str {
     }
 }
 
-/// The bytes behind a buffer's data, with the buffer protocol of their own.
+/// Which bytes of an object.
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    Data,
+    /// What follows the data, without its first bytes.
+    Metadata {
+        skip: usize,
+    },
+}
+
+/// Bytes of a buffer, with the buffer protocol of their own.
 #[pyclass(frozen, module = "plasmon._native", name = "_Part")]
 #[derive(Debug)]
 pub(crate) struct Part {
     owner: Py<Buffer>,
-    skip: usize,
+    which: Which,
 }
 
 impl Part {
-    /// The metadata of `owner` without its first `skip` bytes.
-    fn new<'py>(owner: &Bound<'py, Buffer>, skip: usize) -> PyResult<Bound<'py, Self>> {
-        Bound::new(owner.py(), Self { owner: owner.clone().unbind(), skip })
+    /// Some bytes of `owner`.
+    fn new<'py>(owner: &Bound<'py, Buffer>, which: Which) -> PyResult<Bound<'py, Self>> {
+        Bound::new(owner.py(), Self { owner: owner.clone().unbind(), which })
     }
 }
 
 #[pymethods]
 impl Part {
-    /// Lends the metadata out; the owner stays pinned.
+    /// Lends the bytes out; the owner stays pinned.
     ///
     /// # Safety
     ///
@@ -402,15 +430,18 @@ impl Part {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let (owner, skip) = (slf.get().owner.get(), slf.get().skip);
+        let (owner, which) = (slf.get().owner.get(), slf.get().which);
         owner.count()?;
-        let filled =
-            owner.with(|buffer| buffer.metadata()[skip..].as_ptr_range()).and_then(|part| {
-                let part = (part.start.cast_mut(), part.end as usize - part.start as usize);
-                // SAFETY: as in Buffer::__getbuffer__; metadata lies behind the data under the same
-                // pin.
-                unsafe { fill(slf.as_any(), view, part, true, flags) }
-            });
+        let bytes = |buffer: &plasmon_client::Buffer| match which {
+            Which::Data => buffer.data().as_ptr_range(),
+            Which::Metadata { skip } => buffer.metadata()[skip..].as_ptr_range(),
+        };
+        let filled = owner.with(bytes).and_then(|part| {
+            let part = (part.start.cast_mut(), part.end as usize - part.start as usize);
+            // SAFETY: as in Buffer::__getbuffer__; metadata lies behind the data under the same
+            // pin.
+            unsafe { fill(slf.as_any(), view, part, true, flags) }
+        });
         filled.inspect_err(|_| owner.uncount())
     }
 

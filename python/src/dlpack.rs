@@ -5,14 +5,13 @@
 
 use std::ffi::{CStr, c_void};
 
-use plasmon_client::tag;
-use plasmon_proto::value::{Order, ValueHeader};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::buffer::{Buffer, Export};
+use crate::layout::{Layout, Untyped};
 
 /// The processor's memory.
 pub(crate) const DEVICE: (i32, i32) = (1, 0);
@@ -45,59 +44,19 @@ struct Tensor {
     extents: Vec<i64>,
 }
 
-/// Element type of DLPack (code and bits) and bytes of one element.
-fn element(text: &str) -> Option<(u8, u8, u64)> {
-    let (order, rest) = text.split_at_checked(1)?;
-    if !matches!((order, cfg!(target_endian = "little")), ("|", _) | ("<", true) | (">", false)) {
-        return None;
-    }
-    let (kind, size) = rest.split_at_checked(1)?;
-    let bytes: u64 = size.parse().ok()?;
-    let code = match (kind, bytes) {
-        ("i", 1 | 2 | 4 | 8) => 0,
-        ("u", 1 | 2 | 4 | 8) => 1,
-        ("f", 2 | 4 | 8) => 2,
-        ("c", 8 | 16) => 5,
-        ("b", 1) => 6,
-        _ => return None,
-    };
-    Some((code, u8::try_from(bytes * 8).ok()?, bytes))
-}
-
-struct Layout {
-    code: u8,
-    bits: u8,
-    /// Shape, then strides in elements.
-    extents: Vec<i64>,
-}
-
+/// What DLPack is told of an object: an array by its element type, anything else as bytes.
 fn layout(buffer: &plasmon_client::Buffer) -> PyResult<Layout> {
-    let bytes = buffer.data().len();
-    let flat = || Layout { code: 1, bits: 8, extents: vec![bytes as i64, 1] };
-    if buffer.tag() != tag::NDARRAY {
-        return Ok(flat());
+    match Layout::of_array(buffer) {
+        Ok(layout) => Ok(layout),
+        Err(Untyped::NoArray) => Ok(Layout::flat(buffer.data().len())),
+        Err(Untyped::Element(text)) => {
+            let text = format!("DLPack has no element type for '{text}'");
+            Err(PyBufferError::new_err(text))
+        }
+        Err(Untyped::Corrupt) => {
+            Err(PyBufferError::new_err("the array's description does not fit its bytes"))
+        }
     }
-    let corrupt = || PyBufferError::new_err("the array's description does not fit its bytes");
-    let (header, _) = ValueHeader::decode(buffer.metadata()).map_err(|_| corrupt())?;
-    let Some((code, bits, size)) = element(header.text) else {
-        let text = format!("DLPack has no element type for '{}'", header.text);
-        return Err(PyBufferError::new_err(text));
-    };
-    if header.elements().and_then(|count| count.checked_mul(size)) != Some(bytes as u64) {
-        return Err(corrupt());
-    }
-    let shape: Vec<i64> = header.shape.iter().map(|extent| *extent as i64).collect();
-    let mut strides = vec![0; shape.len()];
-    let mut step: i64 = 1;
-    let mut place = |at: usize| {
-        strides[at] = step;
-        step = step.wrapping_mul(shape[at].max(1));
-    };
-    match header.order {
-        Order::C => (0..shape.len()).rev().for_each(&mut place),
-        Order::Fortran => (0..shape.len()).for_each(&mut place),
-    }
-    Ok(Layout { code, bits, extents: shape.into_iter().chain(strides).collect() })
 }
 
 /// The object in a capsule.
@@ -114,7 +73,11 @@ pub(crate) fn capsule<'py>(
     if device.is_some_and(|device| device != DEVICE) || copy == Some(true) {
         return Err(PyBufferError::new_err("a store's object is offered only where it lies"));
     }
-    let Layout { code, bits, extents } = owner.get().with(layout)??;
+    let layout = owner.get().with(layout)??;
+    let (code, bits) = (layout.element.code, layout.element.bits);
+    // Shape, then strides in elements.
+    let extents: Vec<i64> =
+        layout.shape.iter().chain(&layout.strides).map(|extent| *extent as i64).collect();
     let export = Export::of(owner)?;
     let dimensions = i32::try_from(extents.len() / 2)
         .map_err(|_| PyTypeError::new_err("too many dimensions"))?;

@@ -26,6 +26,7 @@ mod dlpack;
 mod error;
 mod id;
 mod interrupt;
+mod layout;
 mod lending;
 mod numpy;
 mod pending;

@@ -191,6 +191,74 @@ def test_shapes_for_dlpack(store, shape):
         assert back.flags.f_contiguous == array.flags.f_contiguous
 
 
+ELEMENTS = "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16 >f8 M8[s] S5 U3 i4,f4".split()
+
+
+@pytest.mark.parametrize("dtype", ELEMENTS)
+def test_every_protocol_says_the_same_of_a_buffer(store, dtype):
+    """`np.from_dlpack` gave the array, `np.asarray`, the array interface and memoryview its bytes
+    in one dimension."""
+    for order in "CF":
+        for shape in [(), (0,), (3, 0, 2), (2, 3), (1, 4, 1)]:
+            array = np.zeros(shape, dtype, order)
+            if dtype in "i4 f8 c16".split():
+                array[...] = np.arange(array.size).reshape(shape)
+            buffer = store.get_buffer(store.put(array))
+            views = {
+                "asarray": np.asarray(buffer),
+                "array interface": np.asarray(_Interface(buffer)),
+                "memoryview": np.asarray(memoryview(buffer)),
+            }
+            try:
+                views["dlpack"] = np.from_dlpack(buffer)
+                expected = array
+            except BufferError:
+                expected = np.frombuffer(buffer.data, np.uint8)
+            for name, view in views.items():
+                assert (view.dtype, view.shape) == (expected.dtype, expected.shape), name
+                assert view.flags.f_contiguous == expected.flags.f_contiguous, name
+                assert np.array_equal(view, expected), name
+                assert not view.flags.writeable, name
+                assert not view.size or view.ctypes.data == buffer.address, name
+            assert len(buffer.data) == buffer.nbytes == array.nbytes
+            assert bytes(buffer.data) == array.tobytes(order)
+
+
+def test_a_view_has_the_format_and_the_shape_of_the_array(store):
+    array = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    buffer = store.get_buffer(store.put(array))
+    view = memoryview(buffer)
+    assert (view.format, view.shape, view.strides) == ("d", (2, 3), (8, 16))
+    assert view.tolist() == array.tolist()
+    assert (buffer.data.format, buffer.data.shape) == ("B", (48,))
+    # Memory of a program's own that came with the letter of another name for the same type.
+    for letter in "bBhHiIlLqQnNfd?":
+        lent = memoryview(bytes(16)).cast(letter)
+        found = memoryview(store.get_buffer(store.put(lent)))
+        assert (found.itemsize, found.shape) == (lent.itemsize, lent.shape)
+        assert found.tolist() == lent.tolist()
+        assert np.asarray(found).dtype == np.asarray(lent).dtype
+
+
+def test_views_are_refused_to_those_who_expect_another_order(store):
+    fortran = store.get_buffer(store.put(np.asfortranarray(np.eye(3))))
+    with pytest.raises(BufferError, match="another order"):
+        _testbuffer_get(fortran, "C")
+    with pytest.raises(BufferError, match="another order"):
+        _testbuffer_get(store.get_buffer(store.put(np.ones((2, 3)))), "F")
+    fortran.release()
+
+
+def _testbuffer_get(buffer, order):
+    """Asks for memory in one order, as extensions in C do."""
+    import ctypes
+
+    flags = 0x0008 | 0x0010 | {"C": 0x0020, "F": 0x0040}[order]
+    view = (ctypes.c_char * 80)()
+    get = ctypes.pythonapi.PyObject_GetBuffer
+    get(ctypes.py_object(buffer), view, flags)
+
+
 def test_dlpack_for_those_who_cannot_be_told_or_want_it_elsewhere(store):
     buffer = store.get_buffer(store.put(b"abc"))
     for options in (

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::MaybeUninit;
+use std::ptr::null_mut;
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -125,4 +126,104 @@ pub unsafe fn fill(
         ffi::PyBuffer_FillInfo(view, owner.as_ptr(), pointer, bytes, c_int::from(read_only), flags)
     };
     if outcome == 0 { Ok(()) } else { Err(PyErr::fetch(owner.py())) }
+}
+
+/// What a view says of elements, kept by the view itself until it is released.
+#[derive(Debug)]
+pub struct Elements {
+    format: &'static CStr,
+    itemsize: usize,
+    shape: Vec<isize>,
+    strides: Vec<isize>,
+}
+
+impl Elements {
+    /// Elements with a format of the module `struct`, their extents, and the steps in bytes.
+    pub fn new(
+        format: &'static CStr,
+        itemsize: usize,
+        shape: Vec<isize>,
+        strides: Vec<isize>,
+    ) -> Self {
+        assert!(shape.len() == strides.len(), "each dimension has an extent and a step");
+        Self { format, itemsize, shape, strides }
+    }
+
+    /// Whether the elements lie without gaps in the order of C, or of Fortran.
+    fn is_contiguous(&self, fortran: bool) -> bool {
+        let mut step = self.itemsize as isize;
+        let mut dimensions: Vec<_> = self.shape.iter().zip(&self.strides).collect();
+        if !fortran {
+            dimensions.reverse();
+        }
+        self.shape.contains(&0)
+            || dimensions.into_iter().all(|(extent, stride)| {
+                let fits = *extent == 1 || *stride == step;
+                step = step.wrapping_mul(*extent);
+                fits
+            })
+    }
+
+    /// Whether a consumer that asks with `flags` understands how the elements lie.
+    fn suits(&self, flags: c_int) -> bool {
+        let asks = |wanted: c_int| flags & wanted == wanted;
+        let (c, fortran) = (self.is_contiguous(false), self.is_contiguous(true));
+        if !asks(ffi::PyBUF_STRIDES) || asks(ffi::PyBUF_C_CONTIGUOUS) {
+            return c;
+        }
+        !asks(ffi::PyBUF_F_CONTIGUOUS) || fortran
+    }
+
+    /// Fills a view of read-only elements and gives it a reference to `owner`.
+    ///
+    /// # Safety
+    ///
+    /// `view` must be valid for writes, the bytes must stay where they are until the view is
+    /// released, and [`Self::release`] must be called once then.
+    pub unsafe fn fill(
+        self,
+        owner: &Bound<'_, PyAny>,
+        view: *mut ffi::Py_buffer,
+        part: (*mut u8, usize),
+        flags: c_int,
+    ) -> PyResult<()> {
+        if !self.suits(flags) {
+            let text = "the array lies in another order than is asked for: use its bytes (.data)";
+            return Err(PyBufferError::new_err(text));
+        }
+        // SAFETY: as this function's contract says. It refuses those who want to write.
+        unsafe { fill(owner, view, part, true, flags)? };
+        let format = self.format.as_ptr().cast_mut();
+        let dimensions = self.shape.len() as c_int;
+        let itemsize = self.itemsize as isize;
+        let kept = Box::into_raw(Box::new(self));
+        // SAFETY: the view was filled just now and is valid for writes; `kept` was leaked just now
+        // and lives until `release`.
+        unsafe {
+            (*view).itemsize = itemsize;
+            (*view).ndim = dimensions;
+            (*view).format = if flags & ffi::PyBUF_FORMAT == 0 { null_mut() } else { format };
+            let (shape, strides) = ((*kept).shape.as_mut_ptr(), (*kept).strides.as_mut_ptr());
+            (*view).shape = if dimensions == 0 { null_mut() } else { shape };
+            let stepped = flags & ffi::PyBUF_STRIDES == ffi::PyBUF_STRIDES && dimensions != 0;
+            (*view).strides = if stepped { strides } else { null_mut() };
+            (*view).internal = kept.cast();
+        }
+        Ok(())
+    }
+
+    /// Takes back what a view of [`Self::fill`] keeps; nothing of one of [`fill`].
+    ///
+    /// # Safety
+    ///
+    /// `view` must have been filled by one of the two, and be released once.
+    pub unsafe fn release(view: *mut ffi::Py_buffer) {
+        // SAFETY: by this function's contract. `PyBuffer_FillInfo` leaves null here.
+        unsafe {
+            let kept = std::mem::replace(&mut (*view).internal, null_mut());
+            if !kept.is_null() {
+                drop(Box::from_raw(kept.cast::<Self>()));
+            }
+        }
+    }
 }
