@@ -62,9 +62,10 @@ fuzz: ## SECONDS=60 [TARGET=frame]: throw bytes at everything that reads foreign
 	@scripts/setup.sh machine
 	@python3 scripts/fuzz.py --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
-soak: ## NAME=kill [ROUNDS=2000] [SEED=1]: kill processes under load and count what is lost
+soak: ## NAME=kill [ROUNDS=2000], NAME=objects [SECONDS=60]; [SEED=1]: kill processes; random values
 	@scripts/setup.sh machine
-	@scripts/soak.sh $(or $(NAME),kill) --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
+	@scripts/soak.sh $(or $(NAME),kill) $(if $(filter objects,$(NAME)),--seconds $(SECONDS),\
+		--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
 
 sim-node: ## SEEDS=10000 [SEED=n] [SAME=300] [MUTATIONS=300] [MUTATION=name]: the node from a seed
 	@scripts/setup.sh machine

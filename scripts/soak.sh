@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the daemon and the soak and runs one soak by its name. "hooks" and "changing" are soaks of
 # the installed Python package: values that change themselves while they are serialized, and objects
-# whose memory changes while they are read. PROFILE=dev builds without
-# optimizations, which is quicker when the tests have built the same before.
+# whose memory changes while they are read; "objects" puts random values through it. PROFILE=dev
+# builds without optimizations, which is quicker when the tests have built the same before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,6 +12,9 @@ case $name in
 hooks | changing)
     export PYTHONMALLOC=debug
     exec .venv/bin/python -X faulthandler "python/tests/objects/$name.py" "$@"
+    ;;
+objects)
+    exec .venv/bin/python -X faulthandler -m python.tests.random_values "$@"
     ;;
 esac
 profile=${PROFILE:-release}
