@@ -35,7 +35,10 @@ const DUPLICATES: &[(&str, &str)] = &[];
 /// What the Python package needs when it runs, with the licence that was looked up for each. A new
 /// need fails this check until somebody has looked.
 const PYTHON: &[(&str, &str)] = &[
+    ("cython", "Apache-2.0"),
     ("h5py", "BSD-3-Clause"),
+    ("joblib", "BSD-3-Clause"),
+    ("matplotlib", "PSF-2.0"),
     ("numpy", "BSD-3-Clause"),
     ("pandas", "BSD-3-Clause"),
     ("polars", "MIT"),
