@@ -45,7 +45,6 @@ from plasmon._errors import (
 )
 from plasmon._info import ClientInfo, Lost, Notice, ObjectInfo, ObjectList, Status
 from plasmon._ingest import ingest
-from plasmon._memory_pool import memory_pool, pooled
 from plasmon._native import Buffer, ObjectId, Serialized, Writer, __version__, default_socket
 from plasmon._sort import Sorted, WorkerDied, sort, sort_part
 from plasmon._store import Daemon, Store, Subscription, connect, start
@@ -118,8 +117,6 @@ __all__ = [
     "dumps",
     "ingest",
     "loads",
-    "memory_pool",
-    "pooled",
     "serialize",
     "sort",
     "sort_part",

@@ -80,7 +80,7 @@ class Wanted:
     """The objects of a get, and what its caller calls them."""
 
     def __init__(self, store: Store, given: Sequence[ObjectId | str], namespace: str) -> None:
-        self.ids = store.ids_of(given, namespace=namespace)
+        self.ids = store._ids_of(given, namespace=namespace)
         prefix = f"{namespace}:" if namespace else ""
         self._names = [prefix + key if isinstance(key, str) else None for key in given]
 
@@ -92,8 +92,8 @@ class Wanted:
 async def buffers(store: Store, wanted: Wanted, patience: Patience) -> list[Buffer]:
     """Pins objects as soon as all of them are readable; raises why one of them is not."""
     ids = wanted.ids
-    store.check_refused(ids)
-    found = store.mapped(ids)
+    store._check_refused(ids)
+    found = store._mapped(ids)
     while missing := [at for at, buffer in enumerate(found) if buffer is None]:
         asked = [ids[at] for at in missing]
         if patience.is_none:
@@ -103,11 +103,11 @@ async def buffers(store: Store, wanted: Wanted, patience: Patience) -> list[Buff
         late = patience.is_over()
         for at, state in zip(missing, states, strict=True):
             if state != "sealed":
-                raise store.reason(ids[at], state, late or state == "spilled", wanted.name(at))
+                raise store._reason(ids[at], state, late or state == "spilled", wanted.name(at))
         # Mostly without a thread: it asks for what this process has not mapped yet.
-        taken = store.mapped(asked)
+        taken = store._mapped(asked)
         if any(buffer is None for buffer in taken):
-            taken = await asyncio.to_thread(store.in_memory, asked)
+            taken = await asyncio.to_thread(store._in_memory, asked)
         for at, buffer in zip(missing, taken, strict=True):
             found[at] = buffer
         # One that was evicted or spilled meanwhile is waited for again.
@@ -118,7 +118,7 @@ async def _present_states(store: Store, ids: list[ObjectId]) -> list[str]:
     """The states of objects as they are; what was spilled is brought back."""
     states: list[str] = []
     for at in range(0, len(ids), _IDS_MAX):
-        asked = answer(store.start_wait(ids[at : at + _IDS_MAX], None, 0))
+        asked = answer(store._start_wait(ids[at : at + _IDS_MAX], None, 0))
         try:
             states += await asyncio.wait_for(asked, store.request_timeout)
         except TimeoutError:
@@ -220,7 +220,7 @@ class _Waits:
         for at in range(0, len(wanted), _IDS_MAX):
             ids = wanted[at : at + _IDS_MAX]
             try:
-                group = _Group(ids, self._store.start_wait(ids, 1, None))
+                group = _Group(ids, self._store._start_wait(ids, 1, None))
             except Exception as error:
                 self._fail(ids, error)
                 continue

@@ -94,20 +94,8 @@ def find() -> ModuleType:
     return module
 
 
-def memory_pool(store: Store | None = None) -> Any:
-    """A ``pyarrow.MemoryPool`` whose buffers lie in the store.
-
-    What pyarrow allocates with it (``dataset.to_table(memory_pool=pool)``, ``pyarrow.csv``, compute
-    functions, IPC readers) lies in shared memory, and ``store.put`` of such a table copies nothing.
-    For functions that take no pool, as ``pq.read_table``, there is :func:`pooled`. Without a store
-    it is that of :func:`plasmon.connect`. There is one pool for each connection; tables may outlive
-    it.
-
-    Raises ImportError, with the command that builds it, where the extension is not built for the
-    installed pyarrow; Unsupported for a store of level strict, which seals no memory that is still
-    mapped for writing.
-    """
-    store = store if store is not None else default_store()
+def memory_pool(store: Store) -> Any:
+    """What :meth:`plasmon.Store.memory_pool` gives."""
     key = os.getpid()
     known: dict[int, Any] = store.__dict__.setdefault("_pools", {})
     if key not in known:
@@ -116,18 +104,9 @@ def memory_pool(store: Store | None = None) -> Any:
 
 
 @contextlib.contextmanager
-def pooled(store: Store | None = None) -> Iterator[Any]:
-    """In its block, whatever pyarrow allocates without naming a pool lies in the store.
-
-        with plasmon.pooled(store):
-            table = pq.read_table(path)
-        id = store.put(table)                    # copies nothing
-
-    pyarrow has one default pool for all threads of the process. Where :func:`memory_pool` raises
-    because there is no pool, a RuntimeWarning says so with the same words, the block gets pyarrow's
-    own pool, and ``put`` copies.
-    """
-    pa = needs.pyarrow("plasmon.pooled() is for what pyarrow allocates")
+def pooled(store: Store) -> Iterator[Any]:
+    """What :meth:`plasmon.Store.pooled` gives."""
+    pa = needs.pyarrow("store.pooled() is for what pyarrow allocates")
     before = pa.default_memory_pool()
     try:
         pool = memory_pool(store)

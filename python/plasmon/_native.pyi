@@ -5,6 +5,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, final, overload
 
+import numpy
 from typing_extensions import Buffer as Bytes
 from typing_extensions import CapsuleType
 
@@ -315,16 +316,16 @@ class _Pool:
 
 class Store:
     def __new__(cls, **options: Any) -> Self: ...
-    def mapped(self, ids: Sequence[ObjectId]) -> list[Buffer | None]: ...
-    def in_memory(self, ids: Sequence[ObjectId]) -> list[Buffer | None]: ...
-    def check_refused(self, ids: Sequence[ObjectId]) -> None: ...
-    def value_of(
+    def _mapped(self, ids: Sequence[ObjectId]) -> list[Buffer | None]: ...
+    def _in_memory(self, ids: Sequence[ObjectId]) -> list[Buffer | None]: ...
+    def _check_refused(self, ids: Sequence[ObjectId]) -> None: ...
+    def _value_of(
         self,
         buffer: Buffer,
         as_: Literal["arrow", "pandas", "polars", "numpy", "bytes", "memoryview"] | None = None,
     ) -> Any: ...
-    def ids_of(self, ids: _Ids, *, namespace: str = "") -> list[ObjectId]: ...
-    def reason(
+    def _ids_of(self, ids: _Ids, *, namespace: str = "") -> list[ObjectId]: ...
+    def _reason(
         self, id: ObjectId, state: str, late: bool, name: str | None = None
     ) -> Exception: ...
     @property
@@ -372,15 +373,80 @@ class Store:
         strict: bool = False,
         tag: int = 0,
     ) -> Writer: ...
+    @overload
+    def get(  # type: ignore[overload-overlap] # a str is an Iterable of str
+        self,
+        ids: _Id,
+        *,
+        namespace: str = "",
+        timeout: float | None = None,
+        wait: bool = False,
+        as_: Literal["bytes"],
+    ) -> bytes: ...
+    @overload
+    def get(  # type: ignore[overload-overlap] # a str is an Iterable of str
+        self,
+        ids: _Id,
+        *,
+        namespace: str = "",
+        timeout: float | None = None,
+        wait: bool = False,
+        as_: Literal["memoryview"],
+    ) -> memoryview: ...
+    @overload
+    def get(  # type: ignore[overload-overlap] # a str is an Iterable of str
+        self,
+        ids: _Id,
+        *,
+        namespace: str = "",
+        timeout: float | None = None,
+        wait: bool = False,
+        as_: Literal["numpy"],
+    ) -> numpy.ndarray[Any, Any]: ...
+    @overload
     def get(
         self,
-        ids: _Ids,
+        ids: _Id,
+        *,
+        namespace: str = "",
+        timeout: float | None = None,
+        wait: bool = False,
+        as_: Literal["arrow", "pandas", "polars"] | None = None,
+    ) -> Any: ...
+    @overload
+    def get(
+        self,
+        ids: _Id,
+        default: object,
+        /,
         *,
         namespace: str = "",
         timeout: float | None = None,
         wait: bool = False,
         as_: Literal["arrow", "pandas", "polars", "numpy", "bytes", "memoryview"] | None = None,
     ) -> Any: ...
+    @overload
+    def get(
+        self,
+        ids: Iterable[_Id],
+        *,
+        namespace: str = "",
+        timeout: float | None = None,
+        wait: bool = False,
+        as_: Literal["arrow", "pandas", "polars", "numpy", "bytes", "memoryview"] | None = None,
+    ) -> list[Any]: ...
+    @overload
+    def get(
+        self,
+        ids: Iterable[_Id],
+        default: object,
+        /,
+        *,
+        namespace: str = "",
+        timeout: float | None = None,
+        wait: bool = False,
+        as_: Literal["arrow", "pandas", "polars", "numpy", "bytes", "memoryview"] | None = None,
+    ) -> list[Any]: ...
     def get_buffer(
         self, id: _Id, *, namespace: str = "", timeout: float | None = None, wait: bool = False
     ) -> Buffer: ...
@@ -415,7 +481,7 @@ class Store:
         namespace: str = "",
         beyond_end: bool = False,
     ) -> list[str]: ...
-    def start_wait(
+    def _start_wait(
         self,
         ids: _Ids,
         count: int | None = None,
@@ -423,19 +489,19 @@ class Store:
         *,
         namespace: str = "",
     ) -> PendingWait: ...
-    def delete_many(self, ids: _Ids, *, namespace: str = "") -> list[Any]: ...
-    def delete_unused(self, ids: _Ids, *, namespace: str = "") -> int: ...
+    def _delete_many(self, ids: _Ids, *, namespace: str = "") -> list[Any]: ...
+    def _delete_unused(self, ids: _Ids, *, namespace: str = "") -> int: ...
     def evict(self, nbytes: int) -> tuple[int, int]: ...
     def touch(self, ids: _Ids, *, namespace: str = "") -> None: ...
-    def stat_fields(self, id: _Id, *, namespace: str = "") -> tuple[Any, ...] | None: ...
-    def list_fields(
+    def _stat_fields(self, id: _Id, *, namespace: str = "") -> tuple[Any, ...] | None: ...
+    def _list_fields(
         self, namespace: str | None = None, prefix: str | None = None
     ) -> list[tuple[Any, ...]]: ...
-    def status_fields(self) -> dict[str, Any]: ...
-    def clients_fields(self) -> list[dict[str, Any]]: ...
+    def _status_fields(self) -> dict[str, Any]: ...
+    def _clients_fields(self) -> list[dict[str, Any]]: ...
     def digest(self, id: _Id, *, namespace: str = "") -> bytes: ...
     def set_quota(self, nbytes: int) -> None: ...
-    def set_share(self, nbytes: int) -> None: ...
+    def _set_share(self, nbytes: int) -> None: ...
     def flush(self) -> None: ...
     def shutdown(self) -> None: ...
     def disconnect(self) -> None: ...

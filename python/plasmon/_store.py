@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
 
 from plasmon import _native
 from plasmon._columns import ColumnBuilder, TableBuilder
@@ -37,6 +37,10 @@ As: TypeAlias = Literal["arrow", "pandas", "polars", "numpy", "bytes", "memoryvi
 _Sequences = (list, tuple)
 _States: TypeAlias = list[State]
 _Clients: TypeAlias = list[ClientInfo]
+_Keys: TypeAlias = list[Key]
+_Outcomes: TypeAlias = list[PlasmonError | None]
+
+_READABLE = ("sealed", "spilled")
 
 #: A restarted daemon does not know how many notices were lost.
 _UNKNOWN_COUNT = 2**64 - 1
@@ -119,6 +123,16 @@ class Store(_native.Store):
 
     Objects are named by an :class:`ObjectId`, or by a str, which is a name in ``namespace``. Times
     are in seconds, sizes in bytes. Made by :func:`connect`; a context manager that disconnects.
+
+    A store reads like a dict of what is in it, and what is in it does not change:
+
+        >>> store = plasmon.connect()
+        >>> id = store.put({"a": 1}, name="settings")
+        >>> store["settings"], store[id], "settings" in store, store.get("other", None)
+        ({'a': 1}, {'a': 1}, True, None)
+        >>> [key for key in store]
+        ['settings']
+        >>> del store["settings"]
     """
 
     def builder(self, type: Any, *, bytes_hint: int = 0, patience: float = 0.0) -> ColumnBuilder:
@@ -137,11 +151,30 @@ class Store(_native.Store):
         return TableBuilder(self, schema, bytes_hint=bytes_hint, patience=patience)
 
     def memory_pool(self) -> Any:
-        """A memory pool for pyarrow in this store; see :func:`plasmon.memory_pool`."""
+        """A ``pyarrow.MemoryPool`` whose buffers lie in this store.
+
+        What pyarrow allocates with it (``dataset.to_table(memory_pool=pool)``, ``pyarrow.csv``,
+        compute functions, IPC readers) lies in shared memory, and :meth:`put` of such a table
+        copies nothing. For functions that take no pool there is :meth:`pooled`. There is one pool
+        for each connection; tables may outlive it.
+
+        Raises ImportError, with the command that builds it, where the extension is not built for
+        the installed pyarrow; Unsupported for a store of level strict, which seals no memory that
+        is still mapped for writing.
+        """
         return memory_pool(self)
 
     def pooled(self) -> AbstractContextManager[Any]:
-        """In its block, what pyarrow allocates lies in this store; see :func:`plasmon.pooled`."""
+        """In its block, what pyarrow allocates without naming a pool lies in this store.
+
+            with store.pooled():
+                table = pq.read_table(path)
+            id = store.put(table)                    # copies nothing
+
+        pyarrow has one default pool for all threads of the process. Where :meth:`memory_pool`
+        raises because there is no pool, a RuntimeWarning says so with the same words, the block
+        gets pyarrow's own pool, and ``put`` copies.
+        """
         return pooled(self)
 
     def ingest(
@@ -152,41 +185,72 @@ class Store(_native.Store):
         """Reads Parquet, CSV and Arrow files into one table; see :func:`plasmon.ingest`."""
         return ingest(files, store=self, **options)
 
+    @overload
     def delete(
         self,
         ids: Key | Iterable[Key],
         *,
         namespace: str = "",
         missing: Literal["raise", "ignore"] = "ignore",
-    ) -> int:
+        errors: Literal["raise"] = "raise",
+    ) -> int: ...
+    @overload
+    def delete(
+        self,
+        ids: Key | Iterable[Key],
+        *,
+        namespace: str = "",
+        missing: Literal["raise", "ignore"] = "ignore",
+        errors: Literal["return"],
+    ) -> _Outcomes: ...
+    def delete(
+        self,
+        ids: Key | Iterable[Key],
+        *,
+        namespace: str = "",
+        missing: Literal["raise", "ignore"] = "ignore",
+        errors: Literal["raise", "return"] = "raise",
+    ) -> int | _Outcomes:
         """Deletes objects; how many there were to delete.
 
         What somebody still reads disappears from sight now and from memory with its last reader.
-        One that is not there is no error unless ``missing`` says so. Raises what else refused.
+        One that is not there is no error unless ``missing`` says so. Raises what else refused; with
+        ``errors="return"`` nothing is raised, and a list has None or the exception for each id.
+
+            >>> store.put(1, name="one")
+            >>> store.delete(["one", "two"])
+            1
         """
-        outcomes = self.delete_many(ids, namespace=namespace)
+        outcomes = self._delete_many(ids, namespace=namespace)
+        if missing == "ignore":
+            gone = outcomes.count(None)
+            outcomes = [None if isinstance(one, NotFound) else one for one in outcomes]
+        else:
+            gone = len(outcomes)
+        if errors == "return":
+            return outcomes
         for outcome in outcomes:
-            if outcome is not None and (missing == "raise" or not isinstance(outcome, NotFound)):
+            if outcome is not None:
                 raise outcome
-        return outcomes.count(None)
+        return gone
 
     def stat(self, id: Key, *, namespace: str = "") -> ObjectInfo | None:
         """A description of an object; None when nothing is known under the id."""
-        found = self.stat_fields(id, namespace=namespace)
+        found = self._stat_fields(id, namespace=namespace)
         return None if found is None else ObjectInfo(*found)
 
     def list(self, namespace: str | None = None, prefix: str | None = None) -> ObjectList:
         """Descriptions of all objects, or of those with a name in a namespace or with a prefix."""
-        return ObjectList(ObjectInfo(*fields) for fields in self.list_fields(namespace, prefix))
+        return ObjectList(ObjectInfo(*fields) for fields in self._list_fields(namespace, prefix))
 
     def status(self) -> Status:
         """The figures of the store."""
-        return cast(Status, known(Status, self.status_fields()))
+        return cast(Status, known(Status, self._status_fields()))
 
     def clients(self) -> _Clients:
         """The connected clients."""
         access = {"ReadWrite": "rw", "ReadOnly": "ro"}
-        found = self.clients_fields()
+        found = self._clients_fields()
         return [known(ClientInfo, {**one, "access": access[one["access"]]}) for one in found]
 
     def sort(self, data: Any, by: Any, *, namespace: str = "", **options: Any) -> Sorted:
@@ -220,7 +284,7 @@ class Store(_native.Store):
         """Like :meth:`wait`, without blocking the event loop."""
         from plasmon import _asyncio
 
-        pending = self.start_wait(ids, count, timeout, namespace=namespace)
+        pending = self._start_wait(ids, count, timeout, namespace=namespace)
         return cast("_States", await _asyncio.answer(pending))
 
     async def get_async(
@@ -242,8 +306,43 @@ class Store(_native.Store):
         given: Any = [ids] if is_one else [*cast("Iterable[Key]", ids)]
         patience = _asyncio.Patience(timeout, wait)
         found = await _asyncio.buffers(self, _asyncio.Wanted(self, given, namespace), patience)
-        values = [self.value_of(buffer, as_) for buffer in found]
+        values = [self._value_of(buffer, as_) for buffer in found]
         return values[0] if is_one else values
+
+    def keys(self) -> _Keys:
+        """What the readable objects are called: their names, or the ids of those without one.
+
+        Objects in other namespaces, and members of others, are not among them; :meth:`list` has
+        them all.
+        """
+        return [
+            info.name if info.name is not None else info.id
+            for info in self.list()
+            if info.state in _READABLE and not info.namespace and not info.owned
+        ]
+
+    def __getitem__(self, key: Key) -> Any:
+        """The value of an object, as with :meth:`get`; a KeyError when it is not there."""
+        if isinstance(key, ObjectId | str):
+            return self.get(key)
+        found = type(key).__qualname__
+        raise TypeError(f"an object is named by an ObjectId or a str, found {found}")
+
+    def __delitem__(self, key: Key) -> None:
+        self.delete(key, missing="raise")
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, ObjectId | str) and self.contains(key)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __bool__(self) -> bool:
+        # A connection is not "nothing" when its store is empty.
+        return True
 
     def __enter__(self) -> Store:
         return self

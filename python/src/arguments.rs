@@ -1,11 +1,12 @@
 //! What callers give: ids and names, times, and the options of a new object.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use plasmon_client::{Filter, ObjectId, Policy, PutOptions};
+use plasmon_client::{ConnectOptions, Filter, ObjectId, Policy, PutOptions, StartOptions};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::id::{Id, name, named};
 
@@ -89,6 +90,36 @@ pub(crate) fn patience(timeout: Option<f64>, wait: bool) -> PyResult<Patience> {
     }
 }
 
+/// The keyword arguments of `get`.
+#[derive(Debug, Default)]
+pub(crate) struct GetOptions<'py> {
+    pub(crate) namespace: Option<String>,
+    pub(crate) timeout: Option<f64>,
+    pub(crate) wait: bool,
+    pub(crate) as_: Option<Bound<'py, PyString>>,
+}
+
+impl<'py> GetOptions<'py> {
+    #[inline]
+    pub(crate) fn of(given: Option<&Bound<'py, PyDict>>) -> PyResult<Self> {
+        let mut options = Self::default();
+        let Some(given) = given else { return Ok(options) };
+        for (key, value) in given.iter() {
+            match key.cast::<PyString>()?.to_str()? {
+                "namespace" => options.namespace = Some(value.extract()?),
+                "timeout" => options.timeout = value.extract()?,
+                "wait" => options.wait = value.extract()?,
+                "as_" => options.as_ = value.extract()?,
+                other => {
+                    let text = format!("get() has no argument '{other}'");
+                    return Err(PyTypeError::new_err(text));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
 /// What a caller calls one object, for an error: its name, unless it gave the id.
 pub(crate) fn label(given: &Bound<'_, PyAny>, namespace: &str) -> Option<String> {
     let text = given.cast::<PyString>().ok()?.to_string_lossy().into_owned();
@@ -150,4 +181,60 @@ pub(crate) fn bytes(given: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     pyo3::buffer::PyBuffer::<u8>::get(given)
         .and_then(|buffer| buffer.to_vec(given.py()))
         .or_else(|_| given.extract())
+}
+
+/// The options of a connection and of a store to be started.
+pub(crate) fn connect_options(
+    given: Option<&Bound<'_, PyDict>>,
+) -> PyResult<(ConnectOptions, Option<StartOptions>)> {
+    let (mut connect, mut start) = (ConnectOptions::default(), StartOptions::default());
+    let mut starts = false;
+    let duration = |value: &Bound<'_, PyAny>| -> PyResult<Duration> {
+        Ok(seconds(Some(value.extract()?))?.unwrap_or(Duration::MAX))
+    };
+    for (key, value) in given.into_iter().flat_map(|given| given.iter()) {
+        match key.cast::<PyString>()?.to_str()? {
+            "socket" => connect.socket = value.extract::<Option<PathBuf>>()?,
+            "name" => connect.name = value.extract()?,
+            "exact" => connect.exact = value.extract()?,
+            "channel" => connect.channel = value.extract()?,
+            "connect_timeout" => connect.connect_timeout = duration(&value)?,
+            "reconnect_timeout" => connect.reconnect_timeout = duration(&value)?,
+            "request_timeout" => connect.request_timeout = duration(&value)?,
+            "owner" => connect.owner = value.extract()?,
+            "copy_threads" => connect.copy_threads = value.extract()?,
+            "start" => starts = value.extract()?,
+            "daemon" => start.daemon = value.extract::<Option<PathBuf>>()?,
+            "settings" => start.settings = value.extract()?,
+            "start_timeout" => start.timeout = duration(&value)?,
+            other => {
+                return Err(PyTypeError::new_err(format!("a store has no argument '{other}'")));
+            }
+        }
+    }
+    Ok((connect, starts.then_some(start)))
+}
+
+/// What comes instead of an object that is not there, if the caller said so.
+pub(crate) fn instead<'py>(given: &Bound<'py, PyTuple>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    match given.len() {
+        0 => Ok(None),
+        1 => given.get_item(0).map(Some),
+        more => {
+            let text = format!("get() takes ids and a default, found {more} more; ids are a list");
+            Err(PyTypeError::new_err(text))
+        }
+    }
+}
+
+/// How many of so many objects a wait is for; `None` means all.
+pub(crate) fn needed(count: Option<usize>, ids: usize) -> PyResult<usize> {
+    match count {
+        None => Ok(ids),
+        Some(count) if count <= ids => Ok(count),
+        Some(count) => {
+            let text = format!("cannot wait for {count} of {ids} objects");
+            Err(PyValueError::new_err(text))
+        }
+    }
 }

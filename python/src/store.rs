@@ -5,20 +5,17 @@
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use plasmon_client::{
-    Access, Code, ConnectOptions, Error, Filter, Level, ObjectId, ObjectState, StartOptions, tag,
-};
+use plasmon_client::{Access, Code, Error, Filter, Level, ObjectId, ObjectState, tag};
 use plasmon_proto::value::{ValueHeader, array_kind};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::arguments::{
-    Patience, filter, is_one, label, many_ids, many_labelled, one_id, patience, put_options,
-    seconds,
+    GetOptions, Patience, connect_options, filter, instead, is_one, label, many_ids, many_labelled,
+    needed, one_id, patience, put_options, seconds,
 };
 use crate::buffer::Buffer;
 use crate::describe;
@@ -178,38 +175,6 @@ fn keys(states: Vec<ObjectState>) -> Vec<&'static str> {
     states.into_iter().map(ObjectState::key).collect()
 }
 
-/// The options of a connection and of a store to be started.
-fn connect_options(
-    given: Option<&Bound<'_, PyDict>>,
-) -> PyResult<(ConnectOptions, Option<StartOptions>)> {
-    let (mut connect, mut start) = (ConnectOptions::default(), StartOptions::default());
-    let mut starts = false;
-    let duration = |value: &Bound<'_, PyAny>| -> PyResult<Duration> {
-        Ok(seconds(Some(value.extract()?))?.unwrap_or(Duration::MAX))
-    };
-    for (key, value) in given.into_iter().flat_map(|given| given.iter()) {
-        match key.cast::<PyString>()?.to_str()? {
-            "socket" => connect.socket = value.extract::<Option<PathBuf>>()?,
-            "name" => connect.name = value.extract()?,
-            "exact" => connect.exact = value.extract()?,
-            "channel" => connect.channel = value.extract()?,
-            "connect_timeout" => connect.connect_timeout = duration(&value)?,
-            "reconnect_timeout" => connect.reconnect_timeout = duration(&value)?,
-            "request_timeout" => connect.request_timeout = duration(&value)?,
-            "owner" => connect.owner = value.extract()?,
-            "copy_threads" => connect.copy_threads = value.extract()?,
-            "start" => starts = value.extract()?,
-            "daemon" => start.daemon = value.extract::<Option<PathBuf>>()?,
-            "settings" => start.settings = value.extract()?,
-            "start_timeout" => start.timeout = duration(&value)?,
-            other => {
-                return Err(PyTypeError::new_err(format!("a store has no argument '{other}'")));
-            }
-        }
-    }
-    Ok((connect, starts.then_some(start)))
-}
-
 #[pymethods]
 impl Store {
     #[new]
@@ -227,6 +192,7 @@ impl Store {
 
     /// Those of the objects that can be read without asking the daemon anything, None for the
     /// others: never waits.
+    #[pyo3(name = "_mapped")]
     fn mapped(&self, ids: Vec<PyRef<'_, Id>>) -> Vec<Option<Buffer>> {
         let take = |id: PyRef<'_, Id>| self.client.take_mapped(&id.id());
         ids.into_iter().map(|id| take(id).map(|buffer| self.wrap(buffer))).collect()
@@ -234,6 +200,7 @@ impl Store {
 
     /// Those of the objects that are sealed and in memory, None for the others. Does not wait for
     /// objects, only for the daemon.
+    #[pyo3(name = "_in_memory")]
     fn in_memory(&self, py: Python<'_>, ids: Vec<PyRef<'_, Id>>) -> PyResult<Vec<Option<Buffer>>> {
         let ids: Vec<ObjectId> = ids.iter().map(|id| id.id()).collect();
         let found = ask(py, || self.client.take_in_memory(&ids))?;
@@ -241,12 +208,13 @@ impl Store {
     }
 
     /// Raises if the daemon refused one of the objects after its put had returned.
+    #[pyo3(name = "_check_refused")]
     fn check_refused(&self, py: Python<'_>, ids: Vec<PyRef<'_, Id>>) -> PyResult<()> {
         ids.iter().try_for_each(|id| self.client.check_refused(&id.id())).or_raise(py)
     }
 
     /// The value of an object that is pinned.
-    #[pyo3(signature = (buffer, as_ = None))]
+    #[pyo3(name = "_value_of", signature = (buffer, as_ = None))]
     fn value_of<'py>(
         &self,
         buffer: &Bound<'py, Buffer>,
@@ -257,13 +225,13 @@ impl Store {
     }
 
     /// The ids that these ids and names are.
-    #[pyo3(signature = (ids, *, namespace = ""))]
+    #[pyo3(name = "_ids_of", signature = (ids, *, namespace = ""))]
     fn ids_of(&self, ids: &Bound<'_, PyAny>, namespace: &str) -> PyResult<Vec<Id>> {
         Ok(many_ids(ids, namespace)?.into_iter().map(Id::new).collect())
     }
 
     /// Why an object in this state cannot be had, as an exception; `late` when its time has passed.
-    #[pyo3(signature = (id, state, late, name = None))]
+    #[pyo3(name = "_reason", signature = (id, state, late, name = None))]
     fn reason<'py>(
         &self,
         py: Python<'py>,
@@ -380,26 +348,40 @@ impl Store {
     /// seconds for objects that are not sealed yet, with `wait` for ever. Arrays, tables and frames
     /// lie on the object's memory, read-only, and keep it pinned; bytes are copied (get_buffer()
     /// reads them in place). `as_` asks for another form: "arrow", "pandas", "polars", "numpy",
-    /// "bytes" or "memoryview".
+    /// "bytes" or "memoryview". A `default`, given by its place as for dict.get(), comes instead of
+    /// what is not there.
+    ///
+    ///     >>> store.put([1, 2], name="numbers")
+    ///     >>> store.get("numbers")
+    ///     [1, 2]
+    ///     >>> store.get("letters", None) is None
+    ///     True
     ///
     /// Raises Absent, NotSealed (while it is being created), TimedOut (after `timeout`), Deleted,
     /// Evicted, CreatorDied, Corrupt.
-    #[pyo3(signature = (ids, *, namespace = "", timeout = None, wait = false, as_ = None))]
+    #[pyo3(
+        signature = (ids, *default, **options),
+        text_signature = "($self, ids, *default, namespace='', timeout=None, wait=False, as_=None)"
+    )]
     fn get<'py>(
         &self,
         ids: &Bound<'py, PyAny>,
-        namespace: &str,
-        timeout: Option<f64>,
-        wait: bool,
-        as_: Option<&Bound<'py, PyString>>,
+        default: &Bound<'py, PyTuple>,
+        options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = ids.py();
+        let (py, default) = (ids.py(), instead(default)?);
+        let GetOptions { namespace, timeout, wait, as_ } = GetOptions::of(options)?;
+        let (namespace, as_) = (namespace.as_deref().unwrap_or_default(), as_.as_ref());
+        let value = |found: PyResult<plasmon_client::Buffer>| match (found, &default) {
+            (Ok(buffer), _) => self.value(py, buffer, as_),
+            (Err(error), Some(default)) if is_missing(py, &error) => Ok(default.clone()),
+            (Err(error), _) => Err(error),
+        };
         if is_one(ids) {
-            let buffer = self.one(ids, namespace, timeout, wait)?;
-            return self.value(py, buffer, as_);
+            return value(self.one(ids, namespace, timeout, wait));
         }
         let found = self.many(ids, namespace, timeout, wait)?;
-        let values = found.into_iter().map(|one| self.value(py, one.or_raise(py)?, as_));
+        let values = found.into_iter().map(|one| value(one.or_raise(py)));
         let values: PyResult<Vec<_>> = values.collect();
         Ok(PyList::new(py, values?)?.into_any())
     }
@@ -494,7 +476,10 @@ impl Store {
     }
 
     /// Starts a wait whose descriptor an event loop can watch; see wait_async().
-    #[pyo3(signature = (ids, count = None, timeout = None, *, namespace = ""))]
+    #[pyo3(
+        name = "_start_wait",
+        signature = (ids, count = None, timeout = None, *, namespace = "")
+    )]
     fn start_wait(
         &self,
         ids: &Bound<'_, PyAny>,
@@ -508,7 +493,7 @@ impl Store {
     }
 
     /// Deletes objects; for each None, or the exception that says why not. See delete().
-    #[pyo3(signature = (ids, *, namespace = ""))]
+    #[pyo3(name = "_delete_many", signature = (ids, *, namespace = ""))]
     fn delete_many<'py>(
         &self,
         ids: &Bound<'py, PyAny>,
@@ -526,7 +511,7 @@ impl Store {
 
     /// Deletes objects as soon as nobody reads them, and leaves them in sight until then; how many
     /// are gone or will go. What is being created stays.
-    #[pyo3(signature = (ids, *, namespace = ""))]
+    #[pyo3(name = "_delete_unused", signature = (ids, *, namespace = ""))]
     fn delete_unused(&self, ids: &Bound<'_, PyAny>, namespace: &str) -> PyResult<usize> {
         let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
         let outcomes = ask(py, || self.client.delete_unused(&ids))?;
@@ -548,7 +533,7 @@ impl Store {
     }
 
     /// What stat() makes an ObjectInfo of.
-    #[pyo3(signature = (id, *, namespace = ""))]
+    #[pyo3(name = "_stat_fields", signature = (id, *, namespace = ""))]
     fn stat_fields<'py>(
         &self,
         id: &Bound<'py, PyAny>,
@@ -560,7 +545,7 @@ impl Store {
     }
 
     /// What list() makes ObjectInfos of.
-    #[pyo3(signature = (namespace = None, prefix = None))]
+    #[pyo3(name = "_list_fields", signature = (namespace = None, prefix = None))]
     fn list_fields<'py>(
         &self,
         py: Python<'py>,
@@ -573,12 +558,14 @@ impl Store {
     }
 
     /// What status() makes a Status of.
+    #[pyo3(name = "_status_fields")]
     fn status_fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let status = ask(py, || self.client.status())?;
         describe::plain(py, &status)
     }
 
     /// What clients() makes ClientInfos of.
+    #[pyo3(name = "_clients_fields")]
     fn clients_fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let clients = ask(py, || self.client.clients())?;
         describe::plain(py, &clients)
@@ -605,7 +592,7 @@ impl Store {
     /// Gives this client a share of the memory, once: its objects with policy "cache" take at most
     /// so many bytes, and make room for its own new objects and for nobody else's until it
     /// disconnects. For exact connections.
-    #[pyo3(signature = (nbytes))]
+    #[pyo3(name = "_set_share", signature = (nbytes))]
     fn set_share(&self, py: Python<'_>, nbytes: u64) -> PyResult<()> {
         ask(py, || self.client.set_share(nbytes))
     }
@@ -626,14 +613,10 @@ impl Store {
     }
 }
 
-/// How many of so many objects a wait is for; `None` means all.
-fn needed(count: Option<usize>, ids: usize) -> PyResult<usize> {
-    match count {
-        None => Ok(ids),
-        Some(count) if count <= ids => Ok(count),
-        Some(count) => {
-            let text = format!("cannot wait for {count} of {ids} objects");
-            Err(PyValueError::new_err(text))
-        }
-    }
+/// Whether an exception says that there is no such object, or none yet.
+fn is_missing(py: Python<'_>, error: &PyErr) -> bool {
+    const MISSING: [Code; 5] =
+        [Code::Absent, Code::NotSealed, Code::Deleted, Code::Evicted, Code::CreatorDied];
+    let code = error.value(py).getattr("code").and_then(|code| code.extract::<u16>());
+    code.is_ok_and(|code| MISSING.iter().any(|missing| missing.number() == code))
 }

@@ -17,6 +17,7 @@ import plasmon
 from plasmon.paths import paths
 
 from .conftest import DEADLINE_S, child
+from .pages.blocks import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -50,7 +51,7 @@ def test_the_readme_needs_numpy_which_the_package_brings():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needs = {re.split(r"\W", need)[0] for need in project["dependencies"]}
     assert needs == {"numpy"}
-    example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+    example = "".join(one.text for one in blocks(ROOT / "README.md") if one.language == "python")
     # Only what the package requires can be imported, as after a bare `pip install .`.
     bare = """
         import importlib.abc, sys
@@ -73,7 +74,7 @@ def test_the_readme_needs_numpy_which_the_package_brings():
 
 def test_ingest_without_pyarrow_says_the_command():
     """It said "No module named 'pyarrow'", and nothing of what to do."""
-    for call in ("plasmon.ingest('x.parquet')", "plasmon.pooled().__enter__()"):
+    for call in ("plasmon.ingest('x.parquet')", "plasmon.Store.pooled(None).__enter__()"):
         done = child(f"import sys; sys.modules['pyarrow'] = None\nimport plasmon; {call}")
         assert "pip install pyarrow" in done.stderr.splitlines()[-1]
 

@@ -231,7 +231,7 @@ def test_a_pending_wait_is_an_ordinary_descriptor(store):
     import select
 
     id = store.new_id()
-    pending = store.start_wait([id])
+    pending = store._start_wait([id])
     assert pending.poll() is None
     store.put(b"", id=id)
     assert select.select([pending], [], [], DEADLINE_S)[0]

@@ -378,14 +378,14 @@ class PlasmaClient:
             else:
                 now.append(ObjectId(key))
         with translated:
-            store.delete_unused(now)
+            store._delete_unused(now)
 
     def _delete_now(self, key: bytes) -> None:
         self._deletions.discard(key)
         # A forked child has no part in what its parent was to delete.
         if self._store is not None and self._pid == os.getpid():
             with translated:
-                self._store.delete_unused([ObjectId(key)])
+                self._store._delete_unused([ObjectId(key)])
 
     def list(self) -> dict[ObjectID, dict[str, Any]]:
         """What the store holds: a description of each object, by its id.
@@ -395,7 +395,7 @@ class PlasmaClient:
         ("created" or "sealed").
         """
         with translated:
-            objects = self._connected().list_fields()
+            objects = self._connected()._list_fields()
         return dict(map(_described, objects))
 
     # Notifications
@@ -456,7 +456,7 @@ class PlasmaClient:
         if self._share is not None:
             raise PlasmaStoreFull("Cannot change the client quota once set")
         with translated:
-            store.set_share(max(0, limit))
+            store._set_share(max(0, limit))
         self._share = (client_name, limit)
 
     def debug_string(self) -> str:
