@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +28,8 @@ LOGS = ROOT / "target" / "test-logs"
 BIN = ROOT / ".venv" / "bin"
 
 SUITE_TIMEOUT_S = 1200
+#: How long a process that a suite has told to end may take to be gone.
+GONE_WITHIN_S = 30
 #: How many lines of a failed suite's log are shown.
 SHOWN_LINES = 80
 
@@ -206,7 +209,7 @@ def count(output: str) -> Counts:
 def what_failed(output: str) -> list[str]:
     """The lines of a failed suite's log that say what failed, or its last ones."""
     cargo = r"^failures:\n\n(---- (?:.*\n)*?)test result: FAILED"
-    pytest = r"^(?:(?:FAILED|ERROR) \S+::|E   ).*$"
+    pytest = r"^(?:(?:FAILED|ERROR) \S+::|E   |FAILED left behind).*$"
     maven = r"^\[ERROR\] .*$"
     for pattern in (cargo, pytest, maven):
         if found := re.findall(pattern, output, re.MULTILINE):
@@ -214,11 +217,38 @@ def what_failed(output: str) -> list[str]:
     return output.splitlines()[-SHOWN_LINES:]
 
 
+def left_behind(mark: str) -> list[str]:
+    """What the processes of a suite have not ended: those with its mark in their environment."""
+    end = time.monotonic() + GONE_WITHIN_S
+    while (left := marked(mark)) and time.monotonic() < end:
+        time.sleep(0.1)
+    return left
+
+
+def marked(mark: str) -> list[str]:
+    """The processes with this line in their environment, by number and command line."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            lines = (entry / "environ").read_bytes().split(b"\0")
+            if mark.encode() in lines:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found.append(f"process {entry.name}: {command}"[:200])
+        except OSError:
+            # It has ended, or belongs to another user.
+            continue
+    return found
+
+
 def run(suite: Suite) -> tuple[Counts, float]:
     """Runs one suite; a suite that counts nothing counts as one test."""
     started = time.monotonic()
     log = LOGS / f"{suite.name}.log"
+    mark = f"PLASMON_SUITE_RUN={uuid.uuid4()}"
     environment = dict(os.environ, **suite.environment)
+    # A store that a suite starts in passing does not wait ten minutes for the next program.
+    environment["PLASMON_LINGER_MS"] = "2000"
+    environment.update([mark.split("=")])
     environment["PATH"] = f"{BIN}:{environment.get('PATH', '')}"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -239,7 +269,10 @@ def run(suite: Suite) -> tuple[Counts, float]:
                 raise
             output.write(f"\nstopped after {SUITE_TIMEOUT_S} s\n".encode())
             code = -1
-    counts = count(log.read_text(errors="replace"))
+    left = left_behind(mark)
+    with log.open("ab") as output:
+        output.writelines(f"\nFAILED left behind: {one}\n".encode() for one in left)
+    counts = count(log.read_text(errors="replace")) + Counts(failed=len(left))
     if code != 0 and not counts.failed:
         counts += Counts(failed=1)
     if counts == Counts():

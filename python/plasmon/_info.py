@@ -95,7 +95,9 @@ class Status:
     to no object any more and that the kernel keeps while a process has it mapped. ``warm_bytes``
     are free and kept for the next writer as long as there is room. ``resident_bytes`` is what the
     machine has really given for objects. ``away_bytes``, part of what is used and leased, are lent
-    to clients whose connection broke and that may still write.
+    to clients whose connection broke and that may still write. ``linger_ms`` says how long after
+    its last client the daemon ends, None that it stays; ``starter_pid`` is the process that started
+    it for itself and that it ends with, or 0.
     """
 
     version: str
@@ -130,6 +132,8 @@ class Status:
     retained_bytes: int
     resident_bytes: int
     away_bytes: int
+    linger_ms: int | None
+    starter_pid: int
 
     def _repr_html_(self) -> str:
         def text(name: str) -> str:

@@ -53,6 +53,7 @@ class SpillWanted(TypedDict):
     memory_bytes: int
 
 def default_socket() -> Path: ...
+def this_process() -> str: ...
 def start_daemon(
     settings: list[tuple[str, str]],
     *,

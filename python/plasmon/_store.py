@@ -408,10 +408,10 @@ def connect(
     """Connects to the store of this user, starting one if none runs.
 
     Without a socket it takes ``$PLASMON_SOCKET``, or the socket in the user's runtime directory; if
-    nobody listens there it starts a daemon that ends with its last client (``start``; with a
-    socket of your own the default is not to start). ``capacity`` (bytes, or text such as ``"4g"``)
-    and ``settings`` (see docs/settings.md) are for a store that is started here; a running one
-    keeps its own.
+    nobody listens there it starts a daemon that ends ten minutes after its last client (``start``;
+    with a socket of your own the default is not to start; ``settings={"linger_ms": ...}`` says how
+    long after). ``capacity`` (bytes, or text such as ``"4g"``) and ``settings`` (see
+    docs/settings.md) are for a store that is started here; a running one keeps its own.
 
     ``name`` is shown in listings of clients. ``channel=False`` does without shared rings and
     ledgers: slower, and needs less trust; what it holds is only sure to stay as long as the
@@ -511,12 +511,15 @@ def start(
     socket: str | os.PathLike[str] | None = None,
     settings: dict[str, Any] | None = None,
     timeout: float = 10.0,
+    stays: bool = False,
 ) -> Daemon:
     """Starts a store of one's own, by default on a socket in a new temporary directory.
 
-    A context manager that gives a connection and stops the store at the end of the block.
-    ``capacity`` is in bytes or text such as ``"512m"``; ``settings`` are those of docs/settings.md.
-    Raises AlreadyRunning when somebody serves the socket.
+    A context manager that gives a connection and stops the store at the end of the block. Without
+    one the store ends with this process, however that ends, or with the last client that it has
+    then; with ``stays`` it goes on until it is stopped. ``capacity`` is in bytes or text such as
+    ``"512m"``; ``settings`` are those of docs/settings.md. Raises AlreadyRunning when somebody
+    serves the socket.
     """
     directory = None
     if socket is None:
@@ -524,7 +527,10 @@ def start(
 
         directory = mkdtemp(prefix="plasmon-")
         socket = os.path.join(directory, "store.sock")
-    given = _settings(capacity, {"socket": os.fspath(socket), **(settings or {})})
+    own: dict[str, Any] = {"socket": os.fspath(socket)}
+    if not stays:
+        own |= {"starter": _native.this_process(), "own_folder": directory is not None}
+    given = _settings(capacity, own | (settings or {}))
     try:
         pid, path = _native.start_daemon(given, daemon=_daemon(), timeout=timeout)
     except BaseException:

@@ -61,7 +61,7 @@ mod _native {
     #[pymodule_export]
     use crate::pool::Pool;
     #[pymodule_export]
-    use crate::process::{default_socket, start_daemon};
+    use crate::process::{default_socket, start_daemon, this_process};
     #[pymodule_export]
     use crate::put::Put;
     #[pymodule_export]

@@ -15,6 +15,12 @@ pub(crate) fn default_socket(py: Python<'_>) -> PyResult<PathBuf> {
     plasmon_client::default_socket().or_raise(py)
 }
 
+/// This process as the setting `starter` names it: a store started with it ends with this process.
+#[pyfunction]
+pub(crate) fn this_process() -> PyResult<String> {
+    Ok(plasmon_client::Incarnation::own()?.to_string())
+}
+
 /// Starts a daemon with these settings and returns its process id and its socket when it answers.
 #[pyfunction]
 #[pyo3(signature = (settings, *, daemon = None, timeout = 10.0))]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,62 @@ sys.path.append(str(Path(__file__).parent.parent))
 
 # A child gets what it needs to find the package and the daemon, and no store of the user's.
 os.environ.pop("PLASMON_SOCKET", None)
+
+#: What every process that these tests start has in its environment, and no other.
+MARK = f"PLASMON_TEST_RUN={uuid.uuid4()}"
+os.environ.update([MARK.split("=")])
+
+#: Where stores without a socket of their own make their folders, and nothing else does. Pytest's
+#: own folders stay where they were.
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+FOLDERS = Path(tempfile.mkdtemp(prefix="plt-"))
+tempfile.tempdir = os.environ["TMPDIR"] = str(FOLDERS)
+
+
+@atexit.register
+def remove_folders() -> None:
+    """At the very end: multiprocessing removes a folder of its own in it before."""
+    with contextlib.suppress(OSError):
+        FOLDERS.rmdir()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Nothing of ours is left: no daemon, no keeper, no worker, no folder.
+
+    Daemons that tests did not stop stayed for good, five of them for each run of the suite.
+    """
+    if not leftovers_after(DEADLINE_S):
+        return
+    for left in leftovers():
+        print(f"\nleft behind: {left}", file=sys.stderr)
+    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def leftovers_after(seconds: float) -> bool:
+    """Whether something is still left after this time: what ends by itself may take a while."""
+    end = time.monotonic() + seconds
+    while leftovers():
+        if time.monotonic() > end:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def leftovers() -> list[str]:
+    """Processes that were started here and belong to nobody any more, and folders of stores."""
+    found = [str(path) for path in FOLDERS.glob("plasmon-*")]
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int(entry.name) == os.getpid():
+                continue
+            if MARK.encode() not in (entry / "environ").read_bytes().split(b"\0"):
+                continue
+            name, rest = (entry / "stat").read_text().rsplit(")", 1)
+            state, parent = rest.split()[:2]
+            # A child of this process ends with it; what has no parent any more does not.
+            if state != "Z" and int(parent) != os.getpid():
+                found.append(f"process {name} ...), child of {parent}")
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -76,6 +135,18 @@ def own(tmp_path: Path) -> Iterator[Callable[..., plasmon.Store]]:
     for one in daemons:
         memory_is_within_bounds(one.socket)
         one.stop()
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An environment in which this user's store is nobody else's; it is stopped at the end."""
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    monkeypatch.delenv("PLASMON_SOCKET", raising=False)
+    yield runtime
+    with contextlib.suppress(plasmon.Disconnected):
+        plasmon.connect(runtime / "plasmon" / "store.sock", start=False).shutdown()
 
 
 def memory_is_within_bounds(socket: Path | str) -> None:

@@ -6,8 +6,10 @@ Each test is a line of what was found when programs, data and habits from elsewh
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
+import textwrap
 import threading
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 
 import plasmon
 
-from .conftest import DEADLINE_S, settles
+from .conftest import DEADLINE_S, MIB, child, settles
 
 PLASMON = Path(sys.executable).parent / "plasmon"
 
@@ -29,6 +31,119 @@ def command(*arguments: str | Path, socket: Path | str) -> subprocess.CompletedP
         timeout=DEADLINE_S,
         check=False,
     )
+
+
+def printed(code: str) -> str:
+    """What a program of its own prints."""
+    found = child(code)
+    assert (found.returncode, found.stderr) == (0, ""), found.stderr
+    return found.stdout.strip()
+
+
+def is_alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def test_two_programs_one_after_the_other(alone):
+    """README's example as two scripts: the first one's store ended two seconds after it, the second
+    started an empty one and waited in it for ever."""
+    assert printed("import plasmon; plasmon.connect().put(1, name='x')") == ""
+    assert printed("import plasmon; print(plasmon.connect().get('x'))") == "1"
+    store = plasmon.connect(start=False)
+    # As long as a person may take between the two, and a setting like any other.
+    assert store.status().linger_ms == 10 * 60 * 1000
+    shown = command("status", socket=store.socket).stdout
+    assert "10 min" in shown
+    log = (alone / "plasmon" / "store.log").read_text()
+    assert log.count("600 s after its last client") == 1
+    store.disconnect()
+
+
+def test_how_long_it_stays_is_a_setting(alone):
+    store = plasmon.connect(settings={"linger_ms": 50})
+    pid = store.status().pid
+    store.disconnect()
+    settles(lambda: not is_alive(pid))
+
+
+def test_plasmon_start_takes_an_empty_store_over(alone):
+    """The store of a program that had ended blocked `plasmon start`."""
+    store = plasmon.connect(capacity="64m")
+    pid, socket = store.status().pid, store.socket
+    store.put(1, name="x")
+    store.flush()
+    held = command("start", "--capacity", "32m", socket=socket)
+    assert held.returncode == 1
+    assert "it holds objects: 1" in held.stderr
+    assert "plasmon stop" in held.stderr
+    store.delete("x")
+    used = command("start", "--capacity", "32m", socket=socket)
+    assert "it has other clients: 1" in used.stderr
+    store.disconnect()
+    started = command("start", "--capacity", "32m", socket=socket)
+    assert started.returncode == 0, started.stderr
+    assert f"process {pid}) gave way" in started.stdout
+    with plasmon.connect(socket) as ours:
+        assert ours.capacity == 32 * MIB
+        assert ours.status().linger_ms is None
+    again = command("start", socket=socket)
+    assert again.returncode == 1
+    assert "already" in again.stderr
+
+
+@pytest.mark.parametrize("end", ["by itself", "by kill -9"])
+def test_a_store_that_was_not_stopped_ends_with_its_program(end):
+    """Daemon, keeper and folder stayed for good."""
+    code = """
+        import plasmon, sys
+        daemon = plasmon.start("16m")
+        store = daemon.connect()
+        status = store.status()
+        print(daemon.socket, status.pid, status.keeper_pid, flush=True)
+        sys.stdin.read()
+    """
+    program = [sys.executable, "-c", textwrap.dedent(code)]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as one:
+        socket, *pids = one.stdout.readline().split()
+        assert all(is_alive(int(pid)) for pid in pids)
+        if end == "by kill -9":
+            one.send_signal(signal.SIGKILL)
+        one.communicate(timeout=DEADLINE_S)
+    settles(lambda: not any(is_alive(int(pid)) for pid in pids))
+    settles(lambda: not Path(socket).parent.exists())
+
+
+def test_what_its_children_still_read_stays():
+    code = """
+        import os, sys, plasmon
+        daemon = plasmon.start("16m")
+        if os.fork() == 0:
+            with daemon.connect() as store:
+                print("connected", store.status().pid, flush=True)
+                sys.stdin.readline()
+                print(store.get(store.put(b"still here")), store.status().starter_pid, flush=True)
+            os._exit(0)
+        os.read(0, 1)
+        os.kill(os.getpid(), 9)
+    """
+    program = [sys.executable, "-c", textwrap.dedent(code)]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as one:
+        pid = int(one.stdout.readline().split()[1])
+        one.stdin.write("x")
+        one.stdin.flush()
+        one.wait(DEADLINE_S)
+        one.stdin.write("\n")
+        one.stdin.flush()
+        assert one.stdout.readline() == "b'still here' 0\n"
+    settles(lambda: not is_alive(pid))
+
+
+def test_a_store_that_is_to_stay_stays(tmp_path):
+    socket = tmp_path / "s.sock"
+    printed(f"import plasmon; plasmon.start('16m', socket={str(socket)!r}, stays=True)")
+    with plasmon.connect(socket) as store:
+        assert store.status().starter_pid == 0
+        store.shutdown()
 
 
 #: Every way to ask for an object.

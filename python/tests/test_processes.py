@@ -18,16 +18,6 @@ import plasmon
 from .conftest import DEADLINE_S, MIB, child
 
 
-@pytest.fixture
-def alone(tmp_path, monkeypatch):
-    """An environment in which this user's store is nobody else's."""
-    runtime = tmp_path / "runtime"
-    runtime.mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    monkeypatch.delenv("PLASMON_SOCKET", raising=False)
-    return runtime
-
-
 def gone(pid):
     """Whether a process ends in time."""
     try:
@@ -50,7 +40,7 @@ def test_one_line_is_enough(alone):
 
 
 def test_a_store_ends_with_its_last_client(alone):
-    first = plasmon.connect(capacity=64 * MIB)
+    first = plasmon.connect(capacity=64 * MIB, settings={"linger_ms": 100})
     assert first.capacity == 64 * MIB
     assert str(first.socket).startswith(str(alone))
     second = plasmon.connect()

@@ -121,6 +121,11 @@ impl Process {
         }
     }
 
+    /// Stops the daemon if nothing and nobody needs it.
+    pub(crate) fn shutdown_unused(&self) -> Result<()> {
+        self.command("stopping a store that holds nothing", Request::ShutdownUnused)
+    }
+
     /// Stops the daemon. Its going away before it answered is an answer, too.
     pub(crate) fn shutdown(&self) -> Result<()> {
         const DOING: &str = "stopping the store";

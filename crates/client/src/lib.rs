@@ -59,7 +59,7 @@ pub use listing::Listing;
 pub use options::{ConnectOptions, PutOptions, REQUEST_TIMEOUT, StartOptions};
 pub use pending::PendingWait;
 pub use region::Region;
-pub use start::{StartedDaemon, default_socket, start};
+pub use start::{StartedDaemon, default_socket, start, start_or_take_over};
 pub use store::{PROTOCOL_VERSION, Store};
 pub use subscription::{Notification, Subscription};
 pub use writer::{Mapping, Writer};
@@ -72,6 +72,7 @@ pub fn fork_generation() -> u64 {
 
 pub use plasmon_shm::deadline::Deadline;
 pub use plasmon_shm::foreign;
+pub use plasmon_shm::incarnation::Incarnation;
 
 pub use plasmon_proto::message::{Access, ClientInfo, Filter, Notice, Status};
 pub use plasmon_proto::object::{Level, ObjectInfo, ObjectState, Policy, Sizes, Traits, tag};

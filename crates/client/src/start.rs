@@ -18,7 +18,9 @@ use std::time::Duration;
 use plasmon_proto::Code;
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
+use plasmon_shm::incarnation::Incarnation;
 use plasmon_shm::socket::Connection;
+use rustix::event::PollFlags;
 
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -85,6 +87,42 @@ pub fn start(options: &StartOptions) -> Result<StartedDaemon> {
             options.timeout
         ))),
     }
+}
+
+/// Like [`start`], but a store that a program's `connect` started gives way if it holds nothing and
+/// has no client: its daemon's number then comes with that of the new one.
+pub fn start_or_take_over(options: &StartOptions) -> Result<(StartedDaemon, Option<u32>)> {
+    let refused = match start(options) {
+        Err(error) if error.code() == Code::AlreadyRunning => error,
+        outcome => return outcome.map(|started| (started, None)),
+    };
+    let socket = match options.settings.iter().rfind(|(key, _)| key == "socket") {
+        Some((_, path)) => PathBuf::from(path),
+        None => default_socket()?,
+    };
+    let found = Store::connect(&asking_options(&socket))?;
+    let status = found.status()?;
+    if status.linger_ms.is_none() {
+        return Err(refused);
+    }
+    let daemon = Incarnation::of(status.pid).and_then(Incarnation::open);
+    match found.shutdown_unused() {
+        Ok(()) => {}
+        Err(error) if error.code() == Code::InUse => {
+            let detail = format!(
+                "a program started the store on {}; {}. `plasmon stop` ends it now",
+                socket.display(),
+                error.detail()
+            );
+            return Err(Error::new(Code::AlreadyRunning, STARTING).with_detail(detail));
+        }
+        Err(error) => return Err(error),
+    }
+    if let Ok(Some(daemon)) = daemon {
+        let ended = edge::ready_within(&daemon, PollFlags::IN, Some(options.timeout));
+        ended.map_err(|error| Error::io(STARTING, error))?;
+    }
+    Ok((start(options)?, Some(status.pid)))
 }
 
 /// The socket of this user's store: `$PLASMON_SOCKET`, else `plasmon/store.sock` in
@@ -210,9 +248,13 @@ impl Drop for Starting {
 
 /// The daemon's own number, which only it knows: what was spawned has ended already.
 fn pid_of(socket: &Path) -> Result<u32> {
+    Ok(Store::connect(&asking_options(socket))?.status()?.pid)
+}
+
+/// How to ask a daemon something about itself.
+fn asking_options(socket: &Path) -> ConnectOptions {
     let (socket, name) = (Some(socket.to_owned()), "plasmon start".to_owned());
-    let options = ConnectOptions { socket, name, channel: false, ..ConnectOptions::default() };
-    Ok(Store::connect(&options)?.status()?.pid)
+    ConnectOptions { socket, name, channel: false, ..ConnectOptions::default() }
 }
 
 fn already_running(socket: &Path) -> Error {

@@ -29,6 +29,13 @@ use crate::writer::Writer;
 
 pub use plasmon_proto::message::PROTOCOL_VERSION;
 
+/// For how long a store that [`Store::connect_or_start`] started outlives its last client: the next
+/// program of a person who tries one after the other finds what the first one put.
+const LINGER: Duration = Duration::from_secs(600);
+
+/// The variable with which a user says how long that is to be.
+const LINGER_VARIABLE: &str = "PLASMON_LINGER_MS";
+
 /// Digests that are remembered.
 const DIGESTS_MAX: usize = 4096;
 
@@ -59,7 +66,8 @@ impl Store {
         Self::connect_within(options, options.connect_timeout)
     }
 
-    /// Connects to the running store of this user, or starts one that ends with its last client.
+    /// Connects to the running store of this user, or starts one that ends ten minutes after its
+    /// last client, unless the settings say otherwise.
     ///
     /// Several processes may do this at once: one of their daemons wins, and all use that one.
     pub fn connect_or_start(
@@ -77,8 +85,13 @@ impl Store {
         let mut embedded = start_options.clone();
         let mut set = |key: &str, value: String| embedded.settings.push((key.to_owned(), value));
         set("socket", socket.display().to_string());
-        if !start_options.settings.iter().any(|(key, _)| key == "end_with_last_client") {
+        let is_set = |wanted: &str| start_options.settings.iter().any(|(key, _)| key == wanted);
+        if !is_set("end_with_last_client") {
             set("end_with_last_client", "true".to_owned());
+            let is_set_outside = std::env::var_os(LINGER_VARIABLE).is_some();
+            if !is_set("linger_ms") && !is_set_outside {
+                set("linger_ms", LINGER.as_millis().to_string());
+            }
         }
         match start(&embedded) {
             Ok(_) => {}
@@ -146,6 +159,12 @@ impl Store {
     /// What this client may do.
     pub fn access(&self) -> Access {
         self.0.processes.newest().session().welcome.access
+    }
+
+    /// Stops the daemon if it would end after its last client anyway, holds no object and has no
+    /// other client; [`Code::InUse`] says what it is needed for.
+    pub fn shutdown_unused(&self) -> Result<()> {
+        self.here()?.shutdown_unused()
     }
 
     /// Ends the connection now: leases go back, waits end, later calls fail. Buffers stay readable.

@@ -106,6 +106,24 @@ impl Door {
         Ok(())
     }
 
+    /// Removes the folder of the socket, which was made for it, with what the store put there. A
+    /// folder in which anything else lies stays.
+    pub(crate) fn remove_folder(&self) {
+        let path = &self.name.path;
+        let Some(folder) = path.parent() else { return };
+        let log = path.with_extension("log");
+        for file in [log, plasmon_shm::socket::lock_path(path)] {
+            if let Err(error) = std::fs::remove_file(&file)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::info!(%error, file = %file.display(), "a file stays");
+            }
+        }
+        if let Err(error) = std::fs::remove_dir(folder) {
+            tracing::info!(%error, folder = %folder.display(), "the folder stays");
+        }
+    }
+
     /// The socket itself.
     pub(crate) fn listener(&self) -> &Listener {
         &self.listener

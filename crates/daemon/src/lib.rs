@@ -43,6 +43,7 @@ mod sessions;
 pub mod settings;
 #[cfg(feature = "sim")]
 pub mod simulated;
+mod starter;
 mod startup;
 mod workers;
 

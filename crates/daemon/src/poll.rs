@@ -29,6 +29,8 @@ pub(crate) enum Source {
     Doorbells,
     /// A process ended, by the number of its session.
     Process(u32),
+    /// The process ended that the store was started for.
+    Starter,
 }
 
 impl Source {
@@ -42,6 +44,7 @@ impl Source {
             Self::Doorbell(number) => (5, number),
             Self::Process(number) => (6, number),
             Self::Doorbells => (7, 0),
+            Self::Starter => (8, 0),
         };
         kind << 32 | u64::from(number)
     }
@@ -56,6 +59,7 @@ impl Source {
             4 => Self::Peer(number),
             5 => Self::Doorbell(number),
             6 => Self::Process(number),
+            8 => Self::Starter,
             _ => Self::Doorbells,
         }
     }

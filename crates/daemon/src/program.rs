@@ -101,6 +101,8 @@ fn start(invocation: &Invocation, arguments: &[OsString]) -> Result<ExitCode, St
             }
             let (socket, flags) =
                 (config.socket.clone(), keeper_flags(&loaded, &config, invocation));
+            let linger = Duration::from_millis(config.linger_ms);
+            let linger = config.end_with_last_client.then_some(linger);
             let keeper_errors = if is_detached { Stdio::null() } else { Stdio::inherit() };
             let core = startup::fresh(config, flags, keeper_errors)?;
             if let Err(error) = announce(invocation, &socket) {
@@ -108,6 +110,13 @@ fn start(invocation: &Invocation, arguments: &[OsString]) -> Result<ExitCode, St
                 // knows.
                 core.end();
                 return Err(error);
+            }
+            if let Some(linger) = linger {
+                tracing::warn!(
+                    "a program started this store: it ends, with all that is in it, {} s after its \
+                     last client has gone; `plasmon start` starts one that stays",
+                    linger.as_secs_f32()
+                );
             }
             core
         }

@@ -306,6 +306,10 @@ pub enum Request {
         /// Which.
         id: ObjectId,
     },
+    /// Stops the daemon if it would end after its last client anyway, holds no object and has no
+    /// other client; for the owner of the store. Answer: [`Reply::Done`], or a failure with
+    /// [`Code::InUse`] that says what it is needed for.
+    ShutdownUnused,
 }
 
 /// Which objects a listing or a subscription is about; an empty filter means all.
@@ -574,6 +578,11 @@ pub struct Status {
     /// Bytes lent to clients whose connection broke and that may come back: leases, and objects
     /// that they create. They are part of the bytes in use and leased.
     pub away_bytes: u64,
+    /// For how many milliseconds the daemon waits for another client after its last one, before it
+    /// ends; `None` when it stays.
+    pub linger_ms: Option<u64>,
+    /// The process that started the store for itself and that it ends with; 0 for none.
+    pub starter_pid: u32,
 }
 
 /// A connected client.

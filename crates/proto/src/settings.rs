@@ -193,6 +193,13 @@ settings! {
     end_with_last_client: bool = "false";
     /// How long it waits for a new client then, and for the first one, in milliseconds.
     linger_ms: u32 = "2000";
+    /// The process that the store was started for, as `pid:ticks` with its number and its start
+    /// time as `/proc/PID/stat` has them. Once it is gone, the daemon ends after its last client.
+    /// `plasmon.start()` sets this.
+    starter: String = "";
+    /// Whether the socket's folder was made for this store. A daemon that ends removes its log and
+    /// lock there, and then the folder if nothing else is in it. `plasmon.start()` sets this.
+    own_folder: bool = "false";
     /// Whether a keeper process holds the memory, so that sealed objects outlive the daemon.
     keeper: bool = "true";
     /// How long the daemon may not answer its keeper before that kills it and starts another one,

@@ -77,6 +77,8 @@ pub mod futex;
 #[cfg(not(loom))]
 pub mod growing;
 #[cfg(not(loom))]
+pub mod incarnation;
+#[cfg(not(loom))]
 mod inherited;
 #[cfg(not(loom))]
 pub mod map;
@@ -84,7 +86,6 @@ pub mod map;
 pub mod mappings;
 #[cfg(not(loom))]
 pub mod memfd;
-#[cfg(not(loom))]
 pub mod pidfd;
 #[cfg(not(loom))]
 pub mod reader;

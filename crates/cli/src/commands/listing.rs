@@ -38,6 +38,7 @@ fn status_text(status: &Status, socket: &str) -> String {
             format!("{} (keeper {}), epoch {}", status.pid, status.keeper_pid, status.epoch),
         ),
         ("protection", status.level.clone()),
+        ("ends", end_text(status)),
         (
             "memory",
             format!(
@@ -93,6 +94,18 @@ fn status_text(status: &Status, socket: &str) -> String {
     ];
     let lines: Vec<String> = rows.iter().map(|(key, value)| format!("{key:<12} {value}")).collect();
     lines.join("\n")
+}
+
+/// When the daemon ends by itself.
+fn end_text(status: &Status) -> String {
+    match (status.starter_pid, status.linger_ms) {
+        (0, None) => "with `plasmon stop`".to_owned(),
+        (0, Some(ms)) => format!(
+            "{} after its last client: a program started it; `plasmon start` starts one that stays",
+            duration(ms)
+        ),
+        (pid, _) => format!("with process {pid}, which started it"),
+    }
 }
 
 /// Prints the objects.

@@ -32,17 +32,20 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
         settings.push((key.trim().to_owned(), value.trim().to_owned()));
     }
     let options = StartOptions { settings, timeout: PATIENCE, ..StartOptions::default() };
-    let started = plasmon_client::start(&options)?;
+    let (started, replaced) = plasmon_client::start_or_take_over(&options)?;
     let mut connect = super::options(arguments);
     connect.socket = Some(started.socket.clone());
     let status = Store::connect(&connect)?.status()?;
     let document = json!({
         "socket": started.socket, "pid": status.pid, "keeper_pid": status.keeper_pid,
-        "capacity_bytes": status.capacity_bytes, "level": status.level,
+        "capacity_bytes": status.capacity_bytes, "level": status.level, "replaced_pid": replaced,
     });
     output.value(&document, || {
+        let taken = replaced.map_or_else(String::new, |pid| {
+            format!("the empty store that a program had started (process {pid}) gave way\n")
+        });
         format!(
-            "store started: {}, {} of capacity, process {}",
+            "{taken}store started: {}, {} of capacity, process {}",
             started.socket.display(),
             bytes(status.capacity_bytes),
             status.pid

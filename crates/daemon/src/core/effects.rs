@@ -112,6 +112,8 @@ impl Core {
         status.longest_turn_us = u64::try_from(self.longest_turn.as_micros()).unwrap_or(u64::MAX);
         status.expelled_total += self.expelled_total;
         status.resident_bytes = self.resident_bytes();
+        status.linger_ms = self.config.end_with_last_client.then_some(self.config.linger_ms);
+        status.starter_pid = self.starter.pid();
         Reply::Status(status)
     }
 

@@ -57,6 +57,7 @@ use crate::poll::{Interest, Poll, Ready, Source};
 use crate::rings::{REST_EVERY_MS, Rings};
 use crate::sessions::SessionNo;
 use crate::settings::Config;
+use crate::starter::Starter;
 use crate::workers::Workers;
 
 use self::keeping::Kept;
@@ -158,6 +159,7 @@ pub(crate) struct Core {
     message: Vec<u8>,
     expelled_total: u64,
     spinning: Spinning,
+    starter: Starter,
     /// Until when a daemon without clients waits for one.
     lonely_until: Option<Instant>,
     /// Whether another daemon has taken this one's place, so that nobody finds this one any more.
@@ -187,8 +189,9 @@ impl Core {
         let users = 1 + config.admitted.len();
         let peers = Peers::new(users, config.connections_max);
         let open_files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let refuses_descriptors = door.listener().refuse_descriptors();
         let mut core = Self {
+            starter: Starter::watch(config.starter, &poll)?,
+            refuses_descriptors: door.listener().refuse_descriptors(),
             config,
             flags,
             store_token,
@@ -221,7 +224,6 @@ impl Core {
             closer: Closer::default(),
             lost: BTreeMap::new(),
             looks: Looks::default(),
-            refuses_descriptors,
             records: Vec::new(),
             passes: Passes::default(),
             asking: VecDeque::new(),
@@ -325,6 +327,7 @@ impl Core {
             // Listed by an instance of their own, in `rings`.
             Source::Doorbell(_) => {}
             Source::Process(number) => self.process_ended(SessionNo(number)),
+            Source::Starter => self.starter_ended(),
         }
     }
 
@@ -439,5 +442,8 @@ impl Core {
         }
         self.workers.end();
         self.store.directory_mut().keeper.farewell();
+        if self.config.own_folder {
+            self.door.remove_folder();
+        }
     }
 }

@@ -26,6 +26,9 @@ const UNREAD_MAX: usize = 64;
 /// How long a restarted daemon waits for the clients that its predecessor had, at least.
 const RETURN_WITHIN: Duration = Duration::from_secs(10);
 
+/// How long a store waits for a client whose starter is gone: its workers may be connecting again.
+const ORPHAN_LINGER: Duration = Duration::from_millis(200);
+
 /// Why a client ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parting {
@@ -253,13 +256,26 @@ impl Core {
         }
     }
 
+    /// The process is gone that the store was started for: it ends after its last client.
+    pub(super) fn starter_ended(&mut self) {
+        if self.starter.ended(&self.poll) {
+            tracing::info!("the process is gone that started this store");
+            self.wait_for_company();
+        }
+    }
+
+    fn linger(&self) -> Duration {
+        Duration::from_millis(self.config.linger_ms)
+    }
+
     /// Starts to count the time without clients.
     pub(super) fn wait_for_company(&mut self) {
-        let ends = self.config.end_with_last_client || self.is_displaced;
+        let is_orphan = self.starter.is_gone();
+        let ends = self.config.end_with_last_client || self.is_displaced || is_orphan;
         if !ends || !self.peers.is_empty() {
             return;
         }
-        let linger = Duration::from_millis(self.config.linger_ms);
+        let linger = if is_orphan { ORPHAN_LINGER } else { self.linger() };
         // After a restart, everybody who is still alive is about to come back.
         let taken_over = self.store.directory().control.epoch() > 1
             && self.clock.uptime_ms() < RETURN_WITHIN.as_millis() as u64

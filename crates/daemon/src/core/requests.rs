@@ -9,7 +9,9 @@ use plasmon_proto::limits::{
     FRAME_FDS_MAX, LIST_PAGE_MAX, NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, PINS_PER_CLIENT_MAX,
     REQUEST_IDS_MAX,
 };
-use plasmon_proto::message::{Access, ClientInfo, ExtentId, Failure, IndexTable, Reply, Request};
+use plasmon_proto::message::{
+    Access, ClientInfo, ExtentId, Failure, IndexTable, Reply, Request, Status,
+};
 use plasmon_proto::object::Level;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::edge::{self, Mutation};
@@ -162,6 +164,12 @@ impl Core {
             // The rings were drained just now.
             Request::Sync => self.reply(client, number, &Reply::Done, Vec::new()),
             Request::Shutdown => self.shut_down(client, number),
+            Request::ShutdownUnused => match self.need() {
+                None => self.shut_down(client, number),
+                Some(need) => {
+                    self.fail(client, number, Failure::of(Code::InUse).with_detail(need));
+                }
+            },
             Request::Seal { id } => self.seal(client, number, id),
             Request::SealGrown { id, .. } if !self.store.directory().index.has_room() => {
                 self.fail(client, number, no_index(id));
@@ -278,6 +286,21 @@ impl Core {
         tracing::info!(?client, "a client ends the store");
         self.reply(client, number, &Reply::Done, Vec::new());
         self.is_stopping = true;
+    }
+
+    /// What this daemon is needed for, in words; `None` when it could end without a loss.
+    fn need(&self) -> Option<String> {
+        let ends = self.config.end_with_last_client;
+        let mut status = Status::default();
+        self.store.status_into(&mut status);
+        let held = status.objects + status.creating + status.spilled;
+        let clients = self.peers.ready().count().saturating_sub(1);
+        match (ends, held, clients) {
+            (false, ..) => Some("it was started to stay".to_owned()),
+            (_, 0, 0) => None,
+            (_, 0, clients) => Some(format!("it has other clients: {clients}")),
+            (_, held, _) => Some(format!("it holds objects: {held}")),
+        }
     }
 
     /// Seals an object that was created over the socket; its attributes lie in memory by now.

@@ -11,6 +11,7 @@ use plasmon_proto::settings::Settings;
 use super::BadStart;
 use crate::paths;
 use plasmon_shm::cgroup::Groups;
+use plasmon_shm::incarnation::Incarnation;
 
 /// More than any machine has, and little enough to count with.
 pub const CAPACITY_BYTES_MAX: u64 = 1 << 56;
@@ -71,6 +72,10 @@ pub struct Config {
     pub end_with_last_client: bool,
     /// How long it waits for a client then, in milliseconds.
     pub linger_ms: u64,
+    /// The process that the store was started for.
+    pub starter: Option<Incarnation>,
+    /// Whether the socket's folder goes with the store.
+    pub own_folder: bool,
     /// Whether there is a keeper.
     pub keeper: bool,
     /// How long the daemon may hang before the keeper kills it; zero for ever.
@@ -119,6 +124,8 @@ impl Config {
             admitted,
             end_with_last_client: settings.end_with_last_client,
             linger_ms: u64::from(settings.linger_ms),
+            starter: starter(&settings.starter)?,
+            own_folder: settings.own_folder,
             keeper: settings.keeper,
             hang_timeout: hang_timeout(settings.hang_timeout_ms)?,
             warm_bytes_max: match settings.warm_bytes_max.0 {
@@ -144,6 +151,17 @@ impl Config {
         }
         self.admitted.iter().find(|admission| admission.uid == uid).map(|found| found.access)
     }
+}
+
+fn starter(text: &str) -> Result<Option<Incarnation>, BadStart> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let wrong = |()| BadStart::Value {
+        key: "starter",
+        what: format!("\"{text}\" is no process as pid:ticks"),
+    };
+    text.parse().map(Some).map_err(wrong)
 }
 
 fn connections_max(settings: &Settings) -> ConnectionsMax {
