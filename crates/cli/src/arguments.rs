@@ -1,6 +1,7 @@
 //! The command line as data.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -36,7 +37,7 @@ pub(crate) enum Command {
     Ls(List),
     /// Describe one object.
     Stat {
-        /// A name (`text` or `namespace:text`) or an id (40 hexadecimal digits).
+        /// A name (`text` or `namespace:text`), an id or its first digits.
         object: String,
     },
     /// Put files into the store: Parquet, Arrow, CSV and JSON as tables, npy as arrays, others as
@@ -46,13 +47,9 @@ pub(crate) enum Command {
     Ingest(Ingest),
     /// Write an object to a file or to the standard output.
     Get(Get),
-    /// Delete objects.
+    /// Delete objects: by name, or those that flags and patterns select.
     #[command(alias = "delete")]
-    Rm {
-        /// Names or ids.
-        #[arg(required = true)]
-        objects: Vec<String>,
-    },
+    Rm(Remove),
     /// Sort tables: files, or tables in the store, into a file or into the store.
     Sort(Sort),
     /// Delete objects when the sort that is making them is gone: for `sort` itself.
@@ -144,17 +141,57 @@ pub(crate) struct Start {
     pub(crate) settings: Vec<String>,
 }
 
-/// Arguments of `ls`.
+/// Which objects a command is about.
 #[derive(Debug, clap::Args)]
-pub(crate) struct List {
+pub(crate) struct Selection {
     /// Only objects named in this namespace.
     #[arg(long)]
     pub(crate) namespace: Option<String>,
-    /// Only objects whose name starts so.
+    /// Only objects whose name, without its namespace, starts so.
+    #[arg(long)]
     pub(crate) prefix: Option<String>,
+    /// Only objects that are at least so old, such as 90s, 30m, 12h or 7d.
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(crate) older: Option<Duration>,
+    /// Only objects that are at least so large, such as 100m.
+    #[arg(long, value_name = "BYTES", value_parser = byte_count)]
+    pub(crate) larger: Option<u64>,
+    /// Only objects without a name.
+    #[arg(long, conflicts_with_all = ["namespace", "prefix"])]
+    pub(crate) unnamed: bool,
+}
+
+/// An age, such as 30m.
+fn age(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("\"{text}\" is no age such as 90s, 30m, 12h or 7d");
+    let (number, seconds) = match text.char_indices().last().ok_or_else(wrong)? {
+        (at, 's') => (&text[..at], 1.0),
+        (at, 'm') => (&text[..at], 60.0),
+        (at, 'h') => (&text[..at], 3600.0),
+        (at, 'd') => (&text[..at], 86400.0),
+        _ => (text, 1.0),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
+}
+
+/// Arguments of `ls`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct List {
+    /// Only objects whose name, as it is shown, starts so or fits a pattern such as '*-2026'.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
     /// In which order.
     #[arg(long, value_enum, default_value_t = Order::Created)]
     pub(crate) sort: Order,
+    /// In the opposite order.
+    #[arg(long, short)]
+    pub(crate) reverse: bool,
+    /// Whole ids, and how objects are used and kept.
+    #[arg(long, short)]
+    pub(crate) long: bool,
 }
 
 /// The orders of a listing.
@@ -166,6 +203,22 @@ pub(crate) enum Order {
     Size,
     /// By name.
     Name,
+}
+
+/// Arguments of `rm`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Remove {
+    /// Names, ids or the first digits of ids; or patterns such as 'tmp*'.
+    #[arg(value_name = "OBJECT", conflicts_with = "all")]
+    pub(crate) objects: Vec<String>,
+    /// All objects.
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// Do not ask before flags or patterns delete objects.
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 /// Arguments of `put`.
@@ -191,8 +244,8 @@ pub(crate) struct Put {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Kept {
     /// The namespace of the name.
-    #[arg(long, default_value = "")]
-    pub(crate) namespace: String,
+    #[arg(long)]
+    pub(crate) namespace: Option<String>,
     /// Let the store drop the object when memory is short.
     #[arg(long)]
     pub(crate) cache: bool,
@@ -270,7 +323,7 @@ pub(crate) struct Ingest {
 /// Arguments of `get`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Get {
-    /// A name (`text` or `namespace:text`) or an id.
+    /// A name (`text` or `namespace:text`), an id or its first digits.
     pub(crate) object: String,
     /// The file to write (default: the standard output).
     #[arg(long, short)]

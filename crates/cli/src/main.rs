@@ -1,8 +1,4 @@
 //! The `plasmon` command: a thin main, one module per command, formats and output apart.
-//!
-//! Exit codes: 0 done; 1 the operation failed; 2 the command line is wrong; 3 there is no store to
-//! talk to; 4 the object is not there (absent, evicted, deleted, creator died); 5 the store is
-//! full.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +7,9 @@ mod commands;
 mod failure;
 mod formats;
 mod output;
+mod pattern;
 mod progress;
+mod selection;
 mod target;
 
 use std::process::ExitCode;
@@ -19,14 +17,29 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let arguments = arguments::Arguments::parse();
+    let arguments = match arguments::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return wrong(&error),
+    };
     let output = output::Output::new(arguments.json);
     match commands::run(&arguments, &output) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if failure::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output.error(&error);
-            ExitCode::from(failure::exit_code(&error))
+            ExitCode::from(failure::facts(&error).exit)
         }
     }
+}
+
+/// Tells what is wrong with the command line, or what was asked for about it (`--help`).
+fn wrong(error: &clap::Error) -> ExitCode {
+    let wants_json = std::env::args_os().take_while(|it| it != "--").any(|it| it == "--json");
+    if !error.use_stderr() || !wants_json {
+        error.exit();
+    }
+    let text = error.to_string();
+    let text = text.trim_start_matches("error: ").trim_end();
+    output::Output::new(true).error(&failure::usage(text).into());
+    ExitCode::from(failure::exit::USAGE)
 }

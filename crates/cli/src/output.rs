@@ -1,9 +1,12 @@
 //! What the command prints: tables for people, JSON for programs.
 
 use std::io::{self, IsTerminal, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use serde::Serialize;
+
+use crate::failure;
 
 /// Where and how to print.
 #[derive(Debug)]
@@ -20,6 +23,15 @@ impl Output {
     /// Whether a program reads.
     pub(crate) fn is_json(&self) -> bool {
         self.json
+    }
+
+    /// How many letters fit a line of the terminal, if that is where the output goes.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        if !self.is_live() {
+            return None;
+        }
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+        (size.ws_col > 0).then_some(usize::from(size.ws_col))
     }
 
     /// Whether a person watches.
@@ -45,15 +57,21 @@ impl Output {
         Ok(())
     }
 
+    /// Tells of something that is no error on the standard error.
+    pub(crate) fn warn(&self, text: &str) {
+        // A warning that nobody can read changes nothing.
+        let _ = writeln!(io::stderr(), "plasmon: warning: {text}");
+    }
+
     /// Tells what went wrong on the standard error, whole chain and advice.
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let mut err = io::stderr().lock();
         let written = if self.json {
-            let code = error
-                .chain()
-                .find_map(|cause| cause.downcast_ref::<plasmon_client::Error>())
-                .map(|error| error.code().key());
-            let document = serde_json::json!({ "error": format!("{error:#}"), "code": code });
+            let facts = failure::facts(error);
+            let document = serde_json::json!({
+                "error": format!("{error:#}"), "code": facts.code, "object": facts.object,
+                "id": facts.id.map(|id| id.to_string()),
+            });
             writeln!(err, "{document}")
         } else {
             writeln!(err, "plasmon: {error:#}")
@@ -90,6 +108,17 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>], right: &[usize]) -> Str
     lines.join("\n")
 }
 
+/// A number of things for a person, such as `1 object`.
+pub(crate) fn count(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// The time in milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// A number of bytes for a person, such as `1.5 GiB`.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -114,6 +143,16 @@ pub(crate) fn duration(ms: u64) -> String {
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
         3600..86400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
         _ => format!("{} d {} h", seconds / 86400, seconds / 3600 % 24),
+    }
+}
+
+/// A number of milliseconds in one unit, such as `2 h`.
+pub(crate) fn age(ms: u64) -> String {
+    match ms / 1000 {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min", seconds / 60),
+        seconds @ 3600..86400 => format!("{} h", seconds / 3600),
+        seconds => format!("{} d", seconds / 86400),
     }
 }
 

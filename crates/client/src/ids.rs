@@ -2,30 +2,30 @@
 
 use plasmon_proto::ObjectId;
 
-/// A maker of ids: 12 random bytes of its own, and a count.
+/// A maker of ids: 20 random bytes of its own, of which the first eight are changed by a count.
+///
+/// The count changes the beginning, so that the first digits tell ids of one maker apart, as they
+/// are shown and typed. Ids of two makers differ in the other bytes.
 #[derive(Debug)]
 pub(crate) struct Ids {
-    random: [u8; 12],
+    /// In words: whoever reads the bytes of an id next reads words.
+    random: [u64; 3],
     count: u64,
 }
 
 impl Ids {
     /// A maker whose ids no other one makes, in this process or elsewhere.
     pub(crate) fn new() -> Self {
-        Self { random: random_bytes(), count: 0 }
+        Self { random: ObjectId::new(random_bytes()).words(), count: 0 }
     }
 
     /// The next id.
     #[inline]
     pub(crate) fn next(&mut self) -> ObjectId {
-        let [r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11] = self.random;
-        // Put together in words: whoever reads these bytes next reads words, and one of them would
-        // lie across the bytes of the random part and of the count.
-        let first = u64::from_le_bytes([r0, r1, r2, r3, r4, r5, r6, r7]);
-        let second = u64::from(u32::from_le_bytes([r8, r9, r10, r11])) | self.count << 32;
-        let third = (self.count >> 32) as u32;
+        let [first, second, third] = self.random;
+        let id = ObjectId::from_words([first ^ self.count, second, third]);
         self.count += 1;
-        ObjectId::from_words([first, second, third.into()])
+        id
     }
 }
 
@@ -44,5 +44,14 @@ mod tests {
         let (mut one, mut other) = (Ids::new(), Ids::new());
         let ids: HashSet<_> = (0..1000).flat_map(|_| [one.next(), other.next()]).collect();
         assert_eq!(ids.len(), 2000);
+    }
+
+    /// Ids of one client had their first 24 digits in common: nothing short told them apart.
+    #[test]
+    fn the_first_digits_tell_ids_of_one_maker_apart() {
+        let mut ids = Ids::new();
+        let starts: HashSet<_> =
+            (0..70_000).map(|_| ids.next().to_string()[..8].to_owned()).collect();
+        assert_eq!(starts.len(), 70_000);
     }
 }

@@ -36,6 +36,9 @@ const POLL: Duration = Duration::from_micros(500);
 /// The exit code of a daemon that found another one on its socket.
 const EXIT_ALREADY_RUNNING: i32 = 3;
 
+/// The exit code of a daemon that does not take one of its settings.
+const EXIT_BAD_SETTING: i32 = 2;
+
 /// How much of a failed daemon's log an error quotes.
 const LOG_TAIL_BYTES: u64 = 2048;
 
@@ -74,6 +77,11 @@ pub fn start(options: &StartOptions) -> Result<StartedDaemon> {
         Some(status) if status.success() => Ok(StartedDaemon { pid: pid_of(&socket)?, socket }),
         Some(status) if status.code() == Some(EXIT_ALREADY_RUNNING) => {
             Err(already_running(&socket))
+        }
+        Some(status) if status.code() == Some(EXIT_BAD_SETTING) => {
+            let said = tail(&mut log, log_start);
+            let said = said.strip_prefix("plasmond: ").unwrap_or(&said);
+            Err(Error::new(Code::BadRequest, STARTING).with_detail(said))
         }
         Some(status) => Err(Error::new(Code::Io, STARTING).with_detail(format!(
             "{} ended with {status}: {}",

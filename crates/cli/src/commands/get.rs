@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::arguments::{Format, Get};
 use crate::formats::{self, FileType};
 use crate::output::{Output, bytes};
-use crate::target;
+use crate::target::{self, Target};
 
 /// Writes the object where the arguments say. A file appears whole or not at all.
 pub(super) fn get(store: &Store, get: &Get, output: &Output) -> Result<()> {
@@ -44,7 +44,8 @@ pub(super) fn get(store: &Store, get: &Get, output: &Output) -> Result<()> {
 
 /// The object, waiting for it as long as the arguments say.
 fn find(store: &Store, get: &Get) -> Result<Buffer> {
-    let id = target::object(&get.object)?;
+    let object = Target::find(store, &get.object)?;
+    let id = object.id;
     let timeout = get.timeout.map(|timeout| target::seconds("--timeout", timeout)).transpose()?;
     let found = store.get_existing(&id);
     let waits = get.wait || timeout.is_some_and(|timeout| !timeout.is_zero());
@@ -52,16 +53,14 @@ fn find(store: &Store, get: &Get) -> Result<Buffer> {
     let found = match found {
         Err(error) if waits && may_come(&error) => {
             if io::stderr().is_terminal() {
-                eprintln!("waiting for \"{}\"; Ctrl-C ends it", get.object);
+                // A note that cannot be written changes nothing.
+                let _ = writeln!(io::stderr(), "waiting for \"{}\"; Ctrl-C ends it", get.object);
             }
             store.get(&id, timeout)
         }
         found => found,
     };
-    Ok(found.map_err(|error| match error.id() {
-        Some(id) if id.to_string() != get.object => error.with_name(get.object.as_str()),
-        _ => error,
-    })?)
+    found.map_err(|error| object.told(store, error))
 }
 
 /// What to write. Bytes are what their name says, whatever that is; what is not known for anything

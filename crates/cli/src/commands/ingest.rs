@@ -10,18 +10,19 @@ use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use plasmon_client::{Code, Store};
 use plasmon_columns::{BuilderOptions, Error, TableBuilder};
-use plasmon_proto::Name;
 use serde_json::json;
 
 use crate::arguments::Ingest;
 use crate::formats::{self, FileType, Rows};
 use crate::output::{Output, bytes};
-use crate::{progress, target};
+use crate::progress;
+use crate::target::{self, Target};
 
 /// Builds one table of all files; they must have the same columns.
 pub(super) fn ingest(store: &Store, ingest: &Ingest, output: &Output) -> Result<()> {
     let start = Instant::now();
-    let name = Name::new(ingest.kept.namespace.clone(), ingest.name.clone())?;
+    let name = target::new_name(&ingest.name, ingest.kept.namespace.as_deref())?;
+    let object = Target::parse(&target::shown(&name))?;
     let options = target::options(&name, &ingest.kept)?;
     let files: Vec<(&Path, Rows)> = ingest
         .files
@@ -33,7 +34,7 @@ pub(super) fn ingest(store: &Store, ingest: &Ingest, output: &Output) -> Result<
         .collect::<Result<_>>()?;
     check_size(store, &files)?;
     let total = files.iter().map(|(_, rows)| rows.bytes_about).sum();
-    let bar = progress::bytes(total, &name.to_string(), output.is_json());
+    let bar = progress::bytes(total, &object.text, output.is_json());
     let patience = target::seconds("--patience", ingest.patience)?;
     let built = build(store, files, BuilderOptions { patience, ..BuilderOptions::default() }, &bar);
     bar.finish_and_clear();
@@ -42,14 +43,17 @@ pub(super) fn ingest(store: &Store, ingest: &Ingest, output: &Output) -> Result<
     if ingest.kept.replace {
         store.delete(&[name.id()])?;
     }
-    let id = table.finish(&options)?;
+    let id = table.finish(&options).map_err(|error| match error {
+        Error::Store(error) => object.told(store, error),
+        error => error.into(),
+    })?;
     let seconds = start.elapsed().as_secs_f64();
     let document = json!({
         "name": name.text, "namespace": name.namespace, "id": id.to_string(),
         "rows": rows, "bytes_about": total, "seconds": seconds,
     });
     output.value(&document, || {
-        format!("{name}: {rows} rows, about {} in {seconds:.2} s, {id}", bytes(total))
+        format!("{}: {rows} rows, about {} in {seconds:.2} s, {id}", object.text, bytes(total))
     })
 }
 

@@ -1,7 +1,5 @@
 //! `plasmon status`, `ls` and `stat`.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use anyhow::Result;
 use plasmon_client::Store;
 use plasmon_proto::message::{Filter, Status};
@@ -11,8 +9,9 @@ use serde_json::{Value, json};
 
 use crate::arguments::{List, Order};
 use crate::formats;
-use crate::output::{Output, bytes, duration, table};
-use crate::target;
+use crate::output::{Output, age, bytes, duration, now_ms, table};
+use crate::pattern::is_pattern;
+use crate::target::{Target, name_of};
 
 /// The filter of a namespace and a prefix.
 pub(super) fn filter(namespace: Option<&str>, prefix: Option<&str>) -> Filter {
@@ -110,31 +109,92 @@ fn end_text(status: &Status) -> String {
 
 /// Prints the objects.
 pub(super) fn list(store: &Store, list: &List, output: &Output) -> Result<()> {
-    let mut objects = store.list(&filter(list.namespace.as_deref(), list.prefix.as_deref()))?;
+    let patterns: Vec<String> = list.name.iter().map(|name| pattern(name)).collect();
+    let mut objects = list.selection.objects(store, &patterns)?;
     match list.sort {
         Order::Created => objects.sort_by_key(|object| (object.created_ms, object.id)),
         Order::Size => objects.sort_by_key(|object| std::cmp::Reverse(object.sizes.data)),
         Order::Name => objects.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id))),
     }
+    if list.reverse {
+        objects.reverse();
+    }
     let documents: Vec<Value> = objects.iter().map(document).collect();
-    output.value(&documents, || {
-        let rows: Vec<Vec<String>> = objects.iter().map(row).collect();
-        let head = ["NAME", "STATE", "KIND", "SIZE", "PINS", "AGE", "POLICY", "ID"];
-        table(&head, &rows, &[3, 4, 5])
-    })
+    output.value(&documents, || if list.long { long(&objects) } else { short(&objects, output) })
 }
 
-fn row(object: &ObjectInfo) -> Vec<String> {
-    vec![
-        object.name.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
-        object.state.key().to_owned(),
-        formats::kind(object.traits.tag).to_owned(),
-        bytes(object.sizes.data + object.sizes.metadata),
-        object.pins.to_string(),
-        duration(now_ms().saturating_sub(object.created_ms)),
-        policy(object.traits.policy).to_owned(),
-        object.id.to_string(),
-    ]
+/// What starts like a text without wildcards is meant by it.
+fn pattern(text: &str) -> String {
+    if is_pattern(text) { text.to_owned() } else { format!("{text}*") }
+}
+
+/// A table with everything in it.
+fn long(objects: &[ObjectInfo]) -> String {
+    let head = ["NAME", "STATE", "KIND", "SIZE", "PINS", "AGE", "POLICY", "ID"];
+    let row = |object: &ObjectInfo| {
+        vec![
+            name_of(object),
+            object.state.key().to_owned(),
+            formats::kind(object.traits.tag).to_owned(),
+            bytes(object.sizes.data + object.sizes.metadata),
+            object.pins.to_string(),
+            duration(now_ms().saturating_sub(object.created_ms)),
+            policy(object.traits.policy).to_owned(),
+            object.id.to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = objects.iter().map(row).collect();
+    table(&head, &rows, &[3, 4, 5])
+}
+
+/// A table that fits a terminal: ids are as short as tells them apart, and names are cut where the
+/// terminal is too narrow for them.
+pub(super) fn short(objects: &[ObjectInfo], output: &Output) -> String {
+    let digits = digits_needed(objects);
+    let fixed = KIND_STATE_SIZE_AGE + digits;
+    let name_max = output.columns().map(|columns| columns.saturating_sub(fixed).max(NAME_MIN));
+    let row = |object: &ObjectInfo| {
+        vec![
+            cut(name_of(object), name_max),
+            formats::kind(object.traits.tag).replace(" in parts", ""),
+            object.state.key().to_owned(),
+            bytes(object.sizes.data + object.sizes.metadata),
+            age(now_ms().saturating_sub(object.created_ms)),
+            object.id.to_string()[..digits].to_owned(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = objects.iter().map(row).collect();
+    table(&["NAME", "KIND", "STATE", "SIZE", "AGE", "ID"], &rows, &[3, 4])
+}
+
+/// Columns of the short table beside the name and the id, with what is between them.
+const KIND_STATE_SIZE_AGE: usize = 7 + 8 + 10 + 6 + 5 * 2;
+
+/// Letters of a name that are shown however narrow the terminal is.
+const NAME_MIN: usize = 12;
+
+/// Digits of an id that are shown at least.
+const ID_DIGITS: usize = 8;
+
+/// How many digits tell the ids of these objects apart.
+fn digits_needed(objects: &[ObjectInfo]) -> usize {
+    let mut ids: Vec<String> = objects.iter().map(|object| object.id.to_string()).collect();
+    ids.sort_unstable();
+    let alike = |one: &String, other: &String| {
+        one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
+    };
+    let most = ids.windows(2).map(|pair| alike(&pair[0], &pair[1]) + 1).max();
+    most.unwrap_or(0).max(ID_DIGITS)
+}
+
+/// A text of at most so many letters.
+fn cut(text: String, letters_max: Option<usize>) -> String {
+    match letters_max {
+        Some(max) if text.chars().count() > max => {
+            text.chars().take(max - 1).chain(['\u{2026}']).collect()
+        }
+        _ => text,
+    }
 }
 
 fn policy(policy: Policy) -> &'static str {
@@ -142,11 +202,6 @@ fn policy(policy: Policy) -> &'static str {
         Policy::Keep => "keep",
         Policy::Cache => "cache",
     }
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// An object's description as JSON.
@@ -173,16 +228,15 @@ pub(super) fn document(object: &ObjectInfo) -> Value {
 
 /// Describes one object.
 pub(super) fn stat(store: &Store, text: &str, output: &Output) -> Result<()> {
-    let id = target::object(text)?;
-    let Some(object) = store.stat(&id)? else {
-        return Err(plasmon_client::Error::new(Code::Absent, "describing the object")
-            .with_id(id)
-            .into());
+    let target = Target::find(store, text)?;
+    let Some(object) = store.stat(&target.id)? else {
+        let error = plasmon_client::Error::new(Code::Absent, "describing the object");
+        return Err(target.told(store, error.with_id(target.id)));
     };
     output.value(&document(&object), || {
         let rows = [
             ("id", object.id.to_string()),
-            ("name", object.name.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string)),
+            ("name", name_of(&object)),
             ("state", object.state.key().to_owned()),
             ("kind", formats::kind(object.traits.tag).to_owned()),
             ("data", format!("{} ({} bytes)", bytes(object.sizes.data), object.sizes.data)),

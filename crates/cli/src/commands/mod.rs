@@ -6,6 +6,7 @@ mod ingest;
 mod listing;
 mod package;
 mod put;
+mod remove;
 mod server;
 mod sort;
 mod sort_guard;
@@ -17,9 +18,10 @@ mod watch;
 
 use anyhow::Result;
 use clap::CommandFactory;
-use plasmon_client::{ConnectOptions, Store};
+use plasmon_client::{Code, ConnectOptions, Store};
 
 use crate::arguments::{Arguments, Command};
+use crate::failure::NoStore;
 use crate::output::Output;
 use crate::target;
 
@@ -34,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<()> {
         Command::Put(put) => put::put(&connect(arguments)?, put, output),
         Command::Ingest(ingest) => ingest::ingest(&connect(arguments)?, ingest, output),
         Command::Get(get) => get::get(&connect(arguments)?, get, output),
-        Command::Rm { objects } => remove(&connect(arguments)?, objects, output),
+        Command::Rm(remove) => remove::remove(&connect(arguments)?, remove, output),
         Command::Sort(sort) => sort::sort(&|| connect(arguments), sort, output),
         Command::SortGuard => sort_guard::guard(&connect(arguments)?),
         Command::Watch { namespace, prefix, count } => {
@@ -75,24 +77,16 @@ fn options(arguments: &Arguments) -> ConnectOptions {
 
 /// Connects to the running store; the command never starts one on its own but for `start`.
 fn connect(arguments: &Arguments) -> Result<Store> {
-    Ok(Store::connect(&options(arguments))?)
-}
-
-fn remove(store: &Store, objects: &[String], output: &Output) -> Result<()> {
-    let ids = objects.iter().map(|text| target::object(text)).collect::<Result<Vec<_>>>()?;
-    let outcomes = store.delete(&ids)?;
-    let mut failed = 0;
-    for ((text, id), outcome) in objects.iter().zip(&ids).zip(&outcomes) {
-        let word = outcome.map_or("deleted", |code| code.key());
-        failed += usize::from(outcome.is_some());
-        let document = serde_json::json!({ "object": text, "id": id.to_string(), "result": word });
-        output.value(&document, || match outcome {
-            None => format!("{text}: deleted"),
-            Some(code) => format!("{text}: {word}; {}", code.advice()),
-        })?;
-    }
-    if failed > 0 {
-        anyhow::bail!("{failed} of {} objects were not deleted", objects.len());
-    }
-    Ok(())
+    Store::connect(&options(arguments)).map_err(|error| {
+        if error.code() != Code::Disconnected {
+            return error.into();
+        }
+        let socket = arguments.socket.clone().or_else(|| plasmon_client::default_socket().ok());
+        let place = socket.unwrap_or_default();
+        NoStore(format!(
+            "no store runs at {}: `plasmon start` starts one, --socket names another",
+            place.display()
+        ))
+        .into()
+    })
 }

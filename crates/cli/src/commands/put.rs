@@ -5,18 +5,19 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use plasmon_client::{PutOptions, Store};
-use plasmon_proto::Name;
 use serde_json::json;
 
 use crate::arguments::Put;
+use crate::failure::usage;
 use crate::formats::{self, FileType};
 use crate::output::{Output, bytes};
-use crate::{progress, target};
+use crate::progress;
+use crate::target::{self, Target};
 
 /// Puts every file; the first failure ends the command and names its file.
 pub(super) fn put(store: &Store, put: &Put, output: &Output) -> Result<()> {
     if put.name.is_some() && put.files.len() > 1 {
-        bail!("--name names one object, but {} files were given", put.files.len());
+        bail!(usage(format!("--name names one object, but {} files were given", put.files.len())));
     }
     for file in &put.files {
         one(store, put, file, output).with_context(|| format!("putting {}", file.display()))?;
@@ -28,12 +29,11 @@ fn one(store: &Store, put: &Put, path: &Path, output: &Output) -> Result<()> {
     let start = Instant::now();
     let kind = FileType::of(path, put.format)?.with_delimiter(put.delimiter)?;
     let text = match &put.name {
-        Some(name) => name.clone(),
-        None => formats::stem(path)
-            .context("the file's name is no text: give one with --name")?
-            .to_owned(),
+        Some(name) => name,
+        None => formats::stem(path).context("the file's name is no text: give one with --name")?,
     };
-    let name = Name::new(put.kept.namespace.clone(), text)?;
+    let name = target::new_name(text, put.kept.namespace.as_deref())?;
+    let object = Target::parse(&target::shown(&name))?;
     let loaded = formats::load(path, kind)?;
     if put.kept.replace {
         store.delete(&[name.id()])?;
@@ -44,15 +44,18 @@ fn one(store: &Store, put: &Put, path: &Path, output: &Output) -> Result<()> {
         ..target::options(&name, &put.kept)?
     };
     let data_bytes = loaded.data_bytes;
-    let mut writer = store.create(data_bytes, &options)?;
-    let bar = progress::bytes(data_bytes, &name.to_string(), output.is_json());
+    let told = |error| object.told(store, error);
+    let mut writer = store.create(data_bytes, &options).map_err(told)?;
+    let bar = progress::bytes(data_bytes, &object.text, output.is_json());
     loaded.write(&mut writer, &|done| bar.inc(done))?;
     bar.finish_and_clear();
-    let id = writer.seal()?;
+    let id = writer.seal().map_err(told)?;
     let seconds = start.elapsed().as_secs_f64();
     let document = json!({
         "name": name.text, "namespace": name.namespace, "id": id.to_string(),
         "data_bytes": data_bytes, "seconds": seconds,
     });
-    output.value(&document, || format!("{name}: {} in {seconds:.2} s, {id}", bytes(data_bytes)))
+    output.value(&document, || {
+        format!("{}: {} in {seconds:.2} s, {id}", object.text, bytes(data_bytes))
+    })
 }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use plasmon_client::{StartOptions, Store};
+use anyhow::Result;
+use plasmon_client::{StartOptions, Status, Store};
+use plasmon_proto::settings::Settings;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::json;
 
 use crate::arguments::{Arguments, Start};
+use crate::failure::usage;
 use crate::output::{Output, bytes};
 
 /// How long a daemon may take until it accepts connections, and to end.
@@ -28,15 +30,24 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
     for setting in &start.settings {
         let (key, value) = setting
             .split_once('=')
-            .with_context(|| format!("--set takes key=value, found \"{setting}\""))?;
-        settings.push((key.trim().to_owned(), value.trim().to_owned()));
+            .ok_or_else(|| usage(format!("--set takes key=value, found \"{setting}\"")))?;
+        settings.push((key.trim().replace('-', "_"), value.trim().to_owned()));
+    }
+    let mut checked = Settings::default();
+    for (key, value) in &settings {
+        checked.set(key, value).map_err(|bad| usage(bad.to_string()))?;
     }
     let options = StartOptions { settings, timeout: PATIENCE, ..StartOptions::default() };
     let (started, replaced) = plasmon_client::start_or_take_over(&options)?;
     let mut connect = super::options(arguments);
     connect.socket = Some(started.socket.clone());
     let status = Store::connect(&connect)?.status()?;
+    let warning = warning(&status);
+    if let (Some(warning), false) = (&warning, output.is_json()) {
+        output.warn(warning);
+    }
     let document = json!({
+        "warning": warning,
         "socket": started.socket, "pid": status.pid, "keeper_pid": status.keeper_pid,
         "capacity_bytes": status.capacity_bytes, "level": status.level, "replaced_pid": replaced,
     });
@@ -49,6 +60,25 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
             started.socket.display(),
             bytes(status.capacity_bytes),
             status.pid
+        )
+    })
+}
+
+/// What is wrong with a capacity that is more than the memory there is: the store promises what it
+/// cannot hold.
+fn warning(status: &Status) -> Option<String> {
+    let machine = rustix::system::sysinfo().totalram as u64;
+    let limited = status.memory_limit_bytes > 0 && status.memory_limit_bytes < machine;
+    let (memory, of) = match limited {
+        true => (status.memory_limit_bytes, "the control group of this store may use"),
+        false => (machine, "this machine has"),
+    };
+    (status.capacity_bytes > memory).then(|| {
+        format!(
+            "the capacity of {} is more than the {} of memory that {of}: puts fail before the \
+             store is full, or others have too little; `plasmon start --capacity` takes less",
+            bytes(status.capacity_bytes),
+            bytes(memory)
         )
     })
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use arrow::datatypes::SchemaRef;
-use plasmon_client::{Name, ObjectId, PutOptions, Store};
+use plasmon_client::{ObjectId, PutOptions, Store};
 use plasmon_proto::object::tag;
 use plasmon_sort::{Heap, Job, Partition, Progress, SortKey, Table};
 use serde_json::json;
@@ -23,6 +23,7 @@ use crate::commands::sort_spilling;
 use crate::formats::{FileType, TableWriter, read_stream};
 use crate::output::Output;
 use crate::progress;
+use crate::target;
 
 /// How often the bar is drawn.
 const DRAW: Duration = Duration::from_millis(100);
@@ -38,6 +39,9 @@ pub(super) fn sort(
     if let Some(out) = &sort.out {
         // Rather now than after the work.
         FileType::of_table(out, None)?;
+    }
+    if let Some(name) = &sort.name {
+        target::new_name(name, None)?;
     }
     let inputs = Inputs::open(connect, &sort.inputs)?;
     let work = Work { sort, order: &order, quiet: output.is_json() };
@@ -167,7 +171,7 @@ fn seal_together(store: &Store, work: &Work<'_>, table: &Table, name: &str) -> R
     let mut wanted = names.iter();
     let sorted = work.run(table, &mut |bytes| {
         let name = wanted.next().ok_or("more partitions than names: give --partitions")?;
-        let name = Some(Name::new("", name.clone())?);
+        let name = Some(target::new_name(name, None).map_err(|error| error.to_string())?);
         let options = PutOptions { name, tag: tag::ARROW_STREAM, ..PutOptions::default() };
         Ok(store.create(bytes, &options)?)
     })?;

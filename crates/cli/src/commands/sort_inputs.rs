@@ -1,7 +1,6 @@
 //! What `plasmon sort` reads: files and objects, as one table, in memory or batch by batch.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use arrow::array::RecordBatch;
@@ -11,7 +10,7 @@ use plasmon_proto::object::tag;
 use plasmon_sort::Table;
 
 use crate::formats;
-use crate::target;
+use crate::target::Target;
 
 /// One input.
 enum Input {
@@ -112,9 +111,9 @@ fn object(
     connect: &dyn Fn() -> Result<Store>,
     name: &str,
 ) -> Result<(SchemaRef, Vec<RecordBatch>, u64)> {
-    let id = target::object(name)?;
     let store = connect().context("it is no file, and for an object there must be a store")?;
-    let buffer = store.get(&id, Some(Duration::ZERO))?;
+    let object = Target::find(&store, name)?;
+    let buffer = store.get_existing(&object.id).map_err(|error| object.told(&store, error))?;
     if !matches!(buffer.tag(), tag::ARROW_STREAM | tag::COMPOSITE) {
         bail!("the object holds {}, not a table", formats::kind(buffer.tag()));
     }

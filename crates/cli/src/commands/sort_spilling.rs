@@ -13,6 +13,7 @@ use crate::commands::sort_guard::Guard;
 use crate::commands::sort_inputs::Inputs;
 use crate::formats::{FileType, TableWriter, read_stream};
 use crate::output::bytes;
+use crate::target;
 
 /// Sorts into a file; how many rows there were.
 pub(super) fn into_file(inputs: Inputs, work: &Work<'_>, out: &Path) -> Result<usize> {
@@ -59,8 +60,8 @@ pub(super) fn into_store(
         work.sort.memory.map_or_else(|| inputs.memory_bytes(None).map(|b| b / 2), Ok)?;
     external(inputs, work, (&folder, memory_bytes), |merge| {
         let names = names(name, merge.partitions());
-        let named = names.iter().map(|name| Name::new("", name.clone()));
-        let named = named.collect::<std::result::Result<Vec<_>, _>>()?;
+        let named = names.iter().map(|name| target::new_name(name, None));
+        let named = named.collect::<Result<Vec<_>>>()?;
         let ids: Vec<ObjectId> = named.iter().map(ObjectId::from_name).collect();
         // Names that are taken are refused before anybody could delete what is not ours.
         for (name, state) in names.iter().zip(store.states(&ids)?) {

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
 
+mod errors;
 mod files;
+mod removing;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -121,7 +123,7 @@ fn files_become_one_table_built_in_the_store() {
         assert_eq!(fixture.good(&["get", file, "--format", "csv"]), "x,s\n1,a\n2,b\n3,c\n");
     }
     let taken = fixture.fails(1, &["ingest", "1.csv", "--name", "all.arrow"]);
-    assert!(taken.contains("taken"), "{taken}");
+    assert!(taken.contains("there already"), "{taken}");
     fixture.good(&["ingest", "1.csv", "--name", "all.arrow", "--replace"]);
     assert_eq!(fixture.good(&["get", "all.arrow", "--format", "csv"]), "x,s\n1,a\n2,b\n");
     std::fs::write(fixture.path("other.csv"), "y\n3\n").unwrap();
@@ -185,7 +187,7 @@ fn what_is_wrong_is_said_with_its_exit_code() {
     let fixture = Fixture::started();
     std::fs::write(fixture.path("b"), vec![1; 1000]).unwrap();
     fixture.good(&["put", "b"]);
-    assert!(fixture.fails(1, &["put", "b"]).contains("exists"));
+    assert!(fixture.fails(1, &["put", "b"]).contains("--replace"));
     fixture.good(&["put", "b", "--replace"]);
     assert!(fixture.fails(1, &["put", "missing.csv"]).contains("missing.csv"));
     assert!(fixture.fails(1, &["get", "b", "--format", "parquet"]).contains("raw"));
