@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import zoneinfo
+from collections.abc import Callable
+from typing import Any
+
 
 class NotSerializable(TypeError):
     """A value holds something that cannot be written, at least not with this context."""
@@ -42,3 +47,25 @@ def refused(what: str, place: str) -> PickleRefused:
         '"cloudpickle"; if not, have the class registered on both sides'
     )
     return PickleRefused(text)
+
+
+def is_the_machines(error: BaseException) -> bool:
+    """Whether an object may be right although it could not be made: something is not there."""
+    return isinstance(error, ImportError | MemoryError | zoneinfo.ZoneInfoNotFoundError)
+
+
+def guarded(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A constructor whose failure means that the object is broken, but for what is not there."""
+
+    @functools.wraps(make)
+    def guarded_make(*parts: Any) -> Any:
+        try:
+            return make(*parts)
+        except BrokenObject:
+            raise
+        except Exception as error:
+            if is_the_machines(error):
+                raise
+            raise broken(f"{make.__name__}: {error}") from error
+
+    return guarded_make

@@ -573,7 +573,7 @@ def _libraries() -> Iterator[Case]:
         "series, sparse": lambda: _pandas().Series([0, 0, 1], dtype="Sparse[int]"),
     }
     for name, make in periods.items():
-        yield Case(f"pandas {name}", make, _same_frame, pandas, "pickle")
+        yield Case(f"pandas {name}", make, _same_frame, pandas)
     yield Case(
         "pandas index, with a frequency",
         lambda: _pandas().date_range("2020-01-01", periods=3, freq="D", tz="Europe/Paris"),
