@@ -358,6 +358,7 @@ class Store:
         owned: bool = False,
         strict: bool = False,
         tag: int = 0,
+        as_: Literal["arrow"] | None = None,
     ) -> ObjectId: ...
     def create(
         self,

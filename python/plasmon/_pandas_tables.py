@@ -1,11 +1,13 @@
 """Frames of pandas as Arrow tables that share their columns, and back.
 
 pyarrow does both. What goes around it are columns that it would copy (floats, because of NaN) or
-that pandas cannot name (some types of Arrow).
+that pandas cannot name (some types of Arrow). Which frames a table gives back unchanged is known
+in ``_pandas_kept``.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from typing import Any
 
@@ -33,6 +35,29 @@ def table_of_frame(frame: Any) -> Any:
             array = pa.array(frame.iloc[:, at].to_numpy(), from_pandas=False)
             table = table.set_column(at, table.schema.field(at), array)
     return table
+
+
+def checked_table(frame: Any) -> Any:
+    """An Arrow table of a frame of which its user said that it may be another one when it is read.
+
+    Labels that a table cannot have are refused, and so is what pyarrow cannot convert.
+    """
+    columns = frame.columns
+    if not columns.is_unique:
+        twice = columns[columns.duplicated()][0]
+        raise TypeError(f"cannot keep the frame as an Arrow table: two columns are named {twice!r}")
+    for label in columns:
+        if type(label) not in {str, int}:
+            text = "columns of an Arrow table have strings as names"
+            raise TypeError(f"cannot keep the column {label!r} as Arrow: {text}, rename it")
+    import pyarrow as pa
+
+    try:
+        return table_of_frame(frame)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        # pyarrow names the column.
+        detail = ". ".join(str(part) for part in error.args)
+        raise TypeError(f"cannot keep the frame as an Arrow table: {detail}") from error
 
 
 def _joined_table(frame: Any, floats: list[int]) -> Any:
@@ -79,15 +104,35 @@ def frame_of_table(table: Any) -> Any:
             around[at] = table.column(at)
             column["numpy_type"] = "object"
             table = table.set_column(at, table.schema.names[at], _nulls(table.num_rows))
-    if not around:
-        return table.to_pandas(split_blocks=True)
-    import pandas as pd
+    if around:
+        metadata = {**table.schema.metadata, b"pandas": json.dumps(described)}
+        table = table.replace_schema_metadata(metadata)
+    frame = table.to_pandas(split_blocks=True)
+    if around:
+        import pandas as pd
 
-    metadata = {**table.schema.metadata, b"pandas": json.dumps(described)}
-    frame = table.replace_schema_metadata(metadata).to_pandas(split_blocks=True)
-    for at, column in around.items():
-        frame.isetitem(at, pd.arrays.ArrowExtensionArray(column))
+        for at, column in around.items():
+            frame.isetitem(at, pd.arrays.ArrowExtensionArray(column))
+    return _with_utc(frame) if _mentions_utc(table.schema) else frame
+
+
+def _mentions_utc(schema: Any) -> bool:
+    return any(getattr(kind, "tz", None) == "UTC" for kind in schema.types)
+
+
+def _with_utc(frame: Any) -> Any:
+    """The frame with what pandas makes of the name UTC, where pyarrow makes a ZoneInfo of it."""
+    for at, dtype in enumerate(frame.dtypes):
+        if _is_other_utc(dtype):
+            frame.isetitem(at, frame.iloc[:, at].dt.tz_convert(dt.UTC))
+    if _is_other_utc(frame.index.dtype):
+        frame.index = frame.index.tz_convert(dt.UTC)
     return frame
+
+
+def _is_other_utc(dtype: Any) -> bool:
+    zone = getattr(dtype, "tz", None)
+    return zone is not None and zone is not dt.UTC and str(zone) == "UTC"
 
 
 def _is_unknown(column: dict[str, Any]) -> bool:

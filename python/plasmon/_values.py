@@ -12,16 +12,18 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from plasmon import _native
-from plasmon._errors import Corrupt, Unsupported
-from plasmon._pandas_tables import frame_of_table, table_of_frame
+from plasmon import _arrow_notes, _native
+from plasmon._errors import Corrupt, PlasmonError, Unsupported
+from plasmon._pandas_tables import checked_table, frame_of_table, table_of_frame
 
 if TYPE_CHECKING:
     from plasmon._native import Buffer, ObjectId, _Put
 
 
-def encode(value: Any, sink: _Put) -> ObjectId:
-    """Puts a value that is neither bytes nor a plain array."""
+def encode(value: Any, sink: _Put, form: Any = None) -> ObjectId:
+    """Puts a value that is neither bytes nor a plain array; as a ``form``, if that is asked for."""
+    if form is not None:
+        return _encode_form(value, sink, form)
     for base in type(value).__mro__:
         library = base.__module__.partition(".")[0]
         encoder = _ENCODERS.get((library, base.__name__))
@@ -31,16 +33,33 @@ def encode(value: Any, sink: _Put) -> ObjectId:
         return sink.arrow(value, _native.TABLE_TABLE)
     if hasattr(value, "__arrow_c_array__") and not isinstance(value, _native.Buffer):
         return sink.arrow(value, _native.TABLE_ARRAY, column=True)
+    return _encode_other(value, sink)
+
+
+def _encode_form(value: Any, sink: _Put, form: Any) -> ObjectId:
+    """Puts a value as Arrow data, also where it will be another one when it is read."""
+    if form != "arrow":
+        raise ValueError(f'a value can be put as_="arrow" or as what it is, not as_={form!r}')
+    library, name = type(value).__module__.partition(".")[0], type(value).__name__
+    for base in type(value).__mro__ if library != "pandas" else ():
+        encoder = _ENCODERS.get((base.__module__.partition(".")[0], base.__name__))
+        if encoder is not None and base.__module__.startswith(("pyarrow", "polars")):
+            return encoder(value, sink)
+    if library == "pandas" and name in {"DataFrame", "Series"}:
+        _needs_pyarrow(value)
+        return _put_pandas(value, _table_of(value, checked_table), sink)
+    if hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__"):
+        return encode(value, sink)
+    raise TypeError(f'only frames and Arrow data can be put as_="arrow", not a {_name(value)}')
+
+
+def _encode_other(value: Any, sink: _Put) -> ObjectId:
+    """Memory that is lent stays memory; whatever is left is a Python object."""
     if isinstance(value, bytes | _native.Buffer):
         return sink.raw(value)
     if isinstance(value, bytearray):
         # Raw bytes come back as bytes.
         return sink.python(value)
-    return _encode_other(value, sink)
-
-
-def _encode_other(value: Any, sink: _Put) -> ObjectId:
-    """Memory that is lent stays memory; whatever is left is a Python object."""
     if type(value).__module__ != "array":
         try:
             view = memoryview(value)
@@ -146,7 +165,14 @@ def _is_foreign(dtype: Any) -> bool:
 
 def _arrow(kind: int, *, column: bool = False) -> Callable[[Any, _Put], ObjectId]:
     def encoder(value: Any, sink: _Put) -> ObjectId:
-        return sink.arrow(value, kind, column=column)
+        _arrow_notes.check_arrow_names(value)
+        try:
+            return sink.arrow(value, kind, column=column)
+        except (PlasmonError, ValueError):
+            noted = _arrow_notes.take_metadata(value)
+            if noted is None:
+                raise
+            return sink.arrow(noted[0], kind, column=column, text=noted[1])
 
     return encoder
 
@@ -171,55 +197,54 @@ def _needs_pyarrow(value: Any) -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError as missing:
-        text = f"putting a {_name(value)} needs pyarrow: pip install 'plasmon[pandas]'"
-        raise TypeError(text) from missing
+        text = f"putting a {_name(value)} as Arrow data needs pyarrow"
+        raise TypeError(f"{text}: pip install 'plasmon[pandas]'") from missing
 
 
-def _encode_frame(value: Any, sink: _Put) -> ObjectId:
-    if value.attrs:
-        # Arrow's table would lose them.
-        return sink.python(value)
-    _needs_pyarrow(value)
+def _encode_pandas(value: Any, sink: _Put) -> ObjectId:
+    """A frame or a series: a table where that gives it back as it is, else a Python object."""
     try:
-        table = table_of_frame(value)
-    except (TypeError, ValueError):
-        # Arrow has no place for it: a column of mixed objects, complex numbers.
+        import pyarrow as pa
+    except ImportError:
         return sink.python(value)
-    return sink.arrow(table, _native.TABLE_PANDAS_FRAME)
+    from plasmon._pandas_kept import is_kept
+
+    if not is_kept(value):
+        return sink.python(value)
+    try:
+        table = _table_of(value, table_of_frame)
+    except (pa.ArrowException, TypeError, ValueError):
+        # Arrow has no place for it, such as strings with surrogates.
+        return sink.python(value)
+    return _put_pandas(value, table, sink)
 
 
-def _encode_series(value: Any, sink: _Put) -> ObjectId:
-    if value.attrs:
-        return sink.python(value)
-    _needs_pyarrow(value)
+def _table_of(value: Any, table_of: Callable[[Any], Any]) -> Any:
+    if hasattr(value, "columns"):
+        return table_of(value)
+    return table_of(value.to_frame("values" if value.name is None else value.name))
+
+
+def _put_pandas(value: Any, table: Any, sink: _Put) -> ObjectId:
+    if hasattr(value, "columns"):
+        return sink.arrow(table, _native.TABLE_PANDAS_FRAME)
     # A frame's columns may have any name, None too; the text keeps that apart from "None".
     text = "unnamed" if value.name is None else "named"
-    frame = value.to_frame("values" if value.name is None else value.name)
-    try:
-        table = table_of_frame(frame)
-    except (TypeError, ValueError):
-        return sink.python(value)
     return sink.arrow(table, _native.TABLE_PANDAS_SERIES, text=text)
-
-
-def _holds_objects(dtype: Any) -> bool:
-    """Whether a polars type holds Python objects, which polars would export as bare addresses."""
-    import polars as pl
-
-    if dtype == pl.Object:
-        return True
-    if dtype == pl.Struct:
-        return any(_holds_objects(field.dtype) for field in dtype.fields)
-    inner = getattr(dtype, "inner", None)
-    return inner is not None and _holds_objects(inner)
 
 
 def _encode_polars(value: Any, sink: _Put) -> ObjectId:
     frame = hasattr(value, "columns")
-    if any(_holds_objects(dtype) for dtype in (value.dtypes if frame else [value.dtype])):
+    if type(value).__module__.partition(".")[0] != "polars":
+        # A subclass is not its base.
         return sink.python(value)
+    value, text = _arrow_notes.take_polars(value)
     kind = _native.TABLE_POLARS_FRAME if frame else _native.TABLE_POLARS_SERIES
-    return sink.arrow(value, kind, column=not frame)
+    return sink.arrow(value, kind, column=not frame, text=text)
+
+
+def _refuse_lazy(value: Any, _sink: _Put) -> ObjectId:
+    raise _arrow_notes.refuse_lazy(value)
 
 
 _ENCODERS: dict[tuple[str, str], Callable[[Any, _Put], ObjectId]] = {
@@ -231,10 +256,11 @@ _ENCODERS: dict[tuple[str, str], Callable[[Any, _Put], ObjectId]] = {
     ("pyarrow", "ChunkedArray"): _arrow(_native.TABLE_CHUNKED_ARRAY, column=True),
     ("pyarrow", "Buffer"): _encode_arrow_buffer,
     ("pyarrow", "Tensor"): _encode_arrow_tensor,
-    ("pandas", "DataFrame"): _encode_frame,
-    ("pandas", "Series"): _encode_series,
+    ("pandas", "DataFrame"): _encode_pandas,
+    ("pandas", "Series"): _encode_pandas,
     ("polars", "DataFrame"): _encode_polars,
     ("polars", "Series"): _encode_polars,
+    ("polars", "LazyFrame"): _refuse_lazy,
 }
 
 
@@ -390,14 +416,23 @@ def from_table(table: Any, kind: int, text: str) -> Any:
         import polars as pl
 
         frame: Any = pl.from_arrow(table, rechunk=False)
-        return frame.to_series(0) if kind == _native.TABLE_POLARS_SERIES else frame
+        # polars has names of its own for columns without one.
+        frame.columns = table.column_names
+        made = frame.to_series(0) if kind == _native.TABLE_POLARS_SERIES else frame
+        return _arrow_notes.give_polars(made, text)
     if not _native.TABLE_TABLE <= kind <= _native.TABLE_CHUNKED_ARRAY:
         raise ValueError(f"there is no table of kind {kind}")
+    return _arrow_of_table(_arrow_notes.give_metadata(table, text), kind)
+
+
+def _as_arrow(buffer: Buffer, kind: int, text: str) -> Any:
+    table = _table(buffer)
+    if text and kind in {_native.TABLE_TABLE, _native.TABLE_RECORD_BATCH}:
+        try:
+            table = _arrow_notes.give_metadata(table, text)
+        except (AttributeError, LookupError, TypeError, ValueError) as bad:
+            raise _corrupt(buffer, f"its notes are broken: {bad}") from bad
     return _arrow_of_table(table, kind)
-
-
-def _as_arrow(buffer: Buffer, kind: int, _text: str) -> Any:
-    return _arrow_of_table(_table(buffer), kind)
 
 
 def _arrow_of_table(table: Any, kind: int) -> Any:
@@ -432,13 +467,19 @@ def _pandas_of_table(table: Any, kind: int, text: str) -> Any:
     return series.rename(None) if text == "unnamed" else series
 
 
-def _as_polars(buffer: Buffer, kind: int, _text: str) -> Any:
+def _as_polars(buffer: Buffer, kind: int, text: str) -> Any:
     try:
         import polars as pl
     except ImportError as missing:
         raise ImportError(f"reading object {buffer.id} needs polars") from missing
     frame = pl.DataFrame(buffer)
-    return frame.to_series(0) if _columnar(kind) else frame
+    found = frame.to_series(0) if _columnar(kind) else frame
+    if not text or kind not in {_native.TABLE_POLARS_FRAME, _native.TABLE_POLARS_SERIES}:
+        return found
+    try:
+        return _arrow_notes.give_polars(found, text)
+    except Exception as bad:
+        raise _corrupt(buffer, f"its notes are broken: {bad}") from bad
 
 
 def _as_numpy(buffer: Buffer, kind: int, text: str) -> Any:
@@ -449,6 +490,32 @@ def _as_numpy(buffer: Buffer, kind: int, text: str) -> Any:
     if kind == _native.TABLE_PANDAS_SERIES:
         return _as_pandas(buffer, kind, text).to_numpy()
     return {name: found.column(name).to_numpy() for name in found.column_names}
+
+
+def convert(buffer: Buffer, value: Any, wanted: str) -> Any:
+    """A Python object as another form, such as a frame as an Arrow table: a new one, converted."""
+    name = _name(value)
+    if wanted == "numpy" and hasattr(value, "__array__"):
+        return value.__array__()
+    if name.startswith("pandas.") and wanted in {"pandas", "arrow", "polars"}:
+        if wanted == "pandas":
+            return value
+        if hasattr(value, "index"):
+            return _converted(buffer, value, wanted)
+    raise _unfit(buffer, f"a {name}", wanted)
+
+
+def _converted(buffer: Buffer, value: Any, wanted: str) -> Any:
+    frame = value if hasattr(value, "columns") else value.to_frame("values")
+    table = checked_table(frame)
+    if wanted == "arrow":
+        return table if frame is value else table.column(0)
+    try:
+        import polars as pl
+    except ImportError as missing:
+        raise ImportError(f"reading object {buffer.id} needs polars") from missing
+    found: Any = pl.from_arrow(table)
+    return found if frame is value else found.to_series(0)
 
 
 _Decoder = Callable[["Buffer", int, str], Any]

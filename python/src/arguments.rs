@@ -142,6 +142,19 @@ fn policy(given: &str) -> PyResult<Policy> {
     }
 }
 
+/// The options of a put, and the form that it asks for.
+pub(crate) fn put_arguments<'py>(
+    given: Option<&Bound<'py, PyDict>>,
+) -> PyResult<(PutOptions, Option<Bound<'py, PyAny>>)> {
+    let form = given.map(|given| given.get_item("as_")).transpose()?.flatten();
+    let (Some(given), Some(form)) = (given, form) else {
+        return Ok((put_options(given)?, None));
+    };
+    let rest = given.copy()?;
+    rest.del_item("as_")?;
+    Ok((put_options(Some(&rest))?, Some(form).filter(|form| !form.is_none())))
+}
+
 /// The options of a new object from the keyword arguments of `put` and `create`.
 pub(crate) fn put_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<PutOptions> {
     let mut options = PutOptions::default();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{Array, UInt8Array};
+use arrow_array::{Array, RecordBatchReader, UInt8Array};
 use arrow_buffer::{Buffer as ArrowBuffer, ScalarBuffer};
 use arrow_data::ArrayDataBuilder;
 use arrow_schema::ArrowError;
@@ -77,10 +77,18 @@ pub(crate) fn stream_capsule<'py>(owner: &Bound<'py, Buffer>) -> PyResult<Bound<
             &mut Checks { build: Box::new(build), copy: false },
         )
     });
-    let read = read?.and_then(plasmon_columns::into_reader);
-    let batches = read.map_err(|error| raised_by_columns(py, "reading object", error))?;
-    let stream = FFI_ArrowArrayStream::new(batches);
+    let read = read?.and_then(plasmon_columns::into_reader).and_then(stream_of);
+    let stream = read.map_err(|error| raised_by_columns(py, "reading object", error))?;
     PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+}
+
+/// Batches for other libraries. What the interface has no place for (a zero byte in a name) is
+/// refused here: libraries crash when a stream cannot say what its type is.
+fn stream_of(
+    batches: Box<dyn RecordBatchReader + Send>,
+) -> plasmon_columns::Result<FFI_ArrowArrayStream> {
+    FFI_ArrowSchema::try_from(batches.schema().as_ref())?;
+    Ok(FFI_ArrowArrayStream::new(batches))
 }
 
 /// The Arrow data of an IPC stream in memory that others may still write to, as record batches on
@@ -102,9 +110,9 @@ pub(crate) fn read_arrow<'py>(memory: &Bound<'py, PyAny>) -> PyResult<Bound<'py,
         let mut checks = Checks { copy: true, ..Checks::all() };
         plasmon_columns::read_parts(vec![(0, data)], bytes as u64, &mut checks)
     });
-    let batches = read?.and_then(plasmon_columns::into_reader);
-    let batches = batches.map_err(|error| PyValueError::new_err(error.to_string()))?;
-    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(batches), c"arrow_array_stream")
+    let read = read?.and_then(plasmon_columns::into_reader).and_then(stream_of);
+    let stream = read.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
 }
 
 fn in_python(owner: &Bound<'_, Buffer>, error: &ArrowError) -> PyErr {

@@ -28,7 +28,6 @@ mod id;
 mod interrupt;
 mod layout;
 mod lending;
-mod near;
 mod numpy;
 mod pending;
 mod pool;

@@ -36,14 +36,18 @@ const ELEMENTS: &str = "bBhHiIlLqQnNefd?c";
 static ENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// Puts `value` and returns the new object's id. `context` is for values that are neither Arrow
-/// data nor arrays.
+/// data nor arrays. `form` is how the user wants it to be kept, if not as what it is.
 pub(crate) fn put(
     store: &plasmon_client::Store,
     value: &Bound<'_, PyAny>,
     options: PutOptions,
+    form: Option<&Bound<'_, PyAny>>,
     context: &Bound<'_, Context>,
 ) -> PyResult<Id> {
     let py = value.py();
+    if form.is_some() {
+        return encode(store, value, options, form, context);
+    }
     if is_plain(value) {
         return python(store, value, options, context);
     }
@@ -56,12 +60,24 @@ pub(crate) fn put(
         Ok(id) => return Ok(Id::new(id)),
         Err(options) => options,
     };
+    encode(store, value, options, None, context)
+}
+
+/// Puts a value that is none of the hot cases.
+fn encode(
+    store: &plasmon_client::Store,
+    value: &Bound<'_, PyAny>,
+    options: PutOptions,
+    form: Option<&Bound<'_, PyAny>>,
+    context: &Bound<'_, Context>,
+) -> PyResult<Id> {
+    let py = value.py();
     let encode = ENCODE.get_or_try_init(py, || {
         PyResult::Ok(py.import("plasmon._values")?.getattr("encode")?.unbind())
     })?;
     let context = context.clone().unbind();
     let sink = Put { store: store.clone(), options: Mutex::new(Some(options)), context };
-    let id = encode.bind(py).call1((value, Bound::new(py, sink)?))?;
+    let id = encode.bind(py).call1((value, Bound::new(py, sink)?, form))?;
     Ok(Id::new(id.cast::<Id>()?.get().id()))
 }
 
@@ -211,10 +227,12 @@ impl Put {
     #[pyo3(signature = (source, kind, *, column = false, text = ""))]
     fn arrow(&self, source: &Bound<'_, PyAny>, kind: u8, column: bool, text: &str) -> PyResult<Id> {
         let (py, source) = (source.py(), Source::of(source)?);
-        let options = self.take()?;
         let doing = "putting Arrow data";
+        let read = call(py, || source.batches(column).map_err(Into::into))?;
+        let (schema, batches) = read.map_err(|error| raised_by_columns(py, doing, error))?;
+        // Data that cannot be read leaves the put to another form of the value.
+        let options = self.take()?;
         let outcome = call(py, || {
-            let (schema, batches) = source.batches(column)?;
             let table = Table { schema: &schema, batches: &batches, kind, text };
             pool::put(&self.store, table, &options)
         })?;

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use plasmon_client::{Access, Code, Error, Filter, Level, Name, ObjectId, ObjectState, tag};
+use plasmon_client::{Access, Code, Error, Filter, Level, ObjectId, ObjectState, tag};
 use plasmon_proto::value::{ValueHeader, array_kind};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -15,14 +15,13 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::arguments::{
     GetOptions, Patience, connect_options, filter, instead, is_one, label, many_ids, many_labelled,
-    needed, one_id, patience, put_options, seconds,
+    needed, one_id, patience, put_arguments, put_options, seconds,
 };
 use crate::buffer::Buffer;
 use crate::describe;
 use crate::error::{OrRaise, exception, raised};
 use crate::id::Id;
 use crate::interrupt::{ask, call};
-use crate::near::Near;
 use crate::numpy;
 use crate::pending::PendingWait;
 use crate::put;
@@ -90,23 +89,10 @@ impl Store {
             Patience::None => self.client.get_existing(&id),
             Patience::Within(timeout) => self.client.get(&id, timeout),
         })?;
-        found.map_err(|error| self.explained(given, namespace, error))
-    }
-
-    /// An error about an object, which calls it what its caller does. Of one that is not there it
-    /// finds out, when it is shown, which name may have been meant.
-    #[cold]
-    fn explained(&self, given: &Bound<'_, PyAny>, namespace: &str, error: Error) -> PyErr {
-        let (py, is_absent) = (given.py(), error.code() == Code::Absent);
-        let Some(called) = label(given, namespace) else { return raised(py, &error) };
-        let raised = raised(py, &error.with_name(called));
-        let name = given.extract::<String>().ok().and_then(|it| Name::new(namespace, it).ok());
-        if let Some(name) = name.filter(|_| is_absent) {
-            let near = Near::new(self.client.downgrade(), name);
-            // The error is the same without the hint.
-            let _ = Py::new(py, near).and_then(|near| raised.value(py).setattr("_near", near));
-        }
-        raised
+        found.map_err(|error| match label(given, namespace) {
+            Some(name) => raised(py, &error.with_name(name)),
+            None => raised(py, &error),
+        })
     }
 
     /// Many objects; an error calls each what the caller does.
@@ -167,8 +153,14 @@ impl Store {
         }
         let is_python = buffer.tag() == tag::PYTHON;
         let buffer = Bound::new(py, self.wrap(buffer))?;
-        if is_python && wanted.is_none() {
-            return objects::load(&self.objects(py)?, buffer.as_any());
+        if is_python {
+            let other = wanted.map(|wanted| wanted.to_str()).transpose()?;
+            if !matches!(other, Some("bytes" | "memoryview")) {
+                let value = objects::load(&self.objects(py)?, buffer.as_any())?;
+                let Some(wanted) = wanted else { return Ok(value) };
+                let values = py.import("plasmon._values")?;
+                return values.call_method1("convert", (buffer, value, wanted));
+            }
         }
         let kind = buffer.get().with(|buffer| {
             ValueHeader::of_object(buffer.tag(), buffer.metadata())
@@ -324,17 +316,20 @@ impl Store {
     /// "cache" (evicted when memory is short). `ttl` is for how many seconds the object lives.
     /// `members` are objects that live at least as long as this one; with `owned` the object goes
     /// with the last one that it is a member of. `strict` asks the kernel to refuse every later
-    /// write. `tag` says what bytes hold, for bytes only (docs/formats/values.md).
+    /// write. `tag` says what bytes hold, for bytes only (docs/formats/values.md). `as_="arrow"`
+    /// keeps a data frame as an Arrow table also where that doesn't give back the very same frame.
     ///
     /// Raises Exists, StoreFull, QuotaExceeded, TooLarge, and TypeError for what cannot be written.
     #[pyo3(
         signature = (value, **options),
         text_signature = "($self, value, *, id=None, name=None, namespace='', metadata=b'', \
-                          policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0)"
+                          policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0, \
+                          as_=None)"
     )]
     fn put(&self, value: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Id> {
         let context = self.objects(value.py())?;
-        put::put(&self.client, value, put_options(options)?, &context)
+        let (options, form) = put_arguments(options)?;
+        put::put(&self.client, value, options, form.as_ref(), &context)
     }
 
     /// Reserves an object of so many bytes for writing in place: a Writer. Takes the options of

@@ -229,8 +229,10 @@ def test_python_objects_in_frames(store):
     pd.testing.assert_frame_equal(store.get(store.put(frame)), frame)
     objects = pl.Series("x", [object()], dtype=pl.Object)
     for value in (objects, pl.DataFrame(objects)):
-        with pytest.raises(Exception, match="type Object is not supported"):
+        with pytest.raises(TypeError, match=r"(type|polars) Object"):
             store.put(value)
+        with pytest.raises(TypeError, match=r"(type|polars) Object"):
+            store.put([value])
 
 
 def test_what_is_noted_on_a_pandas_object_is_kept(store):

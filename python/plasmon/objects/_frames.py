@@ -7,8 +7,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from plasmon import _native, _values
-from plasmon.objects._errors import broken
+from plasmon import _arrow_notes, _native, _values
+from plasmon.objects._errors import broken, is_the_machines
 
 ARROW = 22
 
@@ -17,7 +17,14 @@ _Encoded = tuple[Any, ...] | None
 
 def _arrow(kind: int, *, column: bool = False) -> Callable[[Any], _Encoded]:
     def encode(value: Any) -> _Encoded:
-        return _stream(value, kind, column=column)
+        _arrow_notes.check_arrow_names(value)
+        try:
+            return _stream(value, kind, column=column)
+        except ValueError:
+            noted = _arrow_notes.take_metadata(value)
+            if noted is None:
+                raise
+            return _stream(noted[0], kind, column=column, text=noted[1])
 
     return encode
 
@@ -29,10 +36,13 @@ def _stream(value: Any, kind: int, *, column: bool = False, text: str = "") -> _
 
 def _encode_polars(value: Any) -> _Encoded:
     frame = hasattr(value, "columns")
-    if any(_values._holds_objects(dtype) for dtype in (value.dtypes if frame else [value.dtype])):
-        return None
+    value, text = _arrow_notes.take_polars(value)
     kind = _native.TABLE_POLARS_FRAME if frame else _native.TABLE_POLARS_SERIES
-    return _stream(value, kind, column=not frame)
+    return _stream(value, kind, column=not frame, text=text)
+
+
+def _refuse_lazy(value: Any) -> _Encoded:
+    raise _arrow_notes.refuse_lazy(value)
 
 
 _ENCODERS: dict[tuple[str, str], Callable[[Any], _Encoded]] = {
@@ -42,6 +52,7 @@ _ENCODERS: dict[tuple[str, str], Callable[[Any], _Encoded]] = {
     ("pyarrow", "ChunkedArray"): _arrow(_native.TABLE_CHUNKED_ARRAY, column=True),
     ("polars", "DataFrame"): _encode_polars,
     ("polars", "Series"): _encode_polars,
+    ("polars", "LazyFrame"): _refuse_lazy,
 }
 
 
@@ -63,6 +74,18 @@ def decode(kind: int, text: str, memory: memoryview, *, check: bool) -> Any:
     With ``check`` its writer is not trusted and may still write to the memory: the headers, offsets
     and texts in it are copied, checked and used, see ``plasmon_columns::Checks``.
     """
+    try:
+        return _decode(kind, text, memory, check=check)
+    except BaseException as error:
+        # polars panics with what is no Exception.
+        if not isinstance(error, Exception) and not _arrow_notes.is_panic(error):
+            raise
+        if is_the_machines(error):
+            raise
+        raise broken(f"Arrow data: {error}") from error
+
+
+def _decode(kind: int, text: str, memory: memoryview, *, check: bool) -> Any:
     polars = kind in {_native.TABLE_POLARS_FRAME, _native.TABLE_POLARS_SERIES}
     try:
         import pyarrow as pa
@@ -72,13 +95,11 @@ def decode(kind: int, text: str, memory: memoryview, *, check: bool) -> Any:
         import polars as pl
 
         frame = pl.read_ipc_stream(io.BytesIO(memory))
-        return frame.to_series(0) if kind == _native.TABLE_POLARS_SERIES else frame
-    try:
-        if check:
-            capsule = _native.read_arrow(memory)
-            table = pa.RecordBatchReader._import_from_c_capsule(capsule).read_all()
-        else:
-            table = pa.ipc.open_stream(pa.py_buffer(memory)).read_all()
-        return _values.from_table(table, kind, text)
-    except (pa.ArrowException, LookupError, OSError, TypeError, ValueError) as error:
-        raise broken(f"Arrow data: {error}") from error
+        made = frame.to_series(0) if kind == _native.TABLE_POLARS_SERIES else frame
+        return _arrow_notes.give_polars(made, text)
+    if check:
+        capsule = _native.read_arrow(memory)
+        table = pa.RecordBatchReader._import_from_c_capsule(capsule).read_all()
+    else:
+        table = pa.ipc.open_stream(pa.py_buffer(memory)).read_all()
+    return _values.from_table(table, kind, text)
