@@ -196,28 +196,3 @@ def test_the_command_waits_when_it_is_asked_to(store, tmp_path):
         store.put(b"at last", name="later")
         assert waiting.communicate(timeout=DEADLINE_S) == (b"at last", None)
     store.delete("later")
-
-
-def test_a_misspelt_name_is_told_from_a_missing_object(store):
-    """And a program that expects to miss does not pay for it: the look is for who reads it."""
-    store.put(1, name="temperatures")
-    store.put(2, name="pressures", namespace="weather")
-    for typed, meant in [
-        ("temperature", "'temperatures'"),
-        ("Tempratures", "'temperatures'"),
-        ("pressures", "'pressures' in the namespace 'weather'"),
-    ]:
-        with pytest.raises(plasmon.Absent) as raised:
-            store.get(typed)
-        assert str(raised.value).endswith(f"did you mean {meant}?")
-        assert str(raised.value).count("did you mean") == 1
-    with pytest.raises(plasmon.Absent) as raised:
-        store.get("something else entirely")
-    assert "did you mean" not in str(raised.value)
-    store.delete(["temperatures", "pressures"])
-    store.delete("pressures", namespace="weather")
-
-
-def test_without_a_store_it_says_how_to_start_one(tmp_path):
-    with pytest.raises(plasmon.Disconnected, match="plasmon start"):
-        plasmon.connect(tmp_path / "none.sock")

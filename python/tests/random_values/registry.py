@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 #: The modules of this package that register generators, in an order that never changes: a seed
 #: gives the same value as long as they are the same. New ones come last.
-MODULES = ("standard", "numpy_values", "class_values")
+MODULES = ("standard", "numpy_values", "class_values", "frame_values")
 
 #: How many parts a value has at most, and how deep they are nested.
 PARTS = 60
