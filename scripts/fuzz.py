@@ -73,16 +73,16 @@ def host_triple() -> str:
     return found[1]
 
 
-def build(names: list[str]) -> Path:
+def build(names: list[str], profile: str) -> Path:
     """Builds the targets; the folder of the binaries."""
     triple = host_triple()
-    command = ["cargo", "build", "--quiet", "--release", "--target", triple]
+    command = ["cargo", "build", "--quiet", "--profile", profile, "--target", triple]
     for name in names:
         command += ["--bin", name]
     environment = dict(os.environ, RUSTFLAGS=" ".join(COVERAGE))
     environment.pop("CARGO_TARGET_DIR", None)
     subprocess.run(command, cwd=FUZZ, env=environment, check=True)
-    return FUZZ / "target" / triple / "release"
+    return FUZZ / "target" / triple / profile
 
 
 def fuzz(binary: Path, seconds: int, seed: int) -> Outcome:
@@ -166,9 +166,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=60, help="for all targets together")
     parser.add_argument("--target", choices=names)
     parser.add_argument("--seed", type=int, default=0, help="0: another one each time")
+    parser.add_argument("--quick", action="store_true", help="built sooner, runs slower")
     arguments = parser.parse_args()
     chosen = [arguments.target] if arguments.target else names
-    binaries = build(chosen)
+    binaries = build(chosen, "quick" if arguments.quick else "release")
     workers = max(1, min(len(chosen), os.cpu_count() or 1))
     seconds = max(1, arguments.seconds * workers // len(chosen))
     print(f"fuzz: {len(chosen)} targets, {seconds} s each, {workers} at a time", flush=True)
