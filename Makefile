@@ -17,8 +17,8 @@ help: ## list the targets
 setup: ## install what the machine lacks, and the package into .venv
 	@scripts/setup.sh
 
-demo: setup ## 10 million rows, four processes, one copy in memory, beside pickle
-	@.venv/bin/plasmon run-demo
+demo: setup ## 10 million rows, 4 to 16 processes, one copy in memory, beside six other ways
+	@.venv/bin/plasmon run-demo --picture target/demo.png
 
 test: setup ## every test; ends with the counts
 	@scripts/setup.sh languages

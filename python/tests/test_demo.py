@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from plasmon.demo import data
+from plasmon.demo import data, ways
 from plasmon.demo.__main__ import main
+from plasmon.demo.compare import READERS, compare
 from plasmon.demo.tasks import plan, run, same
+
+from .conftest import DEADLINE_S
+
+OTHERS = [
+    "fork",
+    "mapped Arrow file",
+    "shared_memory",
+    "joblib memmap",
+    "ray",
+    "pickle, needed columns",
+    "pickle, whole table",
+]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    """The picture goes into the folder that the demo is run in."""
+    monkeypatch.chdir(tmp_path)
 
 
 def test_the_made_file_is_the_same_every_time(tmp_path):
@@ -30,24 +52,79 @@ def test_the_made_file_is_the_same_every_time(tmp_path):
     assert data.chunk(0, 3000).equals(data.chunk(0, 3000))
 
 
-def test_the_demonstration_agrees_with_pickle_and_holds_one_copy(tmp_path, capsys):
+def test_every_way_agrees_and_memory_holds_one_copy(tmp_path, capsys):
     assert main(["--rows", "200000", "--data-dir", str(tmp_path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["one_copy"] is True
-    assert document["ways"][0]["way"] == "plasmon"
-    answers = [way["answers"] for way in document["ways"]]
-    assert len(answers) == 3
-    assert answers[0][1] == answers[1][1]
-    assert document["facts"]["rows"] == 200000
+    facts, ours, *others = document["facts"], *document["ways"]
+    assert facts["rows"] == 200000
+    assert [way["way"] for way in others] == OTHERS
+    for way in others:
+        if way["way"] == "ray" and importlib.util.find_spec("ray") is None:
+            assert way["missing"] == "not installed"
+            continue
+        assert way["missing"] == "", way["way"]
+        assert way["answers"][1] == ours["answers"][1], way["way"]
+    # All readers hold the same pages, however many they are.
+    assert [int(count) for count in ours["readers"]] == [*READERS]
+    pages = [usage["shared_pss"] for usage in ours["readers"].values()]
+    assert max(pages) - min(pages) < facts["table_bytes"] / 10
+    assert facts["table_bytes"] <= min(pages)
+    # The daemon was killed, another came, and the readers went on.
+    survival = facts["survival"]
+    assert survival["killed"] != survival["next"]
+    assert survival["readers"] == READERS[-1]
+    assert survival["reads"] > 0
+    assert survival["wrong"] == 0
 
 
 def test_a_file_of_the_users_own(tmp_path, capsys):
     path = tmp_path / "mine.parquet"
-    pq.write_table(pa.table({"k": ["a", "b"] * 50, "v": [1, 2] * 50}), path)
-    assert main(["--input", str(path), "--without-pickle"]) == 0
-    out = capsys.readouterr().out
+    pq.write_table(pa.table({"k": ["a", "b"] * 50, "v": [1, float("nan")] * 50}), path)
+    assert main(["--input", str(path), "--without-rivals", "--picture", "p/x.png"]) == 0
+    out, err = capsys.readouterr()
     assert "sum and mean of v for each k" in out
     assert "one copy" in out
+    assert "none failed" in out
+    # What a figure such as 1.95x means is said where it is printed.
+    assert "Per table is that memory divided by the table's" in " ".join(out.split())
+    # Progress from the first moment, and before anything large is imported.
+    assert err.startswith("[  0.0 s] ")
+    if importlib.util.find_spec("matplotlib"):
+        assert (tmp_path / "p" / "x.png").read_bytes().startswith(b"\x89PNG")
+        assert f"The picture is in {tmp_path / 'p' / 'x.png'}" in out
+
+
+def test_without_matplotlib_there_is_a_word_instead_of_a_picture(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "mine.parquet"
+    pq.write_table(pa.table({"k": ["a", "b"] * 50, "v": [1, 2] * 50}), path)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["--input", str(path), "--without-rivals"]) == 0
+    assert "matplotlib is not installed: pip install 'plasmon[demo]'" in capsys.readouterr().out
+    assert not (tmp_path / "plasmon-demo.png").exists()
+
+
+def test_the_first_line_is_there_before_the_libraries_are(tmp_path):
+    """Nothing was printed for 25 seconds."""
+    command = [sys.executable, "-X", "importtime", "-m", "plasmon.demo", "--input", "nothing"]
+    found = subprocess.run(
+        command, capture_output=True, text=True, timeout=DEADLINE_S, check=False, cwd=tmp_path
+    )
+    lines = found.stderr.splitlines()
+    first = next(at for at, line in enumerate(lines) if line.startswith("[  0."))
+    library = next(at for at, line in enumerate(lines) if line.split("|")[-1].strip() == "pyarrow")
+    assert first < library
+
+
+def test_what_is_impossible_in_one_way_is_a_line_beside_the_others(tmp_path, monkeypatch, capsys):
+    """Such as shared memory in a container, whose /dev/shm has 64 MB: writing more is a SIGBUS."""
+    table = data.chunk(0, 2000)
+    monkeypatch.setattr(ways, "_free", lambda folder: 1000)
+    for way in (ways.SharedMemory(), ways.MappedFile(tmp_path), ways.JoblibMemmap(tmp_path)):
+        outcome = compare(way, table, plan(table.schema), print)
+        assert "MB free" in outcome.missing
+    assert "shared_memory: not possible here: /dev/shm has" in capsys.readouterr().out
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("case", ["missing", "empty", "texts", "rows"])

@@ -6,29 +6,47 @@ import argparse
 import os
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plasmon.demo import data, memory, report, workers
+from plasmon.demo import data, memory, report
+from plasmon.demo.compare import Outcome, compare, survive
+from plasmon.demo.progress import Progress
 from plasmon.demo.tasks import plan, same
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     import plasmon
+    from plasmon.demo.workers import Pool
 
 _ROOM = 1.15
+_NAME = "sales"
+_NEEDED = "pip install 'plasmon[demo]'"
 
 
 def parser() -> argparse.ArgumentParser:
     """The flags of the demo."""
-    flags = argparse.ArgumentParser(prog="plasmon run-demo", description=__doc__)
+    flags = argparse.ArgumentParser(
+        prog="plasmon run-demo",
+        description="One big table in the store: four processes compute on it in place, then up to"
+        " sixteen read it while the daemon is killed. The same work is done in other ways beside"
+        " it. It takes about a minute.",
+    )
     flags.add_argument("--input", type=Path, help="a Parquet file of yours instead of the made one")
     flags.add_argument("--rows", type=int, default=data.ROWS_DEFAULT, help="rows of the made file")
     flags.add_argument(
         "--data-dir", type=Path, default=_cache(), help="where the made file is kept"
     )
-    flags.add_argument("--without-pickle", action="store_true", help="leave the comparison out")
+    flags.add_argument(
+        "--picture",
+        type=Path,
+        default=Path("plasmon-demo.png"),
+        help="where the picture of the readers' memory goes (%(default)s)",
+    )
+    flags.add_argument("--without-pickle", action="store_true", help="leave pickle out")
+    flags.add_argument("--without-rivals", action="store_true", help="leave every other way out")
     flags.add_argument("--json", action="store_true", help="print one JSON document instead")
     return flags
 
@@ -38,81 +56,137 @@ def _cache() -> Path:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the demo; the exit code is 0 when every answer agrees and memory holds one copy."""
+    """Runs the demo.
+
+    The exit code is 0 when every answer agrees, memory holds one copy, and no read failed.
+    """
     flags = parser().parse_args(arguments)
     if flags.rows < 1:
         print("plasmon run-demo: --rows takes at least 1", file=sys.stderr)
         return 2
+    progress = Progress()
+    progress.say("one table, four processes, then up to sixteen: this takes about a minute")
     try:
-        path = flags.input or _made(flags.data_dir, flags.rows)
-        outcomes, facts = _job(path, not flags.without_pickle)
+        path = flags.input or _made(flags.data_dir, flags.rows, progress)
+        run = _Run(flags, progress)
+        outcomes, facts = run.job(path)
     except ModuleNotFoundError as error:
-        needed = "the demonstration needs numpy and pyarrow: pip install 'plasmon[all]'"
-        print(f"plasmon run-demo: {error}; {needed}", file=sys.stderr)
+        print(f"plasmon run-demo: {error}; the demo needs pyarrow: {_NEEDED}", file=sys.stderr)
         return 1
     except (OSError, ValueError) as error:
         print(f"plasmon run-demo: {error}", file=sys.stderr)
         return 1
+    facts.picture = _picture(outcomes, facts, flags.picture)
+    progress.say("done")
     print(report.as_json(outcomes, facts) if flags.json else report.as_text(outcomes, facts))
+    return 0 if _holds(outcomes, facts) else 1
+
+
+def _holds(outcomes: list[Outcome], facts: report.Facts) -> bool:
+    """Whether everything was as it should be."""
     agree = all(
         same(one, other)
         for outcome in outcomes[1:]
+        if not outcome.missing
         for one, other in zip(outcomes[0].answers, outcome.answers, strict=True)
     )
-    return 0 if agree and report.one_copy(outcomes[0], facts) else 1
+    survived = facts.survival is not None and not facts.survival.wrong
+    return agree and survived and report.one_copy(outcomes[0], facts)
 
 
-def _made(directory: Path, rows: int) -> Path:
+def _picture(outcomes: list[Outcome], facts: report.Facts, path: Path) -> str:
+    from plasmon.demo import picture
+
+    try:
+        picture.draw(outcomes, facts.table_bytes, path)
+    except ImportError:
+        return f"No picture, because matplotlib is not installed: {_NEEDED}"
+    except OSError as error:
+        return f"No picture: {error}"
+    return f"The picture is in {path.absolute()}"
+
+
+def _made(directory: Path, rows: int, progress: Progress) -> Path:
     path = directory / f"sales-{rows}.parquet"
-    shown = sys.stderr.isatty()
 
-    def progress(done: int) -> None:
-        if shown:
-            print(f"\rmaking {path}: {done:,} of {rows:,} rows", end="", file=sys.stderr)
+    def written(done: int) -> None:
+        progress.say(f"making {path}, once: {done:,} of {rows:,} rows")
 
-    data.ensure(path, rows, progress)
-    if shown:
-        print(file=sys.stderr)
+    data.ensure(path, rows, written)
     return path
 
 
-def _job(path: Path, with_pickle: bool) -> tuple[list[workers.Outcome], report.Facts]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+@dataclass
+class _Run:
+    """One run of the demo."""
 
-    import plasmon
+    flags: argparse.Namespace
+    progress: Progress
 
-    start = time.perf_counter()
-    # Whole columns, because pickle would send the buffers of each slice again and again.
-    table = pq.read_table(path).combine_chunks()
-    read_s = time.perf_counter() - start
-    tasks = plan(table.schema)
-    if table.num_rows == 0:
-        raise ValueError(f"{path} has no rows")
-    capacity = int(table.nbytes * _ROOM) + (64 << 20)
-    with plasmon.start(capacity=capacity) as store:
+    def job(self, path: Path) -> tuple[list[Outcome], report.Facts]:
+        """Everything that is measured."""
+        self.progress.say(f"reading {path}")
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        import plasmon
+
         start = time.perf_counter()
-        table_id = store.put(table, name="sales")
-        put_s = time.perf_counter() - start
-        facts = report.Facts(
-            str(path), table.num_rows, table.num_columns, table.nbytes, read_s, put_s, tasks
-        )
-        if not with_pickle:
-            del table
+        # Whole columns, because pickle would send the buffers of each slice again and again.
+        table = pq.read_table(path).combine_chunks()
+        read_s = time.perf_counter() - start
+        tasks = plan(table.schema)
+        if table.num_rows == 0:
+            raise ValueError(f"{path} has no rows")
         pa.default_memory_pool().release_unused()
-        _warn_of_copies(store, table_id)
-        daemon = store.status().pid
-        outcomes = [workers.share_by_store(store, table_id, tasks, [daemon])]
+        facts = report.Facts(
+            str(path), table.num_rows, table.num_columns, table.nbytes, read_s, 0.0, tasks
+        )
+        capacity = int(table.nbytes * _ROOM) + (64 << 20)
+        self.progress.say("starting a store and putting the table into it")
+        with plasmon.start(capacity=capacity) as store:
+            outcomes = [self._ours(store, table, facts)]
+        if not self.flags.without_rivals:
+            outcomes += self._rivals(table, facts)
+        return outcomes, facts
+
+    def _ours(self, store: plasmon.Store, table: pa.Table, facts: report.Facts) -> Outcome:
+        from plasmon.demo.ways import Plasmon
+
+        start = time.perf_counter()
+        table_id = store.put(table, name=_NAME)
+        facts.put_s = time.perf_counter() - start
+        _check_that_it_lies_there(store, table_id)
         facts.object_bytes = _object_bytes(store, table_id)
-        facts.daemon_rss = memory.usage(daemon).rss
-    if with_pickle:
-        outcomes.append(_by_pickle(table, facts, columns_only=False))
-        outcomes.append(_by_pickle(table, facts, columns_only=True))
-    return outcomes, facts
+        facts.daemon_rss = memory.usage(store.status().pid).rss
 
+        def kill(workers: Pool) -> None:
+            self.progress.say(f"plasmon: the daemon is killed while {len(workers)} processes read")
+            facts.survival = survive(store, workers, facts.tasks[2].value)
 
-def _by_pickle(table: pa.Table, facts: report.Facts, columns_only: bool) -> workers.Outcome:
-    return workers.share_by_pickle(table, facts.tasks, columns_only, [os.getpid()])
+        outcome = compare(
+            Plasmon(store, _NAME, facts.put_s), table, facts.tasks, self.progress.say, kill
+        )
+        if outcome.missing:
+            raise OSError(outcome.missing)
+        return outcome
+
+    def _rivals(self, table: pa.Table, facts: report.Facts) -> list[Outcome]:
+        from plasmon.demo import ways
+        from plasmon.demo.ray import Ray
+
+        folder = self.flags.data_dir
+        folder.mkdir(parents=True, exist_ok=True)
+        others: list[ways.Way] = [
+            ways.Fork(),
+            ways.MappedFile(folder),
+            ways.SharedMemory(),
+            ways.JoblibMemmap(folder),
+            Ray(),
+        ]
+        if not self.flags.without_pickle:
+            others += [ways.Pickle(columns_only=True), ways.Pickle(columns_only=False)]
+        return [compare(way, table, facts.tasks, self.progress.say) for way in others]
 
 
 def _object_bytes(store: plasmon.Store, table_id: plasmon.ObjectId) -> int:
@@ -121,7 +195,7 @@ def _object_bytes(store: plasmon.Store, table_id: plasmon.ObjectId) -> int:
     return info.data_bytes + info.metadata_bytes
 
 
-def _warn_of_copies(store: plasmon.Store, table_id: plasmon.ObjectId) -> None:
+def _check_that_it_lies_there(store: plasmon.Store, table_id: plasmon.ObjectId) -> None:
     """The proof counts the store's pages, which means nothing unless the table lies there."""
     table = store.get(table_id)
     if any(chunk.nbytes and not _inside(store, table_id, chunk) for chunk in table[0].chunks):

@@ -6,11 +6,12 @@ so the sum over all processes is the memory that they really use together.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
-#: How the store's shared memory is called in the kernel's lists.
-SHARED_PREFIX = "/memfd:plasmon"
+#: How shared memory is called in the kernel's lists: the store's, POSIX's, Ray's.
+SHARED_PREFIXES = ("/memfd:plasmon", "/dev/shm/psm_", "/dev/shm/plasma")
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,13 @@ class Usage:
 
 
 def usage(pid: int) -> Usage:
-    """The memory of one process, and of it the part that lies in the store."""
+    """The memory of one process, and of it the part that lies in shared memory."""
     rss = pss = shared_rss = shared_pss = 0
     in_store = False
     for line in Path(f"/proc/{pid}/smaps").read_text(errors="replace").splitlines():
         word, _, rest = line.partition(" ")
         if not word.endswith(":"):
-            in_store = SHARED_PREFIX in rest
+            in_store = any(prefix in rest for prefix in SHARED_PREFIXES)
         elif word in ("Rss:", "Pss:"):
             amount = int(rest.split()[0]) * 1024
             if word == "Rss:":
@@ -51,5 +52,13 @@ def usage(pid: int) -> Usage:
 
 
 def total(pids: list[int]) -> Usage:
-    """The memory of several processes together."""
-    return sum((usage(pid) for pid in pids), Usage())
+    """The memory of several processes together.
+
+    Of this process only what it maps of their shared memory, unless it is one of them: a page that
+    it maps, too, would count as less than one.
+    """
+    found = sum((usage(pid) for pid in pids), Usage())
+    if os.getpid() in pids:
+        return found
+    ours = usage(os.getpid())
+    return found + Usage(ours.shared_rss, ours.shared_pss, ours.shared_rss, ours.shared_pss)

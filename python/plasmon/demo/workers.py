@@ -1,82 +1,228 @@
-"""Four worker processes, and the same job with the store and with pickle.
+"""The processes that read: each does what it is told over a pipe, one command after the other.
 
-Both ways use the same processes (started by :mod:`multiprocessing`, method *spawn*), the same tasks
-and the same libraries. The clock starts when every worker is up and has its imports done. Each
-worker keeps what it received until it is told to end. Before memory is measured, and after the
-clock has stopped, each reads a byte of every page of its table: what nobody looked at would not
+Every way of sharing uses the same processes, the same tasks and the same libraries. They are forked
+by :mod:`multiprocessing`'s fork server, which has imported the libraries and nothing else, so that
+a process is up in a moment and none inherits anything of the demo's; only the way that *is* forking
+forks the demo itself.
+
+A worker keeps what it received until it is told to end. Before memory is measured, and after the
+clock has stopped, it reads a byte of every page of its table: what was never looked at would not
 count.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from plasmon.demo.memory import Usage, total
 from plasmon.demo.tasks import Task, run
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    import plasmon
-
-WORKERS = 4
-_PATIENCE_S = 600.0
+#: How long a worker may be silent.
+PATIENCE_S = 120.0
 _PAGE_BYTES = 4096
+#: How many rows are added up at most when a table is read again and again.
+READ_ROWS = 100_000
+#: What the fork server imports.
+_LIBRARIES = [
+    *("numpy", "pyarrow", "pyarrow.compute", "joblib"),
+    *("plasmon", "plasmon._values", "plasmon.demo.ways"),
+]
+
+
+class Source(Protocol):
+    """How a worker gets at the table; it is sent to the worker through the pipe."""
+
+    def open(self) -> pa.Table:
+        """The table. What it lies on stays as long as the source."""
 
 
 @dataclass
-class Outcome:
-    """What one way of sharing cost and answered."""
+class Reads:
+    """What a worker did that read a table again and again."""
 
-    way: str
-    share_s: float = 0.0
-    total_s: float = 0.0
-    compute_s: list[float] = field(default_factory=list)
-    answers: list[pa.Table] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
+    #: When each read ended, by the clock that all processes share.
+    ended: list[float]
+    longest_s: float
+    #: Reads that failed, or found another sum.
+    wrong: int
 
 
-def work(connection: Connection, way: Literal["store", "pickle"], socket: str, task: Task) -> None:
-    """The life of one worker; the module's functions are its counterpart."""
+class Worker:
+    """The commands of a worker, which are called by name."""
+
+    def __init__(self, connection: Connection | None = None) -> None:
+        self._connection = connection
+        self.source: Source | None = None
+        self.table: pa.Table | None = None
+
+    def warm(self, task: Task) -> None:
+        """Runs a task on a few rows: lazy imports and look-ups are done before the clock starts."""
+        run(task, tiny(task))
+
+    def take(self, source: Source) -> None:
+        """Gets at the table."""
+        self.source = source
+        self.table = source.open()
+
+    def compute(self, task: Task) -> tuple[float, pa.Table]:
+        """Computes one answer."""
+        start = time.perf_counter()
+        answer = run(task, self.table)
+        return time.perf_counter() - start, answer
+
+    def touch(self, _: None) -> None:
+        """Looks at each page of the table."""
+        assert self.table is not None
+        touch(self.table)
+
+    def read(self, column: str) -> Reads:
+        """Gets the table and adds rows of a column up, until the next command comes."""
+        assert self.source is not None
+        assert self._connection is not None
+        first = _sum(self.source.open()[column])
+        reads = Reads([], 0.0, 0)
+        while not self._connection.poll():
+            start = time.monotonic()
+            try:
+                reads.wrong += _sum(self.source.open()[column]) != first
+            except Exception:
+                reads.wrong += 1
+            reads.ended.append(time.monotonic())
+            reads.longest_s = max(reads.longest_s, reads.ended[-1] - start)
+        return reads
+
+
+def _sum(column: pa.ChunkedArray) -> str:
+    """The sum of rows in the middle, as text: a sum that is no number differs from itself."""
+    import pyarrow.compute as pc
+
+    return str(pc.sum(column.slice(len(column) // 2, READ_ROWS)))
+
+
+Command = Literal["warm", "take", "compute", "touch", "read"]
+
+
+def _serve(connection: Connection) -> None:
+    """The life of a worker: answers commands until there are no more."""
     import pyarrow as pa
 
     pa.set_cpu_count(1)
-    store: plasmon.Store | None = None
-    if way == "store":
-        import plasmon
-
-        store = plasmon.connect(socket, start=False)
-    run(task, _tiny(task))
-    connection.send("up")
-    if store is None:
-        table = connection.recv()
-        connection.send("received")
-        seconds, answer = _timed(task, table)
-        connection.send((seconds, answer))
-    else:
-        table = store.get(connection.recv(), timeout=_PATIENCE_S)
-        connection.send("received")
-        seconds, answer = _timed(task, table)
-        connection.send((seconds, store.put(answer)))
-    connection.recv()
-    _touch(table)
-    connection.send("touched")
-    connection.recv()
-    connection.send("bye")
+    worker = Worker(connection)
+    connection.send(("up", None))
+    while order := connection.recv():
+        command, argument = order
+        try:
+            connection.send(("done", getattr(worker, command)(argument)))
+        except Exception as error:
+            connection.send(("failed", f"{type(error).__name__}: {error}"))
+    # What the table lies on may be closed in any order now: the kernel takes it.
+    os._exit(0)
 
 
-def _timed(task: Task, table: pa.Table) -> tuple[float, pa.Table]:
-    start = time.perf_counter()
-    answer = run(task, table)
-    return time.perf_counter() - start, answer
+class Pool:
+    """Some workers."""
+
+    def __init__(self) -> None:
+        self._connections: list[Connection] = []
+        self._processes: list[Any] = []
+
+    @property
+    def pids(self) -> list[int]:
+        """Their processes."""
+        return [process.pid for process in self._processes]
+
+    def __len__(self) -> int:
+        return len(self._processes)
+
+    def grow(self, count: int, *, fork: bool = False) -> None:
+        """Starts workers until there are ``count``; ``fork`` makes them children of this one."""
+        context: Any = multiprocessing.get_context("fork" if fork else "forkserver")
+        if not fork:
+            context.set_forkserver_preload(_LIBRARIES)
+        new = []
+        for _ in range(count - len(self)):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs,), daemon=True)
+            with warnings.catch_warnings():
+                # Forking a process with threads: theirs are pyarrow's, which expects it.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                process.start()
+            theirs.close()
+            self._connections.append(ours)
+            self._processes.append(process)
+            new.append(ours)
+        for connection in new:
+            _answer(connection)
+
+    def tell(self, command: Command, arguments: list[Any], first: int = 0) -> None:
+        """Sends a command to the workers from number ``first`` on, each with its own argument."""
+        for connection, argument in zip(self._connections[first:], arguments, strict=True):
+            connection.send((command, argument))
+
+    def tell_job(self, sources: Iterator[Source], tasks: list[Task]) -> None:
+        """Has each worker take a source and compute its task; each answers twice."""
+        for connection, source, task in zip(self._connections, sources, tasks, strict=True):
+            connection.send(("take", source))
+            connection.send(("compute", task))
+
+    def answers(self, first: int = 0) -> list[Any]:
+        """What the workers from number ``first`` on answer."""
+        return [_answer(connection) for connection in self._connections[first:]]
+
+    def ask(self, command: Command, arguments: list[Any], first: int = 0) -> list[Any]:
+        """Sends a command and waits for all answers."""
+        self.tell(command, arguments, first)
+        return self.answers(first)
+
+    def end(self) -> None:
+        """Ends the workers."""
+        for connection in self._connections:
+            try:
+                connection.send(None)
+            except OSError:
+                continue
+        for process in self._processes:
+            process.join(5)
+            if process.is_alive():
+                process.kill()
+                process.join()
+        for connection in self._connections:
+            connection.close()
 
 
-def _touch(table: pa.Table) -> int:
+@contextmanager
+def pool() -> Iterator[Pool]:
+    """Workers that end with the block."""
+    workers = Pool()
+    try:
+        yield workers
+    finally:
+        workers.end()
+
+
+def _answer(connection: Connection) -> Any:
+    if not connection.poll(PATIENCE_S):
+        raise TimeoutError(f"a worker said nothing for {PATIENCE_S:.0f} seconds")
+    try:
+        word, value = connection.recv()
+    except EOFError as error:
+        raise OSError("a worker died") from error
+    if word == "failed":
+        raise OSError(value)
+    return value
+
+
+def touch(table: pa.Table) -> int:
     """Reads one byte of each page of a table, so that all of it is mapped here."""
     import numpy as np
 
@@ -89,16 +235,8 @@ def _touch(table: pa.Table) -> int:
     )
 
 
-def _measure(connections: list[Connection], pids: list[int]) -> Usage:
-    """The memory of these processes once every worker has looked at all that it holds."""
-    for connection in connections:
-        connection.send("touch")
-    _expect(connections, "touched")
-    return total(pids)
-
-
-def _tiny(task: Task) -> pa.Table:
-    """A few rows, so that lazy imports and kernel look-ups are done before the clock starts."""
+def tiny(task: Task) -> pa.Table:
+    """A table of a few rows that a task can be run on."""
     import datetime
 
     import pyarrow as pa
@@ -111,83 +249,8 @@ def _tiny(task: Task) -> pa.Table:
     )
 
 
-def share_by_store(
-    store: plasmon.Store, table_id: plasmon.ObjectId, tasks: list[Task], others: list[int]
-) -> Outcome:
-    """The workers read the table where it lies; ``others`` are processes to count the memory of."""
-    with _started("store", str(store.socket), tasks) as (connections, pids):
-        start = time.perf_counter()
-        outcome = Outcome("plasmon")
-        for connection in connections:
-            connection.send(table_id)
-        _expect(connections, "received")
-        outcome.share_s = time.perf_counter() - start
-        for connection in connections:
-            seconds, answer_id = _receive(connection)
-            outcome.compute_s.append(seconds)
-            outcome.answers.append(store.get(answer_id))
-        outcome.total_s = time.perf_counter() - start
-        outcome.usage = _measure(connections, [*pids, *others])
-    return outcome
-
-
-def share_by_pickle(
-    table: pa.Table, tasks: list[Task], columns_only: bool, others: list[int]
-) -> Outcome:
-    """Each worker gets a pickled copy, of the whole table or of just the columns that it needs."""
-    with _started("pickle", "", tasks) as (connections, pids):
-        start = time.perf_counter()
-        outcome = Outcome("pickle, needed columns" if columns_only else "pickle, whole table")
-        for connection, task in zip(connections, tasks, strict=True):
-            connection.send(table.select(task.columns) if columns_only else table)
-        _expect(connections, "received")
-        outcome.share_s = time.perf_counter() - start
-        for connection in connections:
-            seconds, answer = _receive(connection)
-            outcome.compute_s.append(seconds)
-            outcome.answers.append(answer)
-        outcome.total_s = time.perf_counter() - start
-        outcome.usage = _measure(connections, [*pids, *others])
-    return outcome
-
-
-@contextmanager
-def _started(
-    way: Literal["store", "pickle"], socket: str, tasks: list[Task]
-) -> Iterator[tuple[list[Connection], list[int]]]:
-    import multiprocessing
-
-    context = multiprocessing.get_context("spawn")
-    connections: list[Connection] = []
-    processes = []
-    try:
-        for task in tasks:
-            ours, theirs = context.Pipe()
-            process = context.Process(target=work, args=(theirs, way, socket, task), daemon=True)
-            process.start()
-            theirs.close()
-            connections.append(ours)
-            processes.append(process)
-        _expect(connections, "up")
-        yield connections, [process.pid for process in processes if process.pid is not None]
-        for connection in connections:
-            connection.send("end")
-        _expect(connections, "bye")
-    finally:
-        for process in processes:
-            process.join(5)
-            if process.is_alive():
-                process.kill()
-
-
-def _expect(connections: list[Connection], word: str) -> None:
-    for connection in connections:
-        got = _receive(connection)
-        if got != word:
-            raise RuntimeError(f"a worker said {got!r} instead of {word!r}")
-
-
-def _receive(connection: Connection) -> Any:
-    if not connection.poll(_PATIENCE_S):
-        raise TimeoutError(f"a worker said nothing for {_PATIENCE_S:.0f} seconds")
-    return connection.recv()
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """How long something takes, and what it returns."""
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
