@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
+
+use crate::completion;
 
 /// Shares Arrow data between processes: immutable objects in shared memory, read in place.
 #[derive(Debug, Parser)]
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     /// Describe one object.
     Stat {
         /// A name (`text` or `namespace:text`), an id or its first digits.
+        #[arg(add = completion::objects())]
         object: String,
     },
     /// Put files into the store: Parquet, Arrow, CSV and JSON as tables, npy as arrays, others as
@@ -85,14 +87,14 @@ pub(crate) enum Command {
     #[command(disable_help_flag = true)]
     RunDemo {
         /// Arguments of the demonstration; `--help` lists them.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, add = completion::demo())]
         arguments: Vec<String>,
     },
     /// HDF5 files whose datasets are Arrow: plugin-path, inspect, export, import, doctor.
     #[command(disable_help_flag = true)]
     Hdf5 {
         /// Arguments of the tool; `--help` lists them.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, add = completion::hdf5())]
         arguments: Vec<String>,
     },
     /// Print where the library, headers and build files for C and C++ are.
@@ -102,11 +104,56 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Print the completions of a shell.
+    /// Print what a shell runs to complete this command and the names of objects.
+    ///
+    /// In ~/.bashrc: `source <(plasmon completions bash)`; in ~/.zshrc the same with zsh; for fish:
+    /// `plasmon completions fish > ~/.config/fish/completions/plasmon.fish`.
     Completions {
         /// Which shell.
+        #[arg(value_enum)]
         shell: Shell,
     },
+    /// Print a page of the manual, as in `plasmon man get | man -l -`.
+    Man(Manual),
+}
+
+/// The shells that are completed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Shell {
+    /// The GNU shell.
+    Bash,
+    /// The Z shell.
+    Zsh,
+    /// The friendly interactive shell.
+    Fish,
+    /// The shell of Elvish.
+    Elvish,
+    /// The shell of Microsoft.
+    Powershell,
+}
+
+impl Shell {
+    /// Its name.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Zsh => "zsh",
+            Self::Fish => "fish",
+            Self::Elvish => "elvish",
+            Self::Powershell => "powershell",
+        }
+    }
+}
+
+/// Arguments of `man`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Manual {
+    /// The command (default: the whole).
+    #[arg(conflicts_with = "out")]
+    pub(crate) command: Vec<String>,
+    /// Write the pages of all commands into this folder, such as share/man/man1.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// The commands of `spark`.
@@ -179,7 +226,7 @@ fn age(text: &str) -> Result<Duration, String> {
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
     /// Only objects whose name, as it is shown, starts so or fits a pattern such as '*-2026'.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = completion::objects())]
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) selection: Selection,
@@ -209,7 +256,7 @@ pub(crate) enum Order {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Remove {
     /// Names, ids or the first digits of ids; or patterns such as 'tmp*'.
-    #[arg(value_name = "OBJECT", conflicts_with = "all")]
+    #[arg(value_name = "OBJECT", conflicts_with = "all", add = completion::objects())]
     pub(crate) objects: Vec<String>,
     /// All objects.
     #[arg(long)]
@@ -263,7 +310,7 @@ pub(crate) struct Kept {
 pub(crate) struct Sort {
     /// Parquet, Arrow, CSV and JSON files, or names or ids of tables in the store; sorted as one
     /// table.
-    #[arg(required = true, value_name = "IN")]
+    #[arg(required = true, value_name = "IN", add = completion::files_and_objects())]
     pub(crate) inputs: Vec<String>,
     /// The columns, the most significant first, such as "city,-price"; a minus sorts downwards.
     #[arg(long, value_name = "COLUMNS", allow_hyphen_values = true)]
@@ -324,6 +371,7 @@ pub(crate) struct Ingest {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Get {
     /// A name (`text` or `namespace:text`), an id or its first digits.
+    #[arg(add = completion::objects())]
     pub(crate) object: String,
     /// The file to write (default: the standard output).
     #[arg(long, short)]

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod commands;
+mod completion;
 mod failure;
 mod formats;
 mod output;
@@ -17,6 +18,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    completion::answer();
     let arguments = match arguments::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return wrong(&error),

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
+use rustix::termios::{Winsize, tcgetwinsize};
 use serde::Serialize;
 
 use crate::failure;
@@ -12,12 +13,57 @@ use crate::failure;
 #[derive(Debug)]
 pub(crate) struct Output {
     json: bool,
+    color: bool,
+}
+
+/// How a piece of text is shown where the terminal has colours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Paint {
+    /// A head, or what the eye should find.
+    Strong,
+    /// All is well.
+    Good,
+    /// Worth a look.
+    Note,
+    /// Something is wrong.
+    Bad,
+}
+
+impl Paint {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Strong => "1",
+            Self::Good => "32",
+            Self::Note => "33",
+            Self::Bad => "1;31",
+        }
+    }
+}
+
+/// Whether what goes to a terminal may have colours: <https://no-color.org>.
+fn wants_color() -> bool {
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !no_color && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 impl Output {
     /// Prints JSON or text.
     pub(crate) fn new(json: bool) -> Self {
-        Self { json }
+        Self { json, color: !json && io::stdout().is_terminal() && wants_color() }
+    }
+
+    /// A piece of text in a colour, where the terminal has them.
+    pub(crate) fn paint(&self, paint: Paint, text: &str) -> String {
+        if self.color { colored(paint, text) } else { text.to_owned() }
+    }
+
+    /// A table whose head stands out.
+    pub(crate) fn table(&self, head: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
+        let text = table(head, rows, right);
+        match text.split_once('\n') {
+            Some((head, rest)) => format!("{}\n{rest}", self.paint(Paint::Strong, head)),
+            None => self.paint(Paint::Strong, &text),
+        }
     }
 
     /// Whether a program reads.
@@ -27,11 +73,18 @@ impl Output {
 
     /// How many letters fit a line of the terminal, if that is where the output goes.
     pub(crate) fn columns(&self) -> Option<usize> {
-        if !self.is_live() {
-            return None;
-        }
-        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+        let size = self.size()?;
         (size.ws_col > 0).then_some(usize::from(size.ws_col))
+    }
+
+    /// How many lines the terminal has, if that is where the output goes.
+    pub(crate) fn rows(&self) -> Option<usize> {
+        let size = self.size()?;
+        (size.ws_row > 0).then_some(usize::from(size.ws_row))
+    }
+
+    fn size(&self) -> Option<Winsize> {
+        if self.is_live() { tcgetwinsize(io::stdout()).ok() } else { None }
     }
 
     /// Whether a person watches.
@@ -74,15 +127,24 @@ impl Output {
             });
             writeln!(err, "{document}")
         } else {
-            writeln!(err, "plasmon: {error:#}")
+            let own = if err.is_terminal() && wants_color() {
+                colored(Paint::Bad, "plasmon:")
+            } else {
+                "plasmon:".to_owned()
+            };
+            writeln!(err, "{own} {error:#}")
         };
         // Nothing is left to tell it to when the standard error is closed.
         drop(written);
     }
 }
 
+fn colored(paint: Paint, text: &str) -> String {
+    format!("\x1b[{}m{text}\x1b[0m", paint.code())
+}
+
 /// Rows as an aligned table; the columns named in `right` are aligned to the right.
-pub(crate) fn table(head: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
+fn table(head: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
     let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -111,6 +173,12 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>], right: &[usize]) -> Str
 /// A number of things for a person, such as `1 object`.
 pub(crate) fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// A time of day in the time zone of the world, such as `21:05:09.123Z`.
+pub(crate) fn clock(ms: u64) -> String {
+    let (seconds, ms) = (ms / 1000 % 86400, ms % 1000);
+    format!("{:02}:{:02}:{:02}.{ms:03}Z", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 /// The time in milliseconds since 1970.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::arguments::Arguments;
-use crate::output::{Output, bytes};
+use crate::output::{Output, Paint, bytes};
 
 /// Fewer descriptors than this and a client with many large objects may run out.
 const DESCRIPTORS_WANTED: u64 = 4096;
@@ -59,7 +59,7 @@ pub(super) fn doctor(arguments: &Arguments, output: &Output) -> Result<()> {
 pub(super) fn report(checks: &[Check], output: &Output) -> Result<()> {
     let bad = checks.iter().filter(|check| check.verdict == Verdict::Bad).count();
     output.value(&json!({ "checks": checks, "bad": bad }), || {
-        let lines: Vec<String> = checks.iter().map(line).collect();
+        let lines: Vec<String> = checks.iter().map(|check| line(check, output)).collect();
         lines.join("\n")
     })?;
     if bad > 0 {
@@ -68,11 +68,11 @@ pub(super) fn report(checks: &[Check], output: &Output) -> Result<()> {
     Ok(())
 }
 
-fn line(check: &Check) -> String {
+fn line(check: &Check, output: &Output) -> String {
     let mark = match check.verdict {
-        Verdict::Good => "good",
-        Verdict::Note => "note",
-        Verdict::Bad => "BAD ",
+        Verdict::Good => output.paint(Paint::Good, "good"),
+        Verdict::Note => output.paint(Paint::Note, "note"),
+        Verdict::Bad => output.paint(Paint::Bad, "BAD "),
     };
     let advice =
         if check.advice.is_empty() { String::new() } else { format!("\n     -> {}", check.advice) };

@@ -1,17 +1,17 @@
-//! `plasmon status`, `ls` and `stat`.
+//! `plasmon status` and `ls`.
 
 use anyhow::Result;
 use plasmon_client::Store;
+use plasmon_proto::Policy;
 use plasmon_proto::message::{Filter, Status};
 use plasmon_proto::object::ObjectInfo;
-use plasmon_proto::{Code, Policy};
 use serde_json::{Value, json};
 
 use crate::arguments::{List, Order};
 use crate::formats;
-use crate::output::{Output, age, bytes, duration, now_ms, table};
+use crate::output::{Output, age, bytes, duration, now_ms};
 use crate::pattern::is_pattern;
-use crate::target::{Target, name_of};
+use crate::target::name_of;
 
 /// The filter of a namespace and a prefix.
 pub(super) fn filter(namespace: Option<&str>, prefix: Option<&str>) -> Filter {
@@ -120,7 +120,9 @@ pub(super) fn list(store: &Store, list: &List, output: &Output) -> Result<()> {
         objects.reverse();
     }
     let documents: Vec<Value> = objects.iter().map(document).collect();
-    output.value(&documents, || if list.long { long(&objects) } else { short(&objects, output) })
+    output.value(&documents, || {
+        if list.long { long(&objects, output) } else { short(&objects, output) }
+    })
 }
 
 /// What starts like a text without wildcards is meant by it.
@@ -129,7 +131,7 @@ fn pattern(text: &str) -> String {
 }
 
 /// A table with everything in it.
-fn long(objects: &[ObjectInfo]) -> String {
+fn long(objects: &[ObjectInfo], output: &Output) -> String {
     let head = ["NAME", "STATE", "KIND", "SIZE", "PINS", "AGE", "POLICY", "ID"];
     let row = |object: &ObjectInfo| {
         vec![
@@ -144,7 +146,7 @@ fn long(objects: &[ObjectInfo]) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = objects.iter().map(row).collect();
-    table(&head, &rows, &[3, 4, 5])
+    output.table(&head, &rows, &[3, 4, 5])
 }
 
 /// A table that fits a terminal: ids are as short as tells them apart, and names are cut where the
@@ -164,7 +166,7 @@ pub(super) fn short(objects: &[ObjectInfo], output: &Output) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = objects.iter().map(row).collect();
-    table(&["NAME", "KIND", "STATE", "SIZE", "AGE", "ID"], &rows, &[3, 4])
+    output.table(&["NAME", "KIND", "STATE", "SIZE", "AGE", "ID"], &rows, &[3, 4])
 }
 
 /// Columns of the short table beside the name and the id, with what is between them.
@@ -197,7 +199,7 @@ fn cut(text: String, letters_max: Option<usize>) -> String {
     }
 }
 
-fn policy(policy: Policy) -> &'static str {
+pub(super) fn policy(policy: Policy) -> &'static str {
     match policy {
         Policy::Keep => "keep",
         Policy::Cache => "cache",
@@ -223,32 +225,5 @@ pub(super) fn document(object: &ObjectInfo) -> Value {
         "pins": object.pins,
         "holders": object.holders,
         "level": object.level.key(),
-    })
-}
-
-/// Describes one object.
-pub(super) fn stat(store: &Store, text: &str, output: &Output) -> Result<()> {
-    let target = Target::find(store, text)?;
-    let Some(object) = store.stat(&target.id)? else {
-        let error = plasmon_client::Error::new(Code::Absent, "describing the object");
-        return Err(target.told(store, error.with_id(target.id)));
-    };
-    output.value(&document(&object), || {
-        let rows = [
-            ("id", object.id.to_string()),
-            ("name", name_of(&object)),
-            ("state", object.state.key().to_owned()),
-            ("kind", formats::kind(object.traits.tag).to_owned()),
-            ("data", format!("{} ({} bytes)", bytes(object.sizes.data), object.sizes.data)),
-            ("metadata", format!("{} bytes", object.sizes.metadata)),
-            ("policy", policy(object.traits.policy).to_owned()),
-            ("protection", object.level.key().to_owned()),
-            ("age", duration(now_ms().saturating_sub(object.created_ms))),
-            ("creator", format!("process {}", object.creator_pid)),
-            ("in use by", format!("{} pins, {} composites", object.pins, object.holders)),
-        ];
-        let lines: Vec<String> =
-            rows.iter().map(|(key, value)| format!("{key:<11} {value}")).collect();
-        lines.join("\n")
     })
 }

@@ -4,6 +4,7 @@ mod doctor;
 mod get;
 mod ingest;
 mod listing;
+mod manual;
 mod package;
 mod put;
 mod remove;
@@ -13,14 +14,17 @@ mod sort_guard;
 mod sort_inputs;
 mod sort_spilling;
 mod spark;
+mod stat;
 mod top;
 mod watch;
 
+use std::io::Write;
+
 use anyhow::Result;
-use clap::CommandFactory;
 use plasmon_client::{Code, ConnectOptions, Store};
 
 use crate::arguments::{Arguments, Command};
+use crate::completion;
 use crate::failure::NoStore;
 use crate::output::Output;
 use crate::target;
@@ -32,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<()> {
         Command::Stop => server::stop(&connect(arguments)?, output),
         Command::Status => listing::status(&connect(arguments)?, output),
         Command::Ls(list) => listing::list(&connect(arguments)?, list, output),
-        Command::Stat { object } => listing::stat(&connect(arguments)?, object, output),
+        Command::Stat { object } => stat::stat(&connect(arguments)?, object, output),
         Command::Put(put) => put::put(&connect(arguments)?, put, output),
         Command::Ingest(ingest) => ingest::ingest(&connect(arguments)?, ingest, output),
         Command::Get(get) => get::get(&connect(arguments)?, get, output),
@@ -59,10 +63,10 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<()> {
             package::run("plasmon.paths", "this command", rest, arguments.json)
         }
         Command::Completions { shell } => {
-            let mut command = Arguments::command();
-            clap_complete::generate(*shell, &mut command, "plasmon", &mut std::io::stdout().lock());
+            std::io::stdout().lock().write_all(&completion::script(*shell)?)?;
             Ok(())
         }
+        Command::Man(man) => manual::manual(man),
     }
 }
 

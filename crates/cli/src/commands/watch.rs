@@ -1,11 +1,19 @@
 //! `plasmon watch`: what happens to objects, a line each.
 
+use std::collections::HashMap;
+
 use anyhow::Result;
 use plasmon_client::{Notification, Store};
-use plasmon_proto::message::Filter;
+use plasmon_proto::ObjectId;
+use plasmon_proto::message::{Filter, Notice};
+use plasmon_proto::object::ObjectState;
 use serde_json::json;
 
-use crate::output::{Output, bytes};
+use crate::output::{Output, bytes, clock, now_ms};
+use crate::target::shown;
+
+/// Names that are remembered for when their objects go; more objects are shown by their ids.
+const NAMES_MAX: usize = 100_000;
 
 /// Prints notices until `count` of them were printed, or for ever.
 pub(super) fn watch(
@@ -15,27 +23,69 @@ pub(super) fn watch(
     output: &Output,
 ) -> Result<()> {
     let mut subscription = store.subscribe(filter)?;
+    let mut names = Names::new(store, filter)?;
     let mut printed = 0;
     while count.is_none_or(|count| printed < count) {
         match subscription.next(None)? {
             Some(Notification::Notice(notice)) => {
+                let (time_ms, name) = (now_ms(), names.of(store, &notice)?);
                 let document = json!({
+                    "time_ms": time_ms, "name": name,
                     "id": notice.id.to_string(), "state": notice.state.key(),
                     "data_bytes": notice.data_bytes, "metadata_bytes": notice.metadata_bytes,
                 });
                 output.value(&document, || {
                     let size = bytes(notice.data_bytes + notice.metadata_bytes);
-                    format!("{:<9} {} {size:>10}", notice.state.key(), notice.id)
+                    let id = notice.id.to_string();
+                    let name = name.as_deref().unwrap_or("-");
+                    format!(
+                        "{} {:<9} {size:>10} {} {name}",
+                        clock(time_ms),
+                        notice.state.key(),
+                        &id[..8]
+                    )
                 })?;
                 printed += 1;
             }
             Some(Notification::Lost(lost)) => {
-                output.value(&json!({ "lost": lost }), || {
-                    format!("{lost} notices were lost: this reader was too slow")
+                output.value(&json!({ "lost": lost }), || match lost {
+                    u64::MAX => "notices were lost: the daemon was restarted".to_owned(),
+                    lost => format!("{lost} notices were lost: this reader was too slow"),
                 })?;
             }
             None => {}
         }
     }
     Ok(())
+}
+
+/// The names of objects that notices, which carry ids, are about.
+struct Names(HashMap<ObjectId, String>);
+
+impl Names {
+    /// Those of the objects that are there.
+    fn new(store: &Store, filter: &Filter) -> Result<Self> {
+        let mut names = HashMap::new();
+        for object in store.listing(filter).take(NAMES_MAX) {
+            let object = object?;
+            names.extend(object.name.map(|name| (object.id, shown(&name))));
+        }
+        Ok(Self(names))
+    }
+
+    /// That of a notice's object, if it has one. The last notice of an object forgets it.
+    fn of(&mut self, store: &Store, notice: &Notice) -> Result<Option<String>> {
+        if !matches!(notice.state, ObjectState::Sealed | ObjectState::Spilled) {
+            return Ok(self.0.remove(&notice.id));
+        }
+        if let Some(name) = self.0.get(&notice.id) {
+            return Ok(Some(name.clone()));
+        }
+        let name = store.stat(&notice.id)?.and_then(|object| object.name);
+        let name = name.as_ref().map(shown);
+        if let (Some(name), true) = (&name, self.0.len() < NAMES_MAX) {
+            self.0.insert(notice.id, name.clone());
+        }
+        Ok(name)
+    }
 }

@@ -10,11 +10,13 @@ mod file_type;
 mod json;
 mod npy;
 mod rows;
+mod shape;
 mod table;
 mod writing;
 
 pub(crate) use file_type::{FileType, stem};
 pub(crate) use rows::Rows;
+pub(crate) use shape::Shape;
 pub(crate) use table::{Table, read_stream};
 pub(crate) use writing::TableWriter;
 

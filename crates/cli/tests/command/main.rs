@@ -4,6 +4,7 @@
 
 mod errors;
 mod files;
+mod looking;
 mod removing;
 
 use std::path::{Path, PathBuf};

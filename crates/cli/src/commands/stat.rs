@@ -1,0 +1,87 @@
+//! `plasmon stat`: one object, and what it looks like.
+
+use anyhow::{Context, Result};
+use plasmon_client::{Error, Store};
+use plasmon_proto::Code;
+use plasmon_proto::object::{ObjectInfo, ObjectState};
+
+use crate::commands::listing::{document, policy};
+use crate::formats::{self, Shape};
+use crate::output::{Output, bytes, count, duration, now_ms};
+use crate::target::{Target, name_of};
+
+/// Columns of a table that are listed; `--json` has all.
+const COLUMNS_SHOWN_MAX: usize = 40;
+
+/// Describes one object.
+pub(super) fn stat(store: &Store, text: &str, output: &Output) -> Result<()> {
+    let target = Target::find(store, text)?;
+    let Some(object) = store.stat(&target.id)? else {
+        let error = Error::new(Code::Absent, "describing the object").with_id(target.id);
+        return Err(target.told(store, error));
+    };
+    let shape = shape(store, &object);
+    let mut all = document(&object);
+    if let (Some(all), Some(Ok(shape))) = (all.as_object_mut(), &shape) {
+        all.extend(shape.document().as_object().cloned().unwrap_or_default());
+    }
+    output.value(&all, || {
+        let mut rows = rows(&object);
+        rows.extend(shape.map_or_else(Vec::new, |shape| match shape {
+            Ok(shape) => lines(&shape),
+            Err(error) => vec![("content", format!("cannot be described: {error:#}"))],
+        }));
+        let lines = rows.iter().map(|(key, value)| format!("{key:<11} {value}"));
+        lines.collect::<Vec<_>>().join("\n")
+    })
+}
+
+/// What a sealed object looks like. One in the spill tier is not brought back for that.
+fn shape(store: &Store, object: &ObjectInfo) -> Option<Result<Shape>> {
+    if object.state != ObjectState::Sealed {
+        return None;
+    }
+    let found = store.get_existing(&object.id).context("getting it");
+    Some(found.and_then(|object| Shape::of(&object)))
+}
+
+fn rows(object: &ObjectInfo) -> Vec<(&'static str, String)> {
+    vec![
+        ("id", object.id.to_string()),
+        ("name", name_of(object)),
+        ("state", object.state.key().to_owned()),
+        ("kind", formats::kind(object.traits.tag).to_owned()),
+        ("data", format!("{} ({} bytes)", bytes(object.sizes.data), object.sizes.data)),
+        ("metadata", format!("{} bytes", object.sizes.metadata)),
+        ("policy", policy(object.traits.policy).to_owned()),
+        ("protection", object.level.key().to_owned()),
+        ("age", duration(now_ms().saturating_sub(object.created_ms))),
+        ("creator", format!("process {}", object.creator_pid)),
+        ("in use by", format!("{} pins, {} composites", object.pins, object.holders)),
+    ]
+}
+
+fn lines(shape: &Shape) -> Vec<(&'static str, String)> {
+    match shape {
+        Shape::Table { schema, rows } => {
+            let fields = schema.fields();
+            let mut lines = vec![("rows", rows.to_string()), ("columns", fields.len().to_string())];
+            lines.extend(fields.iter().take(COLUMNS_SHOWN_MAX).map(|field| {
+                let nullable = if field.is_nullable() { "" } else { ", never null" };
+                ("", format!("{}: {}{nullable}", field.name(), field.data_type()))
+            }));
+            if let Some(more @ 1..) = fields.len().checked_sub(COLUMNS_SHOWN_MAX) {
+                lines.push((
+                    "",
+                    format!("and {} more; --json has all", count(more as u64, "column")),
+                ));
+            }
+            lines
+        }
+        Shape::Array { items, dimensions } => {
+            let dimensions: Vec<String> = dimensions.iter().map(u64::to_string).collect();
+            vec![("dtype", items.clone()), ("shape", format!("({})", dimensions.join(", ")))]
+        }
+        Shape::Other => Vec::new(),
+    }
+}

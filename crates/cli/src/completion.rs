@@ -1,0 +1,119 @@
+//! What a shell completes: commands and flags, and the names of objects in the running store.
+//!
+//! A shell calls this command again with `PLASMON_COMPLETE` set and the words of its line. The names
+//! come from a store that is running already; without one there are none, and no error.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::CommandFactory;
+use clap_complete::engine::{
+    ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
+};
+use clap_complete::env::{CompleteEnv, Shells};
+use plasmon_client::{ConnectOptions, Store};
+
+use crate::arguments::{Arguments, Shell};
+use crate::target;
+
+/// What is set when a shell asks.
+const VARIABLE: &str = "PLASMON_COMPLETE";
+
+/// How long a person waits for a store that does not answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// More names than these help nobody.
+const CANDIDATES_MAX: usize = 1000;
+
+/// What `hdf5` and `run-demo` take; they are written in Python and have no declaration here.
+const HDF5_WORDS: [&str; 9] =
+    ["plugin-path", "inspect", "export", "import", "doctor", "view", "--json", "--store", "--help"];
+const DEMO_WORDS: [&str; 6] =
+    ["--input", "--rows", "--data-dir", "--without-pickle", "--json", "--help"];
+
+/// Answers a shell, and does not return if one asks.
+pub(crate) fn answer() {
+    CompleteEnv::with_factory(Arguments::command).var(VARIABLE).complete();
+}
+
+/// What a shell runs at its start so that it asks.
+pub(crate) fn script(shell: Shell) -> std::io::Result<Vec<u8>> {
+    let mut script = Vec::new();
+    let shells = Shells::builtins();
+    let key = shell.key();
+    let shell = shells.completer(key).ok_or(std::io::ErrorKind::Unsupported)?;
+    if key == "bash" {
+        // Names of objects have colons, where bash would begin another word.
+        script.extend(b"COMP_WORDBREAKS=${COMP_WORDBREAKS//:}\n");
+    }
+    shell.write_registration(VARIABLE, "plasmon", "plasmon", "plasmon", &mut script)?;
+    Ok(script)
+}
+
+/// Names of objects.
+pub(crate) fn objects() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| named(current))
+}
+
+/// Files, and names of objects.
+pub(crate) fn files_and_objects() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let mut found = named(current);
+        found.extend(PathCompleter::any().complete(current));
+        found
+    })
+}
+
+/// Words of `hdf5`, and files.
+pub(crate) fn hdf5() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| words(&HDF5_WORDS, current))
+}
+
+/// Words of `run-demo`, and files.
+pub(crate) fn demo() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| words(&DEMO_WORDS, current))
+}
+
+fn words(words: &[&'static str], current: &OsStr) -> Vec<CompletionCandidate> {
+    let start = current.to_string_lossy();
+    let fitting = words.iter().filter(|word| word.starts_with(start.as_ref()));
+    let mut found: Vec<_> = fitting.map(CompletionCandidate::new).collect();
+    found.extend(PathCompleter::any().complete(current));
+    found
+}
+
+fn named(current: &OsStr) -> Vec<CompletionCandidate> {
+    let start = current.to_string_lossy();
+    let Some(store) = store() else { return Vec::new() };
+    let mut names = target::names(&store);
+    names.retain(|name| name.starts_with(start.as_ref()));
+    names.sort_unstable();
+    names.into_iter().take(CANDIDATES_MAX).map(CompletionCandidate::new).collect()
+}
+
+/// The store that the line names, or this user's.
+fn store() -> Option<Store> {
+    let options = ConnectOptions {
+        socket: socket(std::env::args_os())
+            .or_else(|| std::env::var_os("PLASMON_SOCKET").map(Into::into)),
+        name: "plasmon completion".to_owned(),
+        channel: false,
+        request_timeout: PATIENCE,
+        ..ConnectOptions::default()
+    };
+    Store::connect(&options).ok()
+}
+
+/// The socket that a line names.
+fn socket(mut words: impl Iterator<Item = OsString>) -> Option<PathBuf> {
+    while let Some(word) = words.next() {
+        if word == "--socket" || word == "-s" {
+            return words.next().map(PathBuf::from);
+        }
+        if let Some(path) = word.to_str().and_then(|word| word.strip_prefix("--socket=")) {
+            return Some(PathBuf::from(path));
+        }
+    }
+    None
+}
