@@ -1,6 +1,7 @@
 """What a new user tries first: it works, or says at once what to do instead.
 
 Each test is a line of what was found when programs, data and habits from elsewhere were tried.
+What is typed at the command is in `test_first_steps_command.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 //! What a shell completes: commands and flags, and the names of objects in the running store.
 //!
-//! A shell calls this command again with `PLASMON_COMPLETE` set and the words of its line. The names
-//! come from a store that is running already; without one there are none, and no error.
+//! A shell calls this command again with `PLASMON_COMPLETE` set and the words of its line. The
+//! names come from a store that is running already; without one there are none, and no error.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;

@@ -40,7 +40,7 @@ impl Paint {
     }
 }
 
-/// Whether what goes to a terminal may have colours: <https://no-color.org>.
+/// Whether what goes to a terminal may have colours: any `NO_COLOR` but an empty one says no.
 fn wants_color() -> bool {
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     !no_color && std::env::var_os("TERM").is_none_or(|term| term != "dumb")

@@ -28,7 +28,7 @@ const OBJECTS_MAX: u64 = 20_000;
 const OBJECTS_SHOWN: usize = 10;
 
 /// Lines beside those of the objects, without clients.
-const LINES_BESIDE: usize = 10;
+const LINES_BESIDE: usize = 11;
 
 /// The orders of the objects, in which the key `s` goes through them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +163,7 @@ pub(super) fn top(store: &Store, interval: Duration, count: u64, output: &Output
 /// A picture in place of the one before it.
 fn screen(picture: &str) -> String {
     let lines: Vec<String> = picture.lines().map(|line| format!("{line}{CLEAR_LINE}")).collect();
-    format!("{HOME}{}\r\n{CLEAR_BELOW}", lines.join("\r\n"))
+    format!("{HOME}{}{CLEAR_BELOW}", lines.join("\n"))
 }
 
 fn picture(

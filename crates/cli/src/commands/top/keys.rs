@@ -1,5 +1,6 @@
 //! Keys that are read as they are pressed, on a screen of their own that goes at the end.
 
+use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
@@ -14,8 +15,11 @@ use rustix::termios::{
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// What the keys Ctrl-C, Ctrl-D and escape send.
-const ENDS: [u8; 3] = [3, 4, 27];
+/// What the escape key sends, and with more after it an arrow or the like.
+const ESCAPE: u8 = 27;
+
+/// What ends the command: Ctrl-C, Ctrl-D, q.
+const ENDS: [u8; 3] = [3, 4, b'q'];
 
 /// What was pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +33,8 @@ pub(super) enum Key {
 /// A terminal whose keys are read one by one. Dropped, it is as it was.
 pub(super) struct Keys {
     before: Termios,
+    /// Keys that were read together with the last one.
+    pressed: VecDeque<Key>,
 }
 
 impl Keys {
@@ -44,7 +50,7 @@ impl Keys {
         raw.special_codes[SpecialCodeIndex::VMIN] = 0;
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
         tcsetattr(io::stdin(), OptionalActions::Now, &raw).ok()?;
-        let keys = Self { before };
+        let keys = Self { before, pressed: VecDeque::new() };
         let mut out = io::stdout();
         write!(out, "{ENTER}").and_then(|()| out.flush()).ok()?;
         Some(keys)
@@ -52,6 +58,9 @@ impl Keys {
 
     /// The next key within a time, `None` when none was pressed.
     pub(super) fn next(&mut self, within: Duration) -> Result<Option<Key>> {
+        if let Some(key) = self.pressed.pop_front() {
+            return Ok(Some(key));
+        }
         let stdin = io::stdin();
         let timeout = Timespec::try_from(within).ok();
         match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], timeout.as_ref()) {
@@ -59,14 +68,25 @@ impl Keys {
             Ok(_) => {}
             Err(error) => return Err(error.into()),
         }
-        let mut letters = [0; 16];
-        Ok(match read(&stdin, &mut letters)? {
-            0 => Some(Key::Quit),
-            1 if ENDS.contains(&letters[0]) || letters[0] == b'q' => Some(Key::Quit),
-            1 => Some(Key::Letter(letters[0])),
-            // An arrow or another key of several letters means nothing here.
-            _ => Some(Key::Letter(0)),
-        })
+        let mut letters = [0; 64];
+        let count = read(&stdin, &mut letters)?;
+        self.pressed.extend(keys_of(&letters[..count]));
+        Ok(self.pressed.pop_front())
+    }
+}
+
+/// The keys that these bytes are. No bytes are the end of the terminal.
+fn keys_of(letters: &[u8]) -> Vec<Key> {
+    match letters {
+        [] | [ESCAPE] => vec![Key::Quit],
+        // An arrow or another key of several letters means nothing here.
+        [ESCAPE, ..] => Vec::new(),
+        letters => {
+            let key = |letter: &u8| {
+                if ENDS.contains(letter) { Key::Quit } else { Key::Letter(*letter) }
+            };
+            letters.iter().map(key).collect()
+        }
     }
 }
 
@@ -76,5 +96,18 @@ impl Drop for Keys {
         let mut out = io::stdout();
         let _ = write!(out, "{LEAVE}").and_then(|()| out.flush());
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_come_together_are_taken_one_by_one_and_arrows_mean_nothing() {
+        assert_eq!(keys_of(b"sq"), [Key::Letter(b's'), Key::Quit]);
+        assert_eq!(keys_of(b"\x1b[A"), []);
+        assert_eq!(keys_of(b"\x1b"), [Key::Quit]);
+        assert_eq!(keys_of(b""), [Key::Quit]);
     }
 }
