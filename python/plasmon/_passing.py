@@ -92,6 +92,15 @@ def _is_written_to(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] in {"numpy", "pandas"}
 
 
+def _is_turned(dtype: Any) -> bool:
+    """Whether picklers before protocol 5 turn the bytes of such elements around."""
+    return not dtype.isnative and dtype.names is None
+
+
+def _viewed(array: Any, dtype: Any) -> Any:
+    return array.view(dtype)
+
+
 class Sender:
     """Reduces values for a pickler: large ones to a reference to an object."""
 
@@ -109,6 +118,8 @@ class Sender:
             reduced = self.send(value)
             if reduced is not None:
                 return reduced
+        if type(value).__module__ == "numpy" and _is_turned(value.dtype):
+            return _viewed, (value.view(value.dtype.newbyteorder("=")), value.dtype)
         plain: Reduced = value.__reduce_ex__(_PROTOCOL)
         return plain
 

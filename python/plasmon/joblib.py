@@ -13,13 +13,15 @@ nothing is copied where values arrive: **they are read-only**, as joblib's memor
 one asks for copies. When the ``Parallel`` is done its arguments are deleted.
 
 Options go to ``parallel_config``: ``store`` (a store, its socket, or None for the one of this user,
-started if none runs), ``min_bytes``, ``writable``.
+started if none runs; in a task, for the one of its ``Parallel``), ``min_bytes``, ``writable``.
+Those of loky go to ``Parallel``: ``initializer``, ``initargs``, ``idle_worker_timeout``.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from joblib.externals.loky.process_executor import ProcessPoolExecutor
@@ -40,23 +42,57 @@ __all__ = ["MIN_BYTES", "PlasmonBackend"]
 #: Workers that had nothing to do for so long end; the next call starts others.
 IDLE_WORKER_TIMEOUT_S = 300.0
 
+#: What joblib says for other backends: about memory maps, and how multiprocessing starts.
+_OF_MEMORY_MAPS = {
+    "context", "max_nbytes", "mmap_mode", "prefer", "require", "temp_folder", "verbose",
+}  # fmt: skip
+
+#: In a worker: the store of those that started it.
+_store_of_tasks: str | None = None
+
+
+def _start_worker(socket: str, initializer: Callable[..., Any] | None, arguments: Any) -> None:
+    """What a worker runs first: the backend is known in it, too, with the same store."""
+    global _store_of_tasks  # noqa: PLW0603 - there is one for the process
+    _store_of_tasks = socket
+    if initializer is not None:
+        initializer(*arguments)
+
 
 class _Workers:
     """Processes that are kept from one call of Parallel to the next, and what was sent to them."""
 
     def __init__(
-        self, n_jobs: int, socket: str, min_bytes: int, writable: bool, env: dict[str, Any]
+        self,
+        n_jobs: int,
+        sending: tuple[str, int, bool],
+        start: tuple[Callable[..., Any] | None, Any],
+        timeout_s: float,
+        env: dict[str, Any],
     ) -> None:
-        self.arguments = _passing.KeptSender(socket, min_bytes, writable)
-        results = _passing.Sender(socket, min_bytes, writable)
+        self.arguments = _passing.KeptSender(*sending)
+        results = _passing.Sender(*sending)
+        self.start = start
         self.executor = ProcessPoolExecutor(
             n_jobs,
             job_reducers=_passing.reducers(self.arguments),
             result_reducers=_passing.reducers(results),
-            timeout=IDLE_WORKER_TIMEOUT_S,
+            timeout=timeout_s,
+            initializer=_start_worker,
+            initargs=(sending[0], *start),
             env=env,
         )
         self.users = 0
+
+    def starts_as(self, start: tuple[Callable[..., Any] | None, Any]) -> bool:
+        """Whether the processes were started with the same function and arguments."""
+        (one, given), (other, wanted) = self.start, start
+        if one is not other or len(given) != len(wanted):
+            return False
+        pairs = zip(given, wanted, strict=True)
+        return all(
+            a is b or (type(a) in _ATOMS and type(a) is type(b) and a == b) for a, b in pairs
+        )
 
     def is_over(self) -> bool:
         """Whether the processes were ended, or one of them died."""
@@ -64,7 +100,9 @@ class _Workers:
         return flags.broken is not None or bool(flags.shutdown)
 
 
-# By everything that distinguishes them.
+_ATOMS = (bool, int, float, str, bytes)
+
+# By everything that distinguishes them but how they start.
 _kept: dict[tuple[Any, ...], _Workers] = {}
 _lock = threading.Lock()
 
@@ -98,23 +136,39 @@ class PlasmonBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         self._own: _Workers | None = None
         self._workers: ProcessPoolExecutor | None = None
 
-    def configure(self, n_jobs: int = 1, parallel: Any = None, **_options: Any) -> int:
-        """Sees to the processes; what else joblib says is about its memory maps."""
+    def configure(self, n_jobs: int = 1, parallel: Any = None, **options: Any) -> int:
+        """Sees to the processes."""
         count = int(self.effective_n_jobs(n_jobs))
         if count == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
-        socket = _passing.keep_connection(self._store)
+        start, timeout_s = self._options(options)
+        socket = _passing.keep_connection(_store_of_tasks if self._store is None else self._store)
         env = self._prepare_worker_env(n_jobs=count)
+        sending = socket, self._min_bytes, self._writable
         kinds = frozenset(_passing.kinds())
-        key = count, socket, self._min_bytes, self._writable, tuple(sorted(env.items())), kinds
+        key = count, *sending, timeout_s, tuple(sorted(env.items())), kinds
         with _lock:
             own = _kept.get(key)
-            if own is None or own.is_over():
-                own = _Workers(count, socket, self._min_bytes, self._writable, env)
+            if own is None or own.is_over() or not own.starts_as(start):
+                if own is not None and own.users == 0:
+                    own.executor.shutdown(wait=False)
+                own = _Workers(count, sending, start, timeout_s, env)
                 _kept[key] = own
             own.users += 1
         self._own, self._workers, self.parallel = own, own.executor, parallel
         return count
+
+    def _options(self, given: dict[str, Any]) -> tuple[Any, float]:
+        """How processes start, and when they end. As with loky, Parallel's own come first."""
+        options = {**self.backend_kwargs, **given}
+        initializer, arguments = options.pop("initializer", None), options.pop("initargs", ())
+        timeout_s = options.pop("idle_worker_timeout", None)
+        unknown = options.keys() - _OF_MEMORY_MAPS
+        if unknown:
+            raise TypeError(f"the backend 'plasmon' has no option {min(unknown)!r}")
+        if initializer is not None and not callable(initializer):
+            raise TypeError(f"initializer is no function: {initializer!r}")
+        return (initializer, tuple(arguments)), float(timeout_s or IDLE_WORKER_TIMEOUT_S)
 
     def terminate(self) -> None:
         """Ends a call of Parallel: what was sent for it is deleted, the processes stay."""
@@ -127,7 +181,8 @@ class PlasmonBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
             self._workers.shutdown(kill_workers=True)
         self._leave()
         if ensure_ready:
-            self.configure(n_jobs=self.parallel.n_jobs, parallel=self.parallel)
+            options = getattr(self.parallel, "_backend_kwargs", {})
+            self.configure(n_jobs=self.parallel.n_jobs, parallel=self.parallel, **options)
 
     def _leave(self) -> None:
         own, self._own, self._workers = self._own, None, None
@@ -136,8 +191,11 @@ class PlasmonBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         with _lock:
             own.users -= 1
             is_last = own.users == 0
+            is_kept = own in _kept.values()
         if is_last:
             own.arguments.end()
+            if not is_kept:
+                own.executor.shutdown(wait=False)
 
 
 register_parallel_backend("plasmon", PlasmonBackend)

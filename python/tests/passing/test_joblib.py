@@ -146,6 +146,65 @@ def test_one_job_needs_no_process(store):
     assert back["pid"] == os.getpid()
 
 
+def test_the_workers_are_initialized(store):
+    """``Parallel(initializer=...)`` was ignored without a word, as any option was."""
+
+    def begin(*values):
+        import os
+
+        os.environ["PLASMON_TEST_BEGUN"] = ",".join(map(str, values))
+
+    def begun():
+        import os
+
+        return os.environ.get("PLASMON_TEST_BEGUN")
+
+    begin.__module__ = "__main__"
+    with joblib.parallel_config(backend="plasmon", store=store):
+        for values in ((1, "a"), (2,), (2,)):
+            parallel = joblib.Parallel(n_jobs=2, initializer=begin, initargs=values)
+            found = parallel(local(begun)() for _ in range(4))
+            assert set(found) == {",".join(map(str, values))}
+        assert joblib.Parallel(n_jobs=2)([local(begun)()]) == [None]
+        with pytest.raises(TypeError, match="'initialiser'"):
+            joblib.Parallel(n_jobs=2, initialiser=begin)([local(begun)()])
+
+
+@pytest.mark.parametrize("dtype", [">i4", ">f8", ">M8[s]", ">U2", [("a", ">i2"), ("b", "<f4")]])
+@pytest.mark.parametrize("count", [3, 100_000])
+def test_the_order_of_bytes_is_kept(store, dtype, count):
+    """Small arrays came out in the machine's order: as picklers before protocol 5 have it."""
+    array = np.zeros(count, dtype)
+
+    def same(array):
+        return array.dtype.str, array
+
+    ((text, back),) = run(store, [local(same)(array)])
+    assert text == back.dtype.str == array.dtype.str
+    assert back.dtype == array.dtype
+    assert np.array_equal(back, array)
+
+
+def test_a_task_uses_the_backend(store):
+    """A task that named the backend was told that there is none; it is the one of its Parallel."""
+
+    def outer(count):
+        import joblib
+        import numpy as np
+
+        parts = joblib.Parallel(n_jobs=2, backend="plasmon")(
+            joblib.delayed(np.sum)(np.full(100_000, float(n))) for n in range(count)
+        )
+        import plasmon.joblib
+
+        return [float(part) for part in parts], plasmon.joblib._store_of_tasks
+
+    for sums, socket in run(store, [local(outer)(3)] * 2):
+        assert sums == [0.0, 100_000.0, 200_000.0]
+        assert socket == str(store.socket)
+    assert store.list() == []
+
+
 def test_generators(store):
     data = np.ones(100_000)
     with joblib.parallel_config(backend="plasmon", store=store):
