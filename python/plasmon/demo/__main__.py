@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
         prog="plasmon run-demo",
         description="One big table in the store: four processes compute on it in place, then up to"
         " sixteen read it while the daemon is killed. The same work is done in other ways beside"
-        " it. It takes about a minute.",
+        " it. It takes a minute or two.",
     )
     flags.add_argument("--input", type=Path, help="a Parquet file of yours instead of the made one")
     flags.add_argument("--rows", type=int, default=data.ROWS_DEFAULT, help="rows of the made file")
@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("plasmon run-demo: --rows takes at least 1", file=sys.stderr)
         return 2
     progress = Progress()
-    progress.say("one table, four processes, then up to sixteen: this takes about a minute")
+    progress.say("one table, four processes, then up to sixteen: this takes a minute or two")
     try:
         path = flags.input or _made(flags.data_dir, flags.rows, progress)
         run = _Run(flags, progress)

@@ -79,7 +79,8 @@ def compare(
         say(f"{way.name}: {outcome.missing}")
         return outcome
     try:
-        _job(way, tasks, outcome)
+        for _ in range(way.runs):
+            _job(way, tasks, outcome)
         _readers(way, tasks, outcome, say, also)
     except Exception as reason:
         outcome.missing = _why(reason)
@@ -97,7 +98,7 @@ def _why(reason: Exception) -> str:
 
 
 def _job(way: Way, tasks: list[Task], outcome: Outcome) -> None:
-    """Each worker computes one task on the whole table."""
+    """Each worker computes one task on the whole table; the fastest run counts."""
     with way.pool() as workers:
         if not way.forks:
             workers.grow(len(tasks))
@@ -107,11 +108,13 @@ def _job(way: Way, tasks: list[Task], outcome: Outcome) -> None:
             workers.grow(len(tasks), fork=True)
         workers.tell_job((way.source(task.columns) for task in tasks), tasks)
         workers.answers()
-        outcome.share_s = time.perf_counter() - start
+        share_s = time.perf_counter() - start
         answers = workers.answers()
-        outcome.total_s = time.perf_counter() - start
-        outcome.compute_s = [seconds for seconds, _ in answers]
-        outcome.answers = [answer for _, answer in answers]
+        total_s = time.perf_counter() - start
+        if not outcome.answers or total_s < outcome.total_s:
+            outcome.share_s, outcome.total_s = share_s, total_s
+            outcome.compute_s = [seconds for seconds, _ in answers]
+            outcome.answers = [answer for _, answer in answers]
         workers.ask("touch", [None] * len(tasks))
         outcome.usage = total([*workers.pids, *way.holders])
 

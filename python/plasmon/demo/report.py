@@ -64,7 +64,7 @@ def as_text(outcomes: list[Outcome], facts: Facts) -> str:
 
 def _times(outcomes: list[Outcome], facts: Facts) -> list[str]:
     head = ("prepare", "hand over", "all answers", "memory of all", "per table")
-    rows = ["The same job in other ways, once each, on this machine, just now:"]
+    rows = ["The same job in other ways, just now: the fastest of three runs, with pickle of one"]
     rows.append(f"  {'':<23}" + "".join(f"{title:>14}" for title in head))
     shown = [outcome for outcome in outcomes if not outcome.missing]
     for outcome in outcomes:
