@@ -55,9 +55,9 @@ def _encode_form(value: Any, sink: _Put, form: Any) -> ObjectId:
 
 def _encode_other(value: Any, sink: _Put) -> ObjectId:
     """Memory that is lent stays memory; whatever is left is a Python object."""
-    if isinstance(value, bytes | _native.Buffer):
+    if type(value) is bytes or isinstance(value, _native.Buffer):
         return sink.raw(value)
-    if isinstance(value, bytearray):
+    if isinstance(value, bytes | bytearray):
         # Raw bytes come back as bytes.
         return sink.python(value)
     if type(value).__module__ != "array":
@@ -101,11 +101,31 @@ def describe_dtype(dtype: Any) -> str:
     if dtype.hasobject or dtype.kind == "T":
         hint = 'convert strings with astype("U"), or put a pyarrow or pandas object'
         raise TypeError(f"cannot describe elements of {dtype}: {hint}")
-    descr = np.lib.format.dtype_to_descr(dtype) if dtype.names is not None else dtype.str
+    try:
+        descr = np.lib.format.dtype_to_descr(dtype) if dtype.names is not None else dtype.str
+    except ValueError as error:
+        raise TypeError(f"cannot describe elements of {dtype}: {error}") from error
     text = descr if isinstance(descr, str) else json.dumps(descr)
-    if dtype_of(text) != dtype:
+    if not is_same_dtype(dtype_of(text), dtype):
         raise TypeError(f"cannot put an array of {dtype}: view it as a type that NumPy itself has")
     return text
+
+
+def is_same_dtype(a: Any, b: Any) -> bool:
+    """Whether two element types agree in all that NumPy's own comparison leaves out, too."""
+    if a is b:
+        return True
+    own = a == b and a.isalignedstruct == b.isalignedstruct
+    records = a.kind == "V" and a.type is not b.type
+    if not own or records or dict(a.metadata or {}) != dict(b.metadata or {}):
+        return False
+    if a.subdtype is not None:
+        return is_same_dtype(a.base, b.base)
+    return a.names is None or all(
+        a.fields[name][1:] == b.fields[name][1:]
+        and is_same_dtype(a.fields[name][0], b.fields[name][0])
+        for name in a.names
+    )
 
 
 def dtype_of(text: str) -> Any:
@@ -147,7 +167,9 @@ def _encode_numpy(value: Any, sink: _Put) -> ObjectId:
             flat = plain.reshape(-1, order="A").view(np.uint8) if value.nbytes else b""
             return sink.array(flat, _native.ARRAY_NUMPY, order, shape, text)
     with sink.array_writer(value.nbytes, _native.ARRAY_NUMPY, shape, text) as writer:
-        np.ndarray(value.shape, value.dtype, writer.data)[...] = plain
+        # As bytes: what lies between the fields of records belongs to them.
+        whole = plain.view(f"V{value.itemsize}") if value.dtype.names else plain
+        np.ndarray(value.shape, whole.dtype, writer.data)[...] = whole
     return writer.id
 
 

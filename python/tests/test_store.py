@@ -292,10 +292,14 @@ def test_threads_share_a_store(store):
 def test_a_disconnected_store_says_so_and_buffers_stay(daemon):
     store = daemon.connect()
     buffer = store.get_buffer(store.put(b"still here"))
+    writer = store.create(100)
     store.disconnect()
     store.disconnect()
-    with pytest.raises(plasmon.Disconnected):
-        store.put(b"x")
+    calls = [(store.put, b"x"), (store.get, buffer.id), (store.contains, buffer.id), (writer.seal,)]
+    for call, *arguments in calls:
+        with pytest.raises(plasmon.Disconnected):
+            call(*arguments)
+    del calls, call, arguments
     assert bytes(buffer) == b"still here"
     del buffer, store
     gc.collect()

@@ -6,8 +6,8 @@
  * object and what can be done is then in plasmon_error_message(), for this thread.
  *
  * Ownership: what a function gives through a `**` parameter belongs to the caller, who gives it
- * back with the function that the comment names. Ids and structs are copied. Texts and arrays that
- * are passed in are only read during the call.
+ * back with the function that the comment names; after a failure it is NULL. Ids and structs are
+ * copied. Texts and arrays that are passed in are only read during the call.
  *
  * Threads: a store may be used by all threads at once. A writer, a builder, a buffer, a listing, a
  * pending wait and a subscription belong to one thread at a time; buffers may be cloned for others.

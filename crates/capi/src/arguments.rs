@@ -66,6 +66,17 @@ pub(crate) unsafe fn write_optional<T>(pointer: *mut T, value: T) {
     }
 }
 
+/// Puts null where [`give`] is to put a value: what a failed call leaves there is nothing that
+/// could be given back.
+///
+/// # Safety
+///
+/// As [`write_out`].
+pub(crate) unsafe fn clear_out<T>(pointer: *mut *mut T, name: &str) -> Result<()> {
+    // SAFETY: by this function's contract.
+    unsafe { write_out(pointer, name, std::ptr::null_mut()) }
+}
+
 /// Gives a value to the caller, who gives it back to [`take_back`].
 ///
 /// # Safety

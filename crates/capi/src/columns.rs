@@ -14,7 +14,8 @@ use plasmon_columns::{BuilderOptions, ColumnBuilder, Pool, Table, TableBuilder};
 use plasmon_proto::value::table_kind;
 
 use crate::arguments::{
-    array, bad_request, borrow, borrow_mut, check_out, give, take_back, write_optional, write_out,
+    array, bad_request, borrow, borrow_mut, check_out, clear_out, give, take_back, write_optional,
+    write_out,
 };
 use crate::boundary::{done, value};
 use crate::connecting::plasmon_store;
@@ -223,7 +224,8 @@ pub unsafe extern "C" fn plasmon_builder_open(
     builder: *mut *mut plasmon_builder,
 ) -> i32 {
     done(|| {
-        check_out(builder, "builder")?;
+        // SAFETY: the caller gives room for a pointer, or null.
+        unsafe { clear_out(builder, "builder") }?;
         // SAFETY: the caller gives a schema that is consumed here, or null.
         let schema = unsafe { consume(schema, "schema", FFI_ArrowSchema::from_raw) }?;
         // SAFETY: the caller gives an open store, or null.

@@ -9,8 +9,8 @@ use plasmon_client::{
 };
 
 use crate::arguments::{
-    array, array_mut, bad_request, borrow, give, optional_text, options, take_back, text, timeout,
-    write_optional, write_out,
+    array, array_mut, bad_request, borrow, clear_out, give, optional_text, options, take_back,
+    text, timeout, write_optional, write_out,
 };
 use crate::boundary::{done, value};
 
@@ -172,6 +172,8 @@ pub unsafe extern "C" fn plasmon_connect(
     store: *mut *mut plasmon_store,
 ) -> i32 {
     done(|| {
+        // SAFETY: the caller gives room for a pointer, or null.
+        unsafe { clear_out(store, "store") }?;
         // SAFETY: the caller gives an initialized struct, or null.
         let options = unsafe { connect_options(options) }?;
         let connected = Store::connect(&options)?;
@@ -188,6 +190,8 @@ pub unsafe extern "C" fn plasmon_connect_or_start(
     store: *mut *mut plasmon_store,
 ) -> i32 {
     done(|| {
+        // SAFETY: the caller gives room for a pointer, or null.
+        unsafe { clear_out(store, "store") }?;
         // SAFETY: the caller gives an initialized struct, or null.
         let options = unsafe { connect_options(options) }?;
         // SAFETY: the same.

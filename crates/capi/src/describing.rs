@@ -4,7 +4,9 @@ use std::ffi::c_char;
 
 use plasmon_client::{Code, Error, Listing, ObjectInfo};
 
-use crate::arguments::{borrow, borrow_mut, check_out, filter, give, take_back, write_out};
+use crate::arguments::{
+    borrow, borrow_mut, check_out, clear_out, filter, give, take_back, write_out,
+};
 use crate::boundary::{PLASMON_END, PLASMON_OK, done, run, value};
 use crate::connecting::plasmon_store;
 use crate::id::plasmon_id;
@@ -100,6 +102,8 @@ pub unsafe extern "C" fn plasmon_list(
     listing: *mut *mut plasmon_listing,
 ) -> i32 {
     done(|| {
+        // SAFETY: the caller gives room for a pointer, or null.
+        unsafe { clear_out(listing, "listing") }?;
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
         // SAFETY: the caller gives texts with a terminating zero, or null.

@@ -5,7 +5,7 @@ use std::ptr;
 
 use plasmon_client::Buffer;
 
-use crate::arguments::{array_mut, borrow, check_out, give, ids, take_back, timeout, write_out};
+use crate::arguments::{array_mut, borrow, clear_out, give, ids, take_back, timeout, write_out};
 use crate::boundary::{PLASMON_OK, done, failed, value};
 use crate::connecting::plasmon_store;
 use crate::id::plasmon_id;
@@ -23,7 +23,8 @@ pub unsafe extern "C" fn plasmon_get(
     buffer: *mut *mut plasmon_buffer,
 ) -> i32 {
     done(|| {
-        check_out(buffer, "buffer")?;
+        // SAFETY: the caller gives room for a pointer, or null.
+        unsafe { clear_out(buffer, "buffer") }?;
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
         // SAFETY: the caller gives an id, or null.
@@ -137,6 +138,8 @@ pub unsafe extern "C" fn plasmon_buffer_clone(
     clone: *mut *mut plasmon_buffer,
 ) -> i32 {
     done(|| {
+        // SAFETY: the caller gives room for a pointer, or null.
+        unsafe { clear_out(clone, "clone") }?;
         // SAFETY: the caller gives a buffer, or null.
         let buffer = unsafe { borrow(buffer, "buffer") }?;
         // SAFETY: the caller gives room for a pointer, or null.

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use plasmon_client::{Code, Error, Notice, Notification, Subscription};
 
 use crate::arguments::{
-    borrow, borrow_mut, check_out, filter, give, take_back, timeout, write_out,
+    borrow, borrow_mut, check_out, clear_out, filter, give, take_back, timeout, write_out,
 };
 use crate::boundary::{done, value};
 use crate::connecting::plasmon_store;
@@ -52,7 +52,8 @@ pub unsafe extern "C" fn plasmon_subscribe(
     subscription: *mut *mut plasmon_subscription,
 ) -> i32 {
     done(|| {
-        check_out(subscription, "subscription")?;
+        // SAFETY: the caller gives room for a pointer, or null.
+        unsafe { clear_out(subscription, "subscription") }?;
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
         // SAFETY: the caller gives texts with a terminating zero, or null.

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use plasmon_client::{ObjectState, PendingWait, Result};
 
 use crate::arguments::{
-    array_mut, borrow, borrow_mut, check_out, give, ids, take_back, timeout, write_out,
+    array_mut, borrow, borrow_mut, check_out, clear_out, give, ids, take_back, timeout, write_out,
 };
 use crate::boundary::{PLASMON_END, PLASMON_OK, PLASMON_PENDING, done, run, value};
 use crate::connecting::plasmon_store;
@@ -98,7 +98,8 @@ pub unsafe extern "C" fn plasmon_wait_start(
     pending: *mut *mut plasmon_pending,
 ) -> i32 {
     done(|| {
-        check_out(pending, "pending")?;
+        // SAFETY: the caller gives room for a pointer, or null.
+        unsafe { clear_out(pending, "pending") }?;
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
         // SAFETY: the caller gives so many ids, or null when there are none.

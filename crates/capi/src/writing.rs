@@ -7,7 +7,7 @@ use std::time::Duration;
 use plasmon_client::{Code, Policy, PutOptions, Result, Writer};
 
 use crate::arguments::{
-    array, array_mut, bad_request, borrow, check_out, give, ids, optional_text, options, take_back,
+    array, array_mut, bad_request, borrow, clear_out, give, ids, optional_text, options, take_back,
     write_optional, write_out,
 };
 use crate::boundary::{PLASMON_OK, done, value};
@@ -194,7 +194,8 @@ pub unsafe extern "C" fn plasmon_create(
     writer: *mut *mut plasmon_writer,
 ) -> i32 {
     done(|| {
-        check_out(writer, "writer")?;
+        // SAFETY: the caller gives room for a pointer, or null.
+        unsafe { clear_out(writer, "writer") }?;
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
         // SAFETY: the caller gives an initialized struct, or null.

@@ -124,6 +124,14 @@ impl Process {
         if self.is_ours() { Ok(()) } else { Err(Error::new(Code::Forked, doing).with_id(id)) }
     }
 
+    /// An error once this client has disconnected itself. What it holds by then stays readable;
+    /// what is not held is not looked for any more, also not where it could be found.
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        // A call that runs while another thread disconnects may come before or after that.
+        if self.closing.load(Ordering::Relaxed) { Err(disconnected()) } else { Ok(()) }
+    }
+
     /// The fork generation of the process that made it.
     pub(crate) fn fork(&self) -> u64 {
         self.fork
@@ -429,6 +437,12 @@ impl Process {
         self.session().return_leases();
         self.calls.close();
     }
+}
+
+#[cold]
+fn disconnected() -> Error {
+    Error::new(Code::Disconnected, "calling the store")
+        .with_detail("this client disconnected itself: connect again")
 }
 
 /// Whether the daemon may have to make room, or to wait for the kernel, before it answers.

@@ -119,7 +119,10 @@ impl Store {
     #[inline]
     pub(crate) fn here(&self) -> Result<&Arc<Process>> {
         let process = self.0.processes.newest();
-        if process.is_ours() { Ok(process) } else { self.connect_child(process) }
+        match process.is_ours() {
+            true => process.check_open().map(|()| process),
+            false => self.connect_child(process),
+        }
     }
 
     #[cold]
@@ -309,7 +312,7 @@ impl Store {
     /// for one whose memory is not mapped here yet, and for a client without a channel.
     pub fn take_mapped(&self, id: &ObjectId) -> Option<Buffer> {
         let process = self.0.processes.newest();
-        if !process.is_ours() {
+        if !process.is_ours() || process.check_open().is_err() {
             return None;
         }
         let session = process.session();

@@ -125,6 +125,9 @@ impl Writer {
                     return Err(Error::forgotten(SEALING, placed.id));
                 }
                 let mut writing = session.writing();
+                // A client that disconnects gives its leases back under this lock: what is put
+                // after that, the daemon does not look at.
+                process.check_open()?;
                 writing.clear_announced(&placed.id);
                 if !writing.leases.closed(&placed.range) {
                     return Err(Error::forgotten(SEALING, placed.id));

@@ -171,6 +171,7 @@ fn a_disconnected_client_says_so() {
     let store = node.connect();
     let object = store.put(b"kept", &with_id(1)).unwrap();
     let held = store.get(&object, NOW).unwrap();
+    let [small, large] = [100, 8 << 20].map(|bytes| store.create(bytes, &with_id(bytes)).unwrap());
     thread::scope(|scope| {
         let waiting = scope.spawn(|| store.get(&id(404), None));
         let observer = node.connect();
@@ -179,6 +180,14 @@ fn a_disconnected_client_says_so() {
         assert_eq!(waiting.join().unwrap().unwrap_err().code(), Code::Disconnected);
     });
     assert_eq!(store.status().unwrap_err().code(), Code::Disconnected);
+    // Neither the index nor a lease of its own lets it go on without the daemon.
+    assert_eq!(store.get(&object, NOW).unwrap_err().code(), Code::Disconnected);
+    assert_eq!(store.contains(&object).unwrap_err().code(), Code::Disconnected);
+    assert_eq!(small.seal().unwrap_err().code(), Code::Disconnected);
+    assert_eq!(large.seal().unwrap_err().code(), Code::Disconnected);
+    let observer = node.connect();
+    assert!(!observer.contains(&id(100)).unwrap());
+    assert!(!observer.contains(&id(8 << 20)).unwrap());
     assert_eq!(&*held, b"kept");
 }
 

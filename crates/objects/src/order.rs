@@ -6,9 +6,8 @@
 //! first, from the root. A node that is still open when something refers to it is made empty then
 //! and filled in its turn, if it is mutable. An immutable one must be whole: the walk goes through
 //! the rest of it at once, and it is listed before its turn. So must the arguments of an object
-//! that is referred to from within them, and the containers on the way there; an object on that
-//! way is made, and gets its state later, as with pickle. See "What must exist first" in
-//! `spec/objects.md`.
+//! that is referred to from within them; an object on the way there is made, and gets its state
+//! later, as with pickle. See "What must exist first" in `spec/objects.md`.
 //!
 //! ```text
 //! new ── met by its owner ──► open ── its children are done ──► done
@@ -25,11 +24,15 @@
 //! place in a node is kept with the node, also when the walk is in it a second time.
 
 use crate::check::Checked;
-use crate::codes::{elem, kind, make, slot};
+use crate::codes::{elem, kind, make, slot, source};
 use crate::error::{Result, broken};
 use crate::sizes::at;
 
 const OWN_ARGUMENTS: &str = "an object that is needed for its own arguments";
+
+/// What is called looks into the tuple of its arguments and into each of them. What these hold it
+/// takes as it is: mostly that belongs to the object, while they were made to be arguments.
+const LOOKED_INTO: u8 = 2;
 
 /// The order in which to build the nodes that stand for values, and row nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,19 +219,20 @@ impl<'o, 'a> Walk<'o, 'a> {
     }
 
     /// Goes through the rest of an open node now that must be whole, and of what the walk is in of
-    /// it that must be as well: immutables, and in the arguments of an object all containers,
-    /// because what is called with them may look into them.
+    /// it that must be as well: immutables, and the arguments of an object and the containers that
+    /// are arguments, because what is called with them may look into them.
     ///
     /// On the stack, each node needs the one above it to be whole if it cannot be empty itself. So
     /// such nodes at the top wait for this one; if it needs one of them, nothing can be built.
     fn enter_again(&mut self, node: u32) -> Result<()> {
         let mut needed = Vec::new();
-        let mut whole = false;
+        // How many containers on the way are looked into.
+        let mut whole = 0;
         let mut next = Some(node);
         while let Some(again) = next {
             let is_object = self.kind(again) == kind::OBJECT;
             if self.states[again as usize].listed
-                || self.can_be_empty(again) && (is_object || !whole)
+                || self.can_be_empty(again) && (is_object || whole == 0)
             {
                 break;
             }
@@ -236,14 +240,15 @@ impl<'o, 'a> Walk<'o, 'a> {
                 if self.states[again as usize].at < self.arguments(again) {
                     return broken(OWN_ARGUMENTS, again);
                 }
-                whole = true;
+                whole = if self.takes_anything(again) { 0 } else { LOOKED_INTO };
             } else {
                 needed.push(again);
+                whole = whole.saturating_sub(1);
             }
             next = self.after(again);
         }
         let mut waiting = self.stack.len();
-        while waiting > 0 && self.waits(self.stack[waiting - 1], whole) {
+        while waiting > 0 && self.waits(self.stack[waiting - 1], &needed) {
             waiting -= 1;
         }
         if needed.iter().any(|again| self.states[*again as usize].frame as usize >= waiting) {
@@ -256,10 +261,19 @@ impl<'o, 'a> Walk<'o, 'a> {
         Ok(())
     }
 
-    /// Whether an open node cannot be there, or not `whole`, before what the walk is in is.
-    fn waits(&self, node: u32, whole: bool) -> bool {
-        let is_container = self.kind(node) != kind::OBJECT;
-        !self.states[node as usize].listed && (!self.can_be_empty(node) || whole && is_container)
+    /// Whether what an object is made by does not look into its arguments, as for the method of an
+    /// object.
+    fn takes_anything(&self, node: u32) -> bool {
+        let classes = &self.object.view.classes;
+        let class = self.object.view.nodes.start2.index(node as usize);
+        classes.source.get(class) == Some(&source::IMPORTABLE)
+            && classes.name.at(class) == b"builtins:getattr"
+    }
+
+    /// Whether an open node cannot be there, or not whole if that is needed, before what the walk
+    /// is in is.
+    fn waits(&self, node: u32, whole: &[u32]) -> bool {
+        !self.states[node as usize].listed && (!self.can_be_empty(node) || whole.contains(&node))
     }
 
     /// The next node among the values of a node.

@@ -54,6 +54,9 @@ pub fn type_text(dtype: &Bound<'_, PyAny>) -> PyResult<Option<Box<str>>> {
     }
     let text = dtype.getattr(intern!(py, "str"))?.extract::<String>()?.into_boxed_str();
     let built_in: i32 = dtype.getattr(intern!(py, "isbuiltin"))?.extract()?;
+    if built_in != 1 && !dtype.getattr(intern!(py, "metadata"))?.is_none() {
+        return Ok(None);
+    }
     if built_in == 1 {
         let itemsize: usize = dtype.getattr(intern!(py, "itemsize"))?.extract()?;
         let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);

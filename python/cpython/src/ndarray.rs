@@ -85,13 +85,27 @@ impl ArrayFields {
     /// Whether the elements follow one another without gaps, the last index fastest.
     #[inline]
     pub fn is_c_order(&self, itemsize: usize) -> bool {
-        let mut wanted = itemsize as isize;
-        self.shape().iter().zip(self.strides()).rev().all(|(extent, stride)| {
-            let fits = *extent == 1 || *stride == wanted;
-            wanted *= extent;
-            fits
-        })
+        without_gaps(self.shape().iter().zip(self.strides()).rev(), itemsize)
     }
+
+    /// The same with the first index fastest.
+    pub fn is_fortran_order(&self, itemsize: usize) -> bool {
+        without_gaps(self.shape().iter().zip(self.strides()), itemsize)
+    }
+}
+
+/// Whether each stride is what the extents before it take.
+#[inline]
+fn without_gaps<'a>(
+    mut dimensions: impl Iterator<Item = (&'a isize, &'a isize)>,
+    itemsize: usize,
+) -> bool {
+    let mut wanted = itemsize as isize;
+    dimensions.all(|(extent, stride)| {
+        let fits = *extent == 1 || *stride == wanted;
+        wanted *= extent;
+        fits
+    })
 }
 
 /// Where an array that is to be made has its elements.

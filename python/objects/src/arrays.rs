@@ -45,6 +45,8 @@ pub(super) struct Arrays {
     looked_up: bool,
     dtypes: Vec<Dtype>,
     texts: Vec<(Box<str>, usize)>,
+    /// The tensors of arrays of objects in Fortran order, and their strides.
+    fortran: Vec<(usize, Vec<[u8; 8]>)>,
     /// Whether some array is a view of another object's memory.
     has_views: bool,
     pub(super) placed: Placed,
@@ -130,6 +132,9 @@ impl<'py> Encoder<'py> {
         let itemsize: usize = dtype.getattr(intern!(py, "itemsize"))?.extract()?;
         let objects = kind == 'O';
         let number = if objects {
+            if !dtype.getattr(intern!(py, "metadata"))?.is_none() {
+                return Ok(None);
+            }
             self.dtype_number("|O", itemsize)
         } else if let Some(text) = type_text(dtype)? {
             self.dtype_number(&text, itemsize)
@@ -245,10 +250,14 @@ impl<'py> Encoder<'py> {
         let extents = shaped.shape().iter().map(|extent| (*extent as i64).to_le_bytes());
         self.tables.tensors.shape.values.extend(extents);
         let extra = self.tables.tensors.push(tensor::OBJECTS, dtype.number);
+        if !shaped.is_c_order(dtype.itemsize) && shaped.is_fortran_order(dtype.itemsize) {
+            let strides = shaped.strides().iter().map(|stride| (*stride as i64).to_le_bytes());
+            self.arrays.fortran.push((extra, strides.collect()));
+        }
         let items = found.data.cast::<Ptr>();
-        // An element that was never set is None.
+        // An element that was never set is None. A field of packed records may lie anywhere.
         // SAFETY: the array has so many elements, each an object or null.
-        let item = |at: usize| unsafe { *items.add(at) };
+        let item = |at: usize| unsafe { items.add(at).read_unaligned() };
         // SAFETY: None lives as long as the interpreter.
         let none = unsafe { ffi::Py_None() };
         let items = (0..count).map(item).map(|item| if item.is_null() { none } else { item });
@@ -278,6 +287,9 @@ impl<'py> Encoder<'py> {
             spans.push(Span { waiting: number, low, high, bytes });
         }
         let mut strides = vec![Vec::new(); self.tables.tensors.len()];
+        for (tensor, own) in std::mem::take(&mut self.arrays.fortran) {
+            strides[tensor] = own;
+        }
         if self.arrays.has_views {
             spans.sort_by_key(|span| (span.low, span.high));
             let mut groups = Vec::new();
@@ -353,6 +365,11 @@ impl<'py> Encoder<'py> {
             // SAFETY: an exact array, alive.
             let shape = unsafe { fields(owner.as_ptr()) }.shape().to_vec();
             self.open();
+            let names = owner.getattr(intern!(self.py, "dtype"))?.getattr("names")?;
+            if !names.is_none() {
+                // As bytes: a copy of records would have anything between their fields.
+                owner = owner.call_method1("view", (format!("V{}", one.itemsize),))?;
+            }
             owner = owner.call_method1(intern!(self.py, "copy"), ("K",))?;
             // SAFETY: as above, and a copy of an array is one.
             let copied = unsafe { fields(owner.as_ptr()) };
@@ -419,15 +436,24 @@ pub(super) fn set_items(array: &Bound<'_, PyAny>, items: &mut [Ptr]) -> PyResult
     // SAFETY: an exact array that is alive; no code runs from here on.
     let found = unsafe { fields(array.as_ptr()) };
     let size = found.shape().iter().product::<isize>();
-    if usize::try_from(size) != Ok(items.len()) || !found.is_c_order(size_of::<Ptr>()) {
+    let itemsize = size_of::<Ptr>();
+    let whole = found.is_c_order(itemsize) || found.is_fortran_order(itemsize);
+    if usize::try_from(size) != Ok(items.len()) || !whole {
         return Err(super::decode::changed());
     }
-    // SAFETY: in C order, of so many objects. What was in an element is null or a reference that is
-    // dropped by the caller instead.
-    unsafe {
-        let place = found.data.cast::<Ptr>();
-        for (at, item) in items.iter_mut().enumerate() {
-            std::ptr::swap(place.add(at), item);
+    let mut index = vec![0; found.shape().len()];
+    for item in items {
+        let offset: isize = index.iter().zip(found.strides()).map(|(at, by)| at * by).sum();
+        // SAFETY: without gaps in either order, and the index is within the extents: an object's
+        // place. What was there is null or a reference that is dropped by the caller instead.
+        unsafe { std::ptr::swap(found.data.byte_offset(offset).cast::<Ptr>(), item) };
+        // The last index is the fastest.
+        for (at, extent) in index.iter_mut().zip(found.shape()).rev() {
+            *at += 1;
+            if *at < *extent {
+                break;
+            }
+            *at = 0;
         }
     }
     Ok(())

@@ -420,6 +420,11 @@ impl<'py> Encoder<'py> {
                 encode.bind(py).call1((value,))?
             }
             (_, Some(reducer)) => reducer.call1((value,)).map_err(|e| not_reduced(value, e))?,
+            // One that is no extension, unlike most of its type.
+            _ if strategy.get().how == how::EXT => {
+                let taken = self.context.call_method1("_take", (value,));
+                taken.map_err(|error| not_reduced(value, error))?
+            }
             _ => value
                 .call_method1(intern!(py, "__reduce_ex__"), (PROTOCOL,))
                 .map_err(|error| not_reduced(value, error))?,

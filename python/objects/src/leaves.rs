@@ -413,7 +413,9 @@ impl<'a, 'py> Decoder<'a, 'py> {
             return Err(changed());
         }
         let shape = PyTuple::new(self.py, shape)?;
-        let made = self.py.import("numpy")?.getattr("empty")?.call1((shape, "O"))?;
+        // As many strides as extents say that the first index is the fastest in memory.
+        let order = if self.strides_of(node.start2).is_empty() { "C" } else { "F" };
+        let made = self.py.import("numpy")?.getattr("empty")?.call1((shape, "O", order))?;
         Ok(made.into_ptr())
     }
 

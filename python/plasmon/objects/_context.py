@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import dataclasses
 import enum
@@ -173,6 +174,11 @@ class SerializationContext(_native._Context):
                 return _native._Strategy(how, source=IMPORTABLE, name=name)
         return _native._Strategy(REDUCE)
 
+    def _take(self, value: Any) -> Any:
+        """What ``__reduce_ex__`` would give, of a value that is no extension, unlike most."""
+        taken = _specified.take(value)
+        return value.__reduce_ex__(5) if taken is None else taken
+
     def _describe(
         self, value: Any, make: int, given: str | None
     ) -> tuple[int, str, int, int, bytes | None]:
@@ -210,6 +216,10 @@ class SerializationContext(_native._Context):
                 text = f"{value!r:.80} cannot be imported, so writing it needs cloudpickle"
                 raise not_serializable(text, value) from missing
             return _extensions.CLOUDPICKLE, cloudpickle.dumps(value, protocol=5)
+        if isinstance(value, type):
+            # Some of Python's own have no name and are known to pickle all the same.
+            with contextlib.suppress(pickle.PicklingError, AttributeError):
+                return _extensions.PICKLE, pickle.dumps(value, protocol=5)
         if isinstance(value, type) or type(value) in _extensions._FUNCTIONS:
             what = getattr(value, "__qualname__", type(value).__qualname__)
             text = f'{what} cannot be imported: serialize it with pickle="cloudpickle"'

@@ -49,6 +49,9 @@ def _zone(zone: dt.tzinfo | None) -> bytes | None:
         return b"\x01"
     if type(zone) is dt.timezone:
         offset, *name = zone.__getinitargs__()  # type: ignore[attr-defined]
+        if name == [""]:
+            # The format takes an empty name for none.
+            return None
         return struct.pack("<Bq", 2, offset // _MICROSECOND) + (name[0].encode() if name else b"")
     if type(zone) is zoneinfo.ZoneInfo and zone.key is not None:
         return b"\x03" + zone.key.encode()
@@ -145,18 +148,25 @@ def _encode_singleton(value: Any) -> _Encoded:
 
 
 def _encode_scalar(value: Any) -> _Encoded:
+    if value.dtype.kind == "V" and not _is_described(value.dtype):
+        return None
     # NumPy gives four zeros for an empty str.
     return SCALAR, (value.dtype, value.tobytes()[: value.dtype.itemsize])
 
 
 def _encode_dtype(value: Any) -> _Encoded:
+    return (DTYPE, (value, b"")) if _is_described(value) else None
+
+
+def _is_described(dtype: Any) -> bool:
+    """Whether an element type has a text."""
     from plasmon._values import describe_dtype
 
     try:
-        describe_dtype(value)
+        describe_dtype(dtype)
     except TypeError:
-        return None
-    return DTYPE, (value, b"")
+        return False
+    return True
 
 
 # Types and functions
@@ -164,6 +174,11 @@ def _encode_dtype(value: Any) -> _Encoded:
 
 def _global_encoder(context: SerializationContext) -> Callable[[Any], _Encoded]:
     def encode(value: Any) -> _Encoded:
+        if isinstance(value, _BOUND) and context.pickle != "never":
+            owner = value.__self__
+            if owner is not None and not isinstance(owner, types.ModuleType):
+                # A method of an object, which is a part of the value like others.
+                return None
         if isinstance(value, type) and _specified.DATA_TYPES.get(value.__name__) is value:
             return TYPE, value.__name__.encode()
         source, name, _, kind, pickled = context._named(value)
@@ -198,6 +213,7 @@ _FUNCTIONS = (
     types.CodeType,
     types.MethodWrapperType,
 )
+_BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 
 
 def encoder(kind: type, context: SerializationContext) -> Callable[[Any], _Encoded] | None:
@@ -223,8 +239,9 @@ def encoder(kind: type, context: SerializationContext) -> Callable[[Any], _Encod
 def _decode_scalar(dtype: Any, data: bytes) -> Any:
     import numpy as np
 
-    value = np.frombuffer(data, dtype, 1)[0] if dtype.itemsize else np.zeros((), dtype)[()]
-    return value.copy() if dtype.kind == "V" else value
+    # A record lies in memory of its own, with what is between its fields.
+    memory = bytearray(data) if dtype.kind == "V" else data
+    return np.ndarray((), dtype, memory)[()] if dtype.itemsize else np.zeros((), dtype)[()]
 
 
 def _decode_path(data: bytes) -> pathlib.PurePath:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import collections
 import fractions
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -118,6 +119,67 @@ def _strings(shape: Any, items: Any, *missing: Any) -> Any:
     return np.array(items, dtype).reshape(shape)
 
 
+def _transposed(data: Any) -> Any:
+    import numpy as np
+
+    if type(data) is not np.ndarray:
+        raise _wrong("transposed array")
+    return data.T
+
+
+def _dtype(plain: Any, aligned: Any, record: Any, metadata: Any) -> Any:
+    import numpy as np
+
+    if not isinstance(plain, np.dtype) or not (metadata is None or type(metadata) is dict):
+        raise _wrong("element type")
+    made = _aligned(plain) if aligned else plain
+    made = np.dtype((np.record, made)) if record else made
+    return made if metadata is None else np.dtype(made, metadata=metadata)
+
+
+def _aligned(dtype: Any) -> Any:
+    import numpy as np
+
+    if dtype.subdtype is not None:
+        return np.dtype((_aligned(dtype.base), dtype.shape))
+    if dtype.names is None:
+        return dtype
+    fields = [dtype.fields[name] for name in dtype.names]
+    parts: Any = {
+        "names": list(dtype.names),
+        "formats": [_aligned(field[0]) for field in fields],
+        "offsets": [field[1] for field in fields],
+        "itemsize": dtype.itemsize,
+    }
+    if any(len(field) > 2 for field in fields):
+        parts["titles"] = [field[2] if len(field) > 2 else None for field in fields]
+    return np.dtype(parts, align=True)
+
+
+def _typed(data: Any, dtype: Any) -> Any:
+    import numpy as np
+
+    if type(data) is not np.ndarray or not isinstance(dtype, np.dtype) or data.dtype != dtype:
+        raise _wrong("array")
+    return data.view(dtype)
+
+
+def _record(data: Any, dtype: Any) -> Any:
+    import numpy as np
+
+    if type(data) is not bytes or not isinstance(dtype, np.dtype) or dtype.kind != "V":
+        raise _wrong("record")
+    return np.ndarray((), dtype, bytearray(data))[()]
+
+
+def _recarray(data: Any) -> Any:
+    import numpy as np
+
+    if type(data) is not np.ndarray or data.dtype.names is None:
+        raise _wrong("recarray")
+    return data.view(np.recarray)
+
+
 #: What a name of the specification makes.
 CALLABLES: dict[str, Callable[..., Any]] = {
     "collections:deque": _deque,
@@ -132,6 +194,11 @@ CALLABLES: dict[str, Callable[..., Any]] = {
     "numpy.ma:MaskedArray": _masked,
     "numpy:matrix": _matrix,
     "numpy:strings": _strings,
+    "numpy:transposed": _transposed,
+    "numpy:dtype": _dtype,
+    "numpy:typed": _typed,
+    "numpy:record": _record,
+    "numpy:recarray": _recarray,
     **_torch.CALLABLES,
     **_pandas.CALLABLES,
 }
@@ -188,11 +255,68 @@ def _take_matrix(value: Any) -> tuple[Any, ...]:
 
 def _take_ndarray(value: Any) -> tuple[Any, ...]:
     """An array whose elements are neither plain nor objects."""
-    if value.dtype.kind != "T":
-        reduced: tuple[Any, ...] = value.__reduce_ex__(5)
-        return reduced
-    missing = (value.dtype.na_object,) if hasattr(value.dtype, "na_object") else ()
-    return _strings, (value.shape, value.ravel().tolist(), *missing)
+    dtype, flags = value.dtype, value.flags
+    if dtype.kind == "T":
+        if flags.f_contiguous and not flags.c_contiguous:
+            return _transposed, (value.T,)
+        missing = (dtype.na_object,) if hasattr(dtype, "na_object") else ()
+        return _strings, (value.shape, value.ravel().tolist(), *missing)
+    if not dtype.hasobject and _parts_of_dtype(dtype) is not None:
+        return _typed, (value.view(_plain(dtype)), dtype)
+    reduced: tuple[Any, ...] = value.__reduce_ex__(5)
+    return reduced
+
+
+def _take_recarray(value: Any) -> tuple[Any, ...]:
+    import numpy as np
+
+    from plasmon._values import is_same_dtype
+
+    data = value.view(np.ndarray)
+    fits = data.dtype.names is not None and not data.dtype.hasobject
+    if fits and is_same_dtype(_recarray(data).dtype, value.dtype):
+        return _recarray, (data,)
+    reduced: tuple[Any, ...] = value.__reduce_ex__(5)
+    return reduced
+
+
+def _plain(dtype: Any) -> Any:
+    """An element type as its text says it: neither aligned nor of records, without metadata."""
+    import numpy as np
+
+    if dtype.names is None:
+        return np.dtype(dtype.str)
+    return np.lib.format.descr_to_dtype(np.lib.format.dtype_to_descr(dtype))
+
+
+def _parts_of_dtype(dtype: Any) -> tuple[Any, ...] | None:
+    """What :func:`_dtype` makes an element type of; None for one that it cannot make."""
+    import numpy as np
+
+    from plasmon._values import is_same_dtype
+
+    if dtype.hasobject or dtype.kind == "T":
+        return None
+    metadata = None if dtype.metadata is None else dict(dtype.metadata)
+    try:
+        parts = (_plain(dtype), dtype.isalignedstruct, dtype.type is np.record, metadata)
+        return parts if is_same_dtype(_dtype(*parts), dtype) else None
+    except (TypeError, ValueError):
+        return None
+
+
+def take(value: Any) -> tuple[Any, ...] | None:
+    """How NumPy's element types and records are taken apart that have no text."""
+    if "numpy" not in sys.modules:
+        return None
+    import numpy as np
+
+    if isinstance(value, np.dtype):
+        parts = _parts_of_dtype(value)
+        return None if parts is None else (_dtype, parts)
+    if isinstance(value, np.void) and _parts_of_dtype(value.dtype) is not None:
+        return _record, (value.tobytes(), value.dtype)
+    return None
 
 
 def taker(kind: type) -> Callable[[Any], Any] | None:
@@ -214,5 +338,7 @@ TAKERS: dict[tuple[str, str], Callable[[Any], tuple[Any, ...]]] = {
     ("numpy.ma.core", "MaskedArray"): _take_masked,
     ("numpy", "matrix"): _take_matrix,
     ("numpy", "ndarray"): _take_ndarray,
+    ("numpy", "recarray"): _take_recarray,
+    ("numpy.rec", "recarray"): _take_recarray,
     **_torch.TAKERS,
 }

@@ -6,6 +6,7 @@ What is here was written once and came back as something else, or could not be r
 from __future__ import annotations
 
 import collections
+import datetime as dt
 import pickle
 from typing import Any
 
@@ -17,6 +18,9 @@ from plasmon import NotSerializable, SerializationContext
 from . import classes
 
 np = pytest.importorskip("numpy")
+
+from ..random_values import numpy_values, standard  # noqa: E402, F401
+from ..random_values.compare import differences  # noqa: E402
 
 STANDARD = SerializationContext("std")
 
@@ -64,6 +68,14 @@ def test_arrays_of_all_kinds_follow_one_another(first, holder):
     assert repr(again) == repr(wanted) or [repr(part.value) for part in again] == [
         repr(part.value) for part in wanted
     ]
+
+
+def test_objects_may_lie_at_odd_addresses():
+    """Fields of packed records do."""
+    records = np.zeros(3, [("flag", "u1"), ("object", object)])
+    records["object"] = ["a", None, ["b"]]
+    for value in (records["object"][1:2], records["object"], records["object"][::-1]):
+        assert back([value])[0].tolist() == value.tolist()
 
 
 # Dicts that a key of theirs refers to.
@@ -154,6 +166,63 @@ def test_empty_scalars(empty):
     for value in (empty, [empty], [empty, type(empty)(empty)], {"a": (empty, 1)}):
         again = plasmon.loads(plasmon.dumps(value))
         assert repr(again) == repr(value)
+
+
+RECORDS = np.rec.array([(1, 2.0), (3, 4.0)], names="a,b")
+ALIGNED = np.dtype([("a", "u1"), ("b", "f8")], align=True)
+UNIT = np.dtype("f8", metadata={"unit": "m"})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(RECORDS, RECORDS[0], RECORDS.view(np.ndarray), ALIGNED, UNIT, np.ones(3, UNIT)),
+        *(np.zeros((2, 3), ALIGNED, "F"), np.zeros(2, ALIGNED)[0], np.dtype((np.record, ALIGNED))),
+        np.array([["a", "b"], ["c", "d"]], np.dtypes.StringDType()).T,
+    ],
+    ids=repr,
+)
+def test_element_types_that_are_more_than_a_name(value):
+    again = plasmon.loads(plasmon.dumps([value]))[0]
+    assert differences(value, again) == []
+
+
+def test_objects_keep_their_order():
+    for value in (np.array([[1, None], ["a", 2j]], order="F"), np.full((2, 3, 4), None).T):
+        again = plasmon.loads(plasmon.dumps([value, value]))[1]
+        assert again.flags.f_contiguous
+        assert not again.flags.c_contiguous
+        assert again.tolist() == value.tolist()
+
+
+def test_what_is_between_fields_is_no_memory_of_ours():
+    """A copy of some of the elements had anything in there: it was written to the store."""
+    value = np.zeros(6, ALIGNED)[::2]
+    wanted = value.view("V16").tobytes()
+    for _ in range(20):
+        again = plasmon.loads(plasmon.dumps([value]))[0]
+        assert again.view("V16").tobytes() == wanted
+
+
+def test_methods_of_objects_in_the_value():
+    value: list[Any] = [1]
+    value += [value.append, value.__len__, "a".join, dict.fromkeys, type(...), type(NotImplemented)]
+    again = back(value)
+    assert again[1].__self__ is again
+    assert again[2]() == 7
+    assert again[3](["b", "c"]) == "bac"
+    assert again[4:] == value[4:]
+    method = value.append
+    value.append(method)
+    assert back(method).__self__[1].__self__ is not None
+
+
+def test_zones_with_an_empty_name():
+    zone = dt.timezone(dt.timedelta(hours=1), "")
+    for value in (zone, dt.datetime(2026, 1, 1, tzinfo=zone), dt.time(1, tzinfo=zone)):
+        assert repr(back([value])[0]) == repr(value)
+        with pytest.raises(NotSerializable):
+            plasmon.dumps(value)
 
 
 # Attributes that a descriptor of the class hides.

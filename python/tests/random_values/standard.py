@@ -300,9 +300,11 @@ def _token(value: Any, depth: int = 3) -> str:
     if isinstance(value, tuple | frozenset) and depth:
         items = [_token(item, depth - 1) for item in value]
         return f"{name}{items if isinstance(value, tuple) else sorted(items)}"
-    text = repr(value)
     tag = getattr(value, "tag", None)
-    return f"{name} {text if ' at 0x' not in text else tag if isinstance(tag, int) else ''}"
+    if isinstance(tag, int):
+        return f"{name} {tag}"
+    text = repr(value)
+    return f"{name} {text if ' at 0x' not in text else ''}"
 
 
 @comparison(memoryview)
@@ -360,7 +362,7 @@ def _same_file(a: Any, b: Any, compare: Compare) -> None:
 
 @comparison(object)
 def _same_object(a: Any, b: Any, compare: Compare) -> None:
-    text = repr(a)
-    if " at 0x" not in text and not type(a).__dictoffset__:
+    own = type(a).__dictoffset__ or type(a).__module__.startswith(str(__package__))
+    if not own and " at 0x" not in (text := repr(a)):
         compare.equal(text, repr(b), "the value")
     attributes(a, b, compare)

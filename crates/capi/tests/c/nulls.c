@@ -25,7 +25,10 @@ static void without_a_store(void) {
     REFUSED(plasmon_put_parts(NULL, NULL, 0, NULL, &id));
     REFUSED(plasmon_flush(NULL));
     REFUSED(plasmon_create(NULL, 1, NULL, NULL));
+    /* What a failure leaves is NULL, whatever was there: it may be released. */
+    buffer = (plasmon_buffer *)&id;
     REFUSED(plasmon_get(NULL, &id, 0, &buffer));
+    assert(buffer == NULL);
     REFUSED(plasmon_get_many(NULL, &id, 1, 0, &buffer, &code));
     REFUSED(plasmon_contains(NULL, &id, &number));
     REFUSED(plasmon_states(NULL, &id, 1, &number));
