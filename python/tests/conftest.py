@@ -35,6 +35,9 @@ sys.path.append(str(Path(__file__).parent.parent))
 # A child gets what it needs to find the package and the daemon, and no store of the user's.
 os.environ.pop("PLASMON_SOCKET", None)
 
+# A store that a program under test starts in passing does not wait ten minutes for the next one.
+os.environ["PLASMON_LINGER_MS"] = "2000"
+
 #: What every process that these tests start has in its environment, and no other.
 MARK = f"PLASMON_TEST_RUN={uuid.uuid4()}"
 os.environ.update([MARK.split("=")])
@@ -144,6 +147,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     runtime.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     monkeypatch.delenv("PLASMON_SOCKET", raising=False)
+    monkeypatch.delenv("PLASMON_LINGER_MS")
     yield runtime
     with contextlib.suppress(plasmon.Disconnected):
         plasmon.connect(runtime / "plasmon" / "store.sock", start=False).shutdown()

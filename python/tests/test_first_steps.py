@@ -7,6 +7,7 @@ What is typed at the command is in `test_first_steps_command.py`.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -197,3 +198,53 @@ def test_the_command_waits_when_it_is_asked_to(store, tmp_path):
         store.put(b"at last", name="later")
         assert waiting.communicate(timeout=DEADLINE_S) == (b"at last", None)
     store.delete("later")
+
+
+def test_a_misspelt_name_is_told_from_a_missing_object(store):
+    """And a program that expects to miss does not pay for it: the look is for who reads it."""
+    store.put(1, name="temperatures")
+    store.put(2, name="pressures", namespace="weather")
+    for typed, meant in [
+        ("temperature", "'temperatures'"),
+        ("Tempratures", "'temperatures'"),
+        ("pressures", "'pressures' in the namespace 'weather'"),
+    ]:
+        with pytest.raises(plasmon.Absent) as raised:
+            store.get(typed)
+        assert str(raised.value).endswith(f"did you mean {meant}?")
+        assert str(raised.value).count("did you mean") == 1
+    with pytest.raises(plasmon.Absent) as raised:
+        store.get("something else entirely")
+    assert "did you mean" not in str(raised.value)
+    store.delete(["temperatures", "pressures"])
+    store.delete("pressures", namespace="weather")
+
+
+def test_without_a_store_it_says_how_to_start_one(tmp_path):
+    with pytest.raises(plasmon.Disconnected, match="plasmon start"):
+        plasmon.connect(tmp_path / "none.sock")
+
+
+def test_a_client_that_meets_another_store_says_so(tmp_path):
+    """A daemon without a keeper was killed and another one started on its socket: puts gave ids,
+    and no call said that everything before was gone."""
+    socket = tmp_path / "s.sock"
+
+    def begin():
+        return plasmon.start("16m", socket=socket, settings={"keeper": False})
+
+    first = begin()
+    with plasmon.connect(socket) as store:
+        old = store.put(b"of the first")
+        store.flush()
+        os.kill(first.pid, signal.SIGKILL)
+        settles(lambda: not is_alive(first.pid))
+        second = begin()
+        store.put(b"on its way")
+        with pytest.raises(plasmon.Disconnected, match=r"another one serves .*s\.sock"):
+            store.flush()
+        store.flush()
+        with pytest.raises(plasmon.Absent):
+            store.get(old)
+        assert store.get(store.put(b"of the second")) == b"of the second"
+    second.stop()

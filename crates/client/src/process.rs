@@ -66,6 +66,8 @@ pub(crate) struct Process {
     /// Whether the last connection was a good one: only then is it worth waiting for another.
     patient: AtomicBool,
     closing: AtomicBool,
+    /// Whether this client went on in another store, and no caller was told of that yet.
+    untold: AtomicBool,
     serving: AtomicBool,
     /// Whether a thread unmaps what is gone.
     pub(crate) housekeeping: AtomicBool,
@@ -105,6 +107,7 @@ impl Process {
             sessions: Chain::new(Arc::new(session)),
             patient: AtomicBool::new(true),
             closing: AtomicBool::new(false),
+            untold: AtomicBool::new(false),
             serving: AtomicBool::new(false),
             housekeeping: AtomicBool::new(false),
             me: Weak::clone(me),
@@ -185,8 +188,16 @@ impl Process {
     /// Like [`Self::ask`], but gives a failure as it is.
     pub(crate) fn ask_again(&self, doing: &'static str, request: Request) -> Result<Answer> {
         let takes_time = takes_time(&request);
-        let number = self.calls.begin(doing, request, None)?;
+        let number = self.begin(doing, request)?;
         self.answer(doing, number, takes_time)
+    }
+
+    /// Asks on behalf of a caller, who is told if this client goes on in another store by now.
+    pub(crate) fn begin(&self, doing: &'static str, request: Request) -> Result<u64> {
+        if self.untold.load(Ordering::Relaxed) && self.untold.swap(false, Ordering::Relaxed) {
+            return Err(self.another_store());
+        }
+        self.calls.begin(doing, request, None)
     }
 
     /// The answer to a request. A daemon that leaves it unanswered for too long must prove that it
@@ -253,7 +264,11 @@ impl Process {
     fn try_collect(&self, numbers: &[u64], deadline: Deadline) -> Result<Option<(usize, Answer)>> {
         loop {
             match self.calls.step(numbers, deadline)? {
-                Step::Answered(position, answer) => return Ok(Some((position, answer?))),
+                Step::Answered(position, Ok(answer)) => return Ok(Some((position, answer))),
+                Step::Answered(_, Err(error)) => {
+                    self.untold.store(false, Ordering::Relaxed);
+                    return Err(error);
+                }
                 Step::Broken(link) => self.mend(link, deadline)?,
                 Step::TimedOut => return Ok(None),
             }
@@ -334,9 +349,14 @@ impl Process {
             return Ok(());
         };
         match self.reconnect(link, broken, deadline) {
-            Ok((connection, epoch)) => {
+            Ok(renewed) => {
                 self.patient.store(true, Ordering::Relaxed);
-                self.calls.relink(connection, epoch);
+                if renewed.is_another_store {
+                    // What was asked was asked about objects that are no more.
+                    self.untold.store(true, Ordering::Relaxed);
+                    self.calls.fail_all(&|| self.another_store());
+                }
+                self.calls.relink(renewed.connection, renewed.epoch);
                 for id in self.session().go_on() {
                     self.take_back(|requests| requests.abort(id));
                 }
@@ -380,13 +400,14 @@ impl Process {
         self.adopted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Connects anew in place of the connection with this number, to a daemon of which epoch.
-    fn reconnect(
-        &self,
-        link: u64,
-        broken: Broken,
-        own: Deadline,
-    ) -> Result<(Connection, u64), Failed> {
+    /// What every question is answered with that was under way when its store had ended and another
+    /// one had taken the socket.
+    pub(crate) fn another_store(&self) -> Error {
+        Error::new(Code::Disconnected, RECONNECTING).with_detail(another_store(&self.socket))
+    }
+
+    /// Connects anew in place of the connection with this number.
+    fn reconnect(&self, link: u64, broken: Broken, own: Deadline) -> Result<Renewed, Failed> {
         let Broken { fruitless, since } = broken;
         let patient = self.patient.load(Ordering::Relaxed);
         let until = if patient { self.options.reconnect_timeout } else { Duration::ZERO };
@@ -412,19 +433,27 @@ impl Process {
             let lost = &welcomed.welcome.lost;
             session.resumed(welcomed.fds, lost).map_err(Failed::ForGood)?;
             tracing::info!(epoch, "resumed with the daemon");
-            return Ok((welcomed.connection, epoch));
+            let connection = welcomed.connection;
+            return Ok(Renewed { connection, epoch, is_another_store: false });
         }
+        let is_another_store = welcomed.welcome.store != session.welcome.store;
         let fresh = Session::new(welcomed.welcome, welcomed.fds).map_err(Failed::ForGood)?;
         session.end();
         let lost = session.unapplied();
-        if lost > 0 {
+        if lost > 0 && is_another_store {
+            fresh.writing().verdicts.lose_with_store(lost, another_store(&self.socket));
+        } else if lost > 0 {
             fresh.writing().verdicts.lose(lost);
         }
-        tracing::warn!(lost, "connected anew: the daemon knows nothing of this client");
+        if is_another_store {
+            tracing::warn!(lost, "the store has ended, and another one serves the socket");
+        } else {
+            tracing::warn!(lost, "connected anew: the daemon knows nothing of this client");
+        }
         let left = Arc::clone(session);
         self.sessions.append_after(session, Arc::new(fresh));
         left.wake_housekeeping();
-        Ok((welcomed.connection, epoch))
+        Ok(Renewed { connection: welcomed.connection, epoch, is_another_store })
     }
 
     /// Ends the connection.
@@ -443,6 +472,23 @@ impl Process {
 fn disconnected() -> Error {
     Error::new(Code::Disconnected, "calling the store")
         .with_detail("this client disconnected itself: connect again")
+}
+
+/// A connection in place of a broken one.
+struct Renewed {
+    connection: Connection,
+    epoch: u64,
+    /// Whether the store has ended, and this is another one.
+    is_another_store: bool,
+}
+
+/// What a person is told whose store was replaced.
+fn another_store(socket: &Path) -> String {
+    format!(
+        "the store that this client was connected to has ended, with every object in it, and \
+         another one serves {} now, in which this client goes on: put again what is still wanted",
+        socket.display()
+    )
 }
 
 /// Whether the daemon may have to make room, or to wait for the kernel, before it answers.

@@ -231,12 +231,13 @@ impl Process {
     pub(crate) fn flush(&self) -> Result<()> {
         let session = Arc::clone(self.session());
         let unread = self.calls().unread_returns();
+        let mut is_replaced = false;
         match session.channel() {
             Some(channel) if unread.is_none() => {
                 let last = channel.reader.channel().tail().wrapping_sub(1);
                 match self.await_applied(&session, last) {
                     // What was lost with the old session is told by the new one, below.
-                    Err(_) if !self.is_current(&session) => {}
+                    Err(_) if !self.is_current(&session) => is_replaced = true,
                     outcome => outcome?,
                 }
             }
@@ -246,9 +247,13 @@ impl Process {
                 unread.inspect(|returned| self.calls().returns_read(*returned));
             }
         }
-        let session = self.session();
-        session.drain_fully();
-        session.writing().verdicts.take_refusals(FLUSHING)
+        let now = self.session();
+        now.drain_fully();
+        now.writing().verdicts.take_refusals(FLUSHING)?;
+        match is_replaced && now.welcome.store != session.welcome.store {
+            true => Err(self.another_store()),
+            false => Ok(()),
+        }
     }
 }
 

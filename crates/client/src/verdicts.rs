@@ -63,6 +63,8 @@ pub(crate) struct Verdicts {
     doubtful: HashSet<u64>,
     refusals: Vec<Refusal>,
     refusals_dropped: u64,
+    /// Submissions that were lost with their store, and what is to be said of that.
+    lost_with_store: Option<(u64, String)>,
     /// Positions whose refusal is of no interest.
     muted: HashSet<u64>,
 }
@@ -103,6 +105,12 @@ impl Verdicts {
         self.doubtful.extend(undecided);
     }
 
+    /// So many submissions were lost with the store that they were for.
+    pub(crate) fn lose_with_store(&mut self, count: u64, detail: String) {
+        let before = self.lost_with_store.take().map_or(0, |(count, _)| count);
+        self.lost_with_store = Some((before + count, detail));
+    }
+
     /// Somebody will ask for the verdict on this position.
     pub(crate) fn await_verdict(&mut self, position: u64) {
         self.awaited.insert(position);
@@ -137,7 +145,8 @@ impl Verdicts {
     /// The error that tells everything refused so far, once.
     #[inline]
     pub(crate) fn take_refusals(&mut self, doing: &'static str) -> Result<()> {
-        if self.refusals.is_empty() && self.refusals_dropped == 0 {
+        let is_told_all = self.refusals.is_empty() && self.refusals_dropped == 0;
+        if is_told_all && self.lost_with_store.is_none() {
             return Ok(());
         }
         Err(self.refusals_error(doing))
@@ -145,6 +154,12 @@ impl Verdicts {
 
     #[cold]
     fn refusals_error(&mut self, doing: &'static str) -> Error {
+        if let Some((count, detail)) = self.lost_with_store.take() {
+            let detail = format!("{count} earlier submissions were lost: {detail}");
+            return Error::new(Code::Disconnected, doing)
+                .with_amounts(0, count)
+                .with_detail(detail);
+        }
         let refusals = std::mem::take(&mut self.refusals);
         let unknown = std::mem::take(&mut self.refusals_dropped);
         let count = refusals.len() as u64 + unknown;

@@ -133,7 +133,7 @@ impl Process {
         beyond_end: bool,
     ) -> Result<u64> {
         let request = wait_request(ids, count, until, beyond_end);
-        self.calls().begin(WAITING, request, None)
+        self.begin(WAITING, request)
     }
 
     /// Some of more objects than one request can name: asks where all of them are, then waits until

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use plasmon_client::{Code, ConnectOptions, Filter, ObjectState, PutOptions, Store};
+use plasmon_client::{Code, ConnectOptions, Error, Filter, ObjectState, PutOptions, Store};
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Reply, Request};
 use plasmon_shm::Connection;
-use support::{ChildProcess, PATIENCE, TestStore, id, pattern};
+use support::{ChildProcess, PATIENCE, TestStore, id, pattern, until};
 
 const MIB: u64 = 1 << 20;
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -305,8 +305,62 @@ fn a_get_that_finds_a_new_store_reads_that_stores_memory() {
     assert!(held.data() == pattern(1, 5000));
     node.start_anew();
     node.connect().put(&pattern(2, 5000), &with_id(1)).unwrap();
+    tells_of_another_store(&node, &reader.get(&id(1), NOW).unwrap_err());
     assert!(reader.get(&id(1), NOW).unwrap().data() == pattern(2, 5000));
     assert!(held.data() == pattern(1, 5000), "the old store's memory stays while it is read");
+}
+
+fn tells_of_another_store(node: &TestStore, error: &Error) {
+    assert_eq!(error.code(), Code::Disconnected, "{error}");
+    assert!(error.to_string().contains("another one serves"), "{error}");
+    assert!(error.to_string().contains(&node.socket().display().to_string()), "{error}");
+}
+
+/// A daemon without a keeper was killed and another one started on its socket. Puts returned ids,
+/// gets said that nobody had created the object or waited for it, and no call said what had
+/// happened: the client went on in the other store as if it were the same.
+#[test]
+fn a_client_that_meets_another_store_says_so_once_and_goes_on_in_it() {
+    for channel in [true, false] {
+        let node = TestStore::with(64 * MIB, &[("keeper", "false")]);
+        let store = Store::connect(&ConnectOptions { channel, ..node.options() }).unwrap();
+        let old = store.put(b"of the first", &PutOptions::default()).unwrap();
+        let held = store.get(&old, NOW).unwrap();
+        let pending = store.start_wait(&[id(9)], 1, None).unwrap();
+        node.kill_daemon(&store.status().unwrap());
+        until("another store serves", || node.start_again());
+        tells_of_another_store(&node, &store.states(&[old]).unwrap_err());
+        let mut pending = pending;
+        let waited = pending.poll().expect("what waited in the first is answered, too");
+        tells_of_another_store(&node, &waited.unwrap_err());
+        assert_eq!(
+            store.states(&[old]).unwrap(),
+            [ObjectState::Absent],
+            "what it held is forgotten"
+        );
+        assert_eq!(store.get(&old, NOW).unwrap_err().code(), Code::Absent);
+        assert_eq!(held.data(), b"of the first");
+        let new = store.put(b"of the second", &PutOptions::default()).unwrap();
+        store.flush().unwrap();
+        assert_eq!(store.get(&new, NOW).unwrap().data(), b"of the second");
+    }
+}
+
+#[test]
+fn what_was_put_when_another_store_came_is_told_to_be_lost() {
+    let node = TestStore::with(64 * MIB, &[("keeper", "false")]);
+    let store = node.connect();
+    store.put(b"a lease to write in", &PutOptions::default()).unwrap();
+    store.flush().unwrap();
+    node.kill_daemon(&store.status().unwrap());
+    until("another store serves", || node.start_again());
+    // It is on its way when the client cannot know yet that nobody will read it.
+    let lost = store.put(b"on its way", &PutOptions::default()).unwrap();
+    let error = store.flush().unwrap_err();
+    tells_of_another_store(&node, &error);
+    assert!(error.to_string().contains("1 earlier submissions were lost"), "{error}");
+    store.flush().unwrap();
+    assert_eq!(store.states(&[lost]).unwrap(), [ObjectState::Absent]);
 }
 
 /// A connection that speaks the protocol by hand, with the descriptors of its welcome: control,

@@ -14,7 +14,7 @@ use crate::id::ObjectId;
 use crate::object::{Level, ObjectInfo, ObjectState, Sizes, Traits};
 
 /// The version that both sides must share.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// The identity of an extent: 20 bits of index, which are used again, below the 44 bits of its
 /// birth number, which is never used again in the life of a store, over restarts of its daemon. So
@@ -332,6 +332,8 @@ pub struct Welcome {
     pub client: u32,
     /// What it resumes with after a broken connection.
     pub token: u64,
+    /// Which store this is: the same for every daemon of it, and no other store's.
+    pub store: u64,
     /// How often the store's daemon was started.
     pub epoch: u64,
     /// Whether the channel is the one of [`Resume`], with its pins and records.

@@ -85,7 +85,7 @@ impl<D: Directory> Store<D> {
         limit: u32,
     ) -> Result<Reply, Failure> {
         let limit = (limit as usize).clamp(1, LIST_PAGE_MAX);
-        let mut page = Page { filter, limit, infos: Vec::new(), scanned: 0 };
+        let mut page = Page { filter, limit, infos: Vec::new(), scanned: 0, is_cut: false };
         let mut cursor = cursor;
         loop {
             let next = match cursor & !(CREATING - 1) {
@@ -132,7 +132,10 @@ impl<D: Directory> Store<D> {
             let there = self.bury_those_unused(entries.into_iter().zip(pins));
             page.infos.extend(there.iter().map(|(entry, pins)| self.info(entry, *pins)));
         }
-        (at < end).then_some(at as u64)
+        // Those that went when they were looked at make room on the page, and another look through
+        // the ledgers is another event's.
+        page.is_cut = at < end;
+        page.is_cut.then_some(at as u64)
     }
 
     fn list_creating(&self, page: &mut Page<'_>, serial: u64) -> Option<u64> {
@@ -231,11 +234,13 @@ struct Page<'a> {
     limit: usize,
     infos: Vec<ObjectInfo>,
     scanned: usize,
+    /// Whether the page ends here, whatever would still fit.
+    is_cut: bool,
 }
 
 impl Page<'_> {
     fn is_full(&self) -> bool {
-        self.infos.len() >= self.limit || self.scanned >= SCAN_MAX
+        self.is_cut || self.infos.len() >= self.limit || self.scanned >= SCAN_MAX
     }
 
     fn add(&mut self, name: Option<&plasmon_proto::Name>, info: impl FnOnce() -> ObjectInfo) {

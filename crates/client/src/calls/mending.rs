@@ -107,6 +107,15 @@ impl Calls {
         drop(self.send(state));
     }
 
+    /// Everything unanswered fails, and the connection is mended all the same.
+    pub(crate) fn fail_all(&self, why: &dyn Fn() -> Error) {
+        let mut state = self.lock();
+        let signals = state.requests.fail_all(why);
+        self.tell_all(&state);
+        drop(state);
+        signals.iter().for_each(|signal| ring(signal));
+    }
+
     /// The connection could not be mended: everything unanswered fails. A later request tries
     /// again.
     pub(crate) fn give_up(&self, why: &dyn Fn() -> Error) {

@@ -435,6 +435,7 @@ impl Core {
         Welcome {
             client: client.0,
             token: session.map_or(0, |session| session.token),
+            store: self.store_token,
             epoch: shared.control.epoch(),
             resumed: entrance.resumed,
             lost: Lost::default(),

@@ -171,3 +171,28 @@ fn cached_objects_are_spilled_instead_of_evicted_where_the_store_says_so() {
     world.create_and_seal(CLIENT, &put).unwrap();
     assert_eq!(world.evict(CLIENT, 1), (0, 0));
 }
+
+#[test]
+fn a_page_of_a_listing_ends_where_its_objects_went() {
+    // Objects that went while a page was made left room on it, so the same event looked through
+    // all ledgers again, and again: a daemon with debug assertions ended over that.
+    const OBJECTS: u64 = 1000;
+    let mut world = World::with_capacity(64 * MIB);
+    world.connect(1);
+    for number in 0..OBJECTS {
+        world.put(CLIENT, Put::new(number, 100)).unwrap();
+    }
+    let pins: Vec<u64> = (0..OBJECTS).map(|number| world.pin(number)).collect();
+    for number in 0..OBJECTS {
+        assert_eq!(delete_unused(&mut world, &[number]), [None]);
+    }
+    pins.into_iter().for_each(|pin| world.unpin(pin));
+    let (mut cursor, mut found) = (Some(0), 0);
+    while let Some(at) = cursor {
+        let request = Request::List { filter: Default::default(), cursor: at, limit: 128 };
+        let Reply::Page(page, next) = world.ask(CLIENT, request) else { panic!("no page") };
+        found += page.len();
+        cursor = next;
+    }
+    assert_eq!((found, world.status().objects), (0, 0));
+}
