@@ -14,7 +14,9 @@ name, so ``StoreFull`` is the code ``store_full``.
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Callable
 from typing import ClassVar
 
 from plasmon import _native
@@ -81,7 +83,23 @@ class NotFound(PlasmonError, KeyError):
 
 
 class Absent(NotFound):
-    """No object has this id, and none is known to have had it."""
+    """There is no such object, and none is known to have been there.
+
+    Shown, it says which name may have been meant.
+    """
+
+    #: Finds the name of an object that is nearly the one that was asked for.
+    _near: Callable[[], tuple[str, str] | None] | None = None
+
+    def __str__(self) -> str:
+        near, self._near = self._near, None
+        # Asking may fail in any way; this error is the one to tell.
+        with contextlib.suppress(Exception):
+            if near is not None and (found := near()) is not None:
+                namespace, text = found
+                where = f" in the namespace {namespace!r}" if namespace else ""
+                self.args = (f"{self.args[0]}; did you mean {text!r}{where}?", *self.args[1:])
+        return super().__str__()
 
 
 class Deleted(NotFound):

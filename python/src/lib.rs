@@ -28,6 +28,7 @@ mod id;
 mod interrupt;
 mod layout;
 mod lending;
+mod near;
 mod numpy;
 mod pending;
 mod pool;

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use plasmon_client::{Access, Code, Error, Filter, Level, ObjectId, ObjectState, tag};
+use plasmon_client::{Access, Code, Error, Filter, Level, Name, ObjectId, ObjectState, tag};
 use plasmon_proto::value::{ValueHeader, array_kind};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -22,6 +22,7 @@ use crate::describe;
 use crate::error::{OrRaise, exception, raised};
 use crate::id::Id;
 use crate::interrupt::{ask, call};
+use crate::near::Near;
 use crate::numpy;
 use crate::pending::PendingWait;
 use crate::put;
@@ -89,10 +90,23 @@ impl Store {
             Patience::None => self.client.get_existing(&id),
             Patience::Within(timeout) => self.client.get(&id, timeout),
         })?;
-        found.map_err(|error| match label(given, namespace) {
-            Some(name) => raised(py, &error.with_name(name)),
-            None => raised(py, &error),
-        })
+        found.map_err(|error| self.explained(given, namespace, error))
+    }
+
+    /// An error about an object, which calls it what its caller does. Of one that is not there it
+    /// finds out, when it is shown, which name may have been meant.
+    #[cold]
+    fn explained(&self, given: &Bound<'_, PyAny>, namespace: &str, error: Error) -> PyErr {
+        let (py, is_absent) = (given.py(), error.code() == Code::Absent);
+        let Some(called) = label(given, namespace) else { return raised(py, &error) };
+        let raised = raised(py, &error.with_name(called));
+        let name = given.extract::<String>().ok().and_then(|it| Name::new(namespace, it).ok());
+        if let Some(name) = name.filter(|_| is_absent) {
+            let near = Near::new(self.client.downgrade(), name);
+            // The error is the same without the hint.
+            let _ = Py::new(py, near).and_then(|near| raised.value(py).setattr("_near", near));
+        }
+        raised
     }
 
     /// Many objects; an error calls each what the caller does.

@@ -46,6 +46,7 @@ mod sleeping;
 mod start;
 mod store;
 mod subscription;
+mod suggesting;
 mod verdicts;
 mod waiting;
 mod writer;
@@ -62,6 +63,7 @@ pub use region::Region;
 pub use start::{StartedDaemon, default_socket, start, start_or_take_over};
 pub use store::{PROTOCOL_VERSION, Store};
 pub use subscription::{Notification, Subscription};
+pub use suggesting::WeakStore;
 pub use writer::{Mapping, Writer};
 
 /// A number that is another one in a forked child: what was made under one number must not be used

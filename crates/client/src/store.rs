@@ -41,10 +41,10 @@ const DIGESTS_MAX: usize = 4096;
 
 /// A connection to a store, shared by all threads of a process; clones are the same connection.
 #[derive(Clone, Debug)]
-pub struct Store(Arc<Handle>);
+pub struct Store(pub(crate) Arc<Handle>);
 
 #[derive(Debug)]
-struct Handle {
+pub(crate) struct Handle {
     socket: PathBuf,
     options: ConnectOptions,
     /// One for this process, behind those of the processes that it was forked from.

@@ -83,7 +83,7 @@ codes! {
     /// The two sides speak different versions.
     VersionMismatch = 16, "version_mismatch", "install the same version on both sides";
     /// The daemon is gone and did not come back in time.
-    Disconnected = 17, "disconnected", "start the store again, then reconnect";
+    Disconnected = 17, "disconnected", "start a store with `plasmon start`, then connect again";
     /// Only the creator may do that.
     NotOwner = 18, "not_owner", "leave it to the process that created the object";
     /// The stored bytes do not match their checksum.

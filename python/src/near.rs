@@ -1,0 +1,31 @@
+//! What a misspelt name may have meant, looked for when the error is shown.
+
+use plasmon_client::{Name, WeakStore};
+use pyo3::prelude::*;
+
+use crate::interrupt::call;
+
+/// Finds the name of an object that is most like the one that was asked for; does not keep the
+/// connection open.
+#[pyclass(frozen, module = "plasmon._native")]
+#[derive(Debug)]
+pub(crate) struct Near {
+    store: WeakStore,
+    name: Name,
+}
+
+impl Near {
+    /// For this name in this store.
+    pub(crate) fn new(store: WeakStore, name: Name) -> Self {
+        Self { store, name }
+    }
+}
+
+#[pymethods]
+impl Near {
+    /// The namespace and the text of the name, or None.
+    fn __call__(&self, py: Python<'_>) -> PyResult<Option<(String, String)>> {
+        let find = || self.store.upgrade().and_then(|store| store.similar_name(&self.name));
+        Ok(call(py, find)?.map(|name| (name.namespace, name.text)))
+    }
+}
