@@ -7,6 +7,7 @@ What is typed at the command is in `test_first_steps_command.py`.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -15,9 +16,11 @@ import textwrap
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import plasmon
+from plasmon import _memory_pool
 
 from .conftest import DEADLINE_S, MIB, child, settles
 
@@ -248,3 +251,45 @@ def test_a_client_that_meets_another_store_says_so(tmp_path):
             store.get(old)
         assert store.get(store.put(b"of the second")) == b"of the second"
     second.stop()
+
+
+def test_paths_are_there_for_programs_in_c():
+    """Library and headers had to be found in a build of the workspace."""
+    found = subprocess.run([PLASMON, "paths", "--json"], capture_output=True, check=True)
+    paths = json.loads(found.stdout)
+    assert (Path(paths["include"]) / "plasmon.h").is_file()
+    assert (Path(paths["lib"]) / "libplasmon.so").is_file()
+    assert (Path(paths["pkg_config"]) / "plasmon.pc").is_file()
+    assert (Path(paths["cmake"]) / "plasmon-config.cmake").is_file()
+
+
+def test_a_memory_pool_that_is_not_built_says_the_command(store, monkeypatch, tmp_path):
+    """The guide's `pool.stats()` was an AttributeError of pyarrow's own pool."""
+    monkeypatch.setattr(_memory_pool, "folders", lambda: [tmp_path])
+    monkeypatch.setattr(_memory_pool, "module_name", lambda major: "store_pool_0")
+    with pytest.raises(ImportError, match=r"-m plasmon\.build_memory_pool$"):
+        store.memory_pool()
+
+
+def test_ingest_without_pyarrow_says_the_command():
+    done = child(
+        "import sys; sys.modules['pyarrow'] = None\nimport plasmon; plasmon.ingest('x.csv')"
+    )
+    assert done.stderr.splitlines()[-1].endswith(": pip install pyarrow")
+
+
+def test_a_wrong_column_is_named_beside_those_that_there_are(store):
+    table = store.table_builder({"n": "int64", "s": "string"})
+    with table, pytest.raises(KeyError, match=r"unknown column 'm'; the table has \['n', 's'\]"):
+        table.extend({"m": [1], "s": ["a"]})
+
+
+def test_every_protocol_says_the_same_of_a_buffer(store):
+    """DLPack gave the array, everything else its bytes."""
+    array = np.arange(6.0).reshape(2, 3)
+    buffer = store.get_buffer(store.put(array))
+    for view in (np.asarray(buffer), np.asarray(memoryview(buffer)), np.from_dlpack(buffer)):
+        assert view.dtype == array.dtype
+        assert view.tolist() == array.tolist()
+    assert buffer.__array_interface__["shape"] == (2, 3)
+    assert buffer.data.tobytes() == array.tobytes()
