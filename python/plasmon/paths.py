@@ -10,11 +10,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from plasmon._command_line import FAILED, Parser, tell
 
 #: The library in the folder of libraries.
 LIBRARY = "libplasmon.so"
@@ -55,8 +56,8 @@ def paths() -> Paths:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="plasmon paths",
         description="Print where the library, the headers and the build files for C and C++ are.",
     )
@@ -81,8 +82,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         found = asdict(paths())
     except FileNotFoundError as missing:
-        print(f"plasmon paths: {missing}", file=sys.stderr)
-        return 1
+        tell(str(missing), code="failed")
+        return FAILED
     if given.key:
         found = {given.key: found[given.key]}
     if given.json:

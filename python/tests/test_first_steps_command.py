@@ -6,6 +6,7 @@ elsewhere.
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import json
 import os
@@ -194,7 +195,71 @@ def test_more_capacity_than_memory_is_warned_of(typed, tmp_path):
     assert "memory" in started["warning"]
 
 
-def test_names_of_objects_are_completed(typed, table):
-    words = ("--", "plasmon", "get", "typed:")
-    found = typed(*words, PLASMON_COMPLETE="bash", _CLAP_COMPLETE_INDEX="2", _CLAP_IFS="\n")
-    assert "typed:t" in found.split()
+@pytest.fixture
+def completed(typed):
+    """What a shell offers at the end of a line."""
+
+    def words(*line: str) -> set[str]:
+        asked = {"PLASMON_COMPLETE": "bash", "_CLAP_COMPLETE_INDEX": str(len(line))}
+        return set(typed("--", "plasmon", *line, **asked, _CLAP_IFS="\n").split())
+
+    return words
+
+
+def test_names_of_objects_are_completed(completed, table):
+    assert completed("get", "typed:") == {"typed:t"}
+
+
+def options_of(parser: argparse.ArgumentParser) -> set[str]:
+    """The commands and long flags of a parser and of those of its commands."""
+    found = {flag for flag in parser._option_string_actions if flag.startswith("--")}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, own in action.choices.items():
+                found |= {name} | options_of(own)
+    return found
+
+
+def test_commands_in_python_look_and_end_like_the_others(completed, typed, tmp_path):
+    """They had argparse's help, ended with 1 where no store ran, and nothing completed them."""
+    from plasmon import paths
+    from plasmon.demo.__main__ import parser as demo
+    from plasmon.hdf5.__main__ import _parser as hdf5
+
+    for name, parser in (("hdf5", hdf5()), ("run-demo", demo()), ("paths", paths._parser())):
+        offered = completed(name, "--") | (completed(name, "") if name == "hdf5" else set())
+        assert options_of(parser) <= offered, name
+        shown = typed(name, "--help")
+        assert f"Usage: plasmon {name} " in shown
+        assert "\nOptions:\n" in shown
+        told = typed(name, "--nonsense", code=2)
+        assert told.startswith("error: ")
+        assert "try '--help'" in told
+        assert json.loads(typed("--json", name, "--nonsense", code=2))["code"] == "usage"
+
+
+def test_hdf5_tools_end_as_the_other_commands_do(typed, tmp_path):
+    pytest.importorskip("h5py")
+    none = str(tmp_path / "none.sock")
+    view = ("hdf5", "view", "store:x", "--out", "v.h5")
+    assert "`plasmon start`" in typed(*view, "--store", none, code=3)
+    assert typed("--socket", none, *view, code=3).startswith("plasmon: ")
+    assert json.loads(typed("--json", *view, code=1))["code"] == "failed"
+    assert typed("hdf5", "export", "none.h5", "x.h5", code=1).startswith("plasmon: ")
+
+
+def test_what_needs_the_package_or_a_library_says_the_command(typed, tmp_path):
+    bare = tmp_path / "bin" / "python3"
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", tmp_path], check=True, timeout=DEADLINE_S
+    )
+    told = typed("hdf5", "doctor", code=1, PLASMON_PYTHON=str(bare))
+    assert f"{bare} -m pip install plasmon" in told
+    error = json.loads(typed("--json", "run-demo", code=1, PLASMON_PYTHON=str(bare)))
+    assert "pip install plasmon" in error["error"]
+    # A package of the name, found before it, stands for one that is not installed.
+    for name, line in (("h5py", ("hdf5", "doctor")), ("pyarrow", ("run-demo", "--rows", "10"))):
+        (tmp_path / f"{name}.py").write_text(f"raise ImportError('no {name}')\n")
+        extra = "hdf5" if name == "h5py" else "demo"
+        told = typed(*line, code=1, PYTHONPATH=str(tmp_path), XDG_CACHE_HOME=str(tmp_path))
+        assert f"pip install 'plasmon[{extra}]'" in told

@@ -101,7 +101,7 @@ pub(crate) enum Command {
     #[command(disable_help_flag = true)]
     Paths {
         /// --include, --lib, --pkg-config, --cmake or --daemon; all without one.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, add = completion::paths())]
         arguments: Vec<String>,
     },
     /// Print what a shell runs to complete this command and the names of objects.

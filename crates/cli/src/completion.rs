@@ -26,11 +26,34 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// More names than these help nobody.
 const CANDIDATES_MAX: usize = 1000;
 
-/// What `hdf5` and `run-demo` take; they are written in Python and have no declaration here.
-const HDF5_WORDS: [&str; 9] =
-    ["plugin-path", "inspect", "export", "import", "doctor", "view", "--json", "--store", "--help"];
-const DEMO_WORDS: [&str; 6] =
-    ["--input", "--rows", "--data-dir", "--without-pickle", "--json", "--help"];
+/// What the commands take that are written in Python and have no declaration here. A test of the
+/// package compares them with its own.
+const HDF5_WORDS: &[&str] = &[
+    "plugin-path",
+    "inspect",
+    "export",
+    "import",
+    "doctor",
+    "view",
+    "--backend",
+    "--help",
+    "--json",
+    "--namespace",
+    "--out",
+    "--store",
+];
+const DEMO_WORDS: &[&str] = &[
+    "--data-dir",
+    "--help",
+    "--input",
+    "--json",
+    "--picture",
+    "--rows",
+    "--without-pickle",
+    "--without-rivals",
+];
+const PATHS_WORDS: &[&str] =
+    &["--cmake", "--daemon", "--help", "--include", "--json", "--lib", "--pkg-config"];
 
 /// Answers a shell, and does not return if one asks.
 pub(crate) fn answer() {
@@ -67,12 +90,17 @@ pub(crate) fn files_and_objects() -> ArgValueCompleter {
 
 /// Words of `hdf5`, and files.
 pub(crate) fn hdf5() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| words(&HDF5_WORDS, current))
+    ArgValueCompleter::new(|current: &OsStr| words(HDF5_WORDS, current))
 }
 
 /// Words of `run-demo`, and files.
 pub(crate) fn demo() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| words(&DEMO_WORDS, current))
+    ArgValueCompleter::new(|current: &OsStr| words(DEMO_WORDS, current))
+}
+
+/// Words of `paths`.
+pub(crate) fn paths() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| words(PATHS_WORDS, current))
 }
 
 fn words(words: &[&'static str], current: &OsStr) -> Vec<CompletionCandidate> {

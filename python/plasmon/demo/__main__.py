@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from plasmon._command_line import USAGE, Parser, run, tell
 from plasmon.demo import data, memory, report
 from plasmon.demo.compare import Outcome, compare, survive
 from plasmon.demo.progress import Progress
@@ -26,9 +27,9 @@ _NAME = "sales"
 _NEEDED = "pip install 'plasmon[demo]'"
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The flags of the demo."""
-    flags = argparse.ArgumentParser(
+    flags = Parser(
         prog="plasmon run-demo",
         description="One big table in the store: four processes compute on it in place, then up to"
         " sixteen read it while the daemon is killed. The same work is done in other ways beside"
@@ -62,20 +63,16 @@ def main(arguments: list[str] | None = None) -> int:
     """
     flags = parser().parse_args(arguments)
     if flags.rows < 1:
-        print("plasmon run-demo: --rows takes at least 1", file=sys.stderr)
-        return 2
+        tell("error: --rows takes at least 1", code="usage", own="")
+        return USAGE
     progress = Progress()
     progress.say("one table, four processes, then up to sixteen: this takes a minute or two")
-    try:
-        path = flags.input or _made(flags.data_dir, flags.rows, progress)
-        run = _Run(flags, progress)
-        outcomes, facts = run.job(path)
-    except ModuleNotFoundError as error:
-        print(f"plasmon run-demo: {error}; the demo needs pyarrow: {_NEEDED}", file=sys.stderr)
-        return 1
-    except (OSError, ValueError) as error:
-        print(f"plasmon run-demo: {error}", file=sys.stderr)
-        return 1
+    return run(lambda: _ran(flags, progress), OSError, ValueError, needs=_NEEDED)
+
+
+def _ran(flags: argparse.Namespace, progress: Progress) -> int:
+    path = flags.input or _made(flags.data_dir, flags.rows, progress)
+    outcomes, facts = _Run(flags, progress).job(path)
     facts.picture = _picture(outcomes, facts, flags.picture)
     progress.say("done")
     print(report.as_json(outcomes, facts) if flags.json else report.as_text(outcomes, facts))

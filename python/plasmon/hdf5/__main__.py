@@ -1,4 +1,4 @@
-"""`plasmon hdf5`: what is Arrow in a file and why the rest is not, and the way in and out."""
+"""``plasmon hdf5``: what is Arrow in a file and why the rest is not, and the way in and out."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from plasmon._command_line import Parser, run
 from plasmon.hdf5 import _plugin
 from plasmon.hdf5._plugin import PluginError
+
+_DESCRIPTION = "What is Arrow in an HDF5 file and why the rest is not, and the way in and out"
+_STORE = "the store's socket (default: this user's store)"
 
 #: What a child with the connector has in its environment besides.
 _CHILD = "PLASMON_HDF5_CHILD"
@@ -37,11 +42,10 @@ def _settings(arguments: argparse.Namespace) -> str:
     return " ".join(words)
 
 
-def _require_h5py() -> None:
-    try:
-        import h5py  # noqa: F401
-    except ImportError as error:
-        raise PluginError("this command needs h5py: pip install h5py") from error
+def _plugin_path(arguments: argparse.Namespace) -> int:
+    del arguments
+    print(_plugin.plugin_path())
+    return 0
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
@@ -89,56 +93,61 @@ def _doctor(arguments: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="plasmon hdf5", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print JSON (inspect)")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("plugin-path", help="the folder for HDF5_PLUGIN_PATH")
-    one = commands.add_parser("inspect", help="which datasets are Arrow, and why others are not")
-    one.add_argument("file", type=Path)
-    one.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
-    one.set_defaults(run=_inspect)
-    one = commands.add_parser("export", help="write a plain HDF5 file that needs nothing else")
-    one.add_argument("file", type=Path)
-    one.add_argument("target", type=Path)
-    one.set_defaults(run=_export)
-    one = commands.add_parser("import", help="write a file with Arrow data from any HDF5 file")
-    one.add_argument("file", type=Path)
-    one.add_argument("target", type=Path)
-    one.add_argument("--backend", choices=("files", "store"), default="files")
-    one.add_argument("--store", type=Path, metavar="SOCKET", help="without: this user's own")
-    one.set_defaults(run=_import)
-    one = commands.add_parser("doctor", help="check the connector, and a file with its data")
-    one.add_argument("file", type=Path, nargs="?")
-    one.set_defaults(run=_doctor)
-    one = commands.add_parser("view", help="show Arrow data of others as a read-only HDF5 file")
-    one.add_argument("sources", nargs="+", metavar="SOURCE", help="folder, file or store:NAME")
-    one.add_argument("--out", type=Path, required=True, metavar="FILE")
-    one.add_argument("--store", type=Path, metavar="SOCKET", help="without: this user's own")
+def _parser() -> Parser:
+    parser = Parser(prog="plasmon hdf5", description=_DESCRIPTION)
+    parser.add_argument("--json", action="store_true", help="print JSON (inspect, and errors)")
+    commands = parser.add_subparsers(
+        dest="command", required=True, title="Commands", metavar="<COMMAND>"
+    )
+
+    def command(name: str, text: str, run: Callable[[argparse.Namespace], int]) -> Parser:
+        one = commands.add_parser(name, help=text, description=text[:1].upper() + text[1:])
+        one.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="print errors as JSON"
+        )
+        one.set_defaults(run=run)
+        return one
+
+    command("plugin-path", "print the folder for HDF5_PLUGIN_PATH", _plugin_path)
+    one = command("inspect", "which datasets are Arrow, and why others are not", _inspect)
+    one.add_argument("file", type=Path, help="an HDF5 file")
+    one = command("export", "write a plain HDF5 file that needs nothing else", _export)
+    one.add_argument("file", type=Path, help="a file with Arrow data")
+    one.add_argument("target", type=Path, help="the file to write")
+    one = command("import", "write a file with Arrow data from any HDF5 file", _import)
+    one.add_argument("file", type=Path, help="an HDF5 file")
+    one.add_argument("target", type=Path, help="the file to write")
+    one.add_argument(
+        "--backend", choices=("files", "store"), default="files", help="where the data goes"
+    )
+    one.add_argument("--store", type=Path, metavar="<SOCKET>", help=_STORE)
+    one = command("doctor", "check the connector, and a file with its data", _doctor)
+    one.add_argument("file", type=Path, nargs="?", help="a file with Arrow data")
+    one = command("view", "show Arrow data of others as a read-only HDF5 file", _view)
+    one.add_argument("sources", nargs="+", metavar="<SOURCE>", help="folder, file or store:NAME")
+    one.add_argument("--out", type=Path, required=True, metavar="<FILE>", help="the file to write")
+    one.add_argument("--store", type=Path, metavar="<SOCKET>", help=_STORE)
     one.add_argument("--namespace", default="", help="of the names of objects")
-    one.set_defaults(run=_view)
     return parser
+
+
+def _ran(arguments: argparse.Namespace) -> int:
+    if arguments.command == "view":
+        # The skeleton is written by HDF5 alone.
+        os.environ.pop("HDF5_VOL_CONNECTOR", None)
+    if arguments.command != "plugin-path":
+        import h5py  # noqa: F401
+    if arguments.command not in {"plugin-path", "view"}:
+        _with_connector(_settings(arguments))
+    run: int = arguments.run(arguments)
+    return run
 
 
 def main() -> int:
     """Runs what the arguments name; the exit code."""
     arguments = _parser().parse_args()
-    try:
-        if arguments.command == "plugin-path":
-            print(_plugin.plugin_path())
-            return 0
-        if arguments.command == "view":
-            # The skeleton is written by HDF5 alone.
-            os.environ.pop("HDF5_VOL_CONNECTOR", None)
-            _require_h5py()
-            return _view(arguments)
-        _require_h5py()
-        _with_connector(_settings(arguments))
-        run: int = arguments.run(arguments)
-        return run
-    except (PluginError, OSError) as error:
-        print(f"plasmon hdf5: {error}", file=sys.stderr)
-        return 1
+    needs = "pip install 'plasmon[hdf5]'"
+    return run(lambda: _ran(arguments), PluginError, OSError, needs=needs)
 
 
 if __name__ == "__main__":

@@ -54,13 +54,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<()> {
         Command::Doctor => doctor::doctor(arguments, output),
         Command::Spark(command) => spark::run(arguments, command, output),
         Command::RunDemo { arguments: rest } => {
-            package::run("plasmon.demo", "the demonstration", rest, arguments.json)
+            package::run("plasmon.demo", "the demonstration", rest, arguments)
         }
         Command::Hdf5 { arguments: rest } => {
-            package::run("plasmon.hdf5", "this command", rest, arguments.json)
+            package::run("plasmon.hdf5", "this command", rest, arguments)
         }
         Command::Paths { arguments: rest } => {
-            package::run("plasmon.paths", "this command", rest, arguments.json)
+            package::run("plasmon.paths", "this command", rest, arguments)
         }
         Command::Completions { shell } => {
             std::io::stdout().lock().write_all(&completion::script(*shell)?)?;

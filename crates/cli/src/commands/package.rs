@@ -6,16 +6,46 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use serde_json::json;
 
-/// Replaces this process by `python -m MODULE`.
-pub(super) fn run(module: &str, what: &str, arguments: &[String], json: bool) -> Result<()> {
+use crate::arguments::Arguments;
+
+/// What the interpreter runs: the module, if it has the package.
+const RUN: &str = "
+import importlib.util, runpy, sys
+module = sys.argv.pop(1)
+if importlib.util.find_spec('plasmon') is None:
+    print(sys.argv[1], file=sys.stderr)
+    sys.exit(1)
+del sys.argv[1]
+runpy.run_module(module, run_name='__main__', alter_sys=True)
+";
+
+/// Replaces this process by the interpreter with this module.
+pub(super) fn run(module: &str, what: &str, rest: &[String], arguments: &Arguments) -> Result<()> {
     let python = python();
+    let missing = format!(
+        "{what} needs the Python package, which {python} does not have: {python} -m pip install \
+         plasmon, or name an interpreter that has it with PLASMON_PYTHON",
+        python = python.display()
+    );
+    let told = if arguments.json {
+        json!({ "error": missing, "code": "failed", "object": null, "id": null }).to_string()
+    } else {
+        format!("plasmon: {missing}")
+    };
     let mut command = Command::new(&python);
-    command.args(["-m", module]);
-    command.args(json.then_some("--json")).args(arguments);
+    command.args(["-c", RUN, module, &told]);
+    command.args(arguments.json.then_some("--json")).args(rest);
+    if let Some(socket) = &arguments.socket {
+        command.env("PLASMON_SOCKET", socket);
+    }
     let error = command.exec();
     Err(error).with_context(|| {
-        format!("cannot run {}; {what} needs the Python package", python.display())
+        format!(
+            "cannot run {}; {what} needs Python with the package: name it with PLASMON_PYTHON",
+            python.display()
+        )
     })
 }
 
