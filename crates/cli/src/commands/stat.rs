@@ -56,9 +56,16 @@ fn rows(object: &ObjectInfo) -> Vec<(&'static str, String)> {
         ("policy", policy(object.traits.policy).to_owned()),
         ("protection", object.level.key().to_owned()),
         ("age", duration(now_ms().saturating_sub(object.created_ms))),
-        ("creator", format!("process {}", object.creator_pid)),
+        ("creator", creator(object.creator_pid)),
         ("in use by", format!("{} pins, {} composites", object.pins, object.holders)),
     ]
+}
+
+fn creator(pid: u32) -> String {
+    match pid {
+        0 => "a process that has disconnected".to_owned(),
+        pid => format!("process {pid}"),
+    }
 }
 
 fn lines(shape: &Shape) -> Vec<(&'static str, String)> {
