@@ -265,9 +265,16 @@ class Store(_native.Store):
             return ObjectId.from_name(part, namespace) if isinstance(part, str) else part
 
         many = isinstance(data, _Sequences)
-        return sort(
-            [found(part) for part in data] if many else found(data), by, store=self, **options
-        )
+        try:
+            return sort(
+                [found(part) for part in data] if many else found(data), by, store=self, **options
+            )
+        except NotFound as error:
+            for part in [*data] if many else [data]:
+                if isinstance(part, str) and found(part) == error.object_id:
+                    # Says the same, and calls the table what the caller does.
+                    self.get_buffer(part, namespace=namespace).release()
+            raise
 
     def subscribe(self, namespace: str | None = None, prefix: str | None = None) -> Subscription:
         """Notices about all objects, or those with a name in a namespace or with a prefix."""

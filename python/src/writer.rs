@@ -189,7 +189,7 @@ impl Writer {
         let mapping = if views == 0 { None } else { writer.mapping() };
         let outcome = call(py, || {
             let id = writer.seal()?;
-            let pin = (views != 0).then(|| self.store.get(&id, None)).transpose()?;
+            let pin = (views != 0).then(|| self.store.get_existing(&id)).transpose()?;
             Ok((id, pin))
         });
         // Interrupted, it may be sealed or not: nothing here holds it any more.

@@ -17,6 +17,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import plasmon
@@ -221,6 +222,34 @@ def test_a_misspelt_name_is_told_from_a_missing_object(store):
     assert "did you mean" not in str(raised.value)
     store.delete(["temperatures", "pressures"])
     store.delete("pressures", namespace="weather")
+
+
+def test_a_sort_of_what_is_not_there_says_so_at_once(store):
+    """It waited for ever; the command answered at once."""
+    store.put(pa.table({"x": [2, 1]}), name="sortable")
+    for tables in ("sortabel", ["sortable", "sortabel"]):
+        with pytest.raises(plasmon.Absent, match=r"sortabel.*did you mean 'sortable'"):
+            store.sort(tables, "x")
+    found = command("sort", "sortabel", "--by", "x", "--name", "y", socket=store.socket)
+    assert found.returncode == 4
+    store.delete("sortable")
+
+
+def test_thousands_of_waits_of_one_client_are_answered(store, other):
+    """At 2,000 of them a client and its daemon waited for each other."""
+    ids = [store.new_id() for _ in range(3000)]
+    waits = [store._start_wait([id]) for id in ids]
+    assert store.get(store.put(b"meanwhile")) == b"meanwhile"
+    for id in ids:
+        other.put(b"", id=id)
+    undecided = {*range(len(ids))}
+
+    def all_answered():
+        undecided.difference_update([at for at in undecided if waits[at].poll() == ["sealed"]])
+        return not undecided
+
+    settles(all_answered)
+    store.delete(ids)
 
 
 def test_without_a_store_it_says_how_to_start_one(tmp_path):

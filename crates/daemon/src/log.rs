@@ -82,9 +82,9 @@ pub(crate) fn start(level: LevelFilter, file: Option<&Path>) -> io::Result<()> {
     Ok(())
 }
 
-/// The file, which must not be a link that somebody else put there.
+/// The file, which must not be a link that somebody else put there, nor a pipe that is waited for.
 fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW.bits() as i32;
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(flags).open(path)
 }
 

@@ -27,7 +27,7 @@ pub(super) fn say(flags: &[OsString], death: Death) {
     // Without either there is nobody to tell.
     let _ = io::stderr().write_all(text.as_bytes());
     if let Some(path) = log_file(flags) {
-        let flags = OFlags::NOFOLLOW.bits() as i32;
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
         let file = OpenOptions::new().append(true).custom_flags(flags).open(path);
         let _ = file.and_then(|mut file| file.write_all(text.as_bytes()));
     }

@@ -3,10 +3,13 @@
 //! The real one is [`RealDisk`]. Tests wrap it to make a write fail where they like; this is the
 //! only reason for the trait.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 /// A file system.
 pub trait Disk: Send {
@@ -14,7 +17,8 @@ pub trait Disk: Send {
     fn make_folder(&mut self, path: &Path) -> io::Result<()>;
     /// Makes a file that must not exist yet, readable by this user alone.
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Write + Send>>;
-    /// Opens a file for reading.
+    /// Opens a file for reading, without waiting for anything; what is no file is refused with
+    /// [`io::ErrorKind::InvalidData`].
     fn open(&mut self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
     /// Renames a file over another.
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
@@ -29,6 +33,13 @@ pub trait Disk: Send {
 /// Makes a folder (and those above it) that only this user may enter.
 pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn no_file() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "a link, a pipe or the like lies in the file's place",
+    )
 }
 
 /// The operating system's.
@@ -46,7 +57,15 @@ impl Disk for RealDisk {
     }
 
     fn open(&mut self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
-        Ok(Box::new(File::open(path)?))
+        // Opening a pipe would wait for its other end, and with it all that is to be brought back.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
+        let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => {
+                return Err(no_file());
+            }
+            file => file?,
+        };
+        if file.metadata()?.is_file() { Ok(Box::new(file)) } else { Err(no_file()) }
     }
 
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {

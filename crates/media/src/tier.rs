@@ -110,6 +110,9 @@ impl<D: Disk> FileTier<D> {
         if error.kind() == io::ErrorKind::NotFound && self.disk.list(&self.folder).is_ok() {
             return Error::Absent { path };
         }
+        if error.kind() == io::ErrorKind::InvalidData {
+            return Error::Corrupt { path, what: "something else lies in the file's place" };
+        }
         io_error("open", &path)(error)
     }
 

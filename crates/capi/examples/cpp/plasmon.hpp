@@ -109,7 +109,7 @@ class Store {
         check(plasmon_create(store_.get(), bytes, options, &writer));
         return Writer(writer);
     }
-    Buffer get(const Id &id, Timeout timeout = forever) const {
+    Buffer get(const Id &id, Timeout timeout = now) const {
         plasmon_buffer *buffer = nullptr;
         check(plasmon_get(store_.get(), &id, milliseconds(timeout), &buffer));
         return Buffer(buffer);

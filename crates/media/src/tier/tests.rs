@@ -138,6 +138,41 @@ fn every_damaged_byte_is_noticed() {
     ));
 }
 
+/// A pipe in place of a file blocked the thread that reads them, and with it every later restore.
+#[test]
+fn what_is_no_file_is_refused_at_once() {
+    let desk = Desk::new();
+    let object = described(1, 100);
+    desk.fill(0, &pattern(100));
+    let mut tier = FileTier::open(&desk.config(None)).unwrap();
+    tier.write(&object, desk.place(0)).unwrap();
+    let path = desk.files().pop().unwrap();
+    let elsewhere = desk.folder.path().join("elsewhere");
+    fs::rename(&path, &elsewhere).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let make_pipe =
+        || rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0);
+    let kinds: [(&str, &dyn Fn()); 3] = [
+        ("a pipe", &|| make_pipe().unwrap()),
+        ("a folder", &|| fs::create_dir(&path).unwrap()),
+        ("a link to a file of ours", &|| std::os::unix::fs::symlink(&elsewhere, &path).unwrap()),
+    ];
+    for (what, make) in kinds {
+        make();
+        let read = tier.read(which(&object), room(&object), &mut desk.writer(4096));
+        assert!(matches!(read, Err(Error::Corrupt { .. })), "{what}: {read:?}");
+        let scan = tier.scan().unwrap();
+        assert_eq!((scan.objects.len(), scan.skipped.len()), (0, 1), "{what}");
+        if path.is_dir() && !path.is_symlink() {
+            fs::remove_dir(&path).unwrap();
+        } else {
+            fs::remove_file(&path).unwrap();
+        }
+    }
+    fs::rename(&elsewhere, &path).unwrap();
+    tier.read(which(&object), room(&object), &mut desk.writer(4096)).unwrap();
+}
+
 #[test]
 fn the_budget_is_kept_to_the_byte() {
     let desk = Desk::new();
