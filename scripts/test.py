@@ -145,6 +145,7 @@ TESTS = [
         "pyarrow 11's own tests of its serialization, over ours",
         python("scripts/pyarrow_tests.py"),
     ),
+    Suite("pickle", "CPython's own tests of pickle, over ours", ["scripts/pickle_tests.py"]),
     Suite(
         "hdf5",
         "the HDF5 connector with the stock wheels",

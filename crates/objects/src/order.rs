@@ -220,11 +220,25 @@ impl<'o, 'a> Walk<'o, 'a> {
 
     /// Goes through the rest of an open node now that must be whole, and of what the walk is in of
     /// it that must be as well: immutables, and the arguments of an object and the containers that
-    /// are arguments, because what is called with them may look into them.
-    ///
-    /// On the stack, each node needs the one above it to be whole if it cannot be empty itself. So
-    /// such nodes at the top wait for this one; if it needs one of them, nothing can be built.
+    /// are arguments, because what is called with them may look into them. One of those that is in
+    /// itself, with nothing in between that can be empty, is taken as far as it is.
     fn enter_again(&mut self, node: u32) -> Result<()> {
+        for looked_into in [LOOKED_INTO, 0] {
+            let needed = self.needed(node, looked_into)?;
+            if self.can_be_whole(&needed) {
+                needed.into_iter().for_each(|again| self.enter(again));
+                return Ok(());
+            }
+        }
+        match self.kind(node) {
+            kind::OBJECT => broken(OWN_ARGUMENTS, node),
+            _ => broken("an immutable that is needed for itself", node),
+        }
+    }
+
+    /// What must be whole before an open node can be there: on the way from it to where the walk
+    /// is.
+    fn needed(&self, node: u32, looked_into: u8) -> Result<Vec<u32>> {
         let mut needed = Vec::new();
         // How many containers on the way are looked into.
         let mut whole = 0;
@@ -240,25 +254,25 @@ impl<'o, 'a> Walk<'o, 'a> {
                 if self.states[again as usize].at < self.arguments(again) {
                     return broken(OWN_ARGUMENTS, again);
                 }
-                whole = if self.takes_anything(again) { 0 } else { LOOKED_INTO };
+                whole = if self.takes_anything(again) { 0 } else { looked_into };
             } else {
                 needed.push(again);
                 whole = whole.saturating_sub(1);
             }
             next = self.after(again);
         }
+        Ok(needed)
+    }
+
+    /// Whether these can be whole now. On the stack, each node needs the one above it to be whole
+    /// if it cannot be empty itself. So such nodes at the top wait for what the walk is in; if that
+    /// needs one of them, nothing can be built.
+    fn can_be_whole(&self, needed: &[u32]) -> bool {
         let mut waiting = self.stack.len();
-        while waiting > 0 && self.waits(self.stack[waiting - 1], &needed) {
+        while waiting > 0 && self.waits(self.stack[waiting - 1], needed) {
             waiting -= 1;
         }
-        if needed.iter().any(|again| self.states[*again as usize].frame as usize >= waiting) {
-            return match self.kind(node) {
-                kind::OBJECT => broken(OWN_ARGUMENTS, node),
-                _ => broken("an immutable that is needed for itself", node),
-            };
-        }
-        needed.into_iter().for_each(|again| self.enter(again));
-        Ok(())
+        needed.iter().all(|again| (self.states[*again as usize].frame as usize) < waiting)
     }
 
     /// Whether what an object is made by does not look into its arguments, as for the method of an

@@ -143,7 +143,8 @@ impl<'a, 'py> Decoder<'a, 'py> {
         let rest = self.parts(node, maker.arguments(), node.length)?;
         // The state may be kept as it is; items and pairs are taken out of what they are in.
         self.are_filled(rest.get(1..).unwrap_or_default())?;
-        finish(&object, &rest)?;
+        let finished = finish(&object, &rest);
+        finished.map_err(|error| if maker.specified { misfit(self.py, error) } else { error })?;
         self.still_built(node.number, made)
     }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use plasmon_objects::tables::Tables;
 use plasmon_objects::{Form, Plan, Wanted};
-use pyo3::exceptions::{PyArithmeticError, PyTypeError, PyUnicodeDecodeError, PyValueError};
+use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
@@ -65,14 +65,26 @@ pub(super) fn broken(py: Python<'_>, what: &str) -> PyErr {
 }
 
 /// What CPython or NumPy says of arguments that they will not make anything of, as the error of an
-/// object that has them.
+/// object that has them. What is not there on this machine, and what ends the program, stays as it
+/// is.
 pub(super) fn misfit(py: Python<'_>, error: PyErr) -> PyErr {
-    let class = error.get_type(py);
-    let refused = class.is(py.get_type::<PyValueError>())
-        || class.is(py.get_type::<PyTypeError>())
-        || class.is_subclass_of::<PyUnicodeDecodeError>().unwrap_or_default()
-        || class.is_subclass_of::<PyArithmeticError>().unwrap_or_default();
-    if refused { broken(py, &error.value(py).to_string()) } else { error }
+    if !error.is_instance_of::<PyException>(py) {
+        return error;
+    }
+    let is_known = || -> PyResult<bool> {
+        let errors = py.import("plasmon.objects._errors")?;
+        let is_broken = error.value(py).is_instance(&errors.getattr("BrokenObject")?)?;
+        let is_the_machines = errors.getattr("is_the_machines")?.call1((error.value(py),))?;
+        Ok(is_broken || is_the_machines.is_truthy()?)
+    };
+    match is_known() {
+        Ok(false) => {
+            let broken = broken(py, &error.value(py).to_string());
+            broken.set_cause(py, Some(error));
+            broken
+        }
+        _ => error,
+    }
 }
 
 fn broken_object(py: Python<'_>, text: &str, code: &str) -> PyErr {

@@ -51,7 +51,8 @@ def refused(what: str, place: str) -> PickleRefused:
 
 def is_the_machines(error: BaseException) -> bool:
     """Whether an object may be right although it could not be made: something is not there."""
-    return isinstance(error, ImportError | MemoryError | zoneinfo.ZoneInfoNotFoundError)
+    missing = isinstance(error, ImportError | MemoryError | zoneinfo.ZoneInfoNotFoundError)
+    return missing or isinstance(error.__cause__, ImportError)
 
 
 def guarded(make: Callable[..., Any]) -> Callable[..., Any]:

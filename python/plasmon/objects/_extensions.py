@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from plasmon.objects import _frames, _specified
-from plasmon.objects._errors import broken, refused
+from plasmon.objects._errors import broken, is_the_machines, refused
 from plasmon.objects._names import find
 
 if TYPE_CHECKING:
@@ -281,10 +281,9 @@ def decode(kind: int, parts: tuple[Any, ...], context: SerializationContext, mod
     if decoder is not None:
         try:
             return decoder(*parts)
-        except zoneinfo.ZoneInfoNotFoundError:
-            # The object may be right: this machine doesn't know the zone.
-            raise
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except Exception as error:
+            if is_the_machines(error):
+                raise
             raise broken(f"an extension of kind {kind}: {error}") from error
     if kind == ARROW:
         return _frames.decode(*parts, check=mode == NEVER)

@@ -95,11 +95,19 @@ def _masked(data: Any, mask: Any, fill_value: Any, hard: Any) -> Any:
 
     if type(data) is not np.ndarray or not (mask is None or type(mask) is np.ndarray):
         raise _wrong("masked array")
+    # NumPy would repeat a mask, or make one of a structured array, for elements that take no room.
+    if _is_repeated(data) or (mask is not None and mask.shape != data.shape):
+        raise _wrong("masked array")
     mask = np.ma.nomask if mask is None else mask
     made: Any = np.ma.MaskedArray(data, mask, hard_mask=bool(hard))
     if fill_value is not None:
         made.fill_value = fill_value
     return made
+
+
+def _is_repeated(data: Any) -> bool:
+    """Whether an array has more elements than there are in memory."""
+    return any(not by and extent > 1 for by, extent in zip(data.strides, data.shape, strict=True))
 
 
 def _matrix(data: Any) -> Any:
@@ -242,9 +250,10 @@ def _take_masked(value: Any) -> tuple[Any, ...]:
     import numpy as np
 
     mask = None if value.mask is np.ma.nomask else value.mask
+    data = value.data.copy() if _is_repeated(value.data) else value.data
     fill = value._fill_value
     filled = None if fill is None else fill[()]
-    return _masked, (value.data, mask, filled, bool(value.hardmask))
+    return _masked, (data, mask, filled, bool(value.hardmask))
 
 
 def _take_matrix(value: Any) -> tuple[Any, ...]:

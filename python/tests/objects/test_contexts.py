@@ -79,7 +79,10 @@ def test_a_state_that_holds_the_object_is_refused(context):
         classes.Plain, serializer=vars, deserializer=lambda state: classes.Plain(state)
     )
     value = classes.Plain(1)
-    value.value = [value]
+    value.value = (value,)
+    context.register(
+        classes.Plain, serializer=lambda it: (it.value,), deserializer=lambda state: state
+    )
     with pytest.raises(ValueError, match="own arguments"):
         back(context, value)
 
