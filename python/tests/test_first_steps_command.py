@@ -210,6 +210,30 @@ def test_names_of_objects_are_completed(completed, table):
     assert completed("get", "typed:") == {"typed:t"}
 
 
+def test_bash_asks_for_names(table, typed, tmp_path):
+    """Names have colons, at which bash would begin another word."""
+    (tmp_path / "script").write_text(typed("completions", "bash"))
+    line = """
+        source ./script
+        [[ $COMP_WORDBREAKS != *:* ]] || exit 1
+        COMP_WORDS=(plasmon get typed:) COMP_CWORD=2
+        _clap_complete_plasmon plasmon typed: get
+        echo "${COMPREPLY[@]}"
+    """
+    path = {"PATH": f"{PLASMON.parent}:{os.environ['PATH']}"}
+    socket = typed("status", "--json")
+    found = subprocess.run(
+        ["bash", "-c", line],
+        cwd=tmp_path,
+        env={**os.environ, **path, "PLASMON_SOCKET": json.loads(socket)["socket"]},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert found.stdout.split() == ["typed:t"], found.stderr
+
+
 def options_of(parser: argparse.ArgumentParser) -> set[str]:
     """The commands and long flags of a parser and of those of its commands."""
     found = {flag for flag in parser._option_string_actions if flag.startswith("--")}

@@ -1,6 +1,6 @@
 //! `plasmon get`: an object becomes a file.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::target::{self, Target};
 pub(super) fn get(store: &Store, get: &Get, output: &Output) -> Result<()> {
     let buffer = find(store, get)?;
     let kind = file_type(get, buffer.tag())?;
-    let Some(path) = &get.output else {
+    let Some(path) = file(get) else {
         let out = io::stdout();
         if !kind.is_text() && out.is_terminal() {
             bail!(
@@ -63,10 +63,15 @@ fn find(store: &Store, get: &Get) -> Result<Buffer> {
     found.map_err(|error| object.told(store, error))
 }
 
+/// The file to write; a dash is the standard output, as everywhere.
+fn file(get: &Get) -> Option<&Path> {
+    get.output.as_deref().filter(|path| *path != Path::new("-"))
+}
+
 /// What to write. Bytes are what their name says, whatever that is; what is not known for anything
 /// else is refused.
 fn file_type(get: &Get, tag_found: u8) -> Result<FileType> {
-    let Some(path) = &get.output else {
+    let Some(path) = file(get) else {
         return Ok(FileType::plain(get.format.unwrap_or(Format::Raw)));
     };
     match FileType::of(path, get.format) {
@@ -85,11 +90,19 @@ fn write(kind: FileType, buffer: &Buffer, out: &mut (dyn Write + Send)) -> Resul
     Ok(())
 }
 
-/// Writes beside the file and renames.
+/// Writes beside the file and renames. What is no file, such as `/dev/stdout` or a pipe with a name,
+/// is written as it is: a file in its place would be something else.
 pub(super) fn replace(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
 ) -> Result<()> {
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        let file = OpenOptions::new().write(true).open(path);
+        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+        let mut file = BufWriter::with_capacity(1 << 20, file);
+        fill(&mut file)?;
+        return Ok(file.flush()?);
+    }
     let mut scratch = path.as_os_str().to_owned();
     scratch.push(format!(".{}.part", std::process::id()));
     let scratch = Path::new(&scratch);

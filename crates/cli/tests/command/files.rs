@@ -60,3 +60,15 @@ fn json_is_read_as_an_array_or_as_lines_whatever_its_ending() {
     std::fs::write(fixture.path("mixed.json"), "[{\"x\": 1}, {\"x\": \"a\"}]").unwrap();
     assert!(fixture.fails(1, &["put", "mixed.json"]).contains("\"x\" is a number in one row"));
 }
+
+/// A file was made beside `/dev/stdout` and renamed over it.
+#[test]
+fn a_dash_and_a_device_are_written_to_and_not_replaced() {
+    let fixture = Fixture::started();
+    std::fs::write(fixture.path("t.csv"), "x\n1\n").unwrap();
+    fixture.good(&["put", "t.csv"]);
+    assert_eq!(fixture.good(&["get", "t", "-o", "-", "--format", "csv"]), "x\n1\n");
+    std::os::unix::fs::symlink("/dev/null", fixture.path("nothing")).unwrap();
+    fixture.good(&["get", "t", "-o", "nothing", "--format", "csv"]);
+    assert!(std::fs::symlink_metadata(fixture.path("nothing")).unwrap().is_symlink());
+}
