@@ -90,8 +90,8 @@ fn write(kind: FileType, buffer: &Buffer, out: &mut (dyn Write + Send)) -> Resul
     Ok(())
 }
 
-/// Writes beside the file and renames. What is no file, such as `/dev/stdout` or a pipe with a name,
-/// is written as it is: a file in its place would be something else.
+/// Writes beside the file and renames. What is no file, such as `/dev/stdout` or a pipe with a
+/// name, is written as it is: a file in its place would be something else.
 pub(super) fn replace(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>,

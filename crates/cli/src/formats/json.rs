@@ -71,7 +71,9 @@ impl Found {
             Self::Switch => DataType::Boolean,
             Self::Whole { large: false, .. } => DataType::Int64,
             Self::Whole { negative: false, .. } => DataType::UInt64,
-            Self::Whole { .. } | Self::Real => DataType::Float64,
+            // Neither type of 64 bits holds both, and a float would change their last digits.
+            Self::Whole { .. } => DataType::Decimal128(20, 0),
+            Self::Real => DataType::Float64,
             Self::Text => DataType::Utf8,
             Self::List(item) => DataType::new_list(item.data_type(), true),
             Self::Object(fields) => DataType::Struct(columns(fields)),
@@ -224,6 +226,18 @@ mod tests {
         let two = r#"{"a": "x", "z": 1.5, "l": [1], "u": 18446744073709551615}"#;
         assert_eq!(types(&format!("{one}\n{two}\n")), wanted);
         assert_eq!(types(&format!("[{one},\n {two}]")), wanted);
+    }
+
+    #[test]
+    fn whole_numbers_keep_their_digits() {
+        for (text, wanted) in [
+            ("{\"x\": 9223372036854775807}", DataType::Int64),
+            ("{\"x\": 9223372036854775808}", DataType::UInt64),
+            ("[{\"x\": -1}, {\"x\": 18446744073709551615}]", DataType::Decimal128(20, 0)),
+            ("[{\"x\": -1}, {\"x\": 0.5}]", DataType::Float64),
+        ] {
+            assert_eq!(types(text), [("x".to_owned(), wanted)]);
+        }
     }
 
     #[test]
