@@ -29,6 +29,9 @@ use crate::layout::Layout;
 use crate::{arrow_read, dlpack};
 
 /// A sealed object, pinned and read in place; it has the buffer protocol, read-only.
+///
+/// An array says so through every protocol: `memoryview(buffer)`, `numpy.asarray(buffer)` and
+/// DLPack have its element type and shape where they can name it. `buffer.data` is its bytes.
 #[pyclass(frozen, module = "plasmon", name = "Buffer", weakref)]
 #[derive(Debug)]
 pub(crate) struct Buffer {
