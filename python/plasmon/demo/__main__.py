@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     import plasmon
+    from plasmon.demo.ways import Way
     from plasmon.demo.workers import Pool
 
 _ROOM = 1.15
@@ -48,6 +50,7 @@ def parser() -> Parser:
     )
     flags.add_argument("--without-pickle", action="store_true", help="leave pickle out")
     flags.add_argument("--without-rivals", action="store_true", help="leave every other way out")
+    flags.add_argument("--quick", action="store_true", help="one run of each way, four readers")
     flags.add_argument("--json", action="store_true", help="print one JSON document instead")
     return flags
 
@@ -139,6 +142,7 @@ class _Run:
         facts = report.Facts(
             str(path), table.num_rows, table.num_columns, table.nbytes, read_s, 0.0, tasks
         )
+        facts.quick = self.flags.quick
         capacity = int(table.nbytes * _ROOM) + (64 << 20)
         self.progress.say("starting a store and putting the table into it")
         with plasmon.start(capacity=capacity) as store:
@@ -161,9 +165,7 @@ class _Run:
             self.progress.say(f"plasmon: the daemon is killed while {len(workers)} processes read")
             facts.survival = survive(store, workers, facts.tasks[2].value)
 
-        outcome = compare(
-            Plasmon(store, _NAME, facts.put_s), table, facts.tasks, self.progress.say, kill
-        )
+        outcome = self._compare(Plasmon(store, _NAME, facts.put_s), table, facts, kill)
         if outcome.missing:
             raise OSError(outcome.missing)
         return outcome
@@ -183,7 +185,18 @@ class _Run:
         ]
         if not self.flags.without_pickle:
             others += [ways.Pickle(columns_only=True), ways.Pickle(columns_only=False)]
-        return [compare(way, table, facts.tasks, self.progress.say) for way in others]
+        return [self._compare(way, table, facts) for way in others]
+
+    def _compare(
+        self,
+        way: Way,
+        table: pa.Table,
+        facts: report.Facts,
+        also: Callable[[Pool], None] | None = None,
+    ) -> Outcome:
+        if self.flags.quick:
+            way.hurry()
+        return compare(way, table, facts.tasks, self.progress.say, also)
 
 
 def _object_bytes(store: plasmon.Store, table_id: plasmon.ObjectId) -> int:
