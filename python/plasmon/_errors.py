@@ -83,7 +83,7 @@ class NotFound(PlasmonError, KeyError):
 
 
 class Absent(NotFound):
-    """There is no such object, and none is known to have been there.
+    """There is no such object, or not any more: only the last ends of objects are remembered.
 
     Shown, it says which name may have been meant.
     """

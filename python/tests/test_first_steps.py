@@ -7,8 +7,10 @@ What is typed at the command is in `test_first_steps_command.py`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -250,6 +252,45 @@ def test_thousands_of_waits_of_one_client_are_answered(store, other):
 
     settles(all_answered)
     store.delete(ids)
+
+
+def test_what_ended_long_ago_is_no_wait_and_no_lie(store):
+    """How an object ended is forgotten after 16,384 others; a get of it waited for ever then."""
+    first = store.put(b"", policy="cache")
+    store.delete(first)
+    with pytest.raises(plasmon.Deleted):
+        store.get(first)
+    for _ in range(17):
+        store.delete([store.put(b"") for _ in range(1000)])
+    with pytest.raises(plasmon.Absent, match="not any more"):
+        store.get(first)
+
+
+def on_a_terminal(*arguments: str | Path, socket: Path | str) -> str:
+    """What the command shows where its standard error is a terminal."""
+    ours, its = pty.openpty()
+    with subprocess.Popen(
+        [PLASMON, "--socket", socket, *arguments], stdout=subprocess.DEVNULL, stderr=its
+    ) as process:
+        os.close(its)
+        shown = b""
+        # The end of a terminal that no process has open any more is an error.
+        with contextlib.suppress(OSError):
+            while piece := os.read(ours, 4096):
+                shown += piece
+        assert process.wait(DEADLINE_S) == 0, shown
+    os.close(ours)
+    return shown.decode()
+
+
+def test_long_work_shows_that_it_goes_on_where_a_person_sees_it(store, tmp_path):
+    table = tmp_path / "long.csv"
+    table.write_text("x,y\n" + "1,some text\n" * 500_000)
+    back = tmp_path / "back.csv"
+    for arguments in [("put", table, "--replace"), ("get", "long", "-o", back)]:
+        assert "long" in on_a_terminal(*arguments, socket=store.socket), arguments
+        assert command(*arguments, socket=store.socket).stderr == ""
+    store.delete("long")
 
 
 def test_without_a_store_it_says_how_to_start_one(tmp_path):

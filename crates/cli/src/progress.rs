@@ -20,6 +20,21 @@ pub(crate) fn bytes(total: u64, what: &str, quiet: bool) -> ProgressBar {
     bar
 }
 
+/// What shows how much was read or written where nothing says how much there will be.
+pub(crate) fn counted(what: &str, quiet: bool) -> ProgressBar {
+    let shown = !quiet && io::stderr().is_terminal();
+    let target =
+        if shown { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(None, target);
+    let template = "{spinner} {msg} {bytes} {binary_bytes_per_sec} {elapsed}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_message(what.to_owned());
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
 /// A bar over steps of unequal kind: it shows how much is done, and for how long it still takes.
 pub(crate) fn steps(what: &str, quiet: bool) -> ProgressBar {
     let shown = !quiet && io::stderr().is_terminal();

@@ -186,7 +186,7 @@ impl fmt::Display for Error {
 /// What a code means, as the middle of a sentence.
 fn sentence(code: Code) -> &'static str {
     match code {
-        Code::Absent => "there is no such object",
+        Code::Absent => "there is no such object, or not any more",
         Code::Exists => "the id is taken by an object that exists or is being created",
         Code::StoreFull => "the store is full and nothing in it may be dropped or spilled",
         Code::QuotaExceeded => {

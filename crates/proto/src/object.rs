@@ -23,7 +23,7 @@ pub enum Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum ObjectState {
-    /// Never heard of.
+    /// Not there: never heard of, or its end was one of so many that it is forgotten.
     Absent = 0,
     /// Its creator is writing it.
     Creating = 1,

@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::arguments::{Format, Get};
 use crate::formats::{self, FileType};
 use crate::output::{Output, bytes};
+use crate::progress;
 use crate::target::{self, Target};
 
 /// Writes the object where the arguments say. A file appears whole or not at all.
@@ -25,11 +26,15 @@ pub(super) fn get(store: &Store, get: &Get, output: &Output) -> Result<()> {
                  table --format csv"
             );
         }
-        let mut out = BufWriter::new(out);
-        write(kind, &buffer, &mut out)?;
+        let is_seen = out.is_terminal();
+        let bar = progress::counted(&get.object, output.is_json() || is_seen);
+        write(kind, &buffer, &mut bar.wrap_write(BufWriter::new(out)))?;
+        bar.finish_and_clear();
         return Ok(());
     };
-    replace(path, |file| write(kind, &buffer, file))?;
+    let bar = progress::counted(&get.object, output.is_json());
+    replace(path, |file| write(kind, &buffer, &mut bar.wrap_write(file)))?;
+    bar.finish_and_clear();
     let document =
         json!({ "id": buffer.id().to_string(), "output": path, "data_bytes": buffer.data().len() });
     output.value(&document, || {

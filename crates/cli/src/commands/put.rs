@@ -34,7 +34,9 @@ fn one(store: &Store, put: &Put, path: &Path, output: &Output) -> Result<()> {
     };
     let name = target::new_name(text, put.kept.namespace.as_deref())?;
     let object = Target::parse(&target::shown(&name))?;
+    let reading = progress::counted(&format!("reading {}", path.display()), output.is_json());
     let loaded = formats::load(path, kind)?;
+    reading.finish_and_clear();
     if put.kept.replace {
         store.delete(&[name.id()])?;
     }
