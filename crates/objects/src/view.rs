@@ -91,7 +91,8 @@ impl<'a> TextsView<'a> {
     /// The bytes of several.
     #[inline]
     pub fn range(self, first: usize, count: usize) -> &'a [u8] {
-        let (start, end) = (self.offsets.index(first), self.offsets.index(first + count));
+        let (start, end) =
+            (self.offsets.index(first), self.offsets.index(first.saturating_add(count)));
         self.bytes.get(start..end).unwrap_or(&[])
     }
 
