@@ -12,6 +12,7 @@ use super::classes::ClassKey;
 use super::context::{Strategy, how};
 use super::encode::{Encoder, Items, Work};
 use super::heap::Piece;
+use super::leaves::is_decimal;
 use super::raw::{self, Ptr, Shape};
 use super::rows::dict_of;
 use super::runs::Prefix;
@@ -159,6 +160,11 @@ impl<'py> Encoder<'py> {
         let Some(encode) = strategy.encode.as_ref().filter(|_| strategy.how == how::EXT) else {
             return Ok(None);
         };
+        if is_decimal(&object)? {
+            let text = object.str()?;
+            self.tables.exts.data.bytes.extend_from_slice(text.to_str()?.as_bytes());
+            return Ok(Some(self.tables.exts.push(ext::DECIMAL)));
+        }
         let encoded = encode.bind(self.py).call1((&object,))?;
         if encoded.is_none() {
             return Ok(None);

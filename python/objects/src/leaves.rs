@@ -8,6 +8,7 @@ use plasmon_objects::view::{Longs, Words};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyBytes, PyComplex, PyDict, PyInt, PyList, PySlice, PyTuple};
 
 use super::decode::{Decoder, NodeCopy, changed, shared, text_of};
@@ -20,6 +21,15 @@ const PLAIN: &[u8] = b"biufcmMSU";
 
 /// Arrays with more dimensions are rare, and left to NumPy's constructor.
 const DIMENSIONS_FEW: usize = 8;
+
+static DECODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static DECIMAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// Whether a value is a decimal number, whose text is all there is of it.
+pub(super) fn is_decimal(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let class = DECIMAL.import(value.py(), "decimal", "Decimal")?;
+    Ok(value.get_type().is(class))
+}
 
 /// What makes arrays on an object's memory.
 #[derive(Clone, Copy, Debug)]
@@ -393,14 +403,19 @@ impl<'a, 'py> Decoder<'a, 'py> {
                 let memory = self.slice(from, bytes)?;
                 self.in_python(kind, (table_kind, text, memory).into_pyobject(py)?)?
             }
+            ext::DECIMAL => {
+                // There may be one for each cell of a column.
+                let made = DECIMAL.import(py, "decimal", "Decimal")?.call1((text_of(data)?,));
+                made.map_err(|error| misfit(py, error))?
+            }
             _ => self.in_python(kind, (PyBytes::new(py, data),).into_pyobject(py)?)?,
         })
     }
 
     /// An extension that `plasmon.objects._extensions` makes.
     fn in_python(&self, kind: u8, parts: Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        let module = self.py.import("plasmon.objects._extensions")?;
-        module.getattr("decode")?.call1((kind, parts, self.context, self.pickle))
+        let decode = DECODE.import(self.py, "plasmon.objects._extensions", "decode")?;
+        decode.call1((kind, parts, self.context, self.pickle))
     }
 
     pub(super) fn new_array_of_objects(&mut self, node: &NodeCopy) -> PyResult<Ptr> {
