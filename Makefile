@@ -7,7 +7,7 @@ SEEDS ?= 10000
 NAME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench fuzz soak sim-node faults sanitize docs format clean spark demo-spark \
+.PHONY: help setup demo test test-foreign check bench fuzz soak sim-node faults sanitize docs format clean spark demo-spark \
 	test-spark test-spark-lines test-spark-suites test-hdf5
 
 help: ## list the targets
@@ -50,6 +50,10 @@ test-hdf5: ## the HDF5 connector: our tests, then HDF5's and h5py's own beside H
 	@scripts/hdf5_library.sh serial
 	@scripts/hdf5_library.sh parallel
 	@$(PYTHON) scripts/hdf5_tests.py all
+
+test-foreign: ## [NAME=pandas]: other projects' own tests of pickling and parallel work, over ours
+	@scripts/setup.sh
+	@$(PYTHON) scripts/foreign_tests.py $(NAME)
 
 check: ## format, lints, types, the repository's rules, licences, quick tests
 	@scripts/setup.sh environment

@@ -147,6 +147,11 @@ TESTS = [
     ),
     Suite("pickle", "CPython's own tests of pickle, over ours", ["scripts/pickle_tests.py"]),
     Suite(
+        "foreign",
+        "pandas' own tests of pickling, over ours; the others are in make test-foreign",
+        python("scripts/foreign_tests.py", "--quick"),
+    ),
+    Suite(
         "hdf5",
         "the HDF5 connector with the stock wheels",
         python("scripts/hdf5_tests.py"),

@@ -238,7 +238,10 @@ def test_the_store_of_this_user(tmp_path, monkeypatch):
         function, arguments = sender(big())
         assert same(big(), function(*arguments))
     finally:
-        _passing._connections.pop((os.getpid(), socket)).disconnect()
+        own = _passing._connections.pop((os.getpid(), socket))
+        # It would wait ten minutes for the next program.
+        own.shutdown()
+        own.disconnect()
 
 
 def test_kept_values_are_put_once(own):

@@ -1,0 +1,1 @@
+"""Nothing is changed in processes that pandas' tests start."""
