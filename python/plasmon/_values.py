@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -54,20 +55,24 @@ def _encode_form(value: Any, sink: _Put, form: Any) -> ObjectId:
 
 
 def _encode_other(value: Any, sink: _Put) -> ObjectId:
-    """Memory that is lent stays memory; whatever is left is a Python object."""
+    """Memory that is lent stays memory; whatever else can be is a Python object."""
     if type(value) is bytes or isinstance(value, _native.Buffer):
         return sink.raw(value)
-    if isinstance(value, bytes | bytearray):
-        # Raw bytes come back as bytes.
+    from plasmon.objects._errors import NotSerializable
+
+    if type(value) in {memoryview, pickle.PickleBuffer}:
+        return _encode_view(memoryview(value), sink)
+    try:
         return sink.python(value)
-    if type(value).__module__ != "array":
+    except NotSerializable:
+        # What cannot come back as what it is, a mapped file say, but lends its memory.
         try:
             view = memoryview(value)
         except TypeError:
-            pass
-        else:
-            return _encode_view(view, sink)
-    return sink.python(value)
+            view = None
+        if view is None:
+            raise
+        return _encode_view(view, sink)
 
 
 def _name(value: Any) -> str:

@@ -189,7 +189,13 @@ impl Put {
 
     /// Puts a value of any other kind in the PLO format.
     fn python(&self, value: &Bound<'_, PyAny>) -> PyResult<Id> {
-        python(&self.store, value, self.take()?, self.context.bind(value.py()))
+        let options = self.take()?;
+        let outcome = python(&self.store, value, options.clone(), self.context.bind(value.py()));
+        if outcome.is_err() {
+            // The value may be put as something else.
+            *self.options.lock().unwrap_or_else(PoisonError::into_inner) = Some(options);
+        }
+        outcome
     }
 
     /// Puts the elements of an array that lie without gaps in `order`.

@@ -165,6 +165,8 @@ class SerializationContext(_native._Context):
         if encoder is not None:
             return _native._Strategy(EXT, encoder)
         taker = _specified.taker(kind)
+        if taker is None and self.pickle == "cloudpickle":
+            taker = _cloud_reducer(kind)
         if taker is not None:
             return _native._Strategy(PARTS, taker)
         if self.pickle != "never" and _is_plain(kind):
@@ -209,6 +211,9 @@ class SerializationContext(_native._Context):
         return PICKLED, "", 0, *self._pickled(value)
 
     def _pickled(self, value: Any) -> tuple[int, bytes]:
+        if type(value).__module__ == "_ctypes":
+            # cloudpickle writes these types and cannot read them.
+            raise not_serializable(f"{value!r:.80} cannot be imported", value)
         if self.pickle == "cloudpickle":
             try:
                 import cloudpickle
@@ -269,6 +274,21 @@ def _specified_name(value: Any) -> str | None:
         name = f"{value.__module__}:{value.__qualname__}"
         return name if name in _specified.CALLABLES else None
     return _specified.NAMES.get(value) if type(value).__hash__ is not None else None
+
+
+def _cloud_reducer(kind: type) -> Callable[[Any], Any] | None:
+    """How cloudpickle takes apart a type of the interpreter's own that pickle doesn't.
+
+    A cell of a closure is of such a type, a mappingproxy, a property.
+    """
+    if kind.__flags__ & _HEAP_TYPE or kind in copyreg.dispatch_table:
+        return None
+    try:
+        from cloudpickle import CloudPickler
+    except ImportError:
+        return None
+    reducer: Callable[[Any], Any] | None = CloudPickler.dispatch_table.get(kind)
+    return reducer
 
 
 def _refused_to_write(value: Any) -> TypeError:

@@ -5,9 +5,13 @@ What is here was written once and came back as something else, or could not be r
 
 from __future__ import annotations
 
+import array
 import collections
+import ctypes
 import datetime as dt
+import mmap
 import pickle
+import types
 from typing import Any
 
 import pytest
@@ -215,6 +219,53 @@ def test_methods_of_objects_in_the_value():
     method = value.append
     value.append(method)
     assert back(method).__self__[1].__self__ is not None
+
+
+def test_what_only_cloudpickle_takes():
+    pytest.importorskip("cloudpickle")
+    context = SerializationContext("cloudpickle")
+
+    def closure() -> Any:
+        return shared
+
+    shared = [1]
+    cell = closure.__closure__[0]
+    proxy = types.MappingProxyType({"a": shared})
+    again = context.loads(context.dumps([cell, cell, proxy, shared, {1: 2}.keys(), property(len)]))
+    assert again[0] is again[1]
+    assert again[0].cell_contents is again[2]["a"] is again[3]
+    assert list(again[4]) == [1]
+    assert again[5].fget is len
+    for value in (cell, proxy):
+        with pytest.raises(NotSerializable):
+            STANDARD.dumps(value)
+
+
+class Lent(bytes):
+    pass
+
+
+class Lending(array.array):
+    pass
+
+
+@pytest.mark.parametrize("value", [Lent(b"abc"), Lending("i", [1])])
+def test_what_lends_memory_is_still_of_its_type(store, value):
+    for again in (store.get(store.put(value)), store.get(store.put([value]))[0]):
+        assert type(again) is type(value)
+        assert bytes(again) == bytes(value)
+    mapped = mmap.mmap(-1, 10)
+    assert type(store.get(store.put(mapped))) is memoryview
+    with pytest.raises(TypeError, match="format"):
+        store.put((ctypes.c_int * 2)(1, 2))
+
+
+def test_scalars_of_arrow(store):
+    pa = pytest.importorskip("pyarrow")
+    for value in (pa.scalar("x"), pa.scalar(b"x"), pa.scalar(3), pa.scalar([1])):
+        again = store.get(store.put(value))
+        assert type(again) is type(value)
+        assert again.equals(value)
 
 
 def test_zones_with_an_empty_name():
