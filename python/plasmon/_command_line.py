@@ -118,9 +118,7 @@ def run(main: Callable[[], int], *expected: type[Exception], needs: str) -> int:
 def _failed(error: Exception, needs: str) -> int:
     """Tells of an error; the exit code."""
     text = str(error)
-    if isinstance(error, Disconnected):
-        text += "; `plasmon start` starts a store, --socket names another"
-    elif isinstance(error, ImportError):
+    if isinstance(error, ImportError):
         text += f": {needs}"
     if isinstance(error, PlasmonError):
         tell(text, code=error.key, id=error.object_id)
