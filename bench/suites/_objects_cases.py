@@ -11,6 +11,7 @@ from bench.run import Context, ask_fresh
 
 OURS, PICKLE, CLOUDPICKLE, MARSHAL = "plasmon", "pickle", "cloudpickle", "marshal"
 MSGSPEC, PYFORY, OLD = "msgspec", "pyfory", "pyarrow-11"
+FEATHER, PARQUET = "feather", "parquet"
 FLOOR = "floor"
 STORE = f"{OURS} store"
 WORKER = ("-m", "bench.rivals.objects.worker")
@@ -18,7 +19,7 @@ WORKER = ("-m", "bench.rivals.objects.worker")
 SIDES = (
     *(
         Side(name, "Python", (*WORKER, name), "ours+objects")
-        for name in (OURS, PICKLE, CLOUDPICKLE, MARSHAL, MSGSPEC, PYFORY, FLOOR)
+        for name in (OURS, PICKLE, CLOUDPICKLE, MARSHAL, MSGSPEC, PYFORY, FEATHER, PARQUET, FLOOR)
     ),
     Side(OLD, "Python", (*WORKER, OLD), "plasma"),
 )
@@ -26,6 +27,8 @@ RIVALS = (CLOUDPICKLE, MARSHAL, MSGSPEC, PYFORY, OLD)
 #: Rivals take part in so many rounds; we and pickle, of which the figures are made, in all.
 RIVAL_ROUNDS = 2
 SAMPLES_MAX = 100
+#: The value that files of frames are measured with, too.
+MIXED = "pandas_mixed"
 TURN_S = 0.1
 #: Puts until the store has warm memory for the next one: what is deleted is used again a put later.
 STORE_WARMUP = 3
@@ -81,6 +84,12 @@ VALUES = (
     Value("tiny_arrays", "a list of 10,000 arrays of 16 floats", 15, 3.5, memory=True),
     Value("table", "an Arrow table, a million rows of 8 columns", 2.5, 100, memory=True),
     Value("pandas", "a pandas frame, a million rows of 8 columns", 2.5, 100, memory=True),
+    Value(
+        "pandas_mixed",
+        "a pandas frame of texts, decimals and moments, 100,000 rows",
+        *(2, 0.9),
+        memory=True,
+    ),
     Value("polars", "a polars frame, a million rows of 8 columns", 2.5, 100, memory=True),
     Value("reduce_classes", "a list of 100,000 objects with `__reduce__`", 0.9, 3, containers=True),
     Value("small_example", "the article's example, five elements", 0.9, 0.9, small=True),
@@ -102,6 +111,8 @@ WORK = {
     MARSHAL: "marshal: few types, no checks; nearly a floor",
     MSGSPEC: "MessagePack; told the type where it can be told",
     PYFORY: "Fory for Python alone, references tracked",
+    FEATHER: "to_feather and read_feather, in memory; columns of objects as far as Arrow has them",
+    PARQUET: "to_parquet and read_parquet, in memory; the same",
     FLOOR: "the same objects made by CPython's functions from flat columns: no format, no checks",
     OLD: "pyarrow.serialize of pyarrow 11, in an environment of its own",
     f"{OLD} pickle": "pickle 5 of that environment, whose frames are others",
@@ -136,6 +147,8 @@ def _labels(value: Value, op: str) -> list[str]:
         labels.append(f"{OURS} unregistered")
     if value.name in {"table", "pandas"}:
         labels.append(f"{OLD} pickle")
+    if value.name == MIXED:
+        labels += [FEATHER, PARQUET]
     if value.floor and op == "loads":
         labels.append(FLOOR)
     return [*labels, *RIVALS]

@@ -15,8 +15,11 @@ from bench.suites import _objects_page
 from bench.suites._objects_cases import (
     CASES,
     CORRECT,
+    FEATHER,
     FLOOR,
+    MIXED,
     OURS,
+    PARQUET,
     PICKLE,
     SIDES,
     STORE,
@@ -185,7 +188,14 @@ def _of_floor(name: str) -> tuple[Figure, ...]:
 
 FLOORS = tuple(figure for value in VALUES if value.floor for figure in _of_floor(value.name))
 
-FIGURES = (*BY_VALUE, *FLOORS, *SUMMARY, *COLLECTOR, *SMALL, *COLD)
+#: A frame as databases give them, put and got, beside what else frames are kept in.
+FRAMES = tuple(
+    _ratio(f"{word}_{MIXED}{suffix}", f"{op}_{MIXED}", rival, STORE, None)
+    for word, op in (("put", "dumps"), ("get", "loads"))
+    for suffix, rival in (("", PICKLE), ("_vs_parquet", PARQUET), ("_vs_feather", FEATHER))
+)
+
+FIGURES = (*BY_VALUE, *FRAMES, *FLOORS, *SUMMARY, *COLLECTOR, *SMALL, *COLD)
 
 SUITE = Suite(
     "objects",

@@ -6,6 +6,7 @@ classes are registered where that is possible, msgspec is told the type that it 
 
 from __future__ import annotations
 
+import io
 import marshal
 import mmap
 import pickle
@@ -264,7 +265,55 @@ def named(name: str) -> Codec:
     return _RIVALS[name]()
 
 
+class Parquet(Codec):
+    """Parquet files of pandas frames, in memory."""
+
+    def versions(self) -> dict[str, str]:
+        return _of_frames()
+
+    def way(self, name: str, case: str) -> Way:
+        import pandas as pd
+
+        return _only(name, {"": Way(_file_of("to_parquet"), _frame_of(pd.read_parquet))})
+
+
+class Feather(Codec):
+    """Feather files of pandas frames, in memory."""
+
+    def versions(self) -> dict[str, str]:
+        return _of_frames()
+
+    def way(self, name: str, case: str) -> Way:
+        import pandas as pd
+
+        return _only(name, {"": Way(_file_of("to_feather"), _frame_of(pd.read_feather))})
+
+
+def _of_frames() -> dict[str, str]:
+    import pandas as pd
+    import pyarrow as pa
+
+    return {"pandas": pd.__version__, "pyarrow": pa.__version__}
+
+
+def _file_of(method: str) -> Callable[[Any], bytes]:
+    def dumps(value: Any) -> bytes:
+        if type(value).__name__ != "DataFrame":
+            raise UnsupportedError("takes frames alone")
+        file = io.BytesIO()
+        getattr(value, method)(file)
+        return file.getvalue()
+
+    return dumps
+
+
+def _frame_of(read: Callable[[Any], Any]) -> Callable[[bytes], Any]:
+    return lambda blob: read(io.BytesIO(blob))
+
+
 _RIVALS: dict[str, type[Codec]] = {
+    "feather": Feather,
+    "parquet": Parquet,
     "pickle": Pickle,
     "cloudpickle": Cloudpickle,
     "marshal": Marshal,

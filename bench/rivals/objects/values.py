@@ -84,6 +84,25 @@ def _pandas() -> Any:
     return pd.DataFrame(_columns())
 
 
+def _pandas_mixed() -> Any:
+    """What comes out of a database: texts, prices, moments."""
+    import decimal
+
+    import pandas as pd
+
+    random = _random()
+    prices = random.integers(0, 1_000_000, MANY)
+    return pd.DataFrame(
+        {
+            "id": np.arange(MANY),
+            "name": [f"customer {at % 1000} of {at}" for at in range(MANY)],
+            "price": [decimal.Decimal(int(cents)).scaleb(-2) for cents in prices],
+            "when": pd.date_range("2020-01-01", periods=MANY, freq="s"),
+            "paid": pd.date_range("2020-01-01", periods=MANY, freq="min", tz="Europe/Berlin"),
+        }
+    )
+
+
 def _polars() -> Any:
     import polars as pl
 
@@ -111,6 +130,7 @@ _MAKERS: dict[str, Callable[[], Any]] = {
     "tiny_arrays": lambda: list(_random().standard_normal((10_000, 16)).copy()),
     "table": _table,
     "pandas": _pandas,
+    "pandas_mixed": _pandas_mixed,
     "polars": _polars,
     "reduce_classes": lambda: [Reduced(f"n{at}") for at in range(MANY)],
     "small_example": lambda: [(1, 2), "hello", 3, 4, np.array([5.0, 6.0])],
