@@ -211,6 +211,8 @@ def _encode_arrow_buffer(value: Any, sink: _Put) -> ObjectId:
 def _encode_arrow_tensor(value: Any, sink: _Put) -> ObjectId:
     import numpy as np
 
+    if any(value.dim_names):
+        raise TypeError("cannot keep the names of a tensor's dimensions: put it without them")
     array = value.to_numpy()
     order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
