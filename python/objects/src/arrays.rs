@@ -441,6 +441,12 @@ pub(super) fn set_items(array: &Bound<'_, PyAny>, items: &mut [Ptr]) -> PyResult
     if usize::try_from(size) != Ok(items.len()) || !whole {
         return Err(super::decode::changed());
     }
+    if found.is_c_order(itemsize) {
+        // SAFETY: as below, and the places follow one another. Items lie elsewhere.
+        let places = unsafe { std::slice::from_raw_parts_mut(found.data.cast(), items.len()) };
+        places.swap_with_slice(items);
+        return Ok(());
+    }
     let mut index = vec![0; found.shape().len()];
     for item in items {
         let offset: isize = index.iter().zip(found.strides()).map(|(at, by)| at * by).sum();
