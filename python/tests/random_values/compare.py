@@ -15,7 +15,7 @@ COMPARISONS: dict[type, Callable[[Any, Any, Compare], None]] = {}
 #: No one can tell whether two of these are one object, and interpreters differ.
 ATOMS = (int, float, complex, str, bytes, bool, type(None))
 
-DIFFERENCES_MAX = 50
+DIFFERENCES_MAX = 10_000
 
 
 def comparison(*kinds: type) -> Callable[[_Same], _Same]:
