@@ -11,6 +11,7 @@ import json
 import sys
 
 from plasmon import _native
+from plasmon._sort_clearing import delete_made
 from plasmon._store import connect
 
 
@@ -21,7 +22,7 @@ def main() -> None:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         if sys.stdin.readline() != "done\n":
-            store.delete(ids)
+            delete_made(store, ids)
 
 
 if __name__ == "__main__":

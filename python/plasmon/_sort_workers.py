@@ -28,6 +28,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from plasmon import _errors, _native
 from plasmon._sort import Key, Sorted, WorkerDied, names, put_all
+from plasmon._sort_clearing import delete_made
 
 if TYPE_CHECKING:
     from plasmon._native import ObjectId
@@ -96,7 +97,7 @@ def sort(
         _follow(running, tell)
     except BaseException:
         _end(running)
-        store.delete(made)
+        delete_made(store, made)
         raise
     finally:
         _end(running)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+import textwrap
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +18,7 @@ import pytest
 
 import plasmon
 from plasmon import _sort_workers
+from plasmon._sort_clearing import delete_made
 
 from .conftest import MIB, child
 
@@ -313,3 +317,34 @@ def test_the_module_is_light():
     loaded = child(code).stdout.split()
     assert not {"pyarrow", "numpy", "pandas", "polars"} & set(loaded)
     assert sys.version_info >= (3, 11)
+
+
+def test_what_a_dying_process_was_creating_is_deleted(own):
+    """The store had not noticed yet that a killed worker was gone: its partitions were the
+    worker's own, and the sort ended in NotOwner in place of what had stopped it."""
+    store = own()
+    dying = child_of(store)
+    id = plasmon.ObjectId.from_hex(dying.stdout.readline().strip())
+    assert store.states(id) == ["creating"]
+    with pytest.raises(plasmon.NotOwner):
+        store.delete(id)
+    ended = threading.Timer(0.2, dying.kill)
+    ended.start()
+    delete_made(store, [id, store.put(b"sealed")])
+    ended.join()
+    dying.wait()
+    dying.stdout.close()
+    assert not objects(store)
+
+
+def child_of(store):
+    """A process that creates an object and goes no further."""
+    code = """
+        import plasmon, sys, time
+        store = plasmon.connect(sys.argv[1])
+        writer = store.create(1 << 20)
+        print(writer.id.hex(), flush=True)
+        time.sleep(1000)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), str(store.socket)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
