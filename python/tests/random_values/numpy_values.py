@@ -221,7 +221,9 @@ def _same_dtype(a: Any, b: Any, compare: Compare) -> None:
 
 
 def _facts(dtype: Any) -> Any:
-    own = (repr(dtype), dtype.str, dtype.itemsize, dtype.isalignedstruct, dtype.alignment)
+    # The native order has two names; types of texts say in their text what is missing.
+    name = repr(dtype) if dtype.kind == "T" else dtype.type if dtype.kind == "V" else None
+    own = (name, dtype.str, dtype.itemsize, dtype.isalignedstruct, dtype.alignment)
     metadata = None if dtype.metadata is None else dict(dtype.metadata)
     if dtype.subdtype is not None:
         return own, metadata, dtype.shape, _facts(dtype.base)
