@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from plasmon.demo import data, ways
+from plasmon.demo import data, memory, ways
 from plasmon.demo.__main__ import main
 from plasmon.demo.compare import READERS, compare
 from plasmon.demo.tasks import plan, run, same
@@ -67,6 +69,17 @@ def test_every_way_agrees_and_memory_holds_one_copy(tmp_path, capsys):
         assert way["answers"][1] == ours["answers"][1], way["way"]
         if not way["way"].endswith("columns"):
             assert [*way["readers"]] == ["1", "2", "4"], way["way"]
+
+
+def test_only_memory_that_the_readers_share_is_counted_of_this_process(store):
+    """Other stores that this process reads were counted with the one that is looked at."""
+    held = store.get(store.put(np.ones(1 << 20)))
+    assert held.sum() == 1 << 20
+    assert memory.usage(os.getpid()).shared_pss >= held.nbytes
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        assert memory.total([other.pid]).shared_pss == 0
+        assert memory.total([os.getpid(), other.pid]).shared_pss >= held.nbytes
+        other.communicate(b"\n")
 
 
 def test_sixteen_readers_hold_one_copy_and_outlive_the_daemon(tmp_path, capsys):

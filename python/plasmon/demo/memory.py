@@ -7,6 +7,7 @@ so the sum over all processes is the memory that they really use together.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,21 +35,7 @@ class Usage:
 
 def usage(pid: int) -> Usage:
     """The memory of one process, and of it the part that lies in shared memory."""
-    rss = pss = shared_rss = shared_pss = 0
-    in_store = False
-    for line in Path(f"/proc/{pid}/smaps").read_text(errors="replace").splitlines():
-        word, _, rest = line.partition(" ")
-        if not word.endswith(":"):
-            in_store = any(prefix in rest for prefix in SHARED_PREFIXES)
-        elif word in ("Rss:", "Pss:"):
-            amount = int(rest.split()[0]) * 1024
-            if word == "Rss:":
-                rss += amount
-                shared_rss += amount if in_store else 0
-            else:
-                pss += amount
-                shared_pss += amount if in_store else 0
-    return Usage(rss, pss, shared_rss, shared_pss)
+    return sum((found for _, found in _mappings(pid)), Usage())
 
 
 def total(pids: list[int]) -> Usage:
@@ -57,8 +44,29 @@ def total(pids: list[int]) -> Usage:
     Of this process only what it maps of their shared memory, unless it is one of them: a page that
     it maps, too, would count as less than one.
     """
-    found = sum((usage(pid) for pid in pids), Usage())
+    mappings = [mapping for pid in pids for mapping in _mappings(pid)]
+    found = sum((mapping for _, mapping in mappings), Usage())
     if os.getpid() in pids:
         return found
-    ours = usage(os.getpid())
-    return found + Usage(ours.shared_rss, ours.shared_pss, ours.shared_rss, ours.shared_pss)
+    theirs = {shared for shared, _ in mappings if shared}
+    for shared, ours in _mappings(os.getpid()):
+        if shared in theirs:
+            found += Usage(ours.rss, ours.pss, ours.rss, ours.pss)
+    return found
+
+
+def _mappings(pid: int) -> Iterator[tuple[str, Usage]]:
+    """Each part of a mapping's memory, with the device and inode of what it shares, or nothing."""
+    shared = ""
+    for line in Path(f"/proc/{pid}/smaps").read_text(errors="replace").splitlines():
+        word, _, rest = line.partition(" ")
+        if not word.endswith(":"):
+            # Address, permissions, offset, device, inode, path.
+            in_shared = any(prefix in rest for prefix in SHARED_PREFIXES)
+            shared = " ".join(rest.split()[2:4]) if in_shared else ""
+        elif word in ("Rss:", "Pss:"):
+            amount = int(rest.split()[0]) * 1024
+            counted = Usage(amount, 0) if word == "Rss:" else Usage(0, amount)
+            if shared:
+                counted += Usage(shared_rss=counted.rss, shared_pss=counted.pss)
+            yield shared, counted
