@@ -21,9 +21,19 @@ from pathlib import Path
 
 import pytest
 
+import plasmon
+
 from .conftest import DEADLINE_S
 
 PLASMON = Path(sys.executable).parent / "plasmon"
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    """A store that only these tests put into: what they count is theirs."""
+    daemon = plasmon.start("64m")
+    yield daemon
+    daemon.stop()
 
 
 @pytest.fixture

@@ -48,6 +48,7 @@ const DEMO_WORDS: &[&str] = &[
     "--input",
     "--json",
     "--picture",
+    "--quick",
     "--rows",
     "--without-pickle",
     "--without-rivals",
