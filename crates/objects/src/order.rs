@@ -34,6 +34,9 @@ const OWN_ARGUMENTS: &str = "an object that is needed for its own arguments";
 /// takes as it is: mostly that belongs to the object, while they were made to be arguments.
 const LOOKED_INTO: u8 = 2;
 
+/// Of more objects in one another's arguments than this, all are given what there is.
+const RELAXED_MAX: usize = 16;
+
 /// The order in which to build the nodes that stand for values, and row nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -223,8 +226,12 @@ impl<'o, 'a> Walk<'o, 'a> {
     /// are arguments, because what is called with them may look into them. One of those that is in
     /// itself, with nothing in between that can be empty, is taken as far as it is.
     fn enter_again(&mut self, node: u32) -> Result<()> {
-        for looked_into in [LOOKED_INTO, 0] {
-            let needed = self.needed(node, looked_into)?;
+        let (_, objects) = self.needed(node, usize::MAX)?;
+        // The innermost first: what an object on the way is given is taken as it is rather than
+        // what the object itself is given, which may have been made for that.
+        let few = objects.saturating_sub(RELAXED_MAX);
+        for strict in (few..=objects).rev().chain((few != 0).then_some(0)) {
+            let (needed, _) = self.needed(node, strict)?;
             if self.can_be_whole(&needed) {
                 needed.into_iter().for_each(|again| self.enter(again));
                 return Ok(());
@@ -237,9 +244,10 @@ impl<'o, 'a> Walk<'o, 'a> {
     }
 
     /// What must be whole before an open node can be there: on the way from it to where the walk
-    /// is.
-    fn needed(&self, node: u32, looked_into: u8) -> Result<Vec<u32>> {
-        let mut needed = Vec::new();
+    /// is. The first `strict` objects there look into what they are given. With it, how many
+    /// objects there are.
+    fn needed(&self, node: u32, strict: usize) -> Result<(Vec<u32>, usize)> {
+        let (mut needed, mut objects) = (Vec::new(), 0);
         // How many containers on the way are looked into.
         let mut whole = 0;
         let mut next = Some(node);
@@ -254,14 +262,16 @@ impl<'o, 'a> Walk<'o, 'a> {
                 if self.states[again as usize].at < self.arguments(again) {
                     return broken(OWN_ARGUMENTS, again);
                 }
-                whole = if self.takes_anything(again) { 0 } else { looked_into };
+                let looks = objects < strict && !self.takes_anything(again);
+                whole = if looks { LOOKED_INTO } else { 0 };
+                objects += 1;
             } else {
                 needed.push(again);
                 whole = whole.saturating_sub(1);
             }
             next = self.after(again);
         }
-        Ok(needed)
+        Ok((needed, objects))
     }
 
     /// Whether these can be whole now. On the stack, each node needs the one above it to be whole

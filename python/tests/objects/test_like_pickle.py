@@ -153,6 +153,19 @@ def test_a_key_may_refer_to_its_dict(kind, key):
     assert again[found] == five == 5
 
 
+def test_what_is_copied_is_whole_before_what_is_kept():
+    """A key's constructor keeps a dict that leads back: the counter copied nothing at all."""
+    value = Counted()
+    kept: dict[str, Any] = {}
+    value[Own(kept)] = 5
+    kept["back"] = [value]
+    pickle.loads(pickle.dumps(value))
+    again = back([value])[0]
+    ((key, count),) = again.items()
+    assert count == 5
+    assert key.other["back"][0] is again
+
+
 def test_what_a_constructor_is_given_is_whole():
     value = Holder([])
     value.parts += [Key(value), 7]
