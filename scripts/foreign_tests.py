@@ -5,9 +5,9 @@
     foreign_tests.py pandas       those of one project
     foreign_tests.py --quick      a part that takes seconds
 
-The tests are those that the projects' wheels in .venv bring along; they stay out of this
-repository. Each suite is a plugin in scripts/foreign, which puts ours in the place of theirs and
-names the tests that differ, with the reason.
+The tests are those that the projects' wheels in .venv, or their sources on PyPI, bring along; they
+stay out of this repository. Each suite is a plugin in scripts/foreign, which puts ours in the place
+of theirs and names the tests that differ, with the reason.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ PLUGINS = ROOT / "scripts" / "foreign"
 WORK = ROOT / "target" / "foreign-tests"
 TIMEOUT_S = 1200
 
+#: Later releases leave their tests out.
+CLOUDPICKLE_TESTS = "2.2.1"
 #: Marks that the projects' own configuration declares.
 CONFIGURATION = "[pytest]\nmarkers =\n    timeout: a bound\n    no_cover: of coverage\n"
 
@@ -76,7 +79,24 @@ def _joblib(folder: Path, _quick: bool) -> list[Path]:
     return [folder / "test_parallel.py"]
 
 
+def _cloudpickle(folder: Path, _quick: bool) -> list[Path]:
+    """The tests of the last release whose source on PyPI has them, over the current cloudpickle."""
+    package = f"cloudpickle=={CLOUDPICKLE_TESTS}"
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder]
+    subprocess.run([*command, "--no-binary", "cloudpickle", package], check=True)
+    (archive,) = folder.glob("cloudpickle-*.tar.gz")
+    with tarfile.open(archive) as source:
+        source.extractall(folder, filter="data")
+    unpacked = folder / archive.name.removesuffix(".tar.gz")
+    # Processes that the tests start look beside the folder of the tests.
+    shutil.move(unpacked / "tests", folder / "tests")
+    helpers = folder / "tests" / "cloudpickle_testpkg" / "_cloudpickle_testpkg"
+    shutil.move(helpers, folder / helpers.name)
+    return [folder / "tests" / "cloudpickle_test.py"]
+
+
 SUITES = {
+    "cloudpickle": Suite("cloudpickle_suite", _cloudpickle, "not Protocol2"),
     "pandas": Suite("pandas_suite", _pandas, "pickle or round_trip"),
     "joblib": Suite("joblib_suite", _joblib, "plasmon"),
 }

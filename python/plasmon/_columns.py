@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from plasmon import _native
 from plasmon import _requirements as needs
+from plasmon._library import library_of
 
 if TYPE_CHECKING:
     from plasmon._native import ObjectId
@@ -93,7 +94,7 @@ class _Column:
         appended as a whole or, when the store is full, not at all.
         """
         self.flush()
-        if type(values).__module__.partition(".")[0] == "numpy" and hasattr(values, "dtype"):
+        if library_of(type(values)) == "numpy" and hasattr(values, "dtype"):
             self._extend_numpy(values)
         elif hasattr(values, "__arrow_c_stream__"):
             self._extend_arrow(_pyarrow().chunked_array(values))

@@ -23,6 +23,7 @@ from typing import Any
 
 import plasmon
 from plasmon import ObjectId, PlasmonError, Store
+from plasmon._library import library_of
 
 #: Smaller values are pickled: finding out about an object takes longer than copying them.
 MIN_BYTES = 1 << 18
@@ -89,7 +90,7 @@ def receive(socket: str, id: bytes, once: bool, writable: bool) -> Any:
 
 def _is_written_to(value: Any) -> bool:
     """Whether programs change such values in place."""
-    return type(value).__module__.partition(".")[0] in {"numpy", "pandas"}
+    return library_of(type(value)) in {"numpy", "pandas"}
 
 
 def _is_turned(dtype: Any) -> bool:
@@ -175,7 +176,7 @@ class KeptSender(Sender):
 
 def nbytes_of(value: Any) -> int:
     """About how many bytes a value has."""
-    library = type(value).__module__.partition(".")[0]
+    library = library_of(type(value))
     if library == "pandas":
         usage = value.memory_usage(index=False)
         return int(usage if value.ndim == 1 else usage.sum())

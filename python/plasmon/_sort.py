@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from plasmon import _errors, _native
+from plasmon._library import library_of
 
 if TYPE_CHECKING:
     from plasmon._native import ObjectId
@@ -328,10 +329,7 @@ def parts_of(data: Any) -> list[Any]:
 
 def frame_kind(part: Any) -> int | None:
     """The kind of a pandas or polars frame, None for anything else."""
-    kinds = (
-        _KINDS.get((base.__module__.partition(".")[0], base.__name__))
-        for base in type(part).__mro__
-    )
+    kinds = (_KINDS.get((library_of(base), base.__name__)) for base in type(part).__mro__)
     return next((kind for kind in kinds if kind is not None), None)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from plasmon import _arrow_notes, _native
 from plasmon._errors import Corrupt, PlasmonError, Unsupported
+from plasmon._library import library_of
 from plasmon._pandas_tables import checked_table, frame_of_table, table_of_frame
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def encode(value: Any, sink: _Put, form: Any = None) -> ObjectId:
     if form is not None:
         return _encode_form(value, sink, form)
     for base in type(value).__mro__:
-        library = base.__module__.partition(".")[0]
+        library = library_of(base)
         encoder = _ENCODERS.get((library, base.__name__))
         if encoder is not None:
             return encoder(value, sink)
@@ -41,10 +42,10 @@ def _encode_form(value: Any, sink: _Put, form: Any) -> ObjectId:
     """Puts a value as Arrow data, also where it will be another one when it is read."""
     if form != "arrow":
         raise ValueError(f'a value can be put as_="arrow" or as what it is, not as_={form!r}')
-    library, name = type(value).__module__.partition(".")[0], type(value).__name__
+    library, name = library_of(type(value)), type(value).__name__
     for base in type(value).__mro__ if library != "pandas" else ():
-        encoder = _ENCODERS.get((base.__module__.partition(".")[0], base.__name__))
-        if encoder is not None and base.__module__.startswith(("pyarrow", "polars")):
+        encoder = _ENCODERS.get((library_of(base), base.__name__))
+        if encoder is not None and library_of(base) in {"pyarrow", "polars"}:
             return encoder(value, sink)
     if library == "pandas" and name in {"DataFrame", "Series"}:
         _needs_pyarrow(value)
@@ -264,7 +265,7 @@ def _put_pandas(value: Any, table: Any, sink: _Put) -> ObjectId:
 
 def _encode_polars(value: Any, sink: _Put) -> ObjectId:
     frame = hasattr(value, "columns")
-    if type(value).__module__.partition(".")[0] != "polars":
+    if library_of(type(value)) != "polars":
         # A subclass is not its base.
         return sink.python(value)
     value, text = _arrow_notes.take_polars(value)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from plasmon import _native
-from plasmon.objects import _extensions, _specified
+from plasmon.objects import _cloud, _extensions, _specified
 from plasmon.objects._errors import broken, refused
 from plasmon.objects._names import find, name_of, not_serializable
 
@@ -166,18 +166,20 @@ class SerializationContext(_native._Context):
             return _native._Strategy(EXT, encoder)
         taker = _specified.taker(kind)
         if taker is None and self.pickle == "cloudpickle":
-            taker = _cloud_reducer(kind)
+            taker = _cloud.reducer(kind)
         if taker is not None:
             return _native._Strategy(PARTS, taker)
         if self.pickle != "never" and _is_plain(kind):
             name = name_of(kind)
-            if name is not None and not (self.pickle == "cloudpickle" and _is_by_value(kind)):
+            if name is not None and not (self.pickle == "cloudpickle" and _cloud.is_by_value(kind)):
                 how = PLAIN if _reads_plainly(kind, None) else ATTRIBUTES
                 return _native._Strategy(how, source=IMPORTABLE, name=name)
         return _native._Strategy(REDUCE)
 
     def _take(self, value: Any) -> Any:
         """What ``__reduce_ex__`` would give, of a value that is no extension, unlike most."""
+        if type(value) in {types.FunctionType, types.ModuleType}:
+            return _cloud.take(value)
         taken = _specified.take(value)
         return value.__reduce_ex__(5) if taken is None else taken
 
@@ -206,7 +208,7 @@ class SerializationContext(_native._Context):
         if self.pickle == "never":
             raise _refused_to_write(value)
         name = name_of(value)
-        if name is not None and not (self.pickle == "cloudpickle" and _is_by_value(value)):
+        if name is not None and not (self.pickle == "cloudpickle" and _cloud.is_by_value(value)):
             return IMPORTABLE, name, 0, 0, None
         return PICKLED, "", 0, *self._pickled(value)
 
@@ -276,21 +278,6 @@ def _specified_name(value: Any) -> str | None:
     return _specified.NAMES.get(value) if type(value).__hash__ is not None else None
 
 
-def _cloud_reducer(kind: type) -> Callable[[Any], Any] | None:
-    """How cloudpickle takes apart a type of the interpreter's own that pickle doesn't.
-
-    A cell of a closure is of such a type, a mappingproxy, a property.
-    """
-    if kind.__flags__ & _HEAP_TYPE or kind in copyreg.dispatch_table:
-        return None
-    try:
-        from cloudpickle import CloudPickler
-    except ImportError:
-        return None
-    reducer: Callable[[Any], Any] | None = CloudPickler.dispatch_table.get(kind)
-    return reducer
-
-
 def _refused_to_write(value: Any) -> TypeError:
     name = getattr(value, "__qualname__", None) or f"{value!r:.80}"
     what = f"a {value.__module__}.{name}" if isinstance(value, type) else name
@@ -299,12 +286,6 @@ def _refused_to_write(value: Any) -> TypeError:
         'or give one with pickle="std" or "cloudpickle"'
     )
     return not_serializable(text, value)
-
-
-def _is_by_value(value: Any) -> bool:
-    """Whether cloudpickle would rather write a class or function than name it."""
-    module = getattr(value, "__module__", None)
-    return module == "__main__"
 
 
 def _is_plain(kind: type) -> bool:

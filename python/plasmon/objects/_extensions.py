@@ -13,7 +13,8 @@ import zoneinfo
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from plasmon.objects import _frames, _specified
+from plasmon._library import library_of
+from plasmon.objects import _cloud, _frames, _specified
 from plasmon.objects._errors import broken, is_the_machines, refused
 from plasmon.objects._names import find
 
@@ -179,6 +180,9 @@ def _global_encoder(context: SerializationContext) -> Callable[[Any], _Encoded]:
             if owner is not None and not isinstance(owner, types.ModuleType):
                 # A method of an object, which is a part of the value like others.
                 return None
+        if context.pickle == "cloudpickle" and _cloud.is_apart(value):
+            # What it refers to is a part of the value as well.
+            return None
         if isinstance(value, type) and _specified.DATA_TYPES.get(value.__name__) is value:
             return TYPE, value.__name__.encode()
         source, name, _, kind, pickled = context._named(value)
@@ -223,7 +227,7 @@ def encoder(kind: type, context: SerializationContext) -> Callable[[Any], _Encod
         return found
     if issubclass(kind, type) or kind in _FUNCTIONS:
         return _global_encoder(context)
-    if kind.__module__.partition(".")[0] == "numpy":
+    if library_of(kind) == "numpy":
         import numpy as np
 
         if issubclass(kind, np.dtype):

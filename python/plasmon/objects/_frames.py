@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from plasmon import _arrow_notes, _native, _values
+from plasmon._library import library_of
 from plasmon.objects._errors import broken, is_the_machines
 
 ARROW = 22
@@ -58,7 +59,7 @@ _ENCODERS: dict[tuple[str, str], Callable[[Any], _Encoded]] = {
 
 def encoder(kind: type) -> Callable[[Any], _Encoded] | None:
     """What makes an extension of Arrow data of this type. Subclasses of frames are not frames."""
-    library = kind.__module__.partition(".")[0]
+    library = library_of(kind)
     if library == "pyarrow":
         for base in kind.__mro__:
             found = _ENCODERS.get((library, base.__name__))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pickle
 import sys
+import types
 from typing import Any
 
 from plasmon.objects._errors import NotSerializable
@@ -15,6 +16,9 @@ _whichmodule: Any = pickle.whichmodule  # type: ignore[attr-defined]
 
 def name_of(value: Any, name: str | None = None) -> str | None:
     """Where a value is imported from; None when it cannot be."""
+    if isinstance(value, types.ModuleType):
+        # Some other module that imported it would be found, and named.
+        return None
     name = name or getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     if not isinstance(name, str) or "<" in name:
         return None

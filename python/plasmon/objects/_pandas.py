@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from plasmon._library import library_of
 from plasmon.objects import _pandas_makers as makers
 from plasmon.objects import _pandas_times as times
 from plasmon.objects._pandas_makers import INDEXES, MASKED, lies_apart
@@ -179,7 +180,7 @@ _TAKERS: dict[str, Callable[[Any], Any]] = {
 
 def taker(kind: type) -> Callable[[Any], Any] | None:
     """What takes an object of this type apart. Subclasses are not frames."""
-    library = kind.__module__.partition(".")[0]
+    library = library_of(kind)
     if library == "dateutil":
         return times.zone_taker(kind)
     if library != "pandas":
@@ -201,7 +202,7 @@ CALLABLES = makers.CALLABLES
 def value_name(value: Any) -> str | None:
     """The name of one of pandas' missing values."""
     kind = type(value)
-    if kind.__module__.partition(".")[0] != "pandas":
+    if library_of(kind) != "pandas":
         return None
     return _VALUES.get(kind.__name__)
 
