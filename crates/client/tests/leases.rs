@@ -172,7 +172,9 @@ fn writing_for_a_store_that_is_lost_ends_in_an_error() {
     until("another daemon can be started", || node.start_again());
     let other = node.connect();
     let ids = fill(&other);
-    // The client notices with its first question.
+    // The client notices with its first question, which says so.
+    let told = victim.status().unwrap_err();
+    assert_eq!(told.code(), Code::Disconnected, "{told}");
     assert_eq!(victim.status().unwrap().epoch, 1);
     for writer in [&mut small, &mut large] {
         assert_eq!(writer.copy_at(0, &[1; 64]).unwrap_err().code(), Code::Disconnected);

@@ -164,7 +164,7 @@ fn starting_twice_is_refused_and_a_daemon_that_cannot_start_says_why() {
     assert_eq!(error.code(), Code::AlreadyRunning, "{error}");
     let other = node.directory().join("other.sock").display().to_string();
     let error = start(&[("socket", other), ("level", "loose".to_owned())]).unwrap_err();
-    assert_eq!(error.code(), Code::Io, "{error}");
+    assert_eq!(error.code(), Code::BadRequest, "{error}");
     assert!(error.to_string().contains("loose"), "{error}");
     let missing = StartOptions {
         daemon: Some(node.directory().join("no-such-program")),

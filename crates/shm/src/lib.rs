@@ -86,6 +86,7 @@ pub mod map;
 pub mod mappings;
 #[cfg(not(loom))]
 pub mod memfd;
+#[cfg(not(loom))]
 pub mod pidfd;
 #[cfg(not(loom))]
 pub mod reader;
