@@ -123,7 +123,7 @@ def test_a_store_that_was_not_stopped_ends_with_its_program(end):
 
 def test_what_its_children_still_read_stays():
     code = """
-        import os, sys, plasmon
+        import os, signal, sys, plasmon
         daemon = plasmon.start("16m")
         if os.fork() == 0:
             with daemon.connect() as store:
@@ -131,14 +131,12 @@ def test_what_its_children_still_read_stays():
                 sys.stdin.readline()
                 print(store.get(store.put(b"still here")), store.status().starter_pid, flush=True)
             os._exit(0)
-        os.read(0, 1)
-        os.kill(os.getpid(), 9)
+        signal.pause()
     """
     program = [sys.executable, "-c", textwrap.dedent(code)]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as one:
         pid = int(one.stdout.readline().split()[1])
-        one.stdin.write("x")
-        one.stdin.flush()
+        one.kill()
         one.wait(DEADLINE_S)
         one.stdin.write("\n")
         one.stdin.flush()
