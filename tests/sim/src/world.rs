@@ -175,7 +175,10 @@ impl World {
         if trace.len() == TRACE_MAX {
             trace.pop_front();
         }
-        let line = format!("{:>12.6} {}", self.now.get().as_secs_f64(), what());
+        // An error names the socket, whose folder is another one in each run.
+        let socket = self.config.socket.display().to_string();
+        let what = what().replace(&socket, "SOCKET");
+        let line = format!("{:>12.6} {what}", self.now.get().as_secs_f64());
         tracing::info!(target: "world", "{line}");
         line.bytes().for_each(|byte| self.mark(u64::from(byte)));
         trace.push_back(line);
