@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from plasmon import _native
-from plasmon.objects import _cloud, _extensions, _specified
+from plasmon.objects import _cloudpickle, _extensions, _specified
 from plasmon.objects._errors import broken, refused
 from plasmon.objects._names import find, name_of, not_serializable
 
@@ -166,12 +166,12 @@ class SerializationContext(_native._Context):
             return _native._Strategy(EXT, encoder)
         taker = _specified.taker(kind)
         if taker is None and self.pickle == "cloudpickle":
-            taker = _cloud.reducer(kind)
+            taker = _cloudpickle.reducer(kind)
         if taker is not None:
             return _native._Strategy(PARTS, taker)
         if self.pickle != "never" and _is_plain(kind):
-            name = name_of(kind)
-            if name is not None and not (self.pickle == "cloudpickle" and _cloud.is_by_value(kind)):
+            name = self._importable(kind)
+            if name is not None:
                 how = PLAIN if _reads_plainly(kind, None) else ATTRIBUTES
                 return _native._Strategy(how, source=IMPORTABLE, name=name)
         return _native._Strategy(REDUCE)
@@ -179,7 +179,7 @@ class SerializationContext(_native._Context):
     def _take(self, value: Any) -> Any:
         """What ``__reduce_ex__`` would give, of a value that is no extension, unlike most."""
         if type(value) in {types.FunctionType, types.ModuleType}:
-            return _cloud.take(value)
+            return _cloudpickle.take(value)
         taken = _specified.take(value)
         return value.__reduce_ex__(5) if taken is None else taken
 
@@ -207,10 +207,16 @@ class SerializationContext(_native._Context):
         """A class or a function by where it is imported from, or else by a pickle of it."""
         if self.pickle == "never":
             raise _refused_to_write(value)
-        name = name_of(value)
-        if name is not None and not (self.pickle == "cloudpickle" and _cloud.is_by_value(value)):
+        name = self._importable(value)
+        if name is not None:
             return IMPORTABLE, name, 0, 0, None
         return PICKLED, "", 0, *self._pickled(value)
+
+    def _importable(self, value: Any) -> str | None:
+        """Where a class or a function is imported from, unless cloudpickle writes it by value."""
+        if self.pickle == "cloudpickle" and _cloudpickle.is_by_value(value):
+            return None
+        return name_of(value)
 
     def _pickled(self, value: Any) -> tuple[int, bytes]:
         if type(value).__module__ == "_ctypes":

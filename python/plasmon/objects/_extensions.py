@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from plasmon._library import library_of
-from plasmon.objects import _cloud, _frames, _specified
+from plasmon.objects import _cloudpickle, _frames, _specified
 from plasmon.objects._errors import broken, is_the_machines, refused
 from plasmon.objects._names import find
 
@@ -180,7 +180,7 @@ def _global_encoder(context: SerializationContext) -> Callable[[Any], _Encoded]:
             if owner is not None and not isinstance(owner, types.ModuleType):
                 # A method of an object, which is a part of the value like others.
                 return None
-        if context.pickle == "cloudpickle" and _cloud.is_apart(value):
+        if context.pickle == "cloudpickle" and _cloudpickle.is_taken_apart(value):
             # What it refers to is a part of the value as well.
             return None
         if isinstance(value, type) and _specified.DATA_TYPES.get(value.__name__) is value:

@@ -50,7 +50,7 @@ def is_by_value(value: Any) -> bool:
     return any(module == one or module.startswith(f"{one}.") for one in chosen)
 
 
-def is_apart(value: Any) -> bool:
+def is_taken_apart(value: Any) -> bool:
     """Whether it is a function or a module that is written by its parts."""
     if type(value) is types.ModuleType:
         return True
@@ -70,21 +70,22 @@ def take(value: Any) -> Any:
 
 
 def _take_function(function: types.FunctionType) -> Any:
-    """The parts of a function, as ``__reduce_ex__`` would give them."""
     if not _pickler:
         try:
             from cloudpickle import CloudPickler
         except ImportError as missing:
             raise _needs_cloudpickle(function) from missing
         _pickler.append(CloudPickler(io.BytesIO()))
-    # It has one dict for the globals of all functions of a module, by which they are shared.
+    # The pickler has one dict for the globals of all functions of a module, by which they are
+    # shared. It knows a module by its number, which may be another one's by now.
     known = _pickler[0].globals_ref
     found = function.__globals__
     begun = known.get(id(found))
     if begun is not None and begun != {key: found[key] for key in _MODULE_NAMES if key in found}:
         del known[id(found)]
-    if len(known) >= _GLOBALS_MAX:
-        known.clear()
+    elif begun is None and len(known) >= _GLOBALS_MAX:
+        # The oldest one: those of the value that is being written are the newest.
+        del known[next(iter(known))]
     taken = _pickler[0].reducer_override(function)
     if taken is NotImplemented:
         raise not_serializable(f"{function!r:.80} cannot be imported", function)
