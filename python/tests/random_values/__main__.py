@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import argparse
 import collections
+import concurrent.futures
+import multiprocessing
 import sys
 import time
-import warnings
 
 import plasmon
 
-from . import checks, registry
+from . import batch, registry
 
-#: How often it says how far it is.
-REPORT_S = 10.0
-#: So many failures are shown.
-FAILURES_MAX = 20
+#: So many values are made by one process.
+BATCH = 10_000
 
 
 def _arguments() -> argparse.Namespace:
@@ -33,48 +32,27 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _show(seed: int, failure: checks.Failure, store: plasmon.Store) -> None:
-    print(f"seed {seed}: {failure}", flush=True)
-    part = checks.smaller(checks.made(seed), store)
-    try:
-        checks.check(part, store)
-    except checks.Failure as reason:
-        failure = reason
-    try:
-        text = repr(part)
-    except Exception as error:
-        text = f"{type(part)!r}, which has no text: {error}"
-    print(f"  a part that fails: {text:.600}\n  {failure}", flush=True)
-
-
 def main() -> int:
     """Runs values until the time is up; how many failed decides what is returned."""
     arguments = _arguments()
-    warnings.simplefilter("ignore")
     missing = registry.load()
     if missing:
         print(f"left out, for want of a library: {', '.join(missing)}")
-    start, reported = time.monotonic(), 0.0
-    failed: collections.Counter[str] = collections.Counter()
-    seed, last = arguments.seed, arguments.seed + (1 if arguments.only else arguments.values)
+    end = time.monotonic() + arguments.seconds
+    count: collections.Counter[str] = collections.Counter()
+    last = arguments.seed + (1 if arguments.only else arguments.values)
     daemon = plasmon.start(capacity=256 << 20)
-    with daemon.connect() as store:
-        while seed < last and time.monotonic() - start < arguments.seconds:
-            try:
-                checks.check(checks.made(seed), store)
-            except checks.Failure as failure:
-                failed[str(failure)[:80]] += 1
-                if failed.total() <= FAILURES_MAX:
-                    _show(seed, failure, store)
-            seed += 1
-            if time.monotonic() - start - reported > REPORT_S:
-                reported = time.monotonic() - start
-                count = seed - arguments.seed
-                print(f"{reported:.0f} s: {count} values, {failed.total()} failed", flush=True)
+    batches = concurrent.futures.ProcessPoolExecutor(
+        1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1
+    )
+    with batches:
+        while (seed := arguments.seed + count["values"]) < last and time.monotonic() < end:
+            seeds = range(seed, min(seed + BATCH, last))
+            done, failed = batches.submit(batch.run, daemon.socket, seeds, end).result()
+            count.update(values=done, failed=failed)
     daemon.stop()
-    count = seed - arguments.seed
-    print(f"{count} values from seed {arguments.seed}, {failed.total()} failed")
-    return 1 if failed else 0
+    print(f"{count['values']} values from seed {arguments.seed}, {count['failed']} failed")
+    return 1 if count["failed"] else 0
 
 
 if __name__ == "__main__":

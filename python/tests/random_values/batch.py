@@ -1,0 +1,59 @@
+"""The values of some seeds, checked by a process of their own.
+
+Cycles that lead through a NumPy array of objects are never collected, because the garbage collector
+does not look into arrays: a process that made values for an hour would keep gigabytes of them.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import plasmon
+
+from . import checks, registry
+
+#: How often it says how far it is.
+REPORT_S = 10.0
+#: So many failures are shown.
+FAILURES_MAX = 20
+
+
+def _show(seed: int, failure: checks.Failure, store: plasmon.Store) -> None:
+    print(f"seed {seed}: {failure}", flush=True)
+    part = checks.smaller(checks.made(seed), store)
+    try:
+        checks.check(part, store)
+    except checks.Failure as reason:
+        failure = reason
+    try:
+        text = repr(part)
+    except Exception as error:
+        text = f"{type(part)!r}, which has no text: {error}"
+    print(f"  a part that fails: {text:.600}\n  {failure}", flush=True)
+
+
+def run(socket: str, seeds: range, end: float) -> tuple[int, int]:
+    """Checks the values of some seeds until the time is up: how many there were, how many failed.
+
+    `end` is a time of the monotonic clock, which all processes share.
+    """
+    warnings.simplefilter("ignore")
+    registry.load()
+    done = failed = 0
+    with plasmon.connect(socket) as store:
+        reported = time.monotonic()
+        for seed in seeds:
+            if time.monotonic() > end:
+                break
+            try:
+                checks.check(checks.made(seed), store)
+            except checks.Failure as failure:
+                failed += 1
+                if failed <= FAILURES_MAX:
+                    _show(seed, failure, store)
+            done += 1
+            if time.monotonic() - reported > REPORT_S:
+                reported = time.monotonic()
+                print(f"{end - reported:.0f} s left: seed {seed}, {failed} failed", flush=True)
+    return done, failed
