@@ -14,7 +14,8 @@
 //!
 //! The order: numbers, times, truth values and decimals by value; floats likewise, with -0.0 equal
 //! to 0.0 and NaN equal to itself and greater than any number; texts and bytes by their bytes;
-//! dictionaries, lists and structures as `arrow_row` has them. Missing values come last unless a
+//! dictionaries, lists and structures as `arrow_row` has them, with the
+//! floats in them ordered like any others. Missing values come last unless a
 //! key says otherwise, also in descending order. Rows with equal keys stay in their order, always.
 //!
 //! ```
@@ -59,6 +60,7 @@ mod ipc;
 mod kernel;
 mod key;
 mod leaf;
+mod nested;
 mod order;
 mod scatter;
 mod sorting;

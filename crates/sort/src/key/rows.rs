@@ -1,15 +1,21 @@
 //! Keys as rows of bytes whose order is that of the values (`arrow_row`).
+//!
+//! Rows order floats by their bits, which is not what is promised: NaN with a sign before all
+//! numbers, -0.0 before 0.0. So every float of a key, at whatever depth, is first made the number
+//! that stands for it in keys of fixed width ([`super::number`]).
 
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
+use arrow_array::types::{UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::{ArrayRef, new_empty_array};
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{DataType, SortOptions};
-use half::f16;
 
+use super::number::{of_f16, of_f32, of_f64};
 use crate::error::{Error, Result};
+use crate::nested::{Leaves, rebuild};
 use crate::order::SortKey;
 
 /// Makes rows of bytes of key columns.
@@ -19,44 +25,55 @@ pub(crate) struct RowKeys(RowConverter);
 impl RowKeys {
     /// For columns of these types; an error names one that has no order.
     pub(crate) fn new(keys: &[(&SortKey, &DataType)]) -> Result<Self> {
-        let field = |(key, data_type): &(&SortKey, &DataType)| {
+        let mut fields = Vec::with_capacity(keys.len());
+        for (key, data_type) in keys {
             let SortKey { descending, nulls_first, .. } = **key;
             let options = SortOptions { descending, nulls_first };
-            SortField::new_with_options((*data_type).clone(), options)
-        };
-        for (key, data_type) in keys {
-            if !RowConverter::supports_fields(&[field(&(key, data_type))]) {
+            let field =
+                |data_type: &DataType| SortField::new_with_options(data_type.clone(), options);
+            if !RowConverter::supports_fields(&[field(data_type)]) {
                 let (column, data_type) = (key.column.clone(), (*data_type).clone());
                 return Err(Error::NoOrder { column, data_type });
             }
+            fields.push(field(ordered(&new_empty_array(data_type))?.data_type()));
         }
-        Ok(Self(RowConverter::new(keys.iter().map(field).collect())?))
+        Ok(Self(RowConverter::new(fields)?))
     }
 
     /// The rows of these columns.
     pub(crate) fn convert(&self, columns: &[ArrayRef]) -> Result<Rows> {
-        let columns: Vec<ArrayRef> = columns.iter().map(ordered).collect();
+        let columns = columns.iter().map(ordered).collect::<Result<Vec<_>>>()?;
         Ok(self.0.convert_columns(&columns)?)
     }
 }
 
-/// The same column, but floats so that the order of their bits is the order that is promised:
-/// one zero, and one NaN that is greater than any number.
-fn ordered(array: &ArrayRef) -> ArrayRef {
-    macro_rules! floats {
-        ($type:ty, $zero:expr, $nan:expr) => {{
-            let array = array.as_primitive::<$type>();
-            Arc::new(array.unary::<_, $type>(|value| match value {
-                value if value.is_nan() => $nan,
-                value if value == $zero => $zero,
-                value => value,
-            }))
-        }};
+/// The same column, with numbers in place of floats, whose order is the one that is promised: one
+/// zero, and one NaN that is greater than any number.
+fn ordered(array: &ArrayRef) -> Result<ArrayRef> {
+    rebuild(array, array.data_type(), &mut Floats)
+}
+
+struct Floats;
+
+impl Leaves for Floats {
+    fn takes(&self, shape: &DataType) -> bool {
+        matches!(shape, DataType::Float16 | DataType::Float32 | DataType::Float64)
     }
-    match array.data_type() {
-        DataType::Float16 => floats!(Float16Type, f16::ZERO, f16::NAN),
-        DataType::Float32 => floats!(Float32Type, 0.0, f32::NAN),
-        DataType::Float64 => floats!(Float64Type, 0.0, f64::NAN),
-        _ => array.clone(),
+
+    fn replace(&mut self, array: &ArrayRef, shape: &DataType) -> Result<ArrayRef> {
+        Ok(match shape {
+            DataType::Float16 => {
+                let array = array.as_primitive::<Float16Type>();
+                Arc::new(array.unary::<_, UInt16Type>(|value| of_f16(value) as u16))
+            }
+            DataType::Float32 => {
+                let array = array.as_primitive::<Float32Type>();
+                Arc::new(array.unary::<_, UInt32Type>(|value| of_f32(value) as u32))
+            }
+            _ => {
+                let array = array.as_primitive::<Float64Type>();
+                Arc::new(array.unary::<_, UInt64Type>(of_f64))
+            }
+        })
     }
 }
