@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plasmon_client::{
-    Buffer, Code, ConnectOptions, Error, Filter, Name, ObjectId, PutOptions, Result, StartOptions,
-    Status, Store, Writer,
+    Buffer, Code, ConnectOptions, Error, Filter, Name, ObjectId, ObjectReader, PutOptions, Result,
+    StartOptions, Status, Store, Writer,
 };
 
 const NAMING: &str = "naming a part of a shuffle";
@@ -113,6 +113,16 @@ impl Door {
             Some(state) => Err(Error::of_state("opening a part of a shuffle", *id, state)),
             None => Err(Error::new(Code::Absent, "opening a part of a shuffle").with_id(*id)),
         }
+    }
+
+    /// Pins a part that is in memory; `None` when it is spilled, or not there at all.
+    pub fn open_in_memory(&self, part: Part) -> Result<Option<Buffer>> {
+        Ok(self.store.take_now(&self.name(part)?.id()))
+    }
+
+    /// Opens a part to read pieces of it; one that was spilled stays in its file.
+    pub fn open_pieces(&self, part: Part) -> Result<ObjectReader> {
+        self.store.open(&self.name(part)?.id())
     }
 
     /// Deletes so many runs of one attempt, from the first; those that are gone are no error.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jni::JNIEnv;
 use jni::objects::{JByteBuffer, JClass, JLongArray, JObject, JObjectArray, JString};
 use jni::sys::{jboolean, jint, jlong, jobject, jsize};
-use plasmon_client::{Buffer, Code, Error, Writer};
+use plasmon_client::{Buffer, Code, Error, ObjectReader, Writer};
 
 use crate::boundary::{Failure, run};
 use crate::door::{Door, Part};
@@ -200,20 +200,102 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_open0<'local>(
     run(&mut env, JObject::null().into_raw(), |env| {
         // SAFETY: doors are never taken back, and Java passes the number of one.
         let door = unsafe { borrowed::<Door>(door) };
-        let part = Part::packed(shuffle_and_run, map);
-        let found = door.open(part)?;
-        let (address, bytes) = (found.data().as_ptr().cast_mut(), found.data().len());
-        // SAFETY: the pin holds the memory, and Java's class for pins gives the buffer up before it
-        // releases the pin. Nobody writes through the buffer: that class only lends it read-only.
-        let buffer = unsafe { buffer_over(env, address, bytes) }?;
-        let pinned = lent::<Buffer>(found);
-        if let Err(error) = env.set_long_array_region(&pin, 0, &[pinned]) {
-            // SAFETY: Java never saw the number.
-            drop(unsafe { taken::<Buffer>(pinned) });
-            return Err(error.into());
-        }
-        Ok(buffer.into_raw())
+        let found = door.open(Part::packed(shuffle_and_run, map))?;
+        lend_pin(env, found, &pin)
     })
+}
+
+/// `openInMemory0(long door, long shuffleAndRun, long map, long[] pin): ByteBuffer`, null for a
+/// part that is not in memory.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_openInMemory0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    door: jlong,
+    shuffle_and_run: jlong,
+    map: jlong,
+    pin: JLongArray<'local>,
+) -> jobject {
+    run(&mut env, JObject::null().into_raw(), |env| {
+        // SAFETY: doors are never taken back, and Java passes the number of one.
+        let door = unsafe { borrowed::<Door>(door) };
+        match door.open_in_memory(Part::packed(shuffle_and_run, map))? {
+            Some(found) => lend_pin(env, found, &pin),
+            None => Ok(JObject::null().into_raw()),
+        }
+    })
+}
+
+/// Hands a pin to Java, and the memory that it holds.
+fn lend_pin(env: &mut JNIEnv<'_>, found: Buffer, pin: &JLongArray<'_>) -> Result<jobject, Failure> {
+    let (address, bytes) = (found.data().as_ptr().cast_mut(), found.data().len());
+    // SAFETY: the pin holds the memory, and Java's class for pins gives the buffer up before it
+    // releases the pin. Nobody writes through the buffer: that class only lends it read-only.
+    let buffer = unsafe { buffer_over(env, address, bytes) }?;
+    let pinned = lent::<Buffer>(found);
+    if let Err(error) = env.set_long_array_region(pin, 0, &[pinned]) {
+        // SAFETY: Java never saw the number.
+        drop(unsafe { taken::<Buffer>(pinned) });
+        return Err(error.into());
+    }
+    Ok(buffer.into_raw())
+}
+
+/// `openPieces0(long door, long shuffleAndRun, long map, long[] bytes): long`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_openPieces0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    door: jlong,
+    shuffle_and_run: jlong,
+    map: jlong,
+    bytes: JLongArray<'local>,
+) -> jlong {
+    run(&mut env, 0, |env| {
+        // SAFETY: doors are never taken back, and Java passes the number of one.
+        let door = unsafe { borrowed::<Door>(door) };
+        let reader = door.open_pieces(Part::packed(shuffle_and_run, map))?;
+        let length = jlong::try_from(reader.bytes()).unwrap_or(jlong::MAX);
+        env.set_long_array_region(&bytes, 0, &[length])?;
+        Ok(lent::<ObjectReader>(reader))
+    })
+}
+
+/// `readPiece0(long reader, long offset, ByteBuffer into)`: fills the direct buffer from its first
+/// byte to its last, whatever its position.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_readPiece0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    reader: jlong,
+    offset: jlong,
+    into: JByteBuffer<'local>,
+) {
+    run(&mut env, (), |env| {
+        let bytes = env.get_direct_buffer_capacity(&into)?;
+        let address = env.get_direct_buffer_address(&into)?;
+        // SAFETY: this is the memory of the direct buffer, which Java's class for readers passes
+        // while no other thread looks at it, and which lives as long as the local reference.
+        let into = unsafe { std::slice::from_raw_parts_mut(address, bytes) };
+        // A negative offset is beyond every object.
+        let offset = u64::try_from(offset).unwrap_or(u64::MAX);
+        // SAFETY: Java's class for readers owns it, and closes it after its last call has returned.
+        Ok(unsafe { borrowed::<ObjectReader>(reader) }.read_at(offset, into)?)
+    });
+}
+
+/// `closePieces0(long reader)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_closePieces0<'local>(
+    mut env: JNIEnv<'local>,
+    _class: JClass<'local>,
+    reader: jlong,
+) {
+    run(&mut env, (), |_| {
+        // SAFETY: Java's class for readers forgets the number before it calls this.
+        drop(unsafe { taken::<ObjectReader>(reader) });
+        Ok(())
+    });
 }
 
 /// `release0(long pin)`

@@ -74,6 +74,25 @@ public final class NativeStore implements AutoCloseable {
         return new Pin(pin[0], memory.asReadOnlyBuffer().order(ByteOrder.LITTLE_ENDIAN));
     }
 
+    /** Pins a part that is in memory; null when it is spilled, or not there at all. */
+    public Pin openInMemory(Part part) throws StoreException {
+        long[] pin = new long[1];
+        ByteBuffer memory = openInMemory0(door(), part.shuffleAndRun(), part.map(), pin);
+        return memory == null
+                ? null
+                : new Pin(pin[0], memory.asReadOnlyBuffer().order(ByteOrder.LITTLE_ENDIAN));
+    }
+
+    /**
+     * Opens a part to read pieces of it. One that was spilled stays in its file; one that is in
+     * memory is read there, so this also does for a part that comes back meanwhile.
+     */
+    public Pieces openPieces(Part part) throws StoreException {
+        long[] bytes = new long[1];
+        long reader = openPieces0(door(), part.shuffleAndRun(), part.map(), bytes);
+        return new Pieces(reader, bytes[0]);
+    }
+
     /** Deletes the runs 0 up to {@code runs} of an attempt; those that are absent are no error. */
     public void deleteAttempt(int shuffle, long map, int runs) throws StoreException {
         deleteAttempt0(door(), shuffle, map, runs);
@@ -193,6 +212,49 @@ public final class NativeStore implements AutoCloseable {
         }
     }
 
+    /**
+     * A part that is read piece by piece, wherever it is: nothing is restored. What was opened
+     * stays readable when the part is deleted. For one thread.
+     */
+    public static final class Pieces implements AutoCloseable {
+        private final long bytes;
+        private long reader;
+
+        private Pieces(long reader, long bytes) {
+            this.reader = reader;
+            this.bytes = bytes;
+        }
+
+        /** How many bytes the part has. */
+        public long bytes() {
+            return bytes;
+        }
+
+        /**
+         * Fills what remains of a direct buffer with the part's bytes from {@code offset} on; its
+         * position is at its limit then. A piece that is not within the part is refused.
+         */
+        public void read(long offset, ByteBuffer into) throws StoreException {
+            if (reader == 0) {
+                throw new IllegalStateException("this part was closed");
+            }
+            if (!into.isDirect() || into.isReadOnly()) {
+                throw new IllegalArgumentException("pieces are read into direct, writable buffers");
+            }
+            readPiece0(reader, offset, into.slice());
+            into.position(into.limit());
+        }
+
+        @Override
+        public void close() {
+            if (reader != 0) {
+                long given = reader;
+                reader = 0;
+                closePieces0(given);
+            }
+        }
+    }
+
     private static native long connect0(
             String[] socketClientNamespace, long timeoutMs, boolean awaits) throws StoreException;
 
@@ -211,6 +273,17 @@ public final class NativeStore implements AutoCloseable {
 
     private static native ByteBuffer open0(long door, long shuffleAndRun, long map, long[] pin)
             throws StoreException;
+
+    private static native ByteBuffer openInMemory0(
+            long door, long shuffleAndRun, long map, long[] pin) throws StoreException;
+
+    private static native long openPieces0(long door, long shuffleAndRun, long map, long[] bytes)
+            throws StoreException;
+
+    private static native void readPiece0(long reader, long offset, ByteBuffer into)
+            throws StoreException;
+
+    private static native void closePieces0(long reader);
 
     private static native void release0(long pin);
 
