@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from plasmon import _arrow_notes, _native
+from plasmon._arrow_forms import for_polars, numpy_of
 from plasmon._errors import Corrupt, PlasmonError, Unsupported
 from plasmon._library import library_of
 from plasmon._pandas_tables import checked_table, frame_of_table, table_of_frame
@@ -502,7 +503,7 @@ def _as_polars(buffer: Buffer, kind: int, text: str) -> Any:
         import polars as pl
     except ImportError as missing:
         raise ImportError(f"reading object {buffer.id} needs polars") from missing
-    frame = pl.DataFrame(buffer)
+    frame = pl.DataFrame(for_polars(buffer))
     found = frame.to_series(0) if _columnar(kind) else frame
     if not text or kind not in {_native.TABLE_POLARS_FRAME, _native.TABLE_POLARS_SERIES}:
         return found
@@ -516,10 +517,14 @@ def _as_numpy(buffer: Buffer, kind: int, text: str) -> Any:
     found = _as_arrow(buffer, kind, text)
     if _columnar(kind):
         combined = found.combine_chunks() if hasattr(found, "combine_chunks") else found
-        return combined.to_numpy(zero_copy_only=False)
+        return numpy_of(combined, f"object {buffer.id}")
     if kind == _native.TABLE_PANDAS_SERIES:
         return _as_pandas(buffer, kind, text).to_numpy()
-    return {name: found.column(name).to_numpy() for name in found.column_names}
+    named = zip(found.column_names, found.columns, strict=True)
+    return {
+        name: numpy_of(column, f"the column {name!r} of object {buffer.id}")
+        for name, column in named
+    }
 
 
 def convert(buffer: Buffer, value: Any, wanted: str) -> Any:

@@ -9,15 +9,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{Array, RecordBatch, RecordBatchIterator};
-use arrow_schema::{Field, Schema};
+use arrow_array::{RecordBatch, RecordBatchIterator};
+use arrow_schema::Schema;
 use plasmon_columns::{BuilderOptions, ColumnBuilder, TableBuilder};
 use plasmon_cpython::buffer::Flat;
 use plasmon_cpython::signals::lock;
 use plasmon_python_arrow::{Source, field_of, schema_of};
 use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict};
+use pyo3::types::{PyCapsule, PyDict, PyList, PySet};
 
 use crate::arguments::{put_options, seconds};
 use crate::error::raised_by_columns;
@@ -100,7 +101,7 @@ impl Columns {
             call(py, || TableBuilder::new(store, &schema, &options).map(Built::Table))?
         } else {
             call(py, || {
-                let column = ColumnBuilder::new(store, field.data_type(), &options);
+                let column = ColumnBuilder::with_field(store, &field, &options);
                 column.map(|it| Built::Column(Box::new(it)))
             })?
         };
@@ -115,8 +116,8 @@ impl Columns {
         let (py, source) = (source.py(), Source::of(source)?);
         match at {
             Some(at) => self.with_column(py, at, |column| {
-                let (_, arrays) = source.arrays()?;
-                arrays.iter().try_for_each(|array| column.append_array(array))
+                let (field, arrays) = source.arrays()?;
+                arrays.iter().try_for_each(|array| column.append_of(&field, array))
             }),
             None => self.with(py, |built| {
                 let (_, batches) = source.batches(false)?;
@@ -138,9 +139,15 @@ impl Columns {
         self.with_column(py, at, |column| column.append_nulls(count))
     }
 
-    /// How many values a column has, and how many of them are null.
-    fn counts(&self, py: Python<'_>, at: usize) -> PyResult<(usize, usize)> {
-        self.with_column(py, at, |column| Ok((column.len(), column.null_count())))
+    /// How many values a column has, how many of them are null, and how many are in the record
+    /// batch that is being built.
+    fn counts(&self, py: Python<'_>, at: usize) -> PyResult<(usize, usize, usize)> {
+        let newest = self.with_column(py, at, |column| Ok((column.len(), column.null_count())))?;
+        let before = self.with(py, |built| match built {
+            Built::Column(_) => Ok((0, 0)),
+            Built::Table(table) => Ok(table.full_counts(at)),
+        })?;
+        Ok((before.0 + newest.0, before.1 + newest.1, newest.0))
     }
 
     /// A copy of what was appended so far, as the capsule of an Arrow stream.
@@ -148,8 +155,7 @@ impl Columns {
         let (schema, batches) = self.with(py, |built| match built {
             Built::Column(column) => {
                 let array = column.snapshot()?;
-                let field = Field::new("values", array.data_type().clone(), true);
-                let schema = Arc::new(Schema::new(vec![field]));
+                let schema = Arc::new(Schema::new(vec![column.field().clone()]));
                 let batch = RecordBatch::try_new(schema.clone(), vec![array])?;
                 Ok((schema, vec![batch]))
             }
@@ -189,4 +195,29 @@ impl Columns {
     fn aborted(&self) -> PyResult<bool> {
         Ok(lock(&self.built)?.is_none())
     }
+}
+
+/// The exact types of the values of a list.
+#[pyfunction]
+pub(crate) fn kinds_of<'py>(values: &Bound<'py, PyList>) -> PyResult<Bound<'py, PySet>> {
+    let found = PySet::empty(values.py())?;
+    let (mut at, mut last) = (0, std::ptr::null_mut());
+    // A type's own hash may change the list.
+    while at < values.len() {
+        // SAFETY: the interpreter is attached, so the list has this item until code of it runs;
+        // the type is held before that.
+        let (value, kind) = unsafe {
+            let value = ffi::PyList_GET_ITEM(values.as_ptr(), at as ffi::Py_ssize_t);
+            (value, ffi::Py_TYPE(value))
+        };
+        // Values of one type mostly follow each other.
+        if kind != last {
+            // SAFETY: as above: the item is there.
+            let value = unsafe { Bound::from_borrowed_ptr(values.py(), value) };
+            found.add(value.get_type())?;
+            last = kind;
+        }
+        at += 1;
+    }
+    Ok(found)
 }

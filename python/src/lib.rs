@@ -52,7 +52,7 @@ mod _native {
     #[pymodule_export]
     use crate::buffer::{Buffer, Part};
     #[pymodule_export]
-    use crate::columns::Columns;
+    use crate::columns::{Columns, kinds_of};
     #[pymodule_export]
     use crate::id::Id;
     #[pymodule_export]

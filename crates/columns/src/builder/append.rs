@@ -10,8 +10,9 @@ use super::node::{Node, Values};
 use crate::error::{Error, Result};
 
 impl Node {
-    /// Appends an array of this node's type. After an error the caller rewinds.
-    pub(crate) fn append(&mut self, array: &dyn Array) -> Result<()> {
+    /// Appends an array of this node's type; `ordered` says that its dictionary is. After an error
+    /// the caller rewinds.
+    pub(crate) fn append(&mut self, array: &dyn Array, ordered: bool) -> Result<()> {
         if !same(&self.data_type, array.data_type()) {
             return Err(Error::mismatch(&self.data_type, array.data_type()));
         }
@@ -40,19 +41,20 @@ impl Node {
                 DataType::List(_) => self.append_lists(array.as_list::<i32>())?,
                 _ => {
                     let map = array.as_map();
-                    self.append_elements(map.offsets().as_ref(), map.entries())?;
+                    self.append_elements(map.offsets().as_ref(), map.entries(), false)?;
                 }
             },
             Values::FixedList { child, .. } => {
-                child.append(array.as_fixed_size_list().values())?;
+                child.append(array.as_fixed_size_list().values(), of_elements(array))?;
             }
             Values::Struct(children) => {
-                let columns = array.as_struct().columns();
-                for (child, column) in children.iter_mut().zip(columns) {
-                    child.append(column)?;
+                let array = array.as_struct();
+                let columns = array.columns().iter().zip(array.fields());
+                for (child, (column, field)) in children.iter_mut().zip(columns) {
+                    child.append(column, is_ordered(field))?;
                 }
             }
-            Values::Dictionary(dictionary) => dictionary.append(array)?,
+            Values::Dictionary(dictionary) => dictionary.append(array, ordered)?,
         }
         match array.nulls().filter(|nulls| nulls.null_count() > 0) {
             Some(nulls) => self.note_nulls(nulls),
@@ -78,7 +80,7 @@ impl Node {
     }
 
     fn append_lists<O: OffsetSizeTrait>(&mut self, array: &GenericListArray<O>) -> Result<()> {
-        self.append_elements(array.value_offsets(), array.values())
+        self.append_elements(array.value_offsets(), array.values(), of_elements(array))
     }
 
     /// Appends lists that end at the offsets; the first one is where they begin.
@@ -86,6 +88,7 @@ impl Node {
         &mut self,
         ends: &[O],
         elements: &dyn Array,
+        ordered: bool,
     ) -> Result<()> {
         let (first, last) = (ends[0].as_usize(), ends[ends.len() - 1].as_usize());
         let Values::List { offsets, child } = &mut self.values else { return Ok(()) };
@@ -93,7 +96,7 @@ impl Node {
             let data_type = self.data_type.clone();
             return Err(Error::Overflow { what: "the elements", data_type, instead: "large_list" });
         }
-        child.append(&*elements.slice(first, last - first))?;
+        child.append(&*elements.slice(first, last - first), ordered)?;
         offsets.push(ends[1..].iter().map(|end| (end.as_usize() - first) as u64))
     }
 
@@ -155,6 +158,21 @@ impl Node {
         };
         bits.push_many(value, 1)?;
         self.note(true, 1)
+    }
+}
+
+/// Whether the values of a field's dictionary are ordered.
+fn is_ordered(field: &Field) -> bool {
+    field.dict_is_ordered() == Some(true)
+}
+
+/// [`is_ordered`] of the elements of an array of lists.
+fn of_elements(array: &dyn Array) -> bool {
+    match array.data_type() {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            is_ordered(field)
+        }
+        _ => false,
     }
 }
 

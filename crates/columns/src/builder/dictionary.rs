@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, downcast_dictionary_array};
 use arrow_row::{RowConverter, SortField};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field};
 
 use super::node::{Mark, Node};
 use crate::error::{Error, Result};
@@ -23,6 +23,7 @@ pub(crate) struct Dictionary {
     key_type: DataType,
     key_width: usize,
     keys_max: u64,
+    ordered: bool,
     rows: RowConverter,
     known: HashMap<Box<[u8]>, u64>,
     /// The dictionary of the array before, and which keys its values have here.
@@ -30,7 +31,11 @@ pub(crate) struct Dictionary {
 }
 
 impl Dictionary {
-    pub(crate) fn new(source: &Source, key_type: &DataType, values: &DataType) -> Result<Self> {
+    pub(crate) fn new(
+        source: &Source,
+        (key_type, values): (&DataType, &DataType),
+        ordered: bool,
+    ) -> Result<Self> {
         let whole = DataType::Dictionary(Box::new(key_type.clone()), Box::new(values.clone()));
         let unsupported = || Error::Unsupported(whole.clone());
         let (key_width, bits) = match key_type {
@@ -49,17 +54,18 @@ impl Dictionary {
         let rows = RowConverter::new(vec![SortField::new(values.clone())])?;
         Ok(Self {
             keys: Bytes::new(source),
-            values: Node::new(source, values)?,
+            values: Node::new(source, &Field::new("", values.clone(), true))?,
             key_type: key_type.clone(),
             key_width,
             keys_max: (1 << bits) - 1,
+            ordered,
             rows,
             known: HashMap::new(),
             last: None,
         })
     }
 
-    pub(crate) fn append(&mut self, array: &dyn Array) -> Result<()> {
+    pub(crate) fn append(&mut self, array: &dyn Array, ordered: bool) -> Result<()> {
         let (values, keys): (ArrayRef, Vec<Option<usize>>) = downcast_dictionary_array!(
             array => {
                 let keys = array.keys_iter().collect();
@@ -72,6 +78,15 @@ impl Dictionary {
             _ => vec![None; values.len()],
         };
         let rows = self.rows.convert_columns(&[Arc::clone(&values)])?;
+        if self.ordered && ordered {
+            for (at, key) in here.iter_mut().enumerate() {
+                *key = Some(self.key_of(rows.row(at).as_ref(), &*values, at)?);
+            }
+            if !here.is_sorted() {
+                let text = "the values of an ordered dictionary come in another order than before";
+                return Err(Error::Shape(text.to_owned()));
+            }
+        }
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
             found.push(match key {
@@ -100,7 +115,7 @@ impl Dictionary {
             let data_type = self.key_type.clone();
             return Err(Error::Overflow { what: "the keys", data_type, instead: "wider keys" });
         }
-        self.values.append(&*values.slice(at, 1))?;
+        self.values.append(&*values.slice(at, 1), false)?;
         self.known.insert(row.into(), key);
         Ok(key)
     }

@@ -70,9 +70,21 @@ impl ColumnBuilder {
         Self::of_field(options.source(store), Field::new(COLUMN, data_type.clone(), true))
     }
 
+    /// Like [`Self::new`], for a type with what a field says of it beside its data type: metadata,
+    /// such as an extension type's name, and whether the values of its dictionary are ordered.
+    pub fn with_field(store: &Store, field: &Field, options: &BuilderOptions) -> Result<Self> {
+        let field = field.clone().with_name(COLUMN).with_nullable(true);
+        Self::of_field(options.source(store), field)
+    }
+
     fn of_field(source: Source, field: Field) -> Result<Self> {
-        let node = Node::new(&source, field.data_type())?;
+        let node = Node::new(&source, &field)?;
         Ok(Self { source, schema: Arc::new(Schema::new(vec![field])), node })
+    }
+
+    /// The column as a field: its type with its metadata.
+    pub fn field(&self) -> &Field {
+        self.schema.field(0)
     }
 
     /// The type of the column.
@@ -103,7 +115,13 @@ impl ColumnBuilder {
 
     /// Appends the values of an array of the column's type.
     pub fn append_array(&mut self, array: &dyn Array) -> Result<()> {
-        self.attempt(|node| node.append(array))
+        self.attempt(|node| node.append(array, false))
+    }
+
+    /// Appends an array with what its field says: whether the values of its dictionary are ordered.
+    /// An ordered dictionary keeps its order here if this column has an ordered one, too.
+    pub fn append_of(&mut self, field: &Field, array: &dyn Array) -> Result<()> {
+        self.attempt(|node| node.append(array, field.dict_is_ordered() == Some(true)))
     }
 
     /// Appends numbers, dates or times as their native values, for example
@@ -184,7 +202,7 @@ impl ColumnBuilder {
     pub fn finish(&mut self, options: &PutOptions) -> Result<ObjectId> {
         self.source.check_ours()?;
         composing::check_free(&self.source.store, options)?;
-        let fresh = Node::new(&self.source, self.data_type())?;
+        let fresh = Node::new(&self.source, self.field())?;
         let node = std::mem::replace(&mut self.node, fresh);
         let (store, schema) = (&self.source.store, &self.schema);
         let finished = Finished { store, schema, kind: table_kind::ARRAY };

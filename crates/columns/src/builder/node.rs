@@ -94,8 +94,9 @@ impl Offsets {
 
 impl Node {
     /// An empty node, or the reason why there is none of this type.
-    pub(crate) fn new(source: &Source, data_type: &DataType) -> Result<Self> {
-        let child = |field: &Field| Self::new(source, field.data_type());
+    pub(crate) fn new(source: &Source, field: &Field) -> Result<Self> {
+        let data_type = field.data_type();
+        let child = |field: &Field| Self::new(source, field);
         let bytes =
             |wide| Values::Bytes { offsets: Offsets::new(source, wide), data: Bytes::new(source) };
         let list = |wide, field| -> Result<Values> {
@@ -117,7 +118,8 @@ impl Node {
                 Values::Struct(fields.iter().map(|field| child(field)).collect::<Result<_>>()?)
             }
             DataType::Dictionary(keys, values) => {
-                Values::Dictionary(Box::new(Dictionary::new(source, keys, values)?))
+                let ordered = field.dict_is_ordered() == Some(true);
+                Values::Dictionary(Box::new(Dictionary::new(source, (keys, values), ordered)?))
             }
             DataType::FixedSizeBinary(width) => {
                 let width = usize::try_from(*width).map_err(|_| unsupported(data_type))?;

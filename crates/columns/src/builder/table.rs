@@ -67,6 +67,13 @@ impl TableBuilder {
         self.columns.get(at).map(|column| full + column.len())
     }
 
+    /// How many values the column at this position has in batches that are full, and how many of
+    /// them are null.
+    pub fn full_counts(&self, at: usize) -> (usize, usize) {
+        let full = self.full.iter().filter_map(|batch| batch.columns.get(at));
+        full.fold((0, 0), |(values, nulls), it| (values + it.length, nulls + it.null_count))
+    }
+
     /// Appends the rows of a batch whose columns have these types, in this order: all or none.
     ///
     /// Where a column would get longer than its type can count, another record batch is begun.
@@ -101,7 +108,7 @@ impl TableBuilder {
 
     fn take_newest(&mut self) -> Result<Batch> {
         let rows = self.whole_rows()?;
-        let fresh = |column: &ColumnBuilder| Node::new(&self.source, column.data_type());
+        let fresh = |column: &ColumnBuilder| Node::new(&self.source, column.field());
         let fresh: Vec<Node> = self.columns.iter().map(fresh).collect::<Result<_>>()?;
         let columns = self.columns.iter_mut().zip(fresh);
         let columns = columns.map(|(it, fresh)| std::mem::replace(&mut it.node, fresh)).collect();
@@ -116,8 +123,10 @@ impl TableBuilder {
             return Err(Error::Shape(text));
         }
         let marks: Vec<_> = self.columns.iter().map(|column| column.node.mark()).collect();
+        let schema = batch.schema();
         for (at, array) in batch.columns().iter().enumerate() {
-            if let Err(error) = self.columns[at].node.append(array) {
+            let ordered = schema.field(at).dict_is_ordered() == Some(true);
+            if let Err(error) = self.columns[at].node.append(array, ordered) {
                 let columns = self.columns.iter_mut().zip(&marks).take(at + 1);
                 columns.for_each(|(column, mark)| column.node.rewind(mark));
                 return Err(match error {

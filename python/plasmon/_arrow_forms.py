@@ -1,0 +1,123 @@
+"""Arrow data as other libraries want it, where what they make of it themselves is another value.
+
+NumPy has no integers with nulls: pyarrow makes floats of them, which hold 53 bits. polars 2.1 reads
+decimals of 32 and 64 bits as if they had 128 when they lie in a list or a struct or come through
+the Arrow C interface, which gives other numbers, and panics at decimals of 256 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+#: Integers up to this size are floats, too.
+_EXACT_MAX = 1 << 53
+
+
+def numpy_of(values: Any, what: str) -> Any:
+    """An Arrow array as a NumPy array; TypeError if a digit of it would be lost."""
+    chunks = getattr(values, "chunks", None)
+    for chunk in [values] if chunks is None else chunks:
+        _check_digits(chunk, what)
+    return values.to_numpy() if chunks is not None else values.to_numpy(zero_copy_only=False)
+
+
+def _check_digits(array: Any, what: str) -> None:
+    """Refuses integers that become floats, because some are null, and are no floats."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kinds = pa.types
+    kind = array.type
+    if kinds.is_integer(kind) and kind.bit_width == 64 and array.null_count:
+        found = pc.min_max(array).as_py()
+        extremes = [one for one in found.values() if one is not None]
+        if any(abs(one) > _EXACT_MAX for one in extremes):
+            raise TypeError(
+                f"{what} has nulls, and integers beyond 2**53, which NumPy's floats would round: "
+                'use as_="arrow" and fill_null(), or as_="polars"'
+            )
+    elif isinstance(array, pa.ExtensionArray):
+        _check_digits(array.storage, what)
+    elif kinds.is_dictionary(kind):
+        if array.null_count and kinds.is_integer(kind.value_type):
+            _check_digits(array.dictionary_decode(), what)
+    elif kinds.is_struct(kind):
+        for child in array.flatten():
+            _check_digits(child, what)
+    elif kinds.is_map(kind):
+        _check_digits(array.keys, what)
+        _check_digits(array.items, what)
+    elif kinds.is_nested(kind) and hasattr(array, "flatten") and hasattr(kind, "value_type"):
+        _check_digits(array.flatten(), what)
+
+
+def for_polars(source: Any) -> Any:
+    """Arrow data without decimals that polars misreads, if there is pyarrow to look at them."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return source
+    schema = pa.RecordBatchReader.from_stream(source).schema
+    wide = []
+    for field in schema:
+        try:
+            wide.append(_widened(field.type))
+        except TypeError as error:
+            raise TypeError(f"the column {field.name!r} cannot be polars': {error}") from error
+    if wide == schema.types:
+        return source
+    fields = [field.with_type(kind) for field, kind in zip(schema, wide, strict=True)]
+    return pa.table(source).cast(pa.schema(fields, schema.metadata))
+
+
+def _widened(kind: Any) -> Any:
+    """A type with decimals of 128 bits in place of narrower ones."""
+    import pyarrow as pa
+
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
+        return pa.decimal128(kind.precision, kind.scale)
+    if pa.types.is_decimal256(kind):
+        raise TypeError(f'it has {kind}, of which polars has 128 bits only: read it as_="arrow"')
+    return rebuilt(kind, _widened)
+
+
+def rebuilt(kind: Any, of_part: Callable[[Any], Any]) -> Any:
+    """A type with its parts made anew; itself if it has none, or if they stay the same.
+
+    Types that no builder has, such as unions, stay as they are.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        values = of_part(kind.value_type)
+        return kind if values == kind.value_type else _dictionary(kind, values)
+    fields = [kind.field(at) for at in range(kind.num_fields)]
+    parts = [field.with_type(of_part(field.type)) for field in fields]
+    make = next((make for is_one, make in _NESTED if getattr(pa.types, is_one)(kind)), None)
+    if make is None or [part.type for part in parts] == [field.type for field in fields]:
+        return kind
+    return make(pa, kind, parts)
+
+
+def _dictionary(kind: Any, values: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.dictionary(kind.index_type, values, kind.ordered)
+
+
+def _map(pa: Any, kind: Any, parts: list[Any]) -> Any:
+    entries = parts[0].type
+    return pa.map_(entries.field(0), entries.field(1), keys_sorted=kind.keys_sorted)
+
+
+#: How types with parts are made of them, by the test for each.
+_NESTED: tuple[tuple[str, Callable[[Any, Any, list[Any]], Any]], ...] = (
+    ("is_struct", lambda pa, _, parts: pa.struct(parts)),
+    ("is_map", _map),
+    ("is_fixed_size_list", lambda pa, kind, parts: pa.list_(parts[0], kind.list_size)),
+    ("is_large_list", lambda pa, _, parts: pa.large_list(parts[0])),
+    ("is_list", lambda pa, _, parts: pa.list_(parts[0])),
+    ("is_list_view", lambda pa, _, parts: pa.list_view(parts[0])),
+    ("is_large_list_view", lambda pa, _, parts: pa.large_list_view(parts[0])),
+)
