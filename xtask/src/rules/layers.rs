@@ -40,6 +40,7 @@ const PLACES: &[Place] = &[
     place("crates/scatter", &[]),
     place("crates/sort", &["plasmon-scatter"]),
     place("crates/columns", &["plasmon-proto", "plasmon-client"]),
+    place("crates/files", &[]),
     place("crates/keeper", &["plasmon-proto", "plasmon-shm"]),
     place(
         "crates/daemon",
@@ -51,7 +52,10 @@ const PLACES: &[Place] = &[
         &["plasmon-proto", "plasmon-client", "plasmon-columns", "plasmon-arrow-c"],
     ),
     place("crates/jni", &["plasmon-client"]),
-    place("crates/cli", &["plasmon-proto", "plasmon-client", "plasmon-columns", "plasmon-sort"]),
+    place(
+        "crates/cli",
+        &["plasmon-proto", "plasmon-client", "plasmon-columns", "plasmon-files", "plasmon-sort"],
+    ),
     place("hdf5/sys", &[]),
     place("hdf5/model", &["plasmon-scatter"]),
     place("hdf5/store", &["plasmon-proto", "plasmon-client", "plasmon-hdf5-model"]),

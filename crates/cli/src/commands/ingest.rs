@@ -13,7 +13,7 @@ use plasmon_columns::{BuilderOptions, Error, TableBuilder};
 use serde_json::json;
 
 use crate::arguments::Ingest;
-use crate::formats::{self, FileType, Rows};
+use crate::formats::{self, FileType, TableFile};
 use crate::output::{Output, bytes};
 use crate::progress;
 use crate::target::{self, Target};
@@ -24,16 +24,13 @@ pub(super) fn ingest(store: &Store, ingest: &Ingest, output: &Output) -> Result<
     let name = target::new_name(&ingest.name, ingest.kept.namespace.as_deref())?;
     let object = Target::parse(&target::shown(&name))?;
     let options = target::options(&name, &ingest.kept)?;
-    let files: Vec<(&Path, Rows)> = ingest
-        .files
-        .iter()
-        .map(|path| {
-            let kind = FileType::of_table(path, ingest.format)?;
-            Ok((path.as_path(), formats::rows(path, kind.with_delimiter(ingest.delimiter)?)?))
-        })
-        .collect::<Result<_>>()?;
-    check_size(store, &files)?;
-    let total = files.iter().map(|(_, rows)| rows.bytes_about).sum();
+    let files = ingest.files.iter().map(|path| {
+        let kind = FileType::of_table(path, ingest.format)?;
+        Ok((path.as_path(), kind.with_delimiter(ingest.delimiter)?))
+    });
+    let files = files.collect::<Result<Vec<_>>>()?;
+    let files = formats::open_all(&files, |least| check_size(store, least))?;
+    let total = files.iter().map(|(_, file)| file.bytes_about).sum();
     let bar = progress::bytes(total, &object.text, output.is_json());
     let patience = target::seconds("--patience", ingest.patience)?;
     let built = build(store, files, BuilderOptions { patience, ..BuilderOptions::default() }, &bar);
@@ -58,9 +55,8 @@ pub(super) fn ingest(store: &Store, ingest: &Ingest, output: &Output) -> Result<
 }
 
 /// Better told before than after minutes: what cannot fit an empty store will not fit this one.
-fn check_size(store: &Store, files: &[(&Path, Rows)]) -> Result<()> {
-    let (capacity, least) =
-        (store.capacity_bytes(), files.iter().map(|(_, rows)| rows.bytes_min).sum::<u64>());
+fn check_size(store: &Store, least: u64) -> Result<()> {
+    let capacity = store.capacity_bytes();
     if least <= capacity {
         return Ok(());
     }
@@ -94,18 +90,20 @@ fn no_room(store: &Store, table: &TableBuilder, error: &Error) -> Option<String>
 
 fn build(
     store: &Store,
-    files: Vec<(&Path, Rows)>,
+    files: Vec<(&Path, TableFile)>,
     options: BuilderOptions,
     bar: &ProgressBar,
 ) -> Result<TableBuilder> {
     let schema = match files.first() {
-        Some((_, rows)) => rows.schema.clone(),
+        Some((_, file)) => file.schema.clone(),
         None => bail!("no file was given"),
     };
     let mut table = TableBuilder::new(store, &schema, &options)?;
     let mut before = 0;
-    for (path, mut rows) in files {
+    for (path, file) in files {
         let failed = || format!("ingesting {}", path.display());
+        let bytes_about = file.bytes_about;
+        let mut rows = file.rows().with_context(failed)?;
         if rows.schema.fields() != schema.fields() {
             bail!("{} has other columns than the first file", path.display());
         }
@@ -118,7 +116,7 @@ fn build(
             }
             bar.set_position(before + rows.bytes_read());
         }
-        before += rows.bytes_about;
+        before += bytes_about;
         bar.set_position(before);
     }
     Ok(table)

@@ -9,13 +9,13 @@ use plasmon_client::Store;
 use plasmon_proto::object::tag;
 use plasmon_sort::Table;
 
-use crate::formats;
+use crate::formats::{self, FileType, TableFile};
 use crate::target::Target;
 
 /// One input.
 enum Input {
-    /// Read when it is wanted.
-    File(PathBuf),
+    /// Its rows are read when they are wanted.
+    File(PathBuf, Box<TableFile>),
     /// On the store's memory.
     Object(Vec<RecordBatch>),
 }
@@ -36,20 +36,25 @@ impl Inputs {
     pub(super) fn open(connect: &dyn Fn() -> Result<Store>, names: &[String]) -> Result<Self> {
         let (mut schema, mut inputs) = (None, Vec::new());
         let (mut file_bytes, mut object_bytes) = (0, 0);
+        let files = names.iter().map(Path::new).filter(|path| path.exists());
+        let files = files.map(|path| Ok((path, FileType::of_table(path, None)?)));
+        let mut files = formats::open_all(&files.collect::<Result<Vec<_>>>()?, |_| Ok(()))?
+            .into_iter()
+            .peekable();
         for name in names {
-            let path = Path::new(name);
-            let found = if path.exists() {
-                let rows = formats::table_rows(path).with_context(|| format!("reading {name}"))?;
-                file_bytes += rows.bytes_about;
-                inputs.push(Input::File(path.to_owned()));
-                rows.schema
-            } else {
-                let (found, batches, bytes) =
-                    object(connect, name).with_context(|| format!("reading {name}"))?;
-                object_bytes += bytes;
-                inputs.push(Input::Object(batches));
-                found
-            };
+            let found =
+                if let Some((path, file)) = files.next_if(|(path, _)| *path == Path::new(name)) {
+                    file_bytes += file.bytes_about;
+                    let schema = file.schema.clone();
+                    inputs.push(Input::File(path.to_owned(), Box::new(file)));
+                    schema
+                } else {
+                    let (found, batches, bytes) =
+                        object(connect, name).with_context(|| format!("reading {name}"))?;
+                    object_bytes += bytes;
+                    inputs.push(Input::Object(batches));
+                    found
+                };
             let first: &SchemaRef = schema.get_or_insert_with(|| found.clone());
             if first.fields() != found.fields() {
                 bail!("{name} has other columns than {}", names[0]);
@@ -84,7 +89,10 @@ impl Inputs {
         let mut batches = Vec::new();
         for input in self.inputs {
             match input {
-                Input::File(path) => batches.extend(formats::load_table(&path)?.batches),
+                Input::File(path, file) => {
+                    let table = file.table().with_context(|| reading(&path))?;
+                    batches.extend(table.batches);
+                }
                 Input::Object(mut own) => batches.append(&mut own),
             }
         }
@@ -95,9 +103,10 @@ impl Inputs {
     pub(super) fn each(self, take: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         for input in self.inputs {
             match input {
-                Input::File(path) => {
-                    for batch in formats::table_rows(&path)? {
-                        take(batch.with_context(|| format!("reading {}", path.display()))?)?;
+                Input::File(path, file) => {
+                    let failed = || reading(&path);
+                    for batch in file.rows().with_context(failed)? {
+                        take(batch.with_context(failed)?)?;
                     }
                 }
                 Input::Object(batches) => batches.into_iter().try_for_each(&mut *take)?,
@@ -105,6 +114,10 @@ impl Inputs {
         }
         Ok(())
     }
+}
+
+fn reading(path: &Path) -> String {
+    format!("reading {}", path.display())
 }
 
 fn object(

@@ -7,23 +7,13 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use plasmon_files::Compression;
 
 use crate::arguments::Format;
 
 /// The endings of tables, as an error lists them.
 const TABLES: &str = ".parquet, .arrow, .feather, .ipc, .arrows, .csv, .tsv, .json, .jsonl or \
                       .ndjson; those of text also with .gz or .zst after it";
-
-/// How the bytes of a file are compressed as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Compression {
-    /// Not at all.
-    Plain,
-    /// As gzip does.
-    Gzip,
-    /// As zstd does.
-    Zstd,
-}
 
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

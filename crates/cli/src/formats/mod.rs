@@ -4,10 +4,7 @@
 //! the encoded bytes: [`load`] reads a file far enough to know how many bytes its object has, then
 //! [`Loaded::write`] writes them where the object is being created.
 
-mod compression;
-mod csv;
 mod file_type;
-mod json;
 mod npy;
 mod rows;
 mod shape;
@@ -15,12 +12,10 @@ mod table;
 mod writing;
 
 pub(crate) use file_type::{FileType, stem};
-pub(crate) use rows::Rows;
+pub(crate) use rows::{TableFile, open_all};
 pub(crate) use shape::Shape;
 pub(crate) use table::{Table, read_stream};
 pub(crate) use writing::TableWriter;
-
-use rows::{BATCH_ROWS, ROWS_AT_ONCE};
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -84,21 +79,6 @@ impl<W: Write> Write for Counted<'_, W> {
     }
 }
 
-/// The rows of a file that holds a table.
-pub(crate) fn load_table(path: &Path) -> Result<Table> {
-    table_of(open(path)?, path, FileType::of_table(path, None)?)
-}
-
-/// The rows of a file that holds a table, a batch at a time.
-pub(crate) fn table_rows(path: &Path) -> Result<Rows> {
-    rows(path, FileType::of_table(path, None)?)
-}
-
-/// Opens a file of rows.
-pub(crate) fn rows(path: &Path, kind: FileType) -> Result<Rows> {
-    rows_of(open(path)?, path, kind, ROWS_AT_ONCE)
-}
-
 fn open(path: &Path) -> Result<File> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     if file.metadata()?.is_dir() {
@@ -107,29 +87,28 @@ fn open(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// All rows of a table's file.
-fn table_of(file: File, path: &Path, kind: FileType) -> Result<Table> {
-    rows_of(file, path, kind, BATCH_ROWS)?.table().with_context(|| unreadable(path, kind))
-}
-
-fn rows_of(file: File, path: &Path, kind: FileType, batch_rows: usize) -> Result<Rows> {
-    Rows::open(file, kind, batch_rows).with_context(|| unreadable(path, kind))
-}
-
 fn unreadable(path: &Path, kind: FileType) -> String {
     format!("{} cannot be read as {}", path.display(), kind.key())
 }
 
+/// Reads a file that holds a table.
+fn load_table(path: &Path, kind: FileType) -> Result<Table> {
+    let files = open_all(&[(path, kind)], |_| Ok(()))?;
+    let (_, file) = files.into_iter().next().context("no file was given")?;
+    file.table().with_context(|| unreadable(path, kind))
+}
+
 /// Opens and reads a file.
 pub(crate) fn load(path: &Path, kind: FileType) -> Result<Loaded> {
-    let file = open(path)?;
     match kind.format {
         Format::Raw => {
+            let file = open(path)?;
             let data_bytes = file.metadata()?.len();
             let body = Body::File(file);
             Ok(Loaded { tag: tag::RAW, metadata: Vec::new(), data_bytes, body })
         }
         Format::Npy => {
+            let file = open(path)?;
             let (header, file) = npy::read_header(file).with_context(|| unreadable(path, kind))?;
             let metadata = header.metadata()?;
             let data_bytes = header.data_bytes;
@@ -137,7 +116,7 @@ pub(crate) fn load(path: &Path, kind: FileType) -> Result<Loaded> {
             Ok(Loaded { tag: tag::NDARRAY, metadata, data_bytes, body })
         }
         _ => {
-            let table = table_of(file, path, kind)?;
+            let table = load_table(path, kind)?;
             let data_bytes = table.encoded_bytes()?;
             let body = Body::Table(table);
             Ok(Loaded { tag: tag::ARROW_STREAM, metadata: Vec::new(), data_bytes, body })

@@ -1,29 +1,28 @@
-//! The rows of files that hold tables, read a batch at a time.
+//! Files that hold tables: their columns, and their rows a batch at a time.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use arrow::array::RecordBatch;
-use arrow::csv::reader::Format as CsvFormat;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
-use arrow::{csv, json};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use plasmon_files::{Columns, Compression, TextFile, TextFormat};
 
-use super::compression::text;
-use super::file_type::{Compression, FileType};
+use super::file_type::FileType;
 use super::table::Table;
-use super::{csv as csv_head, json as json_rows};
+use super::{open, unreadable};
 use crate::arguments::Format;
 
 /// Rows in one record batch of a table that is read as a whole.
-pub(super) const BATCH_ROWS: usize = 1 << 20;
+const BATCH_ROWS: usize = 1 << 20;
 
 /// Rows that are in this process's memory at once while a table is built in the store.
-pub(super) const ROWS_AT_ONCE: usize = 1 << 16;
+const ROWS_AT_ONCE: usize = 1 << 16;
 
 /// A time of 30 letters and its comma take eight bytes as a number; nothing shrinks much more.
 const TEXT_SHRINKS_MAX: u64 = 4;
@@ -31,99 +30,146 @@ const TEXT_SHRINKS_MAX: u64 = 4;
 /// How many times as long a compressed text is about.
 const COMPRESSION_ABOUT: u64 = 5;
 
-/// The rows of a file.
-pub(crate) struct Rows {
+type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
+
+/// A file that holds a table.
+pub(crate) struct TableFile {
     /// The columns.
     pub(crate) schema: SchemaRef,
     /// About how many bytes all rows take in memory.
     pub(crate) bytes_about: u64,
     /// How many they take at least.
-    pub(crate) bytes_min: u64,
-    batches: Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>,
-    bytes_read: u64,
+    bytes_min: u64,
+    source: Source,
 }
 
-impl Rows {
+enum Source {
+    /// Its columns are known when it was read once.
+    Text(TextFile),
+    Parquet(Box<ParquetRecordBatchReaderBuilder<File>>),
+    /// In the batches that it has.
+    Arrow(Batches),
+}
+
+impl TableFile {
     /// Opens a file of this type.
-    pub(super) fn open(file: File, kind: FileType, batch_rows: usize) -> Result<Self> {
+    fn new(file: File, kind: FileType) -> Result<Self> {
         match kind.format {
-            Format::Parquet => Self::parquet(file, batch_rows),
-            Format::Csv => Self::csv(file, kind, batch_rows),
-            Format::Json | Format::Jsonl => Self::json(file, kind, batch_rows),
+            Format::Parquet => Self::parquet(file),
+            Format::Csv => Self::text(file, kind, TextFormat::Csv { delimiter: kind.delimiter }),
+            Format::Json | Format::Jsonl => Self::text(file, kind, TextFormat::Json),
             Format::Arrow | Format::Arrows => Self::arrow(file),
             Format::Npy | Format::Raw => bail!("a {} file holds no table", kind.key()),
         }
     }
 
-    /// About how many bytes the rows took that were read.
-    pub(crate) fn bytes_read(&self) -> u64 {
-        self.bytes_read.min(self.bytes_about)
-    }
-
-    /// All of them.
-    pub(super) fn table(self) -> Result<Table> {
-        Ok(Table { schema: self.schema, batches: self.batches.collect::<Result<_, _>>()? })
-    }
-
-    fn parquet(file: File, batch_rows: usize) -> Result<Self> {
+    fn parquet(file: File) -> Result<Self> {
         let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
         let groups = builder.metadata().row_groups();
         let bytes_about = groups.iter().map(|group| group.total_byte_size().max(0) as u64).sum();
         let schema = builder.schema().clone();
-        let batches = Box::new(builder.with_batch_size(batch_rows).build()?);
+        let source = Source::Parquet(Box::new(builder));
         // The encodings of Parquet make most columns smaller and none much larger.
-        let bytes_min = bytes_about / 2;
-        Ok(Self { schema, bytes_about, bytes_min, batches, bytes_read: 0 })
+        Ok(Self { schema, bytes_about, bytes_min: bytes_about / 2, source })
     }
 
-    fn csv(mut file: File, kind: FileType, batch_rows: usize) -> Result<Self> {
-        let (bytes_min, bytes_about) = text_bytes(&file, kind)?;
-        let format = CsvFormat::default().with_header(true).with_delimiter(kind.delimiter);
-        let sample = text(file.try_clone()?, kind.compression)?;
-        let schema = Arc::new(csv_head::schema(sample, kind.delimiter, &format)?);
-        file.seek(SeekFrom::Start(0))?;
-        let reader = csv::ReaderBuilder::new(schema.clone())
-            .with_format(format)
-            .with_batch_size(batch_rows)
-            .build_buffered(text(file, kind.compression)?)?;
-        Ok(Self { schema, bytes_about, bytes_min, batches: Box::new(reader), bytes_read: 0 })
+    fn text(file: File, kind: FileType, format: TextFormat) -> Result<Self> {
+        let file = TextFile::new(file, format, kind.compression)?;
+        let bytes = file.bytes()?;
+        let times = if kind.compression == Compression::Plain { 1 } else { COMPRESSION_ABOUT };
+        // Each row of JSON repeats the names of its columns, of which nothing is kept.
+        let bytes_min = if format == TextFormat::Json { 0 } else { bytes / TEXT_SHRINKS_MAX };
+        let bytes_about = bytes.saturating_mul(times);
+        let schema = SchemaRef::new(Schema::empty());
+        Ok(Self { schema, bytes_about, bytes_min, source: Source::Text(file) })
     }
 
-    fn json(mut file: File, kind: FileType, batch_rows: usize) -> Result<Self> {
-        let (_, bytes_about) = text_bytes(&file, kind)?;
-        let schema = Arc::new(json_rows::schema(text(file.try_clone()?, kind.compression)?)?);
-        file.seek(SeekFrom::Start(0))?;
-        let reader = json::ReaderBuilder::new(schema.clone())
-            .with_flatten(true)
-            .with_strict_mode(true)
-            .with_batch_size(batch_rows)
-            .build(text(file, kind.compression)?)?;
-        // Each row repeats the names of its columns, of which nothing is kept.
-        Ok(Self { schema, bytes_about, bytes_min: 0, batches: Box::new(reader), bytes_read: 0 })
-    }
-
-    /// An Arrow file or stream, told apart by the magic letters of a file, in the batches that it
-    /// has.
+    /// An Arrow file or stream, told apart by the magic letters of a file.
     fn arrow(mut file: File) -> Result<Self> {
         let bytes_about = file.metadata()?.len();
         let is_file = is_arrow_file(&mut file)?;
         let input = BufReader::with_capacity(1 << 20, file);
-        let (schema, batches): (_, Box<dyn Iterator<Item = _>>) = if is_file {
+        let (schema, batches): (_, Batches) = if is_file {
             let reader = FileReader::try_new(input, None)?;
             (reader.schema(), Box::new(reader))
         } else {
             let reader = StreamReader::try_new(input, None)?;
             (reader.schema(), Box::new(reader))
         };
-        Ok(Self { schema, bytes_about, bytes_min: bytes_about / 2, batches, bytes_read: 0 })
+        let source = Source::Arrow(batches);
+        Ok(Self { schema, bytes_about, bytes_min: bytes_about / 2, source })
+    }
+
+    /// The rows, a moderate number at once.
+    pub(crate) fn rows(self) -> Result<Rows> {
+        self.batches(ROWS_AT_ONCE)
+    }
+
+    /// All rows.
+    pub(crate) fn table(self) -> Result<Table> {
+        let rows = self.batches(BATCH_ROWS)?;
+        Ok(Table { schema: rows.schema.clone(), batches: rows.collect::<Result<_, _>>()? })
+    }
+
+    fn batches(self, batch_rows: usize) -> Result<Rows> {
+        let Self { schema, bytes_about, source, .. } = self;
+        let batches: Batches = match source {
+            Source::Text(file) => Box::new(file.rows(&schema, batch_rows)?),
+            Source::Parquet(builder) => Box::new(builder.with_batch_size(batch_rows).build()?),
+            Source::Arrow(batches) => batches,
+        };
+        Ok(Rows { schema, bytes_about, batches, bytes_read: 0 })
     }
 }
 
-/// How many bytes the rows of a file of text take at least, and about how many.
-fn text_bytes(file: &File, kind: FileType) -> Result<(u64, u64)> {
-    let bytes = file.metadata()?.len();
-    let times = if kind.compression == Compression::Plain { 1 } else { COMPRESSION_ABOUT };
-    Ok((bytes / TEXT_SHRINKS_MAX, bytes.saturating_mul(times)))
+/// Opens the files of one table. `check` hears how many bytes their rows take at least, before any
+/// are read.
+///
+/// Of text all is read, because each value has to do with the type of its column, and that of all
+/// files together: one may have no value where another has some.
+pub(crate) fn open_all<'a>(
+    files: &[(&'a Path, FileType)],
+    check: impl FnOnce(u64) -> Result<()>,
+) -> Result<Vec<(&'a Path, TableFile)>> {
+    let mut opened = Vec::with_capacity(files.len());
+    for (path, kind) in files {
+        let failed = || unreadable(path, *kind);
+        opened.push((*path, TableFile::new(open(path)?, *kind).with_context(failed)?));
+    }
+    check(opened.iter().map(|(_, file)| file.bytes_min).sum())?;
+    let mut merged: Option<(&Path, Columns)> = None;
+    for ((path, file), (_, kind)) in opened.iter().zip(files) {
+        let Source::Text(text) = &file.source else { continue };
+        let columns = text.columns().with_context(|| unreadable(path, *kind))?;
+        let Some((first, merged)) = &mut merged else {
+            merged = Some((path, columns));
+            continue;
+        };
+        let failed = || format!("{} has other columns than {}", path.display(), first.display());
+        merged.merge(columns).with_context(failed)?;
+    }
+    if let Some((_, columns)) = merged {
+        let schema = Arc::new(columns.schema());
+        let texts = opened.iter_mut().filter(|(_, file)| matches!(file.source, Source::Text(_)));
+        texts.for_each(|(_, file)| file.schema.clone_from(&schema));
+    }
+    Ok(opened)
+}
+
+/// The rows of a file.
+pub(crate) struct Rows {
+    /// The columns.
+    pub(crate) schema: SchemaRef,
+    bytes_about: u64,
+    batches: Batches,
+    bytes_read: u64,
+}
+
+impl Rows {
+    /// About how many bytes the rows took that were read.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.bytes_read.min(self.bytes_about)
+    }
 }
 
 /// Whether an Arrow file starts as a file, not as a stream.

@@ -10,8 +10,8 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use arrow::json::{ArrayWriter, LineDelimitedWriter, WriterBuilder};
 use parquet::arrow::ArrowWriter;
+use plasmon_files::Compressed;
 
-use super::compression::Compressed;
 use super::file_type::FileType;
 use super::table::ipc_options;
 use crate::arguments::Format;

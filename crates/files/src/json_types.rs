@@ -6,9 +6,10 @@
 use std::fmt;
 use std::io::BufRead;
 
-use anyhow::{Result, bail};
-use arrow::datatypes::{DataType, Field, Fields, Schema};
+use arrow_schema::{DataType, Field, Fields, Schema};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use crate::error::{self, Error};
 
 /// What the values of a column have been so far.
 #[derive(Debug, Default, PartialEq)]
@@ -188,16 +189,36 @@ impl<'de> Visitor<'de> for Rows<'_> {
     }
 }
 
-/// The columns of all rows.
-pub(super) fn schema(text: impl BufRead) -> Result<Schema> {
-    let mut found = Found::Nothing;
-    let mut values = serde_json::Deserializer::from_reader(text);
-    while values.end().is_err() {
-        Rows(&mut found).deserialize(&mut values)?;
+/// The columns of the rows of a file, or of several that are read as one table.
+#[derive(Debug)]
+pub(crate) struct Columns(Found);
+
+impl Columns {
+    /// Reads a file to its end.
+    pub(crate) fn of(text: impl BufRead) -> error::Result<Self> {
+        let mut found = Found::Nothing;
+        let mut values = serde_json::Deserializer::from_reader(text);
+        while values.end().is_err() {
+            Rows(&mut found).deserialize(&mut values)?;
+        }
+        match &found {
+            Found::Object(fields) if !fields.is_empty() => Ok(Self(found)),
+            _ => Err(Error::NoRows),
+        }
     }
-    match &found {
-        Found::Object(fields) if !fields.is_empty() => Ok(Schema::new(columns(fields))),
-        _ => bail!("it has no rows, so it names no columns"),
+
+    /// Takes the rows of another file.
+    pub(crate) fn merge(&mut self, other: Self) -> error::Result<()> {
+        let told = |told: String| Error::OtherTypes { told };
+        self.0.add(other.0).map_err(told)
+    }
+
+    /// The types that hold all values.
+    pub(crate) fn schema(&self) -> Schema {
+        match &self.0 {
+            Found::Object(fields) => Schema::new(columns(fields)),
+            _ => Schema::empty(),
+        }
     }
 }
 
@@ -206,7 +227,7 @@ mod tests {
     use super::*;
 
     fn types(text: &str) -> Vec<(String, DataType)> {
-        let schema = schema(text.as_bytes()).unwrap();
+        let schema = Columns::of(text.as_bytes()).unwrap().schema();
         let named =
             |field: &std::sync::Arc<Field>| (field.name().clone(), field.data_type().clone());
         schema.fields().iter().map(named).collect()
@@ -250,7 +271,7 @@ mod tests {
             ("{\"x\": 1}\n{\"x\": \"a\"}", "\"x\" is a number in one row and a string"),
             ("{\"x\": 1}\n{\"x\":", "EOF"),
         ] {
-            let found = format!("{:#}", schema(text.as_bytes()).unwrap_err());
+            let found = Columns::of(text.as_bytes()).unwrap_err().to_string();
             assert!(found.contains(told), "{text}: {found}");
         }
     }

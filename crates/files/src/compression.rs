@@ -3,11 +3,19 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 
-use anyhow::Result;
 use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
-use super::file_type::Compression;
+/// How the bytes of a file are compressed as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    Plain,
+    /// As gzip does.
+    Gzip,
+    /// As zstd does.
+    Zstd,
+}
 
 /// Bytes that are read from a file at once.
 const READ_BYTES: usize = 1 << 20;
@@ -19,9 +27,9 @@ const ZSTD_LEVEL: i32 = 0;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The text of a file, uncompressed and without a byte order mark.
-pub(super) fn text(file: File, compression: Compression) -> Result<Box<dyn BufRead>> {
+pub(crate) fn text(file: File, compression: Compression) -> io::Result<Box<dyn BufRead + Send>> {
     let file = BufReader::with_capacity(READ_BYTES, file);
-    let mut text: Box<dyn BufRead> = match compression {
+    let mut text: Box<dyn BufRead + Send> = match compression {
         Compression::Plain => Box::new(file),
         Compression::Gzip => {
             Box::new(BufReader::with_capacity(READ_BYTES, MultiGzDecoder::new(file)))
@@ -38,7 +46,7 @@ pub(super) fn text(file: File, compression: Compression) -> Result<Box<dyn BufRe
 }
 
 /// Where the bytes of a compressed file are written.
-pub(crate) enum Compressed<W: Write> {
+pub enum Compressed<W: Write> {
     /// As they are.
     Plain(W),
     /// Through gzip.
@@ -47,9 +55,15 @@ pub(crate) enum Compressed<W: Write> {
     Zstd(zstd::Encoder<'static, W>),
 }
 
+impl<W: Write> std::fmt::Debug for Compressed<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compressed").finish_non_exhaustive()
+    }
+}
+
 impl<W: Write> Compressed<W> {
     /// Begins a file.
-    pub(super) fn new(compression: Compression, out: W) -> Result<Self> {
+    pub fn new(compression: Compression, out: W) -> io::Result<Self> {
         Ok(match compression {
             Compression::Plain => Self::Plain(out),
             Compression::Gzip => Self::Gzip(GzEncoder::new(out, flate2::Compression::default())),
@@ -58,13 +72,13 @@ impl<W: Write> Compressed<W> {
     }
 
     /// Ends it.
-    pub(super) fn finish(self) -> Result<()> {
+    pub fn finish(self) -> io::Result<()> {
         let mut out = match self {
             Self::Plain(out) => out,
             Self::Gzip(encoder) => encoder.finish()?,
             Self::Zstd(encoder) => encoder.finish()?,
         };
-        Ok(out.flush()?)
+        out.flush()
     }
 }
 

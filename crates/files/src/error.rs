@@ -1,0 +1,124 @@
+//! What can be wrong with a file.
+
+use std::io;
+
+use arrow_schema::{ArrowError, DataType};
+
+/// The result of reading.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a file cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// There is nothing in it.
+    #[error("it is empty, and a CSV file begins with a line that names the columns")]
+    Empty,
+    /// The first line has nothing but blanks.
+    #[error("its first line is blank, and that line names the columns of a CSV file")]
+    BlankHead,
+    /// Another delimiter would split the first line.
+    #[error(
+        "its first line {head:?} has {found} {word}{} and no {}: give --delimiter {flag} if that \
+         is what separates the columns (delimiter={other:?} in Python)",
+        if *found == 1 { "" } else { "s" },
+        if *delimiter == ',' { "comma".to_owned() } else { format!("{delimiter:?}") }
+    )]
+    OtherDelimiter {
+        /// The beginning of the first line.
+        head: String,
+        /// How many of the other there are.
+        found: usize,
+        /// The other in words.
+        word: &'static str,
+        /// The other as the command takes it.
+        flag: &'static str,
+        /// The other.
+        other: char,
+        /// The one that was looked for.
+        delimiter: char,
+    },
+    /// A record has more or fewer fields than there are columns.
+    #[error("line {line} has {found} fields, and the first line names {wanted} columns")]
+    Fields {
+        /// Where the record begins.
+        line: u64,
+        /// How many columns there are.
+        wanted: usize,
+        /// How many fields the record has.
+        found: usize,
+    },
+    /// A quote is never closed.
+    #[error("the record that begins in line {line} has a quote that is not closed")]
+    OpenQuote {
+        /// Where the record begins.
+        line: u64,
+    },
+    /// A record is too long.
+    #[error(
+        "the record that begins in line {line} is longer than {most} bytes: is a quote not closed?"
+    )]
+    LongRecord {
+        /// Where the record begins.
+        line: u64,
+        /// The limit.
+        most: u64,
+    },
+    /// A value is not of the type of its column. All values were looked at before.
+    #[error(
+        "line {line}, column {column:?}: {value:?} is no {data_type}, which the column was a \
+         moment ago: the file has changed while it was read"
+    )]
+    Value {
+        /// Where the record begins.
+        line: u64,
+        /// The column's name.
+        column: String,
+        /// The beginning of the value.
+        value: String,
+        /// The column's type.
+        data_type: DataType,
+    },
+    /// A text is not in UTF-8.
+    #[error("line {line}, column {column:?}: the text is not UTF-8: write the file in UTF-8")]
+    Encoding {
+        /// Where the record begins.
+        line: u64,
+        /// The column's name.
+        column: String,
+    },
+    /// The names of the columns are not in UTF-8.
+    #[error("its first line is not UTF-8: write the file in UTF-8")]
+    HeadEncoding,
+    /// JSON is malformed, or rows do not fit each other.
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+    /// JSON without rows.
+    #[error("it has no rows, so it names no columns")]
+    NoRows,
+    /// Rows of JSON files that are read as one table do not fit each other.
+    #[error("{told}, which is another file")]
+    OtherTypes {
+        /// Which column is what.
+        told: String,
+    },
+    /// Files that are read as one table have other columns.
+    #[error("the names of its columns differ")]
+    OtherColumns,
+    /// Arrow refused the rows.
+    #[error("{0}")]
+    Arrow(#[from] ArrowError),
+}
+
+impl From<Error> for ArrowError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Arrow(error) => error,
+            Error::Io(error) => Self::IoError(error.to_string(), error),
+            error => Self::ExternalError(Box::new(error)),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A file of text that holds a table.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+
+use crate::compression::{Compression, text};
+use crate::error::{Error, Result};
+use crate::{csv, json_types};
+
+/// Cells of JSON that are read at once: the reader asks for memory for all of them.
+const JSON_CELLS: usize = 1 << 20;
+
+/// What is written in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextFormat {
+    /// A line of names, then a line for each row.
+    Csv {
+        /// What is between two fields.
+        delimiter: u8,
+    },
+    /// An array of objects, or an object in each line.
+    Json,
+}
+
+/// A file that is open, and can be read more than once.
+#[derive(Debug)]
+pub struct TextFile {
+    file: File,
+    format: TextFormat,
+    compression: Compression,
+}
+
+impl TextFile {
+    /// Opens a file.
+    pub fn open(path: &Path, format: TextFormat, compression: Compression) -> Result<Self> {
+        Self::new(File::open(path)?, format, compression)
+    }
+
+    /// The same of a file that is open. What is no plain file, such as a pipe, is read to its end
+    /// into a file without a name, in `$TMPDIR` or `/var/tmp`.
+    pub fn new(file: File, format: TextFormat, compression: Compression) -> Result<Self> {
+        let file = if file.metadata()?.is_file() { file } else { kept(file)? };
+        Ok(Self { file, format, compression })
+    }
+
+    /// How many bytes the file has.
+    pub fn bytes(&self) -> Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// The columns of all rows.
+    pub fn columns(&self) -> Result<Columns> {
+        let text = self.text()?;
+        Ok(Columns(match self.format {
+            TextFormat::Csv { delimiter } => Form::Csv(csv::Columns::of(text, delimiter)?),
+            TextFormat::Json => Form::Json(json_types::Columns::of(text)?),
+        }))
+    }
+
+    /// All rows, as batches of so many rows at most. `schema` is that of the [`Columns`].
+    pub fn rows(&self, schema: &SchemaRef, batch_rows: usize) -> Result<TextRows> {
+        let text = self.text()?;
+        let batches: Batches = match self.format {
+            TextFormat::Csv { delimiter } => {
+                let rows = csv::Rows::new(text, delimiter, Arc::clone(schema), batch_rows)?;
+                Box::new(rows.map(|batch| batch.map_err(ArrowError::from)))
+            }
+            TextFormat::Json => {
+                let rows_max = JSON_CELLS / schema.flattened_fields().len().max(1);
+                let reader = arrow_json::ReaderBuilder::new(Arc::clone(schema))
+                    .with_flatten(true)
+                    .with_strict_mode(true)
+                    .with_batch_size(batch_rows.min(rows_max.max(1)))
+                    .build(text)?;
+                Box::new(reader)
+            }
+        };
+        Ok(TextRows { schema: Arc::clone(schema), batches })
+    }
+
+    /// The text, from its beginning. What was given out before must not be read any more.
+    fn text(&self) -> Result<Box<dyn BufRead + Send>> {
+        let mut file = self.file.try_clone()?;
+        file.seek(SeekFrom::Start(0))?;
+        Ok(text(file, self.compression)?)
+    }
+}
+
+/// What a pipe gives, in a file without a name.
+fn kept(mut from: File) -> io::Result<File> {
+    let folder = std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from);
+    let unnamed = i32::try_from(rustix::fs::OFlags::TMPFILE.bits()).map_err(io::Error::other)?;
+    let mut options = OpenOptions::new();
+    let mut file = options.read(true).write(true).custom_flags(unnamed).open(&folder)?;
+    io::copy(&mut from, &mut file)?;
+    Ok(file)
+}
+
+/// The columns of a file, or of several that are read as one table.
+#[derive(Debug)]
+pub struct Columns(Form);
+
+#[derive(Debug)]
+enum Form {
+    Csv(csv::Columns),
+    Json(json_types::Columns),
+}
+
+impl Columns {
+    /// Takes the columns of another file of the same table, so that the types hold the values of
+    /// both.
+    pub fn merge(&mut self, other: Self) -> Result<()> {
+        let is_same = match (&mut self.0, other.0) {
+            (Form::Csv(one), Form::Csv(other)) => one.merge(&other),
+            (Form::Json(one), Form::Json(other)) => return one.merge(other),
+            _ => false,
+        };
+        if is_same { Ok(()) } else { Err(Error::OtherColumns) }
+    }
+
+    /// Their names and types.
+    pub fn schema(&self) -> Schema {
+        match &self.0 {
+            Form::Csv(columns) => columns.schema(),
+            Form::Json(columns) => columns.schema(),
+        }
+    }
+}
+
+type Batches = Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>> + Send>;
+
+/// The rows of a file.
+pub struct TextRows {
+    schema: SchemaRef,
+    batches: Batches,
+}
+
+impl TextRows {
+    /// The columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}
+
+impl Iterator for TextRows {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.batches.next()
+    }
+}
+
+impl fmt::Debug for TextRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TextRows").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
