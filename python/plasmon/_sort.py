@@ -34,6 +34,9 @@ _KINDS = {
     ("pandas", "DataFrame"): _native.TABLE_PANDAS_FRAME,
     ("polars", "DataFrame"): _native.TABLE_POLARS_FRAME,
 }
+#: The most objects that one sort makes (``crates/sort``), and the most processes that it starts.
+_PARTITIONS_MAX = 4096
+_WORKERS_MAX = 256
 _FILES = ".parquet, .pq, .csv, .tsv, .arrow, .arrows, .feather or .ipc"
 
 
@@ -181,9 +184,10 @@ def sort(
 
     ``partitions`` is the number of objects to make; by default as few as can be, or one for each
     worker. With ``workers`` processes share the work, else ``threads`` of this process do, by
-    default one for each core. ``name`` names the result: the only partition, or ``name/0000`` and
-    so on. ``progress`` is True for a line on the standard error, or a function of steps done and
-    steps in all. ``store`` is the store to sort into; by default :func:`connect` finds one.
+    default one for each core; 256 of either at most. ``name`` names the result: the only partition,
+    or ``name/0000`` and so on. ``progress`` is True for a line on the standard error, or a function
+    of steps done and steps in all. ``store`` is the store to sort into; by default :func:`connect`
+    finds one.
 
     ``spill`` says what happens when rows do not fit the memory or the store: by default they are
     sorted in parts through a scratch file without a name in ``spill_dir`` (else ``$TMPDIR``, else
@@ -199,14 +203,16 @@ def sort(
     order = keys(by, nulls)
     if spill not in {"auto", "always", "never"}:
         raise ValueError(f'spill is "auto", "always" or "never", found {spill!r}')
-    for what, number in (
-        ("partitions", partitions),
-        ("workers", workers),
-        ("threads", threads),
-        ("memory_bytes", memory_bytes),
+    for what, number, most in (
+        ("partitions", partitions, _PARTITIONS_MAX),
+        ("workers", workers, _WORKERS_MAX),
+        ("threads", threads, None),
+        ("memory_bytes", memory_bytes, None),
     ):
         if number is not None and number < 1:
             raise ValueError(f"{what} must be 1 or more, found {number}")
+        if number is not None and most is not None and number > most:
+            raise ValueError(f"{what} must be {most:,} or less, found {number:,}")
     if store is None:
         from plasmon._store import connect
 

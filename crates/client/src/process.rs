@@ -39,6 +39,9 @@ pub(crate) const ALIVE: Duration = Duration::from_millis(100);
 /// Threads beyond this add nothing to a copy on machines of today.
 const COPY_THREADS_MAX: usize = 6;
 
+/// The same where the caller says how many: more are not started.
+const COPY_THREADS_GIVEN_MAX: usize = 64;
+
 /// Connections that one daemon ended at once, one after the other, without any answer: after so
 /// many the session is not resumed any more, and after so many nothing is tried any more.
 const RESUMES_MAX: u32 = 3;
@@ -101,7 +104,7 @@ impl Process {
             fork,
             socket: socket.to_owned(),
             owner: welcomed.owner,
-            copy_threads: options.copy_threads.unwrap_or_else(default_copy_threads).max(1),
+            copy_threads: copy_threads(options.copy_threads),
             options,
             calls: Calls::new(welcomed.connection),
             sessions: Chain::new(Arc::new(session)),
@@ -515,6 +518,10 @@ fn program_name() -> String {
     let end = (0..=CLIENT_NAME_BYTES_MAX.min(name.len())).rfind(|end| name.is_char_boundary(*end));
     name.truncate(end.unwrap_or(0));
     name
+}
+
+fn copy_threads(wanted: Option<usize>) -> usize {
+    wanted.unwrap_or_else(default_copy_threads).clamp(1, COPY_THREADS_GIVEN_MAX)
 }
 
 /// The number of cores that this process may use, but no more than memory can feed.

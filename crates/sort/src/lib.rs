@@ -74,5 +74,5 @@ pub use external::{External, Means, Merge};
 pub use heap::Heap;
 pub use kernel::kernel_name;
 pub use order::SortKey;
-pub use sorting::{Create, Job, PARTITIONS_MAX, Partition, sort};
+pub use sorting::{Create, Job, PARTITIONS_MAX, Partition, THREADS_MAX, sort};
 pub use table::{ROWS_MAX, Table};

@@ -33,6 +33,9 @@ use crate::table::{Piece, Table};
 
 /// Partitions that one sort makes.
 pub const PARTITIONS_MAX: usize = 4096;
+
+/// The most threads that a sort starts, however many it may: each has memory of its own.
+pub const THREADS_MAX: usize = 256;
 /// Rows of a bucket that is sorted without leaving the nearer caches.
 const BUCKET_ROWS: usize = 32 << 10;
 const BUCKETS_MAX: usize = 1024;
@@ -61,7 +64,7 @@ pub struct Job<'a> {
     /// Which of the partitions to make; `None`: all. Processes that are given the same table, order
     /// and number of partitions agree on what is in each.
     pub only: Option<Range<usize>>,
-    /// With how many threads; `None`: as many as there are processors.
+    /// With how many threads, [`THREADS_MAX`] at most; `None`: as many as there are processors.
     pub threads: Option<usize>,
     /// How far it is, and the way to stop it.
     pub progress: &'a Progress,
@@ -90,7 +93,7 @@ where
     if let Some(wanted) = job.partitions.filter(|wanted| !(1..=PARTITIONS_MAX).contains(wanted)) {
         return Err(Error::Partitions { wanted, limit: PARTITIONS_MAX });
     }
-    let threads = job.threads.unwrap_or_else(cores).max(1);
+    let threads = job.threads.unwrap_or_else(cores).clamp(1, THREADS_MAX);
     progress.expect(4 * table.rows() as u64);
     let keys = Keys::new(table, job.order, threads, progress)?;
     let columns = (0..table.schema().fields().len()).map(|at| Column::of(table, at));
