@@ -50,6 +50,7 @@ class SpillWanted(TypedDict):
     progress: Callable[[int, int], object] | None
     rows: int | None
     folder: str
+    scratch_bytes_max: int | None
     memory_bytes: int
 
 def default_socket() -> Path: ...

@@ -170,6 +170,7 @@ def sort(
     progress: Progress = None,
     spill: Spill = "auto",
     spill_dir: str | os.PathLike[str] | None = None,
+    spill_bytes_max: int | None = None,
     memory_bytes: int | None = None,
     store: Store | None = None,
 ) -> Sorted:
@@ -193,7 +194,8 @@ def sort(
     sorted in parts through a scratch file without a name in ``spill_dir`` (else ``$TMPDIR``, else
     ``/var/tmp``), with ``memory_bytes`` of memory (else half of what is free), on threads of this
     process. ``"always"`` does so in any case, ``"never"`` refuses. The result then has as many
-    partitions as the memory asks for, unless ``partitions`` asks for more.
+    partitions as the memory asks for, unless ``partitions`` asks for more. The scratch file takes
+    ``spill_bytes_max`` at most (else what its file system has, but for its last part).
 
     Raises ValueError for an order or a number that makes no sense, TypeError for data or columns
     that cannot be sorted, NoRoom with the bytes that are needed and there, before the work is
@@ -207,6 +209,7 @@ def sort(
         ("partitions", partitions, _PARTITIONS_MAX),
         ("workers", workers, _WORKERS_MAX),
         ("threads", threads, None),
+        ("spill_bytes_max", spill_bytes_max, None),
         ("memory_bytes", memory_bytes, None),
     ):
         if number is not None and number < 1:
@@ -219,7 +222,7 @@ def sort(
         store = connect()
     from plasmon import _sort_spilling
 
-    room = _sort_spilling.Room.of(store, data, spill, spill_dir, memory_bytes)
+    room = _sort_spilling.Room.of(store, data, spill, spill_dir, spill_bytes_max, memory_bytes)
     with _Line.of(progress) as tell:
         if not room.spills:
             try:

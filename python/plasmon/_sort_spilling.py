@@ -45,6 +45,8 @@ class Room:
     #: are made one after the other can then be spilled by the store.
     may_spill: bool
     folder: Path
+    #: How large the scratch file may be.
+    spill_bytes_max: int | None
     memory_bytes: int
     #: How many rows there are, None when that is not known.
     rows: int | None
@@ -55,6 +57,7 @@ class Room:
         data: Any,
         spill: Spill,
         folder: str | os.PathLike[str] | None,
+        spill_bytes_max: int | None,
         memory_bytes: int | None,
     ) -> Room:
         """Compares what the data needs with what there is.
@@ -70,7 +73,8 @@ class Room:
         memory = memory_bytes or max((free - min(fresh, free)) // 2, free // 8, _MEMORY_BYTES_MIN)
         need = int(rows_bytes * (1 + _BESIDE_PART)) + file_bytes
         has = free + status.warm_bytes if memory_bytes is None else memory_bytes + status.warm_bytes
-        room = Room(False, spill == "auto" and status.spills, place, memory, rows)
+        most = spill_bytes_max
+        room = Room(False, spill == "auto" and status.spills, place, most, memory, rows)
         if rows_bytes > status.capacity_bytes and not status.spills:
             raise _no_room(
                 "the sorted rows", rows_bytes, "the store", status.capacity_bytes,
@@ -92,7 +96,11 @@ class Room:
                 "the scratch file", rows_bytes, f"the file system of {place}", disk_bytes,
                 "name another folder with spill_dir",
             )  # fmt: skip
-        return Room(True, False, place, memory, rows)
+        if most is not None and rows_bytes > most:
+            raise _no_room(
+                "the scratch file", rows_bytes, "spill_bytes_max", most, "raise it",
+            )  # fmt: skip
+        return Room(True, False, place, most, memory, rows)
 
 
 def _no_room(what: str, need: int, where: str, has: int, advice: str) -> _errors.NoRoom:
@@ -182,6 +190,7 @@ def sort(
                 "progress": tell,
                 "rows": room.rows,
                 "folder": str(room.folder),
+                "scratch_bytes_max": room.spill_bytes_max,
                 "memory_bytes": room.memory_bytes,
             },
         )

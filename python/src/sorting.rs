@@ -24,6 +24,9 @@ use crate::interrupt::{ask, begin, stoppable};
 use crate::put::describe;
 use crate::store::Store;
 
+/// The system's number for a file system without room.
+const ENOSPC: i32 = 28;
+
 /// How long the calling thread waits before it looks at signals and progress.
 pub(crate) const STEP: Duration = Duration::from_millis(50);
 
@@ -212,6 +215,12 @@ pub(crate) fn in_python(py: Python<'_>, error: Error) -> PyErr {
             Some(code) => PyOSError::new_err((code, text)),
             None => PyOSError::new_err(text),
         },
+        Error::ScratchFull { .. } => PyOSError::new_err((ENOSPC, text)),
+        Error::ScratchLimit { wanted: found, limit, .. }
+        | Error::DictionaryBytes { found, limit, .. } => {
+            let error = plasmon_client::Error::new(Code::TooLarge, "sorting");
+            raised(py, &error.with_amounts(found, limit).with_detail(text))
+        }
         Error::NoOrder { .. } => PyTypeError::new_err(text),
         Error::Cancelled => PyKeyboardInterrupt::new_err(text),
         Error::Rows { found, limit } => {

@@ -47,6 +47,8 @@ pub(crate) struct Wanted<'py> {
     /// How many rows there will be, when that is known.
     rows: Option<u64>,
     folder: PathBuf,
+    /// How large the scratch file may be.
+    scratch_bytes_max: Option<u64>,
     memory_bytes: u64,
 }
 
@@ -113,6 +115,7 @@ pub(crate) fn sort_spilling(
         threads: wanted.threads,
         rows: wanted.rows,
         folder: wanted.folder.clone(),
+        scratch_bytes_max: wanted.scratch_bytes_max,
         memory_bytes: wanted.memory_bytes,
         progress: Arc::clone(&progress),
         tell,
@@ -207,6 +210,7 @@ struct Task {
     threads: Option<usize>,
     rows: Option<u64>,
     folder: PathBuf,
+    scratch_bytes_max: Option<u64>,
     memory_bytes: u64,
     progress: Arc<Progress>,
     tell: Sender<Event>,
@@ -223,6 +227,7 @@ impl Task {
     fn sort(&self) -> Outcome {
         let means = Means {
             folder: &self.folder,
+            scratch_bytes_max: self.scratch_bytes_max,
             memory_bytes: self.memory_bytes,
             threads: self.threads,
             progress: &self.progress,

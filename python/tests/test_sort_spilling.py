@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -12,11 +13,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import plasmon
 
-from .conftest import MIB
+from .conftest import MIB, child
 from .test_sort import frame, objects, polars_sorted, same
 
 #: With so little memory a table of a few megabytes is sorted in several runs.
@@ -201,3 +203,75 @@ def test_a_killed_process_leaves_nothing(own, tmp_path):
     while objects(store):
         assert gone.next(timeout=60) is not None, "the guard deletes what was sealed"
     assert not list(scratch.iterdir())
+
+
+def coded(rows: int, values: int) -> pa.Table:
+    """Long strings in a dictionary, and numbers to sort by."""
+    random = np.random.default_rng(3)
+    dictionary = pa.array([f"{at:0200}" for at in range(values)])
+    codes = pa.array(random.integers(0, values, rows), pa.int32())
+    text = pa.DictionaryArray.from_arrays(codes, dictionary)
+    return pa.table({"number": random.random(rows), "text": text})
+
+
+def test_a_dictionary_is_not_written_into_every_block(own, tmp_path):
+    """A table of 14 MB took 4.8 GB of scratch, and one of 18.6 MB filled the disk: each block had
+    the whole dictionary."""
+    store = own(256 * MIB)
+    table = coded(100_000, 5000)
+    options = {"spill": "always", "memory_bytes": 2 * MIB, "spill_dir": tmp_path}
+    most = table.nbytes
+    plain = table.set_column(1, "text", table["text"].cast(pa.string()))
+    for by in ("number", "text"):
+        with store.sort(table, by, spill_bytes_max=most, **options) as result:
+            assert len(result.ids) > 1
+            found = result.to_arrow()
+            assert found.schema.equals(table.schema)
+            found = found.set_column(1, "text", found["text"].cast(pa.string()))
+            assert same(found, polars_sorted(plain, [by], [False]))
+    assert not objects(store)
+
+
+def test_a_scratch_file_that_is_too_large_is_refused_and_leaves_nothing(own, tmp_path):
+    """What is known beforehand is refused before the work, the rest at the block that is too
+    much: of a file only the compressed size is known."""
+    store = own(64 * MIB)
+    options = {"spill": "always", "memory_bytes": MEMORY_BYTES, "spill_dir": tmp_path}
+    with pytest.raises(plasmon.NoRoom, match="spill_bytes_max has 1,000,000: raise it"):
+        store.sort(frame(100_000), "row", spill_bytes_max=1_000_000, **options)
+    squeezed = tmp_path / "ones.parquet"
+    pa.parquet.write_table(pa.table({"a": np.ones(400_000)}), squeezed)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    options["spill_dir"] = scratch
+    with pytest.raises(plasmon.NoRoom, match="the limit that was given is 1000000") as no:
+        plasmon.sort(squeezed, "a", spill_bytes_max=1_000_000, store=store, **options)
+    assert str(scratch) in str(no.value)
+    assert no.value.wanted > no.value.found == 1_000_000
+    assert not list(scratch.iterdir())
+    assert not objects(store)
+
+
+def test_a_full_disk_is_an_error_that_says_what_to_do(own, tmp_path):
+    """The limit of a process on its files stands for the disk: the write fails in the middle."""
+    store = own(64 * MIB)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    code = """
+        import resource, sys
+        import numpy as np, pyarrow as pa
+        import plasmon
+
+        store = plasmon.connect(sys.argv[1])
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+        table = pa.table({"a": np.random.default_rng(1).random(400_000)})
+        try:
+            store.sort(table, "a", spill="always", memory_bytes=1 << 20, spill_dir=sys.argv[2])
+        except OSError as error:
+            print(error.errno, error.strerror)
+    """
+    found = child(code, str(store.socket), str(scratch)).stdout
+    assert found.startswith(f"{errno.ENOSPC} the scratch file in {scratch} needs "), found
+    assert "name a folder of another file system" in found
+    assert not list(scratch.iterdir())
+    assert not objects(store)

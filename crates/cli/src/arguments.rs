@@ -337,6 +337,10 @@ pub(crate) struct Sort {
     /// The folder of the scratch file (default: that of --out, or with --name $TMPDIR or /var/tmp).
     #[arg(long, value_name = "DIR")]
     pub(crate) spill_dir: Option<PathBuf>,
+    /// How large the scratch file may be, such as 40g (default: what its file system has, but for
+    /// its last part).
+    #[arg(long, value_name = "BYTES", value_parser = byte_count)]
+    pub(crate) spill_max: Option<u64>,
 }
 
 /// A number of bytes, such as 512m.

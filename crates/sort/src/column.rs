@@ -6,7 +6,7 @@
 //!   so they are collected row by row once the order is known.
 //! * **Text**: strings and bytes, collected like bits. Views become texts with offsets of 64 bits:
 //!   the result has its bytes in order, and none that it does not need.
-//! * Everything else (nested values, dictionaries) is not moved here: see
+//! * Everything else (nested values, dictionaries that the result has) is not moved here: see
 //!   [`crate::interleave`].
 
 use arrow_array::cast::AsArray;
@@ -77,7 +77,7 @@ pub(crate) struct Column {
 impl Column {
     /// A column of the table, if it moves here.
     pub(crate) fn of(table: &Table, at: usize) -> Option<Self> {
-        let motion = Motion::of(table.schema().field(at).data_type())?;
+        let motion = Motion::of(table.moved_type(at)?)?;
         let part = |array: &ArrayRef| {
             let nulls = array.nulls().filter(|nulls| nulls.null_count() != 0).cloned();
             (Part::of(motion, array), nulls)

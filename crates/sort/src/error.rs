@@ -56,6 +56,31 @@ pub enum Error {
         /// Bytes in the partition.
         found: u64,
     },
+    /// Dictionaries that cannot be made one.
+    #[error(
+        "the dictionaries of column \"{column}\" cannot be made one: {source}; sort the column as \
+         plain values, without a dictionary"
+    )]
+    Dictionary {
+        /// The column.
+        column: String,
+        /// Why not.
+        source: ArrowError,
+    },
+    /// Dictionaries that do not fit the memory for an external sort.
+    #[error(
+        "the dictionaries of column \"{column}\" together take {found} bytes, more than half of \
+         the {limit} bytes of memory for the sort: give more memory, or sort the column as plain \
+         values, without a dictionary"
+    )]
+    DictionaryBytes {
+        /// The column that takes most.
+        column: String,
+        /// What they take.
+        found: u64,
+        /// The memory that was given.
+        limit: u64,
+    },
     /// Partitions that the memory for an external sort cannot hold.
     #[error(
         "{wanted} partitions of {found} bytes would need {needed} bytes of memory each, and there \
@@ -72,6 +97,32 @@ pub enum Error {
         limit: u64,
         /// How many partitions are enough.
         least: u64,
+    },
+    /// A scratch file for which the file system has no room.
+    #[error(
+        "the scratch file in {folder} needs {wanted} bytes or more, and its file system has room \
+         for {found}: free some there, or name a folder of another file system"
+    )]
+    ScratchFull {
+        /// Where it is.
+        folder: String,
+        /// What it needs at least, with what it has.
+        wanted: u64,
+        /// What it can have.
+        found: u64,
+    },
+    /// A scratch file that would be larger than the caller allows.
+    #[error(
+        "the scratch file in {folder} needs {wanted} bytes or more, and the limit that was given \
+         is {limit}: raise it, or give more memory"
+    )]
+    ScratchLimit {
+        /// Where it is.
+        folder: String,
+        /// What it needs at least.
+        wanted: u64,
+        /// What it may have.
+        limit: u64,
     },
     /// The scratch file of an external sort.
     #[error("the scratch file in {folder}: {source}")]

@@ -1,9 +1,13 @@
 //! Tables with columns that are not moved here (nested values, dictionaries, views): only the
 //! order of the rows is found, and Arrow's own kernels collect every column in that order.
+//!
+//! Dictionaries are collected as codes, and come back afterwards: as a whole, as in the input,
+//! unless the copies in all partitions would take more than the rows. Then a partition has the
+//! values that its rows use.
 
 use std::ops::{DerefMut, Range};
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use arrow_cast::cast;
 use arrow_ipc::MetadataVersion;
@@ -13,10 +17,17 @@ use arrow_select::interleave::interleave;
 
 use crate::crew::each;
 use crate::error::{Error, Result};
+use crate::offsets::{extent, lots};
 use crate::sorting::{Create, Job, Numbers, Partition};
+use crate::table::Table;
 
-/// Rows of a batch: enough for kernels, and few enough for offsets of 32 bits in most tables.
+/// Rows of a batch: enough for kernels. There are fewer where offsets of 32 bits ask for it.
 const BATCH_ROWS: usize = 1 << 20;
+/// What offsets of 32 bits address.
+const OFFSETS_MAX: u64 = i32::MAX as u64;
+
+/// A dictionary that every partition has as a whole, however many there are.
+const DICTIONARY_BYTES_SMALL: u64 = 4 << 10;
 
 /// Writes the partitions of a table in an order that was found.
 pub(crate) fn partitions<M>(
@@ -49,29 +60,121 @@ fn encode(job: &Job<'_>, threads: usize, rows: &[u32]) -> Result<Vec<Buffer>> {
     let options = IpcWriteOptions::try_new(64, false, MetadataVersion::V5)?;
     let mut encoder = StreamEncoder::try_new_with_options(schema, options)?;
     let places: Vec<(usize, usize)> = rows.iter().map(|row| job.table.place(*row)).collect();
-    let count = rows.len().div_ceil(BATCH_ROWS);
-    let range =
-        |at: usize| -> Range<usize> { at * BATCH_ROWS..((at + 1) * BATCH_ROWS).min(rows.len()) };
-    let tasks: Vec<(usize, usize)> = (0..count)
-        .flat_map(|at| (0..schema.fields().len()).map(move |column| (at, column)))
-        .collect();
-    let arrays: Vec<ArrayRef> = each(threads, tasks, |(at, column)| {
+    let lots = batches(job.table, &places, OFFSETS_MAX);
+    let columns = schema.fields().len();
+    let tasks: Vec<(usize, usize)> =
+        (0..lots.len()).flat_map(|lot| (0..columns).map(move |column| (lot, column))).collect();
+    let arrays: Vec<ArrayRef> = each(threads, tasks, |(lot, column)| {
         let parts = job.table.column(column);
         let parts: Vec<_> = parts.iter().map(|part| &**part).collect();
         job.progress.advance(0)?;
-        let collected = interleave(&parts, &places[range(at)])?;
+        let collected = interleave(&parts, &places[lots[lot].clone()])?;
         // What may be moved as views elsewhere is so here as well.
         Ok(match schema.field(column).data_type() {
             wanted @ (DataType::LargeUtf8 | DataType::LargeBinary) => cast(&collected, wanted)?,
             _ => collected,
         })
     })?;
+    let arrays = restored(job, columns.max(1), arrays)?;
     let mut pieces = Vec::new();
-    for (at, columns) in arrays.chunks(schema.fields().len().max(1)).enumerate() {
-        let options = RecordBatchOptions::new().with_row_count(Some(range(at).len()));
+    for (rows, columns) in lots.iter().zip(arrays.chunks(columns.max(1))) {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         let batch = RecordBatch::try_new_with_options(schema.clone(), columns.to_vec(), &options)?;
         pieces.append(&mut encoder.encode(&batch)?);
     }
     pieces.append(&mut encoder.finish()?);
     Ok(pieces)
+}
+
+/// The batches of rows at these places: as large as offsets of 32 bits address, which is found row
+/// by row only where the table has more than they do.
+fn batches(table: &Table, places: &[(usize, usize)], limit: u64) -> Vec<Range<usize>> {
+    let columns: Vec<Vec<ArrayRef>> =
+        (0..table.schema().fields().len()).map(|at| table.column(at)).collect();
+    let whole = |array: &ArrayRef| extent(array, 0..array.len());
+    let total: u64 = columns.iter().flatten().map(whole).sum();
+    if total <= limit {
+        return lots(places.len(), BATCH_ROWS, limit, |_| 0);
+    }
+    lots(places.len(), BATCH_ROWS, limit, |row| {
+        let (batch, row) = places[row];
+        columns.iter().map(|column| extent(&column[batch], row..row + 1)).sum()
+    })
+}
+
+/// The arrays of a partition, batch by batch, with their dictionaries in place of codes.
+fn restored(job: &Job<'_>, columns: usize, mut arrays: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+    let table = job.table;
+    let Some(dictionaries) = table.restored() else { return Ok(arrays) };
+    let parts = job.partitions.unwrap_or(1) as u64;
+    let (parts, bytes) = table.part.unwrap_or_else(|| (parts, table.bytes()));
+    let is_long = |own: u64| own > DICTIONARY_BYTES_SMALL && parts > 1 && own * parts > bytes;
+    for at in (0..columns).filter(|at| dictionaries.has(*at)) {
+        let shape = table.schema().field(at).data_type();
+        let mut own: Vec<ArrayRef> = arrays.iter().skip(at).step_by(columns).cloned().collect();
+        let narrowed = dictionaries.narrowed(at, shape, &mut own, is_long)?;
+        for (array, codes) in arrays.iter_mut().skip(at).step_by(columns).zip(&own) {
+            *array = narrowed.restore(at, codes, shape)?;
+        }
+    }
+    Ok(arrays)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{LargeListArray, ListArray, ListViewArray, StringArray, StructArray};
+    use arrow::buffer::OffsetBuffer;
+    use arrow::datatypes::Field;
+
+    use super::*;
+
+    /// Four rows with 1, 2, 3 and 0 strings of 10 bytes each, of 1 or of none.
+    fn lists() -> [(ArrayRef, u64); 5] {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["0123456789"; 6]));
+        let field = Arc::new(Field::new_list_field(DataType::Utf8, true));
+        let small = OffsetBuffer::new(vec![0, 1, 3, 6, 6].into());
+        let large = OffsetBuffer::new(vec![0, 1, 3, 6, 6].into());
+        let list = ListArray::new(field.clone(), small, texts.clone(), None);
+        let whole = StructArray::from(vec![(
+            Arc::new(Field::new("x", list.data_type().clone(), true)),
+            Arc::new(list.clone()) as ArrayRef,
+        )]);
+        let (at, sizes) = (vec![5, 3, 0, 2].into(), vec![1, 2, 3, 0].into());
+        let views = ListViewArray::new(field.clone(), at, sizes, texts.clone(), None);
+        let long = LargeListArray::new(field, large, texts.clone(), None);
+        [
+            (Arc::new(list), 11),
+            (Arc::new(whole), 11),
+            (Arc::new(views), 11),
+            (Arc::new(long), 10),
+            (texts.slice(2, 4), 10),
+        ]
+    }
+
+    // More than 2 GiB of text with offsets of 32 bits, beside a column that only Arrow's kernels
+    // collect, failed with "Offset overflow error" and no advice: all rows were one batch.
+    #[test]
+    fn a_batch_has_what_offsets_of_32_bits_address() {
+        for (at, (array, own)) in lists().into_iter().enumerate() {
+            let counts = if at == 4 { [1; 4] } else { [1, 2, 3, 0] };
+            let batch = RecordBatch::try_from_iter([("c", array)]).unwrap();
+            let table = Table::new(batch.schema(), vec![batch.clone(), batch]).unwrap();
+            let places: Vec<_> = (0..2).flat_map(|b| (0..4).map(move |row| (b, row))).collect();
+            let all = 2 * own * counts.iter().sum::<u64>();
+            assert_eq!(batches(&table, &places, all).len(), 1);
+            for limit in [all - 1, 3 * own, own, 1] {
+                let found = batches(&table, &places, limit);
+                let extents = found
+                    .iter()
+                    .map(|rows| rows.clone().map(|row| own * counts[row % 4]).sum::<u64>());
+                for (extent, rows) in extents.zip(&found) {
+                    assert!(extent <= limit || rows.len() == 1, "{rows:?} at {limit}");
+                }
+                assert_eq!(found.iter().map(Range::len).sum::<usize>(), 8);
+                assert!(found.len() > 1);
+            }
+        }
+    }
 }

@@ -52,6 +52,7 @@
 mod classify;
 mod column;
 mod crew;
+mod dictionary;
 mod error;
 mod external;
 mod heap;
@@ -61,6 +62,7 @@ mod kernel;
 mod key;
 mod leaf;
 mod nested;
+mod offsets;
 mod order;
 mod scatter;
 mod sorting;

@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, make_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array};
 use arrow_schema::{DataType, FieldRef, Fields, Schema, SchemaRef};
 
+use crate::dictionary::{Dictionaries, Unifier, has_dictionary};
 use crate::error::{Error, Result};
 
 /// Rows that one sort takes: row numbers are `u32`.
@@ -15,7 +16,15 @@ pub const ROWS_MAX: u64 = u32::MAX as u64;
 #[derive(Clone, Debug)]
 pub struct Table {
     schema: SchemaRef,
+    /// Rows as they are moved: codes in the place of dictionaries.
     batches: Vec<RecordBatch>,
+    dictionaries: Dictionaries,
+    /// The schema of the sorted rows.
+    sorted: SchemaRef,
+    /// Whether sorted rows keep their codes.
+    keeps_codes: bool,
+    /// Where this is a part of what is sorted: the number of parts, and the bytes of all rows.
+    pub(crate) part: Option<(u64, u64)>,
     /// The number of each batch's first row, and behind them the number of rows.
     starts: Vec<u32>,
     /// For each so many rows, the batch of the first of them.
@@ -43,27 +52,49 @@ pub(crate) struct Piece {
 impl Table {
     /// A table of these batches, which must all have the schema's columns.
     pub fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Self> {
+        let mut unifier = Unifier::new(&schema);
+        let mut coded = Vec::with_capacity(batches.len());
+        for batch in &batches {
+            coded.push(codes(&mut unifier, batch)?);
+        }
+        Self::of_codes(schema, coded, unifier.dictionaries()?, false)
+    }
+
+    /// A table of batches with codes in the place of dictionaries. The sorted rows have the
+    /// dictionaries again, unless they keep their codes.
+    pub(crate) fn of_codes(
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+        dictionaries: Dictionaries,
+        keeps_codes: bool,
+    ) -> Result<Self> {
         let found: u64 = batches.iter().map(|batch| batch.num_rows() as u64).sum();
         if found > ROWS_MAX {
             return Err(Error::Rows { found, limit: ROWS_MAX });
         }
+        let moved = dictionaries.schema(&schema, true)?;
+        let restored = dictionaries.schema(&schema, keeps_codes)?;
+        let sorted = sorted_schema(&restored);
         let mut kept = Vec::with_capacity(batches.len());
         let mut starts = vec![0];
         let mut rows = 0;
         for batch in batches.into_iter().filter(|batch| batch.num_rows() != 0) {
             rows += batch.num_rows();
-            let columns = batch.columns().iter().map(aligned).collect();
+            let settle = |(at, array): (usize, &ArrayRef)| {
+                dictionaries.settle(at, &aligned(array), schema.field(at).data_type())
+            };
             kept.push(RecordBatch::try_new_with_options(
-                schema.clone(),
-                columns,
-                &arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
+                moved.clone(),
+                batch.columns().iter().enumerate().map(settle).collect::<Result<_>>()?,
+                &RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
             )?);
             starts.push(rows as u32);
         }
         let hint =
             |at: usize| starts.partition_point(|start| *start <= (at << HINT_SHIFT) as u32) - 1;
         let hints = (0..=rows >> HINT_SHIFT).map(|at| hint(at) as u32).collect();
-        Ok(Self { schema, batches: kept, starts, hints })
+        let part = None;
+        Ok(Self { schema, batches: kept, dictionaries, sorted, keeps_codes, part, starts, hints })
     }
 
     /// The schema of the rows.
@@ -71,9 +102,10 @@ impl Table {
         &self.schema
     }
 
-    /// The schema of the sorted rows: texts and bytes that are views become large ones.
+    /// The schema of the sorted rows: texts and bytes that are views become large ones, and the
+    /// codes of dictionaries are as wide as they must be.
     pub fn sorted_schema(&self) -> SchemaRef {
-        sorted_schema(&self.schema)
+        self.sorted.clone()
     }
 
     /// How many rows there are.
@@ -81,9 +113,17 @@ impl Table {
         self.starts.last().map_or(0, |rows| *rows as usize)
     }
 
-    /// The batches that have rows.
-    pub fn batches(&self) -> &[RecordBatch] {
-        &self.batches
+    /// The dictionaries of the sorted rows, if they have any.
+    pub(crate) fn restored(&self) -> Option<&Dictionaries> {
+        (!self.keeps_codes && self.dictionaries.any()).then_some(&self.dictionaries)
+    }
+
+    /// The type of a column as it is moved here, if it is.
+    pub(crate) fn moved_type(&self, at: usize) -> Option<&DataType> {
+        if self.keeps_codes {
+            return Some(self.sorted.field(at).data_type());
+        }
+        (!self.dictionaries.has(at)).then(|| self.schema.field(at).data_type())
     }
 
     /// The number of a batch's first row.
@@ -91,7 +131,23 @@ impl Table {
         self.starts[batch]
     }
 
-    /// One column, batch by batch.
+    /// The values of some columns, batch by batch, with their dictionaries.
+    pub(crate) fn values(&self, columns: &[usize]) -> Result<Vec<Vec<ArrayRef>>> {
+        let value = |batch: &RecordBatch, at: usize| {
+            let shape = self.schema.field(at).data_type();
+            self.dictionaries.restore(at, batch.column(at), shape)
+        };
+        let batch = |batch| columns.iter().map(|at| value(batch, *at)).collect();
+        self.batches.iter().map(batch).collect()
+    }
+
+    /// About how many bytes the rows have, as they are moved.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = |array: &ArrayRef| array.to_data().get_slice_memory_size().unwrap_or(0) as u64;
+        self.batches.iter().flat_map(RecordBatch::columns).map(bytes).sum()
+    }
+
+    /// One column as it is moved, batch by batch.
     pub(crate) fn column(&self, at: usize) -> Vec<ArrayRef> {
         self.batches.iter().map(|batch| batch.column(at).clone()).collect()
     }
@@ -141,6 +197,23 @@ pub(crate) fn sorted_schema(schema: &Schema) -> SchemaRef {
     };
     let fields: Fields = schema.fields().iter().map(field).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// The rows of a batch with codes in the place of dictionaries.
+pub(crate) fn codes(unifier: &mut Unifier, batch: &RecordBatch) -> Result<RecordBatch> {
+    let schema = batch.schema();
+    if !schema.fields().iter().any(|field| has_dictionary(field.data_type())) {
+        return Ok(batch.clone());
+    }
+    let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+    for (at, (field, array)) in schema.fields().iter().zip(batch.columns()).enumerate() {
+        let array = unifier.codes(at, &aligned(array))?;
+        fields.push(field.as_ref().clone().with_data_type(array.data_type().clone()));
+        arrays.push(array);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let schema = Arc::new(Schema::new(fields));
+    Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
 }
 
 /// The same array with every buffer where its type wants it; foreign producers do not always care.

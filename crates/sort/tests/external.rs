@@ -21,7 +21,13 @@ use reference::{Random, SHAPES, Shape, cases, column, reference as wanted, types
 const MEMORY_BYTES: u64 = 192 << 10;
 
 fn means<'a>(folder: &'a Path, progress: &'a Progress) -> Means<'a> {
-    Means { folder, memory_bytes: MEMORY_BYTES, threads: Some(2), progress }
+    Means {
+        folder,
+        scratch_bytes_max: None,
+        memory_bytes: MEMORY_BYTES,
+        threads: Some(2),
+        progress,
+    }
 }
 
 /// Batches with these columns and one, "row", that tells rows apart.
@@ -140,6 +146,26 @@ fn what_cannot_work_is_refused_with_the_numbers() {
 
     let nothing = External::new(&given.schema(), &[], means(folder.path(), &progress));
     assert!(matches!(nothing.unwrap_err(), Error::NoKeys));
+}
+
+#[test]
+fn a_scratch_file_ends_at_its_limit() {
+    // A table of 18 MB filled the disk of the machine: nothing looked at how large the file was.
+    let (folder, progress) = (tempfile::tempdir().unwrap(), Progress::default());
+    let given = table(&[(DataType::Float64, Shape::Any)], &[60_000], &mut Random(1)).remove(0);
+    let order = [key(0, false, false)];
+    let sorted = |scratch_bytes_max| {
+        let means = Means { scratch_bytes_max, ..means(folder.path(), &progress) };
+        let mut external = External::new(&given.schema(), &order, means)?;
+        external.push(&given)?;
+        external.finish(None).map(|merge| merge.scratch_bytes())
+    };
+    let needed = sorted(None).unwrap();
+    assert_eq!(sorted(Some(needed)).unwrap(), needed);
+    let refused = sorted(Some(needed - 1)).unwrap_err();
+    assert!(matches!(refused, Error::ScratchLimit { limit, .. } if limit == needed - 1));
+    assert!(refused.to_string().contains(folder.path().to_str().unwrap()), "{refused}");
+    assert_eq!(read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -100,7 +100,8 @@ fn external<T>(
     make: impl FnOnce(Merge<'_>) -> Result<T>,
 ) -> Result<T> {
     let progress = Progress::default();
-    let means = Means { folder, memory_bytes, threads: work.threads(), progress: &progress };
+    let (scratch_bytes_max, threads) = (work.sort.spill_max, work.threads());
+    let means = Means { folder, scratch_bytes_max, memory_bytes, threads, progress: &progress };
     let mut external = External::new(&inputs.schema, work.order, means)?;
     work.drawn(&progress, || {
         inputs.each(&mut |batch| Ok(external.push(&batch)?))?;

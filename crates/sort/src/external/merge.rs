@@ -31,6 +31,7 @@ struct Cut {
 #[derive(Debug)]
 pub struct Merge<'a> {
     source: External<'a>,
+    schema: SchemaRef,
     bounds: Vec<Option<Bound>>,
     /// How many partitions were made.
     made: usize,
@@ -42,7 +43,9 @@ impl<'a> Merge<'a> {
     pub(super) fn new(source: External<'a>, partitions: usize) -> Result<Self> {
         let bounds = bounds(&source.runs, partitions);
         let from = vec![Cut::default(); source.runs.len()];
-        Ok(Self { source, bounds, made: 0, from })
+        let restored = source.dictionaries.schema(&source.schema, false)?;
+        let schema = sorted_schema(&restored);
+        Ok(Self { source, schema, bounds, made: 0, from })
     }
 
     /// How many partitions there are.
@@ -50,9 +53,14 @@ impl<'a> Merge<'a> {
         self.bounds.len() + 1
     }
 
+    /// How large the scratch file is.
+    pub fn scratch_bytes(&self) -> u64 {
+        self.source.scratch.bytes()
+    }
+
     /// The schema of the sorted rows.
     pub fn schema(&self) -> SchemaRef {
-        sorted_schema(&self.source.schema)
+        self.schema.clone()
     }
 
     /// Makes the next partition in memory that `create` gives; `None` when all are made. There may
@@ -70,7 +78,10 @@ impl<'a> Merge<'a> {
             self.rows_between(run, *from, *to, &mut batches)?;
         }
         (self.from, self.made) = (to, self.made + 1);
-        let table = Table::new(self.schema(), batches)?;
+        let dictionaries = self.source.dictionaries.clone();
+        let schema = sorted_schema(&self.source.schema);
+        let mut table = Table::of_codes(schema, batches, dictionaries, false)?;
+        table.part = Some((self.partitions() as u64, self.source.scratch.bytes()));
         let Means { threads, progress, .. } = self.source.means;
         let (order, partitions) = (&self.source.order, Some(1));
         let job = Job { table: &table, order, partitions, only: None, threads, progress };
@@ -127,7 +138,7 @@ impl<'a> Merge<'a> {
             row -= batch.num_rows();
             batch = batches.next().expect("a row of the block");
         }
-        self.source.keys.of(batch, row)
+        self.source.keys.of(batch, row, &self.source.dictionaries)
     }
 
     fn rows_between(

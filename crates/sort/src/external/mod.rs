@@ -26,12 +26,13 @@ pub use self::merge::Merge;
 use self::scratch::{Scratch, Stored};
 use crate::column::text_lengths;
 use crate::crew::Progress;
+use crate::dictionary::{Dictionaries, Unifier};
 use crate::error::{Error, Result};
 use crate::heap::Heap;
 use crate::key::{RowKeys, resolve};
 use crate::order::SortKey;
 use crate::sorting::{Job, PARTITIONS_MAX, sort};
-use crate::table::{Table, sorted_schema};
+use crate::table::{Table, codes, sorted_schema};
 
 /// Memory for each byte of a run or of a partition: itself, its sorted rows, and what a sort takes
 /// beside them.
@@ -52,6 +53,8 @@ const STEPS: u64 = 8;
 pub struct Means<'a> {
     /// The folder of the scratch file, which needs room for all rows.
     pub folder: &'a Path,
+    /// How large the scratch file may be; `None`: as the file system allows, but for its last part.
+    pub scratch_bytes_max: Option<u64>,
     /// How much memory to use.
     pub memory_bytes: u64,
     /// With how many threads; `None`: as many as there are processors.
@@ -66,6 +69,10 @@ pub struct External<'a> {
     means: Means<'a>,
     order: Vec<SortKey>,
     schema: SchemaRef,
+    /// Blocks have codes; their dictionaries are in memory, each value once.
+    unifier: Unifier,
+    /// Those of all runs so far.
+    dictionaries: Dictionaries,
     keys: BlockKeys,
     scratch: Scratch,
     runs: Vec<Vec<Block>>,
@@ -87,12 +94,17 @@ struct Block {
 struct BlockKeys {
     rows: RowKeys,
     columns: Vec<usize>,
+    /// The types of the columns, with their dictionaries.
+    shapes: Vec<DataType>,
 }
 
 impl BlockKeys {
-    fn of(&self, batch: &RecordBatch, row: usize) -> Result<OwnedRow> {
-        let columns: Vec<ArrayRef> =
-            self.columns.iter().map(|at| batch.column(*at).slice(row, 1)).collect();
+    fn of(&self, batch: &RecordBatch, row: usize, dictionaries: &Dictionaries) -> Result<OwnedRow> {
+        let value = |(at, shape): (&usize, &DataType)| {
+            dictionaries.restore(*at, &batch.column(*at).slice(row, 1), shape)
+        };
+        let columns = self.columns.iter().zip(&self.shapes).map(value);
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
         Ok(self.rows.convert(&columns)?.row(0).owned())
     }
 }
@@ -108,12 +120,15 @@ impl<'a> External<'a> {
             .map(|(key, at)| (key, sorted.field(*at).data_type()))
             .collect();
         let rows = RowKeys::new(&keys)?;
+        let shapes = keys.iter().map(|(_, shape)| (*shape).clone()).collect();
         Ok(Self {
             means,
             order: order.to_vec(),
             schema: schema.clone(),
-            keys: BlockKeys { rows, columns },
-            scratch: Scratch::new(means.folder)?,
+            unifier: Unifier::new(schema),
+            dictionaries: Dictionaries::default(),
+            keys: BlockKeys { rows, columns, shapes },
+            scratch: Scratch::new(means.folder, means.scratch_bytes_max)?,
             runs: Vec::new(),
             pending: Vec::new(),
             pending_bytes: 0,
@@ -128,6 +143,12 @@ impl<'a> External<'a> {
 
     /// Adds rows. They are held until there is a run of them, and then let go.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = &codes(&mut self.unifier, batch)?;
+        let (found, column) = self.unifier.own_bytes();
+        if found > self.means.memory_bytes / 2 {
+            let (column, limit) = (column.to_owned(), self.means.memory_bytes);
+            return Err(Error::DictionaryBytes { column, found, limit });
+        }
         let rows = batch.num_rows();
         let row_bytes = (batch_bytes(batch) / rows.max(1) as u64).max(1);
         let mut from = 0;
@@ -151,7 +172,7 @@ impl<'a> External<'a> {
     /// Ends the input: what is left is to make the partitions, so many, or as few as can be.
     pub fn finish(mut self, partitions: Option<usize>) -> Result<Merge<'a>> {
         self.write_run()?;
-        let bytes: u64 = self.runs.iter().flatten().map(|block| block.stored.bytes as u64).sum();
+        let bytes = self.scratch.bytes();
         let most = (self.means.memory_bytes / COPIES / 2).clamp(1, PARTITION_BYTES_MAX);
         let least = bytes.div_ceil(most).max(1);
         let wanted = partitions.map_or(least, |wanted| wanted as u64);
@@ -180,7 +201,9 @@ impl<'a> External<'a> {
         }
         let block_bytes = (self.run_bytes() / BLOCKS).max(BLOCK_BYTES_MIN);
         let wanted = self.pending_bytes.div_ceil(block_bytes).clamp(1, BLOCKS) as usize;
-        let table = Table::new(self.schema.clone(), std::mem::take(&mut self.pending))?;
+        self.dictionaries = self.unifier.dictionaries()?;
+        let (schema, pending) = (self.schema.clone(), std::mem::take(&mut self.pending));
+        let table = Table::of_codes(schema, pending, self.dictionaries.clone(), true)?;
         (self.pending_bytes, self.pending_rows) = (0, 0);
         let Means { threads, progress, .. } = self.means;
         let (partitions, only) = (Some(wanted), None);
@@ -208,14 +231,15 @@ impl<'a> External<'a> {
         for batch in scratch::decode(stream)? {
             let parts = (stream.len() as u64).div_ceil(2 * block_bytes).clamp(1, rows as u64);
             if parts == 1 && batch.num_rows() == rows {
-                let (stored, first) = (self.scratch.append(stream)?, self.keys.of(&batch, 0)?);
+                let (stored, first) =
+                    (self.scratch.append(stream)?, self.keys.of(&batch, 0, &self.dictionaries)?);
                 blocks.push(Block { stored, rows, first });
                 continue;
             }
             let step = batch.num_rows().div_ceil(parts as usize);
             for from in (0..batch.num_rows()).step_by(step) {
                 let part = batch.slice(from, step.min(batch.num_rows() - from));
-                let first = self.keys.of(&part, 0)?;
+                let first = self.keys.of(&part, 0, &self.dictionaries)?;
                 let stored = self.scratch.append(&scratch::encode(&part)?)?;
                 blocks.push(Block { stored, rows: part.num_rows(), first });
             }

@@ -1,7 +1,11 @@
 //! The scratch file: Arrow IPC streams of sorted rows, one behind the other. It is written once
 //! and never named.
+//!
+//! It never takes the last of a file system: before each stream is written, what is free there is
+//! looked at, and so is the caller's own limit.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -20,24 +24,58 @@ pub(super) struct Stored {
     pub(super) bytes: usize,
 }
 
+/// What a scratch file leaves free: a share of the file system, and no more than some bytes.
+const FREE_SHARE: u64 = 64;
+const FREE_BYTES_MAX: u64 = 1 << 30;
+
 #[derive(Debug)]
 pub(super) struct Scratch {
     file: File,
     folder: PathBuf,
     end: u64,
+    bytes_max: u64,
 }
 
 impl Scratch {
-    pub(super) fn new(folder: &Path) -> Result<Self> {
+    /// A file in this folder that takes up to so many bytes.
+    pub(super) fn new(folder: &Path, bytes_max: Option<u64>) -> Result<Self> {
         let file = tempfile::tempfile_in(folder).map_err(|error| failed(folder, error))?;
-        Ok(Self { file, folder: folder.to_owned(), end: 0 })
+        Ok(Self {
+            file,
+            folder: folder.to_owned(),
+            end: 0,
+            bytes_max: bytes_max.unwrap_or(u64::MAX),
+        })
+    }
+
+    /// How many bytes it has.
+    pub(super) fn bytes(&self) -> u64 {
+        self.end
     }
 
     pub(super) fn append(&mut self, stream: &[u8]) -> Result<Stored> {
-        let at = self.end;
-        self.file.write_all_at(stream, at).map_err(|error| failed(&self.folder, error))?;
-        self.end += stream.len() as u64;
+        let (at, wanted) = (self.end, self.end + stream.len() as u64);
+        if wanted > self.bytes_max {
+            let (folder, limit) = (self.folder.display().to_string(), self.bytes_max);
+            return Err(Error::ScratchLimit { folder, wanted, limit });
+        }
+        let free = free_bytes(&self.file).map_err(|error| failed(&self.folder, error))?;
+        if stream.len() as u64 > free {
+            return Err(self.full(wanted, free));
+        }
+        self.file.write_all_at(stream, at).map_err(|error| match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                self.full(wanted, 0)
+            }
+            _ => failed(&self.folder, error),
+        })?;
+        self.end = wanted;
         Ok(Stored { at, bytes: stream.len() })
+    }
+
+    fn full(&self, wanted: u64, free: u64) -> Error {
+        let folder = self.folder.display().to_string();
+        Error::ScratchFull { folder, wanted, found: self.end + free }
     }
 
     /// The rows of a stream, which is one that was appended.
@@ -47,6 +85,13 @@ impl Scratch {
         read.map_err(|error| failed(&self.folder, error))?;
         decode_in_place(bytes.into())
     }
+}
+
+/// What may be written to the file system of a file.
+fn free_bytes(file: &File) -> std::io::Result<u64> {
+    let found = rustix::fs::fstatvfs(file)?;
+    let left = (found.f_blocks.saturating_mul(found.f_frsize) / FREE_SHARE).min(FREE_BYTES_MAX);
+    Ok(found.f_bavail.saturating_mul(found.f_frsize).saturating_sub(left))
 }
 
 fn failed(folder: &Path, source: std::io::Error) -> Error {

@@ -67,10 +67,7 @@ impl Keys {
         if texts.is_none() {
             let keys: Vec<_> =
                 order.iter().zip(&columns).map(|(key, at)| (key, data_type(*at))).collect();
-            let batch = |batch: &arrow_array::RecordBatch| {
-                columns.iter().map(|at| batch.column(*at).clone()).collect()
-            };
-            let batches: Vec<_> = table.batches().iter().map(batch).collect();
+            let batches = table.values(&columns)?;
             texts = Some(Texts::of_rows(&keys, &batches)?);
         }
         let mut texts = texts.expect("rows of bytes were made for what is no lone text");

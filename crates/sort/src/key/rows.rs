@@ -2,16 +2,20 @@
 //!
 //! Rows order floats by their bits, which is not what is promised: NaN with a sign before all
 //! numbers, -0.0 before 0.0. So every float of a key, at whatever depth, is first made the number
-//! that stands for it in keys of fixed width ([`super::number`]).
+//! that stands for it in keys of fixed width ([`super::number`]). Of dictionaries only the values
+//! that the rows use are made into bytes, where those are fewer.
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
+use arrow_array::new_empty_array;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::types::{UInt16Type, UInt32Type, UInt64Type};
-use arrow_array::{ArrayRef, new_empty_array};
+use arrow_array::{AnyDictionaryArray, Array, ArrayRef, DictionaryArray, UInt32Array};
+use arrow_cast::cast;
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{DataType, SortOptions};
+use arrow_select::take::take;
 
 use super::number::{of_f16, of_f32, of_f64};
 use crate::error::{Error, Result};
@@ -50,14 +54,15 @@ impl RowKeys {
 /// The same column, with numbers in place of floats, whose order is the one that is promised: one
 /// zero, and one NaN that is greater than any number.
 fn ordered(array: &ArrayRef) -> Result<ArrayRef> {
-    rebuild(array, array.data_type(), &mut Floats)
+    rebuild(array, array.data_type(), &mut Keyed)
 }
 
-struct Floats;
+struct Keyed;
 
-impl Leaves for Floats {
+impl Leaves for Keyed {
     fn takes(&self, shape: &DataType) -> bool {
-        matches!(shape, DataType::Float16 | DataType::Float32 | DataType::Float64)
+        use DataType::{Dictionary, Float16, Float32, Float64};
+        matches!(shape, Float16 | Float32 | Float64 | Dictionary(..))
     }
 
     fn replace(&mut self, array: &ArrayRef, shape: &DataType) -> Result<ArrayRef> {
@@ -70,10 +75,25 @@ impl Leaves for Floats {
                 let array = array.as_primitive::<Float32Type>();
                 Arc::new(array.unary::<_, UInt32Type>(|value| of_f32(value) as u32))
             }
-            _ => {
+            DataType::Float64 => {
                 let array = array.as_primitive::<Float64Type>();
                 Arc::new(array.unary::<_, UInt64Type>(of_f64))
             }
+            _ => dictionary(array.as_any_dictionary())?,
         })
     }
+}
+
+/// The same dictionary with codes of one width, whatever its own.
+fn dictionary(array: &dyn AnyDictionaryArray) -> Result<ArrayRef> {
+    let keys = array.keys().slice(0, array.len());
+    let (keys, values) = if array.values().len() <= keys.len() {
+        (cast(&keys, &DataType::UInt32)?, array.values().clone())
+    } else {
+        let places = (0..keys.len() as u32).collect();
+        let places: ArrayRef = Arc::new(UInt32Array::new(places, keys.nulls().cloned()));
+        (places, take(array.values(), &keys, None)?)
+    };
+    let keys = keys.as_primitive::<UInt32Type>().clone();
+    Ok(Arc::new(DictionaryArray::try_new(keys, ordered(&values)?)?))
 }

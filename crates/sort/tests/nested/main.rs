@@ -63,8 +63,13 @@ fn sorted(batches: &[RecordBatch], order: &[SortKey], partitions: usize) -> [Vec
         Job { table: &table, order, partitions: wanted, only: None, threads, progress: &progress };
     let made = sort(&job, &mut |bytes| Ok(Heap::new(bytes))).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let means =
-        Means { folder: folder.path(), memory_bytes: 1 << 20, threads, progress: &progress };
+    let means = Means {
+        folder: folder.path(),
+        scratch_bytes_max: None,
+        memory_bytes: 1 << 20,
+        threads,
+        progress: &progress,
+    };
     let mut external = External::new(&schema, order, means).unwrap();
     batches.iter().for_each(|batch| external.push(batch).unwrap());
     let mut merge = external.finish(wanted).unwrap();
