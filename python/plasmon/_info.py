@@ -97,7 +97,8 @@ class Status:
     machine has really given for objects. ``away_bytes``, part of what is used and leased, are lent
     to clients whose connection broke and that may still write. ``linger_ms`` says how long after
     its last client the daemon ends, None that it stays; ``starter_pid`` is the process that started
-    it for itself and that it ends with, or 0.
+    it for itself and that it ends with, or 0. ``spilled_bytes`` are in files alone, and
+    ``spill_kept_bytes`` in memory and in a file, which makes spilling them again cost nothing.
     """
 
     version: str
@@ -134,6 +135,9 @@ class Status:
     away_bytes: int
     linger_ms: int | None
     starter_pid: int
+    spill_kept_bytes: int
+    spill_written_bytes_total: int
+    spill_read_bytes_total: int
 
     def _repr_html_(self) -> str:
         def text(name: str) -> str:

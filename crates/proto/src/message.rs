@@ -14,7 +14,7 @@ use crate::id::ObjectId;
 use crate::object::{Level, ObjectInfo, ObjectState, Sizes, Traits};
 
 /// The version that both sides must share.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// The identity of an extent: 20 bits of index, which are used again, below the 44 bits of its
 /// birth number, which is never used again in the life of a store, over restarts of its daemon. So
@@ -585,6 +585,12 @@ pub struct Status {
     pub linger_ms: Option<u64>,
     /// The process that started the store for itself and that it ends with; 0 for none.
     pub starter_pid: u32,
+    /// Bytes of objects that are in memory and have a file in the spill tier as well.
+    pub spill_kept_bytes: u64,
+    /// Bytes of objects ever written to the spill tier.
+    pub spill_written_bytes_total: u64,
+    /// Bytes of objects ever read back from the spill tier into memory.
+    pub spill_read_bytes_total: u64,
 }
 
 /// A connected client.

@@ -40,6 +40,7 @@ pub mod event;
 mod evict;
 mod growing;
 mod jobs;
+mod kept;
 mod leasing;
 mod memory;
 mod numbers;

@@ -221,6 +221,7 @@ impl<D: Directory> Store<D> {
             ObjectState::Evicted => self.totals.evicted += 1,
             _ => self.totals.deleted += 1,
         }
+        self.drop_file(entry.serial);
         let name = self.rare_of(entry.record).and_then(|rare| rare.attributes.name.clone());
         if let Some(name) = &name {
             self.adoptions.died(name, &entry.id);

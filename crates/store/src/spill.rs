@@ -9,7 +9,8 @@
 //! ```
 //!
 //! While it is written an object stays visible and readable; the store pins it. What comes back is
-//! a new incarnation: a serial names bytes at one place. A composite takes its members along, see
+//! a new incarnation: a serial names bytes at one place. Its file is kept, and then it is not
+//! written again, see [`crate::kept`]. A composite takes its members along, see
 //! [`crate::composite`].
 //!
 //! An object is corrupt only when its bytes are certainly lost. What a file system refuses for
@@ -108,6 +109,15 @@ impl SpillTier {
         self.by_id.insert(id, spilled);
     }
 
+    /// The record of an object that leaves the memory without being written.
+    pub(crate) fn leaving(&self, ticket: Ticket) -> Option<u32> {
+        self.writing.get(&ticket).map(|writing| writing.record)
+    }
+
+    pub(crate) fn end_leaving(&mut self, ticket: Ticket) {
+        self.writing.remove(&ticket);
+    }
+
     fn remove(&mut self, id: &ObjectId) -> Option<Spilled> {
         let spilled = self.by_id.remove(id)?;
         self.by_serial.remove(&spilled.serial);
@@ -173,9 +183,14 @@ impl<D: Directory> Store<D> {
         stay
     }
 
-    /// Whether the tier has room for an object.
-    pub(crate) fn fits_tier(&self, entry: &Entry, bytes_max: u64) -> bool {
-        self.tier.bytes_coming().saturating_add(stored_bytes(&entry.sizes)) <= bytes_max
+    /// Whether the tier has an object, or room for it. Files of objects in memory make room.
+    pub(crate) fn fits_tier(&mut self, entry: &Entry, bytes_max: u64) -> bool {
+        if self.kept.contains(entry.serial) {
+            return true;
+        }
+        let there = self.tier.bytes_coming().saturating_add(self.kept.bytes());
+        let wanted = there.saturating_add(stored_bytes(&entry.sizes));
+        wanted <= bytes_max || self.spare_files(wanted - bytes_max)
     }
 
     /// Has members of a composite that is being written written as well. Those that must stay
@@ -203,12 +218,16 @@ impl<D: Directory> Store<D> {
     pub(crate) fn start_spill(&mut self, entry: &Entry) {
         let ticket = self.ticket();
         let Entry { id, serial, range, sizes, traits, created_ms, record, .. } = *entry;
-        self.directory.set_void(serial, false);
         self.records.unlist(record);
         self.records.get_mut(record).flags |= SPILLING;
         let charge = self.memory.charge(&range, &sizes);
-        let bytes = stored_bytes(&sizes);
+        let has_file = self.kept.contains(serial);
+        let bytes = if has_file { 0 } else { stored_bytes(&sizes) };
         self.tier.writing.insert(ticket, Writing { record, id, serial, bytes, charge });
+        if has_file {
+            return self.start_leaving(ticket, entry);
+        }
+        self.directory.set_void(serial, false);
         let attributes =
             self.rare_of(record).map(|rare| rare.attributes.clone()).unwrap_or_default();
         let construct_ms = self.rare_of(record).map_or(0, |rare| rare.construct_ms);
@@ -225,9 +244,11 @@ impl<D: Directory> Store<D> {
     }
 
     pub(crate) fn spilled(&mut self, ticket: Ticket, done: bool) {
-        let Some(Writing { record, id, serial, .. }) = self.tier.writing.remove(&ticket) else {
-            return;
-        };
+        let Some(writing) = self.tier.writing.remove(&ticket) else { return };
+        let Writing { record, id, serial, bytes, .. } = writing;
+        if done {
+            self.totals.spill_written_bytes += bytes;
+        }
         // The record is still this object's: what is being written is never freed.
         self.records.get_mut(record).flags &= !SPILLING;
         let deleted = self.records.get(record).is(HIDDEN);
@@ -242,7 +263,8 @@ impl<D: Directory> Store<D> {
         } else if stays {
             self.enlist(record);
         }
-        if !done {
+        // A tier without room for it may have had room but for the files of objects in memory.
+        if !done && !self.drop_files(bytes) {
             self.jobs.spill_failed();
         }
         self.feed_starving();
@@ -263,17 +285,24 @@ impl<D: Directory> Store<D> {
             self.directory.set_leaving(None);
             return false;
         }
-        let owner = self.records.get(record).owner;
-        let rare = self.free(&entry);
+        self.enter_tier(&entry, entry.serial);
+        true
+    }
+
+    /// A hidden object that nobody pins gives its memory up: it is in the tier, in the file of this
+    /// incarnation.
+    pub(crate) fn enter_tier(&mut self, entry: &Entry, file: u64) {
+        let owner = self.records.get(entry.record).owner;
+        let rare = self.free(entry);
         self.directory.set_leaving(None);
         if let Some(expires_ms) = rare.expires_ms {
-            self.expiries.insert((expires_ms, entry.id, entry.serial));
+            self.expiries.insert((expires_ms, entry.id, file));
         }
-        let Entry { id, serial, sizes, traits, created_ms, .. } = entry;
+        let Entry { id, sizes, traits, created_ms, .. } = *entry;
         let name = rare.attributes.name.clone();
         let members = rare.attributes.members.clone();
         let spilled = Spilled {
-            serial,
+            serial: file,
             sizes,
             traits,
             rare,
@@ -286,7 +315,6 @@ impl<D: Directory> Store<D> {
         self.totals.spilled += 1;
         self.tell(News { id, state: ObjectState::Spilled, sizes, name: name.as_ref() });
         self.cool_members(&members);
-        true
     }
 
     /// Brings an object back, unless it is on its way already.
@@ -372,7 +400,8 @@ impl<D: Directory> Store<D> {
         let rare = rare.kept();
         self.publish(Birth { id, serial, range, sizes, traits, created_ms, owner, rare });
         self.totals.restored += 1;
-        self.unspill(id, spilled.serial);
+        self.totals.spill_read_bytes += stored_bytes(&sizes);
+        self.keep_file(serial, id, spilled.serial, stored_bytes(&sizes));
         self.tell_waiters(&id, ObjectState::Sealed);
     }
 

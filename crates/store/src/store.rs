@@ -16,6 +16,7 @@ use crate::deletes::Lingering;
 use crate::effect::Effect;
 use crate::event::{ClientNo, Event, Ticket};
 use crate::jobs::Jobs;
+use crate::kept::KeptFiles;
 use crate::memory::Memory;
 use crate::obituaries::Obituaries;
 use crate::ports::Directory;
@@ -51,6 +52,8 @@ pub struct Store<D> {
     pub(crate) obituaries: Obituaries,
     pub(crate) waits: Waits,
     pub(crate) tier: SpillTier,
+    /// Files of objects that are in memory.
+    pub(crate) kept: KeptFiles,
     pub(crate) jobs: Jobs,
     /// Pins that the store counts for clients without a ledger, by serial.
     pub(crate) pins: BTreeMap<u64, u32>,
@@ -77,6 +80,9 @@ pub(crate) struct Totals {
     pub(crate) evicted: u64,
     pub(crate) spilled: u64,
     pub(crate) restored: u64,
+    /// Bytes of objects written to the tier, and read back from it.
+    pub(crate) spill_written_bytes: u64,
+    pub(crate) spill_read_bytes: u64,
     pub(crate) expelled: u64,
     /// Whether an earlier daemon left objects, which may be more than the capacity allows.
     pub(crate) recovered: bool,
@@ -105,6 +111,7 @@ impl<D: Directory> Store<D> {
             obituaries: Obituaries::default(),
             waits: Waits::default(),
             tier: SpillTier::default(),
+            kept: KeptFiles::default(),
             jobs: Jobs::default(),
             pins: BTreeMap::new(),
             unheld: Vec::new(),
@@ -406,6 +413,9 @@ impl<D: Directory> Store<D> {
         status.warm_bytes = self.memory.warm_bytes();
         status.retained_bytes = self.memory.retained_bytes();
         status.spilled_bytes = self.tier.bytes();
+        status.spill_kept_bytes = self.kept.bytes();
+        status.spill_written_bytes_total = self.totals.spill_written_bytes;
+        status.spill_read_bytes_total = self.totals.spill_read_bytes;
         status.objects = self.totals.visible;
         status.creating = self.creatings.len() as u64;
         status.spilled = self.tier.len() as u64;

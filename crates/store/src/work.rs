@@ -16,6 +16,7 @@ use plasmon_proto::ObjectId;
 
 use crate::adoption::Remains;
 use crate::departure::Lent;
+use crate::event::Ticket;
 use crate::evict::Evicting;
 use crate::ports::{Directory, Entry, Look};
 use crate::records::UNHELD;
@@ -42,6 +43,8 @@ pub(crate) struct Work {
     pub(crate) feed: bool,
     /// Evictions that clients asked for.
     pub(crate) evicting: VecDeque<Evicting>,
+    /// Objects in memory that leave it, because the tier has them already.
+    pub(crate) leaving: VecDeque<Ticket>,
     /// What goes with clients that left.
     left: VecDeque<Left>,
 }
@@ -88,7 +91,11 @@ impl Work {
 
     /// Whether anything is to be done at once.
     pub(crate) fn is_due(&self) -> bool {
-        self.collect || self.feed || !self.evicting.is_empty() || !self.left.is_empty()
+        self.collect
+            || self.feed
+            || !self.evicting.is_empty()
+            || !self.leaving.is_empty()
+            || !self.left.is_empty()
     }
 
     /// Whether the event may still look through the ledgers.
@@ -126,6 +133,7 @@ impl<D: Directory> Store<D> {
 
     /// Does a piece of what is left.
     pub(crate) fn go_on(&mut self) {
+        self.go_on_leaving();
         if std::mem::take(&mut self.work.feed) {
             self.feed_starving();
         }

@@ -72,6 +72,15 @@ fn status_text(status: &Status, socket: &str) -> String {
             ),
         ),
         (
+            "spill files",
+            format!(
+                "{} of objects that are in memory, too; {} written, {} read back",
+                bytes(status.spill_kept_bytes),
+                bytes(status.spill_written_bytes_total),
+                bytes(status.spill_read_bytes_total)
+            ),
+        ),
+        (
             "since start",
             format!(
                 "{} sealed, {} deleted, {} evicted, {} spilled, {} restored",

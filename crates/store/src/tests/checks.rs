@@ -136,7 +136,8 @@ impl Store<TestDirectory> {
             "pages of what was dropped and stays, and what is used"
         );
         if let Some(bytes_max) = self.config.spill_bytes_max {
-            assert!(self.tier.bytes() <= bytes_max, "the tier holds too much");
+            let bytes = self.tier.bytes() + self.kept.bytes();
+            assert!(bytes <= bytes_max, "the tier holds too much");
         }
     }
 
@@ -161,6 +162,12 @@ impl Store<TestDirectory> {
                 assert!(self.tier.get(&entry.id).is_none());
             }
         }
+        for (serial, kept) in self.kept.iter() {
+            let entry = self.find(&kept.id).expect("a kept file has a visible object");
+            assert_eq!(entry.serial, *serial, "the file is of what is in memory");
+        }
+        let kept_bytes: u64 = self.kept.iter().map(|(_, kept)| kept.bytes).sum();
+        assert_eq!(kept_bytes, self.kept.bytes());
         assert_eq!(visible, self.totals.visible);
         assert_eq!(hidden, self.lingering.len() as u64);
         for list in [List::Cache, List::Keep] {

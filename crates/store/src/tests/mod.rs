@@ -7,6 +7,7 @@ mod costs;
 mod directory;
 mod eviction;
 mod growing;
+mod kept;
 mod limits;
 mod lives;
 mod memory;

@@ -44,7 +44,7 @@ fn kept_objects_are_spilled_for_others_and_come_back() {
         assert_eq!(world.states(&[0, 1, 2, 3, 4]), [Sealed, Spilled, Sealed, Sealed, Sealed]);
         let entry = world.store.find(&id(0)).unwrap();
         assert_ne!(entry.serial, old, "it is a new incarnation");
-        assert!(!world.tier.contains_key(&old));
+        assert!(world.tier.contains_key(&old), "its file is kept");
         let status = world.status();
         assert_eq!((status.spilled_total, status.restored_total), (2, 1));
         assert_eq!((status.spilled, status.spilled_bytes), (1, MIB));
@@ -175,13 +175,15 @@ fn a_file_that_is_about_to_be_removed_is_noted() {
     assert!(world.store.directory().void.is_empty());
     assert_eq!((world.state(0), world.delete(CLIENT, 0)), (Spilled, None));
     assert!(world.store.directory().void.contains(&serial));
-    // What was read back, too, for it may be deleted before its file is gone.
+    // What was read back, too, which has its file still.
     world.create_and_seal(CLIENT, &Put::new(5, MIB)).unwrap();
     let serial = *world.tier.first_key_value().unwrap().0;
     assert_eq!(
         (world.state(1), world.ask(CLIENT, wait(&[1]))),
         (Spilled, Reply::States(vec![Sealed]))
     );
+    assert!(!world.store.directory().void.contains(&serial));
+    assert_eq!(world.delete(CLIENT, 1), None);
     assert!(world.store.directory().void.contains(&serial));
 }
 

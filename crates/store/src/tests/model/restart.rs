@@ -1,5 +1,7 @@
 //! A daemon that is killed, and its successor.
 
+use std::collections::BTreeSet;
+
 use plasmon_proto::ObjectState;
 use plasmon_proto::message::{Creating, Range};
 
@@ -81,7 +83,15 @@ impl Model {
                 record: entry.record,
             })
             .collect();
-        assert!(store.tier.from(0).map(|(_, it)| it.serial).eq(self.world.tier.keys().copied()));
+        let in_tier = store.tier.from(0).map(|(_, it)| it.serial);
+        let kept = store.kept.iter().map(|(_, kept)| kept.file);
+        let files: BTreeSet<u64> = in_tier.chain(kept).collect();
+        assert!(files.iter().eq(self.world.tier.keys()), "every file is an object's");
+        for (serial, kept) in store.kept.iter() {
+            let in_memory = left.iter().find(|it| it.serial == *serial).expect("it is in memory");
+            let file = Recovered { serial: kept.file, range: None, ..in_memory.clone() };
+            left.push(file);
+        }
         for (object, spilled) in store.tier.from(0) {
             left.push(Recovered {
                 id: *object,

@@ -170,15 +170,17 @@ impl Model {
             Effect::Harden(_, extent) | Effect::Settle { extent, .. } => self.hardening(*extent),
             _ => None,
         };
+        let restored_before = self.world.store.totals.restored;
         self.world.settle_at(at, done);
         match effect {
             Effect::Restore(_, object, serial, _) => {
                 let number = number_of(&object);
-                let there = self.world.store.find(&object).is_some();
+                // It may have been spilled again in the same step, because its file was kept.
+                let is_back = self.world.store.totals.restored > restored_before;
                 let corrupt =
                     self.world.store.tier.get(&object).is_some_and(|it| it.serial == serial);
                 let waited = self.state(number) == ObjectState::Spilled;
-                if waited && done && there {
+                if waited && done && is_back {
                     self.objects.get_mut(&number).expect("it is known").state = ObjectState::Sealed;
                 } else if waited && !done && corrupt {
                     self.objects.get_mut(&number).expect("it is known").state =
