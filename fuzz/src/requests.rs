@@ -18,7 +18,7 @@ pub fn id(number: usize) -> ObjectId {
 pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
     let ids: Vec<ObjectId> = (0..input.below(4)).map(|_| id(input.below(IDS))).collect();
     let one = id(input.below(IDS));
-    match input.below(28) {
+    match input.below(29) {
         0 | 1 => Request::Lease { bytes_min: input.word(), bytes_wanted: input.word() },
         2 | 3 => {
             let (sizes, _) = parts(input, 1 << 20);
@@ -69,6 +69,7 @@ pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
         },
         25 => Request::Adopt { namespace: "ns".to_owned(), bytes_max: input.byte().into() },
         26 => Request::Slot { id: one },
+        27 => Request::OpenSpilled { id: one },
         _ => [Request::Status, Request::Sync][input.below(2)].clone(),
     }
 }

@@ -8,7 +8,7 @@ use plasmon_proto::limits::LARGE_OBJECT_BYTES;
 use plasmon_proto::message::{Access, ExtentId, Range, Reply, Request, Status};
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Attributes, ObjectId};
-use plasmon_store::event::{Peer, ReadBack};
+use plasmon_store::event::{OpenedFile, Peer, ReadBack};
 use plasmon_store::ports::Directory as _;
 use plasmon_store::{ClientNo, Config, Effect, Event, Store, Ticket};
 
@@ -30,6 +30,7 @@ enum Work {
     Settle(Ticket, ExtentId, u64),
     Harden(Ticket),
     Spill(Ticket),
+    Open(Ticket),
     Restore(Ticket, Range),
 }
 
@@ -39,7 +40,7 @@ impl Work {
         match self {
             Self::Reserve(_, range, _) | Self::Extend(_, range, _) => Some(range.extent),
             Self::Settle(_, extent, _) => Some(*extent),
-            Self::Harden(_) | Self::Spill(_) | Self::Restore(..) => None,
+            Self::Harden(_) | Self::Spill(_) | Self::Open(_) | Self::Restore(..) => None,
         }
     }
 }
@@ -382,6 +383,9 @@ impl World {
             }
             Work::Harden(ticket) => Event::Hardened(ticket, done),
             Work::Spill(ticket) => Event::Spilled(ticket, done),
+            Work::Open(ticket) => {
+                Event::Opened(ticket, if done { OpenedFile::At(0) } else { OpenedFile::Failed })
+            }
             Work::Restore(ticket, range) => {
                 self.store.directory().assert_free(&range);
                 Event::Restored(ticket, if done { ReadBack::Done } else { ReadBack::Failed })
@@ -439,6 +443,10 @@ impl World {
                 }
                 Effect::Harden(ticket, _) => self.work.push(Work::Harden(ticket)),
                 Effect::Spill(ticket, _) => self.work.push(Work::Spill(ticket)),
+                Effect::Open(ticket, ..) => self.work.push(Work::Open(ticket)),
+                Effect::Opened(client, request, _, file) => {
+                    self.answered(client, request, &Reply::SpillFile(file));
+                }
                 Effect::Restore(ticket, _, _, range) => {
                     self.work.push(Work::Restore(ticket, range));
                 }

@@ -506,6 +506,7 @@ fn takes_time(request: &Request) -> bool {
             | Request::SealGrown { .. }
             | Request::Evict { .. }
             | Request::Get { .. }
+            | Request::OpenSpilled { .. }
             | Request::Share { .. }
     )
 }

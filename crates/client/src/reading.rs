@@ -319,7 +319,7 @@ impl Store {
     }
 
     /// The object, which the daemon said is readable.
-    fn get_readable(&self, id: &ObjectId) -> Result<Option<Buffer>> {
+    pub(crate) fn get_readable(&self, id: &ObjectId) -> Result<Option<Buffer>> {
         if let Some(buffer) = self.try_get(id)? {
             return Ok(Some(buffer));
         }

@@ -19,7 +19,7 @@ pub(crate) mod seals;
 pub(crate) mod tables;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -30,7 +30,7 @@ use plasmon_shm::departing::Remains;
 use plasmon_shm::edge::{self, Point};
 use plasmon_shm::mappings::Trace;
 use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
-use plasmon_store::event::{ReadBack, Ticket};
+use plasmon_store::event::{OpenedFile, ReadBack, Ticket};
 
 use crate::core::looking::Looked;
 use plasmon_keeper::KeeperLink;
@@ -91,6 +91,15 @@ pub(crate) enum Done {
     Removed(bool),
     /// An object was read back, or not.
     Restored(Ticket, ReadBack),
+    /// An object's file was opened, or not.
+    Opened {
+        /// The ticket.
+        ticket: Ticket,
+        /// How that ended.
+        outcome: OpenedFile,
+        /// The file.
+        file: Option<OwnedFd>,
+    },
     /// The tier of a store that was taken over can be used.
     TierOpened {
         /// What is in it.

@@ -3,7 +3,7 @@
 //! The real one is [`RealDisk`]. Tests wrap it to make a write fail where they like; this is the
 //! only reason for the trait.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -15,11 +15,14 @@ use rustix::io::Errno;
 pub trait Disk: Send {
     /// Makes a folder (and those above it) that only this user may enter.
     fn make_folder(&mut self, path: &Path) -> io::Result<()>;
-    /// Makes a file that must not exist yet, readable by this user alone.
+    /// Makes a file that must not exist yet, which this user alone may read and nobody open for
+    /// writing again: it is passed to clients, and is not to change.
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Write + Send>>;
     /// Opens a file for reading, without waiting for anything; what is no file is refused with
     /// [`io::ErrorKind::InvalidData`].
     fn open(&mut self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
+    /// The same, as a file to pass on, and how long it is.
+    fn open_file(&mut self, path: &Path) -> io::Result<(File, u64)>;
     /// Renames a file over another.
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
@@ -52,11 +55,15 @@ impl Disk for RealDisk {
     }
 
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Write + Send>> {
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o400).open(path)?;
         Ok(Box::new(file))
     }
 
     fn open(&mut self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(self.open_file(path)?.0))
+    }
+
+    fn open_file(&mut self, path: &Path) -> io::Result<(File, u64)> {
         // Opening a pipe would wait for its other end, and with it all that is to be brought back.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
         let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -65,7 +72,8 @@ impl Disk for RealDisk {
             }
             file => file?,
         };
-        if file.metadata()?.is_file() { Ok(Box::new(file)) } else { Err(no_file()) }
+        let metadata = file.metadata()?;
+        if metadata.is_file() { Ok((file, metadata.len())) } else { Err(no_file()) }
     }
 
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {

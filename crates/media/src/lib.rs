@@ -54,7 +54,7 @@
 #![forbid(unsafe_code)]
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use plasmon_proto::object::{Sizes, Traits};
@@ -132,6 +132,9 @@ pub trait Medium: Send {
         footprint_bytes: u64,
         write: &mut WritePiece<'_>,
     ) -> Result<(), Error>;
+    /// Opens an object's file for others to read. Its description is checked, its length too, and
+    /// its bytes are not: a reader takes what it wants of them. Also says where they start.
+    fn open(&mut self, which: Incarnation) -> Result<(OwnedFd, u64), Error>;
     /// Forgets an object. Forgetting what is not there is no error.
     fn remove(&mut self, which: Incarnation) -> Result<(), Error>;
     /// Every object that is there. Fails only when nothing can be said about any of them.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use plasmon_proto::ObjectId;
@@ -116,6 +117,23 @@ impl<D: Disk> FileTier<D> {
         io_error("open", &path)(error)
     }
 
+    fn check_file(
+        &self,
+        which: Incarnation,
+        file: &mut dyn Read,
+        file_length: u64,
+    ) -> Result<u64, BadFile> {
+        let object = format::read_header(self.store, file)?;
+        if which_is(&object) != which {
+            return Err(BadFile::Damaged("the file holds another object"));
+        }
+        let header = format::encode_header(self.store, &object)?.len();
+        match object.sizes.total() {
+            Some(bytes) if file_bytes(header, bytes) == file_length => Ok(header as u64),
+            _ => Err(BadFile::Damaged("the file does not have its object's length")),
+        }
+    }
+
     fn described(&mut self, path: &Path) -> Result<Option<(Described, u64)>, Error> {
         let mut file = self.disk.open(path).map_err(io_error("open", path))?;
         match format::read_header(self.store, &mut *file) {
@@ -181,6 +199,16 @@ impl<D: Disk> Medium for FileTier<D> {
         };
         let crc = copy_in(&mut *file, bytes, write).map_err(|error| named(error, &path))?;
         format::check_trailer(crc, &mut *file).map_err(|error| named(error, &path))
+    }
+
+    fn open(&mut self, which: Incarnation) -> Result<(OwnedFd, u64), Error> {
+        let path = self.path(which, SUFFIX);
+        let (mut file, file_length) = match self.disk.open_file(&path) {
+            Ok(opened) => opened,
+            Err(error) => return Err(self.unopened(path, error)),
+        };
+        let start = self.check_file(which, &mut file, file_length);
+        Ok((file.into(), start.map_err(|error| named(error, &path))?))
     }
 
     fn remove(&mut self, which: Incarnation) -> Result<(), Error> {

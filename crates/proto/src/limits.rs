@@ -107,6 +107,9 @@ pub const REPLIES_BYTES_IN_ALL_MAX: usize = 64 << 20;
 /// Objects whose end (deleted, evicted, creator died) is still told after they are gone.
 pub const OBITUARIES_MAX: usize = 1 << 14;
 
+/// Spill files that may be on their way to being opened for one client.
+pub const OPENINGS_PER_CLIENT_MAX: usize = 64;
+
 /// Files of the spill tier that are noted as being removed. Of more, which a disk that stands still
 /// may bring about, a killed daemon's successor may find objects that had ended.
 pub const VOID_FILES_MAX: usize = (1 << 17) - 1;

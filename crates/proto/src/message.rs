@@ -310,6 +310,13 @@ pub enum Request {
     /// other client; for the owner of the store. Answer: [`Reply::Done`], or a failure with
     /// [`Code::InUse`] that says what it is needed for.
     ShutdownUnused,
+    /// The file of a spilled object, to read pieces of it without bringing it back. Answer:
+    /// [`Reply::SpillFile`] with its read-only descriptor, or [`Reply::States`] with the one state
+    /// of an object that is not spilled (any more).
+    OpenSpilled {
+        /// Which.
+        id: ObjectId,
+    },
 }
 
 /// Which objects a listing or a subscription is about; an empty filter means all.
@@ -466,6 +473,22 @@ pub enum Reply {
     },
     /// Where the index lists an object; `None` when it does not.
     Slot(Option<SlotPlace>),
+    /// The file of a spilled object, and its descriptor.
+    SpillFile(SpillFile),
+}
+
+/// A spilled object's file. It does not change any more, and stays readable through the descriptor
+/// when the object is deleted or comes back to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpillFile {
+    /// The incarnation that was spilled.
+    pub serial: u64,
+    /// Where in the file the object's data starts; its metadata follows the data.
+    pub offset: u64,
+    /// The sizes of its parts.
+    pub sizes: Sizes,
+    /// Policy, tag, ownership.
+    pub traits: Traits,
 }
 
 /// A slot of the index.

@@ -34,6 +34,8 @@ pub(crate) struct Client {
     /// Unique for ever, where the daemon's number is used again. Objects remember it.
     pub(crate) session: u32,
     pub(crate) peer: Peer,
+    /// Spill files that are being opened for it.
+    pub(crate) openings: usize,
     /// Its present connection, or its last one: unique for ever.
     pub(crate) connection: u64,
     /// Whether it has no connection and may come back. What was lent to it stays its own: its
@@ -127,6 +129,7 @@ impl Clients {
         let client = Client {
             session: self.sessions,
             peer,
+            openings: 0,
             connection: self.connections,
             away: false,
             owner,

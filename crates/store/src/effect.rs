@@ -2,7 +2,7 @@
 
 use plasmon_proto::Attributes;
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, Granted, Lost, Notice, Range, Reply};
+use plasmon_proto::message::{ExtentId, Granted, Lost, Notice, Range, Reply, SpillFile};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::Completion;
 
@@ -91,6 +91,12 @@ pub enum Effect {
     Spill(Ticket, SpillOrder),
     /// Read a spilled object into the memory; answered with [`crate::event::Event::Restored`].
     Restore(Ticket, ObjectId, u64, Range),
+    /// Open a spilled object's file for a client; the second value names the object, the third its
+    /// serial. Answered with [`crate::event::Event::Opened`].
+    Open(Ticket, ObjectId, u64),
+    /// Answer an `OpenSpilled` request, with the descriptor of the file that was opened for the
+    /// ticket.
+    Opened(ClientNo, u64, Ticket, SpillFile),
     /// Remove an object from the spill tier; the second value is its serial. The tier does its work
     /// in the order of these effects: what it is asked to read before, it reads before.
     Unspill(ObjectId, u64),

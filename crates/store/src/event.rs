@@ -68,6 +68,17 @@ pub enum ReadBack {
     Failed,
 }
 
+/// How opening a spilled object's file ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenedFile {
+    /// The daemon has its descriptor; the object's data starts here.
+    At(u64),
+    /// The object is lost for certain: its file is not what was written, or does not exist.
+    Corrupt,
+    /// It could not be opened now. Nothing is known to be wrong with it.
+    Failed,
+}
+
 /// One event. Events of one client arrive in the order in which the client caused them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -112,6 +123,8 @@ pub enum Event {
     Spilled(Ticket, bool),
     /// An object was read back, or was not.
     Restored(Ticket, ReadBack),
+    /// An object's file was opened, or was not.
+    Opened(Ticket, OpenedFile),
     /// Nothing but time.
     Tick,
 }

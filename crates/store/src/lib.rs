@@ -46,6 +46,7 @@ mod memory;
 mod numbers;
 mod obituaries;
 mod objects;
+mod opening;
 mod places;
 pub mod ports;
 mod puts;

@@ -312,6 +312,7 @@ impl<D: Directory> Store<D> {
             restoring: false,
         };
         self.tier.insert(id, spilled);
+        self.doomed.renumber(entry.serial, file);
         self.totals.spilled += 1;
         self.tell(News { id, state: ObjectState::Spilled, sizes, name: name.as_ref() });
         self.cool_members(&members);

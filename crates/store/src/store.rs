@@ -19,6 +19,7 @@ use crate::jobs::Jobs;
 use crate::kept::KeptFiles;
 use crate::memory::Memory;
 use crate::obituaries::Obituaries;
+use crate::opening::Opening;
 use crate::ports::Directory;
 use crate::rare::Rare;
 use crate::records::{LISTED, Records};
@@ -54,6 +55,8 @@ pub struct Store<D> {
     pub(crate) tier: SpillTier,
     /// Files of objects that are in memory.
     pub(crate) kept: KeptFiles,
+    /// Files that the daemon opens for clients.
+    pub(crate) openings: BTreeMap<Ticket, Opening>,
     pub(crate) jobs: Jobs,
     /// Pins that the store counts for clients without a ledger, by serial.
     pub(crate) pins: BTreeMap<u64, u32>,
@@ -112,6 +115,7 @@ impl<D: Directory> Store<D> {
             waits: Waits::default(),
             tier: SpillTier::default(),
             kept: KeptFiles::default(),
+            openings: BTreeMap::new(),
             jobs: Jobs::default(),
             pins: BTreeMap::new(),
             unheld: Vec::new(),
@@ -179,6 +183,7 @@ impl<D: Directory> Store<D> {
             }
             Event::Spilled(ticket, done) => self.spilled(ticket, done),
             Event::Restored(ticket, outcome) => self.restored(ticket, outcome),
+            Event::Opened(ticket, outcome) => self.opened(ticket, outcome),
             Event::Tick => self.tick(),
         }
     }
@@ -294,6 +299,7 @@ impl<D: Directory> Store<D> {
                 return self.seal(client, request, id, plain.then(Attributes::default));
             }
             Request::Get { ids } => return self.get(client, request, ids),
+            Request::OpenSpilled { id } => return self.open_spilled(client, request, id),
             Request::Wait { ids, count, timeout_ms, beyond_end } => {
                 let until = crate::waiting::Until { count, timeout_ms, beyond_end };
                 return self.wait(client, request, ids, until);

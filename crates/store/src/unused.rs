@@ -59,6 +59,16 @@ impl Doomed {
         }
     }
 
+    /// The object of a serial has another one from now on.
+    pub(crate) fn renumber(&mut self, serial: u64, new: u64) {
+        if serial != new
+            && let Some(id) = self.by_serial.remove(&serial)
+        {
+            self.by_serial.insert(new, id);
+            self.by_id.insert(id, new);
+        }
+    }
+
     /// Those of the ids first, then the next ones, a piece in all; and whether that ends a round.
     fn piece(&mut self, ids: &[ObjectId]) -> (BTreeMap<u64, ObjectId>, bool) {
         let asked = ids.iter().filter_map(|id| Some((*self.by_id.get(id)?, *id)));

@@ -1,7 +1,7 @@
 //! Carrying out what the store asks for.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use plasmon_media::{Described, Incarnation};
@@ -11,7 +11,7 @@ use plasmon_proto::ring::{Completion, Submission};
 use plasmon_shm::Memfd;
 use plasmon_shm::edge::{self, Mutation};
 use plasmon_store::effect::SpillOrder;
-use plasmon_store::event::ReadBack;
+use plasmon_store::event::{OpenedFile, ReadBack};
 use plasmon_store::{ClientNo, Effect, Event, Ticket};
 
 use super::Core;
@@ -66,6 +66,16 @@ impl Core {
             Effect::Spill(ticket, order) => self.spill(ticket, order),
             Effect::Restore(ticket, id, serial, range) => {
                 self.restore(ticket, Incarnation { id, serial }, range);
+            }
+            Effect::Open(ticket, id, serial) => self.open(ticket, Incarnation { id, serial }),
+            Effect::Opened(client, number, ticket, file) => {
+                match self.opened_files.remove(&ticket) {
+                    Some(fd) => {
+                        let passed = vec![Passed::Made(fd)];
+                        self.reply(client, number, &Reply::SpillFile(file), passed);
+                    }
+                    None => tracing::error!(?ticket, "a file was opened that is not there"),
+                }
             }
             Effect::Unspill(id, serial) => {
                 self.removals.begin();
@@ -295,6 +305,20 @@ impl Core {
         }
     }
 
+    fn open(&mut self, ticket: Ticket, which: Incarnation) {
+        if let Err(error) = self.workers.files(FileJob::Open { ticket, which }) {
+            tracing::error!(id = %which.id, %error, "a spilled object's file cannot be opened");
+            self.feed(Event::Opened(ticket, OpenedFile::Failed));
+        }
+    }
+
+    /// A file is open for a client, unless that is gone: then it is closed again.
+    fn opened(&mut self, ticket: Ticket, outcome: OpenedFile, file: Option<OwnedFd>) {
+        self.opened_files.extend(file.map(|file| (ticket, file)));
+        self.feed(Event::Opened(ticket, outcome));
+        self.opened_files.remove(&ticket);
+    }
+
     /// The way into an extent that the daemon itself writes to.
     fn restore_target(&mut self, extent: ExtentId) -> io::Result<Target> {
         if self.config.level == Level::Leased {
@@ -342,6 +366,7 @@ impl Core {
                     }
                 }
                 Done::Restored(ticket, outcome) => self.feed(Event::Restored(ticket, outcome)),
+                Done::Opened { ticket, outcome, file } => self.opened(ticket, outcome, file),
                 Done::TierOpened { found, lock } => self.tier_opened(found, lock),
                 Done::TierFault(fault) => self.tier_fault = fault,
                 Done::Hardened(ticket, sealed) => self.feed(Event::Hardened(ticket, sealed)),

@@ -32,6 +32,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -119,6 +120,8 @@ pub(crate) struct Core {
     tier_fault: String,
     /// Files of the tier that are being removed.
     removals: Removals,
+    /// Files that were opened for clients, until the store says to whom they go.
+    opened_files: BTreeMap<Ticket, OwnedFd>,
     memory_limit_bytes: u64,
     /// Fresh memory that the worker is asking the kernel for.
     reserving: BTreeMap<Ticket, u64>,
@@ -207,6 +210,7 @@ impl Core {
             spill_lock,
             tier_fault,
             removals: Removals::default(),
+            opened_files: BTreeMap::new(),
             memory_limit_bytes,
             reserving: BTreeMap::new(),
             peers,

@@ -18,7 +18,7 @@ use plasmon_media::{Described, Error, FolderLock, Incarnation, Medium, Place};
 use plasmon_proto::message::Range;
 use plasmon_shm::edge;
 use plasmon_shm::{Memfd, WriteExtent};
-use plasmon_store::event::{ReadBack, Ticket};
+use plasmon_store::event::{OpenedFile, ReadBack, Ticket};
 
 use super::{Done, Report};
 
@@ -62,6 +62,13 @@ pub(crate) enum FileJob {
         into: Target,
         /// Where it goes.
         range: Range,
+        /// Which.
+        which: Incarnation,
+    },
+    /// Open an object's file for a client.
+    Open {
+        /// Names the work.
+        ticket: Ticket,
         /// Which.
         which: Incarnation,
     },
@@ -163,6 +170,7 @@ fn carry_out(job: FileJob, medium: &mut dyn Medium) -> (Option<String>, Option<D
             };
             (fault_of(result), Some(Done::Restored(ticket, outcome)))
         }
+        FileJob::Open { ticket, which } => open(ticket, which, medium),
         FileJob::Remove(which) => {
             let result = told("removed", &which.id, medium.remove(which));
             let done = Done::Removed(result.is_ok());
@@ -177,6 +185,29 @@ fn carry_out(job: FileJob, medium: &mut dyn Medium) -> (Option<String>, Option<D
     }
 }
 
+/// Opens an object's file for a client.
+fn open(
+    ticket: Ticket,
+    which: Incarnation,
+    medium: &mut dyn Medium,
+) -> (Option<String>, Option<Done>) {
+    let mut file = None;
+    let result = allowed().and_then(|()| {
+        patiently(|| {
+            file = Some(medium.open(which)?);
+            Ok(())
+        })
+    });
+    let result = told("opened", &which.id, result);
+    let outcome = match (&result, &file) {
+        (Ok(()), Some((_, start))) => OpenedFile::At(*start),
+        (Err(Error::Corrupt { .. } | Error::Absent { .. }), _) => OpenedFile::Corrupt,
+        _ => OpenedFile::Failed,
+    };
+    let file = file.map(|(file, _)| file);
+    (fault_of(result), Some(Done::Opened { ticket, outcome, file }))
+}
+
 /// An error where a simulated disk has one.
 fn allowed() -> Result<(), Error> {
     let refused = |source| Error::Io { action: "use the disk", path: Default::default(), source };
@@ -188,6 +219,9 @@ fn refuse(job: FileJob, report: &Report) {
     match job {
         FileJob::Spill { ticket, .. } => report.tell(Done::Spilled(ticket, false)),
         FileJob::Restore { ticket, .. } => report.tell(Done::Restored(ticket, ReadBack::Failed)),
+        FileJob::Open { ticket, .. } => {
+            report.tell(Done::Opened { ticket, outcome: OpenedFile::Failed, file: None });
+        }
         // When the tier is there again, the store is told of the file and has it removed again.
         FileJob::Remove(_) => report.tell(Done::Removed(false)),
         // Who asked may have gone.

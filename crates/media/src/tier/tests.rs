@@ -267,6 +267,9 @@ impl Disk for FullDisk {
     fn open(&mut self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
         RealDisk.open(path)
     }
+    fn open_file(&mut self, path: &Path) -> io::Result<(fs::File, u64)> {
+        RealDisk.open_file(path)
+    }
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         RealDisk.rename(from, to)
     }
@@ -347,4 +350,49 @@ fn while_the_folder_is_away_nothing_is_absent() {
     fs::remove_file(desk.files().pop().unwrap()).unwrap();
     let read = tier.read(which(&object), room(&object), &mut desk.writer(4096));
     assert!(matches!(read, Err(Error::Absent { .. })), "{read:?}");
+}
+
+/// A client reads pieces of an object in its file, which it must not be able to change, and goes on
+/// when the file is removed.
+#[test]
+fn a_file_is_opened_for_others_to_read_alone() {
+    use std::os::unix::fs::{FileExt, PermissionsExt};
+
+    let desk = Desk::new();
+    let object = described(1, 5000);
+    desk.fill(0, &pattern(5000));
+    let mut tier = FileTier::open(&desk.config(None)).unwrap();
+    tier.write(&object, desk.place(0)).unwrap();
+    let (fd, start) = tier.open(which(&object)).unwrap();
+    let file = fs::File::from(fd);
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o400);
+    assert!(file.write_at(b"x", start).is_err());
+    tier.remove(which(&object)).unwrap();
+    let mut bytes = vec![0; 5000];
+    file.read_exact_at(&mut bytes, start).unwrap();
+    assert_eq!(bytes, pattern(5000));
+    assert!(matches!(tier.open(which(&object)), Err(Error::Absent { .. })));
+}
+
+#[test]
+fn a_file_that_is_not_what_was_written_is_not_opened() {
+    let desk = Desk::new();
+    let object = described(1, 5000);
+    desk.fill(0, &pattern(5000));
+    let mut tier = FileTier::open(&desk.config(None)).unwrap();
+    tier.write(&object, desk.place(0)).unwrap();
+    let path = desk.files().remove(0);
+    let whole = fs::read(&path).unwrap();
+    let (mut longer, mut damaged) = (whole.clone(), whole.clone());
+    longer.push(0);
+    damaged[40] ^= 1;
+    for wrong in [&whole[..whole.len() - 1], &whole[..20], &[], &longer, &damaged] {
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, wrong).unwrap();
+        let opened = tier.open(which(&object));
+        assert!(matches!(opened, Err(Error::Corrupt { .. })), "{opened:?}");
+    }
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, &whole).unwrap();
+    assert!(tier.open(which(&object)).is_ok());
 }

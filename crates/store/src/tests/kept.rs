@@ -167,3 +167,23 @@ fn composites_and_their_members_go_again_without_being_written() {
     assert_eq!(world.states(&[1, 2]), [Deleted, Deleted]);
     assert!(world.tier.len() <= 1);
 }
+
+/// What is to be deleted once nobody reads it is known by its incarnation, which is another one in
+/// the file.
+#[test]
+fn an_object_that_goes_once_nobody_reads_it_goes_from_its_file_too() {
+    let mut world = world(config());
+    for number in 0..5 {
+        read(&mut world, number);
+    }
+    let pin = world.pin(1);
+    let request = Request::DeleteUnused { ids: vec![id(1)] };
+    assert_eq!(world.ask(CLIENT, request), Reply::Outcomes(vec![None]));
+    assert_eq!(world.state(1), Sealed);
+    world.unpin(pin);
+    let wait = Request::Wait { ids: vec![id(0)], count: 0, timeout_ms: None, beyond_end: false };
+    world.send(CLIENT, wait);
+    world.pass(1000);
+    assert_eq!(world.state(1), Deleted);
+    assert!(!world.tier.values().any(|it| *it == id(1)));
+}

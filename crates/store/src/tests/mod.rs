@@ -12,6 +12,7 @@ mod limits;
 mod lives;
 mod memory;
 mod model;
+mod opening;
 mod parting;
 mod quotas;
 mod readers;

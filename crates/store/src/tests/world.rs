@@ -10,7 +10,7 @@ use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};
 
 use super::TestDirectory;
-use crate::event::{ClientNo, Event, Peer, ReadBack, Ticket};
+use crate::event::{ClientNo, Event, OpenedFile, Peer, ReadBack, Ticket};
 use crate::{Config, Effect, Store};
 
 /// An id that is told by its number.
@@ -197,6 +197,10 @@ impl World {
                 assert!(self.tier.contains_key(serial), "only what is in the tier comes back");
                 self.answer(self.restore, *ticket, effect, read_back)
             }
+            Effect::Open(ticket, _, serial) => {
+                assert!(self.tier.contains_key(serial), "only what is in the tier is opened");
+                self.answer(self.restore, *ticket, effect, opened)
+            }
             Effect::Unspill(_, serial) => {
                 self.tier.remove(serial);
                 None
@@ -253,6 +257,7 @@ impl World {
                 Event::Spilled(ticket, done)
             }
             Effect::Restore(..) => read_back(ticket, done),
+            Effect::Open(..) => opened(ticket, done),
             Effect::Harden(..) | Effect::Settle { .. } => Event::Hardened(ticket, done),
             Effect::Drop(extent) => {
                 if !done {
@@ -303,6 +308,9 @@ impl World {
             }
             Effect::Created(to, at, granted) if (*to, *at) == (client, number) => {
                 Some(Reply::Created(*granted))
+            }
+            Effect::Opened(to, at, _, file) if (*to, *at) == (client, number) => {
+                Some(Reply::SpillFile(*file))
             }
             _ => None,
         })
@@ -453,6 +461,11 @@ impl World {
 
 fn outcome_of_drop(extent: ExtentId, bytes: u64, done: bool) -> Event {
     if done { Event::Released(extent) } else { Event::Retained(extent, bytes) }
+}
+
+/// A file that cannot be opened can be later.
+fn opened(ticket: Ticket, done: bool) -> Event {
+    Event::Opened(ticket, if done { OpenedFile::At(100) } else { OpenedFile::Failed })
 }
 
 /// What is not read back is lost here.

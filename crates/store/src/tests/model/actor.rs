@@ -319,6 +319,11 @@ impl Model {
     }
 
     fn get(&mut self, client: ClientNo) {
+        if self.dice.percent(30) {
+            let id = id(self.dice.below(IDS));
+            self.request(client, Request::OpenSpilled { id });
+            return;
+        }
         let ids = (0..self.dice.below(4)).map(|_| id(self.dice.below(IDS))).collect();
         self.request(client, Request::Get { ids });
     }
@@ -407,6 +412,11 @@ impl Model {
     fn pass(&mut self) {
         let ms = self.dice.pick(&[0, 1, 20, 60, 500]);
         self.world.pass(ms);
+        // One event looks through the ledgers once, so what is due may take as many as there are
+        // reasons to look.
+        for _ in 0..4 {
+            self.world.event(crate::Event::Tick);
+        }
         let due = self.world.store.next_deadline();
         assert!(due.is_none_or(|at_ms| at_ms > self.world.now_ms), "time was not used");
     }

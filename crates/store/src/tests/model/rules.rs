@@ -249,6 +249,9 @@ impl Model {
                     }
                     self.answered(*client, *number, &Reply::Created(*granted));
                 }
+                Effect::Opened(client, number, _, file) => {
+                    self.answered(*client, *number, &Reply::SpillFile(*file));
+                }
                 Effect::Complete(client, completion) => self.completed(*client, completion),
                 Effect::Notify(_, notice) => self.noticed(&notice.id, notice.state),
                 // Whose extent grows is not written down: no successor finds it.
