@@ -71,15 +71,7 @@ fn status_text(status: &Status, socket: &str) -> String {
                 bytes(status.spilled_bytes)
             ),
         ),
-        (
-            "spill files",
-            format!(
-                "{} of objects that are in memory, too; {} written, {} read back",
-                bytes(status.spill_kept_bytes),
-                bytes(status.spill_written_bytes_total),
-                bytes(status.spill_read_bytes_total)
-            ),
-        ),
+        ("spill files", spill_text(status)),
         (
             "since start",
             format!(
@@ -102,6 +94,15 @@ fn status_text(status: &Status, socket: &str) -> String {
     ];
     let lines: Vec<String> = rows.iter().map(|(key, value)| format!("{key:<12} {value}")).collect();
     lines.join("\n")
+}
+
+fn spill_text(status: &Status) -> String {
+    format!(
+        "{} of objects that are in memory, too; {} written, {} read back",
+        bytes(status.spill_kept_bytes),
+        bytes(status.spill_written_bytes_total),
+        bytes(status.spill_read_bytes_total)
+    )
 }
 
 /// When the daemon ends by itself.

@@ -69,7 +69,7 @@ impl Core {
             }
             Effect::Open(ticket, id, serial) => self.open(ticket, Incarnation { id, serial }),
             Effect::Opened(client, number, ticket, file) => {
-                match self.opened_files.remove(&ticket) {
+                match self.spill_files.opened.remove(&ticket) {
                     Some(fd) => {
                         let passed = vec![Passed::Made(fd)];
                         self.reply(client, number, &Reply::SpillFile(file), passed);
@@ -78,11 +78,11 @@ impl Core {
                 }
             }
             Effect::Unspill(id, serial) => {
-                self.removals.begin();
+                self.spill_files.removals.begin();
                 if let Err(error) = self.workers.files(FileJob::Remove(Incarnation { id, serial }))
                 {
                     tracing::warn!(%id, %error, "a spilled object cannot be removed");
-                    self.removals.end(false);
+                    self.spill_files.removals.end(false);
                 }
             }
             // The store has counted it.
@@ -314,9 +314,9 @@ impl Core {
 
     /// A file is open for a client, unless that is gone: then it is closed again.
     fn opened(&mut self, ticket: Ticket, outcome: OpenedFile, file: Option<OwnedFd>) {
-        self.opened_files.extend(file.map(|file| (ticket, file)));
+        self.spill_files.opened.extend(file.map(|file| (ticket, file)));
         self.feed(Event::Opened(ticket, outcome));
-        self.opened_files.remove(&ticket);
+        self.spill_files.opened.remove(&ticket);
     }
 
     /// The way into an extent that the daemon itself writes to.
@@ -361,7 +361,7 @@ impl Core {
                 }
                 Done::Spilled(ticket, done) => self.feed(Event::Spilled(ticket, done)),
                 Done::Removed(is_gone) => {
-                    if self.removals.end(is_gone) {
+                    if self.spill_files.removals.end(is_gone) {
                         self.shared().control.clear_void();
                     }
                 }

@@ -230,7 +230,7 @@ impl Core {
         tracing::info!(objects = found.len(), "the spill tier is there again");
         self.tier_fault.clear();
         // Whatever is in the tier is told to the store now, and what ended is removed again.
-        self.removals.forgive();
+        self.spill_files.removals.forgive();
         if let Some(lock) = lock {
             self.shared().keeper.hold(&Label::SpillFolder, &[lock.as_fd()]);
             self.spill_lock = Some(lock);

@@ -32,7 +32,6 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,7 +63,7 @@ use crate::workers::Workers;
 use self::keeping::Kept;
 use self::looking::Looks;
 use self::partings::Parting;
-use self::removing::Removals;
+use self::removing::SpillFiles;
 use self::spinning::Spinning;
 use self::submissions::Passes;
 
@@ -119,9 +118,7 @@ pub(crate) struct Core {
     spill_lock: Option<FolderLock>,
     tier_fault: String,
     /// Files of the tier that are being removed.
-    removals: Removals,
-    /// Files that were opened for clients, until the store says to whom they go.
-    opened_files: BTreeMap<Ticket, OwnedFd>,
+    spill_files: SpillFiles,
     memory_limit_bytes: u64,
     /// Fresh memory that the worker is asking the kernel for.
     reserving: BTreeMap<Ticket, u64>,
@@ -209,8 +206,7 @@ impl Core {
             departing: Departing::default(),
             spill_lock,
             tier_fault,
-            removals: Removals::default(),
-            opened_files: BTreeMap::new(),
+            spill_files: SpillFiles::default(),
             memory_limit_bytes,
             reserving: BTreeMap::new(),
             peers,

@@ -2,6 +2,20 @@
 //! those that count for nothing, so that a daemon that is started meanwhile does not take one for
 //! an object.
 
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+use plasmon_store::Ticket;
+
+/// Files of the spill tier that the core waits for.
+#[derive(Debug, Default)]
+pub(super) struct SpillFiles {
+    /// On their way out.
+    pub(super) removals: Removals,
+    /// Opened for clients, until the store says to whom they go.
+    pub(super) opened: BTreeMap<Ticket, OwnedFd>,
+}
+
 /// How many files are being removed.
 #[derive(Debug, Default)]
 pub(super) struct Removals {
