@@ -40,6 +40,7 @@ class SortWanted(TypedDict):
     kind: int
     options: list[dict[str, Any]]
     progress: Callable[[int, int], object] | None
+    made: list[ObjectId]
 
 # Not there at run time: what sort_spilling takes.
 class SpillWanted(TypedDict):

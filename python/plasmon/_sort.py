@@ -11,6 +11,7 @@ of the result. This module turns what people have into tables, and results into 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -223,17 +224,34 @@ def sort(
     from plasmon import _sort_spilling
 
     room = _sort_spilling.Room.of(store, data, spill, spill_dir, spill_bytes_max, memory_bytes)
-    with _Line.of(progress) as tell:
-        if not room.spills:
-            try:
-                return _in_memory(store, data, order, partitions, workers, threads, name, tell)
-            except _errors.NoRoom:
-                # All partitions at once were too much for what others have in the store.
-                if not room.may_spill:
-                    raise
-        return _sort_spilling.sort(
-            store, data, order, partitions, threads or workers, name, tell, room
-        )
+    # The ids of what is sealed: until this function returns, nothing else knows them, and whatever
+    # ends it before, Ctrl-C at its last line as well, takes the objects back.
+    made: list[ObjectId] = []
+    try:
+        with _Line.of(progress) as tell:
+            if not room.spills:
+                try:
+                    return _in_memory(
+                        store, data, order, partitions, workers, threads, name, tell, made
+                    )
+                except _errors.NoRoom:
+                    # All partitions at once were too much for what others have in the store.
+                    if not room.may_spill:
+                        raise
+                    made.clear()
+            return _sort_spilling.sort(
+                store, data, order, partitions, threads or workers, name, tell, made, room
+            )
+    except BaseException:
+        _take_back(store, made)
+        raise
+
+
+def _take_back(store: Store, made: list[ObjectId]) -> None:
+    """Deletes what a sort has sealed that did not end well."""
+    # The first error is the one to tell; a store that is gone has forgotten the objects.
+    with contextlib.suppress(_errors.PlasmonError):
+        store.delete(made, errors="return")
 
 
 def _in_memory(
@@ -245,15 +263,16 @@ def _in_memory(
     threads: int | None,
     name: str | None,
     tell: Callable[[int, int], object] | None,
+    made: list[ObjectId],
 ) -> Sorted:
     if workers is not None:
         from plasmon import _sort_workers
 
         return _sort_workers.sort(
-            store, data, order, partitions or workers, workers, threads, name, tell
+            store, data, order, partitions or workers, workers, threads, name, tell, made
         )
     tables, kind = _tables(store, data)
-    return into_store(store, tables, order, partitions, threads, kind, name, tell)
+    return _into_store(store, tables, order, partitions, threads, kind, name, tell, made)
 
 
 def sort_part(
@@ -278,24 +297,30 @@ def sort_part(
     if not 0 <= part < partitions:
         raise ValueError(f"there are parts 0 to {partitions - 1}, found {part}")
     tables, kind = _tables(store, data)
-    made = _native.sort_tables(
-        store,
-        tables,
-        keys(by, nulls),
-        {
-            "partitions": partitions,
-            "only": (part, part + 1),
-            "threads": threads,
-            "kind": kind,
-            "options": [] if name is None else [{"name": name}],
-            "progress": None,
-        },
-    )
-    store.flush()
-    return made[0][0]
+    made: list[ObjectId] = []
+    try:
+        _native.sort_tables(
+            store,
+            tables,
+            keys(by, nulls),
+            {
+                "partitions": partitions,
+                "only": (part, part + 1),
+                "threads": threads,
+                "kind": kind,
+                "options": [] if name is None else [{"name": name}],
+                "progress": None,
+                "made": made,
+            },
+        )
+        store.flush()
+        return made[0]
+    except BaseException:
+        _take_back(store, made)
+        raise
 
 
-def into_store(
+def _into_store(
     store: Store,
     tables: list[Any],
     order: list[Key],
@@ -304,10 +329,11 @@ def into_store(
     kind: int,
     name: str | None,
     tell: Callable[[int, int], object] | None,
+    made: list[ObjectId],
 ) -> Sorted:
     """Sorts tables on threads of this process."""
     options = [] if name is None else [{"name": text} for text in names(name, partitions or 1)]
-    made = _native.sort_tables(
+    found = _native.sort_tables(
         store,
         tables,
         order,
@@ -318,9 +344,10 @@ def into_store(
             "kind": kind,
             "options": options,
             "progress": tell,
+            "made": made,
         },
     )
-    return Sorted(store, [id for id, _ in made], [rows for _, rows in made])
+    return Sorted(store, [id for id, _ in found], [rows for _, rows in found])
 
 
 def names(name: str, partitions: int) -> list[str]:
@@ -416,14 +443,15 @@ class _Line:
             sys.stderr.flush()
 
 
-def put_all(store: Store, data: Any, put: list[ObjectId]) -> list[ObjectId]:
-    """The ids of all parts of the data; parts that are put for it are added to ``put``."""
+def put_all(store: Store, parts: list[Any], put: list[ObjectId]) -> list[ObjectId]:
+    """The ids of all parts of the data; ``put`` are those of the parts that are put for it."""
     ids: list[ObjectId] = []
-    for part in parts_of(data):
+    own = iter(put)
+    for part in parts:
         if isinstance(part, _native.ObjectId):
             ids.append(part)
             continue
         value, kind = table(store, part)
-        put.append(store.put(value if kind != _native.TABLE_PANDAS_FRAME else part))
-        ids.append(put[-1])
+        ids.append(next(own))
+        store.put(value if kind != _native.TABLE_PANDAS_FRAME else part, id=ids[-1])
     return ids

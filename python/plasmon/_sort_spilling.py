@@ -13,10 +13,7 @@ when this process is killed before all of them are there.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from plasmon import _errors, _native, _sort_files
 from plasmon._sort import Key, Sorted, Spill, frame_kind, names, parts_of, table
+from plasmon._sort_processes import Guard
 
 if TYPE_CHECKING:
     from plasmon._native import ObjectId
@@ -156,12 +154,13 @@ def sort(
     threads: int | None,
     name: str | None,
     tell: Callable[[int, int], object] | None,
+    made: list[ObjectId],
     room: Room,
 ) -> Sorted:
-    """Sorts through a scratch file."""
+    """Sorts through a scratch file. The ids of the partitions are added to ``made``."""
     kinds = {frame_kind(part) for part in parts_of(data)}
     kind = kinds.pop() if len(kinds) == 1 else None
-    guards: list[_Guard] = []
+    guards: list[Guard] = []
 
     def planned(count: int) -> list[dict[str, Any]]:
         if name is not None:
@@ -174,11 +173,12 @@ def sort(
         else:
             ids = [store.new_id() for _ in range(count)]
             options = [{"id": id} for id in ids]
-        guards.append(_Guard(store, ids))
+        guards.append(Guard(store, ids))
+        guards[-1].ready()
         return options
 
     try:
-        made = _native.sort_spilling(
+        found = _native.sort_spilling(
             store,
             _tables(store, data),
             order,
@@ -195,11 +195,15 @@ def sort(
             },
         )
         store.flush()
-    finally:
-        # A sort that failed has deleted what it made: in either case there is nothing to guard.
+        made.extend(id for id, _ in found)
         for guard in guards:
             guard.dismiss()
-    return Sorted(store, [id for id, _ in made], [rows for _, rows in made])
+    except BaseException:
+        # Also when all was done and Ctrl-C came before the caller had it.
+        for guard in guards:
+            guard.clear()
+        raise
+    return Sorted(store, [id for id, _ in found], [rows for _, rows in found])
 
 
 def _tables(store: Store, data: Any) -> Iterator[Any]:
@@ -209,28 +213,3 @@ def _tables(store: Store, data: Any) -> Iterator[Any]:
             yield from _sort_files.batches(Path(part))
         else:
             yield table(store, part)[0]
-
-
-class _Guard:
-    """A process that deletes objects when this one is gone without having dismissed it."""
-
-    def __init__(self, store: Store, ids: list[ObjectId]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "plasmon._sort_guard", str(store.socket)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            process_group=0,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        assert self._process.stdin is not None, "started with a pipe"
-        assert self._process.stdout is not None, "started with a pipe"
-        self._process.stdin.write(json.dumps([id.hex() for id in ids]).encode() + b"\n")
-        self._process.stdin.flush()
-        if not self._process.stdout.readline():
-            self._process.wait()
-            raise RuntimeError("the process that guards the partitions of the sort did not start")
-
-    def dismiss(self) -> None:
-        """Ends it; the objects stay."""
-        with contextlib.suppress(BrokenPipeError):
-            self._process.communicate(b"done\n")

@@ -52,6 +52,7 @@ def work(socket: str, job: dict[str, Any]) -> list[int]:
                 "kind": job["kind"],
                 "options": options,
                 "progress": lambda done, total: _tell(steps=[done, total]),
+                "made": [],
             },
         )
         store.flush()
@@ -63,11 +64,14 @@ def main() -> None:
     job = json.loads(sys.stdin.readline())
     _leave_with_parent()
     try:
-        _tell(rows=work(sys.argv[1], job))
-    except Exception as error:
-        _tell(error={"type": type(error).__name__, "text": str(error)})
+        try:
+            _tell(rows=work(sys.argv[1], job))
+        except Exception as error:
+            _tell(error={"type": type(error).__name__, "text": str(error)})
+    except BrokenPipeError:
+        # Nothing reads any more: the sort is over.
+        os._exit(1)
     # The thread that waits for the parent would hold up an orderly end.
-    sys.stdout.flush()
     os._exit(0)
 
 

@@ -10,25 +10,25 @@
     returns the ids
 
 Nothing but ids and counts goes through the pipes. When a worker is lost, or Ctrl-C comes, the
-others are ended, and every object that could have been made is deleted: the ids are known.
+others are ended, and every object that could have been made is deleted: the ids are known. When
+this process itself is killed, a guard deletes them, and the copy of the input.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import selectors
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from plasmon import _errors, _native
-from plasmon._sort import Key, Sorted, WorkerDied, names, put_all
+from plasmon._sort import Key, Sorted, WorkerDied, names, parts_of, put_all
 from plasmon._sort_clearing import delete_made
+from plasmon._sort_processes import Guard, Process
 
 if TYPE_CHECKING:
     from plasmon._native import ObjectId
@@ -39,24 +39,16 @@ if TYPE_CHECKING:
 class _Worker:
     """A worker process and what it is to make."""
 
-    process: subprocess.Popen[bytes]
+    running: Process
     partitions: range
     steps: tuple[int, int] = (0, 0)
     rows: list[int] | None = None
     read: bytearray = field(default_factory=bytearray)
 
     @property
-    def pipe(self) -> IO[bytes]:
-        """Where it tells how far it is."""
-        assert self.process.stdout is not None, "started with a pipe"
-        return self.process.stdout
-
-    def give(self, job: dict[str, Any]) -> None:
-        """Gives it its job. One that is gone already is noticed when its pipe is read."""
-        assert self.process.stdin is not None, "started with a pipe"
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps(job).encode() + b"\n")
-            self.process.stdin.flush()
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process itself."""
+        return self.running.process
 
 
 def sort(
@@ -68,13 +60,21 @@ def sort(
     threads: int | None,
     name: str | None,
     tell: Callable[[int, int], object] | None,
+    made: list[ObjectId],
 ) -> Sorted:
-    """Sorts with worker processes."""
-    put: list[ObjectId] = []
-    made: list[ObjectId] = []
+    """Sorts with worker processes. The ids of the partitions are added to ``made``."""
+    options = _options(store, partitions, name)
+    # Taken names are refused before anything is deleted that is another's.
+    chosen = [_id_of(one) for one in options]
+    for id, state in zip(chosen, store.states(chosen), strict=True):
+        if state in {"sealed", "spilled", "creating"}:
+            raise _errors.Exists(f"sorting: object {id} exists already", id)
+    parts = parts_of(data)
+    put = [store.new_id() for part in parts if not isinstance(part, _native.ObjectId)]
     running: list[_Worker] = []
+    guard = Guard(store, [*put, *chosen])
     try:
-        inputs = put_all(store, data, put)
+        inputs = put_all(store, parts, put)
         store.flush()
         shared = {
             "inputs": [id.hex() for id in inputs],
@@ -83,28 +83,24 @@ def sort(
             "threads": threads or 1,
             "kind": _kind(store, inputs),
         }
-        options = _options(store, partitions, name)
-        # Taken names are refused before anything is deleted that is somebody else's.
-        chosen = [_id_of(one) for one in options]
-        for id, state in zip(chosen, store.states(chosen), strict=True):
-            if state in {"sealed", "spilled", "creating"}:
-                raise _errors.Exists(f"sorting: object {id} exists already", id)
-        made = chosen
         for share in _shares(partitions, workers):
             own = {"only": [share.start, share.stop], "options": options[share.start : share.stop]}
             running.append(_start(store, share))
-            running[-1].give({**shared, **own})
+            running[-1].running.tell({**shared, **own})
+        guard.ready()
         _follow(running, tell)
-    except BaseException:
-        _end(running)
-        delete_made(store, made)
-        raise
-    finally:
+        made.extend(chosen)
         _end(running)
         # What was put only to be sorted is not needed any more.
         store.delete(put)
+        guard.dismiss()
+    except BaseException:
+        _end(running)
+        delete_made(store, [*put, *chosen])
+        guard.clear()
+        raise
     rows = [count for worker in running for count in worker.rows or []]
-    return Sorted(store, made, rows)
+    return Sorted(store, chosen, rows)
 
 
 def _kind(store: Store, inputs: list[ObjectId]) -> int:
@@ -137,22 +133,14 @@ def _shares(partitions: int, workers: int) -> list[range]:
 
 
 def _start(store: Store, share: range) -> _Worker:
-    # Workers are in a group of their own: Ctrl-C comes here, and from here they are ended.
-    process = subprocess.Popen(
-        [sys.executable, "-m", "plasmon._sort_worker", str(store.socket)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        process_group=0,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    return _Worker(process, share)
+    return _Worker(Process("_sort_worker", store), share)
 
 
 def _follow(running: list[_Worker], tell: Callable[[int, int], object] | None) -> None:
     """Reads what the workers tell until each has answered."""
     with selectors.DefaultSelector() as selector:
         for worker in running:
-            selector.register(worker.pipe, selectors.EVENT_READ, worker)
+            selector.register(worker.running.told, selectors.EVENT_READ, worker)
         while selector.get_map():
             for key, _ in selector.select():
                 if not _read(key.data):
@@ -164,7 +152,7 @@ def _follow(running: list[_Worker], tell: Callable[[int, int], object] | None) -
 
 def _read(worker: _Worker) -> bool:
     """Takes what a worker has told; false at the end of it."""
-    chunk = os.read(worker.pipe.fileno(), 1 << 16)
+    chunk = os.read(worker.running.told.fileno(), 1 << 16)
     *lines, rest = bytes(worker.read + chunk).split(b"\n")
     worker.read = bytearray(rest)
     for line in lines:
@@ -203,7 +191,8 @@ def _check_end(worker: _Worker) -> None:
     share = worker.partitions
     text = (
         f"worker process {worker.process.pid}, which was to make partitions {share.start} to "
-        f"{share.stop - 1}, {how}; the store is as it was before, sort again"
+        f"{share.stop - 1}, {how}{worker.running.last_words()}; the store is as it was before, "
+        "sort again"
     )
     raise WorkerDied(text, worker.process.pid, share, code)
 
@@ -214,8 +203,4 @@ def _end(running: list[_Worker]) -> None:
         if worker.process.poll() is None and worker.rows is None:
             worker.process.kill()
     for worker in running:
-        for pipe in (worker.process.stdin, worker.process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
-        worker.process.wait()
+        worker.running.end()

@@ -15,12 +15,12 @@ use plasmon_python_arrow::Tables;
 use plasmon_sort::{Error, Job, Partition, Progress, SortKey, Table, sort};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 
 use crate::arguments::put_options;
-use crate::error::raised;
+use crate::error::{OrRaise, raised};
 use crate::id::Id;
-use crate::interrupt::{ask, begin, stoppable};
+use crate::interrupt::{outcome, stoppable};
 use crate::put::describe;
 use crate::store::Store;
 
@@ -47,6 +47,9 @@ pub(crate) struct Wanted<'py> {
     /// The put options of each object; those behind the last ones get none.
     options: Vec<Bound<'py, PyDict>>,
     progress: Option<Bound<'py, PyAny>>,
+    /// Takes the id of each object that is sealed, or may be: what the caller takes back when it
+    /// fails or is interrupted before it has the answer.
+    made: Bound<'py, PyList>,
 }
 
 /// Sorts tables, as if they were one, into new objects. Returns (id, rows) for each.
@@ -58,7 +61,7 @@ pub(crate) fn sort_tables(
     by: Vec<Key>,
     wanted: Wanted<'_>,
 ) -> PyResult<Vec<(Id, usize)>> {
-    let Wanted { partitions, only, threads, kind, options, progress } = wanted;
+    let Wanted { partitions, only, threads, kind, options, progress, made } = wanted;
     let mut prepared = Vec::with_capacity(options.len());
     for options in &options {
         prepared.push(put_options(Some(options))?);
@@ -68,6 +71,7 @@ pub(crate) fn sort_tables(
     for options in prepared.iter_mut().chain([&mut plain]) {
         describe(py, options, tag::ARROW_STREAM, &header)?;
     }
+    let named = prepared.iter().any(|options| options.name.is_some());
     let task = Task {
         store: store.get().client().clone(),
         table: read(py, &tables)?,
@@ -82,19 +86,18 @@ pub(crate) fn sort_tables(
     let writers = watch(py, task, progress.as_ref())?;
     let mut sealed = Vec::with_capacity(writers.len());
     for Partition { memory, rows } in writers {
-        let client = store.get().client();
-        match ask(py, || memory.seal()) {
-            Ok(id) => sealed.push((id, rows)),
-            Err(error) => {
-                let ids: Vec<_> = sealed.iter().map(|(id, _)| *id).collect();
-                // What was sealed already would be half a result; a daemon that is gone has
-                // forgotten it.
-                begin(py, || client.delete(&ids));
-                return Err(error);
-            }
+        let id = Id::new(memory.id());
+        let (outcome, interrupted) = outcome(py, || memory.seal());
+        // An object of a chosen name that could not be sealed may be another's.
+        if outcome.is_ok() || (interrupted.is_some() && !named) {
+            made.append(id)?;
         }
+        if let Some(error) = interrupted {
+            return Err(error);
+        }
+        sealed.push((Id::new(outcome.or_raise(py)?), rows));
     }
-    Ok(sealed.into_iter().map(|(id, rows)| (Id::new(id), rows)).collect())
+    Ok(sealed)
 }
 
 /// The keys for the engine.

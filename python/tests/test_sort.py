@@ -312,6 +312,88 @@ def test_ctrl_c_ends_the_workers_and_leaves_nothing(sorting, tmp_path: Path):
     assert objects(sorting) == {given}
 
 
+@pytest.mark.parametrize("spill", ["never", "always"])
+@pytest.mark.parametrize("workers", [None, 2])
+def test_ctrl_c_at_the_very_end_leaves_nothing(sorting, tmp_path, spill, workers):
+    """Ctrl-C in the last 50 ms of a sort left its whole result in the store: all was sealed, and
+    the exception came before the caller had the ids."""
+    given = sorting.put(frame(30_000))
+    code = """
+        import os, signal, sys
+        import plasmon
+        from plasmon import _sort
+
+        store = plasmon.connect(sys.argv[1])
+
+        class Interrupted(_sort.Sorted):
+            def __init__(self, store, ids, rows):
+                super().__init__(store, ids, rows)
+                assert set(store.states(ids)) == {"sealed"}
+                print("sealed", flush=True)
+                os.kill(os.getpid(), signal.SIGINT)
+
+        _sort.Sorted = Interrupted
+        from plasmon import _sort_spilling, _sort_workers
+        _sort_spilling.Sorted = _sort_workers.Sorted = Interrupted
+        store.sort(
+            plasmon.ObjectId.from_hex(sys.argv[2]), "number", partitions=2,
+            workers=int(sys.argv[3]) or None, spill=sys.argv[4], spill_dir=sys.argv[5],
+        )
+    """
+    arguments = [given.hex(), str(workers or 0), spill, str(tmp_path)]
+    done = child(code, str(sorting.socket), *arguments)
+    assert "KeyboardInterrupt" in done.stderr
+    assert done.stdout == "sealed\n"
+    assert objects(sorting) == {given}
+
+
+@pytest.mark.parametrize("moment", ["_follow", "_end"])
+def test_a_killed_sort_with_workers_leaves_nothing(sorting, moment):
+    """The copy of the input stayed in the store for ever, and so did what the workers had sealed:
+    only the killed process knew their ids. And its workers wrote tracebacks to its terminal."""
+    code = """
+        import os, signal, sys
+        import numpy as np, pyarrow as pa
+        import plasmon
+        from plasmon import _sort_workers
+
+        store = plasmon.connect(sys.argv[1])
+        before = getattr(_sort_workers, sys.argv[2])
+
+        def killed(running, *rest):
+            for worker in running if sys.argv[2] == "_follow" else []:
+                worker.running.told.readline()
+            print(sum(info.state == "sealed" for info in store.list()), flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        setattr(_sort_workers, sys.argv[2], killed)
+        table = pa.table({"a": np.random.default_rng(1).random(200_000)})
+        store.sort(table, "a", workers=2)
+    """
+    gone = sorting.subscribe()
+    done = child(code, str(sorting.socket), moment)
+    assert done.returncode == -signal.SIGKILL
+    assert int(done.stdout) >= (1 if moment == "_follow" else 3)
+    assert not done.stderr
+    while objects(sorting):
+        assert gone.next(timeout=60) is not None, "the guard deletes what was put and made"
+
+
+def test_what_a_worker_says_at_its_end_is_in_the_error(sorting, monkeypatch, capfd):
+    """A worker that could not start wrote its traceback to the caller's standard error, and the
+    exception said nothing but its exit code."""
+    popen = subprocess.Popen
+
+    def broken(command, **options):
+        return popen([command[0], "-c", "raise ImportError('no such luck')"], **options)
+
+    monkeypatch.setattr(subprocess, "Popen", broken)
+    with pytest.raises((plasmon.WorkerDied, RuntimeError), match="no such luck"):
+        sorting.sort(frame(), "number", workers=2)
+    assert not capfd.readouterr().err
+    assert not objects(sorting)
+
+
 def test_the_module_is_light():
     code = "import sys, plasmon; print(*sorted(sys.modules))"
     loaded = child(code).stdout.split()
