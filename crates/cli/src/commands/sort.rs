@@ -3,7 +3,8 @@
 //! From files to a file no store is needed, and tables that need more memory than there is go
 //! through a scratch file. A file appears whole or not at all; so does a result in the store: its
 //! partitions are sealed when all of them are done, and what is not sealed ends with this process.
-//! Those that a scratch file makes one after the other have a guard.
+//! Several partitions have a guard, which deletes those that are sealed when this process is killed
+//! before the last.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,7 @@ use serde_json::json;
 
 use crate::arguments::Sort;
 use crate::commands::get::replace;
+use crate::commands::sort_guard::Guard;
 use crate::commands::sort_inputs::Inputs;
 use crate::commands::sort_spilling;
 use crate::formats::{FileType, TableWriter, read_stream};
@@ -175,17 +177,13 @@ fn seal_together(store: &Store, work: &Work<'_>, table: &Table, name: &str) -> R
         let options = PutOptions { name, tag: tag::ARROW_STREAM, ..PutOptions::default() };
         Ok(store.create(bytes, &options)?)
     })?;
-    let mut sealed: Vec<ObjectId> = Vec::new();
+    let ids: Vec<ObjectId> = sorted.iter().map(|partition| partition.memory.id()).collect();
+    // Half a result is none: of several partitions a guard knows, and an error drops the guard.
+    let guard = if ids.len() > 1 { Some(Guard::start(store, &ids)?) } else { None };
     for partition in sorted {
-        match partition.memory.seal() {
-            Ok(id) => sealed.push(id),
-            Err(error) => {
-                // Half a result is none; the first error is the one to tell.
-                let _ = store.delete(&sealed);
-                return Err(error.into());
-            }
-        }
+        partition.memory.seal()?;
     }
+    guard.map_or(Ok(()), Guard::dismiss)?;
     Ok(names)
 }
 

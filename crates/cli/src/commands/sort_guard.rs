@@ -7,11 +7,15 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use plasmon_client::{ObjectId, Store};
+use plasmon_client::{Code, ObjectId, Store};
 
 const DONE: &str = "done";
+/// For how long the store may take to notice that a process has ended.
+const PATIENCE: Duration = Duration::from_secs(10);
+const STEP: Duration = Duration::from_millis(50);
 
 /// The guard of some objects, seen from the sort. Dropped without a word, it deletes them.
 pub(super) struct Guard {
@@ -29,6 +33,8 @@ impl Guard {
             .arg("sort-guard")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            // What it has to say when the sort was killed is for nothing that still runs.
+            .stderr(Stdio::null())
             // A Ctrl-C is for the sort.
             .process_group(0)
             .spawn()
@@ -65,7 +71,22 @@ pub(super) fn guard(store: &Store) -> Result<()> {
     writeln!(out, "ready")?;
     out.flush()?;
     if lines.next().transpose()?.as_deref() != Some(DONE) {
-        store.delete(&ids)?;
+        delete_made(store, ids)?;
+    }
+    Ok(())
+}
+
+/// Deletes what a process made that has ended. What it was creating is its own until the store has
+/// read the last of what it said, which may be that the object is sealed.
+fn delete_made(store: &Store, mut ids: Vec<ObjectId>) -> Result<()> {
+    let end = Instant::now() + PATIENCE;
+    while !ids.is_empty() && Instant::now() < end {
+        let outcomes = store.delete(&ids)?;
+        let left = ids.iter().zip(outcomes).filter(|(_, code)| *code == Some(Code::NotOwner));
+        ids = left.map(|(id, _)| *id).collect();
+        if !ids.is_empty() {
+            std::thread::sleep(STEP);
+        }
     }
     Ok(())
 }

@@ -254,6 +254,8 @@ fn files_and_objects_are_sorted_into_files_and_into_the_store() {
     assert_eq!(std::fs::read_to_string(fixture.path("little.csv")).unwrap(), sorted);
     let nowhere = [&little[..], &["--out", "x.csv", "--spill-dir", "nowhere"]].concat();
     assert!(fixture.fails(1, &nowhere).contains("nowhere"));
+    let limited = [&little[..], &["--out", "x.csv", "--spill-max", "1"]].concat();
+    assert!(fixture.fails(1, &limited).contains("the limit that was given is 1"));
     fixture.fails(2, &["sort", "one.csv", "--out", "x.csv", "--by", "city", "--memory", "much"]);
 
     let wrong = fixture.fails(1, &["sort", "one.csv", "--out", "x.csv", "--by", "town"]);
