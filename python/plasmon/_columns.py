@@ -75,7 +75,17 @@ class _Column:
     a pyarrow scalar, which has a copy.
     """
 
-    __slots__ = ("_at", "_field", "_gathered", "_known", "_native", "_plain", "_values", "type")
+    __slots__ = (
+        "_at",
+        "_field",
+        "_gathered",
+        "_known",
+        "_may_be_lone",
+        "_native",
+        "_plain",
+        "_values",
+        "type",
+    )
 
     def __init__(self, native: _native._Columns, at: int, field: Any) -> None:
         pa = _pyarrow()
@@ -93,6 +103,7 @@ class _Column:
         if pa.types.is_dictionary(self._plain):
             narrow = self._plain.index_type.bit_width <= _NARROW_BITS
             self._known = set() if narrow else None
+        self._may_be_lone = self._known is not None or self._values.nested
 
     def append(self, value: Any) -> None:
         """Appends one value; None is a null. For lists and structs it is a list or a dict.
@@ -122,27 +133,40 @@ class _Column:
             if value is None and not self._field.nullable:
                 raise Misfit("the column may have no nulls")
             self._values.check(value)
+            if self._values.nested and value is not None:
+                # pyarrow does not make an array of all such scalars.
+                return _pyarrow().array([value], self._plain)
             scalar = _pyarrow().scalar(value, self._plain)
         except _misfits() as error:
             raise self._refused(error, len(self), value) from error
         return scalar if scalar.is_valid else None
 
-    def _is_new(self, value: Any) -> bool:
-        """Whether a dictionary may have no key left for a value."""
+    def _is_lone(self, value: Any) -> bool:
+        """Whether a taken value is appended by itself.
+
+        So are arrays, and what a dictionary may have no key left for.
+        """
+        if self._values.nested:
+            return isinstance(value, _pyarrow().Array)
         if self._known is None or value is None:
             return False
         # Floats that are equal may have different bits.
         return type(value) is float or value not in self._known
 
     def _gather(self, value: Any) -> None:
-        if self._known is not None and self._is_new(value):
+        if self._may_be_lone and self._is_lone(value):
             self.flush()
-            self._append_arrow(_pyarrow().array([value], self._plain))
-            self._known.add(value)
+            self._append_arrow(self._lone(value))
+            self._add_known(value)
             return
         if len(self._gathered) >= _GATHERED:
             self.flush()
         self._gathered.append(value)
+
+    def _lone(self, value: Any) -> Any:
+        """A taken value as an array."""
+        pa = _pyarrow()
+        return value if isinstance(value, pa.Array) else pa.array([value], self._plain)
 
     def extend(self, values: Any) -> None:
         """Appends many values: a NumPy array, Arrow data of any library, or an iterable.
@@ -353,7 +377,7 @@ class TableBuilder:
     long. A context manager that gives up what was not finished. Not for several threads at once.
     """
 
-    __slots__ = ("_columns", "_names", "_narrow", "_native", "schema")
+    __slots__ = ("_columns", "_may_be_lone", "_names", "_native", "schema")
 
     def __init__(
         self, store: _native.Store, schema: Any, *, bytes_hint: int = 0, patience: float = 0.0
@@ -366,7 +390,7 @@ class TableBuilder:
         fields = enumerate(self.schema)
         self._columns = [_Column(self._native, at, field) for at, field in fields]
         self._names = frozenset(self.schema.names)
-        self._narrow = any(column._known is not None for column in self._columns)
+        self._may_be_lone = any(column._may_be_lone for column in self._columns)
 
     def column(self, name: str) -> _Column:
         """One column, with ``append`` and ``extend`` of its own. Raises KeyError."""
@@ -421,12 +445,11 @@ class TableBuilder:
                 raise KeyError(f"{text}; the table has {self.schema.names}")
 
     def _append_taken(self, row: list[Any]) -> None:
-        """Gathers a row, or appends it by itself if it has a new value of a narrow dictionary."""
+        """Gathers a row, or appends it by itself if a value of it is."""
         pairs = [*zip(self._columns, row, strict=True)]
-        if self._narrow and any(column._is_new(value) for column, value in pairs):
+        if self._may_be_lone and any(column._is_lone(value) for column, value in pairs):
             self._flush()
-            arrays = [_pyarrow().array([value], column._plain) for column, value in pairs]
-            self._append_arrays(arrays)
+            self._append_arrays([column._lone(value) for column, value in pairs])
             for column, value in pairs:
                 column._add_known(value)
             return

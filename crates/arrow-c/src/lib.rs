@@ -8,6 +8,7 @@
 //! The interface tells no lengths of buffers: that its memory is there is the producer's promise.
 //! Everything else is checked, the structures before arrow-rs computes with them.
 
+mod empty;
 mod nulls;
 mod structure;
 #[cfg(test)]
@@ -44,7 +45,7 @@ pub unsafe fn import_array(
     // What the structure's check lets through and arrow-rs does not expect is a panic there.
     let imported = catch_unwind(AssertUnwindSafe(import));
     let broken = |_| ArrowError::CDataInterface("the array is not of its type".to_owned());
-    let data = imported.map_err(broken)??;
+    let data = empty::without_offsets(imported.map_err(broken)??);
     plasmon_columns::check_foreign(&data)?;
     Ok(make_array(data))
 }

@@ -271,3 +271,36 @@ fn what_arrow_rs_believes_is_checked_before() {
     assert!(refused(&|raw| raw.n_buffers = -1).contains("buffers of its type"));
     assert!(refused(&|raw| raw.null_count = 3).contains("more missing values"));
 }
+
+/// The only offset of an empty slice may be any number: text without a value was refused ("First
+/// offset 3 of Utf8 is larger than values length 0"), also within a list, and so were tables with
+/// an empty chunk that another library had cut.
+#[test]
+fn empty_slices_are_taken_wherever_they_begin() {
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["abc", "d"]));
+    let lists = {
+        let rows = [Some(vec![Some(1), None]), None];
+        ListArray::from_iter_primitive::<Int32Type, _, _>(rows)
+    };
+    for (array, offset) in [(texts, 1_i32), (Arc::new(lists) as ArrayRef, 2)] {
+        let offsets = [offset];
+        let data_type = array.data_type().clone();
+        let exported = FFI_ArrowArray::new(&array.to_data());
+        let mut buffers = [std::ptr::null(), offsets.as_ptr().cast(), std::ptr::null()];
+        let mut items = FFI_ArrowArray::new(&Int32Array::from(Vec::<i32>::new()).to_data());
+        let mut children = [(&raw mut items).cast::<RawArray>()];
+        let mut empty = exported;
+        // SAFETY: the structures are the same; the buffers live as long as the import.
+        let raw = unsafe { &mut *(&raw mut empty).cast::<RawArray>() };
+        raw.length = 0;
+        raw.null_count = 0;
+        raw.buffers = buffers.as_mut_ptr();
+        raw.release = Some(leak);
+        if raw.n_children > 0 {
+            raw.children = children.as_mut_ptr();
+        }
+        // SAFETY: as above.
+        let found = unsafe { import_array(empty, &data_type) }.unwrap();
+        assert!(found.is_empty() && found.data_type() == &data_type);
+    }
+}
