@@ -66,9 +66,9 @@ fuzz: ## SECONDS=60 [TARGET=frame]: throw bytes at everything that reads foreign
 	@scripts/setup.sh machine
 	@python3 scripts/fuzz.py --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
-soak: ## NAME=kill [ROUNDS=2000], NAME=objects [SECONDS=60]; [SEED=1]: kill processes; random values
+soak: ## NAME=kill [ROUNDS=2000], NAME=objects|tables [SECONDS=60]; [SEED=1]: kill; random values
 	@scripts/setup.sh machine
-	@scripts/soak.sh $(or $(NAME),kill) $(if $(filter objects,$(NAME)),--seconds $(SECONDS),\
+	@scripts/soak.sh $(or $(NAME),kill) $(if $(filter objects tables,$(NAME)),--seconds $(SECONDS),\
 		--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
 
 sim-node: ## SEEDS=10000 [SEED=n] [SAME=300] [MUTATIONS=300] [MUTATION=name]: the node from a seed

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds the daemon and the soak and runs one soak by its name. "hooks" and "changing" are soaks of
 # the installed Python package: values that change themselves while they are serialized, and objects
-# whose memory changes while they are read; "objects" puts random values through it. PROFILE=dev
-# builds without optimizations, which is quicker when the tests have built the same before.
+# whose memory changes while they are read; "objects" puts random values through it, and "tables"
+# random tables. PROFILE=dev builds without optimizations, which is quicker when the tests have
+# built the same before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,6 +16,9 @@ hooks | changing)
     ;;
 objects)
     exec .venv/bin/python -X faulthandler -m python.tests.random_values "$@"
+    ;;
+tables)
+    exec .venv/bin/python -X faulthandler -m python.tests.random_tables "$@"
     ;;
 esac
 profile=${PROFILE:-release}

@@ -1,0 +1,306 @@
+"""What a table must pass. Each check draws its own choices from the table's seed."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+
+import plasmon
+
+from .exact import Order, exact
+from .made import Make
+
+#: Rows of tables of which each value is appended by itself.
+_APPENDED_MAX = 65
+
+
+class Failure(Exception):
+    """A table does not come back as what went in, or not in the order that was asked for."""
+
+
+def check(seed: int, store: plasmon.Store, *, spilling: bool = True) -> None:
+    """Raises :class:`Failure` with what a seed shows."""
+    for at, (name, run) in enumerate(CHECKS.items()):
+        if spilling or run is not _sort_spilling:
+            _check(name, run, seed * len(CHECKS) + at, store)
+
+
+def check_workers(seed: int, store: plasmon.Store) -> None:
+    """:func:`check` of a sort that starts processes, which takes long: not for every table."""
+    _check("sort with workers", _sort_with_workers, seed, store)
+
+
+def _check(name: str, run: Any, seed: int, store: plasmon.Store) -> None:
+    try:
+        run(Make(seed), store)
+    except Failure as failure:
+        raise Failure(f"{name}: {failure}") from failure
+    except Exception as error:
+        text = "".join(traceback.format_exception(error)[-4:])
+        raise Failure(f"{name}: {type(error).__name__}: {error}\n{text}") from error
+
+
+def _same(what: str, wanted: Any, found: Any) -> None:
+    """Whether two tables have the same values, in the same rows."""
+    if wanted.column_names != found.column_names or wanted.num_rows != found.num_rows:
+        text = f"{wanted.num_rows} rows of {wanted.column_names}"
+        raise Failure(f"{what}: {text} became {found.num_rows} of {found.column_names}")
+    found.validate(full=True)
+    for at, name in enumerate(wanted.column_names):
+        kind = wanted.schema.field(at).type
+        _same_values(f"{what}, {name} of {kind}", exact(wanted.column(at)), found.column(at))
+
+
+def _same_values(what: str, wanted: list[Any], found: Any) -> None:
+    values = exact(found)
+    if values == wanted:
+        return
+    pairs = enumerate(zip(wanted, values, strict=False))
+    row, (one, other) = next((at, both) for at, both in pairs if both[0] != both[1])
+    raise Failure(f"{what}: row {row}: {one!r:.200} became {other!r:.200}")
+
+
+def _put_and_get(make: Make, store: plasmon.Store) -> None:
+    table = make.table()
+    id = store.put(table)
+    found = store.get(id)
+    if found.schema != table.schema or found.schema.metadata != table.schema.metadata:
+        raise Failure(f"the schema became {found.schema}, it was {table.schema}")
+    for one, other in zip(table.schema, found.schema, strict=True):
+        if (_metadata(one), one.nullable) != (_metadata(other), other.nullable):
+            raise Failure(f"the field {one} became {other}")
+    _same("put and get", table, found)
+    store.delete(id)
+
+
+def _metadata(field: Any) -> dict[bytes, bytes]:
+    """Metadata of a field: where a type is an extension, pyarrow gives none or an empty one."""
+    return dict(field.metadata or {})
+
+
+# Sorting
+
+
+def _keyed(make: Make) -> tuple[Any, list[Any], str]:
+    """A table with a row number, an order of one to five of its columns, and where nulls come."""
+    # The columns of the key are of types that a sort takes.
+    table = make.table(rare=False, rows=make.choice([0, 1, 40, 120, 300]))
+    while not table.num_columns:
+        table = make.table(rare=False, rows=table.num_rows)
+    names = [name for name in table.column_names if is_sortable(table.schema.field(name).type)]
+    numbers = pa.chunked_array([pa.array(range(table.num_rows), pa.int64())])
+    table = table.append_column("row", numbers)
+    names = make.random.sample(names, make.random.randint(1, len(names))) if names else ["row"]
+    by = [(name, make.choice(["ascending", "descending"])) for name in names]
+    return table, by, make.choice(["first", "last"])
+
+
+def is_sortable(kind: Any) -> bool:
+    """Whether the guide says how values of a type are ordered."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return is_sortable(kind.storage_type)
+    test = pa.types
+    if test.is_interval(kind) or test.is_union(kind):
+        return False
+    if test.is_dictionary(kind):
+        return is_sortable(kind.value_type)
+    return all(is_sortable(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def expected_rows(table: Any, by: list[Any], nulls: str) -> list[int]:
+    """The numbers of the rows in the order that the guide promises."""
+    orders = []
+    for name, direction in by:
+        kind = table.schema.field(name).type
+        order = Order(kind, descending=direction == "descending", nulls_first=nulls == "first")
+        orders.append((order, exact(table[name])))
+
+    def compare(one: int, other: int) -> int:
+        for order, values in orders:
+            if found := order.compare(values[one], values[other]):
+                return found
+        return 0
+
+    return sorted(range(table.num_rows), key=functools.cmp_to_key(compare))
+
+
+def _check_sorted(make: Make, store: plasmon.Store, **options: Any) -> None:
+    table, by, nulls = _keyed(make)
+    wanted = expected_rows(table, by, nulls)
+    parts = make.choice([None, 1, 2, 3])
+    what = f"by {by}, nulls {nulls}, {parts} partitions of {table.schema.types}"
+    with plasmon.sort(table, by, nulls=nulls, partitions=parts, store=store, **options) as result:
+        found = result.to_arrow()
+        if found["row"].to_pylist() != wanted:
+            raise Failure(f"{what}: the rows are {found['row'].to_pylist()}, not {wanted}")
+        found.validate(full=True)
+        for name in table.column_names:
+            values = exact(table[name])
+            _same_values(f"{what}: {name}", [values[row] for row in wanted], found[name])
+        del found
+
+
+def _sort_in_memory(make: Make, store: plasmon.Store) -> None:
+    _check_sorted(make, store, spill="never", threads=make.choice([1, 2]))
+
+
+def _sort_spilling(make: Make, store: plasmon.Store) -> None:
+    _check_sorted(make, store, spill="always", memory_bytes=make.choice([1 << 20, 16 << 20]))
+
+
+def _sort_with_workers(make: Make, store: plasmon.Store) -> None:
+    _check_sorted(make, store, workers=2)
+
+
+# Building
+
+
+def is_built(kind: Any) -> bool:
+    """Whether there is a builder for a type."""
+    test = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return is_built(kind.storage_type)
+    if test.is_dictionary(kind):
+        return is_built(kind.value_type)
+    if test.is_string_view(kind) or test.is_binary_view(kind):
+        return False
+    return all(is_built(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _build_of_arrays(make: Make, store: plasmon.Store) -> None:
+    table = _buildable(make.table(rare=False))
+    if not table.num_columns:
+        return
+    with store.table_builder(table.schema) as builder:
+        cut = make.random.randint(0, table.num_rows)
+        for part in (table[:cut], table[cut:]):
+            if make.chance(0.5):
+                builder.extend(part)
+            else:
+                builder.extend({name: part[name] for name in part.column_names})
+        nulls = [builder.column(name).null_count for name in table.column_names]
+        if nulls != [column.null_count for column in table.columns]:
+            raise Failure(f"{nulls} nulls of {table.schema.types}")
+        id = builder.finish()
+    found = store.get(id)
+    store.delete(id)
+    if found.schema != table.schema or found.schema.metadata != table.schema.metadata:
+        raise Failure(f"the schema became {found.schema}, it was {table.schema}")
+    _same("extend with arrays", table, found)
+
+
+def _buildable(table: Any) -> Any:
+    """The columns of which there are builders, and whose dictionaries are of one order."""
+    names = [
+        field.name
+        for field in table.schema
+        if is_built(field.type) and not getattr(field.type, "ordered", False)
+    ]
+    return table.select(names)
+
+
+def _build_of_values(make: Make, store: plasmon.Store) -> None:
+    table = _buildable(make.table(rare=False, rows=make.choice([0, 1, 9, _APPENDED_MAX])))
+    names = [name for name in table.column_names if _is_python(table[name])]
+    table = table.select(names)
+    if not names:
+        return
+    rows = table.to_pylist()
+    with store.table_builder(table.schema) as builder:
+        cut = make.random.randint(0, len(rows))
+        for row in rows[:cut]:
+            builder.append(row)
+        builder.extend({name: [row[name] for row in rows[cut:]] for name in names})
+        id = builder.finish()
+    found = store.get(id)
+    store.delete(id)
+    _same("append and extend with values", table, found)
+
+
+def _is_python(column: Any) -> bool:
+    """Whether Python has the values of a column, so that pyarrow makes the same of them again."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        # Values of some are objects of their own.
+        return False
+    try:
+        again = pa.array(column.to_pylist(), kind)
+    except Exception:
+        return False
+    return exact(again) == exact(column)
+
+
+# Files
+
+
+def _files(make: Make, store: plasmon.Store) -> None:
+    table = make.table(rare=False)
+    if not table.num_columns:
+        return
+    with tempfile.TemporaryDirectory(prefix="tables-") as folder:
+        ending, write, read = make.choice(FORMATS)
+        path = Path(folder) / f"table.{ending}"
+        try:
+            write(table, path)
+            wanted = read(path)
+        except (pa.ArrowException, NotImplementedError, OSError, TypeError, ValueError):
+            # The writer has no place for a type, or cannot read what it wrote.
+            return
+        id = plasmon.ingest(path, store=store)
+        _same(f"ingest of {ending}", wanted, store.get(id))
+        store.delete(id)
+
+
+def _write_stream(table: Any, path: Path) -> None:
+    with pa.ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _read_stream(path: Path) -> Any:
+    with pa.ipc.open_stream(path) as reader:
+        return reader.read_all()
+
+
+def _write_polars(table: Any, path: Path) -> None:
+    import polars as pl
+
+    kept = [field.name for field in table.schema if not _misread_by_polars(field.type)]
+    if not kept:
+        raise NotImplementedError("polars has none of the types")
+    frame: Any = pl.from_arrow(table.select(kept))
+    frame.write_parquet(path) if path.suffix == ".parquet" else frame.write_ipc(path)
+
+
+def _misread_by_polars(kind: Any) -> bool:
+    """Whether polars panics at a type, or takes it for another one."""
+    text = str(kind)
+    misread = ("decimal32", "decimal64", "decimal256", "interval", "extension", "map", "union")
+    return any(
+        part in text for part in (*misread, "halffloat", "dictionary", "fixed_size_list", "null")
+    )
+
+
+FORMATS: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (
+    ("parquet", pa.parquet.write_table, pa.parquet.read_table),
+    ("feather", pa.feather.write_feather, lambda path: pa.feather.read_table(path)),
+    ("arrows", _write_stream, _read_stream),
+    ("parquet", _write_polars, pa.parquet.read_table),
+    ("arrow", _write_polars, lambda path: pa.feather.read_table(path)),
+)
+
+CHECKS: dict[str, Callable[[Make, plasmon.Store], None]] = {
+    "put and get": _put_and_get,
+    "sort in memory": _sort_in_memory,
+    "sort that spills": _sort_spilling,
+    "build of arrays": _build_of_arrays,
+    "build of values": _build_of_values,
+    "files": _files,
+}

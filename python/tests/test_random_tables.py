@@ -1,0 +1,63 @@
+"""Random tables come back as what they were, and sorted as the guide says; see ``random_tables``.
+
+The seed is printed when one does not, and ``make soak NAME=tables SEED=...`` begins with it.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import plasmon
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("polars")
+
+from .random_tables import checks, exact, made
+
+COUNT = 300
+PARTS = 10
+#: Sorts that spill, and those with workers, take longest.
+SPILLING_EVERY = 10
+WORKERS_EVERY = 150
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_tables(store: plasmon.Store, part: int) -> None:
+    first = int(os.environ.get("SEED", "1")) + part * (COUNT // PARTS)
+    for seed in range(first, first + COUNT // PARTS):
+        try:
+            checks.check(seed, store, spilling=seed % SPILLING_EVERY == 0)
+            if seed % WORKERS_EVERY == 0:
+                checks.check_workers(seed, store)
+        except checks.Failure as failure:
+            text = f"make soak NAME=tables SEED={seed} shows it: {failure}"
+            raise AssertionError(text) from failure
+
+
+def test_the_reference_reads_arrays_as_pyarrow_does() -> None:
+    """The plain reference goes through buffers and offsets by itself: here is it looked at."""
+    import pyarrow as pa
+
+    whole = pa.int32()
+    pair = [pa.field("x", whole), pa.field("y", pa.list_(whole, 2))]
+    for kind in (
+        *(whole, pa.list_(whole), pa.large_list(whole), pa.list_(whole, 2), pa.list_view(whole)),
+        *(pa.struct(pair), pa.map_(whole, whole), pa.dictionary(pa.int8(), whole)),
+        *(pa.run_end_encoded(pa.int16(), whole), pa.sparse_union(pair), pa.dense_union(pair)),
+    ):
+        for seed in range(20):
+            array = made.Make(seed).array(kind, 20)
+            found = exact.exact(array)
+            if pa.types.is_union(kind):
+                found = [value for _, value in found]
+            assert found == [_plain(value) for value in array.to_pylist()], (kind, seed)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return tuple(map(_plain, value.values()))
+    if isinstance(value, list | tuple):
+        return type(value)(map(_plain, value))
+    return value
