@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable
 from typing import IO, TYPE_CHECKING, Any
 
@@ -27,7 +26,8 @@ class Process:
     """A module of the package that runs as a process, with pipes to and from it."""
 
     def __init__(self, module: str, store: Store) -> None:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
+        # In memory: a full disk must not keep a sort from saying so.
+        self._said = os.fdopen(os.memfd_create("plasmon-sort"), "w+b")
         # In a group of its own: Ctrl-C comes to the caller, and from there the process is ended.
         self.process = subprocess.Popen(
             [sys.executable, "-m", f"plasmon.{module}", str(store.socket)],

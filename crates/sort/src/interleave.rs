@@ -19,7 +19,6 @@ use crate::crew::each;
 use crate::error::{Error, Result};
 use crate::offsets::{extent, lots};
 use crate::sorting::{Create, Job, Numbers, Partition};
-use crate::table::Table;
 
 /// Rows of a batch: enough for kernels. There are fewer where offsets of 32 bits ask for it.
 const BATCH_ROWS: usize = 1 << 20;
@@ -39,10 +38,11 @@ pub(crate) fn partitions<M>(
 where
     M: DerefMut<Target = [u8]>,
 {
+    let collector = Collector::new(job, threads);
     let mut partitions = Vec::with_capacity(numbers.partitions.len());
     for rows in numbers.partitions {
         job.progress.advance(0)?;
-        let pieces = encode(job, threads, &numbers.rows[rows.clone()])?;
+        let pieces = collector.encode(&numbers.rows[rows.clone()])?;
         let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
         let mut memory = create(bytes).map_err(|source| Error::Memory { bytes, source })?;
         let mut at = 0;
@@ -55,69 +55,93 @@ where
     Ok(partitions)
 }
 
-fn encode(job: &Job<'_>, threads: usize, rows: &[u32]) -> Result<Vec<Buffer>> {
-    let schema = &job.table.sorted_schema();
-    let options = IpcWriteOptions::try_new(64, false, MetadataVersion::V5)?;
-    let mut encoder = StreamEncoder::try_new_with_options(schema, options)?;
-    let places: Vec<(usize, usize)> = rows.iter().map(|row| job.table.place(*row)).collect();
-    let lots = batches(job.table, &places, OFFSETS_MAX);
-    let columns = schema.fields().len();
-    let tasks: Vec<(usize, usize)> =
-        (0..lots.len()).flat_map(|lot| (0..columns).map(move |column| (lot, column))).collect();
-    let arrays: Vec<ArrayRef> = each(threads, tasks, |(lot, column)| {
-        let parts = job.table.column(column);
-        let parts: Vec<_> = parts.iter().map(|part| &**part).collect();
-        job.progress.advance(0)?;
-        let collected = interleave(&parts, &places[lots[lot].clone()])?;
-        // What may be moved as views elsewhere is so here as well.
-        Ok(match schema.field(column).data_type() {
-            wanted @ (DataType::LargeUtf8 | DataType::LargeBinary) => cast(&collected, wanted)?,
-            _ => collected,
-        })
-    })?;
-    let arrays = restored(job, columns.max(1), arrays)?;
-    let mut pieces = Vec::new();
-    for (rows, columns) in lots.iter().zip(arrays.chunks(columns.max(1))) {
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        let batch = RecordBatch::try_new_with_options(schema.clone(), columns.to_vec(), &options)?;
-        pieces.append(&mut encoder.encode(&batch)?);
-    }
-    pieces.append(&mut encoder.finish()?);
-    Ok(pieces)
+/// Makes partitions of a table of which the order is known.
+struct Collector<'a> {
+    job: &'a Job<'a>,
+    threads: usize,
+    /// Column by column, batch by batch.
+    columns: Vec<Vec<ArrayRef>>,
+    /// Whether the table has more than offsets of 32 bits address.
+    is_large: bool,
+    /// How many partitions there are, and the bytes of the rows of all.
+    part: (u64, u64),
 }
 
-/// The batches of rows at these places: as large as offsets of 32 bits address, which is found row
-/// by row only where the table has more than they do.
-fn batches(table: &Table, places: &[(usize, usize)], limit: u64) -> Vec<Range<usize>> {
-    let columns: Vec<Vec<ArrayRef>> =
-        (0..table.schema().fields().len()).map(|at| table.column(at)).collect();
-    let whole = |array: &ArrayRef| extent(array, 0..array.len());
-    let total: u64 = columns.iter().flatten().map(whole).sum();
-    if total <= limit {
-        return lots(places.len(), BATCH_ROWS, limit, |_| 0);
+impl<'a> Collector<'a> {
+    fn new(job: &'a Job<'a>, threads: usize) -> Self {
+        let table = job.table;
+        let columns: Vec<Vec<ArrayRef>> =
+            (0..table.schema().fields().len()).map(|at| table.column(at)).collect();
+        let is_large = total_extent(&columns) > OFFSETS_MAX;
+        let parts = job.partitions.unwrap_or(1) as u64;
+        let part = table.part.unwrap_or_else(|| (parts, table.bytes()));
+        Self { job, threads, columns, is_large, part }
     }
+
+    fn encode(&self, rows: &[u32]) -> Result<Vec<Buffer>> {
+        let table = self.job.table;
+        let schema = &table.sorted_schema();
+        let options = IpcWriteOptions::try_new(64, false, MetadataVersion::V5)?;
+        let mut encoder = StreamEncoder::try_new_with_options(schema, options)?;
+        let places: Vec<(usize, usize)> = rows.iter().map(|row| table.place(*row)).collect();
+        let limit = if self.is_large { OFFSETS_MAX } else { u64::MAX };
+        let lots = batches(&self.columns, &places, limit);
+        let columns = self.columns.len();
+        let tasks: Vec<(usize, usize)> =
+            (0..lots.len()).flat_map(|lot| (0..columns).map(move |column| (lot, column))).collect();
+        let arrays: Vec<ArrayRef> = each(self.threads, tasks, |(lot, column)| {
+            let parts: Vec<_> = self.columns[column].iter().map(|part| &**part).collect();
+            self.job.progress.advance(0)?;
+            let collected = interleave(&parts, &places[lots[lot].clone()])?;
+            // What may be moved as views elsewhere is so here as well.
+            Ok(match schema.field(column).data_type() {
+                wanted @ (DataType::LargeUtf8 | DataType::LargeBinary) => cast(&collected, wanted)?,
+                _ => collected,
+            })
+        })?;
+        let arrays = self.restored(arrays)?;
+        let mut pieces = Vec::new();
+        for (rows, columns) in lots.iter().zip(arrays.chunks(columns.max(1))) {
+            let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+            let batch =
+                RecordBatch::try_new_with_options(schema.clone(), columns.to_vec(), &options)?;
+            pieces.append(&mut encoder.encode(&batch)?);
+        }
+        pieces.append(&mut encoder.finish()?);
+        Ok(pieces)
+    }
+
+    /// The arrays of a partition, batch by batch, with their dictionaries in place of codes.
+    fn restored(&self, mut arrays: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        let table = self.job.table;
+        let Some(dictionaries) = table.restored() else { return Ok(arrays) };
+        let (parts, bytes) = self.part;
+        let is_long = |own: u64| own > DICTIONARY_BYTES_SMALL && parts > 1 && own * parts > bytes;
+        let columns = self.columns.len();
+        for at in (0..columns).filter(|at| dictionaries.has(*at)) {
+            let shape = table.schema().field(at).data_type();
+            let mut own: Vec<ArrayRef> = arrays.iter().skip(at).step_by(columns).cloned().collect();
+            let narrowed = dictionaries.narrowed(at, shape, &mut own, is_long)?;
+            for (array, codes) in arrays.iter_mut().skip(at).step_by(columns).zip(&own) {
+                *array = narrowed.restore(at, codes, shape)?;
+            }
+        }
+        Ok(arrays)
+    }
+}
+
+fn total_extent(columns: &[Vec<ArrayRef>]) -> u64 {
+    columns.iter().flatten().map(|array| extent(array, 0..array.len())).sum()
+}
+
+/// The batches of rows at these places: as large as offsets with this limit address.
+fn batches(columns: &[Vec<ArrayRef>], places: &[(usize, usize)], limit: u64) -> Vec<Range<usize>> {
     lots(places.len(), BATCH_ROWS, limit, |row| {
         let (batch, row) = places[row];
-        columns.iter().map(|column| extent(&column[batch], row..row + 1)).sum()
+        let own = |column: &Vec<ArrayRef>| extent(&column[batch], row..row + 1);
+        // Without a limit nothing is added up.
+        if limit == u64::MAX { 0 } else { columns.iter().map(own).sum() }
     })
-}
-
-/// The arrays of a partition, batch by batch, with their dictionaries in place of codes.
-fn restored(job: &Job<'_>, columns: usize, mut arrays: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
-    let table = job.table;
-    let Some(dictionaries) = table.restored() else { return Ok(arrays) };
-    let parts = job.partitions.unwrap_or(1) as u64;
-    let (parts, bytes) = table.part.unwrap_or_else(|| (parts, table.bytes()));
-    let is_long = |own: u64| own > DICTIONARY_BYTES_SMALL && parts > 1 && own * parts > bytes;
-    for at in (0..columns).filter(|at| dictionaries.has(*at)) {
-        let shape = table.schema().field(at).data_type();
-        let mut own: Vec<ArrayRef> = arrays.iter().skip(at).step_by(columns).cloned().collect();
-        let narrowed = dictionaries.narrowed(at, shape, &mut own, is_long)?;
-        for (array, codes) in arrays.iter_mut().skip(at).step_by(columns).zip(&own) {
-            *array = narrowed.restore(at, codes, shape)?;
-        }
-    }
-    Ok(arrays)
 }
 
 #[cfg(test)]
@@ -160,12 +184,13 @@ mod tests {
         for (at, (array, own)) in lists().into_iter().enumerate() {
             let counts = if at == 4 { [1; 4] } else { [1, 2, 3, 0] };
             let batch = RecordBatch::try_from_iter([("c", array)]).unwrap();
-            let table = Table::new(batch.schema(), vec![batch.clone(), batch]).unwrap();
+            let columns = [vec![batch.column(0).clone(), batch.column(0).clone()]];
             let places: Vec<_> = (0..2).flat_map(|b| (0..4).map(move |row| (b, row))).collect();
             let all = 2 * own * counts.iter().sum::<u64>();
-            assert_eq!(batches(&table, &places, all).len(), 1);
+            assert_eq!(total_extent(&columns), all);
+            assert_eq!(batches(&columns, &places, all).len(), 1);
             for limit in [all - 1, 3 * own, own, 1] {
-                let found = batches(&table, &places, limit);
+                let found = batches(&columns, &places, limit);
                 let extents = found
                     .iter()
                     .map(|rows| rows.clone().map(|row| own * counts[row % 4]).sum::<u64>());

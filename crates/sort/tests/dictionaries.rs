@@ -120,6 +120,13 @@ fn small_codes(values: std::ops::Range<usize>) -> RecordBatch {
     RecordBatch::try_from_iter(columns).unwrap()
 }
 
+/// The values in the lists, each of which has one.
+fn listed(batch: &RecordBatch) -> Vec<String> {
+    let list = batch.column(1).as_list::<i32>();
+    let values = cast(list.values(), &DataType::Utf8).unwrap();
+    values.as_string::<i32>().iter().map(|text| text.unwrap().to_owned()).collect()
+}
+
 #[test]
 fn codes_are_as_wide_as_all_values_need() {
     for (values, wanted) in [(128, DataType::Int8), (129, DataType::Int16)] {
@@ -134,18 +141,39 @@ fn codes_are_as_wide_as_all_values_need() {
             let texts: Vec<_> = found.iter().flat_map(|batch| plain(batch, "alone")).collect();
             assert!(texts.is_sorted());
             assert_eq!(texts.len(), values + 50);
-            let listed = found.iter().flat_map(|batch| {
-                let list = batch.column(1).as_list::<i32>();
-                let values = cast(list.values(), &DataType::Utf8).unwrap();
-                values
-                    .as_string::<i32>()
-                    .iter()
-                    .map(|text| text.unwrap().to_owned())
-                    .collect::<Vec<_>>()
-            });
+            let listed = found.iter().flat_map(listed);
             assert!(listed.eq(texts.iter().cloned()), "the list moves along");
         }
     }
+}
+
+#[test]
+fn runs_whose_codes_have_other_widths_are_merged() {
+    let given: Vec<_> = (0..80).map(|at| small_codes(at * 3..at * 3 + 100)).collect();
+    let (folder, progress) = (tempfile::tempdir().unwrap(), Progress::default());
+    let means = Means {
+        folder: folder.path(),
+        scratch_bytes_max: None,
+        memory_bytes: 128 << 10,
+        threads: Some(2),
+        progress: &progress,
+    };
+    let order = [SortKey::descending("alone")];
+    let mut external = External::new(&given[0].schema(), &order, means).unwrap();
+    given.iter().for_each(|batch| external.push(batch).unwrap());
+    let mut merge = external.finish(None).unwrap();
+    assert!(merge.partitions() > 1);
+    let (schema, mut found) = (merge.schema(), Vec::new());
+    while let Some(made) = merge.next_partition(&mut |bytes| Ok(Heap::new(bytes))).unwrap() {
+        for batch in batches(&made.memory) {
+            assert_eq!(batch.schema(), schema);
+            assert_eq!(plain(&batch, "alone"), listed(&batch));
+            found.extend(plain(&batch, "alone"));
+        }
+    }
+    let mut wanted: Vec<_> = given.iter().flat_map(|batch| plain(batch, "alone")).collect();
+    wanted.sort_by(|one, other| other.cmp(one));
+    assert!(found == wanted);
 }
 
 #[test]

@@ -157,6 +157,9 @@ fn a_scratch_file_ends_at_its_limit() {
     let sorted = |scratch_bytes_max| {
         let means = Means { scratch_bytes_max, ..means(folder.path(), &progress) };
         let mut external = External::new(&given.schema(), &order, means)?;
+        // More than any file system has is refused beforehand.
+        let full = external.expect_bytes(1 << 62).unwrap_err();
+        assert_eq!(matches!(full, Error::ScratchFull { .. }), scratch_bytes_max.is_none());
         external.push(&given)?;
         external.finish(None).map(|merge| merge.scratch_bytes())
     };

@@ -103,6 +103,7 @@ fn external<T>(
     let (scratch_bytes_max, threads) = (work.sort.spill_max, work.threads());
     let means = Means { folder, scratch_bytes_max, memory_bytes, threads, progress: &progress };
     let mut external = External::new(&inputs.schema, work.order, means)?;
+    external.expect_bytes(inputs.rows_bytes())?;
     work.drawn(&progress, || {
         inputs.each(&mut |batch| Ok(external.push(&batch)?))?;
         make(external.finish(work.sort.partitions)?).context("sorting through a scratch file")

@@ -141,6 +141,12 @@ impl<'a> External<'a> {
         self.means.progress.fix(STEPS * rows);
     }
 
+    /// Says how many bytes the rows will take, about: an error when the scratch file cannot have so
+    /// many.
+    pub fn expect_bytes(&self, bytes: u64) -> Result<()> {
+        self.scratch.check(bytes)
+    }
+
     /// Adds rows. They are held until there is a run of them, and then let go.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         let batch = &codes(&mut self.unifier, batch)?;

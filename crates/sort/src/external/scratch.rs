@@ -55,14 +55,7 @@ impl Scratch {
 
     pub(super) fn append(&mut self, stream: &[u8]) -> Result<Stored> {
         let (at, wanted) = (self.end, self.end + stream.len() as u64);
-        if wanted > self.bytes_max {
-            let (folder, limit) = (self.folder.display().to_string(), self.bytes_max);
-            return Err(Error::ScratchLimit { folder, wanted, limit });
-        }
-        let free = free_bytes(&self.file).map_err(|error| failed(&self.folder, error))?;
-        if stream.len() as u64 > free {
-            return Err(self.full(wanted, free));
-        }
+        self.check(stream.len() as u64)?;
         self.file.write_all_at(stream, at).map_err(|error| match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
                 self.full(wanted, 0)
@@ -71,6 +64,17 @@ impl Scratch {
         })?;
         self.end = wanted;
         Ok(Stored { at, bytes: stream.len() })
+    }
+
+    /// Whether so many bytes more can be written.
+    pub(super) fn check(&self, bytes: u64) -> Result<()> {
+        let wanted = self.end.saturating_add(bytes);
+        if wanted > self.bytes_max {
+            let (folder, limit) = (self.folder.display().to_string(), self.bytes_max);
+            return Err(Error::ScratchLimit { folder, wanted, limit });
+        }
+        let free = free_bytes(&self.file).map_err(|error| failed(&self.folder, error))?;
+        if bytes > free { Err(self.full(wanted, free)) } else { Ok(()) }
     }
 
     fn full(&self, wanted: u64, free: u64) -> Error {
