@@ -1,8 +1,9 @@
-"""Tables in files become a table in the store, without a copy.
+"""Tables in files become a table in the store.
 
-pyarrow's readers allocate in the store's memory pool, so what they decode is where it stays, and
-the put names it. ``plasmon ingest`` on the command line does the same work in Rust, whose readers
-allocate by themselves: it copies each batch once and never needs more room than the table itself.
+pyarrow's readers of Parquet and Arrow files allocate in the store's memory pool, so what they
+decode is where it stays, and the put names it. Files of text are read in Rust, as the command
+reads them: batch by batch into columns that grow in the store, which never needs more room than the
+table itself.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 #: What the encodings of a file save at most, of what is then said to be too large for certain.
 _PARQUET_SHRINKS_MAX = 2
+#: Of text. Each row of JSON repeats the names of its columns, of which nothing is kept.
 _CSV_SHRINKS_MAX = 4
 
 
@@ -36,7 +38,9 @@ def _bytes_min(path: Path) -> int:
         metadata = parquet.read_metadata(path)
         groups = (metadata.row_group(at) for at in range(metadata.num_row_groups))
         return sum(int(group.total_byte_size) for group in groups) // _PARQUET_SHRINKS_MAX
-    return size // (_CSV_SHRINKS_MAX if kind in {"csv", "tsv"} else _PARQUET_SHRINKS_MAX)
+    if kind == "text":
+        return size // _CSV_SHRINKS_MAX if {".csv", ".tsv"} & {*path.suffixes} else 0
+    return size // _PARQUET_SHRINKS_MAX
 
 
 def _paths(files: Any) -> list[Path]:
@@ -48,21 +52,25 @@ def ingest(
     files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,
     store: Store | None = None,
+    delimiter: str | None = None,
     **options: Any,
 ) -> ObjectId:
-    """Reads Parquet, CSV and Arrow files, by their endings, into one table in the store.
+    """Reads Parquet, Arrow, CSV and JSON files, by their endings, into one table in the store.
 
         id = plasmon.ingest(["jan.parquet", "feb.parquet"], name="trips", store=store)
 
-    What pyarrow decodes lies in the store at once, so the put copies nothing; where the memory pool
-    is not built there is a warning, and one copy. Takes the options of :meth:`Store.put`. Without a
-    store it is that of :func:`plasmon.connect`.
+    What pyarrow decodes of Parquet and Arrow files lies in the store at once, so the put copies
+    nothing; where the memory pool is not built there is a warning, and one copy. CSV and JSON, also
+    compressed, are read twice, as the command reads them: the values of all rows of all files
+    decide the types. ``delimiter`` separates the columns of CSV files, in place of a comma or a
+    tab. Takes the options of :meth:`Store.put`. Without a store it is that of
+    :func:`plasmon.connect`.
 
     Raises TooLarge, before anything is read, for files whose table can never fit; StoreFull when
     there is no room for it now, and then nothing of it stays; ValueError for files of other columns
-    or of an ending that is not known. While a file is read the store also holds what its reader
-    works with: for a table nearly as large as the store, or one that should wait for room,
-    ``plasmon ingest`` needs less.
+    or of an ending that is not known, and with the line and the column for text that cannot be
+    read. While a Parquet file is read the store also holds what its reader works with: for a table
+    nearly as large as the store, or one that should wait for room, ``plasmon ingest`` needs less.
     """
     pa = needs.pyarrow(
         "plasmon.ingest reads files with pyarrow, the command `plasmon ingest` without it"
@@ -75,14 +83,39 @@ def ingest(
     if least > capacity:
         text = f"the table needs at least {least:,} bytes and the store holds {capacity:,}"
         raise TooLarge(f"{text}: start it with more capacity, or ingest fewer files at a time")
+    names = ", ".join(str(path) for path in paths)
+    text = f"the store has no room for the table of {names}"
+    advice = "delete objects, or start it with more capacity or with spill_dir"
+    if any(_sort_files.is_text(path) for path in paths):
+        try:
+            return _build(store, _sort_files.opened(paths, delimiter), options)
+        except StoreFull as full:
+            raise StoreFull(f"{text}: {advice}") from full
     with pooled(store):
         try:
             return store.put(_read(paths), **options)
         except pa.ArrowMemoryError as full:
-            names = ", ".join(str(path) for path in paths)
-            text = f"the store has no room for the table of {names}, whose reader needs some, too"
-            text += ": delete objects, or start it with more capacity or with spill_dir"
-            raise StoreFull(text) from full
+            raise StoreFull(f"{text}, whose reader needs some, too: {advice}") from full
+
+
+def _build(store: Store, files: list[Any], options: dict[str, Any]) -> ObjectId:
+    """Builds the table batch by batch."""
+    builder: Any = None
+    try:
+        for file in files:
+            for batch in _sort_files.batches(file):
+                if builder is None:
+                    builder = store.table_builder(batch.schema)
+                if not batch.schema.equals(builder.schema):
+                    path = getattr(file, "path", file)
+                    raise ValueError(f"{path} has other columns than the files before")
+                # By their places: names may come twice.
+                builder._native.extend_arrow(batch)
+        id: ObjectId = builder.finish(**options)
+        return id
+    finally:
+        if builder is not None:
+            builder.abort()
 
 
 def _read(paths: list[Path]) -> Any:

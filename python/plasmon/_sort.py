@@ -38,7 +38,7 @@ _KINDS = {
 #: The most objects that one sort makes (``crates/sort``), and the most processes that it starts.
 _PARTITIONS_MAX = 4096
 _WORKERS_MAX = 256
-_FILES = ".parquet, .pq, .csv, .tsv, .arrow, .arrows, .feather or .ipc"
+_FILES = ".parquet, .csv, .tsv, .json, .jsonl, .ndjson, .arrow, .arrows, .feather or .ipc"
 
 
 class WorkerDied(RuntimeError):
@@ -221,8 +221,9 @@ def sort(
         from plasmon._store import connect
 
         store = connect()
-    from plasmon import _sort_spilling
+    from plasmon import _sort_files, _sort_spilling
 
+    data = _sort_files.opened(parts_of(data))
     room = _sort_spilling.Room.of(store, data, spill, spill_dir, spill_bytes_max, memory_bytes)
     # The ids of what is sealed: until this function returns, nothing else knows them, and whatever
     # ends it before, Ctrl-C at its last line as well, takes the objects back.
@@ -296,7 +297,9 @@ def sort_part(
     """
     if not 0 <= part < partitions:
         raise ValueError(f"there are parts 0 to {partitions - 1}, found {part}")
-    tables, kind = _tables(store, data)
+    from plasmon import _sort_files
+
+    tables, kind = _tables(store, _sort_files.opened(parts_of(data)))
     made: list[ObjectId] = []
     try:
         _native.sort_tables(

@@ -130,6 +130,9 @@ def _sizes(store: Store, data: Any) -> tuple[int, int, int | None]:
         elif isinstance(part, str | os.PathLike):
             nbytes, found = _sort_files.size(Path(part))
             file_bytes += nbytes
+        elif isinstance(part, _native._TextFile):
+            nbytes = part.nbytes
+            file_bytes += nbytes
         else:
             nbytes, found = _size_in_memory(part)
         all_bytes += nbytes
@@ -211,5 +214,7 @@ def _tables(store: Store, data: Any) -> Iterator[Any]:
     for part in parts_of(data):
         if isinstance(part, str | os.PathLike):
             yield from _sort_files.batches(Path(part))
+        elif isinstance(part, _native._TextFile):
+            yield from _sort_files.batches(part)
         else:
             yield table(store, part)[0]

@@ -38,6 +38,7 @@ mod sorting;
 mod spilling;
 mod store;
 mod subscription;
+mod text_files;
 mod waiting;
 mod writer;
 
@@ -73,6 +74,8 @@ mod _native {
     use crate::store::Store;
     #[pymodule_export]
     use crate::subscription::Subscription;
+    #[pymodule_export]
+    use crate::text_files::{TextFile, open_text_files};
     #[pymodule_export]
     use crate::writer::Writer;
     #[pymodule_export]

@@ -1,6 +1,5 @@
 //! Files that are compressed as a whole.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 
 use flate2::bufread::MultiGzDecoder;
@@ -27,7 +26,10 @@ const ZSTD_LEVEL: i32 = 0;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The text of a file, uncompressed and without a byte order mark.
-pub(crate) fn text(file: File, compression: Compression) -> io::Result<Box<dyn BufRead + Send>> {
+pub(crate) fn text(
+    file: impl Read + Send + 'static,
+    compression: Compression,
+) -> io::Result<Box<dyn BufRead + Send>> {
     let file = BufReader::with_capacity(READ_BYTES, file);
     let mut text: Box<dyn BufRead + Send> = match compression {
         Compression::Plain => Box::new(file),

@@ -14,6 +14,12 @@ pub enum Error {
     /// The system refused.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// The caller wants no more of it.
+    #[error("reading was interrupted")]
+    Interrupted,
+    /// The delimiter takes more than a byte.
+    #[error("the delimiter must be a single letter of ASCII")]
+    Delimiter,
     /// There is nothing in it.
     #[error("it is empty, and a CSV file begins with a line that names the columns")]
     Empty,
@@ -119,6 +125,25 @@ impl From<Error> for ArrowError {
             Error::Arrow(error) => error,
             Error::Io(error) => Self::IoError(error.to_string(), error),
             error => Self::ExternalError(Box::new(error)),
+        }
+    }
+}
+
+/// What a reader says that its caller wants no more of.
+#[derive(Debug, thiserror::Error)]
+#[error("reading was interrupted")]
+pub(crate) struct Interrupt;
+
+impl Error {
+    /// Whether it is an [`Interrupt`], however the error was passed on.
+    pub(crate) fn is_interrupt(&self) -> bool {
+        match self {
+            Self::Io(error) => error.get_ref().is_some_and(|inner| inner.is::<Interrupt>()),
+            // Its source is hidden.
+            Self::Json(error) => {
+                error.is_io() && error.to_string().contains(&Interrupt.to_string())
+            }
+            _ => false,
         }
     }
 }

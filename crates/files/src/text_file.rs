@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, BufRead, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,11 +11,17 @@ use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 
 use crate::compression::{Compression, text};
-use crate::error::{Error, Result};
+use crate::error::{Error, Interrupt, Result};
 use crate::{csv, json_types};
 
 /// Cells of JSON that are read at once: the reader asks for memory for all of them.
 const JSON_CELLS: usize = 1 << 20;
+
+/// A time of 30 letters and its comma take eight bytes as a number; nothing shrinks much more.
+const SHRINKS_MAX: u64 = 4;
+
+/// How many times as long a compressed text is about.
+const COMPRESSION_ABOUT: u64 = 5;
 
 /// What is written in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +38,7 @@ pub enum TextFormat {
 /// A file that is open, and can be read more than once.
 #[derive(Debug)]
 pub struct TextFile {
-    file: File,
+    file: Arc<File>,
     format: TextFormat,
     compression: Compression,
 }
@@ -47,26 +53,42 @@ impl TextFile {
     /// into a file without a name, in `$TMPDIR` or `/var/tmp`.
     pub fn new(file: File, format: TextFormat, compression: Compression) -> Result<Self> {
         let file = if file.metadata()?.is_file() { file } else { kept(file)? };
-        Ok(Self { file, format, compression })
+        Ok(Self { file: Arc::new(file), format, compression })
     }
 
-    /// How many bytes the file has.
-    pub fn bytes(&self) -> Result<u64> {
-        Ok(self.file.metadata()?.len())
+    /// About how many bytes all rows take in memory.
+    pub fn bytes_about(&self) -> Result<u64> {
+        let times = if self.compression == Compression::Plain { 1 } else { COMPRESSION_ABOUT };
+        Ok(self.file.metadata()?.len().saturating_mul(times))
+    }
+
+    /// How many bytes they take at least.
+    pub fn bytes_min(&self) -> Result<u64> {
+        // Each row of JSON repeats the names of its columns, of which nothing is kept.
+        let bytes = if self.format == TextFormat::Json { 0 } else { self.file.metadata()?.len() };
+        Ok(bytes / SHRINKS_MAX)
     }
 
     /// The columns of all rows.
     pub fn columns(&self) -> Result<Columns> {
-        let text = self.text()?;
-        Ok(Columns(match self.format {
-            TextFormat::Csv { delimiter } => Form::Csv(csv::Columns::of(text, delimiter)?),
-            TextFormat::Json => Form::Json(json_types::Columns::of(text)?),
-        }))
+        self.columns_unless(|| false)
+    }
+
+    /// The same unless `is_interrupted` says so, which is asked often.
+    pub fn columns_unless(&self, is_interrupted: fn() -> bool) -> Result<Columns> {
+        let text = self.text(is_interrupted)?;
+        let columns = match self.format {
+            TextFormat::Csv { delimiter } => csv::Columns::of(text, delimiter).map(Form::Csv),
+            TextFormat::Json => json_types::Columns::of(text).map(Form::Json),
+        };
+        columns
+            .map(Columns)
+            .map_err(|error| if error.is_interrupt() { Error::Interrupted } else { error })
     }
 
     /// All rows, as batches of so many rows at most. `schema` is that of the [`Columns`].
     pub fn rows(&self, schema: &SchemaRef, batch_rows: usize) -> Result<TextRows> {
-        let text = self.text()?;
+        let text = self.text(|| false)?;
         let batches: Batches = match self.format {
             TextFormat::Csv { delimiter } => {
                 let rows = csv::Rows::new(text, delimiter, Arc::clone(schema), batch_rows)?;
@@ -85,11 +107,28 @@ impl TextFile {
         Ok(TextRows { schema: Arc::clone(schema), batches })
     }
 
-    /// The text, from its beginning. What was given out before must not be read any more.
-    fn text(&self) -> Result<Box<dyn BufRead + Send>> {
-        let mut file = self.file.try_clone()?;
-        file.seek(SeekFrom::Start(0))?;
-        Ok(text(file, self.compression)?)
+    /// The text, from its beginning.
+    fn text(&self, is_interrupted: fn() -> bool) -> Result<Box<dyn BufRead + Send>> {
+        let file = Arc::clone(&self.file);
+        Ok(text(At { file, offset: 0, is_interrupted }, self.compression)?)
+    }
+}
+
+/// A place in a file, which moves only with what is read here.
+struct At {
+    file: Arc<File>,
+    offset: u64,
+    is_interrupted: fn() -> bool,
+}
+
+impl Read for At {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if (self.is_interrupted)() {
+            return Err(io::Error::other(Interrupt));
+        }
+        let count = self.file.read_at(into, self.offset)?;
+        self.offset += count as u64;
+        Ok(count)
     }
 }
 

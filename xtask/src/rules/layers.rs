@@ -83,6 +83,7 @@ const PLACES: &[Place] = &[
             "plasmon-objects",
             "plasmon-client",
             "plasmon-columns",
+            "plasmon-files",
             "plasmon-sort",
             "plasmon-cpython",
             "plasmon-python-arrow",

@@ -11,7 +11,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use plasmon_files::{Columns, Compression, TextFile, TextFormat};
+use plasmon_files::{Columns, TextFile, TextFormat};
 
 use super::file_type::FileType;
 use super::table::Table;
@@ -23,12 +23,6 @@ const BATCH_ROWS: usize = 1 << 20;
 
 /// Rows that are in this process's memory at once while a table is built in the store.
 const ROWS_AT_ONCE: usize = 1 << 16;
-
-/// A time of 30 letters and its comma take eight bytes as a number; nothing shrinks much more.
-const TEXT_SHRINKS_MAX: u64 = 4;
-
-/// How many times as long a compressed text is about.
-const COMPRESSION_ABOUT: u64 = 5;
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
@@ -75,11 +69,7 @@ impl TableFile {
 
     fn text(file: File, kind: FileType, format: TextFormat) -> Result<Self> {
         let file = TextFile::new(file, format, kind.compression)?;
-        let bytes = file.bytes()?;
-        let times = if kind.compression == Compression::Plain { 1 } else { COMPRESSION_ABOUT };
-        // Each row of JSON repeats the names of its columns, of which nothing is kept.
-        let bytes_min = if format == TextFormat::Json { 0 } else { bytes / TEXT_SHRINKS_MAX };
-        let bytes_about = bytes.saturating_mul(times);
+        let (bytes_about, bytes_min) = (file.bytes_about()?, file.bytes_min()?);
         let schema = SchemaRef::new(Schema::empty());
         Ok(Self { schema, bytes_about, bytes_min, source: Source::Text(file) })
     }
