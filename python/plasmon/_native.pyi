@@ -466,6 +466,9 @@ class Store:
     def get_buffer(
         self, id: _Id, *, namespace: str = "", timeout: float | None = None, wait: bool = False
     ) -> Buffer: ...
+    def read(
+        self, id: _Id, offset: int = 0, length: int | None = None, *, namespace: str = ""
+    ) -> bytes: ...
     @overload
     def get_buffers(
         self,

@@ -422,6 +422,28 @@ impl Store {
         Ok(self.wrap(self.one(id, namespace, timeout, wait)?))
     }
 
+    /// `length` bytes of an object's data from `offset` on (None: all that follow), as they lie in
+    /// the store, without waiting for it to be sealed. An object that was spilled is read in its
+    /// file and stays there.
+    ///
+    ///     >>> store.read(store.put(b"0123456789"), 2, 3)
+    ///     b'234'
+    #[pyo3(signature = (id, offset = 0, length = None, *, namespace = ""))]
+    fn read<'py>(
+        &self,
+        id: &Bound<'py, PyAny>,
+        offset: u64,
+        length: Option<u64>,
+        namespace: &str,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (py, id) = (id.py(), one_id(id, namespace)?);
+        let piece = ask(py, || match length {
+            Some(length) => self.client.read_range(&id, offset, length),
+            None => self.client.read_from(&id, offset),
+        })?;
+        Ok(PyBytes::new(py, &piece))
+    }
+
     /// Many objects with one timeout for all of them.
     ///
     /// With errors="return" an object that cannot be had has its exception in its place.

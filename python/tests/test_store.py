@@ -323,3 +323,37 @@ def test_a_store_travels_by_pickle(store):
 def test_nobody_listens(tmp_path):
     with pytest.raises(plasmon.Disconnected):
         plasmon.connect(tmp_path / "nobody.sock")
+
+
+def test_a_piece_of_a_spilled_object_is_read_in_its_file(own, tmp_path):
+    """All of it had to come back into memory, where another one made room for it."""
+    with own(8 * MIB, spill_dir=str(tmp_path / "spilled")) as store:
+        whole = bytes(range(256)) * (8 * MIB // 1024)
+        ids = [store.put(bytes([at]) + whole) for at in range(8)]
+        before = store.status()
+        assert before.spilled > 0
+        for at, id in enumerate(ids):
+            assert store.read(id, 0, 3) == bytes([at, 0, 1])
+            assert store.read(id, 1000, 0) == b""
+            assert store.read(id, len(whole) - 1) == b"\xfe\xff"
+            assert store.read(id) == bytes([at]) + whole
+            for offset, length in [(len(whole), 2), (2**64 - 1, 1), (0, 2**63)]:
+                with pytest.raises(plasmon.PlasmonError):
+                    store.read(id, offset, length)
+            with pytest.raises(OverflowError):
+                store.read(id, -1)
+        after = store.status()
+        assert (after.spilled, after.restored_total) == (before.spilled, before.restored_total)
+        with pytest.raises(plasmon.Absent):
+            store.read("nothing of this name")
+
+
+def test_an_object_is_written_to_its_file_once(own, tmp_path):
+    with own(8 * MIB, spill_dir=str(tmp_path / "spilled")) as store:
+        ids = [store.put(bytes([at]) * 2 * MIB) for at in range(8)]
+        for _ in range(3):
+            assert all(store.get(id) == bytes([at]) * 2 * MIB for at, id in enumerate(ids))
+        status = store.status()
+        assert status.spill_written_bytes_total <= 8 * 2 * MIB
+        assert status.spill_read_bytes_total > 16 * 2 * MIB
+        assert status.spill_kept_bytes > 0

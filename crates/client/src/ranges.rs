@@ -84,6 +84,14 @@ impl ObjectReader {
         }
     }
 
+    fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+        // Before memory is taken for it: the length may be a mistake.
+        self.check_within(offset, bytes)?;
+        let mut piece = vec![0; usize::try_from(bytes).map_err(|_| Error::unexpected(READING))?];
+        self.read_at(offset, &mut piece)?;
+        Ok(piece)
+    }
+
     fn check_within(&self, offset: u64, bytes: u64) -> Result<()> {
         let end = offset.checked_add(bytes);
         if end.is_some_and(|end| end <= self.bytes()) {
@@ -134,11 +142,12 @@ impl Store {
 
     /// A piece of an object's data: [`Self::open`] and one [`ObjectReader::read_at`].
     pub fn read_range(&self, id: &ObjectId, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+        self.open(id)?.read(offset, bytes)
+    }
+
+    /// An object's data from `offset` on.
+    pub fn read_from(&self, id: &ObjectId, offset: u64) -> Result<Vec<u8>> {
         let reader = self.open(id)?;
-        // Before memory is taken for it: the length may be a mistake.
-        reader.check_within(offset, bytes)?;
-        let mut piece = vec![0; usize::try_from(bytes).map_err(|_| Error::unexpected(READING))?];
-        reader.read_at(offset, &mut piece)?;
-        Ok(piece)
+        reader.read(offset, reader.bytes().saturating_sub(offset))
     }
 }

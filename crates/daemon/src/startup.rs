@@ -270,6 +270,13 @@ fn store_config(config: &Config, control: &ControlDaemon) -> plasmon_store::Conf
 
 fn open_tier(config: &Config, store: u64) -> Result<Option<LockedTier>, StartError> {
     let Some(spill) = &config.spill else { return Ok(None) };
+    if plasmon_media::folder::is_in_memory(&spill.folder) {
+        tracing::warn!(
+            folder = %spill.folder.display(),
+            "the spill folder lies in memory (tmpfs): what is spilled there frees none; choose a \
+             folder on a disk with --spill-dir"
+        );
+    }
     let tier = FileTier::open(&tier_config(spill, store))?;
     let lock = lock_folder(&spill.folder, store)?;
     sweep(&spill.folder, store);

@@ -5,10 +5,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
 /// A file system.
@@ -29,6 +30,11 @@ pub trait Disk: Send {
     fn remove(&mut self, path: &Path) -> io::Result<()>;
     /// The files of a folder.
     fn list(&mut self, folder: &Path) -> io::Result<Vec<PathBuf>>;
+    /// Takes a lock on a folder, for as long as the descriptor is open: programs that tidy up old
+    /// files (`systemd-tmpfiles`) leave a locked folder alone. `None` where that cannot be.
+    fn hold_folder(&mut self, _path: &Path) -> Option<OwnedFd> {
+        None
+    }
     /// Removes an empty folder.
     fn remove_folder(&mut self, path: &Path) -> io::Result<()>;
 }
@@ -90,6 +96,12 @@ impl Disk for RealDisk {
         // File systems list in orders of their own.
         paths.sort_unstable();
         Ok(paths)
+    }
+
+    fn hold_folder(&mut self, path: &Path) -> Option<OwnedFd> {
+        let folder = File::open(path).ok()?;
+        rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;
+        Some(folder.into())
     }
 
     fn remove_folder(&mut self, path: &Path) -> io::Result<()> {

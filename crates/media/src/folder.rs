@@ -32,6 +32,16 @@ const LOCK_BYTES_MAX: u64 = 128;
 const LOCAL: [u32; 7] =
     [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630, 0xf2f5_2010, 0x2fc1_2fc1];
 
+/// File systems whose files lie in the memory that spilling is to free: tmpfs, ramfs.
+const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// Whether files in this folder, or where it would be made, lie in memory: no place to spill to.
+pub fn is_in_memory(folder: &Path) -> bool {
+    let mut there = folder.ancestors().filter(|path| path.exists());
+    let found = there.next().and_then(|path| rustix::fs::statfs(path).ok());
+    found.is_some_and(|found| IN_MEMORY.contains(&(found.f_type as u32)))
+}
+
 /// Says that a store's folder is in use, for as long as any descriptor of it is open.
 #[derive(Debug)]
 pub struct FolderLock(OwnedFd);
@@ -160,6 +170,16 @@ mod tests {
         assert_eq!(sweep(parent.path(), DEAD).0, Vec::<PathBuf>::new(), "it is our own");
         assert_eq!(sweep(parent.path(), OWN).0, std::slice::from_ref(&folder));
         assert!(!folder.exists());
+    }
+
+    #[test]
+    fn a_folder_in_memory_is_told_also_before_it_is_made() {
+        if !Path::new("/dev/shm").is_dir() {
+            return;
+        }
+        for (path, in_memory) in [("/dev/shm/a/b", true), ("/dev/shm", true), ("/proc", false)] {
+            assert_eq!(is_in_memory(Path::new(path)), in_memory, "{path}");
+        }
     }
 
     #[test]

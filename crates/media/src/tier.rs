@@ -38,6 +38,8 @@ pub struct FileTier<D = RealDisk> {
     bytes_max: Option<u64>,
     files: BTreeMap<Incarnation, u64>,
     used_bytes: u64,
+    /// The lock on the folder.
+    held: Option<OwnedFd>,
 }
 
 impl FileTier<RealDisk> {
@@ -59,6 +61,7 @@ impl<D: Disk> FileTier<D> {
         let mut tier = Self::again_on(disk, config);
         let folder = tier.folder.clone();
         tier.disk.make_folder(&folder).map_err(io_error("make the folder", &folder))?;
+        tier.held = tier.disk.hold_folder(&folder);
         Ok(tier)
     }
 
@@ -72,6 +75,7 @@ impl<D: Disk> FileTier<D> {
             bytes_max: config.bytes_max,
             files: BTreeMap::new(),
             used_bytes: 0,
+            held: None,
         }
     }
 
@@ -226,6 +230,9 @@ impl<D: Disk> Medium for FileTier<D> {
 
     fn scan(&mut self) -> Result<Scan, Error> {
         let paths = self.disk.list(&self.folder).map_err(io_error("list", &self.folder))?;
+        if self.held.is_none() {
+            self.held = self.disk.hold_folder(&self.folder);
+        }
         let mut scan = Scan::default();
         for path in paths {
             let suffix = path.extension().and_then(|suffix| suffix.to_str());

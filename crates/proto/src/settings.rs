@@ -177,7 +177,8 @@ settings! {
     /// Whether the capacity counts the bytes of data and metadata alone, to the byte. What objects
     /// take beyond that comes on top, up to as much again.
     count_content: bool = "false";
-    /// Where objects go that do not fit the memory. Empty: nowhere.
+    /// Where objects go that do not fit the memory: a folder on a disk, never one in memory such as
+    /// a tmpfs. `auto`: in `/var/tmp`, else in `$XDG_STATE_HOME/plasmon`. Empty: nowhere.
     spill_dir: String = "";
     /// How many bytes may be spilled. 0: as many as the file system takes.
     spill_bytes_max: Bytes = "0";

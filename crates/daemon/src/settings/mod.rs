@@ -10,6 +10,7 @@
 
 pub mod config;
 pub mod flags;
+mod spill_place;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -72,6 +73,9 @@ impl Loaded {
 
     fn set(&mut self, key: &str, value: &str, origin: &str) -> Result<(), BadStart> {
         let wrong = |source| BadStart::Setting { origin: origin.to_owned(), source };
+        // Chosen once: a daemon that takes the store over looks in the same folder.
+        let chosen = spill_place::chosen(key, value)?;
+        let value = chosen.as_deref().unwrap_or(value);
         self.settings.set(key, value).map_err(wrong)?;
         if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) {
             self.texts.insert(setting.key, value.to_owned());
