@@ -84,7 +84,10 @@ final class EmbeddedStore {
         settings.put("end_with_last_client", "true");
         settings.put("linger_ms", "1000");
         settings.put("keeper", "false");
-        settings.put("spill_dir", spill.isEmpty() ? folder.resolve("spill").toString() : spill);
+        if (spill.isEmpty()) {
+            spill = SpillPlace.choose(conf, folder.resolve("spill")).toString();
+        }
+        settings.put("spill_dir", spill);
         long capacity = conf.getSizeAsBytes(Settings.STORE_BYTES, "0");
         settings.put("capacity_bytes", String.valueOf(capacity));
         NativeStore.start(program, settings);

@@ -16,7 +16,10 @@ final class Settings {
     /** How much the application may have in the store, in memory and spilled; 0 for no limit. */
     static final String QUOTA_BYTES = "spark.plasmon.quota.bytes";
 
-    /** Where the application's own store spills. Unset: a folder beside its socket. */
+    /**
+     * Where the application's own store spills. Unset: Spark's local directories, where they are
+     * set and on a disk, else {@code /var/tmp}.
+     */
     static final String SPILL_DIRECTORY = "spark.plasmon.store.spillDir";
 
     /** How many bytes of records a task collects before it makes a run of them. */
