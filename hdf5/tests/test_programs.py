@@ -202,4 +202,5 @@ def test_errors_have_their_names(run: Program) -> None:
 
 
 def test_the_plugin_can_be_elsewhere(tool: Program) -> None:
-    assert tool("plugin-path").out.strip() == os.path.realpath(os.environ["PLASMON_HDF5_PLUGIN"])
+    first = tool("plugin-path").out.strip().split(":")[0]
+    assert first == os.path.realpath(os.environ["PLASMON_HDF5_PLUGIN"])

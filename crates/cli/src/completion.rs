@@ -35,11 +35,13 @@ const HDF5_WORDS: &[&str] = &[
     "import",
     "doctor",
     "view",
+    "run",
     "--backend",
     "--help",
     "--json",
     "--namespace",
     "--out",
+    "--settings",
     "--store",
 ];
 const DEMO_WORDS: &[&str] = &[

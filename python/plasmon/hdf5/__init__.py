@@ -3,7 +3,7 @@
 With the connector of this package an unchanged HDF5 program keeps its datasets as Arrow files
 beside the HDF5 file:
 
-    HDF5_PLUGIN_PATH=$(plasmon hdf5 plugin-path) HDF5_VOL_CONNECTOR=plasmon python analysis.py
+    plasmon hdf5 run python analysis.py
 
 `open` gives what such a program wrote as Arrow tables and NumPy arrays on the mapped files, without
 copying:
@@ -18,6 +18,7 @@ copying:
 
 from plasmon.hdf5._append import Appender, append
 from plasmon.hdf5._file import Dataset, File, open
-from plasmon.hdf5._plugin import PluginError, plugin_path
+from plasmon.hdf5._plugin import PluginError
+from plasmon.hdf5._settings import plugin_path
 
 __all__ = ["Appender", "Dataset", "File", "PluginError", "append", "open", "plugin_path"]

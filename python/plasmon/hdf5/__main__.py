@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import sys
@@ -10,14 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from plasmon._command_line import Parser, run
-from plasmon.hdf5 import _plugin
+from plasmon.hdf5 import _plugin, _settings
 from plasmon.hdf5._plugin import PluginError
 
 _DESCRIPTION = "What is Arrow in an HDF5 file and why the rest is not, and the way in and out"
 _STORE = "the store's socket (default: this user's store)"
 
-#: What a child with the connector has in its environment besides.
+#: Commands that open no file.
+_WITHOUT_HDF5 = frozenset({"plugin-path", "run"})
+#: What a child with the connector has in its environment besides: HDF5's variables as they were.
 _CHILD = "PLASMON_HDF5_CHILD"
+_VARIABLES = (_settings.PLUGIN_PATH, _settings.VOL_CONNECTOR, _settings.EXTERNAL_PREFIX)
 
 
 def _with_connector(settings: str) -> None:
@@ -25,16 +29,24 @@ def _with_connector(settings: str) -> None:
     if os.environ.get(_CHILD):
         return
     environment = dict(os.environ)
-    environment[_CHILD] = "1"
-    environment["HDF5_PLUGIN_PATH"] = _plugin.plugin_path()
-    environment["HDF5_VOL_CONNECTOR"] = f"{_plugin.CONNECTOR} {settings}".strip()
-    environment["HDF5_EXTFILE_PREFIX"] = "${ORIGIN}"
+    given = {name: environment[name] for name in _VARIABLES if name in environment}
+    environment[_CHILD] = json.dumps(given)
+    environment[_settings.PLUGIN_PATH] = _settings.plugin_path()
+    environment[_settings.VOL_CONNECTOR] = f"{_plugin.CONNECTOR} {settings}".strip()
+    environment[_settings.EXTERNAL_PREFIX] = "${ORIGIN}"
     command = [sys.executable, "-m", "plasmon.hdf5", *sys.argv[1:]]
     sys.stdout.flush()
     os.execve(sys.executable, command, environment)
 
 
-def _settings(arguments: argparse.Namespace) -> str:
+def _given() -> dict[str, str]:
+    """The environment that the command was called in."""
+    others = {key: text for key, text in os.environ.items() if key not in (*_VARIABLES, _CHILD)}
+    given: dict[str, str] = json.loads(os.environ[_CHILD])
+    return others | given
+
+
+def _backend(arguments: argparse.Namespace) -> str:
     """What the connector is to do with new data."""
     words = [f"backend={getattr(arguments, 'backend', 'files')}"]
     if getattr(arguments, "store", None):
@@ -44,8 +56,21 @@ def _settings(arguments: argparse.Namespace) -> str:
 
 def _plugin_path(arguments: argparse.Namespace) -> int:
     del arguments
-    print(_plugin.plugin_path())
+    print(_settings.plugin_path())
     return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    command = arguments.program[arguments.program[:1] == ["--"] :]
+    if not command:
+        raise PluginError("no program is named; run it as `plasmon hdf5 run PROGRAM ARGUMENTS`")
+    program = command[0]
+    environment = _settings.of_program(program, arguments.settings, os.environ)
+    sys.stdout.flush()
+    try:
+        os.execvpe(program, command, environment)
+    except OSError as error:
+        raise PluginError(f"{program} cannot be started: {error.strerror}") from error
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
@@ -85,11 +110,14 @@ def _view(arguments: argparse.Namespace) -> int:
 def _doctor(arguments: argparse.Namespace) -> int:
     from plasmon.hdf5 import _tools
 
-    problems = _tools.doctor(arguments.file)
+    given = _given()
+    problems = _settings.problems(given) + _tools.doctor(arguments.file)
     for problem in problems:
         print(problem)
     if not problems:
         print("everything is in order")
+        if note := _settings.note(given):
+            print(note)
     return 1 if problems else 0
 
 
@@ -108,7 +136,17 @@ def _parser() -> Parser:
         one.set_defaults(run=run)
         return one
 
-    command("plugin-path", "print the folder for HDF5_PLUGIN_PATH", _plugin_path)
+    command("plugin-path", "print the folders for HDF5_PLUGIN_PATH", _plugin_path)
+    one = command("run", "run a program with the connector, checked before", _run)
+    one.add_argument(
+        "--settings", metavar="<SETTINGS>", help="of the connector, such as 'backend=store'"
+    )
+    one.add_argument(
+        "program",
+        nargs=argparse.REMAINDER,
+        metavar="<PROGRAM> ...",
+        help="the program and its arguments",
+    )
     one = command("inspect", "which datasets are Arrow, and why others are not", _inspect)
     one.add_argument("file", type=Path, help="an HDF5 file")
     one = command("export", "write a plain HDF5 file that needs nothing else", _export)
@@ -121,7 +159,7 @@ def _parser() -> Parser:
         "--backend", choices=("files", "store"), default="files", help="where the data goes"
     )
     one.add_argument("--store", type=Path, metavar="<SOCKET>", help=_STORE)
-    one = command("doctor", "check the connector, and a file with its data", _doctor)
+    one = command("doctor", "check the connector, its settings, and a file with its data", _doctor)
     one.add_argument("file", type=Path, nargs="?", help="a file with Arrow data")
     one = command("view", "show Arrow data of others as a read-only HDF5 file", _view)
     one.add_argument("sources", nargs="+", metavar="<SOURCE>", help="folder, file or store:NAME")
@@ -131,14 +169,25 @@ def _parser() -> Parser:
     return parser
 
 
+def _check_h5py() -> None:
+    """Raises ImportError without h5py.
+
+    It is not imported here: the caller's environment may name a connector that is not there.
+    """
+    if importlib.util.find_spec("h5py") is None:
+        raise ImportError("No module named 'h5py'")
+
+
 def _ran(arguments: argparse.Namespace) -> int:
     if arguments.command == "view":
         # The skeleton is written by HDF5 alone.
         os.environ.pop("HDF5_VOL_CONNECTOR", None)
-    if arguments.command != "plugin-path":
-        import h5py  # noqa: F401
-    if arguments.command not in {"plugin-path", "view"}:
-        _with_connector(_settings(arguments))
+    if arguments.command in _WITHOUT_HDF5:
+        alone: int = arguments.run(arguments)
+        return alone
+    _check_h5py()
+    if arguments.command != "view":
+        _with_connector(_backend(arguments))
     run: int = arguments.run(arguments)
     return run
 

@@ -62,9 +62,14 @@ def _library() -> Path:
     return found[0].resolve()
 
 
-def plugin_path() -> str:
-    """The folder with the connector, as HDF5_PLUGIN_PATH wants it."""
+def folder() -> str:
+    """The folder with the connector."""
     return str(_library().parent)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether HDF5 finds a connector of this name in a folder."""
+    return any(path.glob(_LIBRARY))
 
 
 def is_active() -> bool:
@@ -90,8 +95,8 @@ def access_list() -> Any:
             getattr(hdf5, function).argtypes = arguments
             getattr(hdf5, function).restype = result
         if not _prepended:
-            hdf5.H5PLprepend(os.fsencode(plugin_path()))
-            _prepended.append(plugin_path())
+            hdf5.H5PLprepend(os.fsencode(folder()))
+            _prepended.append(folder())
         connector = hdf5.H5VLregister_connector_by_name(CONNECTOR.encode(), 0)
         if connector < 0 or hdf5.H5Pset_vol(access.id, connector, None) < 0:
             raise PluginError(f"HDF5 {h5py.version.hdf5_version} cannot load {_library()}")
