@@ -90,7 +90,7 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, add = completion::demo())]
         arguments: Vec<String>,
     },
-    /// HDF5 files whose datasets are Arrow: run, inspect, export, import, doctor, view, plugin-path.
+    /// HDF5 files whose datasets are Arrow: run, inspect, export, import, doctor, view.
     #[command(disable_help_flag = true)]
     Hdf5 {
         /// Arguments of the tool; `--help` lists them.
