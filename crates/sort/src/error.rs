@@ -56,6 +56,14 @@ pub enum Error {
         /// Bytes in the partition.
         found: u64,
     },
+    /// A column that Arrow's kernels cannot put in order.
+    #[error("column \"{column}\" cannot be put in order: {source}; ask for more partitions")]
+    Column {
+        /// The column.
+        column: String,
+        /// Why not.
+        source: ArrowError,
+    },
     /// Dictionaries that cannot be made one.
     #[error(
         "the dictionaries of column \"{column}\" cannot be made one: {source}; sort the column as \

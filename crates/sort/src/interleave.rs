@@ -17,7 +17,7 @@ use arrow_select::interleave::interleave;
 
 use crate::crew::each;
 use crate::error::{Error, Result};
-use crate::offsets::{extent, lots};
+use crate::offsets::{extent, lots, rows_max};
 use crate::sorting::{Create, Job, Numbers, Partition};
 
 /// Rows of a batch: enough for kernels. There are fewer where offsets of 32 bits ask for it.
@@ -61,6 +61,8 @@ struct Collector<'a> {
     threads: usize,
     /// Column by column, batch by batch.
     columns: Vec<Vec<ArrayRef>>,
+    /// Rows of a batch.
+    rows_max: usize,
     /// Whether the table has more than offsets of 32 bits address.
     is_large: bool,
     /// How many partitions there are, and the bytes of the rows of all.
@@ -75,7 +77,9 @@ impl<'a> Collector<'a> {
         let is_large = total_extent(&columns) > OFFSETS_MAX;
         let parts = job.partitions.unwrap_or(1) as u64;
         let part = table.part.unwrap_or_else(|| (parts, table.bytes()));
-        Self { job, threads, columns, is_large, part }
+        let types = table.schema().fields().iter().map(|field| rows_max(field.data_type()));
+        let rows_max = types.fold(BATCH_ROWS, usize::min);
+        Self { job, threads, columns, rows_max, is_large, part }
     }
 
     fn encode(&self, rows: &[u32]) -> Result<Vec<Buffer>> {
@@ -85,14 +89,16 @@ impl<'a> Collector<'a> {
         let mut encoder = StreamEncoder::try_new_with_options(schema, options)?;
         let places: Vec<(usize, usize)> = rows.iter().map(|row| table.place(*row)).collect();
         let limit = if self.is_large { OFFSETS_MAX } else { u64::MAX };
-        let lots = batches(&self.columns, &places, limit);
+        let lots = batches(&self.columns, &places, self.rows_max, limit);
         let columns = self.columns.len();
         let tasks: Vec<(usize, usize)> =
             (0..lots.len()).flat_map(|lot| (0..columns).map(move |column| (lot, column))).collect();
         let arrays: Vec<ArrayRef> = each(self.threads, tasks, |(lot, column)| {
             let parts: Vec<_> = self.columns[column].iter().map(|part| &**part).collect();
             self.job.progress.advance(0)?;
-            let collected = interleave(&parts, &places[lots[lot].clone()])?;
+            let collected = interleave(&parts, &places[lots[lot].clone()]).map_err(|source| {
+                Error::Column { column: schema.field(column).name().clone(), source }
+            })?;
             // What may be moved as views elsewhere is so here as well.
             Ok(match schema.field(column).data_type() {
                 wanted @ (DataType::LargeUtf8 | DataType::LargeBinary) => cast(&collected, wanted)?,
@@ -135,8 +141,13 @@ fn total_extent(columns: &[Vec<ArrayRef>]) -> u64 {
 }
 
 /// The batches of rows at these places: as large as offsets with this limit address.
-fn batches(columns: &[Vec<ArrayRef>], places: &[(usize, usize)], limit: u64) -> Vec<Range<usize>> {
-    lots(places.len(), BATCH_ROWS, limit, |row| {
+fn batches(
+    columns: &[Vec<ArrayRef>],
+    places: &[(usize, usize)],
+    rows_max: usize,
+    limit: u64,
+) -> Vec<Range<usize>> {
+    lots(places.len(), rows_max, limit, |row| {
         let (batch, row) = places[row];
         let own = |column: &Vec<ArrayRef>| extent(&column[batch], row..row + 1);
         // Without a limit nothing is added up.
@@ -188,9 +199,9 @@ mod tests {
             let places: Vec<_> = (0..2).flat_map(|b| (0..4).map(move |row| (b, row))).collect();
             let all = 2 * own * counts.iter().sum::<u64>();
             assert_eq!(total_extent(&columns), all);
-            assert_eq!(batches(&columns, &places, all).len(), 1);
+            assert_eq!(batches(&columns, &places, 8, all).len(), 1);
             for limit in [all - 1, 3 * own, own, 1] {
-                let found = batches(&columns, &places, limit);
+                let found = batches(&columns, &places, 8, limit);
                 let extents = found
                     .iter()
                     .map(|rows| rows.clone().map(|row| own * counts[row % 4]).sum::<u64>());

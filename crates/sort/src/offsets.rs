@@ -1,5 +1,5 @@
 //! What rows take of offsets of 32 bits: a batch of Arrow addresses no more than they count, in the
-//! text of a column as in the elements of a list.
+//! text of a column as in the elements of a list. And how many rows the ends of runs count.
 
 use std::ops::Range;
 
@@ -81,6 +81,23 @@ fn runs<R: RunEndIndexType>(array: &ArrayRef, rows: Range<usize>) -> u64 {
     let array = array.as_run::<R>();
     let first = array.get_physical_index(rows.start);
     extent(array.values(), first..array.get_physical_index(rows.end - 1) + 1)
+}
+
+/// How many rows of a column of this type a batch can have.
+pub(crate) fn rows_max(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::RunEndEncoded(ends, _) if *ends.data_type() == DataType::Int16 => {
+            i16::MAX as usize
+        }
+        DataType::Struct(fields) => {
+            let each = fields.iter().map(|field| rows_max(field.data_type()));
+            each.min().unwrap_or(usize::MAX)
+        }
+        DataType::FixedSizeList(field, size) => {
+            (rows_max(field.data_type()) / (*size).max(1) as usize).max(1)
+        }
+        _ => usize::MAX,
+    }
 }
 
 /// Consecutive rows of at most `rows_max`, of which each lot has an extent of at most `limit`, or

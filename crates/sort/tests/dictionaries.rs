@@ -1,4 +1,4 @@
-//! Columns of dictionaries: what they cost, and when their codes become wider.
+//! Columns of dictionaries and runs: what they cost, and when their codes become wider.
 //!
 //! A spilling sort wrote the whole dictionary into every block of its scratch file: a table of
 //! 14 MB took 4.8 GB there. And partitions with different dictionaries of codes of 8 bits failed
@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, DictionaryArray, Int8Array, Int32Array, ListArray, RecordBatch,
-    StringArray,
+    Array, ArrayRef, AsArray, DictionaryArray, Int8Array, Int16Array, Int32Array, ListArray,
+    RecordBatch, RunArray, StringArray,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
@@ -118,6 +118,24 @@ fn small_codes(values: std::ops::Range<usize>) -> RecordBatch {
     let list = ListArray::new(field, offsets, Arc::new(alone.clone()), None);
     let columns: [(&str, ArrayRef); 2] = [("alone", Arc::new(alone)), ("list", Arc::new(list))];
     RecordBatch::try_from_iter(columns).unwrap()
+}
+
+// The ends of runs have 16 bits too, and what fits a batch of the input need not fit a partition.
+#[test]
+fn a_batch_has_as_many_rows_as_the_ends_of_its_runs_count() {
+    let rows = 20_000;
+    let ends = Int16Array::from_iter_values((1..=rows / 2).map(|run| 2 * run as i16));
+    let values = Int32Array::from_iter_values((0..rows / 2).map(|run| run * 7919 % 1000));
+    let runs: ArrayRef = Arc::new(RunArray::try_new(&ends, &values).unwrap());
+    let given = RecordBatch::try_from_iter([("runs", runs)]).unwrap();
+    let found = sorted(&[given.clone(), given], "runs", 1);
+    assert_eq!(found.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [32_767, 7233]);
+    let mut all = Vec::new();
+    for batch in &found {
+        let plain = cast(batch.column(0), &DataType::Int32).unwrap();
+        all.extend_from_slice(plain.as_primitive::<Int32Type>().values());
+    }
+    assert!(all.is_sorted());
 }
 
 /// The values in the lists, each of which has one.

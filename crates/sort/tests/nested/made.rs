@@ -67,8 +67,6 @@ pub(crate) fn any_type(depth: usize, random: &mut Random) -> DataType {
     }
     match random.below(NESTED) {
         7 => nested(7, leaf(random)),
-        // Runs of lists or of runs are more than Arrow's kernels collect.
-        8 => nested(8, leaf(random)),
         which => nested(which, any_type(depth - 1, random)),
     }
 }
