@@ -261,7 +261,8 @@ impl Client {
             36..39 => self.grow(),
             39..60 => self.get(any),
             60..66 => self.look_now(any),
-            66..72 => self.states(),
+            66..69 => self.states(),
+            69..72 => self.read(any),
             72..76 => self.wait(any),
             76..86 => self.delete(own),
             86..90 => self.check_held(),
@@ -483,6 +484,31 @@ impl Client {
                 }
                 edge::pause(edge::Point::Wait);
                 self.check(&Held { buffer, id, incarnation, daemons });
+            }
+            Err(error) if is_final(error.code()) => {
+                let told = error.code().key();
+                let missed = self.shared.model.borrow_mut().missed(&look, told);
+                self.judge(missed);
+            }
+            Err(error) => self.tolerate(&error),
+        }
+    }
+
+    /// Reads the object where it is, in memory or in its file.
+    fn read(&mut self, id: ObjectId) {
+        let look = self.shared.model.borrow_mut().look(id);
+        let daemons = self.world.daemons();
+        let read = self.store.open(&id).and_then(|reader| {
+            edge::pause(edge::Point::Wait);
+            let mut data = vec![0; reader.bytes() as usize];
+            reader.read_at(0, &mut data).map(|()| data)
+        });
+        match read {
+            // Its pin ended with the daemon that counted it.
+            Ok(_) if !self.has_channel && daemons != self.world.daemons() => {}
+            Ok(data) => {
+                let found = self.shared.model.borrow_mut().found(&look, &data);
+                self.judge(found);
             }
             Err(error) if is_final(error.code()) => {
                 let told = error.code().key();
