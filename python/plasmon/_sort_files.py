@@ -6,6 +6,7 @@ both. Parquet and Arrow files are pyarrow's.
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,8 @@ _FORMATS = {
 
 #: Files of text: what separates the columns, None for JSON.
 _TEXTS = {".csv": ",", ".tsv": "\t", ".json": None, ".jsonl": None, ".ndjson": None}
+#: Units of timestamps, the finest last.
+_UNITS = ("s", "ms", "us", "ns")
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
@@ -74,7 +77,9 @@ def read(path: Path, *, mapped: bool = True) -> Any:
     if kind == "parquet":
         from pyarrow import parquet
 
-        return parquet.read_table(path)
+        with parquet.ParquetFile(path) as file:
+            declared = _declared(file)
+        return _cast(parquet.read_table(path, **_coerced(declared)), declared)
     if kind == "text":
         return pa.table(opened([path])[0])
     source = pa.memory_map(str(path)) if mapped else pa.OSFile(str(path))
@@ -82,6 +87,39 @@ def read(path: Path, *, mapped: bool = True) -> Any:
     source.seek(0)
     opener = pa.ipc.open_file(source) if magic == b"ARROW1" else pa.ipc.open_stream(source)
     return opener.read_all()
+
+
+def _declared(file: Any) -> dict[str, Any]:
+    """The types that the writer of a Parquet file has noted for its columns of 96 bits.
+
+    pyarrow reads these in nanoseconds without a zone, and years that nanoseconds do not hold wrap
+    round; the command reads what was noted.
+    """
+    import pyarrow as pa
+
+    noted = (file.metadata.metadata or {}).get(b"ARROW:schema")
+    columns = (file.schema.column(at) for at in range(len(file.schema)))
+    wide = [column.path for column in columns if column.physical_type == "INT96"]
+    if noted is None or not wide:
+        return {}
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(noted)))
+    found = {name: schema.field(name).type for name in wide if schema.names.count(name) == 1}
+    return {name: kind for name, kind in found.items() if pa.types.is_timestamp(kind)}
+
+
+def _coerced(declared: dict[str, Any]) -> dict[str, str]:
+    """The finest unit of the types, as an option of pyarrow's reader."""
+    units = [kind.unit for kind in declared.values()]
+    return {"coerce_int96_timestamp_unit": max(units, key=_UNITS.index)} if units else {}
+
+
+def _cast(table: Any, declared: dict[str, Any]) -> Any:
+    """The table with columns of these types."""
+    for name, kind in declared.items():
+        at = table.schema.get_field_index(name)
+        field = table.schema.field(at).with_type(kind)
+        table = table.set_column(at, field, table.column(at).cast(kind))
+    return table
 
 
 def size(path: Path) -> tuple[int, int | None]:
@@ -107,8 +145,11 @@ def batches(part: Path | _native._TextFile) -> Iterator[Any]:
         from pyarrow import parquet
 
         with parquet.ParquetFile(part) as file:
-            yield file.schema_arrow.empty_table()
-            yield from (pa.Table.from_batches([batch]) for batch in file.iter_batches())
+            declared = _declared(file)
+        with parquet.ParquetFile(part, **_coerced(declared)) as file:
+            yield _cast(file.schema_arrow.empty_table(), declared)
+            for batch in file.iter_batches():
+                yield _cast(pa.Table.from_batches([batch]), declared)
     else:
         # Mapped: what was read can be dropped by the system at any time.
         yield read(part)

@@ -20,6 +20,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import plasmon
@@ -189,6 +190,78 @@ def is_in(wrote: object, read: object) -> bool:
     if isinstance(wrote, list) and isinstance(read, list):
         return len(wrote) == len(read) and all(map(is_in, wrote, read))
     return wrote == read
+
+
+#: Columns that Parquet files of pyarrow have, and values of them.
+DAY_S = 86_400
+COLUMNS = {
+    "int": pa.array([1, None, -(2**63)]),
+    "unsigned": pa.array([2**64 - 1, None, 0], pa.uint64()),
+    "float": pa.array([0.1, None, float("nan")]),
+    "half": pa.array([0.5, None, 2.0], pa.float16()),
+    "text": pa.array(["", None, "ä"]),
+    "large": pa.array([b"", None, b"\0"], pa.large_binary()),
+    "words": pa.array(["a", None, "a"]).dictionary_encode(),
+    "decimal": pa.array([1, None, -2], pa.decimal128(20, 0)),
+    "lists": pa.array([[1, None], None, []], pa.list_(pa.int32())),
+    "structs": pa.array([{"a": 1}, None, {"a": None}]),
+    "time": pa.array([1, None, 2], pa.time64("us")),
+    "date": pa.array([0, None, -1], pa.date32()),
+    "null": pa.nulls(3),
+} | {
+    f"{unit} {zone}": pa.array([DAY_S, None, -DAY_S], pa.timestamp("s")).cast(
+        pa.timestamp(unit, zone)
+    )
+    for unit in ("ms", "us", "ns")
+    for zone in (None, "UTC", "Europe/Zurich")
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_parquet_is_the_same_table_for_the_command_and_the_package(store, tmp_path, seed):
+    """Brotli was unknown to the command, and moments of 96 bits lost unit and zone in the package.
+
+    Years that nanoseconds do not hold wrapped round.
+    """
+    draw = random.Random(seed)
+    table = pa.table({name: COLUMNS[name] for name in draw.sample([*COLUMNS], 4)})
+    far = pa.array([datetime.datetime(1, 1, 1), None, datetime.datetime(9999, 12, 31)])
+    if "ns" not in str(table.schema):
+        table = table.append_column("far", far)
+    path = tmp_path / "t.parquet"
+    options = {
+        "compression": draw.choice(["brotli", "gzip", "lz4", "zstd", "snappy", "none"]),
+        "use_deprecated_int96_timestamps": draw.random() < 0.5,
+        "version": draw.choice(["1.0", "2.4", "2.6"]),
+        "row_group_size": draw.choice([1, 10]),
+    }
+    if options["version"] != "2.6":
+        names = [name for name in table.column_names if not name.startswith("ns")]
+        table = table.select(names)
+    pq.write_table(table, path, **options)
+    found = tables_of(store, path)
+    told = f"SEED={seed}: {options} {table.schema}"
+    assert all(shape(one) == shape(found[0]) for one in found), told
+    assert repr(found[0].to_pylist()) == repr(table.to_pylist()), told
+
+
+def test_seconds_stay_moments_in_parquet(store, tmp_path):
+    """The command wrote timestamps and times in seconds as plain integers."""
+    moment, time = (
+        pa.array([DAY_S, None], pa.timestamp("s", "UTC")),
+        pa.array([1, None], "time32[s]"),
+    )
+    table = pa.table({"t": moment, "clock": time, "items": pa.array([[1], None]).cast(SECONDS)})
+    store.put(table, name="seconds")
+    run(store, "get", "seconds", "-o", tmp_path / "s.parquet")
+    store.delete("seconds")
+    found = pq.read_table(tmp_path / "s.parquet")
+    assert found.schema.field("t").type == pa.timestamp("ms", "UTC")
+    assert found.schema.field("clock").type == pa.time32("ms")
+    assert found.to_pylist() == table.to_pylist()
+
+
+SECONDS = pa.list_(pa.timestamp("s"))
 
 
 def test_a_value_that_comes_late_is_there(store, tmp_path):

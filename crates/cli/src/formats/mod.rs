@@ -6,6 +6,7 @@
 
 mod file_type;
 mod npy;
+mod parquet;
 mod rows;
 mod shape;
 mod table;

@@ -5,12 +5,12 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
+use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use anyhow::{Context, Result, bail};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use plasmon_files::{Columns, TextFile, TextFormat};
 
 use super::file_type::FileType;

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use ::parquet::arrow::ArrowWriter;
 use anyhow::{Result, bail};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
@@ -9,10 +10,10 @@ use arrow::csv;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use arrow::json::{ArrayWriter, LineDelimitedWriter, WriterBuilder};
-use parquet::arrow::ArrowWriter;
 use plasmon_files::Compressed;
 
 use super::file_type::FileType;
+use super::parquet;
 use super::table::ipc_options;
 use crate::arguments::Format;
 
@@ -23,7 +24,8 @@ pub(crate) struct TableWriter<W: Write + Send> {
 }
 
 enum Form<W: Write + Send> {
-    Parquet(ArrowWriter<W>),
+    /// With the columns as the file has them.
+    Parquet(ArrowWriter<W>, SchemaRef),
     Csv(Box<csv::Writer<Compressed<W>>>),
     Json(ArrayWriter<Compressed<W>>),
     Lines(LineDelimitedWriter<Compressed<W>>),
@@ -41,7 +43,10 @@ impl<W: Write + Send> TableWriter<W> {
         // A column of nothing but nulls is a column all the same.
         let json = || WriterBuilder::new().with_explicit_nulls(true);
         let form = match kind.format {
-            Format::Parquet => Form::Parquet(ArrowWriter::try_new(out, schema.clone(), None)?),
+            Format::Parquet => {
+                let kept = parquet::schema(schema);
+                Form::Parquet(ArrowWriter::try_new(out, kept.clone(), None)?, kept)
+            }
             Format::Csv => {
                 let mut csv =
                     csv::WriterBuilder::new().with_delimiter(kind.delimiter).build(text(out)?);
@@ -67,7 +72,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Adds rows.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match &mut self.form {
-            Form::Parquet(writer) => writer.write(batch)?,
+            Form::Parquet(writer, kept) => writer.write(&parquet::batch(batch, kept)?)?,
             Form::Csv(writer) => writer.write(batch)?,
             Form::Json(writer) => writer.write(batch)?,
             Form::Lines(writer) => writer.write(batch)?,
@@ -81,7 +86,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Ends the file.
     pub(crate) fn finish(self) -> Result<()> {
         match self.form {
-            Form::Parquet(writer) => drop(writer.close()?),
+            Form::Parquet(writer, _) => drop(writer.close()?),
             Form::Csv(writer) => writer.into_inner().finish()?,
             Form::Json(mut writer) => {
                 writer.finish()?;
