@@ -153,6 +153,6 @@ def test_inspect_says_what_is_native_and_why(run: Program, tool: Program) -> Non
         "/lists": "sequences of variable length",
         "/mixed": "strings of variable length",
         "/packed": "compressed or filtered",
-        "/both": "of a size that may change in more than the first dimension",
+        "/both": "of a size that may change in another dimension than the first",
         "/flag": None,
     }

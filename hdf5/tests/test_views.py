@@ -189,3 +189,14 @@ with h5py.File("view.h5", "r") as file:
         assert "there is no store at" in ended.err
     finally:
         daemon.stop()
+
+
+def test_what_is_no_arrow_data_is_refused(tool: Program, tmp_path: Path) -> None:
+    """A view of /etc/passwd was made, with nothing in it."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "x.arrow").write_text("root:x:0:0:root:/root:/bin/sh\n" * 40)
+    for source in ("/etc/passwd", "folder"):
+        ended = tool("view", source, "--out", "view.h5", good=False)
+        assert ended.code == 1
+        assert "no Arrow, Feather or Parquet" in ended.err
+        assert not (tmp_path / "view.h5").exists()

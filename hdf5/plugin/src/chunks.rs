@@ -2,7 +2,7 @@
 //!
 //! A program that divided a dataset into chunks may read and write whole ones, and ask where they
 //! are. The values lie otherwise in the Arrow file, so chunks are put together and taken apart, and
-//! none has an address in the HDF5 file.
+//! none has an address that leads to something in the HDF5 file.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -23,7 +23,10 @@ const GET_BY_PLACE: c_int = 5;
 const READ: c_int = 6;
 const WRITE: c_int = 7;
 const EACH: c_int = 10;
-/// The address of what has none.
+/// The address of a chunk that is there: beyond the end of any file, so that a program that reads
+/// there itself gets an error. h5py takes an undefined address for a chunk that is not there.
+const ELSEWHERE: u64 = u64::MAX - 1;
+/// The address of a chunk that is not there (`HADDR_UNDEF`).
 const NOWHERE: u64 = u64::MAX;
 
 #[repr(C)]
@@ -64,17 +67,17 @@ impl Found {
     /// # Safety
     ///
     /// HDF5 handed this over.
-    unsafe fn fill(&self, bytes: u64) {
+    unsafe fn fill(&self, bytes: Option<u64>) {
         // SAFETY: promised by the caller.
         unsafe {
             if let Some(mask) = self.filter_mask.as_mut() {
                 *mask = 0;
             }
             if let Some(address) = self.address.as_mut() {
-                *address = NOWHERE;
+                *address = if bytes.is_some() { ELSEWHERE } else { NOWHERE };
             }
             if let Some(size) = self.size.as_mut() {
-                *size = bytes;
+                *size = bytes.unwrap_or(0);
             }
         }
     }
@@ -275,13 +278,11 @@ impl<'a> Chunks<'a> {
                     if !asked.offset.is_null() {
                         asked.offset.copy_from_nonoverlapping(offset.as_ptr(), offset.len());
                     }
-                    asked.found.fill(self.bytes());
+                    asked.found.fill(Some(self.bytes()));
                 }
                 GET_BY_PLACE => {
                     let asked = &*arguments.cast::<ByPlace>();
-                    // HDF5 answers for any place within a chunk's grid.
-                    let inside = self.place(asked.offset).is_ok();
-                    asked.found.fill(if inside { self.bytes() } else { 0 });
+                    asked.found.fill(self.covers(asked.offset).then(|| self.bytes()));
                 }
                 READ => {
                     let mut asked = Target::of(self.host.version, arguments);
@@ -312,7 +313,7 @@ impl<'a> Chunks<'a> {
             let Some(offset) = self.offset(index) else { break };
             // SAFETY: promised by the caller.
             let done =
-                unsafe { (each.visit)(offset.as_ptr(), 0, NOWHERE, self.bytes(), each.data) };
+                unsafe { (each.visit)(offset.as_ptr(), 0, ELSEWHERE, self.bytes(), each.data) };
             if done != 0 {
                 return Ok(done);
             }
@@ -346,6 +347,19 @@ impl<'a> Chunks<'a> {
         }
         offset.reverse();
         Some(offset)
+    }
+
+    /// Whether an element lies in a chunk, as HDF5 sees it: also beyond the last row, where the
+    /// last chunk goes on.
+    ///
+    /// # Safety
+    ///
+    /// There are as many numbers as the dataset has dimensions.
+    unsafe fn covers(&self, element: *const u64) -> bool {
+        // SAFETY: promised by the caller.
+        let element = unsafe { std::slice::from_raw_parts(element, self.chunk.len()) };
+        let mut each = element.iter().zip(&self.chunk).zip(self.table.shape());
+        each.all(|((at, chunk), size)| at - at % chunk < *size)
     }
 
     /// Where a chunk begins, checked to be the first element of one.

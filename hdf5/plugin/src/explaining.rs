@@ -108,7 +108,15 @@ fn describe(host: &'static Host, node: &Node) -> Option<String> {
     let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
     let reason = match kinds::table(host, "", kind.get(), space.get(), dcpl.get()) {
         Err(reason) => reason,
-        Ok(_) => "written without the plugin, or with a driver that keeps the file elsewhere",
+        // The file does not say which of these it was.
+        Ok(table) if table.grows() => {
+            "written without the connector; or with it, where rows that may be added stay with HDF5: \
+             with backend=store, MPI or another file driver"
+        }
+        Ok(_) => {
+            "written without the connector; or with it, where values stay with HDF5: with another \
+             file driver, and some with MPI"
+        }
     };
     Some(format!("native\n{reason}\n"))
 }

@@ -86,7 +86,7 @@ pub(crate) fn table(
         return Err("a scalar or without a value");
     }
     if now[1..] != most[1..] {
-        return Err("of a size that may change in more than the first dimension");
+        return Err("of a size that may change in another dimension than the first");
     }
     let chunked = !chunk.is_empty();
     if chunked && chunk.len() != now.len() || !chunked && now != most {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
 import json
 import os
 import sys
@@ -195,6 +196,10 @@ def _ran(arguments: argparse.Namespace) -> int:
 def main() -> int:
     """Runs what the arguments name; the exit code."""
     arguments = _parser().parse_args()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Names may have letters that the terminal's encoding lacks.
+            stream.reconfigure(errors="backslashreplace")
     needs = "pip install 'plasmon[hdf5]'"
     return run(lambda: _ran(arguments), PluginError, OSError, needs=needs)
 

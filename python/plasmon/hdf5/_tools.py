@@ -58,7 +58,23 @@ def inspect(path: Path) -> list[Finding]:
 
 def _finding(dataset: h5py.Dataset) -> Finding:
     storage = _plugin.explain(dataset)
-    return Finding(str(dataset.name), tuple(dataset.shape or ()), str(dataset.dtype), storage)
+    return Finding(shown(dataset.name), tuple(dataset.shape or ()), _type(dataset), storage)
+
+
+def _type(dataset: h5py.Dataset) -> str:
+    try:
+        return str(dataset.dtype)
+    except (TypeError, UnicodeDecodeError):
+        return "(no type of NumPy)"
+
+
+def shown(name: str | bytes | None) -> str:
+    """A name of HDF5 on one line: it may have any bytes."""
+    text = os.fsencode(name or "(no name)").decode(errors="backslashreplace")
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
 
 
 def _datasets(file: h5py.File) -> list[h5py.Dataset]:
@@ -189,7 +205,7 @@ def _copy_attributes(source: Any, sink: Any) -> None:
 def _refuse_references(kind: Any, name: bytes) -> None:
     if kind.detect_class(h5py.h5t.REFERENCE):
         raise PluginError(
-            f"{name.decode(errors='replace')} holds references, which this command cannot carry "
+            f"{shown(name)} holds references, which this command cannot carry "
             "over; write the file with the connector in the first place"
         )
 
@@ -213,7 +229,7 @@ def doctor(path: Path | None) -> list[str]:
             try:
                 dataset[(0,) * dataset.ndim]
             except (OSError, ValueError) as error:
-                problems.append(f"{dataset.name}: {error}")
+                problems.append(f"{shown(dataset.name)}: {error}")
     real = Path(os.path.realpath(path))
     folder = real.with_name(f"{real.name}.arrow")
     for file in sorted(folder.rglob("*.arrow")):

@@ -17,6 +17,7 @@ from plasmon.hdf5._plugin import PluginError
 
 #: The endings of files that are taken from a folder.
 ENDINGS = (".arrow", ".arrows", ".feather", ".ipc", ".parquet")
+_FORMATS = "Arrow, Feather or Parquet"
 #: What names objects of a store among the sources.
 STORE = "store:"
 #: A column of more pieces is read by the connector: HDF5 keeps the list of them in one message.
@@ -70,6 +71,8 @@ class Source:
     columns: list[Column] = field(default_factory=list)
     #: Each with the reason.
     left_out: list[str] = field(default_factory=list)
+    #: Why it is no Arrow data at all.
+    refusal: str = ""
 
 
 def find(names: list[str], store: Path | None, namespace: str) -> list[Source]:
@@ -85,10 +88,12 @@ def find(names: list[str], store: Path | None, namespace: str) -> list[Source]:
             found += [_file(file, str(file.relative_to(path).with_suffix(""))) for file in files]
         elif path.is_file():
             found.append(_file(path, path.stem))
+            if found[-1].refusal:
+                raise PluginError(f"{name} is no {_FORMATS} file: {found[-1].refusal}")
         else:
             raise PluginError(f"{name} is neither a file nor a folder; objects are {STORE}NAME")
-    if not found:
-        raise PluginError(f"no Arrow data is in {', '.join(names)}: {', '.join(ENDINGS)}")
+    if all(source.refusal for source in found):
+        raise PluginError(f"no {_FORMATS} data is in {', '.join(names)}: {', '.join(ENDINGS)}")
     return found
 
 
@@ -102,6 +107,7 @@ def _file(path: Path, shown: str) -> Source:
         else:
             _arrow(source, path, is_file=magic == b"ARROW1")
     except (pa.ArrowException, OSError) as error:
+        source.refusal = str(error)
         source.left_out.append(f"all of it: {error}")
     return source
 
