@@ -110,7 +110,7 @@ fn describe(host: &'static Host, node: &Node) -> Option<String> {
         Err(reason) => reason,
         // The file does not say which of these it was.
         Ok(table) if table.grows() => {
-            "written without the connector; or with it, where rows that may be added stay with HDF5: \
+            "written without the connector; or with it, where rows to be added stay with HDF5: \
              with backend=store, MPI or another file driver"
         }
         Ok(_) => {
