@@ -16,40 +16,55 @@ _EXACT_MAX = 1 << 53
 
 def numpy_of(values: Any, what: str) -> Any:
     """An Arrow array as a NumPy array; TypeError if a digit of it would be lost."""
+    if is_rounded(values):
+        raise TypeError(f'{what} {_ROUNDED}: use as_="arrow" and fill_null(), or as_="polars"')
+    return values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(zero_copy_only=False)
+
+
+def pandas_of(values: Any, what: str) -> Any:
+    """An Arrow array as a pandas series: one of Int64 or UInt64, where floats would be rounded."""
+    if not is_rounded(values):
+        return values.to_pandas()
+    import pandas as pd
+    import pyarrow as pa
+
+    if not pa.types.is_integer(values.type):
+        raise TypeError(f'{what} {_ROUNDED}: use as_="arrow" or as_="polars"')
+    unsigned = pa.types.is_unsigned_integer(values.type)
+    dtype: Any = pd.UInt64Dtype() if unsigned else pd.Int64Dtype()
+    return pd.Series(dtype.__from_arrow__(values))
+
+
+_ROUNDED = "has nulls, and integers beyond 2**53, which floats would round"
+
+
+def is_rounded(values: Any) -> bool:
+    """Whether some integers become floats, because others are null, and lose digits by that."""
     chunks = getattr(values, "chunks", None)
-    for chunk in [values] if chunks is None else chunks:
-        _check_digits(chunk, what)
-    return values.to_numpy() if chunks is not None else values.to_numpy(zero_copy_only=False)
+    return any(map(_is_rounded, [values] if chunks is None else chunks))
 
 
-def _check_digits(array: Any, what: str) -> None:
-    """Refuses integers that become floats, because some are null, and are no floats."""
+def _is_rounded(array: Any) -> bool:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     kinds = pa.types
     kind = array.type
+    children: list[Any] = []
     if kinds.is_integer(kind) and kind.bit_width == 64 and array.null_count:
-        found = pc.min_max(array).as_py()
-        extremes = [one for one in found.values() if one is not None]
-        if any(abs(one) > _EXACT_MAX for one in extremes):
-            raise TypeError(
-                f"{what} has nulls, and integers beyond 2**53, which NumPy's floats would round: "
-                'use as_="arrow" and fill_null(), or as_="polars"'
-            )
-    elif isinstance(array, pa.ExtensionArray):
-        _check_digits(array.storage, what)
-    elif kinds.is_dictionary(kind):
-        if array.null_count and kinds.is_integer(kind.value_type):
-            _check_digits(array.dictionary_decode(), what)
+        found = pc.min_max(array).as_py().values()
+        return any(one is not None and abs(one) > _EXACT_MAX for one in found)
+    if isinstance(array, pa.ExtensionArray):
+        children = [array.storage]
+    elif kinds.is_dictionary(kind) and kinds.is_integer(kind.value_type) and array.null_count:
+        children = [array.dictionary_decode()]
     elif kinds.is_struct(kind):
-        for child in array.flatten():
-            _check_digits(child, what)
+        children = array.flatten()
     elif kinds.is_map(kind):
-        _check_digits(array.keys, what)
-        _check_digits(array.items, what)
+        children = [array.keys, array.items]
     elif kinds.is_nested(kind) and hasattr(array, "flatten") and hasattr(kind, "value_type"):
-        _check_digits(array.flatten(), what)
+        children = [array.flatten()]
+    return any(map(_is_rounded, children))
 
 
 def for_polars(source: Any) -> Any:

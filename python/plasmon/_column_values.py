@@ -53,7 +53,18 @@ def text_of(value: Any) -> str:
 class Values:
     """What values a type takes, and those that have no need to be converted to be kept."""
 
-    __slots__ = ("_fields", "_item", "_key", "_rules", "_special", "nested", "quick", "type")
+    __slots__ = (
+        "_depth",
+        "_fields",
+        "_item",
+        "_key",
+        "_leaf",
+        "_rules",
+        "_special",
+        "nested",
+        "quick",
+        "type",
+    )
 
     def __init__(self, type: Any) -> None:
         import pyarrow as pa
@@ -79,8 +90,12 @@ class Values:
         else:
             self._rules |= _rules(kind)
             self._special = _special(kind)
+        # What lies in lists, and in lists of these, if it has no parts itself.
+        self._depth, self._leaf = 0, self
         #: Whether its values have parts.
-        self.nested = bool(self._fields or self._item)
+        self.nested: bool = bool(self._fields or self._item)
+        if self._item is not None and self._key is None and not self._item._leaf.nested:
+            self._depth, self._leaf = self._item._depth + 1, self._item._leaf
         #: By exact types whose values never change: True, or the test that one is taken.
         self.quick: dict[Any, _Rule] = {_NONE: True, **_quick(kind)}
 
@@ -129,7 +144,11 @@ class Values:
 
     def check_all(self, values: list[Any]) -> None:
         """:meth:`check` of many values at once."""
-        kinds = _native.kinds_of(values)
+        if self._depth:
+            inner = _native.kinds_of(values, self._depth)
+            if inner is not None and self._leaf.takes_kinds(inner):
+                return
+        kinds = _native.kinds_of(values) or set()
         if self._item is not None and self._key is None:
             if kinds <= _LISTS:
                 self._item.check_all([*chain.from_iterable(filter(None, values))])
@@ -149,6 +168,10 @@ class Values:
                 for value in values:
                     if type(value) is kind:
                         self.check(value)
+
+    def takes_kinds(self, kinds: set[Any]) -> bool:
+        """Whether the type holds all values of these types, or pyarrow refuses them."""
+        return all(self._rule(kind) is True for kind in kinds)
 
     def _fits_all(self, kind: Any, kinds: set[Any], values: list[Any]) -> bool:
         """Whether a look at all values of a type together tells that they fit."""
@@ -178,9 +201,8 @@ class Values:
         return back is None or bool(back == value)
 
     def _check_structs(self, values: list[dict[Any, Any]]) -> None:
-        names = self._fields.keys()
-        for value in values:
-            if not value.keys() <= names:
+        if not set().union(*values) <= self._fields.keys():
+            for value in values:
                 self._check_names(value)
         for name, inner in self._fields.items():
             inner.check_all([value.get(name) for value in values])

@@ -11,6 +11,8 @@ import datetime as dt
 import json
 from typing import Any
 
+from plasmon._arrow_forms import is_rounded, pandas_of
+
 
 def table_of_frame(frame: Any) -> Any:
     """An Arrow table of a pandas frame that shares its columns.
@@ -107,13 +109,39 @@ def frame_of_table(table: Any) -> Any:
     if around:
         metadata = {**table.schema.metadata, b"pandas": json.dumps(described)}
         table = table.replace_schema_metadata(metadata)
-    frame = table.to_pandas(split_blocks=True)
+    frame = _frame(table)
     if around:
         import pandas as pd
 
         for at, column in around.items():
             frame.isetitem(at, pd.arrays.ArrowExtensionArray(column))
     return _with_utc(frame) if _mentions_utc(table.schema) else frame
+
+
+def _frame(table: Any) -> Any:
+    """What pyarrow makes of a table, and integers with nulls that are too large for floats."""
+    rounded = [at for at, column in enumerate(table.columns) if is_rounded(column)]
+    if not rounded:
+        return table.to_pandas(split_blocks=True)
+    exact = {}
+    for at in rounded:
+        name = table.schema.names[at]
+        if table.schema.names.count(name) > 1:
+            raise TypeError(f"two columns are named {name!r}: integers of one would be rounded")
+        exact[name] = pandas_of(table.column(at), f"the column {name!r}").array
+        table = table.set_column(at, table.schema.field(at), _nulls_of(table.column(at)))
+    frame = table.to_pandas(split_blocks=True)
+    for name, column in exact.items():
+        if name not in frame.columns:
+            raise TypeError(f"the index {name!r} has nulls, and integers that floats would round")
+        frame[name] = column
+    return frame
+
+
+def _nulls_of(column: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.nulls(len(column), column.type)
 
 
 def _mentions_utc(schema: Any) -> bool:

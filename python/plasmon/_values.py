@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from plasmon import _arrow_notes, _native
-from plasmon._arrow_forms import for_polars, numpy_of
+from plasmon._arrow_forms import for_polars, numpy_of, pandas_of
 from plasmon._errors import Corrupt, PlasmonError, Unsupported
 from plasmon._library import library_of
 from plasmon._pandas_tables import checked_table, frame_of_table, table_of_frame
@@ -482,7 +482,7 @@ def _arrow_of_table(table: Any, kind: int) -> Any:
 def _as_pandas(buffer: Buffer, kind: int, text: str) -> Any:
     found = _as_arrow(buffer, kind, text)
     if _columnar(kind):
-        return found.to_pandas()
+        return pandas_of(found, f"object {buffer.id}")
     if kind == _native.TABLE_RECORD_BATCH:
         import pyarrow as pa
 

@@ -197,10 +197,27 @@ impl Columns {
     }
 }
 
-/// The exact types of the values of a list.
+/// The exact types of the values of a list. With a depth those of the items of its lists, and of
+/// theirs; `None` if what should be a list is none.
 #[pyfunction]
-pub(crate) fn kinds_of<'py>(values: &Bound<'py, PyList>) -> PyResult<Bound<'py, PySet>> {
+#[pyo3(signature = (values, depth = 0))]
+pub(crate) fn kinds_of<'py>(
+    values: &Bound<'py, PyList>,
+    depth: usize,
+) -> PyResult<Option<Bound<'py, PySet>>> {
     let found = PySet::empty(values.py())?;
+    let all = add_kinds(values, depth.min(KINDS_DEPTH_MAX), &found)?;
+    Ok(all.then_some(found))
+}
+
+/// How deep lists are looked into.
+const KINDS_DEPTH_MAX: usize = 64;
+
+fn add_kinds<'py>(
+    values: &Bound<'py, PyList>,
+    depth: usize,
+    found: &Bound<'py, PySet>,
+) -> PyResult<bool> {
     let (mut at, mut last) = (0, std::ptr::null_mut());
     // A type's own hash may change the list.
     while at < values.len() {
@@ -210,14 +227,23 @@ pub(crate) fn kinds_of<'py>(values: &Bound<'py, PyList>) -> PyResult<Bound<'py, 
             let value = ffi::PyList_GET_ITEM(values.as_ptr(), at as ffi::Py_ssize_t);
             (value, ffi::Py_TYPE(value))
         };
+        at += 1;
         // Values of one type mostly follow each other.
-        if kind != last {
-            // SAFETY: as above: the item is there.
-            let value = unsafe { Bound::from_borrowed_ptr(values.py(), value) };
+        if kind == last {
+            continue;
+        }
+        // SAFETY: as above: the item is there.
+        let value = unsafe { Bound::from_borrowed_ptr(values.py(), value) };
+        if depth == 0 {
             found.add(value.get_type())?;
             last = kind;
+        } else if let Ok(inner) = value.cast_exact::<PyList>() {
+            if !add_kinds(inner, depth - 1, found)? {
+                return Ok(false);
+            }
+        } else if !value.is_none() {
+            return Ok(false);
         }
-        at += 1;
     }
-    Ok(found)
+    Ok(true)
 }

@@ -255,6 +255,21 @@ def test_numpy_gets_no_rounded_integers(store, other):
     assert np.isnan(small[1])
 
 
+def test_pandas_gets_no_rounded_integers(store, other):
+    """They became floats there, too. pandas has integers that may be missing."""
+    exact = 2**53 + 1
+    for kind, name in ((pa.int64(), "Int64"), (pa.uint64(), "UInt64")):
+        array = pa.array([exact, None], kind)
+        series = other.get(store.put(array), as_="pandas")
+        frame = other.get(store.put(pa.table({"n": array, "s": ["a", "b"]})), as_="pandas")
+        assert list(frame.columns) == ["n", "s"]
+        for found in (series, frame["n"]):
+            assert (found.dtype.name, found[0], found.isna()[1]) == (name, exact, True)
+    assert other.get(store.put(pa.array([1, None])), as_="pandas").dtype == "float64"
+    with pytest.raises(TypeError, match=r"integers beyond 2\*\*53"):
+        other.get(store.put(pa.array([[exact, None]])), as_="pandas")
+
+
 @pytest.mark.parametrize("kind", [pa.decimal32(5, 2), pa.decimal64(10, 2), pa.decimal128(10, 2)])
 def test_polars_gets_decimals_that_it_reads(store, other, kind):
     """polars 2.1 reads narrow decimals in lists, or through the C interface, as other numbers."""
