@@ -239,6 +239,7 @@ def sort(
                     # All partitions at once were too much for what others have in the store.
                     if not room.may_spill:
                         raise
+                    _take_back(store, made)
                     made.clear()
             return _sort_spilling.sort(
                 store, data, order, partitions, threads or workers, name, tell, made, room
