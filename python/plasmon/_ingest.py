@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plasmon import _native, _sort_files
 from plasmon import _requirements as needs
-from plasmon import _sort_files
 from plasmon._errors import StoreFull, TooLarge
 from plasmon._memory_pool import default_store, pooled
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 _PARQUET_SHRINKS_MAX = 2
 #: Of text. Each row of JSON repeats the names of its columns, of which nothing is kept.
 _CSV_SHRINKS_MAX = 4
+
+#: Text of which this process holds the table while it is put. That is quicker than a build, which
+#: has an object for each buffer: a small file may have thousands of columns.
+_WHOLE_BYTES_MAX = 32 << 20
 
 
 def _bytes_min(path: Path) -> int:
@@ -88,7 +92,10 @@ def ingest(
     advice = "delete objects, or start it with more capacity or with spill_dir"
     if any(_sort_files.is_text(path) for path in paths):
         try:
-            return _build(store, _sort_files.opened(paths, delimiter), options)
+            files = _sort_files.opened(paths, delimiter)
+            if _bytes_about(files) <= _WHOLE_BYTES_MAX:
+                return store.put(_read(files), **options)
+            return _build(store, files, options)
         except StoreFull as full:
             raise StoreFull(f"{text}: {advice}") from full
     with pooled(store):
@@ -118,11 +125,25 @@ def _build(store: Store, files: list[Any], options: dict[str, Any]) -> ObjectId:
             builder.abort()
 
 
-def _read(paths: list[Path]) -> Any:
+def _bytes_about(files: list[Any]) -> int:
+    """About how many bytes the rows of files that are opened take."""
+    return sum(
+        file.nbytes if isinstance(file, _native._TextFile) else _sort_files.size(file)[0]
+        for file in files
+    )
+
+
+def _read(files: list[Any]) -> Any:
     import pyarrow as pa
 
-    tables = [_sort_files.read(path, mapped=False) for path in paths]
-    for path, table in zip(paths, tables, strict=True):
+    tables = [
+        pa.table(file)
+        if isinstance(file, _native._TextFile)
+        else _sort_files.read(file, mapped=False)
+        for file in files
+    ]
+    for file, table in zip(files, tables, strict=True):
         if not table.schema.equals(tables[0].schema):
-            raise ValueError(f"{path} has other columns than {paths[0]}")
+            path, first = (getattr(one, "path", one) for one in (file, files[0]))
+            raise ValueError(f"{path} has other columns than {first}")
     return pa.concat_tables(tables)

@@ -47,7 +47,11 @@ def test_files_of_every_kind_are_not_copied(store, other, files, table, kind):
     assert after["shared_bytes"] - before["shared_bytes"] >= 2 * ROWS * 16
 
 
-def test_text_is_built_in_the_store(store, other, files, table):
+@pytest.mark.parametrize("most", [0, 1 << 30])
+def test_text_is_built_in_the_store_or_put_as_a_whole(
+    store, other, files, table, monkeypatch, most
+):
+    monkeypatch.setattr("plasmon._ingest._WHOLE_BYTES_MAX", most)
     id = store.ingest([files / "t.csv", files / "t.parquet"], name="ingested text")
     assert other.get(id).equals(pa.concat_tables([table, table]))
     with pytest.raises(plasmon.Exists):
