@@ -4,7 +4,7 @@
 
 mod desk;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use desk::raw::AWAITED_AT;
 use desk::*;
+use plasmon_proto::frame::FromDaemon;
 use plasmon_proto::limits::{COMPLETIONS, NOTIFICATIONS_QUEUED_MAX};
 use plasmon_proto::message::*;
 use plasmon_proto::object::{Level, Policy, Sizes, Traits};
@@ -183,6 +184,59 @@ fn what_does_not_fit_is_spilled_and_comes_back_by_itself() {
         drop(client);
         desk.stop();
     }
+}
+
+/// A client that wants a piece of a spilled object is given its file.
+#[test]
+fn the_file_of_a_spilled_object_is_given_for_reading_alone_and_not_kept_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let spill = folder.path().to_str().unwrap();
+    let desk = start(&["--capacity-bytes", "8m", "--spill-dir", spill]);
+    let mut client = desk.client();
+    for number in 0..16 {
+        client.put(id(number), &pattern(number, 1 << 20));
+    }
+    let states = client.states(&(0..16).map(id).collect::<Vec<_>>());
+    let spilled = states.iter().position(|state| *state == ObjectState::Spilled).unwrap() as u64;
+    let request = Request::OpenSpilled { id: id(spilled) };
+    let (Reply::SpillFile(file), fds) = client.try_call(&request).unwrap() else {
+        panic!("no file")
+    };
+    let mode = rustix::fs::fcntl_getfl(&fds[0]).unwrap() & rustix::fs::OFlags::RWMODE;
+    assert_eq!(mode, rustix::fs::OFlags::RDONLY);
+    let given = std::fs::File::from(fds.into_iter().next().unwrap());
+    let mut bytes = vec![0; 1 << 20];
+    std::os::unix::fs::FileExt::read_exact_at(&given, &mut bytes, file.offset).unwrap();
+    assert_eq!(bytes, pattern(spilled, 1 << 20));
+
+    let mut numbers: BTreeSet<u64> = (0..100).map(|_| client.send(&request)).collect();
+    // A refusal may come before an answer to an earlier request.
+    while !numbers.is_empty() {
+        let (FromDaemon::Reply(number, reply), fds) = client.receive().unwrap() else { continue };
+        assert!(numbers.remove(&number));
+        match reply {
+            Reply::SpillFile(again) => assert_eq!((again, fds.len()), (file, 1)),
+            Reply::Failed(failure) => assert_eq!(failure.code, Code::LimitReached),
+            other => panic!("{other:?}"),
+        }
+    }
+    let mut hasty = desk.client();
+    for _ in 0..50 {
+        hasty.send(&request);
+    }
+    drop(hasty);
+    let daemon = format!("/proc/{}/fd", client.status().pid);
+    let is_spill_file = |entry: std::io::Result<std::fs::DirEntry>| {
+        let link = entry.and_then(|entry| std::fs::read_link(entry.path()));
+        link.is_ok_and(|link| link.to_string_lossy().contains(".spill"))
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while std::fs::read_dir(&daemon).unwrap().any(is_spill_file) {
+        assert!(Instant::now() < deadline, "a file stays open");
+        client.status();
+    }
+    drop(client);
+    desk.stop();
 }
 
 /// What a client has mapped for writing.
