@@ -13,6 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from .exact import exact
+
 #: How deep types are nested.
 DEPTH = 3
 ROWS = (0, 1, 2, 7, 30, 65, 200)
@@ -270,6 +272,8 @@ class Make:
             columns.append(self.column(kind, rows))
             metadata = {"about": self.choice(_TEXTS[1:3])} if self.chance(0.1) else None
             nullable = columns[-1].null_count > 0 or self.chance(0.8) or pa.types.is_null(kind)
+            # A dictionary may have missing values that no bitmap tells of.
+            nullable = nullable or None in exact(columns[-1])
             fields.append(pa.field(f"c{at}", kind, nullable, metadata))
         metadata = {"made": "here"} if self.chance(0.2) else None
         return pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata))
