@@ -72,6 +72,13 @@ impl Container {
         }
     }
 
+    /// Says where the file is that HDF5 has no path of; `None` when that is not known.
+    pub(crate) fn place_at(&mut self, path: Option<PathBuf>) {
+        let path = path.unwrap_or_default();
+        self.folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        self.name = path.file_name().unwrap_or_default().to_owned();
+    }
+
     /// Whether this process does what only one may do: it is alone, or the first.
     pub(crate) fn is_first(&self) -> bool {
         self.ranks.as_ref().is_none_or(Ranks::is_first)

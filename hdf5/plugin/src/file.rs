@@ -14,6 +14,7 @@ use plasmon_hdf5_sys::{
 use crate::attributes;
 use crate::backend;
 use crate::container::Container;
+use crate::file_object;
 use crate::forward::{call, close, pass};
 use crate::guard;
 use crate::host::{self, Fault, Host, Lists};
@@ -173,7 +174,7 @@ fn settings(host: &Host, fapl: Hid) -> Option<Settings> {
 ///
 /// The name is a text that ends.
 unsafe fn container(
-    host: &Host,
+    host: &'static Host,
     name: Text,
     flags: c_uint,
     fapl: Hid,
@@ -192,6 +193,9 @@ unsafe fn container(
     let shared = ranks.is_some() && settings.backend == Backend::Files;
     let mut container = Container::new(name, writable, writable && (is_usual || shared), settings);
     container.ranks = ranks;
+    if !is_usual && !container.path().is_file() && container.ranks.is_none() {
+        container.place_at(guard::or(None, || file_object::path(host, fapl)));
+    }
     container
 }
 

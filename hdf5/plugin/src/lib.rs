@@ -31,6 +31,7 @@ mod datatype;
 mod elements;
 mod explaining;
 mod file;
+mod file_object;
 mod forward;
 mod group;
 mod growing;

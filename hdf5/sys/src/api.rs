@@ -91,6 +91,9 @@ functions! {
     H5Pset(Hid, Text, *const c_void) -> Herr;
     H5Pget_size(Hid, Text, *mut usize) -> Herr;
     H5Pget_driver(Hid) -> Hid;
+    H5Pget_driver_info(Hid) -> *const c_void;
+    H5FDis_driver_registered_by_name(Text) -> Htri;
+    H5Pset_driver_by_name(Hid, Text, Text) -> Herr;
     H5Pget_vol_info(Hid, *mut Ptr) -> Herr;
     H5Pset_vol(Hid, Hid, *const c_void) -> Herr;
     H5Pget_layout(Hid) -> c_int;

@@ -26,6 +26,6 @@ pub mod types;
 
 pub use api::Api;
 pub use class::VolClass;
-pub use library::Library;
+pub use library::{Library, program_symbol};
 pub use mpi::Mpi;
 pub use types::*;

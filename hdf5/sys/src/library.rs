@@ -55,11 +55,7 @@ impl Library {
     /// it, and the loader lets the library use that one, too.
     #[must_use]
     pub fn variable(&self, name: &CStr) -> Option<NonNull<c_void>> {
-        // SAFETY: a null name means the main program and what it is linked to; always loaded.
-        let program = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) };
-        // SAFETY: the handle came from dlopen; the name is a text that ends.
-        let shared = NonNull::new(unsafe { libc::dlsym(program, name.as_ptr()) });
-        shared.filter(|place| is_in_program(*place)).or_else(|| self.symbol(name))
+        program_symbol(name).filter(|place| is_in_program(*place)).or_else(|| self.symbol(name))
     }
 
     /// The address of a function.
@@ -68,6 +64,15 @@ impl Library {
         // SAFETY: the handle came from dlopen and is never closed; the name is a text that ends.
         NonNull::new(unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) })
     }
+}
+
+/// The address of something in the main program or in what it is linked to.
+#[must_use]
+pub fn program_symbol(name: &CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: a null name means the main program and what it is linked to; always loaded.
+    let program = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) };
+    // SAFETY: the handle came from dlopen; the name is a text that ends.
+    NonNull::new(unsafe { libc::dlsym(program, name.as_ptr()) })
 }
 
 /// Whether something lies in the main program itself.

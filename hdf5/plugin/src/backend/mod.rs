@@ -95,6 +95,11 @@ pub(crate) enum Source {
         /// Whether it is the skeleton's to change.
         own: bool,
     },
+    /// An Arrow file of a skeleton that was opened without a path.
+    Pathless {
+        /// The path from its folder.
+        within: PathBuf,
+    },
     /// An object of a store.
     Object {
         /// The store's socket.
@@ -129,6 +134,9 @@ impl Source {
     pub(crate) fn new(place: &Place, skeleton: &Path, settings: &Settings) -> Self {
         let is_listed = |store: &str| objects::is_listed(settings, Path::new(store));
         match place {
+            Place::File(path) if skeleton.as_os_str().is_empty() => {
+                Self::Pathless { within: PathBuf::from(path) }
+            }
             Place::File(path) => {
                 let folder = skeleton.parent().unwrap_or(Path::new("/")).to_owned();
                 let within = PathBuf::from(path);
@@ -166,6 +174,12 @@ impl Source {
             Self::File { folder, within, .. } => {
                 files::open((folder, within), table, body_offset, writable)
             }
+            Self::Pathless { within } => Err(format!(
+                "the data of this dataset is in {}, beside the HDF5 file, and the file was opened \
+                 through an object that has no path; open it by its path, or through open(path, \
+                 \"rb\"), or write one that needs nothing else: plasmon hdf5 export",
+                within.display()
+            )),
             Self::Object { .. } if table.grows() => {
                 Err(format!("{self}: the rows of objects do not change"))
             }
@@ -181,13 +195,13 @@ impl Source {
 
     /// Whether it may be written through this skeleton: not another skeleton's file.
     pub(crate) fn is_writable(&self) -> bool {
-        !matches!(self, Self::File { own: false, .. })
+        !matches!(self, Self::File { own: false, .. } | Self::Pathless { .. })
     }
 
     /// What the tools call it.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Self::File { .. } => "arrow",
+            Self::File { .. } | Self::Pathless { .. } => "arrow",
             Self::Object { .. } => "store",
             Self::Unlisted { kind, .. } => kind,
             Self::View { .. } => "view",
@@ -203,8 +217,11 @@ impl Source {
             }
             Self::Object { socket, name, own: true } => plasmon_hdf5_store::remove(socket, name),
             // It is not ours.
-            Self::File { .. } | Self::Object { .. } | Self::Unlisted { .. } | Self::View { .. } => {
-            }
+            Self::File { .. }
+            | Self::Pathless { .. }
+            | Self::Object { .. }
+            | Self::Unlisted { .. }
+            | Self::View { .. } => {}
         }
     }
 }
@@ -213,6 +230,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { folder, within, .. } => folder.join(within).display().fmt(f),
+            Self::Pathless { within } => within.display().fmt(f),
             Self::Object { socket, name, .. } => {
                 write!(f, "hdf5:{name} in the store {}", socket.display())
             }
