@@ -2,6 +2,7 @@ package org.apache.spark.shuffle.plasmon;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.List;
 
 import org.apache.spark.storage.BlockId;
@@ -17,7 +18,11 @@ import scala.collection.Seq;
  * driver lists them; partitions without bytes are not listed.
  */
 record MapBlocks(BlockManagerId location, long mapId, int mapIndex, int[] partitions) {
-    /** Gathers what the map output tracker gives block by block. */
+    /**
+     * Gathers what the map output tracker gives block by block, in the order of the map tasks. The
+     * tracker groups outputs in a hash map by their location, which is another one for each output
+     * here; in that order sums of floats and lists of values would change from run to run.
+     */
     static MapBlocks[] of(
             Iterator<Tuple2<BlockManagerId, Seq<Tuple3<BlockId, Object, Object>>>> listed) {
         List<MapBlocks> outputs = new ArrayList<>();
@@ -25,6 +30,7 @@ record MapBlocks(BlockManagerId location, long mapId, int mapIndex, int[] partit
             Tuple2<BlockManagerId, Seq<Tuple3<BlockId, Object, Object>>> of = listed.next();
             gather(of._1(), of._2().iterator(), outputs);
         }
+        outputs.sort(Comparator.comparingInt(MapBlocks::mapIndex));
         return outputs.toArray(new MapBlocks[0]);
     }
 
