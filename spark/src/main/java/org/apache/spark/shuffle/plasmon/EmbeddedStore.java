@@ -22,6 +22,9 @@ import org.slf4j.LoggerFactory;
 /**
  * The store that a driver starts for its application.
  *
+ * <p>A keeper holds its memory: when the daemon dies, the keeper starts another one, and what was
+ * sealed is still there.
+ *
  * <p>It ends with its last client, so it is gone when driver and executors are, however they ended.
  * What then is left of a killed driver is a folder with a lock and a log in the temporary
  * directory; the next application that starts removes it.
@@ -83,7 +86,7 @@ final class EmbeddedStore {
         settings.put("socket", socket.toString());
         settings.put("end_with_last_client", "true");
         settings.put("linger_ms", "1000");
-        settings.put("keeper", "false");
+        settings.put("keeper", "true");
         if (spill.isEmpty()) {
             spill = SpillPlace.choose(conf, folder.resolve("spill")).toString();
         }
