@@ -2,6 +2,7 @@ package org.plasmon.shuffle;
 
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import java.util.function.LongConsumer;
 import java.util.function.LongPredicate;
 
 /** Sections that all grow at the same time, each in memory of its own. */
@@ -12,10 +13,11 @@ public final class StagedPartitions implements RunContent {
     /**
      * @param partitions how many partitions there are
      * @param reserve asked before more memory is taken
+     * @param release told what is given back before the task ends
      */
-    public StagedPartitions(int partitions, LongPredicate reserve) {
+    public StagedPartitions(int partitions, LongPredicate reserve, LongConsumer release) {
         this.sections = new Staging[partitions];
-        Arrays.setAll(sections, partition -> new Staging(reserve));
+        Arrays.setAll(sections, partition -> new Staging(reserve, release));
         this.records = new int[partitions];
     }
 

@@ -2,27 +2,37 @@ package org.plasmon.shuffle;
 
 import java.io.OutputStream;
 import java.util.Arrays;
+import java.util.function.LongConsumer;
 import java.util.function.LongPredicate;
 
 /**
  * The heap memory in which a task's records are serialised before they are put in order: a stream
  * into an array that grows, after asking for the memory. Where the answer is no it grows all the
- * same, because a record cannot be halved, and is {@link #isPressed} until it is emptied.
+ * same, because a record cannot be halved, and is {@link #isPressed} until it is emptied. What one
+ * huge record made it grow to is given back then.
  */
 public final class Staging extends OutputStream {
     private static final int BYTES_FIRST = 16 << 10;
     private static final int BYTES_MAX = Integer.MAX_VALUE - 64;
 
+    /** What stays for the next run, twice over what a run of the default size grows it to. */
+    static final int KEPT_BYTES_MAX = 32 << 20;
+
     private final LongPredicate reserve;
+    private final LongConsumer release;
+    /** How much of the array was granted. */
+    private long reserved;
     private byte[] bytes;
     private int size;
     private boolean pressed;
 
     /**
      * @param reserve asked with a number of bytes before they are taken; whether they are granted
+     * @param release told how many granted bytes are given back before the task ends
      */
-    public Staging(LongPredicate reserve) {
+    public Staging(LongPredicate reserve, LongConsumer release) {
         this.reserve = reserve;
+        this.release = release;
         this.bytes = new byte[0];
     }
 
@@ -41,8 +51,13 @@ public final class Staging extends OutputStream {
         return pressed;
     }
 
-    /** Empties it; the memory stays. */
+    /** Empties it; the memory stays, unless it is more than a run usually needs. */
     public void clear() {
+        if (bytes.length > KEPT_BYTES_MAX) {
+            bytes = new byte[0];
+            release.accept(reserved);
+            reserved = 0;
+        }
         size = 0;
         pressed = false;
     }
@@ -79,7 +94,12 @@ public final class Staging extends OutputStream {
         }
         long doubled = Math.max(BYTES_FIRST, 2L * bytes.length);
         int capacity = (int) Math.min(BYTES_MAX, Math.max(wanted, doubled));
-        pressed |= !reserve.test(capacity - bytes.length);
+        long added = capacity - bytes.length;
+        if (reserve.test(added)) {
+            reserved += added;
+        } else {
+            pressed = true;
+        }
         bytes = Arrays.copyOf(bytes, capacity);
     }
 }

@@ -32,7 +32,7 @@ class SpillsTest {
     }
 
     private static Staging staged(byte[] bytes) {
-        Staging staging = new Staging(wanted -> true);
+        Staging staging = new Staging(wanted -> true, wanted -> { });
         staging.write(bytes, 0, bytes.length);
         return staging;
     }

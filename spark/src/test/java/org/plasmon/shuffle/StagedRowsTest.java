@@ -24,7 +24,7 @@ class StagedRowsTest {
     }
 
     private static void check(Random random, String seed) throws IOException {
-        Staging staging = new Staging(bytes -> true);
+        Staging staging = new Staging(bytes -> true, bytes -> { });
         StagedRows rows = new StagedRows(staging, PARTITIONS, bytes -> true);
         for (int round = 0; round < 2; round++) {
             ByteArrayOutputStream[] expected = new ByteArrayOutputStream[PARTITIONS];
@@ -56,7 +56,7 @@ class StagedRowsTest {
 
     @Test
     void refusedMemoryIsFeltUntilItIsEmptied() {
-        Staging staging = new Staging(bytes -> false);
+        Staging staging = new Staging(bytes -> false, bytes -> { });
         StagedRows rows = new StagedRows(staging, PARTITIONS, bytes -> true);
         assertFalse(rows.isPressed());
         staging.write(new byte[100], 0, 100);

@@ -39,7 +39,7 @@ final class ObjectsWriter<K, V> extends MapTaskWriter<K, V> {
     ObjectsWriter(MapTask<K, V> task) {
         super(task);
         this.serializer = task.dependency.serializer().newInstance();
-        this.staging = new Staging(task.reservation::reserve);
+        this.staging = new Staging(task.reservation::reserve, task.reservation::release);
         this.sections = new StagedSections(staging, task.partitions);
         this.allowance = new Allowance(task.reservation, task.conf);
         start();

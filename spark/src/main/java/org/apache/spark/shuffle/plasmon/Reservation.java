@@ -41,8 +41,9 @@ final class Reservation extends MemoryConsumer {
         return true;
     }
 
+    /** Gives memory back; what a spill gave back meanwhile is not given back twice. */
     void release(long bytes) {
-        freeMemory(bytes);
+        freeMemory(Math.min(bytes, getUsed()));
     }
 
     void releaseAll() {

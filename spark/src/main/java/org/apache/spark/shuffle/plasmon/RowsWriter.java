@@ -23,9 +23,9 @@ final class RowsWriter<K, V> extends MapTaskWriter<K, V> {
 
     RowsWriter(MapTask<K, V> task) {
         super(task);
-        this.staging = new Staging(task.reservation::reserve);
+        this.staging = new Staging(task.reservation::reserve, task.reservation::release);
         this.rows = new StagedRows(staging, task.partitions, task.reservation::reserve);
-        this.changed = new Staging(task.reservation::reserve);
+        this.changed = new Staging(task.reservation::reserve, task.reservation::release);
         this.sections = new StagedSections(changed, task.partitions);
     }
 

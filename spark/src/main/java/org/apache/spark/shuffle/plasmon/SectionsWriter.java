@@ -22,7 +22,8 @@ final class SectionsWriter<K, V> extends MapTaskWriter<K, V> {
     SectionsWriter(MapTask<K, V> task) {
         super(task);
         this.serializer = task.dependency.serializer().newInstance();
-        this.sections = new StagedPartitions(task.partitions, task.reservation::reserve);
+        this.sections = new StagedPartitions(
+                task.partitions, task.reservation::reserve, task.reservation::release);
         this.open = new SerializationStream[task.partitions];
     }
 

@@ -40,7 +40,7 @@ final class SpillSpace implements AutoCloseable {
     /** Takes all of these records away, and returns an iterator that brings them back. */
     <K, C> Iterator<Tuple2<K, C>> move(Iterator<Tuple2<K, C>> records) throws IOException {
         Spills.Spill spill = spills.begin();
-        Staging staging = new Staging(bytes -> true);
+        Staging staging = new Staging(bytes -> true, bytes -> { });
         SerializerInstance instance = serializer.newInstance();
         while (records.hasNext()) {
             spill.add(staging, stage(records, instance, staging));
