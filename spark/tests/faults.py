@@ -17,6 +17,7 @@ from typing import Any
 from pyspark import SparkContext, TaskContext
 
 MAPS = 8
+MANY = 40
 ROWS = 4_000
 
 
@@ -41,7 +42,7 @@ def mark(folder: str, what: str) -> bool:
     return True
 
 
-def mapped(sc: SparkContext, folder: str, dies: int | None = None) -> Any:
+def mapped(sc: SparkContext, folder: str, dies: int | None = None, maps: int = MAPS) -> Any:
     """An RDD whose map tasks leave a file when they are done; one kills its executor, once."""
 
     def run(index: int, rows: Iterator[int]) -> Iterator[tuple[int, int]]:
@@ -50,7 +51,7 @@ def mapped(sc: SparkContext, folder: str, dies: int | None = None) -> Any:
         yield from ((row % 50, row) for row in rows)
         mark(folder, f"map-{index}-{TaskContext.get().taskAttemptId()}")
 
-    return sc.parallelize(range(ROWS), MAPS).mapPartitionsWithIndex(run)
+    return sc.parallelize(range(ROWS), maps).mapPartitionsWithIndex(run)
 
 
 def total(rows: Any) -> list[tuple[int, int]]:
@@ -79,9 +80,14 @@ def told_to_go_on(folder: str) -> None:
     Path(folder, "go-on").read_bytes()
 
 
-def lose(sc: SparkContext, folder: str) -> Any:
-    """The harness takes one output away, or damages it, between two jobs on a shuffle."""
-    grouped = mapped(sc, folder).groupByKey(4)
+def lose_all(sc: SparkContext, folder: str) -> Any:
+    """As `lose`, with more outputs than a stage has attempts."""
+    return lose(sc, folder, MANY)
+
+
+def lose(sc: SparkContext, folder: str, maps: int = MAPS) -> Any:
+    """The harness takes outputs or the store away, or damages one, between two jobs."""
+    grouped = mapped(sc, folder, maps=maps).groupByKey(4)
     first = total(grouped)
     conf = sc._jsc.sc().conf()
     socket = conf.get("spark.plasmon.internal.socket")
@@ -107,6 +113,13 @@ def fill(sc: SparkContext, folder: str) -> Any:
     return rows.groupByKey(3).mapValues(lambda it: sum(map(len, it))).values().sum()
 
 
+def order(sc: SparkContext, folder: str) -> Any:
+    """Lists of values in the order in which a reduce task reads them."""
+    rows = sc.parallelize(range(ROWS), MANY).map(lambda row: (row % 5, row))
+    lists = rows.groupByKey(3).mapValues(list).collect()
+    return [rows.partitionBy(3).map(lambda row: row[1]).collect(), lists]
+
+
 def elsewhere(sc: SparkContext, folder: str) -> str:
     """What an executor says that is told of a driver on another machine."""
     conf = sc._jsc.sc().conf().clone()
@@ -120,7 +133,8 @@ def elsewhere(sc: SparkContext, folder: str) -> str:
 
 
 FAULTS = {
-    made.__name__: made for made in (kill_in_map, kill_in_reduce, lose, wait, fill, elsewhere)
+    made.__name__: made
+    for made in (kill_in_map, kill_in_reduce, lose, lose_all, wait, fill, order, elsewhere)
 }
 
 

@@ -45,6 +45,17 @@ def change(socket: str, namespace: str, prefix: str, what: str) -> str:
     return ask(CHANGE, socket, namespace, prefix, what)
 
 
+def remove_all(socket: str, namespace: str, prefix: str) -> int:
+    """Takes all objects with such names away; how many there were."""
+    code = (
+        "import sys, plasmon; socket, namespace, prefix = sys.argv[1:];"
+        "store = plasmon.connect(socket);"
+        "found = [o.id for o in store.list(namespace=namespace) if o.name.startswith(prefix)];"
+        "[store.delete(id) for id in found]; print(len(found))"
+    )
+    return int(ask(code, socket, namespace, prefix))
+
+
 def objects(socket: str | Path) -> int:
     """How many objects a store has."""
     code = "import sys, plasmon; print(len(plasmon.connect(sys.argv[1]).list()))"

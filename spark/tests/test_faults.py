@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stores import change, daemon_pid, line, marks, objects, store, until_empty
+from stores import change, daemon_pid, line, marks, objects, remove_all, store, until_empty
 from submitting import DEADLINE_S, FEW, JAR, SPARKS, Cluster, Spark, scratch, submitter
 
 CLUSTER = "local-cluster[2,1,1024]"
 #: As in faults.py, which only Spark's interpreter can import.
-MAPS, ROWS = 8, 4_000
+MAPS, MANY, ROWS = 8, 40, 4_000
 SUMS = [[key, sum(range(key, ROWS, 50))] for key in range(50)]
 
 
@@ -67,6 +67,48 @@ def test_a_lost_output_is_made_again_and_no_other(spark: Spark, tmp_path: Path, 
     assert len(again) == MAPS + 1, f"one of {MAPS} maps is made again"
     assert len(twice) == 1
     assert any(mark.endswith(f"-{index}") for mark in marks(tmp_path, f"map-{twice[0]}-"))
+
+
+@pytest.mark.slow
+def test_outputs_that_are_all_lost_are_made_again_at_once(spark: Spark, tmp_path: Path) -> None:
+    """Each attempt named one lost output, and Spark gives up after four attempts of a stage."""
+    os.mkfifo(tmp_path / "go-on")
+    process = spark.start(CLUSTER, "faults.py", "lose_all", str(tmp_path))
+    socket, namespace = line(process)["result"]
+    assert remove_all(socket, namespace, "shuffle-0/") == MANY
+    (tmp_path / "go-on").write_bytes(b"")
+    output, _ = process.communicate(timeout=DEADLINE_S)
+    log = (spark.scratch / "log").read_text()
+    assert '{"job": "lose_all", "result": true}' in output, log[-4000:]
+    assert f"{MANY} of {MANY} outputs of shuffle 0 are gone" in log
+    again = [mark.split("-")[1] for mark in marks(tmp_path, "map-")]
+    assert sorted(again) == sorted(str(index) for index in [*range(MANY), *range(MANY)])
+
+
+@pytest.mark.slow
+def test_a_killed_store_comes_back_with_its_objects(spark: Spark, tmp_path: Path) -> None:
+    """The store of an application had no keeper: every later job failed, the daemon was gone."""
+    os.mkfifo(tmp_path / "go-on")
+    process = spark.start(CLUSTER, "faults.py", "lose", str(tmp_path))
+    socket, _ = line(process)["result"]
+    daemon = daemon_pid(socket)
+    os.kill(daemon, signal.SIGKILL)
+    (tmp_path / "go-on").write_bytes(b"")
+    output, _ = process.communicate(timeout=DEADLINE_S)
+    log = (spark.scratch / "log").read_text()
+    assert '{"job": "lose", "result": true}' in output, log[-4000:]
+    assert len(marks(tmp_path, "map-")) == MAPS, "nothing was lost, so no map task ran again"
+    assert not Path(socket).parent.exists(), "the store ends with its application all the same"
+
+
+def test_reduce_tasks_read_in_the_order_of_the_map_tasks(spark35: Spark, tmp_path: Path) -> None:
+    """Outputs came in the order of a hash, a different one in each run, and sums with them."""
+    finished = spark35.run("local[2]", "faults.py", "order", str(tmp_path))
+    rows, lists = finished.results()["order"]
+    for key in range(5):
+        ordered = list(range(key, ROWS, 5))
+        assert [row for row in rows if row % 5 == key] == ordered
+        assert [values for found, values in lists if found == key] == [ordered]
 
 
 @pytest.mark.slow

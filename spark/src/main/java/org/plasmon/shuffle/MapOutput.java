@@ -1,6 +1,7 @@
 package org.plasmon.shuffle;
 
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 
 /**
  * The output of one attempt at a map task on its way into the store: runs that are sealed one after
@@ -35,6 +36,33 @@ public final class MapOutput {
         this.map = first.map();
         this.writer = new PartWriter(store, patienceMs);
         this.partitionBytes = new long[partitions];
+    }
+
+    /** Whether every run of an attempt's output is in the store; none is brought back for that. */
+    public static boolean isWhole(NativeStore store, int shuffle, long map) throws StoreException {
+        try {
+            int runs = runs(store, new Part(shuffle, map, 0));
+            for (int run = 1; run < runs; run++) {
+                store.openPieces(new Part(shuffle, map, run)).close();
+            }
+            return true;
+        } catch (StoreException error) {
+            if (error.isLoss()) {
+                return false;
+            }
+            throw error;
+        }
+    }
+
+    private static int runs(NativeStore store, Part first) throws StoreException {
+        ByteBuffer header = ByteBuffer.allocateDirect(RunLayout.HEADER_BYTES);
+        try (NativeStore.Pieces pieces = store.openPieces(first)) {
+            if (pieces.bytes() < RunLayout.HEADER_BYTES) {
+                return RunLayout.runs(header, first);
+            }
+            pieces.read(0, header);
+            return RunLayout.runs(header.order(ByteOrder.LITTLE_ENDIAN), first);
+        }
     }
 
     /** How many bytes each partition has so far. */

@@ -64,6 +64,14 @@ final class RunLayout {
         memory.putInt(AT_HEADER_CRC, headerChecksum(memory));
     }
 
+    /** How many runs the header of run 0 says there are, of which only the header is at hand. */
+    static int runs(ByteBuffer header, Part part) throws StoreException {
+        if (header.getLong(0) != MAGIC || header.getInt(AT_HEADER_CRC) != headerChecksum(header)) {
+            throw corrupt(part, "its header is damaged");
+        }
+        return header.getInt(AT_RUNS);
+    }
+
     /** Reads the header and checks that it is the one of this part and fits the memory. */
     static Header header(ByteBuffer memory, Part part) throws StoreException {
         if (memory.capacity() < HEADER_BYTES || memory.getLong(0) != MAGIC) {

@@ -91,6 +91,23 @@ class MapOutputTest {
         assertEquals(0, store.figures().objects());
     }
 
+    /** What the driver asks of every output of a shuffle once one of them is missing. */
+    @Test
+    void anOutputIsWholeWhileItHasEveryRun() throws IOException {
+        for (long map : new long[] {7, 8}) {
+            MapOutput output = output(1, map, 1);
+            output.seal(StoreFixture.content(1, 500), false);
+            assertFalse(MapOutput.isWhole(store, 1, map), "it is not committed");
+            output.seal(StoreFixture.content(2, 500), true);
+            assertTrue(MapOutput.isWhole(store, 1, map));
+        }
+        store.deleteAttempt(1, 7, 1);
+        assertFalse(MapOutput.isWhole(store, 1, 7), "run 0 is gone");
+        assertTrue(MapOutput.isWhole(store, 1, 8));
+        store.deleteShuffle(1);
+        assertFalse(MapOutput.isWhole(store, 1, 8));
+    }
+
     @Test
     void attemptsAndShufflesDoNotMeet() throws IOException {
         for (int shuffle : new int[] {1, 11}) {

@@ -7,6 +7,7 @@ import java.security.SecureRandom;
 import java.util.HexFormat;
 
 import org.apache.spark.SparkConf;
+import org.apache.spark.SparkEnv;
 import org.plasmon.shuffle.NativeStore;
 import org.plasmon.shuffle.StoreException;
 import org.slf4j.Logger;
@@ -120,6 +121,11 @@ final class Application {
 
     private static String machine() throws IOException {
         return Files.readString(MACHINE).trim();
+    }
+
+    /** Begins to serve executors, once the driver can hear them. */
+    void listen() {
+        LostOutputs.listen(SparkEnv.get(), store);
     }
 
     /** Deletes what any attempt wrote for a shuffle. */

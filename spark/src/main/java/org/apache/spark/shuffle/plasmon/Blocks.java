@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.plasmon;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
+import java.util.function.Consumer;
 
 import org.apache.spark.shuffle.FetchFailedException;
 import org.apache.spark.shuffle.ShuffleReadMetricsReporter;
@@ -32,23 +33,27 @@ final class Blocks implements AutoCloseable {
     private final MapBlocks[] outputs;
     private final ShuffleReadMetricsReporter metrics;
     private final Streams streams;
+    private final Consumer<MapBlocks> onLoss;
     private int output = -1;
     private SectionReader reader;
     private long records;
     private long waitedNs;
     private boolean closed;
 
+    /** @param onLoss told of an output that is gone, before that becomes a failure */
     Blocks(
             NativeStore store,
             int shuffle,
             MapBlocks[] outputs,
             ShuffleReadMetricsReporter metrics,
-            Streams streams) {
+            Streams streams,
+            Consumer<MapBlocks> onLoss) {
         this.store = store;
         this.shuffle = shuffle;
         this.outputs = outputs;
         this.metrics = metrics;
         this.streams = streams;
+        this.onLoss = onLoss;
     }
 
     /** Whether sections can be read as one stream, given that their records can. */
@@ -59,6 +64,19 @@ final class Blocks implements AutoCloseable {
     /** How many records all sections so far have. */
     long records() {
         return records;
+    }
+
+    /** How many records the last section has. */
+    int sectionRecords() {
+        return reader.records();
+    }
+
+    /** Goes back to the first section. */
+    synchronized Blocks restart() {
+        release();
+        output = -1;
+        records = 0;
+        return this;
     }
 
     /** The next section's bytes, which stay until the next call; {@code null} at the end. */
@@ -106,6 +124,8 @@ final class Blocks implements AutoCloseable {
             return reader.next();
         } catch (StoreException error) {
             if (error.isLoss()) {
+                // Outputs are seldom lost one by one: the driver looks at all before Spark does.
+                onLoss.accept(outputs[output]);
                 throw Failures.unchecked(failure(error.getMessage(), error));
             }
             throw error;

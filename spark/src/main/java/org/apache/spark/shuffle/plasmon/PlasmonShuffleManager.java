@@ -120,7 +120,9 @@ public class PlasmonShuffleManager extends SortShuffleManager {
         MapBlocks[] blocks = MapBlocks.of(SparkEnv.get().mapOutputTracker().getMapSizesByExecutorId(
                 handle.shuffleId(), startMapIndex, endMapIndex, startPartition, endPartition));
         Blocks source = new Blocks(
-                application.store(), handle.shuffleId(), blocks, metrics, Streams.of(conf));
+                application.store(), handle.shuffleId(), blocks, metrics, Streams.of(conf),
+                lost -> LostOutputs.report(conf, new LostOutputs.Report(handle.shuffleId(),
+                        lost.mapIndex(), lost.mapId(), dependency.partitioner().numPartitions())));
         return new StoreReader<>(
                 application.store(), conf, dependency, source, context, metrics);
     }

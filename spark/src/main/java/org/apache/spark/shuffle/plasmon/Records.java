@@ -82,9 +82,50 @@ final class Records extends AbstractIterator<Tuple2<Object, Object>> {
 
     private void checkCount() {
         if (read != blocks.records()) {
-            throw Failures.unchecked(blocks.failure("the sections hold " + blocks.records()
-                    + " records, but " + read + " were read", null));
+            if (asOne) {
+                blame();
+            }
+            throw Failures.unchecked(blocks.failure(wrong(blocks.records(), read), null));
         }
+    }
+
+    private static String wrong(long expected, long found) {
+        return "the sections hold " + expected + " records, but " + found + " were read";
+    }
+
+    /**
+     * Finds the output whose records are not as many as it says, among several that were read as
+     * one stream: reads them once more, each section by itself. Nothing but a failure pays for it.
+     */
+    private void blame() {
+        String all = wrong(blocks.records(), read);
+        try {
+            Blocks again = blocks.restart();
+            ByteBuffer section = again.next();
+            while (section != null) {
+                long found = count(again.around(section));
+                if (found != again.sectionRecords()) {
+                    throw Failures.unchecked(
+                            again.failure(wrong(again.sectionRecords(), found), null));
+                }
+                section = again.next();
+            }
+        } catch (IOException error) {
+            throw Failures.unchecked(error);
+        }
+        throw new IllegalStateException(all + " as one stream, although "
+                + "each section by itself is right: " + serializer.getClass().getName()
+                + " says that its records can be moved, which is wrong");
+    }
+
+    private long count(java.io.InputStream bytes) {
+        Iterator<?> counted = serializer.deserializeStream(bytes).asKeyValueIterator();
+        long count = 0;
+        while (counted.hasNext()) {
+            counted.next();
+            count++;
+        }
+        return count;
     }
 
     @Override
