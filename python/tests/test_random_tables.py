@@ -61,3 +61,13 @@ def _plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return type(value)(map(_plain, value))
     return value
+
+
+def test_an_empty_slice_of_runs_of_views_can_be_put(store: plasmon.Store) -> None:
+    """Found by seed 5447: what followed an empty batch of such could not be read any more."""
+    import pyarrow as pa
+
+    views = pa.array(["longer than a view holds itself", "short"], pa.string_view())
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int16()), views)
+    table = pa.table({"a": pa.chunked_array([runs[1:1], runs[1:]])})
+    assert store.get(store.put(table))["a"].to_pylist() == runs[1:].to_pylist()

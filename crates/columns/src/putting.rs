@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::types::{BinaryViewType, ByteViewType, StringViewType};
-use arrow_array::{Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions};
+use arrow_array::{
+    Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions, new_empty_array,
+};
 use arrow_buffer::Buffer;
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
@@ -69,13 +71,37 @@ pub fn pieces(
     let mut encoder = StreamEncoder::try_new_with_options(schema, options)?;
     let mut pieces = Vec::new();
     for batch in batches {
-        let columns = batch.columns().iter().map(compacted).collect();
+        let columns = batch.columns().iter().map(without_runs).map(|it| compacted(&it)).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let batch = RecordBatch::try_new_with_options(batch.schema(), columns, &options)?;
         pieces.append(&mut encoder.encode(&batch)?);
     }
     pieces.append(&mut encoder.finish()?);
     Ok(pieces)
+}
+
+/// Drops the runs that an empty slice leaves behind: the encoder counts their buffers and does not
+/// write them, and what follows in the stream cannot be read.
+fn without_runs(array: &ArrayRef) -> ArrayRef {
+    if array.is_empty() && has_runs(array.data_type()) {
+        return new_empty_array(array.data_type());
+    }
+    Arc::clone(array)
+}
+
+fn has_runs(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::RunEndEncoded(..) => true,
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => has_runs(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_runs(field.data_type())),
+        DataType::Union(fields, _) => fields.iter().any(|(_, field)| has_runs(field.data_type())),
+        _ => false,
+    }
 }
 
 /// Drops what a slice of a view array no longer refers to, when that is most of it.
