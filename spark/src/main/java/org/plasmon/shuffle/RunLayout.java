@@ -1,6 +1,7 @@
 package org.plasmon.shuffle;
 
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.zip.CRC32C;
 
 /**
@@ -74,6 +75,11 @@ final class RunLayout {
 
     /** Reads the header and checks that it is the one of this part and fits the memory. */
     static Header header(ByteBuffer memory, Part part) throws StoreException {
+        return header(memory, part, memory.capacity());
+    }
+
+    /** As {@link #header(ByteBuffer, Part)}, of a run of which not all may be at hand. */
+    static Header header(ByteBuffer memory, Part part, long bytes) throws StoreException {
         if (memory.capacity() < HEADER_BYTES || memory.getLong(0) != MAGIC) {
             throw corrupt(part, "it does not begin like a run");
         }
@@ -91,8 +97,8 @@ final class RunLayout {
                 memory.getLong(AT_RECORDS),
                 memory.getLong(AT_PAYLOAD_BYTES));
         long wanted = payloadStart(header.partitions()) + header.payloadBytes();
-        if (header.partitions() < 0 || header.payloadBytes() < 0 || wanted != memory.capacity()) {
-            throw corrupt(part, wanted + " bytes were expected, " + memory.capacity() + " found");
+        if (header.partitions() < 0 || header.payloadBytes() < 0 || wanted != bytes) {
+            throw corrupt(part, wanted + " bytes were expected, " + bytes + " found");
         }
         return header;
     }
@@ -108,7 +114,8 @@ final class RunLayout {
         memory.putInt(entry + AT_BYTES, bytes);
         memory.putInt(entry + AT_ENTRY_RECORDS, records);
         int start = (int) payloadStart(partitions(memory)) + at;
-        memory.putInt(entry + AT_CRC, entryChecksum(memory, partition, start, bytes));
+        memory.putInt(entry + AT_CRC,
+                entryChecksum(memory.slice(entry, ENTRY_BYTES), memory.slice(start, bytes)));
     }
 
     /** How many partitions the header says there are. */
@@ -119,28 +126,52 @@ final class RunLayout {
     /** A partition's section, after its checksum was found right. */
     static Section section(ByteBuffer memory, Part part, int partition) throws StoreException {
         int partitions = partitions(memory);
-        if (partition < 0 || partition >= partitions) {
-            throw corrupt(part, "it has " + partitions + " partitions, not " + (partition + 1));
+        long payload = memory.capacity() - payloadStart(partitions);
+        Header header = new Header(partitions, 0, 0, payload);
+        checkPartition(header, part, partition);
+        ByteBuffer entry = memory.slice(entryAt(partition), ENTRY_BYTES)
+                .order(ByteOrder.LITTLE_ENDIAN);
+        Place place = place(entry, header, part, partition);
+        ByteBuffer bytes = memory.slice((int) place.start(), place.bytes());
+        checkSection(entry, bytes, part, partition);
+        return new Section(bytes, place.records());
+    }
+
+    /** Where in its run a section lies, and how many records it has. */
+    record Place(long start, int bytes, int records) {}
+
+    static void checkPartition(Header header, Part part, int partition) throws StoreException {
+        if (partition < 0 || partition >= header.partitions()) {
+            throw corrupt(part, "it has " + header.partitions() + " partitions, not "
+                    + (partition + 1));
         }
-        int entry = entryAt(partition);
-        long start = payloadStart(partitions) + memory.getInt(entry + AT_OFFSET);
-        int bytes = memory.getInt(entry + AT_BYTES);
-        int records = memory.getInt(entry + AT_ENTRY_RECORDS);
-        boolean within = start >= 0 && bytes >= 0 && start + bytes <= memory.capacity();
+    }
+
+    /** What a partition's entry says, after that was found to lie within the run. */
+    static Place place(ByteBuffer entry, Header header, Part part, int partition)
+            throws StoreException {
+        int at = entry.getInt(AT_OFFSET);
+        int bytes = entry.getInt(AT_BYTES);
+        int records = entry.getInt(AT_ENTRY_RECORDS);
+        boolean within = at >= 0 && bytes >= 0 && (long) at + bytes <= header.payloadBytes();
         if (!within || records < 0) {
             throw corrupt(part, "partition " + partition + " lies outside of it");
         }
-        int checksum = entryChecksum(memory, partition, (int) start, bytes);
-        if (checksum != memory.getInt(entry + AT_CRC)) {
+        return new Place(payloadStart(header.partitions()) + at, bytes, records);
+    }
+
+    /** Checks an entry and its section against the entry's checksum. */
+    static void checkSection(ByteBuffer entry, ByteBuffer section, Part part, int partition)
+            throws StoreException {
+        if (entryChecksum(entry, section) != entry.getInt(AT_CRC)) {
             throw corrupt(part, "the checksum of partition " + partition + " is wrong");
         }
-        return new Section(memory.slice((int) start, bytes), records);
     }
 
     /** The bytes of one partition in one run, and how many records they are. */
     record Section(ByteBuffer bytes, int records) {}
 
-    private static int entryAt(int partition) {
+    static int entryAt(int partition) {
         return HEADER_BYTES + ENTRY_BYTES * partition;
     }
 
@@ -150,10 +181,10 @@ final class RunLayout {
         return (int) checksum.getValue();
     }
 
-    private static int entryChecksum(ByteBuffer memory, int partition, int start, int bytes) {
+    private static int entryChecksum(ByteBuffer entry, ByteBuffer section) {
         CRC32C checksum = new CRC32C();
-        checksum.update(memory.slice(entryAt(partition), AT_CRC));
-        checksum.update(memory.slice(start, bytes));
+        checksum.update(entry.slice(0, AT_CRC));
+        checksum.update(section.duplicate());
         return (int) checksum.getValue();
     }
 

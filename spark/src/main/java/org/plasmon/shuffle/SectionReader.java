@@ -4,7 +4,8 @@ import java.nio.ByteBuffer;
 
 /**
  * Goes through the sections of some partitions in the output of one attempt: run by run, with one
- * run held in memory at a time, so that the store may spill the others.
+ * run held in memory at a time, so that the store may spill the others. A run that was spilled is
+ * read where it is, unless the reader wants all of it.
  */
 public final class SectionReader implements AutoCloseable {
     private final NativeStore store;
@@ -12,6 +13,8 @@ public final class SectionReader implements AutoCloseable {
     private final long map;
     private final int[] partitions;
     private NativeStore.Pin pin;
+    /** Instead of the pin, where the run is not in memory. */
+    private SpilledRun spilled;
     private Part part;
     private int runs;
     private int run = -1;
@@ -56,7 +59,7 @@ public final class SectionReader implements AutoCloseable {
         while (true) {
             while (next < partitions.length) {
                 int partition = partitions[next++];
-                RunLayout.Section section = RunLayout.section(pin.memory(), part, partition);
+                RunLayout.Section section = section(partition);
                 if (section.bytes().capacity() > 0) {
                     records = section.records();
                     bytesSeen += section.bytes().capacity();
@@ -80,11 +83,37 @@ public final class SectionReader implements AutoCloseable {
         return null;
     }
 
+    private RunLayout.Section section(int partition) throws StoreException {
+        if (spilled != null) {
+            RunLayout.Section section = spilled.section(partition);
+            if (section != null) {
+                return section;
+            }
+            close();
+            pin = store.open(part);
+            RunLayout.header(pin.memory(), part);
+        }
+        return RunLayout.section(pin.memory(), part, partition);
+    }
+
+    private RunLayout.Header openRun() throws StoreException {
+        pin = store.openInMemory(part);
+        if (pin == null) {
+            spilled = new SpilledRun(store.openPieces(part), part);
+            if (spilled.header().partitions() > partitions.length) {
+                return spilled.header();
+            }
+            // All of it is wanted.
+            close();
+            pin = store.open(part);
+        }
+        return RunLayout.header(pin.memory(), part);
+    }
+
     private void open(int number) throws StoreException {
         close();
         part = new Part(shuffle, map, number);
-        pin = store.open(part);
-        RunLayout.Header header = RunLayout.header(pin.memory(), part);
+        RunLayout.Header header = openRun();
         if (number == 0) {
             runs = header.runs();
         }
@@ -97,6 +126,10 @@ public final class SectionReader implements AutoCloseable {
         if (pin != null) {
             pin.close();
             pin = null;
+        }
+        if (spilled != null) {
+            spilled.close();
+            spilled = null;
         }
     }
 }

@@ -12,6 +12,11 @@ final class StoreFixture implements AutoCloseable {
     final NativeStore store;
 
     StoreFixture(String capacityBytes) throws IOException {
+        this(capacityBytes, "");
+    }
+
+    /** @param spillFolder where it spills; empty for nowhere */
+    StoreFixture(String capacityBytes, String spillFolder) throws IOException {
         folder = Files.createTempDirectory("plasmon-test-");
         String socket = folder.resolve("store.sock").toString();
         Path daemon = NativeLibrary.extractDaemon(folder);
@@ -19,6 +24,7 @@ final class StoreFixture implements AutoCloseable {
                 "socket", socket,
                 "end_with_last_client", "true",
                 "keeper", "false",
+                "spill_dir", spillFolder,
                 "capacity_bytes", capacityBytes));
         store = connect("spark-test", false);
     }
