@@ -36,6 +36,7 @@ final class Application {
     /** Of the driver that started it, else null. */
     private final EmbeddedStore embedded;
     private final boolean isDriver;
+    private boolean listening;
 
     private Application(NativeStore store, EmbeddedStore embedded, boolean isDriver) {
         this.store = store;
@@ -123,9 +124,15 @@ final class Application {
         return Files.readString(MACHINE).trim();
     }
 
-    /** Begins to serve executors, once the driver can hear them. */
-    void listen() {
-        LostOutputs.listen(SparkEnv.get(), store);
+    /**
+     * Begins to serve executors, with the driver's first shuffle: before, Spark 3.5 has no
+     * environment yet, and Spark 4 no shuffle manager.
+     */
+    synchronized void listen() {
+        if (!listening) {
+            LostOutputs.listen(SparkEnv.get(), store);
+            listening = true;
+        }
     }
 
     /** Deletes what any attempt wrote for a shuffle. */

@@ -33,7 +33,6 @@ public class PlasmonShuffleDataIO implements ShuffleDataIO {
     private static final class DriverComponents implements ShuffleDriverComponents {
         @Override
         public Map<String, String> initializeApplication() {
-            Application.current().listen();
             return Collections.emptyMap();
         }
 

@@ -84,6 +84,7 @@ public class PlasmonShuffleManager extends SortShuffleManager {
     @Override
     public <K, V, C> ShuffleHandle registerShuffle(
             int shuffleId, ShuffleDependency<K, V, C> dependency) {
+        application.listen();
         return new BaseShuffleHandle<>(shuffleId, dependency);
     }
 
