@@ -5,8 +5,10 @@ import java.lang.invoke.MethodHandles;
 import java.lang.reflect.Method;
 import java.util.Arrays;
 
+import org.apache.spark.SparkConf;
 import org.apache.spark.scheduler.MapStatus;
 import org.apache.spark.storage.BlockManagerId;
+import org.apache.spark.util.Utils;
 
 /**
  * What differs between the lines of Spark, found out once. This class is compiled for 3.5; what
@@ -53,6 +55,20 @@ final class Lines {
             return (MapStatus) MAP_STATUS.invoke(location, bytes, mapId, checksum);
         } catch (Throwable error) {
             throw unknown("MapStatus", error);
+        }
+    }
+
+    /** The local directories that the application was given; 4.3 asks for another type there. */
+    static String[] localDirectories(SparkConf conf) {
+        try {
+            Method method = Arrays.stream(Utils.class.getMethods())
+                    .filter(it -> it.getName().equals("getConfiguredLocalDirs"))
+                    .filter(it -> it.getParameterCount() == 1)
+                    .findFirst()
+                    .orElseThrow();
+            return (String[]) method.invoke(null, conf);
+        } catch (ReflectiveOperationException | RuntimeException error) {
+            throw unknown("getConfiguredLocalDirs", error);
         }
     }
 }

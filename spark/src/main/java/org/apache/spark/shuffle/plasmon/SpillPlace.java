@@ -10,7 +10,6 @@ import java.util.Set;
 import java.util.stream.Stream;
 
 import org.apache.spark.SparkConf;
-import org.apache.spark.util.Utils;
 
 /**
  * Where the application's own store spills when nobody says so: in the local directories that the
@@ -27,7 +26,7 @@ final class SpillPlace {
 
     /** The folder; {@code lastResort} when no other can be used. */
     static Path choose(SparkConf conf, Path lastResort) {
-        return choose(List.of(Utils.getConfiguredLocalDirs(conf)), lastResort);
+        return choose(List.of(Lines.localDirectories(conf)), lastResort);
     }
 
     static Path choose(Collection<String> localDirectories, Path lastResort) {
