@@ -9,8 +9,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
-use rustix::fs::{Mode, OFlags, RenameFlags, mkdirat, open, openat, renameat_with};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, RenameFlags, mkdirat, open, openat, renameat, renameat_with, symlinkat,
+    unlinkat,
+};
 use rustix::io::Errno;
+
+use crate::folder::DRAFT;
 
 /// Access to files that are made, before the user's mask.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
@@ -66,6 +71,35 @@ pub(crate) fn create_file(root: &Path, within: &Path) -> io::Result<File> {
     let (parent, name) = place(root, within, true)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(&parent, name, flags, FILE_MODE).map_err(told)?.into())
+}
+
+/// Opens a file that is there, so that what is written goes behind its end.
+pub(crate) fn append_file(root: &Path, within: &Path) -> io::Result<File> {
+    let (parent, name) = place(root, within, false)?;
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    regular(openat(&parent, name, flags, Mode::empty()).map_err(told)?.into())
+}
+
+/// Makes a folder, and those that it is in; whether there was none.
+pub(crate) fn create_folder(root: &Path, within: &Path) -> io::Result<bool> {
+    let (parent, name) = place(root, within, true)?;
+    match mkdirat(&parent, name, FOLDER_MODE) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes a symbolic link to something in its own folder, in the place of an earlier link.
+pub(crate) fn link(root: &Path, within: &Path, target: &str) -> io::Result<()> {
+    let (parent, name) = place(root, within, false)?;
+    let draft = format!("{DRAFT}link-{target}");
+    symlinkat(target, &parent, &*draft)?;
+    renameat(&parent, &*draft, &parent, name).map_err(|error| {
+        // The draft has no other name: nothing else can miss it.
+        let _ = unlinkat(&parent, &*draft, AtFlags::empty());
+        error.into()
+    })
 }
 
 /// Gives a file another name, which nothing has yet; the folders that it is in are made.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The ending of files of data.
 const ENDING: &str = "arrow";
 /// How drafts of files begin that a killed process left behind.
-const DRAFT: &str = ".plasmon-draft-";
+pub(crate) const DRAFT: &str = ".plasmon-draft-";
 
 /// Removes all files of data, and then the folders that are empty. Other files stay.
 ///

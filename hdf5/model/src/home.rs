@@ -1,0 +1,271 @@
+//! The folder of a skeleton's data on the disk.
+//!
+//! ```text
+//! out.h5                                    the skeleton
+//! out.h5.arrow/                             everything that was written for files of that name
+//!   3f2a91c07b5de412/manifest               whose data it is (manifest)
+//!   3f2a91c07b5de412/run1/x.arrow           the data
+//!   latest -> 3f2a91c07b5de412              that of the file that was made last
+//! ```
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
+use crate::beneath;
+use crate::folder::DRAFT;
+use crate::identity::{Identity, Mark};
+use crate::manifest::{Entry, Manifest, Owner};
+use crate::naming::data_directory;
+
+/// The name of a manifest.
+const MANIFEST: &str = "manifest";
+/// The link to the data that was made last.
+const LATEST: &str = "latest";
+/// The largest manifest that is read.
+const MANIFEST_BYTES_MAX: u64 = 256 << 20;
+/// So many numbers are drawn for a folder.
+const DRAWS: usize = 8;
+
+/// Some data on the disk.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// The skeleton's folder.
+    root: PathBuf,
+    /// The folder of the data, from there.
+    within: PathBuf,
+}
+
+impl Home {
+    /// Makes the folder of new data beside a skeleton, with its manifest. It is complete before it
+    /// is found under its name.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn create(skeleton: &Path) -> io::Result<(Self, Identity)> {
+        let (root, name) = split(skeleton)?;
+        let folder = data_directory(name);
+        let text = folder.to_str().ok_or_else(|| wrong("the file's name is not UTF-8"))?;
+        let owner = owner(skeleton)?;
+        for _ in 0..DRAWS {
+            let (data, generation) = (draw()?, draw()?);
+            let within = Path::new(&folder).join(data.to_string());
+            if !beneath::create_folder(root, &within)? {
+                continue;
+            }
+            let home = Self { root: root.to_owned(), within };
+            home.begin(data, generation, owner.clone())?;
+            // A link for people: without it the data is found all the same.
+            let _ = beneath::link(root, &Path::new(&folder).join(LATEST), &data.to_string());
+            return Ok((home, Identity { folder: text.to_owned(), data, generation }));
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    fn begin(&self, data: Mark, generation: Mark, owner: Owner) -> io::Result<()> {
+        let (draft, manifest) = (self.within.join(format!("{DRAFT}manifest")), self.manifest());
+        let mut file = beneath::create_file(&self.root, &draft)?;
+        let home = file.metadata()?.ino();
+        let known =
+            Manifest { data, owner, home, generation, next: None, files: [].into(), lines: 0 };
+        file.write_all(known.to_text().as_bytes())?;
+        beneath::rename(&self.root, &draft, &manifest)
+    }
+
+    /// The data that a skeleton belongs to: in the folder that it was made in, or in the one that
+    /// is called after the skeleton now. `None` when it is not there.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, or what is wrong with the manifest.
+    pub fn find(skeleton: &Path, identity: &Identity) -> io::Result<Option<(Self, Manifest)>> {
+        let (root, name) = split(skeleton)?;
+        let renamed = Path::new(&data_directory(name)).join(identity.data.to_string());
+        let mut found = None;
+        for within in [identity.within(), renamed] {
+            let home = Self { root: root.to_owned(), within };
+            match home.read() {
+                Ok(manifest) if manifest.data == identity.data => {
+                    return Ok(Some((home, manifest)));
+                }
+                Ok(_) => found = Some(wrong("the manifest is that of other data")),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => found = Some(error),
+            }
+        }
+        found.map_or(Ok(None), Err)
+    }
+
+    /// The manifest as it is now.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, or what is wrong with the text.
+    pub fn read(&self) -> io::Result<Manifest> {
+        let file = beneath::open_file(&self.root, &self.manifest(), false)?;
+        let mut text = Vec::new();
+        file.take(MANIFEST_BYTES_MAX).read_to_end(&mut text)?;
+        let text = String::from_utf8(text).map_err(|_| wrong("the manifest is no text"))?;
+        Manifest::parse(&text).map_err(|why| {
+            let path = self.root.join(self.manifest());
+            wrong(&format!("{} is damaged: {why}", path.display()))
+        })
+    }
+
+    /// Adds lines to the manifest, all of them or none.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn add(&self, entries: &[Entry]) -> io::Result<()> {
+        let text: String = entries.iter().map(Entry::to_line).collect();
+        let mut file = beneath::append_file(&self.root, &self.manifest())?;
+        let before = file.metadata()?.len();
+        let added = file.write_all(text.as_bytes());
+        if added.is_err() {
+            // Part of a line must not become the beginning of the next one.
+            let _ = file.set_len(before);
+        }
+        added
+    }
+
+    /// The skeleton's folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder of the data, from the skeleton's.
+    #[must_use]
+    pub fn within(&self) -> &Path {
+        &self.within
+    }
+
+    /// The inode that the manifest is in.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn inode(&self) -> io::Result<u64> {
+        Ok(beneath::open_file(&self.root, &self.manifest(), false)?.metadata()?.ino())
+    }
+
+    fn manifest(&self) -> PathBuf {
+        self.within.join(MANIFEST)
+    }
+}
+
+/// Who a skeleton is.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn owner(skeleton: &Path) -> io::Result<Owner> {
+    let (_, name) = split(skeleton)?;
+    let wanted = StatxFlags::INO | StatxFlags::BTIME;
+    let found = statx(CWD, skeleton, AtFlags::empty(), wanted)?;
+    let has_birth = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
+    let birth = found.stx_btime;
+    let seconds = u64::try_from(birth.tv_sec).unwrap_or(0);
+    let birth = seconds.wrapping_mul(1_000_000_000).wrapping_add(birth.tv_nsec.into());
+    let birth = if has_birth { birth } else { 0 };
+    Ok(Owner { inode: found.stx_ino, birth, name: name.as_bytes().to_vec() })
+}
+
+/// The file in a skeleton's folder that is recorded as the owner of data, whatever it is called.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn find_owner(skeleton: &Path, recorded: &Owner) -> io::Result<Option<PathBuf>> {
+    let (root, _) = split(skeleton)?;
+    for entry in std::fs::read_dir(root)? {
+        let entry = entry?;
+        if std::os::unix::fs::DirEntryExt::ino(&entry) == recorded.inode
+            && owner(&entry.path()).is_ok_and(|found| found.is(recorded))
+        {
+            return Ok(Some(entry.path()));
+        }
+    }
+    Ok(None)
+}
+
+/// A number drawn at random.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn draw() -> io::Result<Mark> {
+    let mut bytes = [0; 8];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(Mark(u64::from_le_bytes(bytes)))
+}
+
+fn split(skeleton: &Path) -> io::Result<(&Path, &OsStr)> {
+    skeleton.parent().zip(skeleton.file_name()).ok_or_else(|| wrong("the file has no name"))
+}
+
+fn wrong(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Some {
+        folder: tempfile::TempDir,
+        skeleton: PathBuf,
+    }
+
+    fn some() -> Some {
+        let folder = tempfile::tempdir().expect("a folder");
+        let skeleton = folder.path().join("out.h5");
+        std::fs::write(&skeleton, "skeleton").expect("a file");
+        Some { folder, skeleton }
+    }
+
+    #[test]
+    fn data_is_found_where_it_was_made_and_where_it_was_moved_with_its_file() {
+        let Some { folder, skeleton } = some();
+        let (home, identity) = Home::create(&skeleton).expect("made");
+        let latest = folder.path().join("out.h5.arrow/latest/manifest");
+        assert!(latest.exists());
+        let (_, manifest) = Home::find(&skeleton, &identity).expect("read").expect("there");
+        assert!(manifest.fits(identity.generation) && manifest.home == home.inode().expect("it"));
+        assert!(manifest.owner.is(&owner(&skeleton).expect("known")));
+        let renamed = folder.path().join("new.h5");
+        std::fs::rename(&skeleton, &renamed).expect("renamed");
+        assert!(Home::find(&renamed, &identity).expect("read").is_some());
+        assert!(find_owner(&renamed, &manifest.owner).expect("listed").is_some());
+        let data = folder.path().join("new.h5.arrow");
+        std::fs::rename(folder.path().join("out.h5.arrow"), &data).expect("renamed");
+        assert!(Home::find(&renamed, &identity).expect("read").is_some());
+        std::fs::remove_dir_all(&data).expect("removed");
+        assert!(Home::find(&renamed, &identity).expect("read").is_none());
+        std::fs::remove_file(&renamed).expect("removed");
+        std::fs::write(&skeleton, "another one").expect("a file");
+        assert!(find_owner(&skeleton, &manifest.owner).expect("listed").is_none());
+    }
+
+    #[test]
+    fn each_file_gets_data_of_its_own() {
+        let Some { folder, skeleton } = some();
+        let (first, identity) = Home::create(&skeleton).expect("made");
+        let (second, other) = Home::create(&skeleton).expect("made");
+        assert!(first.within() != second.within() && identity != other);
+        first.add(&[Entry::Made("x.arrow".to_owned())]).expect("added");
+        assert!(first.read().expect("read").files.contains("x.arrow"));
+        assert!(second.read().expect("read").files.is_empty());
+        // What lies under the number is another file's: a folder was copied over it.
+        let [first, second] = [first, second].map(|home| folder.path().join(home.within()));
+        std::fs::copy(second.join("manifest"), first.join("manifest")).expect("copied");
+        assert!(Home::find(&skeleton, &identity).is_err());
+    }
+}
