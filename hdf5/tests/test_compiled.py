@@ -43,7 +43,7 @@ def test_the_example_in_c(library: Path, tmp_path: Path) -> None:
     plain = run_command([program, "native.h5"], tmp_path, plain_environment())
     ours = run_command([program, "ours.h5"], tmp_path, connector_environment())
     assert ours.out.replace("ours", "native") == plain.out
-    folder = tmp_path / "ours.h5.arrow" / "step"
+    folder = tmp_path / "ours.h5.arrow" / "latest" / "step"
     assert sorted(path.stem for path in folder.iterdir()) == ["field", "particles", "x"]
     assert np.array_equal(column(folder / "particles.arrow", "energy"), np.arange(1000) / 4)
     with h5py.File(tmp_path / "native.h5") as file:
@@ -55,7 +55,7 @@ def test_the_example_in_fortran(library: Path, tmp_path: Path) -> None:
     plain = run_command([program, "native.h5"], tmp_path, plain_environment())
     ours = run_command([program, "ours.h5"], tmp_path, connector_environment())
     assert ours.out.replace("ours", "native") == plain.out
-    table = pa.ipc.open_file(tmp_path / "ours.h5.arrow" / "field.arrow").read_all()
+    table = pa.ipc.open_file(tmp_path / "ours.h5.arrow" / "latest" / "field.arrow").read_all()
     with h5py.File(tmp_path / "native.h5") as file:
         rows = table.column(0).combine_chunks().to_numpy_ndarray()
         assert np.array_equal(rows, file["field"])

@@ -26,7 +26,7 @@ def test_every_number_is_a_column(run: Program, tmp_path: Path) -> None:
         for name in {NUMBERS}:
             file[f"all/{{name}}"] = np.arange(100).astype(name)""")
     for name in NUMBERS:
-        found = table(tmp_path / "x.h5.arrow" / "all" / f"{name}.arrow")
+        found = table(tmp_path / "x.h5.arrow" / "latest" / "all" / f"{name}.arrow")
         assert found.column(0).chunk(0).to_numpy().dtype == np.dtype(name)
         assert np.array_equal(found.column(0), np.arange(100).astype(name))
 
@@ -38,7 +38,7 @@ def test_buffers_are_aligned_in_the_file(run: Program, tmp_path: Path) -> None:
         file["r"] = records
         file["x"] = np.arange(33.0)""")
     for name in ("r", "x"):
-        source = pa.memory_map(str(tmp_path / "x.h5.arrow" / f"{name}.arrow"))
+        source = pa.memory_map(str(tmp_path / "x.h5.arrow" / "latest" / f"{name}.arrow"))
         start = pa.py_buffer(source.read_buffer()).address
         batch = pa.ipc.open_file(source).get_batch(0)
         for column in batch.columns:
@@ -49,7 +49,7 @@ def test_more_dimensions_are_tensors(run: Program, tmp_path: Path) -> None:
     run("""
     with h5py.File("x.h5", "w") as file:
         file["field"] = np.arange(24.0).reshape(2, 3, 4)""")
-    column = table(tmp_path / "x.h5.arrow" / "field.arrow").column("field")
+    column = table(tmp_path / "x.h5.arrow" / "latest" / "field.arrow").column("field")
     assert column.type == pa.fixed_shape_tensor(pa.float64(), [3, 4])
     values = column.chunk(0).to_numpy_ndarray()
     assert np.array_equal(values, np.arange(24.0).reshape(2, 3, 4))
@@ -74,7 +74,7 @@ def test_a_compound_is_a_column_for_each_member(run: Program, tmp_path: Path) ->
         assert np.array_equal(file["r"][:], records)
     np.savez("records.npz", **{name: records[name] for name in records.dtype.names})""")
     records = np.load(tmp_path / "records.npz")
-    found = table(tmp_path / "x.h5.arrow" / "r.arrow")
+    found = table(tmp_path / "x.h5.arrow" / "latest" / "r.arrow")
     assert set(found.column_names) == {"x", "id", "k"}
     for name in found.column_names:
         assert np.array_equal(found.column(name), records[name])
@@ -131,7 +131,7 @@ def test_fill_values(run: Program, tmp_path: Path) -> None:
         fill = np.array((3, 0.5), kind)
         made = file.create_dataset("r", (4,), kind, fillvalue=fill)
         assert (made[:] == fill).all()""")
-    assert table(tmp_path / "x.h5.arrow" / "seven.arrow").column(0).unique().to_pylist() == [7]
+    assert table(tmp_path / "x.h5.arrow" / "latest" / "seven.arrow").column(0).unique().to_pylist() == [7]
 
 
 def test_hdf5_alone_reads_numbers_and_refuses_compounds(
@@ -155,7 +155,7 @@ def test_hdf5_alone_reads_numbers_and_refuses_compounds(
             assert "external" in str(error)
         else:
             sys.exit("a compound must not read as anything else")""")
-    assert table(tmp_path / "x.h5.arrow" / "g" / "x.arrow").column(0)[3].as_py() == -1
+    assert table(tmp_path / "x.h5.arrow" / "latest" / "g" / "x.arrow").column(0)[3].as_py() == -1
     with h5py.File(tmp_path / "x.h5") as file:
         name, _, _ = file["r"].id.get_create_plist().get_external(0)
         assert b"needs the plasmon connector" in name
@@ -210,7 +210,7 @@ def test_attributes_are_mirrored_into_the_schema(run: Program, tmp_path: Path) -
         file["r"] = np.zeros(3, dtype=[("a", "i4"), ("b", "f8")])""")
     run(code)
     for name, first in (("x", "x"), ("r", "a")):
-        found = table(tmp_path / "x.h5.arrow" / f"{name}.arrow")
+        found = table(tmp_path / "x.h5.arrow" / "latest" / f"{name}.arrow")
         assert found.column_names[0] == first
         mirrored = {
             key.decode().removeprefix("hdf5.attribute."): value.decode()
@@ -231,7 +231,7 @@ def test_attributes_are_mirrored_into_the_schema(run: Program, tmp_path: Path) -
         for name in list(attributes):
             del attributes[name]
         assert file["x"][4] == 4""")
-    found = table(tmp_path / "x.h5.arrow" / "x.arrow")
+    found = table(tmp_path / "x.h5.arrow" / "latest" / "x.arrow")
     assert list(found.schema.metadata) == [b"plasmon.hdf5.version"]
     assert found.column("x").to_pylist() == [0, 1, 2, 3, 4]
 
@@ -247,6 +247,6 @@ def test_attributes_that_are_made_by_name_are_mirrored(run: Program, tmp_path: P
             made.write(np.array(7))
     with h5py.File("x.h5", "r+") as file:
         h5py.h5a.rename(file.id, b"by x", b"other", obj_name=b"/g/x")""")
-    metadata = table(tmp_path / "x.h5.arrow" / "g" / "x.arrow").schema.metadata
+    metadata = table(tmp_path / "x.h5.arrow" / "latest" / "g" / "x.arrow").schema.metadata
     assert metadata[b"hdf5.attribute.by g/x"] == metadata[b"hdf5.attribute.other"] == b"7"
     assert b"hdf5.attribute.by x" not in metadata

@@ -55,10 +55,10 @@ def test_data_that_is_cut_off_or_not_its_own_is_refused(
     run: Program, tmp_path: Path, name: str
 ) -> None:
     run(WRITE)
-    file = tmp_path / "x.h5.arrow" / f"{name}.arrow"
+    file = tmp_path / "x.h5.arrow" / "latest" / f"{name}.arrow"
     whole = file.read_bytes()
     others = {
-        other: (tmp_path / "x.h5.arrow" / f"{other}.arrow").read_bytes()
+        other: (tmp_path / "x.h5.arrow" / "latest" / f"{other}.arrow").read_bytes()
         for other in ("x", "rows", "line")
         if other != name
     }
@@ -66,7 +66,7 @@ def test_data_that_is_cut_off_or_not_its_own_is_refused(
         file.write_bytes(wrong.ljust(len(wrong), b"\0"))
         out = run(READ).out
         assert f"refused {name}" in out, out
-        assert f"x.h5.arrow/{name}.arrow" in out, out
+        assert f"x.h5.arrow/latest/{name}.arrow" in out, out
         assert out.count("refused") == 1, "the others are as they were"
     file.unlink()
     assert "which is not there" in run(READ).out
@@ -267,7 +267,7 @@ def test_killed_at_any_moment(tmp_path: Path, seed: int) -> None:
 
 def _check_arrow(folder: Path, safe: dict[str, str]) -> None:
     for name, length in safe.items():
-        path = folder / "x.h5.arrow" / f"{name}.arrow"
+        path = folder / "x.h5.arrow" / "latest" / f"{name}.arrow"
         found = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
         found.validate(full=True)
         assert len(found) >= int(length), name
@@ -279,7 +279,7 @@ def _check_arrow(folder: Path, safe: dict[str, str]) -> None:
 def test_a_file_that_was_made_in_between_is_not_taken_over(run: Program, tmp_path: Path) -> None:
     """Data that is there already under the name of a new dataset stays as it is."""
     run(WRITE)
-    stray = tmp_path / "x.h5.arrow" / "new.arrow"
+    stray = tmp_path / "x.h5.arrow" / "latest" / "new.arrow"
     stray.write_bytes(b"somebody's")
     run("""
     with h5py.File("x.h5", "r+") as file:
@@ -288,4 +288,4 @@ def test_a_file_that_was_made_in_between_is_not_taken_over(run: Program, tmp_pat
     assert stray.read_bytes() == b"somebody's"
     with h5py.File(tmp_path / "x.h5") as file:
         assert file["new"].id.get_create_plist().get_external(0)[0].endswith(b"new~1.arrow")
-    assert os.path.exists(tmp_path / "x.h5.arrow" / "new~1.arrow")
+    assert os.path.exists(tmp_path / "x.h5.arrow" / "latest" / "new~1.arrow")

@@ -39,13 +39,13 @@ def test_missing_data_is_an_error_and_never_a_fill_value(
 
 def test_cut_off_and_foreign_data_is_refused(run: Program, tmp_path: Path) -> None:
     run(WRITE)
-    file = tmp_path / "x.h5.arrow" / "g" / "x.arrow"
+    file = tmp_path / "x.h5.arrow" / "latest" / "g" / "x.arrow"
     whole = file.read_bytes()
     file.write_bytes(whole[:2000])
     assert "should have above" in run(READ).out
     file.write_bytes(b"not Arrow" + whole[9:])
     assert "does not begin like an Arrow file" in run(READ).out
-    file.write_bytes((tmp_path / "x.h5.arrow" / "r.arrow").read_bytes().ljust(20_000, b"\0"))
+    file.write_bytes((tmp_path / "x.h5.arrow" / "latest" / "r.arrow").read_bytes().ljust(20_000, b"\0"))
     assert "its rows or columns are others" in run(READ).out
     file.write_bytes(whole)
     assert "refused" not in run(READ).out
@@ -100,7 +100,7 @@ def test_deleted_datasets_lose_their_data_when_the_file_is_closed(
             file[name] = np.arange(5.0)
         file["link"] = file["b"]""")
     assert data(tmp_path) == {"a.arrow", "b.arrow", "g/c.arrow", "g/d.arrow"}
-    (tmp_path / "x.h5.arrow" / "notes.txt").write_text("not ours")
+    (tmp_path / "x.h5.arrow" / "latest" / "notes.txt").write_text("not ours")
     run("""
     with h5py.File("x.h5", "r+") as file:
         del file["a"], file["b"], file["g"]

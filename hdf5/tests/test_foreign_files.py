@@ -162,7 +162,7 @@ def test_links_are_not_followed(run: Program, tmp_path: Path, link: str) -> None
 
 def test_a_pipe_is_not_waited_for(run: Program, tmp_path: Path) -> None:
     run(WRITE)
-    data = tmp_path / "x.h5.arrow" / "g" / "x.arrow"
+    data = tmp_path / "x.h5.arrow" / "latest" / "g" / "x.arrow"
     data.unlink()
     os.mkfifo(data)
     assert "a pipe or a device" in run(TRY).out
@@ -182,7 +182,7 @@ def test_any_number_of_rows_is_refused_by_the_size_of_the_file(
     with h5py.File("x.h5", "w") as file:
         h5py.h5d.create(file.create_group("g").id, b"x", kind, space, dcpl=creation)""")
     (tmp_path / "x.h5.arrow").mkdir()
-    (tmp_path / "x.h5.arrow" / "x.arrow").write_bytes(b"ARROW1\0\0" + bytes(2040))
+    (tmp_path / "x.h5.arrow" / "latest" / "x.arrow").write_bytes(b"ARROW1\0\0" + bytes(2040))
     limited = "\nimport resource\nresource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))\n"
     assert "is not the file that was written" in run(limited + TRY.strip()).out
 

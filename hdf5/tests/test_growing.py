@@ -43,12 +43,12 @@ def test_rows_that_are_added_are_arrow_and_plain(
         assert file["t"][:].tolist() == [[0] * 3, [0] * 3, [0] * 3, [7, 8, 9]]""")
     run("""
     assert h5py.File("x.h5")["x"].chunks == (100,)""")
-    found = table(tmp_path / "x.h5.arrow" / "x.arrow")
+    found = table(tmp_path / "x.h5.arrow" / "latest" / "x.arrow")
     assert np.array_equal(found.column("x"), np.arange(14_000.0))
     assert found.schema.metadata[b"hdf5.chunk"] == b"100"
-    assert table(tmp_path / "x.h5.arrow" / "t.arrow").num_rows == 4
+    assert table(tmp_path / "x.h5.arrow" / "latest" / "t.arrow").num_rows == 4
     # The room for more rows is given back when the dataset is closed.
-    assert (tmp_path / "x.h5.arrow" / "x.arrow").stat().st_size < 14_000 * 8 + 4096
+    assert (tmp_path / "x.h5.arrow" / "latest" / "x.arrow").stat().st_size < 14_000 * 8 + 4096
 
 
 def test_readers_of_arrow_follow_a_writer(run: Program, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_readers_of_arrow_follow_a_writer(run: Program, tmp_path: Path) -> None:
     run(f"""
     import pyarrow as pa
     def look(name):
-        source = pa.memory_map(f"x.h5.arrow/{{name}}.arrow")
+        source = pa.memory_map(f"x.h5.arrow/latest/{{name}}.arrow")
         found = pa.ipc.open_file(source).read_all()
         found.validate(full=True)
         return found
@@ -79,7 +79,7 @@ def test_readers_of_arrow_follow_a_writer(run: Program, tmp_path: Path) -> None:
             assert np.array_equal(found["id"], np.arange(rows))
             assert np.array_equal(found["energy"], np.arange(rows) / 2)
             x.attrs["rows"] = rows""")
-    assert table(tmp_path / "x.h5.arrow" / "r.arrow").num_rows == 95_019
+    assert table(tmp_path / "x.h5.arrow" / "latest" / "r.arrow").num_rows == 95_019
 
 
 def test_fewer_rows_and_more_again(run: Program, plain: Program, tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_fewer_rows_and_more_again(run: Program, plain: Program, tmp_path: Path)
     with h5py.File("x.h5", "r") as file:
         assert file["seven"][:].tolist() == [1, 7, 7, 7, 7]
         assert not file["x"][5000:].any() and file["x"][4999] == 4999""")
-    assert table(tmp_path / "x.h5.arrow" / "r.arrow").num_rows == 0
-    assert table(tmp_path / "x.h5.arrow" / "seven.arrow").column(0).to_pylist() == [1, 7, 7, 7, 7]
+    assert table(tmp_path / "x.h5.arrow" / "latest" / "r.arrow").num_rows == 0
+    assert table(tmp_path / "x.h5.arrow" / "latest" / "seven.arrow").column(0).to_pylist() == [1, 7, 7, 7, 7]
 
 
 def test_two_handles_and_two_programs_agree(run: Program) -> None:
@@ -151,7 +151,7 @@ def test_rows_that_hdf5_alone_adds_are_found(run: Program, plain: Program, tmp_p
     with h5py.File("x.h5", "r+") as file:
         file["x"].resize((3500,))
         assert np.array_equal(file["x"][:3000], np.arange(3000)) and not file["x"][3000:].any()""")
-    found = table(tmp_path / "x.h5.arrow" / "x.arrow").column("x")
+    found = table(tmp_path / "x.h5.arrow" / "latest" / "x.arrow").column("x")
     assert np.array_equal(found[:3000], np.arange(3000))
     assert len(found) == 3500
 
@@ -176,8 +176,8 @@ def test_copies_and_late_names_grow_too(run: Program, tmp_path: Path) -> None:
         file["late"] = late
         late.resize((8,))
         late[7] = 7""")
-    assert table(tmp_path / "x.h5.arrow" / "late.arrow").column("late").to_pylist()[7] == 7
-    assert table(tmp_path / "other.h5.arrow" / "copied.arrow").num_rows == 9000
+    assert table(tmp_path / "x.h5.arrow" / "latest" / "late.arrow").column("late").to_pylist()[7] == 7
+    assert table(tmp_path / "other.h5.arrow" / "latest" / "copied.arrow").num_rows == 9000
 
 
 def test_other_dimensions_do_not_change(run: Program) -> None:
@@ -264,7 +264,7 @@ def test_pytables_and_netcdf_append(run: Program, tmp_path: Path) -> None:
         assert file["v"].shape == (20, 3)
         file["v"][25] = 1
         assert file["v"][24].mask.all()""")
-    found = table(tmp_path / "t.h5.arrow" / "rows.arrow")
+    found = table(tmp_path / "t.h5.arrow" / "latest" / "rows.arrow")
     assert found.num_rows == 14_700
     assert found["b"][-1].as_py() == 24.5
     assert table(tmp_path / "n.nc.arrow" / "v.arrow").num_rows == 26

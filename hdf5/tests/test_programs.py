@@ -32,7 +32,7 @@ def particles(tmp_path: Path) -> Path:
 
 def test_the_unchanged_example(particles: Path) -> None:
     """pyarrow reads its columns without HDF5, and HDF5 alone the contiguous ones."""
-    folder = particles.with_name("particles.h5.arrow") / "step 0"
+    folder = particles.with_name("particles.h5.arrow") / "latest" / "step 0"
     energies = pa.ipc.open_file(pa.memory_map(str(folder / "energies.arrow"))).read_all()
     assert energies.num_rows == 100_000
     assert energies.column_names == ["id", "energy"]
@@ -131,7 +131,7 @@ def test_import_makes_what_can_be_arrow(tool: Program, tmp_path: Path) -> None:
 def test_doctor(particles: Path, tool: Program) -> None:
     assert "in order" in tool("doctor").out
     assert "in order" in tool("doctor", str(particles)).out
-    folder = particles.with_name("particles.h5.arrow") / "step 0"
+    folder = particles.with_name("particles.h5.arrow") / "latest" / "step 0"
     (folder / "x.arrow").rename(folder / "stray.arrow")
     found = tool("doctor", str(particles), good=False)
     assert found.code == 1

@@ -201,7 +201,7 @@ def test_from_one_backend_to_the_other(run: Program, tmp_path: Path, daemon: Dae
     with h5py.File("x.h5", "r") as source, h5py.File("again.h5", "w") as sink:
         for name in source:
             source.copy(name, sink)""")
-    assert (tmp_path / "again.h5.arrow" / "field.arrow").exists()
+    assert (tmp_path / "again.h5.arrow" / "latest" / "field.arrow").exists()
     run(READ.replace("x.h5", "again.h5"))
 
 

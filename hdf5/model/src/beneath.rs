@@ -10,8 +10,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
 use rustix::fs::{
-    AtFlags, Mode, OFlags, RenameFlags, mkdirat, open, openat, renameat, renameat_with, symlinkat,
-    unlinkat,
+    AtFlags, Mode, OFlags, RenameFlags, mkdirat, open, openat, readlinkat, renameat, renameat_with,
+    statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -78,6 +78,42 @@ pub(crate) fn append_file(root: &Path, within: &Path) -> io::Result<File> {
     let (parent, name) = place(root, within, false)?;
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     regular(openat(&parent, name, flags, Mode::empty()).map_err(told)?.into())
+}
+
+/// Whether something has a name.
+pub(crate) fn is_there(root: &Path, within: &Path) -> bool {
+    let found = place(root, within, false)
+        .map(|(parent, name)| statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok());
+    found.unwrap_or(false)
+}
+
+/// Removes a file, and then the folders that it was in and that are empty now, up to that of the
+/// data.
+pub(crate) fn remove_file(root: &Path, within: &Path) -> io::Result<()> {
+    let (parent, name) = place(root, within, false)?;
+    unlinkat(&parent, name, AtFlags::empty())?;
+    for folder in within.ancestors().skip(1).take_while(|folder| folder.iter().count() > 2) {
+        let (parent, name) = place(root, folder, false)?;
+        if unlinkat(&parent, name, AtFlags::REMOVEDIR).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a link if it leads to this.
+pub(crate) fn unlink(root: &Path, within: &Path, target: &str) -> io::Result<()> {
+    let (parent, name) = place(root, within, false)?;
+    if readlinkat(&parent, name, Vec::new())?.as_bytes() == target.as_bytes() {
+        unlinkat(&parent, name, AtFlags::empty())?;
+    }
+    Ok(())
+}
+
+/// Removes a folder if it is empty.
+pub(crate) fn remove_folder(root: &Path, within: &Path) -> io::Result<()> {
+    let (parent, name) = place(root, within, false)?;
+    Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
 }
 
 /// Makes a folder, and those that it is in; whether there was none.

@@ -72,11 +72,12 @@ impl DataFile {
         dataset: &[u8],
         table: &Table,
         image: &Image,
+        note: Note<'_>,
     ) -> Result<(Self, PathBuf), FileError> {
         let draft = folder.draft();
         let made = write_draft(folder.root, &draft, image)
             .map_err(|error| FileError::System(folder.root.join(&draft), error))
-            .and_then(|file| Ok((file, place(folder, &draft, dataset)?)));
+            .and_then(|file| Ok((file, place(folder, &draft, dataset, note)?)));
         let (file, within) = made.inspect_err(|_| {
             // The draft has no other name: nothing else can miss it.
             let _ = std::fs::remove_file(folder.root.join(&draft));
@@ -280,8 +281,9 @@ pub fn rename_data(
     folder: DataFolder<'_>,
     old: &Path,
     dataset: &[u8],
+    note: Note<'_>,
 ) -> Result<PathBuf, FileError> {
-    place(folder, old, dataset)
+    place(folder, old, dataset, note)
 }
 
 /// Gives the file of a dataset a name back that it had. Paths begin at the skeleton's folder.
@@ -302,6 +304,7 @@ pub fn copy_data(
     (root, old): (&Path, &Path),
     folder: DataFolder<'_>,
     dataset: &[u8],
+    note: Note<'_>,
 ) -> Result<PathBuf, FileError> {
     let draft = folder.draft();
     let copied = beneath::open_file(root, old, false)
@@ -310,18 +313,39 @@ pub fn copy_data(
             let mut copy = || io::copy(&mut from, &mut beneath::create_file(folder.root, &draft)?);
             copy().map_err(|error| FileError::System(folder.root.join(&draft), error))
         });
-    let placed = copied.and_then(|_| place(folder, &draft, dataset));
+    let placed = copied.and_then(|_| place(folder, &draft, dataset, note));
     placed.inspect_err(|_| {
         // The draft has no other name: nothing else can miss it.
         let _ = std::fs::remove_file(folder.root.join(&draft));
     })
 }
 
+/// Removes a file of data.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn remove_file(root: &Path, within: &Path) -> io::Result<()> {
+    beneath::remove_file(root, within)
+}
+
+/// Notes that a file of data is about to get this name, from the skeleton's folder.
+pub type Note<'a> = &'a dyn Fn(&Path) -> io::Result<()>;
+
 /// Gives a file the first name for a dataset that is not taken.
-fn place(folder: DataFolder<'_>, old: &Path, dataset: &[u8]) -> Result<PathBuf, FileError> {
+fn place(
+    folder: DataFolder<'_>,
+    old: &Path,
+    dataset: &[u8],
+    note: Note<'_>,
+) -> Result<PathBuf, FileError> {
     let within = |copy| folder.name.join(relative_path(dataset, copy));
     for copy in 0..COPIES_MAX {
         let within = within(copy);
+        if beneath::is_there(folder.root, &within) {
+            continue;
+        }
+        note(&within).map_err(|error| FileError::System(folder.root.join(&within), error))?;
         match beneath::rename(folder.root, old, &within) {
             Ok(()) => return Ok(within),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

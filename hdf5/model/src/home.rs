@@ -135,6 +135,30 @@ impl Home {
         added
     }
 
+    /// Removes the files that were written, the manifest and the folders that are empty then. What
+    /// else lies there stays.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; a file that is not there is none.
+    pub fn remove(&self) -> io::Result<()> {
+        for file in &self.read()?.files {
+            match beneath::remove_file(&self.root, &self.within.join(file)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        beneath::remove_file(&self.root, &self.manifest())?;
+        let (folder, data) = (self.within.parent(), self.within.file_name());
+        beneath::remove_folder(&self.root, &self.within)?;
+        if let Some((folder, data)) = folder.zip(data.and_then(OsStr::to_str)) {
+            let _ = beneath::unlink(&self.root, &folder.join(LATEST), data);
+            // Only an empty folder can be removed; any other stays.
+            let _ = beneath::remove_folder(&self.root, folder);
+        }
+        Ok(())
+    }
+
     /// The skeleton's folder.
     #[must_use]
     pub fn root(&self) -> &Path {

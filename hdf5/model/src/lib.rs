@@ -38,7 +38,9 @@ mod transfer;
 pub use beneath::open_regular;
 pub use bytes::{Bytes, Columns};
 pub use column::{Base, Column, Number};
-pub use file::{DataFile, DataFolder, FileError, copy_data, rename_back, rename_data};
+pub use file::{
+    DataFile, DataFolder, FileError, Note, copy_data, remove_file, rename_back, rename_data,
+};
 pub use folder::{clear, keep_only};
 pub use home::{Home, draw, find_owner, owner};
 pub use identity::{Identity, Mark};

@@ -18,6 +18,7 @@ use crate::id::Id;
 use crate::kinds;
 use crate::members;
 use crate::selection::Selection;
+use crate::tie::{Tie, Within};
 
 /// The longest name of a file in the skeleton that is looked at.
 const NAME_BYTES: usize = 8192;
@@ -38,6 +39,8 @@ pub(crate) struct Array {
     chunk: OnceLock<Vec<u64>>,
     /// The file that it was reached through; none for what is only read.
     container: Option<Arc<Container>>,
+    /// What ties the skeleton to its data, if that is in files.
+    tie: Option<Arc<Tie>>,
     /// Whether something was written through this object.
     pub(crate) dirty: AtomicBool,
     /// Whether rows were added or taken away through this object.
@@ -67,13 +70,17 @@ impl Array {
         let (marker, body_offset) = marker(host, dcpl.get())?;
         let skeleton = container.path_of(&file_name(host, under, KIND_DATASET)?);
         let source = Source::new(&marker.place, &skeleton, &container.settings);
+        let tie = match &source {
+            Source::File { .. } => container.tie_of(host, &skeleton),
+            _ => None,
+        };
         if matches!(marker.place, Place::Object { .. }) {
             container.expect_objects();
         }
         let array = Self::of_source(host, under, source, body_offset)?;
         let writable = container.writable && array.source.is_writable();
         let container = Some(Arc::clone(container));
-        Some(Self { writable, plain: marker.plain, container, ..array })
+        Some(Self { writable, plain: marker.plain, container, tie, ..array })
     }
 
     /// The data of a dataset, for reading.
@@ -100,6 +107,7 @@ impl Array {
             data: OnceLock::new(),
             chunk: OnceLock::new(),
             container: None,
+            tie: None,
             dirty: AtomicBool::new(false),
             resized: AtomicBool::new(false),
         })
@@ -132,6 +140,7 @@ impl Array {
         fill: &[Vec<u8>],
     ) -> Result<(), String> {
         let data = self.data(under)?;
+        self.before_change(under)?;
         self.resized.store(true, Ordering::Relaxed);
         self.dirty.store(true, Ordering::Relaxed);
         data.resize(table, rows, fill).map_err(|error| format!("{}: {error}", self.source))
@@ -174,8 +183,21 @@ impl Array {
 
     /// The open data; the reason why it cannot be opened stays the same for this object.
     fn data(&self, under: Ptr) -> Result<&Arc<dyn Data>, String> {
-        let open = || self.source.open(&self.now(under)?, self.body_offset, self.writable);
+        let open = || {
+            let source = self.source.checked(self.tie.as_deref())?;
+            source.open(&self.now(under)?, self.body_offset, self.writable)
+        };
         self.data.get_or_init(open).as_ref().map_err(String::clone)
+    }
+
+    /// Must be called before the data is changed.
+    fn before_change(&self, under: Ptr) -> Result<(), String> {
+        let (Some(tie), Source::File { within, .. }) = (&self.tie, &self.source) else {
+            return Ok(());
+        };
+        let ranks = self.container.as_ref().and_then(|container| container.ranks.as_ref());
+        let from = Within { host: self.host, under, kind: KIND_DATASET, ranks };
+        tie.before_change(from, within)
     }
 
     /// Where the data is.
@@ -332,6 +354,7 @@ impl Array {
             }
             Memory::Source(_) if !self.writable => return Err("no write intent on file".to_owned()),
             Memory::Source(source) => {
+                self.before_change(under)?;
                 if let Some(container) = &self.container {
                     container.staging.hold(data);
                 }

@@ -1,19 +1,22 @@
 //! What we know of an open file: where its data is and whether new data goes there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use plasmon_hdf5_model::{Place, data_directory};
+use plasmon_hdf5_model::Place;
+use plasmon_hdf5_sys::Ptr;
 
 use crate::backend::{Source, Staging};
+use crate::file::with_native;
+use crate::host::Host;
 use crate::info::{Backend, Settings};
-
 use crate::ranks::Ranks;
+use crate::tie::Tie;
 
 /// How many objects are remembered whose attributes were changed by name: the copies of more are
 /// brought up to date the next time.
@@ -39,6 +42,8 @@ pub(crate) struct Container {
     pub(crate) staging: Staging,
     /// The processes that have the file open together, if there are several.
     pub(crate) ranks: Option<Ranks>,
+    /// What ties this skeleton, and others that links led to, to their data.
+    ties: Mutex<BTreeMap<PathBuf, Arc<Tie>>>,
     /// Whether data may have lost its dataset.
     has_orphans: AtomicBool,
     /// Whether some data is in a store.
@@ -66,6 +71,7 @@ impl Container {
             settings,
             staging: Staging::default(),
             ranks: None,
+            ties: Mutex::default(),
             has_orphans: AtomicBool::new(false),
             named: Mutex::default(),
             deleted: Mutex::default(),
@@ -99,14 +105,30 @@ impl Container {
         Source::new(place, &self.path(), &self.settings)
     }
 
-    /// The name of the folder of data, beside the skeleton.
-    pub(crate) fn data_name(&self) -> OsString {
-        data_directory(&self.name)
+    /// Learns from the open file, an object of the native connector, which data is its.
+    pub(crate) fn learn(&self, host: &'static Host, under: Ptr) {
+        let tie = Tie::of_file(host, under, self.path());
+        self.ties().insert(self.path(), Arc::new(tie));
     }
 
-    /// The folder of data.
-    pub(crate) fn data_folder(&self) -> PathBuf {
-        self.folder.join(self.data_name())
+    /// What ties this skeleton to its data.
+    pub(crate) fn tie(&self) -> Option<Arc<Tie>> {
+        self.ties().get(&self.path()).cloned()
+    }
+
+    /// What ties a skeleton to its data that may be another one, which is opened to be asked.
+    pub(crate) fn tie_of(&self, host: &'static Host, skeleton: &Path) -> Option<Arc<Tie>> {
+        let known = self.ties().get(skeleton).cloned();
+        known.or_else(|| {
+            let ask = |under| Some(Tie::of_file(host, under, skeleton.to_owned()));
+            let tie = Arc::new(with_native(host, skeleton, ask)?);
+            self.ties().insert(skeleton.to_owned(), Arc::clone(&tie));
+            Some(tie)
+        })
+    }
+
+    fn ties(&self) -> std::sync::MutexGuard<'_, BTreeMap<PathBuf, Arc<Tie>>> {
+        self.ties.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where the skeleton is that HDF5 knows under this name: an external link leads into another

@@ -16,7 +16,7 @@ use crate::adopting::{make_unnamed, remake};
 use crate::array::{Array, file_name, get, marker, object_path};
 use crate::attributes;
 use crate::backend::{self, Original, Source};
-use crate::creating::unlink;
+use crate::creating::{ready, unlink};
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::info::Backend;
@@ -37,7 +37,7 @@ pub(crate) fn separate(
     let copy = unsafe { Opened::new(host, target.native(), &place) };
     let Some(copy) = copy else { return Ok(()) };
     let skeleton = original_skeleton(host, source).ok_or("the original's file has no name")?;
-    let mut work = Separation { host, target, skeleton, made: HashMap::new() };
+    let mut work = Separation { host, target, kind: to.kind, skeleton, made: HashMap::new() };
     match copy.kind {
         KIND_DATASET => {
             // SAFETY: HDF5 gives a text that ends.
@@ -67,6 +67,8 @@ fn original_skeleton(
 struct Separation<'a> {
     host: &'static Host,
     target: &'a Node,
+    /// What it is.
+    kind: c_int,
     /// The original's skeleton.
     skeleton: PathBuf,
     /// What took the place of datasets that more than one link leads to.
@@ -134,6 +136,7 @@ impl Separation<'_> {
         let host = self.host;
         let container = &self.target.container;
         let old = Source::new(&marker.place, &self.skeleton, &container.settings);
+        let old = old.checked(container.tie_of(host, &self.skeleton).as_deref())?;
         let home = container.is_own(file_name(host, shared, KIND_DATASET).as_deref());
         let array = Array::of_source(host, shared, old.clone(), offset);
         let array = array.ok_or("the copy is no table")?;
@@ -141,6 +144,9 @@ impl Separation<'_> {
         if !container.keeps_arrow || !home || container.ranks.is_some() || grows {
             let made = self.plain(shared, dcpl, old, offset)?;
             return with_attributes(host, shared, made);
+        }
+        if container.settings.backend == Backend::Files {
+            ready(host, self.target, self.kind)?;
         }
         let path = object_path(host, shared, KIND_DATASET).unwrap_or_default();
         let original = Original { source: &old, table: array.table(), body_offset: offset };

@@ -3,7 +3,7 @@
 //! The file of data is complete before the skeleton names it, so a process that is killed in
 //! between leaves a file that nobody names, never a name without a file.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_int};
 use std::sync::Arc;
 
 use plasmon_hdf5_model::{Marker, Table};
@@ -20,6 +20,7 @@ use crate::info::Backend;
 use crate::kinds::{self, LAYOUT_CONTIGUOUS};
 use crate::node::Node;
 use crate::ranks::Ranks;
+use crate::tie::Within;
 
 /// `H5D_FILL_VALUE_USER_DEFINED`.
 const FILL_IS_GIVEN: i32 = 2;
@@ -85,6 +86,11 @@ impl Draft {
             && (container.ranks.is_some() || container.settings.backend != Backend::Files)
         {
             return None;
+        }
+        if container.settings.backend == Backend::Files
+            && let Err(error) = ready(host, parent, kind)
+        {
+            return Some(Err(error));
         }
         let make = || Self::of_table(host, parent, order, &path, &table);
         let Some(ranks) = &parent.container.ranks else { return Some(make()) };
@@ -159,6 +165,15 @@ impl Draft {
             own.container.staging.release(&own.data);
             own.source.remove();
         }
+    }
+}
+
+/// Sees to it that the file that an object is in has a folder for new data.
+pub(crate) fn ready(host: &'static Host, node: &Node, kind: c_int) -> Result<(), String> {
+    let (under, ranks) = (node.native(), node.container.ranks.as_ref());
+    match node.container.tie() {
+        Some(tie) => tie.ready(Within { host, under, kind, ranks }).map(drop),
+        None => Err("the file was not looked at when it was opened".to_owned()),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Files: the skeleton is a file of the native connector under the same name.
 
-use std::ffi::{CStr, OsStr, c_uint};
+use std::ffi::{CStr, CString, OsStr, c_uint};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plasmon_hdf5_model::Place;
@@ -13,6 +13,7 @@ use plasmon_hdf5_sys::{
 
 use crate::attributes;
 use crate::backend;
+use crate::comment;
 use crate::container::Container;
 use crate::file_object;
 use crate::forward::{call, close, pass};
@@ -24,6 +25,7 @@ use crate::mirroring;
 use crate::node::Node;
 use crate::orphans;
 use crate::ranks::Ranks;
+use crate::tie::{Tie, Within};
 
 /// The attribute of the root of a file that shows data of others.
 const VIEW: &CStr = c"plasmon.view";
@@ -104,21 +106,54 @@ impl Drop for NativeAccess {
     }
 }
 
-/// The objects of stores that a file names which is about to go.
+/// Asks a file something that is opened for that, for reading; `None` when it cannot be opened.
+pub(crate) fn with_native<T>(
+    host: &'static Host,
+    path: &Path,
+    ask: impl FnOnce(Ptr) -> Option<T>,
+) -> Option<T> {
+    let name = CString::new(path.as_os_str().as_bytes()).ok()?;
+    let access = NativeAccess::of(host, host.default_list(Lists::FileAccess));
+    // Opened the way a program does: the native connector is not ready for its files otherwise.
+    host.keeping_errors(|| {
+        // SAFETY: the name ends; a file that cannot be opened says nothing.
+        let opened = unsafe { (host.api.H5Fopen)(name.as_ptr(), 0, access.fapl) };
+        let opened = Id::of_file(host, opened)?;
+        // SAFETY: the file is open, and its object is the native connector's.
+        ask(unsafe { (host.api.H5VLobject)(opened.get()) })
+    })
+}
+
+/// What a file named that is about to go.
+#[derive(Default)]
+struct Earlier {
+    /// Objects of stores.
+    objects: Vec<Place>,
+    /// What tied it to its data.
+    tie: Option<Tie>,
+}
+
+impl Earlier {
+    /// That of a file under a name, if there is one.
+    fn of(host: &'static Host, path: &Path) -> Self {
+        let read = |under| {
+            let objects = orphans::objects(host, under, KIND_FILE).unwrap_or_default();
+            Some(Self { objects, tie: Some(Tie::of_file(host, under, path.to_owned())) })
+        };
+        let found = || if path.is_file() { with_native(host, path, read) } else { None };
+        guard::or(None, found).unwrap_or_default()
+    }
+}
+
+/// The path under which a file is known, which a name may lead to through links.
 ///
 /// # Safety
 ///
 /// The name is a text that ends.
-unsafe fn objects(host: &'static Host, name: Text, access: &NativeAccess) -> Vec<Place> {
-    // Opened the way a program does: the native connector is not ready for its files otherwise.
-    let read = || {
-        // SAFETY: promised by the caller; a file that cannot be opened names nothing.
-        let opened = Id::of_file(host, unsafe { (host.api.H5Fopen)(name, 0, access.fapl) })?;
-        // SAFETY: the file is open, and its object is the native connector's.
-        let under = unsafe { (host.api.H5VLobject)(opened.get()) };
-        orphans::objects(host, under, KIND_FILE)
-    };
-    guard::or(None, || host.keeping_errors(read)).unwrap_or_default()
+unsafe fn path_of(name: Text) -> PathBuf {
+    // SAFETY: promised by the caller.
+    let name = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes()));
+    std::fs::canonicalize(name).unwrap_or_else(|_| name.to_owned())
 }
 
 /// `H5Fcreate`.
@@ -137,12 +172,12 @@ pub(crate) unsafe extern "C" fn create<const SLOT: usize>(
         host.push_error(Fault::Open, &error);
         return std::ptr::null_mut();
     }
-    let replaces = settings.backend == Backend::Store && flags & ACCESS_TRUNCATE != 0;
-    // SAFETY: HDF5 hands us a text that ends.
-    let old = unsafe {
-        let there =
-            replaces && Path::new(OsStr::from_bytes(CStr::from_ptr(name).to_bytes())).exists();
-        if there { objects(host, name, &access) } else { Vec::new() }
+    let first = Ranks::of_list(host, fapl).is_none_or(|ranks| ranks.is_first());
+    let old = if flags & ACCESS_TRUNCATE != 0 && first {
+        // SAFETY: HDF5 hands us a text that ends.
+        Earlier::of(host, &unsafe { path_of(name) })
+    } else {
+        Earlier::default()
     };
     // SAFETY: HDF5 hands us arguments as its interface defines them.
     let under =
@@ -153,7 +188,8 @@ pub(crate) unsafe extern "C" fn create<const SLOT: usize>(
     }
     // SAFETY: as above.
     let container = unsafe { container(host, name, ACCESS_WRITE, fapl, settings) };
-    clear(&container, &old);
+    container.learn(host, under);
+    clear(host, &container, old);
     Node::hand_out(under, Arc::new(container))
 }
 
@@ -199,10 +235,17 @@ unsafe fn container(
     container
 }
 
-/// Takes away what a file of the same name left behind: this one is new.
-fn clear(container: &Container, objects: &[Place]) {
+/// Takes away what a file had that is no more.
+fn clear(host: &'static Host, container: &Container, old: Earlier) {
     if container.keeps_arrow && container.is_first() {
-        guard::or((), || backend::clear(container, objects));
+        guard::or((), || {
+            backend::clear(container, &old.objects);
+            if let Some(tie) = old.tie {
+                tie.remove_data(|path| {
+                    with_native(host, path, |under| comment::data_of(host, under))
+                });
+            }
+        });
     }
 }
 
@@ -232,7 +275,25 @@ pub(crate) unsafe extern "C" fn open<const SLOT: usize>(
     }
     // SAFETY: as above.
     let container = unsafe { container(host, name, flags, fapl, settings) };
+    container.learn(host, under);
+    if let Err(error) = guard::or(Ok(()), || announce(host, under, &container)) {
+        // SAFETY: the file was opened above, and nobody has seen it.
+        unsafe { (host.api.H5VLfile_close)(under, host.native(), dxpl, request) };
+        host.push_error(Fault::Open, &error);
+        return std::ptr::null_mut();
+    }
     Node::hand_out(under, Arc::new(container))
+}
+
+/// Gives data another generation that several processes may change: each of them writes when it
+/// wants to, and only here are they together.
+fn announce(host: &'static Host, under: Ptr, container: &Container) -> Result<(), String> {
+    let Some(tie) = container.tie().filter(|tie| tie.has_data()) else { return Ok(()) };
+    if container.ranks.is_none() || !container.writable {
+        return Ok(());
+    }
+    let from = Within { host, under, kind: KIND_FILE, ranks: container.ranks.as_ref() };
+    tie.before_change(from, Path::new(""))
 }
 
 /// Whether something went well; if not, the program is told why.
@@ -263,11 +324,15 @@ pub(crate) unsafe extern "C" fn specific<const SLOT: usize>(
                 let settings = guard::or(None, known);
                 let access = NativeAccess::of(host, named.fapl);
                 named.fapl = access.fapl;
-                let old = if deletes { objects(host, named.name, &access) } else { Vec::new() };
+                let old = match deletes {
+                    true => Earlier::of(host, &path_of(named.name)),
+                    false => Earlier::default(),
+                };
                 let done = call(std::ptr::null_mut(), (&raw mut named).cast());
                 if done >= 0 && deletes {
                     let settings = settings.unwrap_or_default();
-                    clear(&Container::new(CStr::from_ptr(named.name), true, true, settings), &old);
+                    let name = CStr::from_ptr(named.name);
+                    clear(host, &Container::new(name, true, true, settings), old);
                 }
                 done
             }

@@ -183,6 +183,33 @@ pub struct Optional {
     pub arguments: Ptr,
 }
 
+/// Getting the comment of an object: the native connector's own operation.
+pub const OBJECT_GET_COMMENT: c_int = 0;
+/// Setting it.
+pub const OBJECT_SET_COMMENT: c_int = 1;
+
+/// Getting the comment of an object.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Comment {
+    /// How many bytes the text may have, with its end.
+    pub bytes: usize,
+    /// Where the text goes.
+    pub text: *mut std::ffi::c_char,
+    /// Where its length goes.
+    pub length: *mut usize,
+}
+
+/// Setting the comment of an object. The C structure is a union, and this its shorter part.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct NewComment {
+    /// The text; null takes the comment away.
+    pub text: Text,
+    /// The rest of the union.
+    pub rest: [u64; 2],
+}
+
 /// Getting what is known of a group.
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -78,6 +78,9 @@ pub struct ByIndex {
     pub lapl: Hid,
 }
 
+/// By a token.
+pub const BY_TOKEN: c_int = 3;
+
 /// The part of [`Location`] that depends on its type.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -107,6 +110,13 @@ impl Location {
     #[must_use]
     pub fn itself(kind: c_int) -> Self {
         Self { kind, by: BY_SELF, data: LocationData { token: std::ptr::null_mut() } }
+    }
+
+    /// The object with a token, in the file of an object; the token must outlive the location.
+    #[must_use]
+    pub fn with_token(kind: c_int, token: &[u8; 16]) -> Self {
+        let token = std::ptr::from_ref(token).cast_mut().cast();
+        Self { kind, by: BY_TOKEN, data: LocationData { token } }
     }
 
     /// What `name` links to; the text must outlive the location.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use plasmon_hdf5_model::{
     Columns, DataFile, DataFolder, FileError, Image, Place, Table, copy_data, data_directory,
-    rename_data,
+    remove_file, rename_data,
 };
 
 use super::{Data, Made, Source};
 use crate::container::Container;
+use crate::tie::data_of;
 
 impl Data for DataFile {
     fn columns(&self) -> Columns<'_> {
@@ -43,6 +44,9 @@ impl Data for DataFile {
     }
 }
 
+/// Why no data can be made: the file was not learned from when it was opened.
+const UNKNOWN: &str = "the folder of the file's data is unknown";
+
 /// Opens a file below the skeleton's folder. What belongs to another skeleton is only read.
 pub(super) fn open(
     (folder, within): (&Path, &Path),
@@ -57,9 +61,11 @@ pub(super) fn open(
 
 pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<Made, String> {
     let image = Image::of(table, &[]);
-    let name = container.data_name();
-    let folder = DataFolder { root: container.folder(), name: name.as_ref() };
-    let (file, within) = DataFile::create(folder, path, table, &image)
+    let tie = container.tie().ok_or(UNKNOWN)?;
+    let name = tie.folder_of_data().ok_or(UNKNOWN)?;
+    let folder = DataFolder { root: container.folder(), name: &name };
+    let note = |within: &Path| tie.note_made(within).map_err(io::Error::other);
+    let (file, within) = DataFile::create(folder, path, table, &image, &note)
         .map_err(|error: FileError| error.to_string())?;
     let source =
         Source::File { folder: container.folder().to_owned(), within: within.clone(), own: true };
@@ -72,13 +78,17 @@ pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<
 }
 
 pub(super) fn rename(container: &Container, old: &str, path: &[u8]) -> Option<Place> {
-    let name = container.data_name();
-    let folder = DataFolder { root: container.folder(), name: name.as_ref() };
+    let tie = container.tie()?;
+    let name = tie.folder_of_data()?;
+    let folder = DataFolder { root: container.folder(), name: &name };
     let old = Path::new(old);
-    if !is_own(&container.path(), old) {
+    if !old.starts_with(&name) {
         return None;
     }
-    place(&rename_data(folder, old, path).ok()?)
+    let note = |within: &Path| tie.note_made(within).map_err(io::Error::other);
+    let within = rename_data(folder, old, path, &note).ok()?;
+    tie.note_gone(old);
+    place(&within)
 }
 
 pub(super) fn copy(
@@ -86,15 +96,22 @@ pub(super) fn copy(
     old: (&Path, &Path),
     path: &[u8],
 ) -> Result<Place, String> {
-    let name = container.data_name();
-    let folder = DataFolder { root: container.folder(), name: name.as_ref() };
-    let within = copy_data(old, folder, path).map_err(|error| error.to_string())?;
+    let tie = container.tie().ok_or(UNKNOWN)?;
+    let name = tie.folder_of_data().ok_or(UNKNOWN)?;
+    let folder = DataFolder { root: container.folder(), name: &name };
+    let note = |within: &Path| tie.note_made(within).map_err(io::Error::other);
+    let within = copy_data(old, folder, path, &note).map_err(|error| error.to_string())?;
     place(&within).ok_or_else(|| "the file's name is not UTF-8".to_owned())
 }
 
-/// Whether the data at a path, from the skeleton's folder, is the skeleton's to change: it is in
-/// its folder of data, or in one that no skeleton has, as after the skeleton was renamed.
+/// Whether the data at a path, from the skeleton's folder, may be the skeleton's to change. Data with
+/// a number is looked at closely when it is opened and before it is changed. In layouts of before
+/// it is the skeleton's if it is in its folder of data, or in one that no skeleton has, as after the
+/// skeleton was renamed.
 pub(super) fn is_own(skeleton: &Path, within: &Path) -> bool {
+    if data_of(within).is_some() {
+        return true;
+    }
     let (Some(name), Some(folder)) = (skeleton.file_name(), skeleton.parent()) else {
         return false;
     };
@@ -105,12 +122,17 @@ pub(super) fn is_own(skeleton: &Path, within: &Path) -> bool {
 
 pub(super) fn keep_only(container: &Container, wanted: &[Place]) {
     let path = |place: &Place| match place {
-        Place::File(path) => Some(container.folder().join(path)),
+        Place::File(path) => Some(PathBuf::from(path)),
         Place::Object { .. } | Place::View { .. } => None,
     };
     let wanted: HashSet<PathBuf> = wanted.iter().filter_map(path).collect();
-    // What cannot be removed now does no harm but to take room.
-    let _ = plasmon_hdf5_model::keep_only(&container.data_folder(), &wanted);
+    let Some(tie) = container.tie() else { return };
+    for within in tie.unwanted(&wanted) {
+        // What cannot be removed now does no harm but to take room.
+        if remove_file(container.folder(), &within).is_ok() {
+            tie.note_gone(&within);
+        }
+    }
 }
 
 /// A path from the skeleton's folder, as the skeleton names it.

@@ -22,6 +22,7 @@ use plasmon_hdf5_model::{Columns, Place, Table, ViewOf, is_object_of};
 
 use crate::container::Container;
 use crate::info::{Backend, Settings};
+use crate::tie::Tie;
 
 pub(crate) use staging::Staging;
 
@@ -160,6 +161,17 @@ impl Source {
                 Self::Unlisted { socket, what, kind: "view" }
             }
             Place::View { of, column } => Self::View { of: of.clone(), column: column.clone() },
+        }
+    }
+
+    /// The same, where it is now, after a look whether it is what its skeleton was written for.
+    pub(crate) fn checked(&self, tie: Option<&Tie>) -> Result<Self, String> {
+        match (self, tie) {
+            (Self::File { folder, within, own }, Some(tie)) => {
+                let (folder, own) = (folder.clone(), *own);
+                Ok(Self::File { within: tie.check(within)?, folder, own })
+            }
+            _ => Ok(self.clone()),
         }
     }
 
@@ -356,11 +368,8 @@ pub(crate) fn keep_only(container: &Container, wanted: &[Place], deleted: Vec<Pl
     }
 }
 
-/// Takes away what a skeleton of the same name left behind: this one is new. Objects are only
-/// known by the skeleton that named them.
+/// Takes the objects away that a skeleton named which is no more: nothing else knows them.
 pub(crate) fn clear(container: &Container, objects: &[Place]) {
-    // What cannot be removed does no harm: new files get other names.
-    let _ = plasmon_hdf5_model::clear(&container.data_folder());
     for place in objects {
         container.source(place).remove();
     }

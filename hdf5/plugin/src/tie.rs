@@ -1,0 +1,353 @@
+//! What ties a skeleton to its data: who they are, whose the data is, in which generation.
+//!
+//! ```text
+//! opened          the skeleton's comment is read ──► Tie
+//! data is opened  the manifest is read: the same data, in the skeleton's generation?
+//! data is made    no data yet: it gets a folder, a manifest and a number; the comment names it
+//! data changes    the first time since the file was opened: `next` into the manifest, the comment,
+//!                 the skeleton is written, `generation` into the manifest; only then the data
+//! ```
+//!
+//! A copy of the skeleton has another inode and says an older generation as soon as the data was
+//! changed. So it reads the right values, or none. It changes nothing as long as the file that the
+//! data belongs to is there.
+
+use std::collections::HashSet;
+use std::ffi::c_int;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use plasmon_hdf5_model::{Entry, Home, Identity, Manifest, Mark, draw, find_owner, owner};
+use plasmon_hdf5_sys::{KIND_FILE, KIND_GROUP, Location, Ptr};
+
+use crate::comment;
+use crate::host::Host;
+use crate::orphans::flush;
+use crate::ranks::Ranks;
+use crate::walking::{self, Opened};
+
+/// One skeleton, and the data that it belongs to.
+#[derive(Debug)]
+pub(crate) struct Tie {
+    /// The skeleton.
+    path: PathBuf,
+    /// The skeleton's root group, in its file.
+    root: [u8; 16],
+    state: Mutex<State>,
+}
+
+/// An open object of the skeleton's file, and who has the file open.
+#[derive(Clone, Copy)]
+pub(crate) struct Within<'a> {
+    pub(crate) host: &'static Host,
+    /// An object of the native connector.
+    pub(crate) under: Ptr,
+    /// What it is.
+    pub(crate) kind: c_int,
+    /// The processes that have the file open together, if there are several.
+    pub(crate) ranks: Option<&'a Ranks>,
+}
+
+impl Within<'_> {
+    /// Lets one process do something, and tells all of them what came of it.
+    fn once(&self, work: impl FnOnce() -> Result<String, String>) -> Result<String, String> {
+        match self.ranks {
+            Some(ranks) => ranks.once(work),
+            None => work(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What the skeleton says.
+    identity: Option<Identity>,
+    /// What a program has put into the comment.
+    others: String,
+    /// The data, when this skeleton may change it.
+    home: Option<Home>,
+    /// Whether the data got a generation since the file was opened.
+    changed: bool,
+    /// Files that were made since then, from the skeleton's folder: no copy knows them.
+    made: HashSet<PathBuf>,
+}
+
+impl Tie {
+    /// What an open file says, by its object of the native connector.
+    pub(crate) fn of_file(host: &'static Host, under: Ptr, path: PathBuf) -> Self {
+        let learn = || {
+            let root = walking::info(host, under, KIND_FILE)?.token;
+            Some((root, comment::get(host, under, KIND_FILE).unwrap_or_default()))
+        };
+        let (root, comment) = host.keeping_errors(learn).unwrap_or_default();
+        let (others, identity) = Identity::of_comment(&comment);
+        let state = State { identity, others: others.to_owned(), ..State::default() };
+        Self { path, root, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the skeleton belongs to some data already.
+    pub(crate) fn has_data(&self) -> bool {
+        self.state().identity.is_some()
+    }
+
+    /// Where a file of data is that the skeleton names, if it is this skeleton's, as it was when
+    /// the skeleton was written.
+    pub(crate) fn check(&self, within: &Path) -> Result<PathBuf, String> {
+        let named = data_of(within);
+        let state = self.state();
+        let Some(identity) = &state.identity else {
+            // Layouts of before have no number; what has one belongs to a file that says so.
+            return named.map_or_else(|| Ok(within.to_owned()), |_| Err(self.says_nothing(within)));
+        };
+        if named.is_some_and(|named| named != identity.data) {
+            return Err(self.says_nothing(within));
+        }
+        let (home, manifest) = self.find(identity)?;
+        if !manifest.fits(identity.generation) {
+            return Err(self.is_old(&manifest));
+        }
+        match named {
+            None => Ok(within.to_owned()),
+            Some(_) => {
+                Ok(home.within().join(within.iter().skip(FOLDER_PARTS).collect::<PathBuf>()))
+            }
+        }
+    }
+
+    fn find(&self, identity: &Identity) -> Result<(Home, Manifest), String> {
+        let found = Home::find(&self.path, identity);
+        let found = found.map_err(|error| format!("{}: {error}", self.name()))?;
+        found.ok_or_else(|| {
+            format!(
+                "the data of {} should be in {}, which is not there; copy or move the folder of \
+                 data together with the HDF5 file (plasmon hdf5 cp, mv)",
+                self.name(),
+                self.folder().join(identity.within()).display()
+            )
+        })
+    }
+
+    /// The folder for new data, from the skeleton's. The skeleton gets data of its own if it has
+    /// none yet; the error says why data cannot be written. All processes that have the file open
+    /// do this together.
+    pub(crate) fn ready(&self, within: Within<'_>) -> Result<PathBuf, String> {
+        let mut state = self.state();
+        if let Some(home) = &state.home {
+            return Ok(home.within().to_owned());
+        }
+        let home = match &state.identity {
+            Some(identity) => {
+                within.once(|| self.own(identity).map(|_| String::new()))?;
+                self.find(identity)?.0
+            }
+            None => {
+                let make = || match Home::create(&self.path) {
+                    Ok((_, identity)) => Ok(identity.to_string()),
+                    Err(error) => Err(format!("the folder of {}'s data: {error}", self.name())),
+                };
+                let said = within.once(make)?;
+                let identity = Identity::of_comment(&said).1.ok_or("the data has no number")?;
+                let home = self.find(&identity)?.0;
+                self.write(within, &identity.to_comment(&state.others))?;
+                state.identity = Some(identity);
+                // No copy of the skeleton knows this data.
+                state.changed = true;
+                home
+            }
+        };
+        let folder = home.within().to_owned();
+        state.home = Some(home);
+        Ok(folder)
+    }
+
+    /// The data, if this skeleton may change it.
+    fn own(&self, identity: &Identity) -> Result<Home, String> {
+        let (home, manifest) = self.find(identity)?;
+        if !manifest.fits(identity.generation) {
+            return Err(self.is_old(&manifest));
+        }
+        let told = |error: std::io::Error| format!("{}: {error}", self.name());
+        let (now, inode) = (owner(&self.path).map_err(told)?, home.inode().map_err(told)?);
+        if manifest.owner.is(&now) && manifest.home == inode {
+            return Ok(home);
+        }
+        // A copied folder is owned by the file of the owner's name beside it, or by its only file.
+        if manifest.home == inode || manifest.owner.name != now.name {
+            let other = find_owner(&self.path, &manifest.owner).map_err(told)?;
+            if let Some(other) = other.filter(|_| manifest.home == inode) {
+                return Err(format!(
+                    "{} is a copy of {} and has its data in common with it, so it can only be read; \
+                     plasmon hdf5 own {} gives it data of its own",
+                    self.name(),
+                    other.file_name().unwrap_or_default().display(),
+                    self.name()
+                ));
+            }
+        }
+        home.add(&[Entry::Owner(now), Entry::Home(inode)]).map_err(told)?;
+        Ok(home)
+    }
+
+    /// Must be called before data is changed in place. The first time since the file was opened
+    /// the data gets another generation, unless the file of data was made since then.
+    pub(crate) fn before_change(&self, from: Within<'_>, file: &Path) -> Result<(), String> {
+        self.ready(from)?;
+        let mut state = self.state();
+        if state.changed || state.made.contains(file) {
+            return Ok(());
+        }
+        let (Some(identity), Some(home)) = (state.identity.clone(), state.home.clone()) else {
+            return Err("the data is unknown".to_owned());
+        };
+        let told = |error: std::io::Error| format!("{}: {error}", self.name());
+        let generation = from.once(|| {
+            let generation = draw().map_err(told)?;
+            home.add(&[Entry::Next(generation)]).map_err(told)?;
+            Ok(generation.to_string())
+        })?;
+        let generation = Mark::of_text(&generation).ok_or("the generation is no number")?;
+        let next = Identity { generation, ..identity };
+        self.write(from, &next.to_comment(&state.others))?;
+        from.once(|| {
+            home.add(&[Entry::Generation(generation)]).map_err(told)?;
+            Ok(String::new())
+        })?;
+        state.identity = Some(next);
+        state.changed = true;
+        Ok(())
+    }
+
+    /// Puts a comment on the root group, and writes the skeleton.
+    fn write(&self, from: Within<'_>, text: &str) -> Result<(), String> {
+        let place = Location::with_token(from.kind, &self.root);
+        // SAFETY: the object is the native connector's; the token lives as long as this.
+        let root = unsafe { Opened::new(from.host, from.under, &place) };
+        let done = root.is_some_and(|root| {
+            root.kind == KIND_GROUP
+                && comment::set(from.host, root.under, KIND_GROUP, text)
+                && flush(from.host, root.under, KIND_GROUP)
+        });
+        if done { Ok(()) } else { Err(format!("{} cannot say which data is its", self.name())) }
+    }
+
+    /// Remembers that a file of data is about to be made, from the skeleton's folder.
+    pub(crate) fn note_made(&self, within: &Path) -> Result<(), String> {
+        let mut state = self.state();
+        if let (Some(home), Some(file)) = (&state.home, within_home(&state, within)) {
+            home.add(&[Entry::Made(file)]).map_err(|error| format!("{}: {error}", self.name()))?;
+        }
+        state.made.insert(within.to_owned());
+        Ok(())
+    }
+
+    /// Remembers that a file of data is gone. If that cannot be written, something is listed that
+    /// is not there, which does no harm.
+    pub(crate) fn note_gone(&self, within: &Path) {
+        let state = self.state();
+        if let (Some(home), Some(file)) = (&state.home, within_home(&state, within)) {
+            let _ = home.add(&[Entry::Gone(file)]);
+        }
+    }
+
+    /// The folder for new data, from the skeleton's, once there is one.
+    pub(crate) fn folder_of_data(&self) -> Option<PathBuf> {
+        self.state().home.as_ref().map(|home| home.within().to_owned())
+    }
+
+    /// Removes the data of a skeleton that is no more, if it was this skeleton's to change and no
+    /// other file beside it says that it belongs to it: only files in that folder can name it.
+    pub(crate) fn remove_data(&self, says: impl Fn(&Path) -> Option<Mark>) {
+        let Some(identity) = self.state().identity.clone() else { return };
+        let Ok(home) = self.own(&identity) else { return };
+        if !has_copy(&self.path, identity.data, says) {
+            // What cannot be removed takes room and does no other harm.
+            let _ = home.remove();
+        }
+    }
+
+    /// The files that were written for this data and are not wanted, from the skeleton's folder;
+    /// none when the data is not this skeleton's to change.
+    pub(crate) fn unwanted(&self, wanted: &HashSet<PathBuf>) -> Vec<PathBuf> {
+        let state = self.state();
+        let Some(home) = &state.home else { return Vec::new() };
+        let Ok(manifest) = home.read() else { return Vec::new() };
+        let files = manifest.files.iter().map(|file| home.within().join(file));
+        files.filter(|file| !wanted.contains(file)).collect()
+    }
+
+    fn name(&self) -> std::path::Display<'_> {
+        Path::new(self.path.file_name().unwrap_or_default()).display()
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
+    fn says_nothing(&self, within: &Path) -> String {
+        format!(
+            "{} names {}, which was written for another file; plasmon hdf5 doctor {} says more",
+            self.name(),
+            within.display(),
+            self.name()
+        )
+    }
+
+    fn is_old(&self, manifest: &Manifest) -> String {
+        let owner = String::from_utf8_lossy(&manifest.owner.name);
+        format!(
+            "the data that {name} names was changed after {name} was copied (by {owner}), and its \
+             own values are gone; make copies with plasmon hdf5 cp",
+            name = self.name()
+        )
+    }
+}
+
+/// Whether another file in a skeleton's folder may belong to some data: it says so, or there are too
+/// many to ask.
+fn has_copy(skeleton: &Path, data: Mark, says: impl Fn(&Path) -> Option<Mark>) -> bool {
+    let Some(Ok(entries)) = skeleton.parent().map(std::fs::read_dir) else { return true };
+    let mut asked = 0;
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path == skeleton
+            || !entry.file_type().is_ok_and(|kind| kind.is_file())
+            || !is_hdf5(&path)
+        {
+            continue;
+        }
+        asked += 1;
+        if asked > SIBLINGS_MAX || says(&path) == Some(data) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether a file begins as one of HDF5.
+fn is_hdf5(path: &Path) -> bool {
+    let mut magic = [0; 8];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && magic == *b"\x89HDF\r\n\x1a\n"
+}
+
+/// So many files beside a skeleton are asked whether they are copies of it.
+const SIBLINGS_MAX: usize = 1000;
+/// How many parts of a path lead to the folder of some data.
+const FOLDER_PARTS: usize = 2;
+
+/// Which data a file of data is named for; none in layouts of before.
+pub(crate) fn data_of(within: &Path) -> Option<Mark> {
+    let parts: Vec<_> = within.iter().collect();
+    let named = parts.get(1).filter(|_| parts.len() > FOLDER_PARTS)?;
+    Mark::of_text(named.to_str()?)
+}
+
+fn within_home(state: &State, within: &Path) -> Option<String> {
+    let home = state.home.as_ref()?;
+    within.strip_prefix(home.within()).ok()?.to_str().map(str::to_owned)
+}
