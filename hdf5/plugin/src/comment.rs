@@ -9,7 +9,7 @@ use plasmon_hdf5_model::{Identity, Mark};
 use plasmon_hdf5_sys::arguments::{
     Comment, NewComment, OBJECT_GET_COMMENT, OBJECT_SET_COMMENT, Optional,
 };
-use plasmon_hdf5_sys::{KIND_FILE, Location, Ptr};
+use plasmon_hdf5_sys::{Herr, KIND_FILE, Location, Ptr};
 
 use crate::host::{Host, Lists};
 
@@ -18,14 +18,13 @@ const BYTES: usize = 512;
 
 /// The comment of an object of the native connector; empty when it has none.
 pub(crate) fn get(host: &Host, under: Ptr, kind: c_int) -> Option<String> {
-    let mut text = vec![0_u8; BYTES];
-    let mut length = ask(host, under, kind, &mut text)?;
-    if length >= text.len() {
-        text = vec![0; length + 1];
-        length = ask(host, under, kind, &mut text)?;
-    }
-    text.truncate(length);
-    String::from_utf8(text).ok()
+    String::from_utf8(find(host, under, &Location::itself(kind))?).ok()
+}
+
+/// Gives an object of the native connector a comment.
+pub(crate) fn set(host: &Host, under: Ptr, kind: c_int, text: &str) -> bool {
+    let Ok(text) = CString::new(text) else { return false };
+    put(host, under, &Location::itself(kind), &text) >= 0
 }
 
 /// Which data an open file belongs to.
@@ -34,38 +33,72 @@ pub(crate) fn data_of(host: &Host, under: Ptr) -> Option<Mark> {
     Some(Identity::of_comment(&comment).1?.data)
 }
 
-fn ask(host: &Host, under: Ptr, kind: c_int, text: &mut [u8]) -> Option<usize> {
+/// Carries out an operation on the comment of an object that says which data is its; `None` for all
+/// others, which are the native connector's.
+///
+/// # Safety
+///
+/// HDF5 handed all of this over.
+pub(crate) unsafe fn answer(
+    host: &Host,
+    under: Ptr,
+    place: &Location,
+    arguments: Ptr,
+) -> Option<Herr> {
+    // SAFETY: promised by the caller.
+    let arguments = unsafe { &*arguments.cast::<Optional>() };
+    if !matches!(arguments.operation, OBJECT_GET_COMMENT | OBJECT_SET_COMMENT) {
+        return None;
+    }
+    let known = String::from_utf8(host.keeping_errors(|| find(host, under, place))?).ok()?;
+    let (others, identity) = Identity::of_comment(&known);
+    let identity = identity?;
+    if arguments.operation == OBJECT_GET_COMMENT {
+        // SAFETY: promised by the caller: the arguments are those of the operation.
+        unsafe { (*arguments.arguments.cast::<Comment>()).fill(others.as_bytes()) };
+        return Some(0);
+    }
+    // SAFETY: as above; the text ends, or there is none.
+    let text = unsafe {
+        let text = (*arguments.arguments.cast::<NewComment>()).text;
+        if text.is_null() { c"" } else { CStr::from_ptr(text) }
+    };
+    let text = identity.to_comment(&text.to_string_lossy());
+    Some(put(host, under, place, &CString::new(text).ok()?))
+}
+
+fn find(host: &Host, under: Ptr, place: &Location) -> Option<Vec<u8>> {
+    let mut text = vec![0_u8; BYTES];
+    let mut length = ask(host, under, place, &mut text)?;
+    if length >= text.len() {
+        text = vec![0; length + 1];
+        length = ask(host, under, place, &mut text)?;
+    }
+    text.truncate(length);
+    Some(text)
+}
+
+fn ask(host: &Host, under: Ptr, place: &Location, text: &mut [u8]) -> Option<usize> {
     let mut length = 0;
     let bytes = text.len();
     let text = text.as_mut_ptr().cast();
     let mut comment = Comment { bytes, text, length: &raw mut length };
-    call(host, under, kind, OBJECT_GET_COMMENT, (&raw mut comment).cast()).then_some(length)
+    let done = call(host, under, place, OBJECT_GET_COMMENT, (&raw mut comment).cast());
+    (done >= 0).then_some(length)
 }
 
-/// Gives an object of the native connector a comment.
-pub(crate) fn set(host: &Host, under: Ptr, kind: c_int, text: &str) -> bool {
-    let Ok(text) = CString::new(text) else { return false };
-    let text: &CStr = &text;
+fn put(host: &Host, under: Ptr, place: &Location, text: &CStr) -> Herr {
     let mut comment = NewComment { text: text.as_ptr(), rest: [0; 2] };
-    call(host, under, kind, OBJECT_SET_COMMENT, (&raw mut comment).cast())
+    call(host, under, place, OBJECT_SET_COMMENT, (&raw mut comment).cast())
 }
 
-fn call(host: &Host, under: Ptr, kind: c_int, operation: c_int, arguments: Ptr) -> bool {
-    let place = Location::itself(kind);
+fn call(host: &Host, under: Ptr, place: &Location, operation: c_int, arguments: Ptr) -> Herr {
     let mut arguments = Optional { operation, arguments };
     let (dxpl, none) = (host.default_list(Lists::Transfer), std::ptr::null_mut());
     // SAFETY: the object is the native connector's; the arguments are those of the operation, and
     // live until the call is over.
-    let done = unsafe {
+    unsafe {
         let arguments = (&raw mut arguments).cast();
-        (host.api.H5VLobject_optional)(
-            under,
-            &raw const place,
-            host.native(),
-            arguments,
-            dxpl,
-            none,
-        )
-    };
-    done >= 0
+        (host.api.H5VLobject_optional)(under, place, host.native(), arguments, dxpl, none)
+    }
 }

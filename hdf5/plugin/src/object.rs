@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 
+use crate::comment;
 use crate::copying;
 use crate::forward::{call, open, pass};
 use crate::guard;
@@ -30,12 +31,23 @@ pass! {
         |api, under, native|
             (api.H5VLobject_specific)(under, place, native, arguments, dxpl, request);
     /// Operations of single connectors.
-    optional(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
+    optional_native(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
         |api, under, native|
             (api.H5VLobject_optional)(under, place, native, arguments, dxpl, request);
 }
 
 call! {
+    /// Operations of single connectors. Programs do not see what the skeleton says in the comment of
+    /// its root group, and what they put there stays beside it.
+    optional<SLOT>(object: Ptr, place: *const Location, arguments: Ptr, dxpl: Hid,
+        request: Request) -> Herr = {
+        let host = host::of::<SLOT>();
+        let known = guard::or(None, || {
+            let node = Node::of(object)?;
+            comment::answer(host, node.native(), &*place, arguments)
+        });
+        known.unwrap_or_else(|| optional_native::<SLOT>(object, place, arguments, dxpl, request))
+    };
     /// `H5Ocopy`. The skeleton's copy names the same data as the original; it gets its own.
     copy<SLOT>(source: Ptr, from: *const Location, name: Text, target: Ptr, to: *const Location,
         target_name: Text, ocpypl: Hid, lcpl: Hid, dxpl: Hid, request: Request) -> Herr = {

@@ -14,6 +14,7 @@ use crate::backend;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::node::Node;
+use crate::tie::Within;
 use crate::walking::{self, Opened};
 
 /// Removes the files of data that no dataset of an open skeleton names. Nothing is removed when the
@@ -32,7 +33,9 @@ pub(crate) fn remove(host: &'static Host, node: &Node) {
         Some(())
     });
     if complete.is_some() && container.is_first() {
-        backend::keep_only(container, &wanted, container.take_deleted());
+        let (under, ranks) = (node.native(), container.ranks.as_ref());
+        let from = Within { host, under, kind: KIND_FILE, ranks };
+        backend::keep_only(from, container, &wanted);
     }
 }
 

@@ -63,8 +63,6 @@ impl Within<'_> {
 struct State {
     /// What the skeleton says.
     identity: Option<Identity>,
-    /// What a program has put into the comment.
-    others: String,
     /// The data, when this skeleton may change it.
     home: Option<Home>,
     /// Whether the data got a generation since the file was opened.
@@ -81,8 +79,7 @@ impl Tie {
             Some((root, comment::get(host, under, KIND_FILE).unwrap_or_default()))
         };
         let (root, comment) = host.keeping_errors(learn).unwrap_or_default();
-        let (others, identity) = Identity::of_comment(&comment);
-        let state = State { identity, others: others.to_owned(), ..State::default() };
+        let state = State { identity: Identity::of_comment(&comment).1, ..State::default() };
         Self { path, root, state: Mutex::new(state) }
     }
 
@@ -153,7 +150,7 @@ impl Tie {
                 let said = within.once(make)?;
                 let identity = Identity::of_comment(&said).1.ok_or("the data has no number")?;
                 let home = self.find(&identity)?.0;
-                self.write(within, &identity.to_comment(&state.others))?;
+                self.write(within, &identity)?;
                 state.identity = Some(identity);
                 // No copy of the skeleton knows this data.
                 state.changed = true;
@@ -212,7 +209,7 @@ impl Tie {
         })?;
         let generation = Mark::of_text(&generation).ok_or("the generation is no number")?;
         let next = Identity { generation, ..identity };
-        self.write(from, &next.to_comment(&state.others))?;
+        self.write(from, &next)?;
         from.once(|| {
             home.add(&[Entry::Generation(generation)]).map_err(told)?;
             Ok(String::new())
@@ -222,17 +219,20 @@ impl Tie {
         Ok(())
     }
 
-    /// Puts a comment on the root group, and writes the skeleton.
-    fn write(&self, from: Within<'_>, text: &str) -> Result<(), String> {
+    /// Says in the comment of the root group which data is this file's, and writes the skeleton.
+    fn write(&self, from: Within<'_>, identity: &Identity) -> Result<(), String> {
         let place = Location::with_token(from.kind, &self.root);
         // SAFETY: the object is the native connector's; the token lives as long as this.
         let root = unsafe { Opened::new(from.host, from.under, &place) };
-        let done = root.is_some_and(|root| {
-            root.kind == KIND_GROUP
-                && comment::set(from.host, root.under, KIND_GROUP, text)
-                && flush(from.host, root.under, KIND_GROUP)
-        });
-        if done { Ok(()) } else { Err(format!("{} cannot say which data is its", self.name())) }
+        let say = |root: &Opened| {
+            // What a program says there stays.
+            let comment = comment::get(from.host, root.under, KIND_GROUP)?;
+            let comment = identity.to_comment(Identity::of_comment(&comment).0);
+            let said = comment::set(from.host, root.under, KIND_GROUP, &comment);
+            (said && flush(from.host, root.under, KIND_GROUP)).then_some(())
+        };
+        let done = root.filter(|root| root.kind == KIND_GROUP).and_then(|root| say(&root));
+        done.ok_or_else(|| format!("{} cannot say which data is its", self.name()))
     }
 
     /// Remembers that a file of data is about to be made, from the skeleton's folder.

@@ -200,6 +200,27 @@ pub struct Comment {
     pub length: *mut usize,
 }
 
+impl Comment {
+    /// Answers with a text, cut off at the room for it, and its length.
+    ///
+    /// # Safety
+    ///
+    /// There is as much room as is said, or none; the length goes where something may be written.
+    pub unsafe fn fill(&self, answer: &[u8]) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if !self.text.is_null() && self.bytes > 0 {
+                let count = answer.len().min(self.bytes - 1);
+                std::ptr::copy_nonoverlapping(answer.as_ptr(), self.text.cast(), count);
+                self.text.add(count).write(0);
+            }
+            if !self.length.is_null() {
+                self.length.write(answer.len());
+            }
+        }
+    }
+}
+
 /// Setting the comment of an object. The C structure is a union, and this its shorter part.
 #[repr(C)]
 #[derive(Clone, Copy)]

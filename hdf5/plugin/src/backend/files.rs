@@ -12,7 +12,7 @@ use plasmon_hdf5_model::{
 
 use super::{Data, Made, Source};
 use crate::container::Container;
-use crate::tie::data_of;
+use crate::tie::{Within, data_of};
 
 impl Data for DataFile {
     fn columns(&self) -> Columns<'_> {
@@ -120,7 +120,10 @@ pub(super) fn is_own(skeleton: &Path, within: &Path) -> bool {
     data == data_directory(name) || !folder.join(owner).exists()
 }
 
-pub(super) fn keep_only(container: &Container, wanted: &[Place]) {
+/// Removes the files of data that a skeleton does not name any more. A name that is free is given to
+/// other data, which a copy of the skeleton would take for what it knows: so the data gets another
+/// generation before.
+pub(super) fn keep_only(from: Within<'_>, container: &Container, wanted: &[Place]) {
     let path = |place: &Place| match place {
         Place::File(path) => Some(PathBuf::from(path)),
         Place::Object { .. } | Place::View { .. } => None,
@@ -128,6 +131,9 @@ pub(super) fn keep_only(container: &Container, wanted: &[Place]) {
     let wanted: HashSet<PathBuf> = wanted.iter().filter_map(path).collect();
     let Some(tie) = container.tie() else { return };
     for within in tie.unwanted(&wanted) {
+        if tie.before_change(from, &within).is_err() {
+            return;
+        }
         // What cannot be removed now does no harm but to take room.
         if remove_file(container.folder(), &within).is_ok() {
             tie.note_gone(&within);

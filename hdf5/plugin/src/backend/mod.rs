@@ -22,7 +22,7 @@ use plasmon_hdf5_model::{Columns, Place, Table, ViewOf, is_object_of};
 
 use crate::container::Container;
 use crate::info::{Backend, Settings};
-use crate::tie::Tie;
+use crate::tie::{Tie, Within};
 
 pub(crate) use staging::Staging;
 
@@ -361,8 +361,9 @@ fn copy_columns(table: &Table, from: Columns<'_>, to: Columns<'_>) -> io::Result
 
 /// Takes the data away that a skeleton no longer names: files that are not wanted, and of the
 /// objects those whose links were deleted.
-pub(crate) fn keep_only(container: &Container, wanted: &[Place], deleted: Vec<Place>) {
-    files::keep_only(container, wanted);
+pub(crate) fn keep_only(from: Within<'_>, container: &Container, wanted: &[Place]) {
+    files::keep_only(from, container, wanted);
+    let deleted = container.take_deleted();
     for place in deleted.iter().filter(|place| !wanted.contains(place)) {
         container.source(place).remove();
     }

@@ -1,0 +1,1 @@
+"""Random sequences of what people and programs do with HDF5 files, beside native HDF5."""

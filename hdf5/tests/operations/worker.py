@@ -1,0 +1,146 @@
+"""Does what it is told with HDF5 files, one line of JSON after the other.
+
+The same program runs twice: with the connector, and with HDF5 alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+#: Large enough that data is not kept within the skeleton, and small enough for thousands.
+ROWS = 64
+
+
+def values(seed: int, kind: str) -> np.ndarray:
+    """What a dataset is filled with."""
+    made = np.random.default_rng(seed).integers(-(2**31), 2**31, ROWS)
+    return made.astype(kind)
+
+
+def write(path: str, mode: str, changes: list[dict[str, Any]]) -> None:
+    """Opens a file and changes it."""
+    with h5py.File(path, mode) as file:
+        for change in changes:
+            CHANGES[change["what"]](file, change)
+
+
+def _make(file: h5py.File, change: dict[str, Any]) -> None:
+    if change["name"] in file:
+        del file[change["name"]]
+    made = values(change["seed"], change["kind"])
+    if change["grows"]:
+        file.create_dataset(change["name"], data=made, maxshape=(None,), chunks=(16,))
+    else:
+        file.create_dataset(change["name"], data=made)
+
+
+def _fill(file: h5py.File, change: dict[str, Any]) -> None:
+    if change["name"] in file:
+        dataset = file[change["name"]]
+        dataset[: len(dataset) // 2] = values(change["seed"], "i4")[: len(dataset) // 2]
+
+
+def _append(file: h5py.File, change: dict[str, Any]) -> None:
+    dataset = file.get(change["name"])
+    if dataset is not None and dataset.maxshape[0] is None:
+        rows = len(dataset)
+        dataset.resize(rows + 8, axis=0)
+        dataset[rows:] = values(change["seed"], "i4")[:8]
+
+
+def _delete(file: h5py.File, change: dict[str, Any]) -> None:
+    if change["name"] in file:
+        del file[change["name"]]
+
+
+def _rename(file: h5py.File, change: dict[str, Any]) -> None:
+    if change["name"] in file and change["to"] not in file:
+        file.move(change["name"], change["to"])
+
+
+def _copy(file: h5py.File, change: dict[str, Any]) -> None:
+    if change["name"] in file and change["to"] not in file:
+        file.copy(change["name"], change["to"])
+
+
+def _attribute(file: h5py.File, change: dict[str, Any]) -> None:
+    at = file[change["name"]] if change["name"] in file else file
+    at.attrs["seed"] = change["seed"]
+
+
+def _comment(file: h5py.File, change: dict[str, Any]) -> None:
+    # What it says is not compared: h5py gives what happens to lie in memory.
+    h5py.h5o.set_comment(file.id, f"a comment {change['seed']}".encode())
+
+
+CHANGES = {
+    "make": _make,
+    "fill": _fill,
+    "append": _append,
+    "delete": _delete,
+    "rename": _rename,
+    "copy": _copy,
+    "attribute": _attribute,
+    "comment": _comment,
+}
+
+
+def read(path: str) -> dict[str, Any]:
+    """Everything that a file has: of each dataset the values, or why there are none."""
+    found: dict[str, Any] = {}
+    with h5py.File(path, "r") as file:
+        found["/"] = {"attributes": {key: int(text) for key, text in file.attrs.items()}}
+
+        def visit(name: str, item: Any) -> None:
+            if not isinstance(item, h5py.Dataset):
+                return
+            about = {
+                "kind": item.dtype.str,
+                "attributes": {key: int(text) for key, text in item.attrs.items()},
+            }
+            try:
+                about["values"] = item[...].tolist()
+            except OSError as error:
+                about["error"] = str(error)
+            found[name] = about
+
+        file.visititems(visit)
+    return found
+
+
+def files(folder: str) -> dict[str, Any]:
+    """What every file below a folder has."""
+    found = {}
+    for path in sorted(Path(folder).rglob("*.h5")):
+        if not path.is_file():
+            continue
+        try:
+            found[os.path.relpath(path, folder)] = read(str(path))
+        except OSError as error:
+            found[os.path.relpath(path, folder)] = {"error": str(error)}
+    return found
+
+
+ACTIONS = {"write": write, "files": files}
+
+
+def main() -> None:
+    """Answers each line with one."""
+    for line in sys.stdin:
+        action, arguments = json.loads(line)
+        try:
+            answer = {"done": ACTIONS[action](*arguments)}
+        except (OSError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
