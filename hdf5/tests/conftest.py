@@ -128,3 +128,12 @@ def store(daemon: Daemon) -> Iterator[Store]:
     store = daemon.connect(reconnect_timeout=2)
     yield store
     store.disconnect()
+
+
+def data(tmp_path: Path, skeleton: str = "x.h5") -> set[str]:
+    """The files of data of a skeleton, whose folder has no other data."""
+    folder = tmp_path / f"{skeleton}.arrow"
+    (home,) = (path for path in folder.iterdir() if not path.is_symlink())
+    assert (folder / "latest").readlink() == Path(home.name)
+    found = {str(file.relative_to(home)) for file in home.rglob("*") if file.is_file()}
+    return found - {"manifest"}

@@ -26,7 +26,9 @@ def test_readers_see_rows_after_a_flush(tmp_path: Path, run: Program, plain: Pro
         writer.write(np.arange(5.0))
         assert run(look).out.split() == ["10", "9.0"]
     assert plain(look).out.split() == ["15", "4.0"]
-    found = pa.ipc.open_file(pa.memory_map(str(tmp_path / "x.h5.arrow" / "latest" / "g" / "x.arrow")))
+    found = pa.ipc.open_file(
+        pa.memory_map(str(tmp_path / "x.h5.arrow" / "latest" / "g" / "x.arrow"))
+    )
     assert found.read_all().column("x").to_pylist()[8:12] == [8, 9, 0, 1]
 
 

@@ -131,7 +131,9 @@ def test_fill_values(run: Program, tmp_path: Path) -> None:
         fill = np.array((3, 0.5), kind)
         made = file.create_dataset("r", (4,), kind, fillvalue=fill)
         assert (made[:] == fill).all()""")
-    assert table(tmp_path / "x.h5.arrow" / "latest" / "seven.arrow").column(0).unique().to_pylist() == [7]
+    assert table(tmp_path / "x.h5.arrow" / "latest" / "seven.arrow").column(
+        0
+    ).unique().to_pylist() == [7]
 
 
 def test_hdf5_alone_reads_numbers_and_refuses_compounds(

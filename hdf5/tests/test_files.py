@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from conftest import Program
+from conftest import Program, data
 
 WRITE = """
 with h5py.File("x.h5", "w") as file:
@@ -20,12 +21,6 @@ with h5py.File("x.h5", "r") as file:
             print("refused", name, error)"""
 
 
-def data(tmp_path: Path, skeleton: str = "x.h5") -> set[str]:
-    """The files of data of a skeleton."""
-    folder = tmp_path / f"{skeleton}.arrow"
-    return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
-
-
 def test_missing_data_is_an_error_and_never_a_fill_value(
     run: Program, plain: Program, tmp_path: Path
 ) -> None:
@@ -34,7 +29,7 @@ def test_missing_data_is_an_error_and_never_a_fill_value(
     for program in (run, plain):
         out = program(READ).out
         assert out.count("refused") == 2, out
-    assert "x.h5.arrow/g/x.arrow, which is not there" in run(READ).out
+    assert re.search(r"x\.h5\.arrow/\w{16}, which is not there", run(READ).out)
 
 
 def test_cut_off_and_foreign_data_is_refused(run: Program, tmp_path: Path) -> None:
@@ -45,7 +40,9 @@ def test_cut_off_and_foreign_data_is_refused(run: Program, tmp_path: Path) -> No
     assert "should have above" in run(READ).out
     file.write_bytes(b"not Arrow" + whole[9:])
     assert "does not begin like an Arrow file" in run(READ).out
-    file.write_bytes((tmp_path / "x.h5.arrow" / "latest" / "r.arrow").read_bytes().ljust(20_000, b"\0"))
+    file.write_bytes(
+        (tmp_path / "x.h5.arrow" / "latest" / "r.arrow").read_bytes().ljust(20_000, b"\0")
+    )
     assert "its rows or columns are others" in run(READ).out
     file.write_bytes(whole)
     assert "refused" not in run(READ).out
@@ -183,7 +180,7 @@ def test_a_full_disk_is_an_error_and_old_data_stays(run: Program) -> None:
         try:
             data[:] = 2
         except OSError as error:
-            assert "x.h5.arrow/x.arrow" in str(error), error
+            assert os.path.realpath("x.h5.arrow/latest/x.arrow") in str(error), error
         else:
             sys.exit("no error")
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)

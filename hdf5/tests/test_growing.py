@@ -113,7 +113,13 @@ def test_fewer_rows_and_more_again(run: Program, plain: Program, tmp_path: Path)
         assert file["seven"][:].tolist() == [1, 7, 7, 7, 7]
         assert not file["x"][5000:].any() and file["x"][4999] == 4999""")
     assert table(tmp_path / "x.h5.arrow" / "latest" / "r.arrow").num_rows == 0
-    assert table(tmp_path / "x.h5.arrow" / "latest" / "seven.arrow").column(0).to_pylist() == [1, 7, 7, 7, 7]
+    assert table(tmp_path / "x.h5.arrow" / "latest" / "seven.arrow").column(0).to_pylist() == [
+        1,
+        7,
+        7,
+        7,
+        7,
+    ]
 
 
 def test_two_handles_and_two_programs_agree(run: Program) -> None:
@@ -176,7 +182,9 @@ def test_copies_and_late_names_grow_too(run: Program, tmp_path: Path) -> None:
         file["late"] = late
         late.resize((8,))
         late[7] = 7""")
-    assert table(tmp_path / "x.h5.arrow" / "latest" / "late.arrow").column("late").to_pylist()[7] == 7
+    assert (
+        table(tmp_path / "x.h5.arrow" / "latest" / "late.arrow").column("late").to_pylist()[7] == 7
+    )
     assert table(tmp_path / "other.h5.arrow" / "latest" / "copied.arrow").num_rows == 9000
 
 
@@ -267,7 +275,7 @@ def test_pytables_and_netcdf_append(run: Program, tmp_path: Path) -> None:
     found = table(tmp_path / "t.h5.arrow" / "latest" / "rows.arrow")
     assert found.num_rows == 14_700
     assert found["b"][-1].as_py() == 24.5
-    assert table(tmp_path / "n.nc.arrow" / "v.arrow").num_rows == 26
+    assert table(tmp_path / "n.nc.arrow" / "latest" / "v.arrow").num_rows == 26
     assert h5py.File(tmp_path / "t.h5")["grows"].shape == (5005,)
 
 

@@ -161,7 +161,7 @@ def test_three_copies_of_hdf5_in_one_process(run: Program) -> None:
             file.createVariable("t", "f4", ("t", "x"))[0:3] = 1.5
             file["x"].units = "m"
     for name in ("h.h5", "t.h5", "n.nc"):
-        assert os.path.exists(f"{name}.arrow/x.arrow"), name
+        assert os.path.exists(f"{name}.arrow/latest/x.arrow"), name
         with h5py.File(name, "r") as file:
             assert np.array_equal(file["x"][:], np.arange(5.0)), name
     with tables.open_file("t.h5") as file:

@@ -1,4 +1,4 @@
-"""Files are copied, moved, replaced and written in every order: each gives its own values or none."""
+"""Files are copied, moved and written in every order: each gives its own values or none."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ def test_each_file_gives_its_own_values_or_none(tmp_path: Path) -> None:
     sides = (
         Side(ours, conftest.connector_environment()),
         Side(native, conftest.plain_environment()),
+        Side(ours, conftest.plain_environment()),
     )
     read = refused = 0
     try:
         for seed in range(SEED, SEED + SEQUENCES):
-            for side, folder in zip(sides, (ours, native), strict=True):
+            for side, folder in zip(sides, (ours, native, ours), strict=True):
                 side.folder = folder / str(seed)
             sequence = Sequence(seed, *sides)
             try:

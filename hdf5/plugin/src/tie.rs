@@ -122,7 +122,7 @@ impl Tie {
         found.ok_or_else(|| {
             format!(
                 "the data of {} should be in {}, which is not there; copy or move the folder of \
-                 data together with the HDF5 file (plasmon hdf5 cp, mv)",
+                 data together with the HDF5 file",
                 self.name(),
                 self.folder().join(identity.within()).display()
             )
@@ -145,7 +145,7 @@ impl Tie {
             None => {
                 let make = || match Home::create(&self.path) {
                     Ok((_, identity)) => Ok(identity.to_string()),
-                    Err(error) => Err(format!("the folder of {}'s data: {error}", self.name())),
+                    Err(error) => Err(format!("{}.arrow: {error}", self.path.display())),
                 };
                 let said = within.once(make)?;
                 let identity = Identity::of_comment(&said).1.ok_or("the data has no number")?;
@@ -179,7 +179,7 @@ impl Tie {
             if let Some(other) = other.filter(|_| manifest.home == inode) {
                 return Err(format!(
                     "{} is a copy of {} and has its data in common with it, so it can only be read; \
-                     plasmon hdf5 own {} gives it data of its own",
+                     plasmon hdf5 import {} NEW writes a file with data of its own",
                     self.name(),
                     other.file_name().unwrap_or_default().display(),
                     self.name()
@@ -301,7 +301,7 @@ impl Tie {
         let owner = String::from_utf8_lossy(&manifest.owner.name);
         format!(
             "the data that {name} names was changed after {name} was copied (by {owner}), and its \
-             own values are gone; make copies with plasmon hdf5 cp",
+             own values are gone; copies keep theirs when the folder of data is copied, too",
             name = self.name()
         )
     }

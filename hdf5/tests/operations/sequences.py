@@ -17,6 +17,8 @@ NAMES = ("a.h5", "b.h5", "c.h5", "a.0.h5", "q/a.h5", "q/b.h5")
 DATASETS = ("x", "y", "g/x", "g/z")
 KINDS = ("i4", "f8", "u2", "i8")
 OPERATIONS = 14
+#: After how many operations the package reads the files, too.
+READER_SHARE = 0.3
 ANSWER_TIMEOUT_S = 60
 
 
@@ -35,7 +37,8 @@ class Side:
 
     def ask(self, action: str, *arguments: Any) -> Any:
         """Lets the process do something; the error is raised."""
-        assert self._worker.stdin is not None and self._worker.stdout is not None
+        assert self._worker.stdin is not None
+        assert self._worker.stdout is not None
         self._worker.stdin.write(json.dumps([action, arguments]) + "\n")
         self._worker.stdin.flush()
         line = self._worker.stdout.readline()
@@ -124,9 +127,9 @@ class Failure(Exception):
 class Sequence:
     """One sequence."""
 
-    def __init__(self, seed: int, ours: Side, native: Side) -> None:
+    def __init__(self, seed: int, ours: Side, native: Side, reader: Side) -> None:
         self._random = random.Random(seed)
-        self._ours, self._native = ours, native
+        self._ours, self._native, self._reader = ours, native, reader
         self._done: list[str] = []
         self._others: dict[Path, bytes] = {}
         #: How many datasets were read, and how many gave an error.
@@ -166,8 +169,7 @@ class Sequence:
         made = []
         for _ in range(self._random.randint(1, 3)):
             what = self._random.choice(
-                ("make", "make", "make", "fill", "fill", "append", "delete")
-                + ("rename", "copy", "attribute", "comment")
+                (*"make make make fill fill append delete rename copy attribute comment".split(),)
             )
             made.append(
                 {
@@ -263,6 +265,9 @@ class Sequence:
             raise self._failure(f"there are {sorted(ours)}, and should be {sorted(native)}")
         for name, wanted in native.items():
             self._same(name, ours[name], wanted)
+        if self._random.random() < READER_SHARE:
+            for name, found in self._reader.ask("tables", str(self._ours.folder)).items():
+                self._same_tables(name, found, native[name])
         for path, content in self._others.items():
             if not path.exists() or path.read_bytes() != content:
                 raise self._failure(f"{path} of somebody else is gone")
@@ -283,6 +288,16 @@ class Sequence:
                 del mine["error"]
             if mine != about:
                 raise self._failure(f"{name}:{dataset} is {mine}, and should be {about}")
+
+    def _same_tables(self, name: str, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+        for dataset, values in found.items():
+            self.read += 1
+            if isinstance(values, str):
+                self.refused += 1
+            elif values != wanted[dataset]["values"]:
+                raise self._failure(
+                    f"{name}:{dataset} is the table {values}, not {wanted[dataset]}"
+                )
 
     def _failure(self, what: str) -> Failure:
         done = "\n  ".join(self._done)

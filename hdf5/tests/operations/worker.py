@@ -71,7 +71,7 @@ def _copy(file: h5py.File, change: dict[str, Any]) -> None:
 
 
 def _attribute(file: h5py.File, change: dict[str, Any]) -> None:
-    at = file[change["name"]] if change["name"] in file else file
+    at = file.get(change["name"], file)
     at.attrs["seed"] = change["seed"]
 
 
@@ -128,7 +128,28 @@ def files(folder: str) -> dict[str, Any]:
     return found
 
 
-ACTIONS = {"write": write, "files": files}
+def tables(folder: str) -> dict[str, Any]:
+    """The Arrow data of every file below a folder, as the package gives it by itself."""
+    import plasmon.hdf5
+
+    found: dict[str, Any] = {}
+    for path in sorted(Path(folder).rglob("*.h5")):
+        try:
+            file = plasmon.hdf5.open(path)
+        except OSError:
+            continue
+        about = found[os.path.relpath(path, folder)] = {}
+        with file:
+            for name in file:
+                try:
+                    if file[name].file is not None:
+                        about[name] = file[name].array.tolist()
+                except OSError as error:
+                    about[name] = str(error)
+    return found
+
+
+ACTIONS = {"write": write, "files": files, "tables": tables}
 
 
 def main() -> None:

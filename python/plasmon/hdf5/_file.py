@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from plasmon.hdf5 import _plugin
+from plasmon.hdf5 import _identity, _plugin
 from plasmon.hdf5._objects import ObjectPlace
 from plasmon.hdf5._plugin import Storage
 
@@ -33,9 +33,16 @@ def open(path: str | os.PathLike[str], store: str | os.PathLike[str] | None = No
 class Dataset:
     """One dataset: Arrow data where it is, NumPy values where HDF5 keeps them."""
 
-    def __init__(self, dataset: Any, storage: Storage, store: str | None = None) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        storage: Storage,
+        store: str | None = None,
+        locate: Callable[[], Path] | None = None,
+    ) -> None:
         self._dataset = dataset
         self._storage = storage
+        self._locate = locate
         self._store = store
         # Asked for now: tables and arrays are to be had when the file is closed, too.
         self._name, self._shape = str(dataset.name), tuple(dataset.shape or ())
@@ -81,7 +88,7 @@ class Dataset:
         import pyarrow as pa
 
         if self._table is None and self._storage.file is not None:
-            source = pa.memory_map(str(self._existing(self._storage.file)))
+            source = pa.memory_map(str(self._existing()))
             self._table = pa.ipc.open_file(source).read_all()
         if self._table is None and self._storage.object is not None:
             self._table = self._storage.object.table(self.name, self._store)
@@ -117,7 +124,9 @@ class Dataset:
             _fill(records[name], table.column(name))
         return records
 
-    def _existing(self, file: Path) -> Path:
+    def _existing(self) -> Path:
+        file = self._locate() if self._locate is not None else self._storage.file
+        assert file is not None
         if not file.exists():
             raise FileNotFoundError(
                 f"the values of {self.name} should be in {file}, which is not there; copy or "
@@ -145,7 +154,7 @@ class File(Mapping[str, Dataset]):
     ) -> None:
         import h5py
 
-        self._path = Path(path).resolve()
+        self._path = Path(os.path.realpath(path))
         if not self._path.exists():
             raise FileNotFoundError(f"{path} does not exist")
         self._file = h5py.File(self._path, "r")
@@ -165,8 +174,19 @@ class File(Mapping[str, Dataset]):
             found = self._file.get(key)
             if not isinstance(found, h5py.Dataset):
                 raise KeyError(f"{self._path} has no dataset {name}")
-            self._found[key] = Dataset(found, _storage(found), self._store)
+            storage = _storage(found)
+            self._found[key] = Dataset(found, storage, self._store, self._locator(found, storage))
         return self._found[key]
+
+    def _locator(self, dataset: Any, storage: Storage) -> Callable[[], Path] | None:
+        """What finds the file of data of a dataset, and refuses one that is not its own."""
+        if storage.file is None:
+            return None
+        # A link may have led into another file.
+        skeleton = Path(os.path.realpath(dataset.file.filename))
+        identity = _identity.identity_of(dataset.file)
+        within = str(storage.file.relative_to(skeleton.parent))
+        return lambda: _identity.located(skeleton, identity, within)
 
     def __iter__(self) -> Iterator[str]:
         import h5py

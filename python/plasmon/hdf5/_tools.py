@@ -233,8 +233,11 @@ def doctor(path: Path | None) -> list[str]:
     real = Path(os.path.realpath(path))
     folder = real.with_name(f"{real.name}.arrow")
     for file in sorted(folder.rglob("*.arrow")):
-        if file.is_file() and file not in named:
-            problems.append(f"{file}: no dataset names this file; it can be removed")
+        if file.is_file() and not file.is_symlink() and file not in named:
+            problems.append(
+                f"{file}: no dataset of {path} names this file; other files may, and copies of "
+                "this one"
+            )
     return problems + _leftovers(objects)
 
 
