@@ -25,7 +25,7 @@ TMPFS = "/dev/shm"
 #: What the connector says of a setting that this build has not.
 NO_SETTING = "the connector has no setting"
 #: The dataset that a second process looks at.
-WATCHED = "Timestep_0/x.arrow"
+WATCHED = "latest/Timestep_0/x.arrow"
 
 
 class Hdf5:

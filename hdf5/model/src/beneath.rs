@@ -76,7 +76,7 @@ pub(crate) fn create_file(root: &Path, within: &Path) -> io::Result<File> {
 /// Opens a file that is there, so that what is written goes behind its end.
 pub(crate) fn append_file(root: &Path, within: &Path) -> io::Result<File> {
     let (parent, name) = place(root, within, false)?;
-    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     regular(openat(&parent, name, flags, Mode::empty()).map_err(told)?.into())
 }
 

@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
@@ -29,6 +29,8 @@ const MANIFEST: &str = "manifest";
 const LATEST: &str = "latest";
 /// The largest manifest that is read.
 const MANIFEST_BYTES_MAX: u64 = 256 << 20;
+/// The longest line of a manifest: the longest path, in hexadecimal.
+const LINE_BYTES_MAX: u64 = 1 << 16;
 /// So many numbers are drawn for a folder.
 const DRAWS: usize = 8;
 
@@ -126,7 +128,8 @@ impl Home {
     pub fn add(&self, entries: &[Entry]) -> io::Result<()> {
         let text: String = entries.iter().map(Entry::to_line).collect();
         let mut file = beneath::append_file(&self.root, &self.manifest())?;
-        let before = file.metadata()?.len();
+        let before = whole_lines(&file)?;
+        file.set_len(before)?;
         let added = file.write_all(text.as_bytes());
         if added.is_err() {
             // Part of a line must not become the beginning of the next one.
@@ -183,6 +186,16 @@ impl Home {
     fn manifest(&self) -> PathBuf {
         self.within.join(MANIFEST)
     }
+}
+
+/// How many bytes of a text are whole lines: a process that was killed may have begun another one.
+fn whole_lines(file: &File) -> io::Result<u64> {
+    let length = file.metadata()?.len();
+    let mut tail = vec![0; usize::try_from(length.min(LINE_BYTES_MAX)).unwrap_or(0)];
+    let start = length - tail.len() as u64;
+    file.read_exact_at(&mut tail, start)?;
+    let end = tail.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    Ok(start + end as u64)
 }
 
 /// Who a skeleton is.
@@ -287,6 +300,12 @@ mod tests {
         first.add(&[Entry::Made("x.arrow".to_owned())]).expect("added");
         assert!(first.read().expect("read").files.contains("x.arrow"));
         assert!(second.read().expect("read").files.is_empty());
+        let manifest = folder.path().join(first.within()).join("manifest");
+        let whole = std::fs::read(&manifest).expect("read");
+        std::fs::write(&manifest, [&whole[..], b"made y.ar"].concat()).expect("written");
+        first.add(&[Entry::Made("z.arrow".to_owned())]).expect("added");
+        let files = first.read().expect("read").files;
+        assert!(files.contains("x.arrow") && files.contains("z.arrow") && files.len() == 2);
         // What lies under the number is another file's: a folder was copied over it.
         let [first, second] = [first, second].map(|home| folder.path().join(home.within()));
         std::fs::copy(second.join("manifest"), first.join("manifest")).expect("copied");

@@ -26,8 +26,8 @@ use crate::identity::{Mark, escaped, unescaped};
 
 /// What the text begins with.
 const ABOUT: &str = "\
-# The data of an HDF5 file, written by the connector of Plasmon. It belongs to the file that is named
-# below as its owner: move, copy and remove both together.
+# The data of an HDF5 file, written by the connector of Plasmon. It belongs to the file that is
+# named below as its owner: move, copy and remove both together.
 ";
 /// What the line begins with that says of which version the text is, and of which data.
 const VERSION: &str = "plasmon-hdf5 ";

@@ -31,14 +31,15 @@ pass! {
         |api, under, native|
             (api.H5VLobject_specific)(under, place, native, arguments, dxpl, request);
     /// Operations of single connectors.
-    optional_native(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request) -> Herr =
+    optional_native(object, place: *const Location, arguments: Ptr, dxpl: Hid, request: Request)
+        -> Herr =
         |api, under, native|
             (api.H5VLobject_optional)(under, place, native, arguments, dxpl, request);
 }
 
 call! {
-    /// Operations of single connectors. Programs do not see what the skeleton says in the comment of
-    /// its root group, and what they put there stays beside it.
+    /// Operations of single connectors. Programs do not see what the skeleton says in the comment
+    /// of its root group, and what they put there stays beside it.
     optional<SLOT>(object: Ptr, place: *const Location, arguments: Ptr, dxpl: Hid,
         request: Request) -> Herr = {
         let host = host::of::<SLOT>();

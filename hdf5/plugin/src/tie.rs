@@ -18,7 +18,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use plasmon_hdf5_model::{Entry, Home, Identity, Manifest, Mark, draw, find_owner, owner};
+use plasmon_hdf5_model::{Entry, Home, Identity, Manifest, Mark, Owner, draw, find_owner, owner};
 use plasmon_hdf5_sys::{KIND_FILE, KIND_GROUP, Location, Ptr};
 
 use crate::comment;
@@ -178,8 +178,8 @@ impl Tie {
             let other = find_owner(&self.path, &manifest.owner).map_err(told)?;
             if let Some(other) = other.filter(|_| manifest.home == inode) {
                 return Err(format!(
-                    "{} is a copy of {} and has its data in common with it, so it can only be read; \
-                     plasmon hdf5 import {} NEW writes a file with data of its own",
+                    "{} is a copy of {} and has its data in common with it, so it can only be \
+                     read; plasmon hdf5 import {} NEW writes a file with data of its own",
                     self.name(),
                     other.file_name().unwrap_or_default().display(),
                     self.name()
@@ -264,7 +264,11 @@ impl Tie {
     pub(crate) fn remove_data(&self, says: impl Fn(&Path) -> Option<Mark>) {
         let Some(identity) = self.state().identity.clone() else { return };
         let Ok(home) = self.own(&identity) else { return };
-        if !has_copy(&self.path, identity.data, says) {
+        if has_copy(&self.path, identity.data, says) {
+            // The copy may change it from here on.
+            let nobody = Owner { inode: 0, birth: 0, name: Vec::new() };
+            let _ = home.add(&[Entry::Owner(nobody)]);
+        } else {
             // What cannot be removed takes room and does no other harm.
             let _ = home.remove();
         }
@@ -307,8 +311,8 @@ impl Tie {
     }
 }
 
-/// Whether another file in a skeleton's folder may belong to some data: it says so, or there are too
-/// many to ask.
+/// Whether another file in a skeleton's folder may belong to some data: it says so, or there are
+/// too many to ask.
 fn has_copy(skeleton: &Path, data: Mark, says: impl Fn(&Path) -> Option<Mark>) -> bool {
     let Some(Ok(entries)) = skeleton.parent().map(std::fs::read_dir) else { return true };
     let mut asked = 0;

@@ -44,7 +44,7 @@ fn of_table(table: Table) -> Made {
     let folder = tempfile::tempdir().expect("a folder");
     let image = Image::of(&table, &[]);
     let within = DataFolder { root: folder.path(), name: "x.h5.arrow".as_ref() };
-    let (file, _) = DataFile::create(within, b"x", &table, &image).expect("a file");
+    let (file, _) = DataFile::create(within, b"x", &table, &image, &|_| Ok(())).expect("a file");
     Made { folder, file, table }
 }
 

@@ -104,10 +104,10 @@ pub(super) fn copy(
     place(&within).ok_or_else(|| "the file's name is not UTF-8".to_owned())
 }
 
-/// Whether the data at a path, from the skeleton's folder, may be the skeleton's to change. Data with
-/// a number is looked at closely when it is opened and before it is changed. In layouts of before
-/// it is the skeleton's if it is in its folder of data, or in one that no skeleton has, as after the
-/// skeleton was renamed.
+/// Whether the data at a path, from the skeleton's folder, may be the skeleton's to change. Data
+/// with a number is looked at closely when it is opened and before it is changed. In layouts of
+/// before it is the skeleton's if it is in its folder of data, or in one that no skeleton has, as
+/// after the skeleton was renamed.
 pub(super) fn is_own(skeleton: &Path, within: &Path) -> bool {
     if data_of(within).is_some() {
         return true;
@@ -120,9 +120,9 @@ pub(super) fn is_own(skeleton: &Path, within: &Path) -> bool {
     data == data_directory(name) || !folder.join(owner).exists()
 }
 
-/// Removes the files of data that a skeleton does not name any more. A name that is free is given to
-/// other data, which a copy of the skeleton would take for what it knows: so the data gets another
-/// generation before.
+/// Removes the files of data that a skeleton does not name any more. A name that is free is given
+/// to other data, which a copy of the skeleton would take for what it knows: so the data gets
+/// another generation before.
 pub(super) fn keep_only(from: Within<'_>, container: &Container, wanted: &[Place]) {
     let path = |place: &Place| match place {
         Place::File(path) => Some(PathBuf::from(path)),
