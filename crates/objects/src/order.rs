@@ -90,6 +90,16 @@ struct State {
     frame: u32,
 }
 
+/// What must be there before an open node can be.
+struct Needed {
+    /// Nodes that must be whole.
+    whole: Vec<u32>,
+    /// How many objects there are on the way.
+    objects: usize,
+    /// Those of them that have arguments that the walk has not met yet.
+    unfinished: Vec<u32>,
+}
+
 struct Walk<'o, 'a> {
     object: &'o Checked<'a>,
     states: Vec<State>,
@@ -226,14 +236,15 @@ impl<'o, 'a> Walk<'o, 'a> {
     /// are arguments, because what is called with them may look into them. One of those that is in
     /// itself, with nothing in between that can be empty, is taken as far as it is.
     fn enter_again(&mut self, node: u32) -> Result<()> {
-        let (_, objects) = self.needed(node, usize::MAX)?;
+        let Needed { objects, .. } = self.needed(node, usize::MAX);
         // The innermost first: what an object on the way is given is taken as it is rather than
         // what the object itself is given, which may have been made for that.
         let few = objects.saturating_sub(RELAXED_MAX);
         for strict in (few..=objects).rev().chain((few != 0).then_some(0)) {
-            let (needed, _) = self.needed(node, strict)?;
-            if self.can_be_whole(&needed) {
-                needed.into_iter().for_each(|again| self.enter(again));
+            let Needed { whole, unfinished, .. } = self.needed(node, strict);
+            if self.can_be_whole(&whole) {
+                whole.into_iter().for_each(|again| self.enter(again));
+                unfinished.into_iter().for_each(|object| self.enter_arguments(object));
                 return Ok(());
             }
         }
@@ -243,11 +254,29 @@ impl<'o, 'a> Walk<'o, 'a> {
         }
     }
 
+    /// Goes through those arguments of an object that the walk has not met yet: what is given by
+    /// name comes after the others.
+    fn enter_arguments(&mut self, object: u32) {
+        let last = self.arguments(object);
+        while self.states[object as usize].at < last {
+            let before = self.states[object as usize];
+            let child = self.next_child(object);
+            let now = self.states[object as usize];
+            let Some(child) = child.filter(|_| (now.run, now.at) <= (before.run, last)) else {
+                // It is the state, which comes in its turn.
+                self.states[object as usize] = before;
+                return;
+            };
+            if self.states.get(child as usize).is_some_and(|state| state.stage == Stage::New) {
+                self.enter(child);
+            }
+        }
+    }
+
     /// What must be whole before an open node can be there: on the way from it to where the walk
-    /// is. The first `strict` objects there look into what they are given. With it, how many
-    /// objects there are.
-    fn needed(&self, node: u32, strict: usize) -> Result<(Vec<u32>, usize)> {
-        let (mut needed, mut objects) = (Vec::new(), 0);
+    /// is. The first `strict` objects there look into what they are given.
+    fn needed(&self, node: u32, strict: usize) -> Needed {
+        let (mut needed, mut objects, mut unfinished) = (Vec::new(), 0, Vec::new());
         // How many containers on the way are looked into.
         let mut whole = 0;
         let mut next = Some(node);
@@ -260,7 +289,7 @@ impl<'o, 'a> Walk<'o, 'a> {
             }
             if is_object {
                 if self.states[again as usize].at < self.arguments(again) {
-                    return broken(OWN_ARGUMENTS, again);
+                    unfinished.push(again);
                 }
                 let looks = objects < strict && !self.takes_anything(again);
                 whole = if looks { LOOKED_INTO } else { 0 };
@@ -271,7 +300,7 @@ impl<'o, 'a> Walk<'o, 'a> {
             }
             next = self.after(again);
         }
-        Ok((needed, objects))
+        Needed { whole: needed, objects, unfinished }
     }
 
     /// Whether these can be whole now. On the stack, each node needs the one above it to be whole

@@ -339,3 +339,43 @@ def test_arguments_may_hold_the_object():
     value.other = (value,)
     with pytest.raises((NotSerializable, ValueError), match="own arguments"):
         back(value)
+
+
+class Named:
+    """Is called with values and with names."""
+
+    def __new__(cls, *values: Any, unit: Any = None) -> Named:
+        made = super().__new__(cls)
+        made.values, made.unit = values, unit
+        return made
+
+    values: tuple[Any, ...]
+    unit: Any
+
+    def __getnewargs_ex__(self) -> Any:
+        return self.values, {"unit": self.unit}
+
+
+class Later:
+    """Gets its state later."""
+
+    def __init__(self) -> None:
+        self.held: Any = None
+
+
+@pytest.mark.parametrize("where", ["alone", "in a list", "from its argument", "in the names"])
+@pytest.mark.parametrize("wrap", [lambda item: (item,), lambda item: ((1, item), [2])])
+def test_an_argument_that_refers_back_where_others_are_given_by_name(where: str, wrap: Any):
+    """What is given by name was not met yet, and the object was said to be needed for its own
+    arguments."""
+    holder = Later()
+    if where == "in the names":
+        holder.held = Named(1, unit=wrap(holder))
+    else:
+        holder.held = Named(*wrap(holder), unit=[3])
+    value = {"in a list": [holder.held, holder], "from its argument": holder}.get(
+        where, holder.held
+    )
+    again = back(value)
+    assert differences(pickle.loads(pickle.dumps(value, 5)), again) == []
+    assert differences(value, again) == []

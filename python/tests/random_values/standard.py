@@ -303,7 +303,8 @@ def _token(value: Any, depth: int = 3) -> str:
     tag = getattr(value, "tag", None)
     if isinstance(tag, int):
         return f"{name} {tag}"
-    text = repr(value)
+    # Values of NumPy may have one text and other bytes, as two kinds of NaN have.
+    text = value.tobytes().hex() if hasattr(value, "tobytes") else repr(value)
     return f"{name} {text if ' at 0x' not in text else ''}"
 
 
