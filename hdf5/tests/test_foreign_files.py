@@ -147,7 +147,7 @@ def test_links_are_not_followed(run: Program, tmp_path: Path, link: str) -> None
         plasmon.hdf5.open("x.h5")["g/x"].table
     except OSError as error:
         print(error)"""
-    assert "a link, a pipe or a device" in run(python).out
+    assert "link" in run(python).out
     ended = run(
         """
         with h5py.File("x.h5", "r+") as file:

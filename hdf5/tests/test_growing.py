@@ -355,7 +355,7 @@ with h5py.File(sys.argv[1], "w") as file:
 def test_chunks_are_told_as_hdf5_tells_them(tmp_path: Path, run: Program, plain: Program) -> None:
     """h5py gave no place for a chunk without an address, and none for a place within a chunk."""
     ours = run(CHUNKS.replace("sys.argv[1]", "'ours.h5'"))
-    assert (tmp_path / "ours.h5.arrow" / "x.arrow").exists()
+    assert (tmp_path / "ours.h5.arrow" / "latest" / "x.arrow").exists()
     assert ours.out == plain(CHUNKS.replace("sys.argv[1]", "'native.h5'")).out
 
 

@@ -184,7 +184,7 @@ impl Array {
     /// The open data; the reason why it cannot be opened stays the same for this object.
     fn data(&self, under: Ptr) -> Result<&Arc<dyn Data>, String> {
         let open = || {
-            let source = self.source.checked(self.tie.as_deref())?;
+            let source = self.located()?;
             source.open(&self.now(under)?, self.body_offset, self.writable)
         };
         self.data.get_or_init(open).as_ref().map_err(String::clone)
@@ -203,6 +203,11 @@ impl Array {
     /// Where the data is.
     pub(crate) fn source(&self) -> &Source {
         &self.source
+    }
+
+    /// The same, where it is now; the error says why it is not this dataset's.
+    pub(crate) fn located(&self) -> Result<Source, String> {
+        self.source.checked(self.tie.as_deref())
     }
 
     /// What it is as Arrow.

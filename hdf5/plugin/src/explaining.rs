@@ -15,12 +15,13 @@ use crate::{guard, kinds};
 const EXPLAIN: c_int = 20_583;
 
 /// Describes an open dataset that was opened through the connector. Writes a text that ends into
-/// `out`: three lines.
+/// `out`: four lines.
 ///
 /// ```text
 /// arrow | store | view | native
 /// the file of data | the object | the column | why the dataset is native
 /// plain | connector   (what reads it; empty for native ones)
+/// why the data is not this dataset's (mostly empty)
 /// ```
 ///
 /// `library` is a part of the path of the libhdf5 that the identifier belongs to, or null when
@@ -100,7 +101,10 @@ fn describe(host: &'static Host, node: &Node) -> Option<String> {
     if let Some(array) = node.array(host) {
         let reader = if array.plain { "plain" } else { "connector" };
         let kind = array.source().kind();
-        return Some(format!("{kind}\n{}\n{reader}", array.source()));
+        return Some(match array.located() {
+            Ok(place) => format!("{kind}\n{place}\n{reader}\n"),
+            Err(wrong) => format!("{kind}\n{}\n{reader}\n{wrong}", array.source()),
+        });
     }
     let under = node.native();
     let kind = Id::of_type(host, get(host, under, dataset::GET_TYPE)?)?;
@@ -118,7 +122,7 @@ fn describe(host: &'static Host, node: &Node) -> Option<String> {
              file driver, and some with MPI"
         }
     };
-    Some(format!("native\n{reason}\n"))
+    Some(format!("native\n{reason}\n\n"))
 }
 
 /// Whether an identifier's object was opened through our connector.

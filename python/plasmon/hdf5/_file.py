@@ -182,6 +182,8 @@ class File(Mapping[str, Dataset]):
         """What finds the file of data of a dataset, and refuses one that is not its own."""
         if storage.file is None:
             return None
+        if _plugin.is_active():
+            return lambda: _right(storage)
         # A link may have led into another file.
         skeleton = Path(os.path.realpath(dataset.file.filename))
         identity = _identity.identity_of(dataset.file)
@@ -245,6 +247,14 @@ def _fill(records: np.ndarray[Any, Any], column: Any) -> None:
     for at, name in enumerate(records.dtype.names):
         inside = [chunk.field(at) for chunk in column.chunks]
         _fill(records[name], pa.chunked_array(inside, column.type[at].type))
+
+
+def _right(storage: Storage) -> Path:
+    """The file of data, if the connector says that it is the dataset's."""
+    if storage.wrong:
+        raise OSError(storage.wrong)
+    assert storage.file is not None
+    return storage.file
 
 
 def _storage(dataset: Any) -> Storage:

@@ -39,6 +39,8 @@ class Storage:
     object: ObjectPlace | None = None
     #: For a column that others wrote: which one.
     view: str = ""
+    #: Why the file is not what the dataset was written with, if that is known.
+    wrong: str = ""
 
     @property
     def is_arrow(self) -> bool:
@@ -136,9 +138,9 @@ def explain(dataset: Any) -> Storage:
             f"the connector does not know {dataset.name} ({outcome}): was the file opened with "
             "HDF5_VOL_CONNECTOR=plasmon, set before h5py was imported?"
         )
-    kind, text, reader = os.fsdecode(answer.value).split("\n")
+    kind, text, reader, wrong = os.fsdecode(answer.value).split("\n", 3)
     if kind == "arrow":
-        return Storage(Path(text), "", reader == "plain")
+        return Storage(Path(text), "", reader == "plain", wrong=wrong)
     if kind == "store":
         return Storage(None, "", plain=False, object=ObjectPlace.of_text(text))
     if kind == "view":
