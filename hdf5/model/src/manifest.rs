@@ -45,10 +45,12 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Whether it is the same file, whatever it is called.
+    /// Whether it is the same file, whatever it is called. Where the birth of one is unknown the
+    /// inode decides.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
-        self.inode == other.inode && self.birth == other.birth
+        let births = [self.birth, other.birth];
+        self.inode == other.inode && (births[0] == births[1] || births.contains(&0))
     }
 }
 

@@ -122,7 +122,7 @@ impl Tie {
         found.ok_or_else(|| {
             format!(
                 "the data of {} should be in {}, which is not there; copy or move the folder of \
-                 data together with the HDF5 file",
+                 data together with the HDF5 file (plasmon hdf5 cp, mv)",
                 self.name(),
                 self.folder().join(identity.within()).display()
             )
@@ -179,7 +179,7 @@ impl Tie {
             if let Some(other) = other.filter(|_| manifest.home == inode) {
                 return Err(format!(
                     "{} is a copy of {} and has its data in common with it, so it can only be \
-                     read; plasmon hdf5 import {} NEW writes a file with data of its own",
+                     read; plasmon hdf5 cp {} NEW makes a copy with data of its own",
                     self.name(),
                     other.file_name().unwrap_or_default().display(),
                     self.name()
@@ -305,7 +305,7 @@ impl Tie {
         let owner = String::from_utf8_lossy(&manifest.owner.name);
         format!(
             "the data that {name} names was changed after {name} was copied (by {owner}), and its \
-             own values are gone; copies keep theirs when the folder of data is copied, too",
+             own values are gone; plasmon hdf5 cp makes copies that keep theirs",
             name = self.name()
         )
     }

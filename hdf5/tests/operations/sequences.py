@@ -157,6 +157,9 @@ class Sequence:
             self._both(_archive, name, name)
         elif draw < 0.67:
             self._plant()
+        elif draw < 0.78:
+            command = self._random.choice(("copy", "copy", "move", "remove", "gc", "pack"))
+            self._tool(command, name, self._random.choice(NAMES))
         else:
             operation = self._random.choice(FILE_OPERATIONS)
             self._both(operation, name, self._random.choice(NAMES))
@@ -245,6 +248,27 @@ class Sequence:
         if operation in {_remove_data, _move_all, _archive, _copy_all}:
             # These are the user's own: what they remove and move is theirs to look after.
             self._others.clear()
+
+    def _tool(self, command: str, one: str, other: str) -> None:
+        """What `plasmon hdf5` does; a copy and a packed file have data of their own."""
+        self._done.append(f"plasmon hdf5 {command} {one} {other}")
+        folder = self._ours.folder
+        if command == "gc":
+            paths = [str((folder / one).parent)]
+        else:
+            paths = [
+                str(folder / name) for name in ((one,) if command == "remove" else (one, other))
+            ]
+        try:
+            self._reader.ask("tool", command, *paths)
+        except OSError as error:
+            self._done.append(f"  refused: {error}")
+            return
+        native = {"copy": _copy, "pack": _copy, "move": _move, "remove": _remove}.get(command)
+        if native is not None:
+            native(self._native.folder, one, other)
+        if command in {"copy", "pack"}:
+            self._write(other, "r+")
 
     def _plant(self) -> None:
         """Puts a file of somebody else's where data lies."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -149,7 +150,28 @@ def tables(folder: str) -> dict[str, Any]:
     return found
 
 
-ACTIONS = {"write": write, "files": files, "tables": tables}
+def tool(command: str, *paths: str) -> None:
+    """What `plasmon hdf5` does with files and their data."""
+    from plasmon.hdf5 import _moving
+
+    places = [Path(path) for path in paths]
+    if command == "gc":
+        _moving.collect(_moving.leftovers(places[0]))
+    elif command == "pack":
+        archive = places[1].with_suffix(".tar")
+        _moving.pack(places[0], archive)
+        folder = places[1].with_suffix(".unpacked")
+        try:
+            _moving.unpack(archive, folder)
+            _moving.move(folder / places[0].name, places[1])
+        finally:
+            archive.unlink()
+            shutil.rmtree(folder)
+    else:
+        getattr(_moving, command)(*places)
+
+
+ACTIONS = {"write": write, "files": files, "tables": tables, "tool": tool}
 
 
 def main() -> None:
@@ -158,7 +180,7 @@ def main() -> None:
         action, arguments = json.loads(line)
         try:
             answer = {"done": ACTIONS[action](*arguments)}
-        except (OSError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), flush=True)
 

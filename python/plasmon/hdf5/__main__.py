@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from plasmon._command_line import Parser, run
-from plasmon.hdf5 import _plugin, _settings
+from plasmon.hdf5 import _moving_commands, _plugin, _settings
 from plasmon.hdf5._plugin import PluginError
 
 _DESCRIPTION = "What is Arrow in an HDF5 file and why the rest is not, and the way in and out"
@@ -162,6 +162,7 @@ def _parser() -> Parser:
     one.add_argument("--store", type=Path, metavar="<SOCKET>", help=_STORE)
     one = command("doctor", "check the connector, its settings, and a file with its data", _doctor)
     one.add_argument("file", type=Path, nargs="?", help="a file with Arrow data")
+    _moving_commands.add(command)
     one = command("view", "show Arrow data of others as a read-only HDF5 file", _view)
     one.add_argument("sources", nargs="+", metavar="<SOURCE>", help="folder, file or store:NAME")
     one.add_argument("--out", type=Path, required=True, metavar="<FILE>", help="the file to write")
@@ -180,14 +181,14 @@ def _check_h5py() -> None:
 
 
 def _ran(arguments: argparse.Namespace) -> int:
-    if arguments.command == "view":
-        # The skeleton is written by HDF5 alone.
+    by_hdf5_alone = arguments.command == "view" or arguments.command in _moving_commands.NAMES
+    if by_hdf5_alone:
         os.environ.pop("HDF5_VOL_CONNECTOR", None)
     if arguments.command in _WITHOUT_HDF5:
         alone: int = arguments.run(arguments)
         return alone
     _check_h5py()
-    if arguments.command != "view":
+    if not by_hdf5_alone:
         _with_connector(_backend(arguments))
     run: int = arguments.run(arguments)
     return run

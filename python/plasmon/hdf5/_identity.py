@@ -20,6 +20,8 @@ _COMMENT = re.compile(r"(?:^|\n)plasmon data (\S+)/([0-9a-f]{16}) generation ([0
 _MARK = re.compile(r"[0-9a-f]{16}")
 _MANIFEST = "manifest"
 _COMMENT_BYTES = 65_536
+#: Letters that stay as they are in a line.
+_PLAIN = "!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ class Manifest:
     following: str | None
     #: The name that the skeleton had when it was last written.
     owner: str
+    #: The inode of that skeleton; 0 when the data has no owner.
+    inode: int = 0
+    #: The files that were written, from the manifest's folder.
+    files: tuple[str, ...] = ()
 
 
 def identity_of(file: Any) -> Identity | None:
@@ -52,17 +58,35 @@ def identity_of(file: Any) -> Identity | None:
 
     # h5py's own function gives what lies in memory that it has freed.
     with h5py._objects.phil:
-        ask = ctypes.CDLL(_plugin._libhdf5()).H5Oget_comment
-        ask.argtypes = [ctypes.c_int64, ctypes.c_char_p, ctypes.c_size_t]
-        ask.restype = ctypes.c_ssize_t
-        comment = ctypes.create_string_buffer(_COMMENT_BYTES)
-        if ask(file.id.id, comment, _COMMENT_BYTES) <= 0:
-            return None
-    found = _COMMENT.search(os.fsdecode(comment.value))
+        comment = _comment(ctypes.CDLL(_plugin._libhdf5()), file)
+    found = _COMMENT.search(comment)
     if found is None:
         return None
     folder, data, generation = found.groups()
     return Identity(urllib.parse.unquote(folder, errors="surrogateescape"), data, generation)
+
+
+def _comment(library: ctypes.CDLL, file: Any) -> str:
+    ask = library.H5Oget_comment
+    ask.argtypes = [ctypes.c_int64, ctypes.c_char_p, ctypes.c_size_t]
+    ask.restype = ctypes.c_ssize_t
+    comment = ctypes.create_string_buffer(_COMMENT_BYTES)
+    return os.fsdecode(comment.value) if ask(file.id.id, comment, _COMMENT_BYTES) > 0 else ""
+
+
+def say(file: Any, identity: Identity) -> None:
+    """Puts an identity on an open h5py.File, whose comment is what it said before, or nothing."""
+    import h5py
+
+    folder = urllib.parse.quote(identity.folder, safe=_PLAIN)
+    line = f"plasmon data {folder}/{identity.data} generation {identity.generation}"
+    with h5py._objects.phil:
+        library = ctypes.CDLL(_plugin._libhdf5())
+        known = _COMMENT.sub("", _comment(library, file))
+        put = library.H5Oset_comment
+        put.argtypes = [ctypes.c_int64, ctypes.c_char_p]
+        if put(file.id.id, os.fsencode(f"{known}\n{line}" if known else line)) < 0:
+            raise OSError(f"{file.filename} cannot say which data is its")
 
 
 def located(skeleton: Path, identity: Identity | None, within: str) -> Path:
@@ -78,18 +102,21 @@ def located(skeleton: Path, identity: Identity | None, within: str) -> Path:
         return skeleton.parent / within
     if named is not None and named != identity.data:
         raise OSError(f"{skeleton} names {within}, which was written for another file")
-    home, manifest = _home(skeleton, identity)
+    home, manifest = home_of(skeleton, identity)
     if identity.generation not in {manifest.generation, manifest.following}:
         raise OSError(
             f"the data that {skeleton.name} names was changed after {skeleton.name} was copied (by "
-            f"{manifest.owner}), and its own values are gone; copies keep theirs when the folder "
-            "of data is copied, too"
+            f"{manifest.owner}), and its own values are gone; plasmon hdf5 cp makes copies that "
+            "keep theirs"
         )
     return skeleton.parent / within if named is None else home.joinpath(*parts[2:])
 
 
-def _home(skeleton: Path, identity: Identity) -> tuple[Path, Manifest]:
-    """The folder of a skeleton's data: where it was made, or under the skeleton's name of now."""
+def home_of(skeleton: Path, identity: Identity) -> tuple[Path, Manifest]:
+    """The folder of a skeleton's data: where it was made, or under the skeleton's name of now.
+
+    Raises FileNotFoundError when it is in neither.
+    """
     places = [skeleton.parent / identity.folder, skeleton.with_name(f"{skeleton.name}.arrow")]
     for place in places:
         home = place / identity.data
@@ -99,7 +126,7 @@ def _home(skeleton: Path, identity: Identity) -> tuple[Path, Manifest]:
                 return home, manifest
     raise FileNotFoundError(
         f"the data of {skeleton} should be in {places[0] / identity.data}, which is not there; "
-        "copy or move the folder of data together with the HDF5 file"
+        "copy or move the folder of data together with the HDF5 file (plasmon hdf5 cp, mv)"
     )
 
 
@@ -108,6 +135,7 @@ def read(home: Path) -> Manifest:
     lines = (home / _MANIFEST).read_bytes().decode("ascii", "replace").split("\n")[:-1]
     data = generation = owner = ""
     following = None
+    inode, files = 0, dict[str, None]()
     for line in lines:
         kind, _, rest = line.partition(" ")
         if kind == "plasmon-hdf5":
@@ -119,7 +147,13 @@ def read(home: Path) -> Manifest:
         elif kind == "next":
             following = rest
         elif kind == "owner":
-            owner = urllib.parse.unquote(rest.split(" ", 2)[-1], errors="replace")
+            number, _, name = rest.split(" ", 2)
+            owner = urllib.parse.unquote(name, errors="surrogateescape")
+            inode = int(number)
+        elif kind == "made":
+            files[urllib.parse.unquote(rest, errors="surrogateescape")] = None
+        elif kind == "gone":
+            files.pop(urllib.parse.unquote(rest, errors="surrogateescape"), None)
     if not (_MARK.fullmatch(data) and _MARK.fullmatch(generation)):
         raise OSError(f"{home / _MANIFEST} is damaged: it does not say whose data this is")
-    return Manifest(data, generation, following, owner)
+    return Manifest(data, generation, following, owner, inode, tuple(files))
