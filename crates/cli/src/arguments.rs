@@ -13,7 +13,7 @@ use crate::completion;
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong command line, 3 no store, \
     4 object not there, 5 store full.")]
 pub(crate) struct Arguments {
-    /// The store's socket (default: this user's store).
+    /// The store's socket (default: this user's store; with `spark`, one for each application).
     #[arg(long, short, global = true, env = "PLASMON_SOCKET", value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Print JSON: one document, or one line per event.
@@ -170,7 +170,7 @@ pub(crate) enum Spark {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Check that Java, Spark and the jar are there and fit each other.
+    /// Check the Java, Spark, jar and store that `submit` would use.
     Doctor,
 }
 

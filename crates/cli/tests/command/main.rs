@@ -6,6 +6,7 @@ mod errors;
 mod files;
 mod looking;
 mod removing;
+mod spark;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
