@@ -202,11 +202,21 @@ def test_what_is_missing_is_said_at_the_start(
 
 
 @pytest.mark.slow
-def test_a_jar_that_executors_cannot_find_is_refused(spark35: Spark, tmp_path: Path) -> None:
-    settings = {"spark_executor_extraClassPath": "target/plasmon-spark.jar"}
+@pytest.mark.parametrize(
+    ("executor", "said"),
+    [
+        ("target/plasmon-spark.jar", "give the jar's whole path"),
+        ("/opt/site/lib.jar", "executors would not find Plasmon's shuffle manager"),
+    ],
+)
+def test_a_jar_that_executors_cannot_find_is_refused(
+    spark35: Spark, tmp_path: Path, executor: str, said: str
+) -> None:
+    """Executors without it died at their start and were started for ever, without a cause."""
+    settings = {"spark_executor_extraClassPath": executor}
     finished = spark35.run(CLUSTER, "faults.py", "fill", str(tmp_path), **settings)
     assert finished.code != 0
-    assert "give the jar's whole path" in finished.log
+    assert said in finished.log
 
 
 @pytest.mark.slow

@@ -57,28 +57,13 @@ public class PlasmonShuffleManager extends SortShuffleManager {
                     "Plasmon's shuffle needs no merging on other nodes: unset "
                             + "spark.shuffle.push.enabled");
         }
-        checkClassPath(conf);
+        ExecutorClassPath.check(
+                conf.get("spark.master", ""),
+                conf.get(Settings.DRIVER_CLASS_PATH, ""),
+                conf.get(Settings.EXECUTOR_CLASS_PATH, ""));
         Settings.runBytes(conf);
         Settings.timeoutMs(conf);
         Settings.quotaBytes(conf);
-    }
-
-    /**
-     * Executors of Spark's own clusters run in folders of their own, where a relative path leads
-     * nowhere: they would fail without a word to the driver, and be started again for ever.
-     */
-    private static void checkClassPath(SparkConf conf) {
-        String master = conf.get("spark.master", "");
-        if (!master.startsWith("spark://") && !master.startsWith("local-cluster")) {
-            return;
-        }
-        for (String entry : conf.get(Settings.EXECUTOR_CLASS_PATH, "").split(":")) {
-            if (entry.contains("plasmon") && !entry.startsWith("/")) {
-                throw new IllegalArgumentException(
-                        Settings.EXECUTOR_CLASS_PATH + " names \"" + entry + "\", a relative path, "
-                                + "which executors cannot find: give the jar's whole path");
-            }
-        }
     }
 
     @Override

@@ -46,6 +46,9 @@ final class Settings {
     /** Spark's setting for what stands beside a shuffle manager. */
     static final String DATA_IO = "spark.shuffle.sort.io.plugin.class";
 
+    /** Spark's setting for what the driver has on its class path before all else. */
+    static final String DRIVER_CLASS_PATH = "spark.driver.extraClassPath";
+
     /** Spark's setting for what executors have on their class path before all else. */
     static final String EXECUTOR_CLASS_PATH = "spark.executor.extraClassPath";
 
