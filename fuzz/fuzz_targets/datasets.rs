@@ -38,7 +38,7 @@ fn file(mut input: Input<'_>) {
         return;
     }
     let image = Image::of(&small, &[]);
-    let (made, within) = DataFile::create(data, b"x", &small, &image).expect("made");
+    let (made, within) = DataFile::create(data, b"x", &small, &image, &|_| Ok(())).expect("made");
     let path = folder.path().join(&within);
     drop(made);
     let mut bytes = std::fs::read(&path).expect("read");
