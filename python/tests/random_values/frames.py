@@ -356,6 +356,8 @@ def arrow_array(rng: random.Random, count: int, *, plain: bool = False) -> Any:
     ]
     try:
         made = pa.array(found, kind)
+        # Of structures that are all missing pyarrow makes keys that their dictionary lacks.
+        made.validate(full=True)
     except (pa.ArrowException, TypeError):
         made = pa.nulls(count, kind)
     if not plain and count and rng.random() < 0.3:
