@@ -264,6 +264,9 @@ class Sequence:
         except OSError as error:
             self._done.append(f"  refused: {error}")
             return
+        if command in {"move", "pack"}:
+            # Data is moved with its whole folder, and what others have put there with it.
+            self._others.clear()
         native = {"copy": _copy, "pack": _copy, "move": _move, "remove": _remove}.get(command)
         if native is not None:
             native(self._native.folder, one, other)
