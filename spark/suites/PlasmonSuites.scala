@@ -1,6 +1,8 @@
 package org.apache.spark.shuffle.plasmon
 
-import org.apache.spark.{ShuffleNettySuite, ShuffleSuite, SparkConf, SortShuffleSuite}
+import org.apache.spark.{ContextCleanerSuite, ShuffleNettySuite, ShuffleSuite}
+import org.apache.spark.{SortShuffleSuite, SparkConf}
+import org.apache.spark.rdd.{PairRDDFunctionsSuite, SortingSuite}
 
 /** Spark's own suites, whose configuration takes no system properties, with Plasmon's manager. */
 object Plasmon {
@@ -35,4 +37,20 @@ class PlasmonSortShuffleSuite extends SortShuffleSuite {
     super.beforeAll()
     Plasmon.configure(conf)
   }
+}
+
+/** Their context, which the tests share, is made of the configuration before the first test. */
+class PlasmonPairRDDFunctionsSuite extends PairRDDFunctionsSuite {
+  Plasmon.configure(conf)
+}
+
+class PlasmonSortingSuite extends SortingSuite {
+  Plasmon.configure(conf)
+}
+
+/** Takes its manager as an argument and sets it in each configuration that it makes. */
+class PlasmonContextCleanerSuite(override val shuffleManager: Class[_])
+    extends ContextCleanerSuite {
+  def this() = this(classOf[PlasmonShuffleManager])
+  Plasmon.configure(conf)
 }

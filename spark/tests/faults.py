@@ -15,10 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import SparkContext, TaskContext
+from pyspark.sql import SparkSession
 
 MAPS = 8
 MANY = 40
+#: How often something is taken from one application.
+TURNS = 4
 ROWS = 4_000
+#: A shuffle of 21 MB, whose reduce tasks want little of every run.
+OVERFLOW_ROWS = 150_000
+OVERFLOW_REDUCES = 60
 
 
 def executor_pid() -> int:
@@ -75,9 +81,30 @@ def kill_in_reduce(sc: SparkContext, folder: str) -> Any:
     return total(grouped.mapPartitionsWithIndex(run, preservesPartitioning=True))
 
 
-def told_to_go_on(folder: str) -> None:
+def told_to_go_on(folder: str, gate: str = "go-on") -> None:
     """Waits for the harness, which opens the other end; Spark passes no standard input on."""
-    Path(folder, "go-on").read_bytes()
+    Path(folder, gate).read_bytes()
+
+
+def tell_store(sc: SparkContext) -> None:
+    """Tells the harness where the application's outputs are."""
+    conf = sc._jsc.sc().conf()
+    socket = conf.get("spark.plasmon.internal.socket")
+    namespace = conf.get("spark.plasmon.internal.namespace")
+    print(json.dumps({"job": "store", "result": [socket, namespace]}), flush=True)
+
+
+def clean_up(sc: SparkContext, folder: str) -> Any:
+    """Spark's cleaner removes a shuffle between two jobs, as when nothing refers to it any more."""
+    grouped = mapped(sc, folder).groupByKey(4)
+    first = total(grouped)
+    tell_store(sc)
+    told_to_go_on(folder, "used")
+    shuffle, blocking = 0, True
+    sc._jsc.sc().cleaner().get().doCleanupShuffle(shuffle, blocking)
+    print(json.dumps({"job": "cleaned", "result": shuffle}), flush=True)
+    told_to_go_on(folder)
+    return first == total(grouped)
 
 
 def lose_all(sc: SparkContext, folder: str) -> Any:
@@ -89,13 +116,38 @@ def lose(sc: SparkContext, folder: str, maps: int = MAPS) -> Any:
     """The harness takes outputs or the store away, or damages one, between two jobs."""
     grouped = mapped(sc, folder, maps=maps).groupByKey(4)
     first = total(grouped)
-    conf = sc._jsc.sc().conf()
-    socket = conf.get("spark.plasmon.internal.socket")
-    namespace = conf.get("spark.plasmon.internal.namespace")
-    print(json.dumps({"job": "store", "result": [socket, namespace]}), flush=True)
+    tell_store(sc)
     told_to_go_on(folder)
     second = total(grouped)
     return first == second
+
+
+def lose_in_turn(sc: SparkContext, folder: str) -> Any:
+    """As `lose_all`, as often as the harness takes something away."""
+    grouped = mapped(sc, folder, maps=MANY).groupByKey(4)
+    first = total(grouped)
+    tell_store(sc)
+    for _ in range(TURNS):
+        told_to_go_on(folder)
+        print(json.dumps({"job": "again", "result": total(grouped) == first}), flush=True)
+    return "done"
+
+
+def lose_store(sc: SparkContext, folder: str) -> Any:
+    """The harness kills the store again and again, each time between two jobs on one shuffle."""
+    grouped = mapped(sc, folder).groupByKey(4)
+    first = total(grouped)
+    socket = sc._jsc.sc().conf().get("spark.plasmon.internal.socket")
+    print(json.dumps({"job": "store", "result": socket}), flush=True)
+    while True:
+        told_to_go_on(folder)
+        try:
+            # The shuffle's outputs, and those of another one.
+            same = total(grouped) == first and total(mapped(sc, folder).groupByKey(3)) == first
+        except Exception as error:
+            print(json.dumps({"job": "ended", "result": str(error)}), flush=True)
+            raise
+        print(json.dumps({"job": "again", "result": same}), flush=True)
 
 
 def wait(sc: SparkContext, folder: str) -> Any:
@@ -111,6 +163,43 @@ def fill(sc: SparkContext, folder: str) -> Any:
     """A shuffle of 60 MB, whose rows do not compress."""
     rows = sc.parallelize(range(600), 6).map(lambda row: (row % 10, os.urandom(100_000)))
     return rows.groupByKey(3).mapValues(lambda it: sum(map(len, it))).values().sum()
+
+
+def overflow(sc: SparkContext, folder: str) -> Any:
+    """What a shuffle of four times its store's size moves to files and back, in bytes."""
+    jvm, conf = sc._jvm, sc._jsc.sc().conf()
+    process = jvm.java.lang.ProcessHandle.current().pid()
+    words = ("spark.plasmon.internal.socket", "test", "spark.plasmon.internal.namespace")
+    words = [conf.get(word) if "." in word else word for word in words]
+    store = jvm.org.plasmon.shuffle.NativeStore.connect(*words, 30_000, False)
+
+    def moved() -> tuple[int, int]:
+        # Tasks read in files by themselves; the kernel counts that.
+        read = int(Path(f"/proc/{process}/io").read_text().split()[1])
+        figures = store.figures()
+        return figures.spillWrittenBytes(), figures.restoredBytes() + read
+
+    key = "substr(md5(cast(id as string)), 1, 10) as key"
+    made = (
+        SparkSession(sc)
+        .range(0, OVERFLOW_ROWS, 1, MAPS)
+        .selectExpr(key, "repeat(md5(cast(id as string)), 3) as payload")
+    )
+    shuffled = made.repartition(OVERFLOW_REDUCES, "key")
+    # The first time reads classes as well.
+    for _ in range(2):
+        before = moved()
+        shuffled.write.format("noop").mode("overwrite").save()
+        after = moved()
+    return [now - then for now, then in zip(after, before, strict=True)]
+
+
+def no_executors(sc: SparkContext, folder: str) -> Any:
+    """The error of a job whose executors all fail at their start."""
+    try:
+        return fill(sc, folder)
+    except Exception as error:
+        return str(error)
 
 
 def order(sc: SparkContext, folder: str) -> Any:
@@ -134,7 +223,21 @@ def elsewhere(sc: SparkContext, folder: str) -> str:
 
 FAULTS = {
     made.__name__: made
-    for made in (kill_in_map, kill_in_reduce, lose, lose_all, wait, fill, order, elsewhere)
+    for made in (
+        kill_in_map,
+        kill_in_reduce,
+        lose,
+        lose_all,
+        lose_in_turn,
+        lose_store,
+        clean_up,
+        wait,
+        fill,
+        overflow,
+        no_executors,
+        order,
+        elsewhere,
+    )
 }
 
 

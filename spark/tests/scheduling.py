@@ -71,6 +71,25 @@ def speculate(sc: SparkContext, folder: str) -> Any:
     return total(rows.mapPartitionsWithIndex(run).groupByKey(4))
 
 
+def twins(sc: SparkContext, folder: str) -> Any:
+    """As `speculate`, but the slow attempt ends so soon after the other that both commit."""
+
+    def run(index: int, rows: Iterator[int]) -> Iterator[tuple[int, int]]:
+        yield from ((row % 50, row) for row in rows)
+        deadline = time.monotonic() + PATIENCE_S
+        if index == 3 and mark(folder, "slow"):
+            while not list(Path(folder).glob("map-3-*")) and time.monotonic() < deadline:
+                time.sleep(0.0005)
+        mark(folder, f"map-{index}-{TaskContext.get().taskAttemptId()}")
+
+    grouped = sc.parallelize(range(4_000), MAPS).mapPartitionsWithIndex(run).groupByKey(4)
+    sums = total(grouped)
+    socket = sc._jsc.sc().conf().get("spark.plasmon.internal.socket")
+    print(json.dumps({"job": "store", "result": socket}), flush=True)
+    told_to_go_on(folder)
+    return sums
+
+
 def indeterminate(sc: SparkContext, folder: str) -> Any:
     """An output is lost whose map task may give its rows in another order the next time."""
 
@@ -112,7 +131,7 @@ def checksums(sc: SparkContext, folder: str) -> Any:
 
 
 APPLICATIONS = {
-    made.__name__: made for made in (idle, decommission, speculate, indeterminate, checksums)
+    made.__name__: made for made in (idle, decommission, speculate, twins, indeterminate, checksums)
 }
 
 

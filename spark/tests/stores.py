@@ -4,28 +4,53 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from submitting import DEADLINE_S, ROOT
 
-#: Changes an object of a store: takes it away, or puts a damaged copy in its place.
+#: Changes an object of a store: takes it away, or puts another in its place: with a byte that is
+#: wrong ("damage"), or with one record more in partition 0 than it has and a checksum that is right
+#: ("miscount"), as docs/formats/spark-shuffle.md has it.
 CHANGE = """
-import sys, plasmon
+import struct, sys, plasmon
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
+    return crc ^ 0xFFFFFFFF
+
+def miscount(run):
+    (partitions,) = struct.unpack_from("<I", run, 8)
+    at, size, records, checksum = struct.unpack_from("<4I", run, 64)
+    payload = 64 + 16 * partitions
+    section = run[payload + at : payload + at + size]
+    assert records > 0 and crc32c(run[64:76] + section) == checksum
+    struct.pack_into("<I", run, 72, records + 1)
+    struct.pack_into("<I", run, 76, crc32c(run[64:76] + section))
+
 socket, namespace, prefix, what = sys.argv[1:]
 store = plasmon.connect(socket)
 (victim,) = [o for o in store.list(namespace=namespace) if o.name.startswith(prefix)][:1]
 with store.get_buffer(victim.id) as held:
     damaged = bytearray(held)
 store.delete(victim.id)
-if what == "damage":
-    damaged[-1] ^= 1
+if what != "remove":
+    if what == "miscount":
+        miscount(damaged)
+    else:
+        damaged[-1] ^= 1
     with store.create(len(damaged), name=victim.name, namespace=namespace) as writer:
         memoryview(writer)[:] = damaged
 print(victim.name)
@@ -41,7 +66,7 @@ def ask(code: str, *arguments: str) -> str:
 
 
 def change(socket: str, namespace: str, prefix: str, what: str) -> str:
-    """The name of the object that was removed or damaged."""
+    """The name of the object that was taken away or put in another's place."""
     return ask(CHANGE, socket, namespace, prefix, what)
 
 
@@ -66,6 +91,46 @@ def daemon_pid(socket: str) -> int:
     """The process of a store's daemon."""
     code = "import sys, plasmon; print(plasmon.connect(sys.argv[1]).status().pid)"
     return int(ask(code, socket))
+
+
+def processes(socket: str) -> list[int]:
+    """A store's keeper and its daemon, in this order: a keeper would replace a daemon at once."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (folder / "cmdline").read_text().split("\0")
+            ours = any(socket in word for word in words)
+            if ours and Path(words[0]).name in ("plasmon-keeper", "plasmond"):
+                found.append(("--role=keeper" not in words, int(folder.name)))
+    return [pid for _, pid in sorted(found)]
+
+
+def kill_store(socket: str) -> None:
+    """Kills a store's daemon and its keeper; when this returns, both are gone."""
+    killed = processes(socket)
+    assert len(killed) == 2, f"a daemon and a keeper, found {killed}"
+    watched = [os.pidfd_open(pid) for pid in killed]
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    for process in watched:
+        assert select.select([process], [], [], 60)[0], "a killed process lives on"
+        os.close(process)
+
+
+def until(socket: str | Path, wanted: int) -> None:
+    """Waits for so many objects."""
+    deadline = time.monotonic() + 60
+    while (found := objects(socket)) != wanted:
+        assert time.monotonic() < deadline, f"{found} objects, wanted {wanted}"
+        time.sleep(0.1)
+
+
+def until_said(log: Path, pattern: str, times: int) -> None:
+    """Waits until an application's log has what matches so many times."""
+    deadline = time.monotonic() + DEADLINE_S
+    while len(re.findall(pattern, text := log.read_text())) < times:
+        assert time.monotonic() < deadline, text[-4000:]
+        time.sleep(0.1)
 
 
 def until_empty(socket: str | Path) -> None:

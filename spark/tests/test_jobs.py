@@ -53,7 +53,7 @@ def test_one_part_of_a_task_gives_its_memory_to_another(
     }
     finished = spark.run("local[2]", "jobs.py", "java_joins", **settings)
     assert finished.results() == {"java_joins": expected["java_joins"]}
-    assert "another part of the task wants the memory" in finished.log
+    assert "another part of the task needs the memory" in finished.log
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from stores import change, line, marks
+from stores import change, line, marks, until
 from submitting import DEADLINE_S, Cluster, Spark, submitter
 
 CLUSTER = "local-cluster[2,1,1024]"
@@ -65,6 +65,27 @@ def test_a_speculative_attempt_and_the_first_one_do_not_meet(
         assert len(marks(tmp_path, "map-3-")) >= 1
         assert marks(tmp_path, "slow") == ["slow"]
         assert "speculat" in finished.log
+
+
+@pytest.mark.slow
+def test_an_attempt_that_loses_to_its_twin_leaves_no_output(spark35: Spark, tmp_path: Path) -> None:
+    """Both attempts committed, and the output of the one that lost stayed with the shuffle."""
+    os.mkfifo(tmp_path / "go-on")
+    settings = {
+        "spark_speculation": "true",
+        "spark_speculation_interval": "50ms",
+        "spark_speculation_quantile": "0.5",
+        "spark_cores_max": "2",
+        "spark_executor_cores": "1",
+        "spark_executor_memory": "1g",
+    }
+    with Cluster(spark35, ["127.0.0.1", "127.0.0.2"]) as cluster:
+        process = spark35.start(cluster.master, "scheduling.py", "twins", str(tmp_path), **settings)
+        socket = line(process)["result"]
+        until(socket, MAPS)
+        assert len(marks(tmp_path, "map-3-")) == 2, "two attempts wrote the same output"
+        (tmp_path / "go-on").write_bytes(b"")
+        assert spark35.finish(process).results() == {"twins": SUMS}
 
 
 @pytest.mark.slow

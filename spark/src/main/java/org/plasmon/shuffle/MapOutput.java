@@ -54,6 +54,35 @@ public final class MapOutput {
         }
     }
 
+    /** Deletes whatever an attempt left, committed or not; how many runs that were. */
+    public static int delete(NativeStore store, int shuffle, long map) throws StoreException {
+        int left = 0;
+        int next = 1;
+        if (isThere(store, new Part(shuffle, map, 0))) {
+            left++;
+        }
+        while (isThere(store, new Part(shuffle, map, next))) {
+            left++;
+            next++;
+        }
+        if (left > 0) {
+            store.deleteAttempt(shuffle, map, next);
+        }
+        return left;
+    }
+
+    private static boolean isThere(NativeStore store, Part part) throws StoreException {
+        try {
+            store.openPieces(part).close();
+            return true;
+        } catch (StoreException error) {
+            if (error.isLoss()) {
+                return false;
+            }
+            throw error;
+        }
+    }
+
     private static int runs(NativeStore store, Part first) throws StoreException {
         ByteBuffer header = ByteBuffer.allocateDirect(RunLayout.HEADER_BYTES);
         try (NativeStore.Pieces pieces = store.openPieces(first)) {

@@ -13,11 +13,12 @@ import java.util.Map;
  * longer. That is why nothing outside of this package and the reader's streams ever gets one.
  */
 public final class NativeStore implements AutoCloseable {
-    private final long door;
+    private final long handle;
+    private final SpilledRuns spilledRuns = new SpilledRuns(this);
     private volatile boolean closed;
 
-    private NativeStore(long door) {
-        this.door = door;
+    private NativeStore(long handle) {
+        this.handle = handle;
     }
 
     /**
@@ -47,7 +48,7 @@ public final class NativeStore implements AutoCloseable {
      *     spilled; 0 for no limit
      */
     public void adopt(long quotaBytes) throws StoreException {
-        adopt0(door(), quotaBytes);
+        adopt0(handle(), quotaBytes);
     }
 
     /** Starts a store with these settings of the daemon; the daemon's process. */
@@ -64,20 +65,21 @@ public final class NativeStore implements AutoCloseable {
 
     /** Reserves the memory of a part. */
     public Writer create(Part part, long bytes) throws StoreException {
-        return new Writer(create0(door(), part.shuffleAndRun(), part.map(), bytes));
+        return new Writer(create0(handle(), part.shuffleAndRun(), part.map(), bytes));
     }
 
     /** Pins a part, bringing it back into memory first if it was spilled. */
     public Pin open(Part part) throws StoreException {
         long[] pin = new long[1];
-        ByteBuffer memory = open0(door(), part.shuffleAndRun(), part.map(), pin);
+        ByteBuffer memory =
+                ask(handle -> open0(handle, part.shuffleAndRun(), part.map(), pin));
         return new Pin(pin[0], memory.asReadOnlyBuffer().order(ByteOrder.LITTLE_ENDIAN));
     }
 
     /** Pins a part that is in memory; null when it is spilled, or not there at all. */
     public Pin openInMemory(Part part) throws StoreException {
         long[] pin = new long[1];
-        ByteBuffer memory = openInMemory0(door(), part.shuffleAndRun(), part.map(), pin);
+        ByteBuffer memory = openInMemory0(handle(), part.shuffleAndRun(), part.map(), pin);
         return memory == null
                 ? null
                 : new Pin(pin[0], memory.asReadOnlyBuffer().order(ByteOrder.LITTLE_ENDIAN));
@@ -88,36 +90,56 @@ public final class NativeStore implements AutoCloseable {
      * memory is read there, so this also does for a part that comes back meanwhile.
      */
     public Pieces openPieces(Part part) throws StoreException {
-        long[] bytes = new long[1];
-        long reader = openPieces0(door(), part.shuffleAndRun(), part.map(), bytes);
-        return new Pieces(reader, bytes[0]);
+        long[] bytesAndPlace = new long[2];
+        long reader =
+                ask(handle -> openPieces0(handle, part.shuffleAndRun(), part.map(), bytesAndPlace));
+        return new Pieces(reader, bytesAndPlace[0], bytesAndPlace[1] != 0);
+    }
+
+    /** The spilled runs that tasks of this process read in their files. */
+    SpilledRuns spilledRuns() {
+        return spilledRuns;
+    }
+
+    /** Closes the files of a shuffle that is over, which stayed open for the next task. */
+    public void closeFiles(int shuffle) {
+        spilledRuns.forget(shuffle);
     }
 
     /** Deletes the runs 0 up to {@code runs} of an attempt; those that are absent are no error. */
     public void deleteAttempt(int shuffle, long map, int runs) throws StoreException {
-        deleteAttempt0(door(), shuffle, map, runs);
+        spilledRuns.forget(shuffle, map);
+        ask(handle -> {
+            deleteAttempt0(handle, shuffle, map, runs);
+            return null;
+        });
     }
 
     /** Deletes what any attempt left of a shuffle; how many objects that were. */
     public int deleteShuffle(int shuffle) throws StoreException {
-        return deleteShuffle0(door(), shuffle);
+        spilledRuns.forget(shuffle);
+        return ask(handle -> deleteShuffle0(handle, shuffle));
     }
 
     /** Deletes what the application left; how many objects that were. */
     public int deleteApplication() throws StoreException {
-        return deleteApplication0(door());
+        return ask(NativeStore::deleteApplication0);
     }
 
     /** The store's figures. */
     public Figures figures() throws StoreException {
-        long[] figures = new long[5];
-        figures0(door(), figures);
-        return new Figures(figures[0], figures[1], figures[2], figures[3], figures[4]);
+        long[] figures = new long[7];
+        ask(handle -> {
+            figures0(handle, figures);
+            return null;
+        });
+        return new Figures(figures[0], figures[1], figures[2], figures[3], figures[4], figures[5],
+                figures[6]);
     }
 
     /** Stops the store. */
     public void shutdown() throws StoreException {
-        shutdown0(door());
+        shutdown0(handle());
     }
 
     /** Ends the connection. Pins stay readable. */
@@ -125,15 +147,33 @@ public final class NativeStore implements AutoCloseable {
     public void close() {
         if (!closed) {
             closed = true;
-            disconnect0(door);
+            spilledRuns.close();
+            disconnect0(handle);
         }
     }
 
-    private long door() throws StoreException {
+    /** Something that is asked of the store, and changes nothing when it is asked twice. */
+    private interface Question<T> {
+        T ask(long handle) throws StoreException;
+    }
+
+    /** Asks again when another store has taken the place of the one that was asked. */
+    private <T> T ask(Question<T> question) throws StoreException {
+        try {
+            return question.ask(handle());
+        } catch (StoreException error) {
+            if (!error.isDisconnected()) {
+                throw error;
+            }
+        }
+        return question.ask(handle());
+    }
+
+    private long handle() throws StoreException {
         if (closed) {
             throw new StoreException("disconnected", "the application's connection has ended");
         }
-        return door;
+        return handle;
     }
 
     /**
@@ -144,9 +184,17 @@ public final class NativeStore implements AutoCloseable {
      * @param spilledBytes how much lies in files
      * @param objects how many objects are in memory
      * @param pid the daemon's process
+     * @param spillWrittenBytes how much was ever written to files
+     * @param restoredBytes how much was ever brought back from files into memory
      */
     public record Figures(
-            long capacityBytes, long usedBytes, long spilledBytes, long objects, long pid) {}
+            long capacityBytes,
+            long usedBytes,
+            long spilledBytes,
+            long objects,
+            long pid,
+            long spillWrittenBytes,
+            long restoredBytes) {}
 
     /** A part under construction; closed without being sealed, it never was. For one thread. */
     public static final class Writer implements AutoCloseable {
@@ -214,15 +262,22 @@ public final class NativeStore implements AutoCloseable {
 
     /**
      * A part that is read piece by piece, wherever it is: nothing is restored. What was opened
-     * stays readable when the part is deleted. For one thread.
+     * stays readable when the part is deleted. Any thread may read, none after it was closed.
      */
     public static final class Pieces implements AutoCloseable {
         private final long bytes;
-        private long reader;
+        private final boolean inFile;
+        private volatile long reader;
 
-        private Pieces(long reader, long bytes) {
+        private Pieces(long reader, long bytes, boolean inFile) {
             this.reader = reader;
             this.bytes = bytes;
+            this.inFile = inFile;
+        }
+
+        /** Whether it is read in its file; else it is held in memory. */
+        boolean isInFile() {
+            return inFile;
         }
 
         /** How many bytes the part has. */
@@ -235,13 +290,14 @@ public final class NativeStore implements AutoCloseable {
          * position is at its limit then. A piece that is not within the part is refused.
          */
         public void read(long offset, ByteBuffer into) throws StoreException {
-            if (reader == 0) {
+            long open = reader;
+            if (open == 0) {
                 throw new IllegalStateException("this part was closed");
             }
             if (!into.isDirect() || into.isReadOnly()) {
                 throw new IllegalArgumentException("pieces are read into direct, writable buffers");
             }
-            readPiece0(reader, offset, into.slice());
+            readPiece0(open, offset, into.slice());
             into.position(into.limit());
         }
 
@@ -258,11 +314,11 @@ public final class NativeStore implements AutoCloseable {
     private static native long connect0(
             String[] socketClientNamespace, long timeoutMs, boolean awaits) throws StoreException;
 
-    private static native void adopt0(long door, long quotaBytes) throws StoreException;
+    private static native void adopt0(long handle, long quotaBytes) throws StoreException;
 
     private static native long start0(String daemon, String[] keysAndValues) throws StoreException;
 
-    private static native long create0(long door, long shuffleAndRun, long map, long bytes)
+    private static native long create0(long handle, long shuffleAndRun, long map, long bytes)
             throws StoreException;
 
     private static native ByteBuffer memory0(long writer) throws StoreException;
@@ -271,14 +327,14 @@ public final class NativeStore implements AutoCloseable {
 
     private static native void abort0(long writer) throws StoreException;
 
-    private static native ByteBuffer open0(long door, long shuffleAndRun, long map, long[] pin)
+    private static native ByteBuffer open0(long handle, long shuffleAndRun, long map, long[] pin)
             throws StoreException;
 
     private static native ByteBuffer openInMemory0(
-            long door, long shuffleAndRun, long map, long[] pin) throws StoreException;
+            long handle, long shuffleAndRun, long map, long[] pin) throws StoreException;
 
-    private static native long openPieces0(long door, long shuffleAndRun, long map, long[] bytes)
-            throws StoreException;
+    private static native long openPieces0(
+            long handle, long shuffleAndRun, long map, long[] bytesAndPlace) throws StoreException;
 
     private static native void readPiece0(long reader, long offset, ByteBuffer into)
             throws StoreException;
@@ -287,16 +343,16 @@ public final class NativeStore implements AutoCloseable {
 
     private static native void release0(long pin);
 
-    private static native void deleteAttempt0(long door, int shuffle, long map, int runs)
+    private static native void deleteAttempt0(long handle, int shuffle, long map, int runs)
             throws StoreException;
 
-    private static native int deleteShuffle0(long door, int shuffle) throws StoreException;
+    private static native int deleteShuffle0(long handle, int shuffle) throws StoreException;
 
-    private static native int deleteApplication0(long door) throws StoreException;
+    private static native int deleteApplication0(long handle) throws StoreException;
 
-    private static native void figures0(long door, long[] figures) throws StoreException;
+    private static native void figures0(long handle, long[] figures) throws StoreException;
 
-    private static native void disconnect0(long door);
+    private static native void disconnect0(long handle);
 
-    private static native void shutdown0(long door) throws StoreException;
+    private static native void shutdown0(long handle) throws StoreException;
 }

@@ -26,6 +26,20 @@ final class PartWriter {
             throw new StoreException("limit_reached", "writing " + part + ": a run of " + bytes
                     + " bytes; use smaller records or fewer partitions");
         }
+        try {
+            writeOnce(part, bytes, filling);
+        } catch (StoreException error) {
+            if (!error.isDisconnected()) {
+                throw error;
+            }
+            // Another store may have taken the place of the one before. What this task sealed in
+            // that one is missed when it is read, and then made again.
+            writeOnce(part, bytes, filling);
+        }
+    }
+
+    private void writeOnce(Part part, long bytes, Consumer<ByteBuffer> filling)
+            throws StoreException {
         try (NativeStore.Writer writer = create(part, bytes)) {
             filling.accept(writer.memory());
             seal(writer, part);

@@ -81,7 +81,7 @@ final class RunLayout {
     /** As {@link #header(ByteBuffer, Part)}, of a run of which not all may be at hand. */
     static Header header(ByteBuffer memory, Part part, long bytes) throws StoreException {
         if (memory.capacity() < HEADER_BYTES || memory.getLong(0) != MAGIC) {
-            throw corrupt(part, "it does not begin like a run");
+            throw corrupt(part, "it does not start with the header of a run");
         }
         if (memory.getInt(AT_HEADER_CRC) != headerChecksum(memory)) {
             throw corrupt(part, "the checksum of its header is wrong");

@@ -12,9 +12,10 @@ public final class SectionReader implements AutoCloseable {
     private final int shuffle;
     private final long map;
     private final int[] partitions;
+    private final SpilledRun.Memory memory;
     private NativeStore.Pin pin;
     /** Instead of the pin, where the run is not in memory. */
-    private SpilledRun spilled;
+    private SpilledRuns.Use spilled;
     private Part part;
     private int runs;
     private int run = -1;
@@ -29,11 +30,23 @@ public final class SectionReader implements AutoCloseable {
      * @param partitions the partitions wanted
      */
     public SectionReader(NativeStore store, int shuffle, long map, int[] partitions) {
+        this(store, shuffle, map, partitions, new SpilledRun.Memory());
+    }
+
+    private SectionReader(NativeStore store, int shuffle, long map, int[] partitions,
+            SpilledRun.Memory memory) {
+        this.memory = memory;
         this.store = store;
         this.shuffle = shuffle;
         this.map = map;
         this.partitions = partitions;
         this.next = partitions.length;
+    }
+
+    /** A reader of another output, for the same task: sections of this one's do not stay. */
+    public SectionReader followedBy(long map, int[] partitions) {
+        close();
+        return new SectionReader(store, shuffle, map, partitions, memory);
     }
 
     /** The attempt. */
@@ -85,7 +98,7 @@ public final class SectionReader implements AutoCloseable {
 
     private RunLayout.Section section(int partition) throws StoreException {
         if (spilled != null) {
-            RunLayout.Section section = spilled.section(partition);
+            RunLayout.Section section = spilled.run().section(partition, memory);
             if (section != null) {
                 return section;
             }
@@ -99,9 +112,10 @@ public final class SectionReader implements AutoCloseable {
     private RunLayout.Header openRun() throws StoreException {
         pin = store.openInMemory(part);
         if (pin == null) {
-            spilled = new SpilledRun(store.openPieces(part), part);
-            if (spilled.header().partitions() > partitions.length) {
-                return spilled.header();
+            spilled = store.spilledRuns().take(part);
+            RunLayout.Header header = spilled.run().header();
+            if (header.partitions() > partitions.length) {
+                return header;
             }
             // All of it is wanted.
             close();
@@ -128,7 +142,7 @@ public final class SectionReader implements AutoCloseable {
             pin = null;
         }
         if (spilled != null) {
-            spilled.close();
+            store.spilledRuns().release(spilled);
             spilled = null;
         }
     }

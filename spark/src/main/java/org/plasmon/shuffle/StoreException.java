@@ -36,6 +36,14 @@ public final class StoreException extends IOException {
         }
     }
 
+    /**
+     * Whether there is no connection: the store is gone, or this was the first thing asked of
+     * another one in its place.
+     */
+    public boolean isDisconnected() {
+        return key.equals("disconnected");
+    }
+
     /** Whether the application has as much in the store as it may. */
     public boolean isBeyondQuota() {
         return key.equals("quota_exceeded");

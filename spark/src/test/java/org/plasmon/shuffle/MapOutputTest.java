@@ -108,6 +108,24 @@ class MapOutputTest {
         assertFalse(MapOutput.isWhole(store, 1, 8));
     }
 
+    /** An attempt that lost to its twin kept its output until the shuffle ended. */
+    @Test
+    void whatAnAttemptLeftIsDeletedWhetherCommittedOrNot() throws IOException {
+        for (long map : new long[] {7, 8, 9}) {
+            MapOutput output = output(1, map, 1);
+            output.seal(StoreFixture.content(1, 500), false);
+            output.seal(StoreFixture.content(2, 500), false);
+            if (map != 8) {
+                output.seal(StoreFixture.content(3, 500), true);
+            }
+        }
+        assertEquals(3, MapOutput.delete(store, 1, 7));
+        assertEquals(2, MapOutput.delete(store, 1, 8));
+        assertEquals(0, MapOutput.delete(store, 1, 8));
+        assertEquals(3, store.figures().objects());
+        assertTrue(MapOutput.isWhole(store, 1, 9));
+    }
+
     @Test
     void attemptsAndShufflesDoNotMeet() throws IOException {
         for (int shuffle : new int[] {1, 11}) {

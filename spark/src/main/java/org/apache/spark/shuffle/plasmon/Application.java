@@ -7,6 +7,7 @@ import java.security.SecureRandom;
 import java.util.HexFormat;
 
 import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext$;
 import org.apache.spark.SparkEnv;
 import org.plasmon.shuffle.NativeStore;
 import org.plasmon.shuffle.StoreException;
@@ -35,12 +36,16 @@ final class Application {
     private final NativeStore store;
     /** Of the driver that started it, else null. */
     private final EmbeddedStore embedded;
+    /** Of the driver that started a store, else null. */
+    private final StoreWatch watch;
     private final boolean isDriver;
-    private boolean listening;
+    /** Of the driver, once it had a shuffle. */
+    private UnusedOutputs unused;
 
     private Application(NativeStore store, EmbeddedStore embedded, boolean isDriver) {
         this.store = store;
         this.embedded = embedded;
+        this.watch = embedded == null ? null : StoreWatch.start(embedded, store);
         this.isDriver = isDriver;
     }
 
@@ -64,13 +69,17 @@ final class Application {
         try {
             current = isDriver ? drive(conf) : execute(conf);
             return current;
-        } catch (IOException error) {
-            throw new IllegalStateException(
-                    "Plasmon's shuffle cannot start: " + error.getMessage(), error);
+        } catch (IOException | RuntimeException | LinkageError error) {
+            String reason = "Plasmon's shuffle cannot start: " + error.getMessage();
+            if (!isDriver) {
+                FailedStarts.report(conf, reason);
+            }
+            throw new IllegalStateException(reason, error);
         }
     }
 
     private static Application drive(SparkConf conf) throws IOException {
+        JobFailures.forget();
         byte[] random = new byte[8];
         new SecureRandom().nextBytes(random);
         String namespace = "spark-" + HexFormat.of().formatHex(random);
@@ -129,9 +138,9 @@ final class Application {
      * environment yet, and Spark 4 no shuffle manager.
      */
     synchronized void listen() {
-        if (!listening) {
+        if (unused == null) {
             LostOutputs.listen(SparkEnv.get(), store);
-            listening = true;
+            unused = UnusedOutputs.listen(SparkContext$.MODULE$.getActive().get(), store);
         }
     }
 
@@ -139,11 +148,18 @@ final class Application {
     void removeShuffle(int shuffle) {
         try {
             int objects = store.deleteShuffle(shuffle);
+            forget(shuffle);
             LOG.debug("shuffle {} is removed: {} objects", shuffle, objects);
         } catch (StoreException error) {
             // Spark cleans up in the background and has nobody to tell. What is left goes with the
             // application.
             LOG.warn("shuffle {} was not removed", shuffle, error);
+        }
+    }
+
+    private synchronized void forget(int shuffle) {
+        if (unused != null) {
+            unused.forget(shuffle);
         }
     }
 
@@ -154,6 +170,7 @@ final class Application {
         }
         try {
             if (embedded != null) {
+                watch.stop();
                 store.shutdown();
             } else if (isDriver) {
                 store.deleteApplication();

@@ -115,7 +115,9 @@ final class Blocks implements AutoCloseable {
                 return null;
             }
             MapBlocks blocks = outputs[output];
-            reader = new SectionReader(store, shuffle, blocks.mapId(), blocks.partitions());
+            reader = reader == null
+                    ? new SectionReader(store, shuffle, blocks.mapId(), blocks.partitions())
+                    : reader.followedBy(blocks.mapId(), blocks.partitions());
         }
     }
 

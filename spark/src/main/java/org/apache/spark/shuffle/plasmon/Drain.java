@@ -8,7 +8,7 @@ import scala.collection.Iterator;
 
 /**
  * The records of a full collection on their way out, the rest of which may be moved into the store
- * at any moment, because another part of the task wants the memory.
+ * at any moment, because another part of the task needs the memory.
  *
  * <p>Whoever wants it holds the memory manager's lock already, so nothing is asked of the memory
  * manager under the lock of this object.

@@ -23,7 +23,7 @@ import org.slf4j.LoggerFactory;
  * The store that a driver starts for its application.
  *
  * <p>A keeper holds its memory: when the daemon dies, the keeper starts another one, and what was
- * sealed is still there.
+ * sealed is still there. When both die, the driver starts another store, see {@link StoreWatch}.
  *
  * <p>It ends with its last client, so it is gone when driver and executors are, however they ended.
  * What then is left of a killed driver is a folder with a lock and a log in the temporary
@@ -36,26 +36,34 @@ final class EmbeddedStore {
     /** The longest path that a socket can have on Linux. */
     private static final int SOCKET_PATH_MAX = 107;
 
+    private final SparkConf conf;
     private final Path folder;
     private final Path socket;
+    private final String spill;
 
-    private EmbeddedStore(Path folder) {
+    private EmbeddedStore(SparkConf conf, Path folder) {
+        this.conf = conf;
         this.folder = folder;
         this.socket = folder.resolve("store.sock");
+        String chosen = conf.get(Settings.SPILL_DIRECTORY, "");
+        this.spill = chosen.isEmpty()
+                ? SpillPlace.choose(conf, folder.resolve("spill")).toString()
+                : chosen;
     }
 
     /** Starts it; when this returns, it answers. */
     static EmbeddedStore start(SparkConf conf) throws IOException {
         Path temporary = Path.of(System.getProperty("java.io.tmpdir"));
         removeAbandoned(temporary);
-        EmbeddedStore store = new EmbeddedStore(makeFolder(temporary));
+        Path folder = makeFolder(temporary);
         try {
-            store.launch(conf);
+            EmbeddedStore store = new EmbeddedStore(conf, folder);
+            store.launch();
+            return store;
         } catch (IOException | RuntimeException error) {
-            remove(store.folder);
+            remove(folder);
             throw error;
         }
-        return store;
     }
 
     /** A folder of this user's alone, with a short name, because sockets have short paths. */
@@ -70,7 +78,15 @@ final class EmbeddedStore {
         return socket;
     }
 
-    private void launch(SparkConf conf) throws IOException {
+    /**
+     * Starts another store at the same socket, when no process of the one before is left. It is
+     * empty; the connections of the application go on with it.
+     */
+    void restart() throws IOException {
+        launch();
+    }
+
+    private void launch() throws IOException {
         if (socket.toString().length() > SOCKET_PATH_MAX) {
             throw new IllegalArgumentException(
                     "the path of the store's socket is too long: " + socket
@@ -81,15 +97,11 @@ final class EmbeddedStore {
         if (own) {
             program = NativeLibrary.extractDaemon(folder).toString();
         }
-        String spill = conf.get(Settings.SPILL_DIRECTORY, "");
         Map<String, String> settings = new TreeMap<>();
         settings.put("socket", socket.toString());
         settings.put("end_with_last_client", "true");
         settings.put("linger_ms", "1000");
         settings.put("keeper", "true");
-        if (spill.isEmpty()) {
-            spill = SpillPlace.choose(conf, folder.resolve("spill")).toString();
-        }
         settings.put("spill_dir", spill);
         long capacity = conf.getSizeAsBytes(Settings.STORE_BYTES, "0");
         settings.put("capacity_bytes", String.valueOf(capacity));

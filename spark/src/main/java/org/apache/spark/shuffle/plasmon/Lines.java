@@ -22,8 +22,8 @@ final class Lines {
     /** A line of Spark that this jar was not made for. */
     private static IllegalStateException unknown(String what, Throwable cause) {
         return new IllegalStateException(
-                "this version of Spark has another " + what + " than 3.5 and 4.x had; Plasmon's "
-                        + "shuffle does not know it", cause);
+                "the " + what + " of this version of Spark differs from that of 3.5 and 4.x, which "
+                        + "Plasmon's shuffle supports", cause);
     }
 
     private static MethodHandle mapStatusMethod() {

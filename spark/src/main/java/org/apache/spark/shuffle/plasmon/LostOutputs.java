@@ -70,7 +70,7 @@ final class LostOutputs implements IsolatedRpcEndpoint {
                     .askSync(lost.message(), ClassTag$.MODULE$.Object());
         } catch (RuntimeException error) {
             // The failure that follows names this output; further ones cost an attempt each.
-            LOG.warn("the driver was not told of what shuffle {} lost", lost.shuffle(), error);
+            LOG.warn("cannot tell the driver which outputs shuffle {} lost", lost.shuffle(), error);
         }
     }
 

@@ -33,6 +33,7 @@ public class PlasmonShuffleDataIO implements ShuffleDataIO {
     private static final class DriverComponents implements ShuffleDriverComponents {
         @Override
         public Map<String, String> initializeApplication() {
+            FailedStarts.listen(SparkEnv.get());
             return Collections.emptyMap();
         }
 

@@ -69,6 +69,7 @@ public class PlasmonShuffleManager extends SortShuffleManager {
     @Override
     public <K, V, C> ShuffleHandle registerShuffle(
             int shuffleId, ShuffleDependency<K, V, C> dependency) {
+        JobFailures.check();
         application.listen();
         return new BaseShuffleHandle<>(shuffleId, dependency);
     }
@@ -79,6 +80,7 @@ public class PlasmonShuffleManager extends SortShuffleManager {
             long mapId,
             TaskContext context,
             ShuffleWriteMetricsReporter metrics) {
+        JobFailures.check();
         ShuffleDependency<K, V, Object> dependency = dependencyOf(handle);
         MapTask<K, V> task = new MapTask<>(
                 application.store(), conf, dependency, mapId, context, metrics);
@@ -102,6 +104,7 @@ public class PlasmonShuffleManager extends SortShuffleManager {
             int endPartition,
             TaskContext context,
             ShuffleReadMetricsReporter metrics) {
+        JobFailures.check();
         ShuffleDependency<K, Object, C> dependency = dependencyOf(handle);
         MapBlocks[] blocks = MapBlocks.of(SparkEnv.get().mapOutputTracker().getMapSizesByExecutorId(
                 handle.shuffleId(), startMapIndex, endMapIndex, startPartition, endPartition));
@@ -118,9 +121,13 @@ public class PlasmonShuffleManager extends SortShuffleManager {
         return ((BaseShuffleHandle<K, V, C>) handle).dependency();
     }
 
-    /** Executors hold nothing of a shuffle; the driver's components delete it in the store. */
+    /**
+     * Executors hold nothing of a shuffle but files that they have read in; the driver's components
+     * delete it in the store.
+     */
     @Override
     public boolean unregisterShuffle(int shuffleId) {
+        application.store().closeFiles(shuffleId);
         return true;
     }
 

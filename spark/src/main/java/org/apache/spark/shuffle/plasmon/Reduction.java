@@ -89,7 +89,7 @@ final class Reduction<K, C> {
         long bytes = reservation.getUsed();
         boolean moved = rest.move();
         if (moved) {
-            spilled(bytes, "another part of the task wants the memory");
+            spilled(bytes, "another part of the task needs the memory");
         }
         return moved;
     }

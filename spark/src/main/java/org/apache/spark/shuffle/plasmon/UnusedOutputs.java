@@ -1,0 +1,97 @@
+package org.apache.spark.shuffle.plasmon;
+
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+
+import org.apache.spark.MapOutputTrackerMaster;
+import org.apache.spark.Resubmitted$;
+import org.apache.spark.ShuffleStatus;
+import org.apache.spark.SparkContext;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskFailedReason;
+import org.apache.spark.scheduler.MapStatus;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerStageSubmitted;
+import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.plasmon.shuffle.MapOutput;
+import org.plasmon.shuffle.NativeStore;
+import org.plasmon.shuffle.StoreException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+
+/**
+ * Deletes what attempts at map tasks left that did not count: one that had committed its output
+ * when its speculative twin had won, and one whose executor died.
+ *
+ * <p>In the driver, on a thread of its own: Spark tells it of every attempt that ends, also after
+ * its stage. An attempt whose end is a failure is never named by Spark's tracker afterwards.
+ */
+final class UnusedOutputs extends SparkListener {
+    private static final Logger LOG = LoggerFactory.getLogger(UnusedOutputs.class);
+    private static final String QUEUE = "plasmon";
+    private static final String MAP_TASK = "ShuffleMapTask";
+
+    private final NativeStore store;
+    /** Of each stage that writes a shuffle, as long as the shuffle is there. */
+    private final Map<Integer, Integer> shuffles = new ConcurrentHashMap<>();
+
+    private UnusedOutputs(NativeStore store) {
+        this.store = store;
+    }
+
+    /** Listens in the driver, as long as its application runs. */
+    static UnusedOutputs listen(SparkContext context, NativeStore store) {
+        UnusedOutputs made = new UnusedOutputs(store);
+        context.listenerBus().addToQueue(made, QUEUE);
+        context.listenerBus().addToQueue(new JobFailures.Later(), QUEUE);
+        return made;
+    }
+
+    /** The shuffle was deleted, with everything. */
+    void forget(int shuffle) {
+        shuffles.values().removeIf(written -> written == shuffle);
+    }
+
+    @Override
+    public void onStageSubmitted(SparkListenerStageSubmitted event) {
+        Option<Object> shuffle = event.stageInfo().shuffleDepId();
+        if (shuffle.isDefined()) {
+            shuffles.put(event.stageInfo().stageId(), (Integer) shuffle.get());
+        }
+    }
+
+    @Override
+    public void onTaskEnd(SparkListenerTaskEnd event) {
+        Integer shuffle = shuffles.get(event.stageId());
+        boolean failed = event.reason() instanceof TaskFailedReason
+                && event.reason() != Resubmitted$.MODULE$;
+        if (shuffle == null || !failed || !MAP_TASK.equals(event.taskType())) {
+            return;
+        }
+        long attempt = event.taskInfo().taskId();
+        if (isNamed(shuffle, attempt)) {
+            return;
+        }
+        try {
+            int runs = MapOutput.delete(store, shuffle, attempt);
+            LOG.debug("attempt {} of shuffle {} was not used: {} runs", attempt, shuffle, runs);
+        } catch (StoreException error) {
+            LOG.warn("attempt {} of shuffle {} left its output there", attempt, shuffle, error);
+        }
+    }
+
+    private static boolean isNamed(int shuffle, long attempt) {
+        MapOutputTrackerMaster tracker = (MapOutputTrackerMaster) SparkEnv.get().mapOutputTracker();
+        Option<ShuffleStatus> status = tracker.shuffleStatuses().get(shuffle);
+        if (status.isEmpty()) {
+            return false;
+        }
+        for (MapStatus output : status.get().mapStatuses().clone()) {
+            if (output != null && output.mapId() == attempt) {
+                return true;
+            }
+        }
+        return false;
+    }
+}

@@ -1,0 +1,149 @@
+package org.plasmon.shuffle;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Predicate;
+
+/**
+ * The spilled runs that tasks of this process read in their files, which stay open from task to
+ * task.
+ *
+ * <p>Each of some hundred reduce tasks wants one section of every run. To ask the store's daemon
+ * for the file takes several times as long as to read the section; and the kernel, which sees
+ * sections of neighbouring partitions read one after the other through one descriptor, reads ahead.
+ *
+ * <pre>
+ * take ─► open already │ asked for ─► users + 1 ─► release ─► users - 1 ─┬─► stays open
+ *                                           not in its file, or no room ─┴─► closed
+ * forget: the shuffle is over ─► closed, with its last user
+ * </pre>
+ *
+ * <p>A run never changes and its name is never used again, so an open file is right for ever. It
+ * takes room on the disk after the store has removed it, hence {@link #forget}. All methods may be
+ * called by any thread; the daemon is asked without the lock.
+ */
+final class SpilledRuns {
+    /** Files that stay open, well below the descriptors that a process may have. */
+    static final int OPEN_MAX = 256;
+
+    private final NativeStore store;
+    private final Map<Part, Use> open = new HashMap<>();
+    private boolean closed;
+
+    SpilledRuns(NativeStore store) {
+        this.store = store;
+    }
+
+    /** One run, and how many tasks read it. */
+    static final class Use {
+        private final SpilledRun run;
+        private int users = 1;
+        /** It is found by the next task as well. */
+        private boolean stays;
+
+        private Use(SpilledRun run) {
+            this.run = run;
+        }
+
+        SpilledRun run() {
+            return run;
+        }
+    }
+
+    /** A run that is not in memory; {@link #release} follows. */
+    Use take(Part part) throws StoreException {
+        Use found = found(part);
+        if (found != null) {
+            return found;
+        }
+        return entered(new Use(new SpilledRun(store.openPieces(part), part)));
+    }
+
+    private synchronized Use found(Part part) {
+        Use found = open.get(part);
+        if (found != null) {
+            found.users++;
+        }
+        return found;
+    }
+
+    /**
+     * Lets other tasks find a run. One that came back meanwhile is held in memory by being open,
+     * which must not last; and of two tasks that open the same, the later one keeps its own.
+     */
+    private synchronized Use entered(Use use) {
+        SpilledRun run = use.run();
+        if (!closed && run.isInFile() && !open.containsKey(run.part()) && makeRoom(run.part())) {
+            use.stays = true;
+            open.put(run.part(), use);
+        }
+        return use;
+    }
+
+    /**
+     * Files of other shuffles make room, but those of this one do not: each task goes through all
+     * of them, so what has to go first is what the next task wants first.
+     */
+    private boolean makeRoom(Part part) {
+        if (open.size() < OPEN_MAX) {
+            return true;
+        }
+        for (Use use : open.values()) {
+            if (use.users == 0 && use.run().part().shuffle() != part.shuffle()) {
+                drop(List.of(use));
+                return true;
+            }
+        }
+        return false;
+    }
+
+    synchronized void release(Use use) {
+        use.users--;
+        if (use.users == 0 && !use.stays) {
+            use.run().close();
+        }
+    }
+
+    /** Has the files of a shuffle closed, those in use as soon as they are not. */
+    void forget(int shuffle) {
+        drop(part -> part.shuffle() == shuffle);
+    }
+
+    /** Has the files of an attempt closed. */
+    void forget(int shuffle, long map) {
+        drop(part -> part.shuffle() == shuffle && part.map() == map);
+    }
+
+    private synchronized void drop(Predicate<Part> which) {
+        List<Use> found = new ArrayList<>();
+        for (Use use : open.values()) {
+            if (which.test(use.run().part())) {
+                found.add(use);
+            }
+        }
+        drop(found);
+    }
+
+    private void drop(List<Use> uses) {
+        for (Use use : uses) {
+            open.remove(use.run().part());
+            use.stays = false;
+            if (use.users == 0) {
+                use.run().close();
+            }
+        }
+    }
+
+    /** How many files stay open. */
+    synchronized int size() {
+        return open.size();
+    }
+
+    /** Closes all of them, and has none stay from now on. */
+    synchronized void close() {
+        closed = true;
+        drop(new ArrayList<>(open.values()));
+    }
+}
