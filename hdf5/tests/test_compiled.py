@@ -81,9 +81,9 @@ def test_processes_write_one_file(
     ended = run_command(command, tmp_path, connector_environment())
     assert ended.out == f"{processes} processes agree\n"
     assert ended.err == ""
-    folder, rows = tmp_path / "x.h5.arrow", ROWS * processes
+    folder, rows = tmp_path / "x.h5.arrow" / "latest", ROWS * processes
     wanted = ["matrix", "particles", "spread", "x"]
-    assert sorted(path.stem for path in folder.iterdir()) == wanted
+    assert sorted(path.stem for path in folder.glob("*.arrow")) == wanted
     for name in ("x", "spread"):
         assert np.array_equal(column(folder / f"{name}.arrow"), np.arange(rows, dtype="f4"))
     particles = folder / "particles.arrow"
@@ -103,7 +103,7 @@ def test_what_processes_flushed_survives_their_end(
     ended = run_command(command, tmp_path, connector_environment(), good=False)
     assert ended.code != 0
     assert "failed" not in ended.err
-    folder = tmp_path / "x.h5.arrow"
+    folder = tmp_path / "x.h5.arrow" / "latest"
     assert np.array_equal(column(folder / "particles.arrow", "id"), np.arange(2 * ROWS))
     assert np.array_equal(column(folder / "x.arrow"), np.arange(2 * ROWS))
     code = "\nf = h5py.File('x.h5'); print(f['matrix'][-1, -1], f['grows'][-1], sorted(f))"

@@ -39,7 +39,7 @@ def test_cut_off_and_foreign_data_is_refused(run: Program, tmp_path: Path) -> No
     file.write_bytes(whole[:2000])
     assert "should have above" in run(READ).out
     file.write_bytes(b"not Arrow" + whole[9:])
-    assert "does not begin like an Arrow file" in run(READ).out
+    assert "does not start with the magic bytes of an Arrow file" in run(READ).out
     file.write_bytes(
         (tmp_path / "x.h5.arrow" / "latest" / "r.arrow").read_bytes().ljust(20_000, b"\0")
     )
@@ -213,7 +213,7 @@ def test_wrong_settings_are_told_where_a_file_is_opened(run: Program, setting: s
     assert ended.code == 1
     assert setting in ended.err
     assert "there are" in ended.err
-    # The import itself went well: a failure there would end the process without a word.
+    # The import itself went well: a failure there would end the process silently.
     assert "Traceback" in ended.err
 
 
@@ -259,3 +259,23 @@ def test_links_into_other_files(run: Program, plain: Program, tmp_path: Path) ->
         assert group["low"][1] == 2 and group["copy"][2] == 2""")
     assert data(tmp_path, "a.h5") == {"own.arrow"}
     assert data(tmp_path / "there", "b.h5") == {"g/x.arrow"}
+
+
+def test_a_file_that_is_asked_while_it_is_open_is_closed_again(run: Program) -> None:
+    """Copying out of an open file, and making a file beside one, left it open for ever; a filter
+    that was unregistered afterwards ended the program with a segmentation fault."""
+    run("""
+    from h5py import h5f
+    def count():
+        return len(h5f.get_obj_ids(h5f.OBJ_ALL, h5f.OBJ_FILE))
+    for _ in range(2):
+        with h5py.File("y.h5", "w") as other, h5py.File("x.h5", "w") as file:
+            assert count() == 2, count()
+            file["x"] = np.arange(10.0)
+            file["x"].attrs["x"] = file["x"].ref
+            file["outside"] = h5py.ExternalLink("y.h5", "/copy")
+            file.copy("x", other, "copy")
+            file.copy("x", other, "expanded", expand_refs=True)
+            assert file["outside"][3] == 3 and other["copy"][3] == 3
+            assert count() == 2, count()
+        assert count() == 0, count()""")

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import Program
+from conftest import Program, data
 
 #: Writes ten numbers from one on.
 WRITE = """
@@ -160,6 +160,40 @@ def test_a_renamed_pair_is_found(program: Program, tmp_path: Path) -> None:
     (tmp_path / "x.h5").rename(tmp_path / "y.h5")
     (tmp_path / "x.h5.arrow").rename(tmp_path / "y.h5.arrow")
     program('assert read("y.h5") == 1; write("y.h5", 2, "r+"); assert read("y.h5") == 2')
+
+
+def test_a_renamed_pair_keeps_the_data_that_it_had(program: Program, tmp_path: Path) -> None:
+    """The skeleton names what was written before under the old name. After a dataset was deleted
+    such data was taken for unneeded and removed, and a dataset that was made under a name that was
+    free then gave its values to the renamed one as well."""
+    program("""
+with h5py.File("x.h5", "w") as file:
+    for name in ("x", "kept", "gone"):
+        file[name] = np.arange(10.0)""")
+    (tmp_path / "x.h5").rename(tmp_path / "y.h5")
+    (tmp_path / "x.h5.arrow").rename(tmp_path / "y.h5.arrow")
+    program("""
+with h5py.File("y.h5", "r+") as file:
+    file.move("x", "renamed")
+    del file["gone"]
+    file["other"] = np.arange(10.0)
+with h5py.File("y.h5", "r+") as file:
+    file["x"] = np.arange(10.0) + 100
+with h5py.File("y.h5", "r") as file:
+    found = [file[name][3] for name in ("renamed", "kept", "x")]
+    assert found == [3, 3, 103], found""")
+    assert data(tmp_path, "y.h5") == {"x.arrow", "kept.arrow", "other.arrow", "x~1.arrow"}
+
+
+def test_a_program_that_only_deletes_removes_the_data(program: Program, tmp_path: Path) -> None:
+    program("""
+write("x.h5", 0)
+with h5py.File("x.h5", "r+") as file:
+    file["y"] = np.arange(3.0)
+with h5py.File("x.h5", "r+") as file:
+    del file["x"]
+assert h5py.File("x.h5")["y"][2] == 2""")
+    assert data(tmp_path) == {"y.arrow"}
 
 
 def test_a_kill_between_two_steps_leaves_the_file_right(program: Program, tmp_path: Path) -> None:

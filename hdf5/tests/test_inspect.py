@@ -27,7 +27,7 @@ def test_names_of_any_bytes_are_printed(run: Program, tool: Program, tmp_path: P
     found = {one["dataset"]: one for one in json.loads(tool("inspect", "odd.h5", "--json").out)}
     assert found["/gr\\xffp/x\\xfe"]["storage"] == "arrow"
     assert found["/gr\\xffp/line\\nend \u00fc"]["storage"] == "arrow"
-    assert found["/compound"]["type"] == found["/time"]["type"] == "(no type of NumPy)"
+    assert found["/compound"]["type"] == found["/time"]["type"] == "(not a NumPy type)"
     assert found["/second"]["reason"].startswith("of a size that may change in another dimension")
     environment = plain_environment() | {"PYTHONIOENCODING": "ascii"}
     command: list[str | Path] = [sys.executable, "-m", "plasmon.hdf5", "inspect", "odd.h5"]

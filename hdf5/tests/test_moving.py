@@ -117,6 +117,23 @@ def test_gc_asks_nothing_of_a_file_that_cannot_say(
     run(USE.format(name="x.h5"))
 
 
+def test_gc_goes_on_beside_a_damaged_file_that_needs_nothing(
+    run: Program, tool: Program, tmp_path: Path
+) -> None:
+    """Any damaged file in a folder of temporary ones made `gc` refuse all of it."""
+    run(WRITE)
+    (tmp_path / "bad.h5").write_bytes((tmp_path / "x.h5").read_bytes()[:48] * 20)
+    run(WRITE.replace("x.h5", "y.h5"))
+    # What names the data needs it, whole or not.
+    (tmp_path / "torn.h5").write_bytes((tmp_path / "y.h5").read_bytes()[:-2000])
+    for name in ("x.h5", "y.h5"):
+        (tmp_path / name).unlink()
+    told = tool("gc", "--yes", good=False)
+    assert "removed 1 folders" in told.out
+    assert "torn.h5 cannot be opened and may need it" in told.err
+    assert [path.parent.name for path in homes(tmp_path)] == ["y.h5.arrow"]
+
+
 def test_a_packed_file_travels(run: Program, tool: Program, tmp_path: Path) -> None:
     run(WRITE)
     tool("pack", "x.h5", "x.tar")
@@ -137,3 +154,35 @@ def test_an_archive_of_somebody_else_is_refused(tool: Program, tmp_path: Path, n
             archive.addfile(member, file)
     assert tool("unpack", "x.tar", "there", good=False).code == 1
     assert not list((tmp_path / "there").rglob("up"))
+
+
+def test_a_file_whose_data_was_renamed_with_it_takes_it_along(
+    run: Program, tool: Program, tmp_path: Path
+) -> None:
+    """Within its folder the data was left where the new name does not lead to."""
+    run(WRITE)
+    (tmp_path / "x.h5").rename(tmp_path / "y.h5")
+    (tmp_path / "x.h5.arrow").rename(tmp_path / "y.h5.arrow")
+    for name in ("z.h5", "x.h5", "y.h5"):
+        (last,) = tmp_path.glob("*.h5")
+        tool("mv", last.name, name)
+        run(USE.format(name=name))
+
+
+def test_a_file_with_a_block_of_the_users_keeps_its_data(
+    run: Program, tool: Program, tmp_path: Path
+) -> None:
+    """Such a file does not begin as one of HDF5: `gc` removed its data, and so did a
+    file that was made where its original had been."""
+    run("""
+    with h5py.File("x.h5", "w", userblock_size=1024) as file:
+        file["x"] = np.arange(5.0)""")
+    tool("gc", "--yes")
+    run("""
+    import shutil
+    shutil.copy("x.h5", "bak.h5")
+    with h5py.File("x.h5", "w") as file:
+        file["x"] = np.zeros(5)
+    with h5py.File("bak.h5", "r") as file:
+        assert file["x"][4] == 4""")
+    assert len(homes(tmp_path)) == 2

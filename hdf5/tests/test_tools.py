@@ -46,7 +46,7 @@ class Tools:
 
     def arrow(self, name: str) -> list[str]:
         """The datasets of a file that are Arrow."""
-        folder = self.folder / f"{name}.arrow"
+        folder = self.folder / f"{name}.arrow" / "latest"
         return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.arrow"))
 
 

@@ -1,8 +1,8 @@
 //! Files below a folder, reached without leaving it.
 //!
 //! Paths in a skeleton are the words of whoever wrote it, and so is what lies in the folder of data
-//! beside it: no symbolic link is followed, and a pipe or a device is no file of data. Each folder
-//! is opened from the one above it, so that what was looked at is what is used.
+//! beside it: no symbolic link is followed, and a pipe or a device is not a file of data. Each
+//! folder is opened from the one above it, so that what was looked at is what is used.
 
 use std::fs::File;
 use std::io;
@@ -60,7 +60,7 @@ pub(crate) fn open_file(root: &Path, within: &Path, writable: bool) -> io::Resul
 ///
 /// # Errors
 ///
-/// What the system says, or that it is no file.
+/// What the system says, or that it is not a file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     regular(open(path, flags, Mode::empty())?.into())
@@ -149,14 +149,17 @@ fn regular(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() {
         return Ok(file);
     }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file of data but a pipe or a device"))
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "it is not a file of data but a pipe or a device",
+    ))
 }
 
 /// What the system says when it meets a link that is not to be followed.
 fn told(error: Errno) -> io::Error {
     if matches!(error, Errno::LOOP | Errno::MLINK | Errno::NOTDIR) {
-        let text = "a symbolic link leads there, which is not followed: the folder of data must \
-                    lie beside the HDF5 file";
+        let text = "a symbolic link leads there, which the connector does not follow: the folder \
+                    of data must lie beside the HDF5 file";
         return io::Error::new(io::ErrorKind::InvalidInput, text);
     }
     error.into()

@@ -73,7 +73,7 @@ impl Number {
 pub enum Base {
     /// A number.
     Number(Number),
-    /// A truth value in a byte of its own (`arrow.bool8`).
+    /// A boolean in a byte of its own (`arrow.bool8`).
     Boolean,
     /// So many bytes: a text of a fixed length, or opaque ones.
     Bytes(u32),

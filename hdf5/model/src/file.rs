@@ -13,6 +13,7 @@ use crate::layout::{Extents, extents};
 use crate::naming::relative_path;
 use crate::schema;
 use crate::table::Table;
+use crate::written::{WRITTEN_BYTES, WRITTEN_KEY, Written};
 
 /// How many names are tried for a dataset whose file's name is taken.
 const COPIES_MAX: u32 = 10_000;
@@ -55,6 +56,8 @@ pub struct DataFile {
     path: PathBuf,
     /// Where each column begins in the first body.
     columns: Vec<u64>,
+    /// Where the file says which chunks were written; 0 when that is not known.
+    written_at: AtomicU64,
 }
 
 impl DataFile {
@@ -83,7 +86,8 @@ impl DataFile {
             let _ = std::fs::remove_file(folder.root.join(&draft));
         })?;
         let columns = column_offsets(table, image.body_offset());
-        Ok((Self { file, path: folder.root.join(&within), columns }, within))
+        let path = folder.root.join(&within);
+        Ok((Self { file, path, columns, written_at: AtomicU64::new(0) }, within))
     }
 
     /// Opens the file of a dataset, whose path begins at the skeleton's folder, and checks that it
@@ -105,13 +109,16 @@ impl DataFile {
         let mut magic = [0; 8];
         let bytes = file.metadata().map_err(|error| FileError::of(path, error))?.len();
         if file.read_exact_at(&mut magic, 0).is_err() || &magic[..6] != MAGIC {
-            return Err(foreign("it does not begin like an Arrow file".to_owned()));
+            return Err(foreign(
+                "it does not start with the magic bytes of an Arrow file".to_owned(),
+            ));
         }
         if body_offset > BODY_OFFSET_MAX {
             return Err(foreign(format!("its body would begin at {body_offset}")));
         }
         let columns = column_offsets(table, body_offset);
-        let found = Self { file, path: path.to_owned(), columns };
+        let written_at = AtomicU64::new(0);
+        let found = Self { file, path: path.to_owned(), columns, written_at };
         let wanted = found.used_end(table);
         if bytes < wanted || !table.grows() && bytes == wanted {
             return Err(foreign(format!("it has {bytes} bytes and should have above {wanted}")));
@@ -149,6 +156,40 @@ impl DataFile {
     /// What the system says, or that the file has no schema.
     pub fn chunk(&self) -> io::Result<Vec<u64>> {
         Ok(schema::read(&self.file)?.chunk())
+    }
+
+    /// The chunks that were written; `None` when the file does not say, and so has all.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, or that the file has no schema.
+    pub fn written(&self) -> io::Result<Option<Written>> {
+        let known = self.written_at.load(Ordering::Relaxed);
+        if known > 0 {
+            let mut text = [0; WRITTEN_BYTES];
+            self.file.read_exact_at(&mut text, known)?;
+            // The entry may have moved since.
+            let found = std::str::from_utf8(&text).ok().and_then(Written::of_text);
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        let Some((at, text)) = schema::entry(&self.file, WRITTEN_KEY)? else { return Ok(None) };
+        let found = Written::of_text(&text).filter(|_| text.len() == WRITTEN_BYTES);
+        self.written_at.store(if found.is_some() { at } else { 0 }, Ordering::Relaxed);
+        Ok(found)
+    }
+
+    /// Says which chunks were written, where [`Self::written`] has just found which were.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn tell_written(&self, written: &Written) -> io::Result<()> {
+        match self.written_at.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            at => self.file.write_all_at(written.to_text().as_bytes(), at),
+        }
     }
 
     /// Writes what is around the bodies, if it is not there already.

@@ -14,13 +14,16 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, FlockOperation, StatxFlags, flock, statx};
+use rustix::io::Errno;
 
 use crate::beneath;
 use crate::folder::DRAFT;
-use crate::identity::{Identity, Mark};
+use crate::identity::Identity;
 use crate::manifest::{Entry, Manifest, Owner};
+use crate::mark::Mark;
 use crate::naming::data_directory;
 
 /// The name of a manifest.
@@ -33,6 +36,17 @@ const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 const LINE_BYTES_MAX: u64 = 1 << 16;
 /// So many numbers are drawn for a folder.
 const DRAWS: usize = 8;
+
+/// How often to ask for data that is being cleaned up, and how long to wait in between.
+const HOLD_TRIES: u32 = 200;
+const HOLD_PAUSE: Duration = Duration::from_millis(10);
+
+/// Says, as long as it is there, that a program writes some data. It ends with the process at the
+/// latest, however that ends.
+#[derive(Debug)]
+pub struct Hold {
+    _manifest: File,
+}
 
 /// Some data on the disk.
 #[derive(Clone, Debug)]
@@ -50,7 +64,7 @@ impl Home {
     /// # Errors
     ///
     /// What the system says.
-    pub fn create(skeleton: &Path) -> io::Result<(Self, Identity)> {
+    pub fn create(skeleton: &Path) -> io::Result<(Self, Identity, Hold)> {
         let (root, name) = split(skeleton)?;
         let folder = data_directory(name);
         let text = folder.to_str().ok_or_else(|| wrong("the file's name is not UTF-8"))?;
@@ -62,22 +76,42 @@ impl Home {
                 continue;
             }
             let home = Self { root: root.to_owned(), within };
-            home.begin(data, generation, owner.clone())?;
+            let hold = home.begin(data, generation, owner.clone())?;
             // A link for people: without it the data is found all the same.
             let _ = beneath::link(root, &Path::new(&folder).join(LATEST), &data.to_string());
-            return Ok((home, Identity { folder: text.to_owned(), data, generation }));
+            return Ok((home, Identity { folder: text.to_owned(), data, generation }, hold));
         }
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    fn begin(&self, data: Mark, generation: Mark, owner: Owner) -> io::Result<()> {
+    fn begin(&self, data: Mark, generation: Mark, owner: Owner) -> io::Result<Hold> {
         let (draft, manifest) = (self.within.join(format!("{DRAFT}manifest")), self.manifest());
         let mut file = beneath::create_file(&self.root, &draft)?;
         let home = file.metadata()?.ino();
-        let known =
-            Manifest { data, owner, home, generation, next: None, files: [].into(), lines: 0 };
+        let known = Manifest {
+            data,
+            owner,
+            home,
+            generation,
+            next: None,
+            files: [].into(),
+            objects: None,
+            stores: [].into(),
+            lines: 0,
+        };
         file.write_all(known.to_text().as_bytes())?;
-        beneath::rename(&self.root, &draft, &manifest)
+        let hold = hold(file)?;
+        beneath::rename(&self.root, &draft, &manifest)?;
+        Ok(hold)
+    }
+
+    /// Holds the data for a program that is about to write it: what cleans up leaves it as it is.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, or that the data is being cleaned up and that does not end.
+    pub fn hold(&self) -> io::Result<Hold> {
+        hold(beneath::open_file(&self.root, &self.manifest(), false)?)
     }
 
     /// The data that a skeleton belongs to: in the folder that it was made in, or in the one that
@@ -96,7 +130,7 @@ impl Home {
                 Ok(manifest) if manifest.data == identity.data => {
                     return Ok(Some((home, manifest)));
                 }
-                Ok(_) => found = Some(wrong("the manifest is that of other data")),
+                Ok(_) => found = Some(wrong("the manifest belongs to other data")),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => found = Some(error),
             }
@@ -113,7 +147,7 @@ impl Home {
         let file = beneath::open_file(&self.root, &self.manifest(), false)?;
         let mut text = Vec::new();
         file.take(MANIFEST_BYTES_MAX).read_to_end(&mut text)?;
-        let text = String::from_utf8(text).map_err(|_| wrong("the manifest is no text"))?;
+        let text = String::from_utf8(text).map_err(|_| wrong("the manifest is not UTF-8"))?;
         Manifest::parse(&text).map_err(|why| {
             let path = self.root.join(self.manifest());
             wrong(&format!("{} is damaged: {why}", path.display()))
@@ -186,6 +220,21 @@ impl Home {
     fn manifest(&self) -> PathBuf {
         self.within.join(MANIFEST)
     }
+}
+
+/// Takes the lock that says that a program writes some data; any number of them may.
+fn hold(manifest: File) -> io::Result<Hold> {
+    for _ in 0..HOLD_TRIES {
+        match flock(&manifest, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(HOLD_PAUSE),
+            // A file system without locks: there nothing is cleaned up in data that is needed.
+            _ => return Ok(Hold { _manifest: manifest }),
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::TimedOut,
+        "plasmon hdf5 gc is cleaning up the data; try again when it has ended",
+    ))
 }
 
 /// How many bytes of a text are whole lines: a process that was killed may have begun another one.
@@ -271,7 +320,7 @@ mod tests {
     #[test]
     fn data_is_found_where_it_was_made_and_where_it_was_moved_with_its_file() {
         let Some { folder, skeleton } = some();
-        let (home, identity) = Home::create(&skeleton).expect("made");
+        let (home, identity, _) = Home::create(&skeleton).expect("made");
         let latest = folder.path().join("out.h5.arrow/latest/manifest");
         assert!(latest.exists());
         let (_, manifest) = Home::find(&skeleton, &identity).expect("read").expect("there");
@@ -292,10 +341,27 @@ mod tests {
     }
 
     #[test]
+    fn data_is_held_until_the_last_writer_has_ended() {
+        let Some { folder, skeleton } = some();
+        let (home, _, first) = Home::create(&skeleton).expect("made");
+        let manifest = File::open(folder.path().join(home.within()).join("manifest"));
+        let manifest = manifest.expect("there");
+        let alone = || flock(&manifest, FlockOperation::NonBlockingLockExclusive);
+        let second = home.hold().expect("held");
+        assert_eq!(alone(), Err(Errno::WOULDBLOCK));
+        drop(first);
+        assert_eq!(alone(), Err(Errno::WOULDBLOCK));
+        drop(second);
+        assert_eq!(alone(), Ok(()));
+        let cleaned = home.hold().expect_err("the data is being cleaned up");
+        assert_eq!(cleaned.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
     fn each_file_gets_data_of_its_own() {
         let Some { folder, skeleton } = some();
-        let (first, identity) = Home::create(&skeleton).expect("made");
-        let (second, other) = Home::create(&skeleton).expect("made");
+        let (first, identity, _) = Home::create(&skeleton).expect("made");
+        let (second, other, _) = Home::create(&skeleton).expect("made");
         assert!(first.within() != second.within() && identity != other);
         first.add(&[Entry::Made("x.arrow".to_owned())]).expect("added");
         assert!(first.read().expect("read").files.contains("x.arrow"));

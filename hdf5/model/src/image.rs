@@ -52,7 +52,9 @@ impl Image {
     #[must_use]
     pub fn of(table: &Table, more: &[(String, String)]) -> Self {
         let schema = schema_message(table, metadata(more));
-        let end = (MAGIC.len() + 2 + PREFIX_BYTES + schema.len()).max(SCHEMA_BYTES);
+        let more_bytes: usize = more.iter().map(|(key, text)| key.len() + text.len()).sum();
+        let least = SCHEMA_BYTES + more_bytes;
+        let end = (MAGIC.len() + 2 + PREFIX_BYTES + schema.len()).max(least);
         let body_at =
             end.next_multiple_of(ALIGNMENT_BYTES as usize) as u64 + message_bytes_of(table);
         Self::framed(table, more, &schema, extents(table, body_at, 0))

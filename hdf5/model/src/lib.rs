@@ -26,6 +26,8 @@ mod identity;
 mod image;
 mod layout;
 mod manifest;
+mod mapping;
+mod mark;
 mod marker;
 mod moving;
 mod naming;
@@ -34,6 +36,7 @@ mod schema;
 mod squares;
 mod table;
 mod transfer;
+mod written;
 
 pub use beneath::open_regular;
 pub use bytes::{Bytes, Columns};
@@ -42,12 +45,17 @@ pub use file::{
     DataFile, DataFolder, FileError, Note, copy_data, remove_file, rename_back, rename_data,
 };
 pub use folder::{clear, keep_only};
-pub use home::{Home, draw, find_owner, owner};
-pub use identity::{Identity, Mark};
+pub use home::{Hold, Home, draw, find_owner, owner};
+pub use identity::Identity;
 pub use image::{Image, Stream};
 pub use manifest::{Entry, Manifest, Owner};
+pub use mapping::{Blocks, SourceFolders, is_numbered, numbered};
+pub use mark::Mark;
 pub use marker::{Marker, Place, ViewOf};
-pub use naming::{data_directory, is_object_of, object_name, relative_path};
+pub use naming::{
+    data_directory, is_object_of, is_unnamed, object_data, object_name, relative_path,
+};
 pub use schema::ATTRIBUTE;
 pub use table::Table;
 pub use transfer::{Convert, Member, Memory, Records, Run, TransferError, Unconverted, transfer};
+pub use written::Written;

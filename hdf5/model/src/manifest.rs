@@ -13,6 +13,8 @@
 //! next 51b7...                                       the skeleton may say this one already
 //! generation 51b7...                                 it does: from here on data is changed
 //! gone run1/x.arrow
+//! objects 131945                                     there are objects in stores, of this inode's
+//! store /run/user/1000/plasmon.sock                  in this store
 //! ```
 //!
 //! The order of a change is what keeps a copy of the skeleton from seeing other data: first `next`,
@@ -22,7 +24,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::identity::{Mark, escaped, unescaped};
+use crate::identity::{escaped, unescaped};
+use crate::mark::Mark;
 
 /// What the text begins with.
 const ABOUT: &str = "\
@@ -69,6 +72,11 @@ pub enum Entry {
     Made(String),
     /// A file that was removed or renamed.
     Gone(String),
+    /// The data has objects in stores, which belong to the text in this inode: a copy of the text
+    /// has no copies of them.
+    Objects(u64),
+    /// The socket of a store that has objects of the data.
+    Store(String),
 }
 
 impl Entry {
@@ -84,6 +92,8 @@ impl Entry {
             Self::Next(mark) => format!("next {mark}\n"),
             Self::Made(file) => format!("made {}\n", escaped(file.as_bytes())),
             Self::Gone(file) => format!("gone {}\n", escaped(file.as_bytes())),
+            Self::Objects(inode) => format!("objects {inode}\n"),
+            Self::Store(socket) => format!("store {}\n", escaped(socket.as_bytes())),
         }
     }
 
@@ -101,6 +111,8 @@ impl Entry {
             "next" => Self::Next(Mark::of_text(rest)?),
             "made" => Self::Made(String::from_utf8(unescaped(rest)?).ok()?),
             "gone" => Self::Gone(String::from_utf8(unescaped(rest)?).ok()?),
+            "objects" => Self::Objects(rest.parse().ok()?),
+            "store" => Self::Store(String::from_utf8(unescaped(rest)?).ok()?),
             _ => return None,
         })
     }
@@ -121,6 +133,10 @@ pub struct Manifest {
     pub next: Option<Mark>,
     /// The files that were written, from the folder of the data. Nothing else is ever removed.
     pub files: BTreeSet<String>,
+    /// The inode of the text that objects in stores belong to; `None` when there are none.
+    pub objects: Option<u64>,
+    /// The sockets of the stores that may have them.
+    pub stores: BTreeSet<String>,
     /// How many lines there are.
     pub lines: usize,
 }
@@ -137,12 +153,15 @@ impl Manifest {
         let begun = lines.next().and_then(|line| line.strip_prefix(VERSION)?.split_once(' '));
         let data = match begun {
             Some(("1", data)) => Mark::of_text(data),
-            Some((other, _)) => return Err(format!("it is of version {other}, and 1 is known")),
+            Some((other, _)) => {
+                return Err(format!("it is of version {other}, and only 1 is known"));
+            }
             None => None,
         };
-        let data = data.ok_or("it does not begin as a manifest does")?;
+        let data = data.ok_or("it does not start like a manifest")?;
         let (mut owner, mut home, mut generation, mut next) = (None, None, None, None);
-        let (mut files, mut count) = (BTreeSet::new(), 0);
+        let (mut files, mut stores) = (BTreeSet::new(), BTreeSet::new());
+        let (mut objects, mut count) = (None, 0);
         for line in lines {
             count += 1;
             let entry = Entry::of_line(line).ok_or_else(|| format!("it has the line {line:?}"))?;
@@ -153,11 +172,14 @@ impl Manifest {
                 Entry::Next(found) => next = Some(found),
                 Entry::Made(file) => drop(files.insert(file)),
                 Entry::Gone(file) => drop(files.remove(&file)),
+                Entry::Objects(found) => objects = Some(found),
+                Entry::Store(socket) => drop(stores.insert(socket)),
             }
         }
         match (owner, home, generation) {
             (Some(owner), Some(home), Some(generation)) => {
-                Ok(Self { data, owner, home, generation, next, files, lines: count })
+                let lines = count;
+                Ok(Self { data, owner, home, generation, next, files, objects, stores, lines })
             }
             _ => Err("it does not say whose data this is".to_owned()),
         }
@@ -174,7 +196,9 @@ impl Manifest {
             Entry::Generation(self.generation),
         ];
         let files = self.files.iter().map(|file| Entry::Made(file.clone()));
-        for entry in entries.into_iter().chain(self.next.map(Entry::Next)).chain(files) {
+        let others = self.next.map(Entry::Next).into_iter().chain(self.objects.map(Entry::Objects));
+        let stores = self.stores.iter().map(|socket| Entry::Store(socket.clone()));
+        for entry in entries.into_iter().chain(others).chain(stores).chain(files) {
             // Writing to a text cannot fail.
             let _ = add(entry);
         }
@@ -200,7 +224,9 @@ mod tests {
             generation: Mark(1),
             next: Some(Mark(2)),
             files: ["g/x.arrow", "run 1/\u{fc}.arrow"].map(str::to_owned).into(),
-            lines: 6,
+            objects: Some(9),
+            stores: ["/run/a b.sock".to_owned()].into(),
+            lines: 8,
         }
     }
 
@@ -253,6 +279,7 @@ mod tests {
             text.replace("made g", "made %g"),
             text.replace("home 9", "home nine"),
             text.replace("home 9\n", ""),
+            text.replace("objects 9", "objects nine"),
         ] {
             assert!(Manifest::parse(&wrong).is_err(), "{wrong}");
         }

@@ -106,7 +106,7 @@ impl Marker {
         if self.plain { name } else { format!("{name}{NEEDS}") }
     }
 
-    /// Reads a name of external storage; `None` when it is none of ours.
+    /// Reads a name of external storage; `None` when it is not one of ours.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         let (name, plain) = name.strip_suffix(NEEDS).map_or((name, true), |name| (name, false));

@@ -8,11 +8,17 @@ use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
+use crate::mark::Mark;
+
 /// The most bytes that a part of a path may have, leaving room for endings and numbers.
 const PART_BYTES_MAX: usize = 200;
 /// The most parts of a path that become folders; deeper ones are put into one name.
 const DEPTH_MAX: usize = 24;
+/// The most bytes of a file's name in the name of an object.
+const FILE_BYTES_MAX: usize = 64;
 pub(crate) const ENDING: &str = ".arrow";
+/// What the file of a dataset is called that has no name yet.
+const UNNAMED: &str = "unnamed";
 
 /// The folder of a file's data, beside it.
 #[must_use]
@@ -28,7 +34,7 @@ pub fn data_directory(file: &OsStr) -> OsString {
 pub fn relative_path(dataset: &[u8], copy: u32) -> PathBuf {
     let mut parts: Vec<String> =
         dataset.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).map(safe).collect();
-    let mut last = parts.pop().unwrap_or_else(|| "unnamed".to_owned());
+    let mut last = parts.pop().unwrap_or_else(|| UNNAMED.to_owned());
     if parts.len() >= DEPTH_MAX {
         last = shortened(&format!("{}%{last}", parts.split_off(DEPTH_MAX - 1).join("%")));
     }
@@ -39,25 +45,45 @@ pub fn relative_path(dataset: &[u8], copy: u32) -> PathBuf {
     folder.join(format!("{last}{ENDING}"))
 }
 
-/// What the object of a dataset is called in a store: `x.h5-<hash of the file's path>/<path>`.
-/// `copy` counts as in [`relative_path`].
+/// Whether a file of data, from its folder, is called as that of a dataset without a name.
 #[must_use]
-pub fn object_name(file: &Path, dataset: &[u8], copy: u32) -> String {
+pub fn is_unnamed(file: &Path) -> bool {
+    let stem = file.to_str().and_then(|name| name.strip_suffix(ENDING)?.strip_prefix(UNNAMED));
+    stem.is_some_and(|copy| {
+        let number = copy.strip_prefix('~').unwrap_or("0");
+        (copy.is_empty() || copy.starts_with('~')) && number.parse::<u32>().is_ok()
+    })
+}
+
+/// What the object of a dataset is called in a store: `x.h5-<number of the data>/<path>`. `copy`
+/// counts as in [`relative_path`].
+#[must_use]
+pub fn object_name(file: &Path, data: Mark, dataset: &[u8], copy: u32) -> String {
     let within = relative_path(dataset, copy);
     let within = within.to_string_lossy();
     let within = within.strip_suffix(ENDING).unwrap_or(&within);
-    format!("{}{}", objects_of(file), cut(within, 160))
+    let name = file.file_name().unwrap_or_default().as_encoded_bytes();
+    format!("{}-{data}/{}", cut(&safe(name), FILE_BYTES_MAX), cut(within, 160))
 }
 
-/// What the names of a file's objects begin with.
+/// Which data an object is part of; `None` for names of before, which have a hash of the file's
+/// path, and for those that the connector does not give.
+#[must_use]
+pub fn object_data(object: &str) -> Option<Mark> {
+    let (file, dataset) = object.split_once('/')?;
+    let (_, data) = file.rsplit_once('-')?;
+    Mark::of_text(data).filter(|_| !dataset.is_empty())
+}
+
+/// What the names of a file's objects began with before data had numbers.
 fn objects_of(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().as_encoded_bytes();
     let folder = hash(file.as_os_str().as_encoded_bytes());
-    format!("{}-{}/", cut(&safe(name), 64), &folder[..8])
+    format!("{}-{}/", cut(&safe(name), FILE_BYTES_MAX), &folder[..8])
 }
 
-/// Whether an object is called as [`object_name`] calls those of a file: an object that a skeleton
-/// names may be another file's, and is not to be deleted or renamed then.
+/// Whether an object without a number is called after a file: one that a skeleton names may be
+/// another file's, and is not to be deleted or renamed then.
 #[must_use]
 pub fn is_object_of(file: &Path, object: &str) -> bool {
     object.strip_prefix(&objects_of(file)).is_some_and(|dataset| !dataset.is_empty())
@@ -147,22 +173,47 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_called_after_file_and_dataset() {
-        let name = |path: &str, dataset: &str| object_name(Path::new(path), dataset.as_bytes(), 0);
-        let one = name("/data/x.h5", "/run 1/x");
-        assert!(one.starts_with("x.h5-") && one.ends_with("/run 1/x"), "{one}");
-        assert_ne!(one, name("/elsewhere/x.h5", "/run 1/x"));
-        let long = name(&format!("/{}", "f".repeat(255)), &"/very long".repeat(400));
-        assert!(long.len() <= 240, "{}", long.len());
-        assert!(object_name(Path::new("/x.h5"), b"a", 2).ends_with("/a~2"));
+    fn files_of_datasets_without_a_name_are_known() {
+        for copy in [0, 1, 12] {
+            assert!(is_unnamed(&relative_path(b"", copy)), "{copy}");
+        }
+        for other in ["unnamed~.arrow", "unnamed~x.arrow", "g/unnamed.arrow", "unnamed2.arrow"] {
+            assert!(!is_unnamed(Path::new(other)), "{other}");
+        }
     }
 
     #[test]
-    fn the_objects_of_a_file_are_told_from_those_of_others() {
+    fn objects_are_called_after_file_and_dataset() {
+        let name = |path: &str, dataset: &str| {
+            object_name(Path::new(path), Mark(0x3f2a), dataset.as_bytes(), 0)
+        };
+        let one = name("/data/x.h5", "/run 1/x");
+        assert_eq!(one, "x.h5-0000000000003f2a/run 1/x");
+        let long = name(&format!("/{}", "f".repeat(255)), &"/very long".repeat(400));
+        assert!(long.len() <= 240, "{}", long.len());
+        assert!(object_name(Path::new("/x.h5"), Mark(1), b"a", 2).ends_with("/a~2"));
+    }
+
+    #[test]
+    fn the_number_in_an_object_is_read() {
+        for file in ["/x.h5", "/a-b", "/", "/a\u{1}-0000000000000001"] {
+            for dataset in ["/x", "/run-1/x", ""] {
+                let name = object_name(Path::new(file), Mark(7), dataset.as_bytes(), 1);
+                assert_eq!(object_data(&name), Some(Mark(7)), "{name}");
+            }
+        }
+        for other in ["", "x", "x.h5-1f001f00/x", "x-0000000000000007", "x-0000000000000007/"] {
+            assert_eq!(object_data(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn objects_of_before_are_told_from_those_of_others() {
         let (ours, others) = (Path::new("/data/x.h5"), Path::new("/elsewhere/x.h5"));
         for dataset in ["/x", "/run 1/x", "../up", ""] {
-            let name = object_name(ours, dataset.as_bytes(), 3);
+            let name = format!("{}{dataset}.", objects_of(ours));
             assert!(is_object_of(ours, &name) && !is_object_of(others, &name), "{name}");
+            assert_eq!(object_data(&name), None, "{name}");
         }
         for strange in ["", "/", "payroll", "x.h5-00000000/x", &objects_of(ours)] {
             assert!(!is_object_of(ours, strange), "{strange}");

@@ -32,19 +32,12 @@ impl Known {
 }
 
 fn invalid() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the file has no schema of Arrow")
+    io::Error::new(io::ErrorKind::InvalidData, "the file has no Arrow schema")
 }
 
 /// Reads the schema from the head.
 pub(crate) fn read(file: &File) -> io::Result<Known> {
-    let mut start = [0; 16];
-    file.read_exact_at(&mut start, 0)?;
-    let length = u32::from_le_bytes([start[12], start[13], start[14], start[15]]);
-    if &start[..6] != MAGIC || length > BYTES_MAX {
-        return Err(invalid());
-    }
-    let mut message = vec![0; length as usize];
-    file.read_exact_at(&mut message, start.len() as u64)?;
+    let (message, _) = head(file)?;
     let message = arrow_ipc::root_as_message(&message).map_err(|_| invalid())?;
     let schema = message.header_as_schema().ok_or_else(invalid)?;
     let name = schema.fields().and_then(|fields| fields.iter().next()?.name());
@@ -54,6 +47,32 @@ pub(crate) fn read(file: &File) -> io::Result<Known> {
         .filter(|(key, _)| key != VERSION_KEY)
         .collect();
     Ok(Known { first: name.unwrap_or_default().to_owned(), metadata })
+}
+
+/// Where the text of an entry of the metadata is in the file's head, and the text.
+pub(crate) fn entry(file: &File, key: &str) -> io::Result<Option<(u64, String)>> {
+    let (message, at) = head(file)?;
+    let parsed = arrow_ipc::root_as_message(&message).map_err(|_| invalid())?;
+    let schema = parsed.header_as_schema().ok_or_else(invalid)?;
+    let mut entries = schema.custom_metadata().into_iter().flatten();
+    let text = entries.find(|entry| entry.key() == Some(key)).and_then(|entry| entry.value());
+    Ok(text.map(|text| {
+        let within = text.as_ptr().addr() - message.as_ptr().addr();
+        (at + within as u64, text.to_owned())
+    }))
+}
+
+/// The schema's message, and where it begins.
+fn head(file: &File) -> io::Result<(Vec<u8>, u64)> {
+    let mut start = [0; 16];
+    file.read_exact_at(&mut start, 0)?;
+    let length = u32::from_le_bytes([start[12], start[13], start[14], start[15]]);
+    if &start[..6] != MAGIC || length > BYTES_MAX {
+        return Err(invalid());
+    }
+    let mut message = vec![0; length as usize];
+    file.read_exact_at(&mut message, start.len() as u64)?;
+    Ok((message, start.len() as u64))
 }
 
 /// How many rows a record batch's message tells, and how long its body is.

@@ -1,7 +1,7 @@
 //! Squares of elements, turned in registers: columns become records and the other way.
 
 use bytemuck::pod_read_unaligned;
-use plasmon_scatter::{Past, turn_four, turn_two};
+use plasmon_scatter::{Past, transpose_2x2, transpose_4x4};
 
 /// How many bytes of a record a square has.
 pub(crate) use plasmon_scatter::PIECE_BYTES;
@@ -131,9 +131,9 @@ fn gather_group<const BYTES: usize>(memory: &[u8], columns: &mut [&mut [u8]], pl
 #[inline(always)]
 fn turn<const BYTES: usize>(lines: [[u8; PIECE_BYTES]; 4]) -> [[u8; PIECE_BYTES]; 4] {
     if BYTES == 4 {
-        return turn_four(lines);
+        return transpose_4x4(lines);
     }
     let [a, b, ..] = lines;
-    let [a, b] = turn_two([a, b]);
+    let [a, b] = transpose_2x2([a, b]);
     [a, b, lines[2], lines[3]]
 }

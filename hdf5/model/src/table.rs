@@ -31,6 +31,8 @@ pub struct Table {
     columns: Vec<Column>,
     chunk: Vec<u64>,
     grows: bool,
+    /// What the metadata of a new file says besides.
+    entries: Vec<(String, String)>,
 }
 
 impl Table {
@@ -51,7 +53,13 @@ impl Table {
             return None;
         }
         let rows = columns.iter().all(|column| i32::try_from(column.row_parts(&shape)).is_ok());
-        rows.then_some(Self { shape, columns, chunk: Vec::new(), grows: false })
+        rows.then_some(Self {
+            shape,
+            columns,
+            chunk: Vec::new(),
+            grows: false,
+            entries: Vec::new(),
+        })
     }
 
     /// The same table, for a dataset that the program divided into chunks of these dimensions, and
@@ -59,6 +67,18 @@ impl Table {
     #[must_use]
     pub fn chunked(self, chunk: Vec<u64>, grows: bool) -> Self {
         Self { chunk, grows, ..self }
+    }
+
+    /// The same table, with more entries for the metadata of a new file.
+    #[must_use]
+    pub fn with_entries(self, entries: Vec<(String, String)>) -> Self {
+        Self { entries, ..self }
+    }
+
+    /// What the metadata of a new file says besides.
+    #[must_use]
+    pub fn entries(&self) -> &[(String, String)] {
+        &self.entries
     }
 
     /// The same table with another number of rows; `None` when its bytes cannot be counted.
@@ -103,6 +123,15 @@ impl Table {
     #[must_use]
     pub fn grows(&self) -> bool {
         self.grows
+    }
+
+    /// How many chunks of these dimensions lie along each dimension; `None` for those of another
+    /// number of dimensions.
+    #[must_use]
+    pub fn grid(&self, chunk: &[u64]) -> Option<Vec<u64>> {
+        let fits = chunk.len() == self.shape.len() && !chunk.contains(&0);
+        let sizes = self.shape.iter().zip(chunk);
+        fits.then(|| sizes.map(|(size, chunk)| size.div_ceil(*chunk)).collect())
     }
 
     /// How many elements there are: rows, times what a row has.

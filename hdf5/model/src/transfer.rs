@@ -2,7 +2,7 @@
 //!
 //! A selection comes as runs: so many elements from here in the file to there in the memory, once
 //! or again and again at equal steps. Runs are worked off in blocks that stay in the cache: for
-//! each block all columns in turn, so that the records in memory are gone over once (`moving`).
+//! each block all columns in turn, so that the records in memory are visited once (`moving`).
 //! Much that needs no conversion is divided between threads.
 //!
 //! Reading and writing of files go through system calls, never through a mapping: a file that
@@ -297,7 +297,9 @@ impl Work<'_> {
             let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
             let working: Vec<_> = (1..threads).map_while(spawn).collect();
             let own = work();
-            let stopped = || Err(TransferError::System(io::Error::other("a thread stopped")));
+            let stopped = || {
+                Err(TransferError::System(io::Error::other("a thread of the transfer panicked")))
+            };
             let joined = working.into_iter();
             let mut joined = joined.map(|one| one.join().unwrap_or_else(|_| stopped()));
             joined.try_for_each(|one| one).and(own)

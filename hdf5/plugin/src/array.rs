@@ -2,11 +2,13 @@
 
 use std::ffi::{CStr, OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use plasmon_hdf5_model::{
-    Convert, Marker, Member, Memory as Bytes, Place, Records, Run, Table, Unconverted, transfer,
+    Convert, Marker, Member, Memory as Bytes, Place, Records, Run, Table, Unconverted, Written,
+    transfer,
 };
 use plasmon_hdf5_sys::arguments::{FileName, OBJECT_GET_NAME, ObjectName, Single, dataset, file};
 use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Location, Ptr, SPACE_ALL, UNLIMITED};
@@ -71,7 +73,7 @@ impl Array {
         let skeleton = container.path_of(&file_name(host, under, KIND_DATASET)?);
         let source = Source::new(&marker.place, &skeleton, &container.settings);
         let tie = match &source {
-            Source::File { .. } => container.tie_of(host, &skeleton),
+            Source::File { .. } | Source::Object { .. } => container.tie_of(host, &skeleton),
             _ => None,
         };
         if matches!(marker.place, Place::Object { .. }) {
@@ -143,7 +145,12 @@ impl Array {
         self.before_change(under)?;
         self.resized.store(true, Ordering::Relaxed);
         self.dirty.store(true, Ordering::Relaxed);
-        data.resize(table, rows, fill).map_err(|error| format!("{}: {error}", self.source))
+        data.resize(table, rows, fill).map_err(|error| format!("{}: {error}", self.source))?;
+        match table.with_rows(rows).filter(|_| rows < table.rows()) {
+            Some(now) => data.forget_written(&now, self.chunk(under)),
+            None => Ok(()),
+        }
+        .map_err(|error| format!("{}: {error}", self.source))
     }
 
     /// Takes away what is in the data behind the last row, if rows were added or taken away.
@@ -192,8 +199,11 @@ impl Array {
 
     /// Must be called before the data is changed.
     fn before_change(&self, under: Ptr) -> Result<(), String> {
-        let (Some(tie), Source::File { within, .. }) = (&self.tie, &self.source) else {
-            return Ok(());
+        let Some(tie) = &self.tie else { return Ok(()) };
+        let within = match &self.source {
+            Source::File { within, .. } => within,
+            Source::Object { name, .. } => Path::new(name),
+            _ => return Ok(()),
         };
         let ranks = self.container.as_ref().and_then(|container| container.ranks.as_ref());
         let from = Within { host: self.host, under, kind: KIND_DATASET, ranks };
@@ -346,7 +356,7 @@ impl Array {
         let data = self.data(under)?;
         let (records, columns) = (Records { first, stride: work.stride }, data.columns());
         let Some((start, bytes)) = bytes_of(first, elements, work.stride) else {
-            return Err("the memory is larger than memory can be".to_owned());
+            return Err("the selected memory is larger than memory can be".to_owned());
         };
         let mut go = |runs: &[Run], piece| {
             transfer((columns, work.table), work.members, runs, piece, records, convert)
@@ -376,7 +386,25 @@ impl Array {
                 }
             }
         };
-        done.map_err(|error| format!("{}: {error}", self.source))
+        done.map_err(|error| format!("{}: {error}", self.source))?;
+        match memory {
+            Memory::Source(_) => self.note_written(under, work.table, runs),
+            Memory::Target(_) => Ok(()),
+        }
+    }
+
+    /// The chunks that were written; `None` when all of them are there.
+    pub(crate) fn written(&self, under: Ptr) -> Result<Option<Written>, String> {
+        self.data(under)?.written().map_err(|error| format!("{}: {error}", self.source))
+    }
+
+    /// Remembers that the chunks of these elements were written.
+    fn note_written(&self, under: Ptr, table: &Table, runs: &[Run]) -> Result<(), String> {
+        if !self.grows() {
+            return Ok(());
+        }
+        let told = self.data(under)?.note_written(table, self.chunk(under), runs);
+        told.map_err(|error| format!("{}: {error}", self.source))
     }
 
     /// Waits until the data is on the disk.

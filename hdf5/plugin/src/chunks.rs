@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use plasmon_hdf5_model::{Member, Run, Table};
+use plasmon_hdf5_model::{Member, Run, Table, Written};
 use plasmon_hdf5_sys::arguments::{Optional, dataset};
 use plasmon_hdf5_sys::{Hid, Ptr};
 
@@ -23,6 +23,10 @@ const GET_BY_PLACE: c_int = 5;
 const READ: c_int = 6;
 const WRITE: c_int = 7;
 const EACH: c_int = 10;
+/// `H5D_SPACE_STATUS_NOT_ALLOCATED`, and so on.
+const NONE_ALLOCATED: c_int = 0;
+const PART_ALLOCATED: c_int = 1;
+const ALL_ALLOCATED: c_int = 2;
 /// The address of a chunk that is there: beyond the end of any file, so that a program that reads
 /// there itself gets an error. h5py takes an undefined address for a chunk that is not there.
 const ELSEWHERE: u64 = u64::MAX - 1;
@@ -202,6 +206,10 @@ struct Chunks<'a> {
     /// How long a chunk is.
     bytes: usize,
     members: Vec<Member>,
+    /// How many chunks lie along each dimension.
+    grid: Vec<u64>,
+    /// Those that are there; `None` for all of them.
+    written: Option<Written>,
     /// How many bytes an element has in HDF5's type.
     stride: usize,
 }
@@ -233,6 +241,29 @@ pub(crate) unsafe fn answer(
     Some(unsafe { chunks.operate(optional.operation, optional.arguments) })
 }
 
+/// What the chunks of a dataset take.
+pub(crate) struct Room {
+    /// In bytes, with what the last ones have beyond the last row.
+    pub(crate) bytes: u64,
+    /// As `H5Dget_space_status` says it.
+    pub(crate) status: c_int,
+}
+
+/// What the chunks of a dataset take, if its data is ours and has chunks.
+pub(crate) fn room(host: &'static Host, node: &Node) -> Option<Room> {
+    let array = node.array(host).filter(|array| array.grows())?;
+    let Some(chunks) = Chunks::of(host, array, node.native()) else {
+        // The file of data, which says what chunks there are, is not there.
+        return Some(Room { bytes: array.bytes(node.native())?, status: ALL_ALLOCATED });
+    };
+    let status = match chunks.count() {
+        0 => NONE_ALLOCATED,
+        count if count < chunks.room() => PART_ALLOCATED,
+        _ => ALL_ALLOCATED,
+    };
+    Some(Room { bytes: chunks.count().checked_mul(chunks.bytes())?, status })
+}
+
 impl<'a> Chunks<'a> {
     fn of(host: &'static Host, array: &'a Array, under: Ptr) -> Option<Self> {
         let kind = Id::of_type(host, get(host, under, dataset::GET_TYPE)?)?;
@@ -246,15 +277,17 @@ impl<'a> Chunks<'a> {
         let chunk = array.chunk(under);
         // SAFETY: the type is open.
         let stride = unsafe { (host.api.H5Tget_size)(kind.get()) };
-        let fits = chunk.len() == table.shape().len() && !chunk.contains(&0);
-        fits.then(|| chunk_bytes(chunk, stride)).flatten().map(|bytes| Self {
+        let grid = table.grid(chunk)?;
+        Some(Self {
             host,
             array,
             under,
             table,
             chunk: chunk.to_vec(),
-            bytes,
+            bytes: chunk_bytes(chunk, stride)?,
             members: leaves.iter().enumerate().map(member).collect(),
+            grid,
+            written: array.written(under).ok()?,
             stride,
         })
     }
@@ -268,7 +301,7 @@ impl<'a> Chunks<'a> {
             match operation {
                 GET_STORAGE_SIZE => {
                     let asked = &*arguments.cast::<StorageSize>();
-                    self.place(asked.offset)?;
+                    self.present(asked.offset)?;
                     asked.size.write(self.bytes());
                 }
                 GET_COUNT => (*arguments.cast::<Count>()).count.write(self.count()),
@@ -286,7 +319,7 @@ impl<'a> Chunks<'a> {
                 }
                 READ => {
                     let mut asked = Target::of(self.host.version, arguments);
-                    let place = self.place(asked.offset)?;
+                    let place = self.present(asked.offset)?;
                     let Some(buffer) = asked.room_for(self.bytes)? else { return Ok(0) };
                     buffer.write_bytes(0, self.bytes);
                     self.transfer(&place, Memory::Target(buffer))?;
@@ -325,32 +358,39 @@ impl<'a> Chunks<'a> {
         self.bytes as u64
     }
 
-    /// How many chunks there are along each dimension.
-    fn grid(&self) -> impl Iterator<Item = u64> {
-        self.table.shape().iter().zip(&self.chunk).map(|(size, chunk)| size.div_ceil(*chunk))
+    /// How many chunks there would be if all were written.
+    fn room(&self) -> u64 {
+        self.grid.iter().product()
     }
 
     fn count(&self) -> u64 {
-        self.grid().product()
+        self.written.as_ref().map_or_else(|| self.room(), Written::count)
     }
 
-    /// Where a chunk begins; the last dimension is counted fastest.
-    fn offset(&self, mut index: u64) -> Option<Vec<u64>> {
-        if index >= self.count() {
-            return None;
-        }
+    /// Where a chunk begins that is there; the last dimension is counted fastest.
+    fn offset(&self, index: u64) -> Option<Vec<u64>> {
+        let mut number = match &self.written {
+            Some(written) => written.nth(index)?,
+            None => Some(index).filter(|index| *index < self.room())?,
+        };
         let mut offset = Vec::with_capacity(self.chunk.len());
-        let grid: Vec<u64> = self.grid().collect();
-        for (chunks, chunk) in grid.iter().zip(&self.chunk).rev() {
-            offset.push(index % chunks * chunk);
-            index /= chunks;
+        for (chunks, chunk) in self.grid.iter().zip(&self.chunk).rev() {
+            offset.push(number % chunks * chunk);
+            number /= chunks;
         }
         offset.reverse();
         Some(offset)
     }
 
-    /// Whether an element lies in a chunk, as HDF5 sees it: also beyond the last row, where the
-    /// last chunk goes on.
+    /// Whether the chunk with an element is there.
+    fn has(&self, element: &[u64]) -> bool {
+        let each = element.iter().zip(&self.chunk).zip(&self.grid);
+        let number = each.fold(0, |number, ((at, chunk), chunks)| number * chunks + at / chunk);
+        self.written.as_ref().is_none_or(|written| written.contains(number))
+    }
+
+    /// Whether an element lies in a chunk that is there, as HDF5 sees it: also beyond the last row,
+    /// where the last chunk goes on.
     ///
     /// # Safety
     ///
@@ -359,7 +399,7 @@ impl<'a> Chunks<'a> {
         // SAFETY: promised by the caller.
         let element = unsafe { std::slice::from_raw_parts(element, self.chunk.len()) };
         let mut each = element.iter().zip(&self.chunk).zip(self.table.shape());
-        each.all(|((at, chunk), size)| at - at % chunk < *size)
+        each.all(|((at, chunk), size)| at - at % chunk < *size) && self.has(element)
     }
 
     /// Where a chunk begins, checked to be the first element of one.
@@ -377,6 +417,17 @@ impl<'a> Chunks<'a> {
             }
         }
         Ok(offset.to_vec())
+    }
+
+    /// The same for a chunk that is there.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::place`].
+    unsafe fn present(&self, offset: *const u64) -> Result<Vec<u64>, String> {
+        // SAFETY: promised by the caller.
+        let place = unsafe { self.place(offset) }?;
+        if self.has(&place) { Ok(place) } else { Err("the chunk was never written".to_owned()) }
     }
 
     /// Moves the part of a chunk that lies within the dataset.

@@ -1,6 +1,6 @@
 //! The table of callbacks, one for each slot.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use plasmon_hdf5_sys::class::{
@@ -10,6 +10,7 @@ use plasmon_hdf5_sys::class::{
 };
 use plasmon_hdf5_sys::{Herr, Hid, Ptr, Request};
 
+use crate::connector::VALUE;
 use crate::forward::pass;
 use crate::host::HOSTS_MAX;
 use crate::{
@@ -19,8 +20,6 @@ use crate::{
 
 /// The connector's name, as in `HDF5_VOL_CONNECTOR`.
 pub(crate) const NAME: &CStr = c"plasmon";
-/// Its number; those below 256 are reserved by HDF5, those below 512 given out by it.
-pub(crate) const VALUE: c_int = 20_583;
 /// The version of what it does.
 const VERSION: u32 = 1;
 

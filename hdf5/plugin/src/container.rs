@@ -12,7 +12,7 @@ use plasmon_hdf5_model::Place;
 use plasmon_hdf5_sys::Ptr;
 
 use crate::backend::{Source, Staging};
-use crate::file::with_native;
+use crate::file::with_file;
 use crate::host::Host;
 use crate::info::{Backend, Settings};
 use crate::ranks::Ranks;
@@ -31,6 +31,8 @@ pub(crate) struct Container {
     name: OsString,
     /// As the program named it.
     given: OsString,
+    /// The folder that this name led to then, links and all.
+    given_folder: PathBuf,
     /// Whether the file was opened for writing.
     pub(crate) writable: bool,
     /// Whether new datasets become Arrow files. Not with a driver that keeps the file elsewhere
@@ -59,12 +61,14 @@ impl Container {
     pub(crate) fn new(given: &CStr, writable: bool, keeps_arrow: bool, settings: Settings) -> Self {
         let given = OsStr::from_bytes(given.to_bytes());
         let path = std::path::absolute(given).unwrap_or_else(|_| PathBuf::from(given));
+        let given_folder = path.parent().unwrap_or(Path::new("/")).to_owned();
         // A link to a file elsewhere has its data beside the file, not beside the link.
         let path = std::fs::canonicalize(&path).unwrap_or(path);
         Self {
             folder: path.parent().unwrap_or(Path::new("/")).to_owned(),
             name: path.file_name().unwrap_or(given).to_owned(),
             given: given.to_owned(),
+            given_folder,
             writable,
             keeps_arrow,
             has_objects: AtomicBool::new(settings.backend == Backend::Store),
@@ -102,7 +106,13 @@ impl Container {
 
     /// What a place in this skeleton means.
     pub(crate) fn source(&self, place: &Place) -> Source {
-        Source::new(place, &self.path(), &self.settings)
+        match Source::new(place, &self.path(), &self.settings) {
+            Source::Object { socket, name, own } => {
+                let own = own || self.tie().is_some_and(|tie| tie.owns_object(&name));
+                Source::Object { socket, name, own }
+            }
+            other => other,
+        }
     }
 
     /// Learns from the open file, an object of the native connector, which data is its.
@@ -121,7 +131,7 @@ impl Container {
         let known = self.ties().get(skeleton).cloned();
         known.or_else(|| {
             let ask = |under| Some(Tie::of_file(host, under, skeleton.to_owned()));
-            let tie = Arc::new(with_native(host, skeleton, ask)?);
+            let tie = Arc::new(with_file(host, skeleton, ask)?);
             self.ties().insert(skeleton.to_owned(), Arc::clone(&tie));
             Some(tie)
         })
@@ -138,6 +148,15 @@ impl Container {
             return self.path();
         }
         std::fs::canonicalize(given).unwrap_or_else(|_| PathBuf::from(given))
+    }
+
+    /// The folder of the file that HDF5 knows under this name, links and all.
+    pub(crate) fn given_folder(&self, given: &OsStr) -> PathBuf {
+        if given == self.given {
+            return self.given_folder.clone();
+        }
+        let path = std::path::absolute(given).unwrap_or_else(|_| PathBuf::from(given));
+        path.parent().unwrap_or(Path::new("/")).to_owned()
     }
 
     /// Whether an object that was reached through this file lies in it: external links and mounts
@@ -177,6 +196,7 @@ impl Container {
     /// Whether a dataset may have gone.
     pub(crate) fn may_have_orphans(&self) -> bool {
         self.has_orphans.load(Ordering::Relaxed)
+            || self.tie().is_some_and(|tie| tie.may_have_unnamed())
     }
 
     /// Remembers that some data is in a store.

@@ -77,7 +77,7 @@ struct Separation<'a> {
 
 impl Separation<'_> {
     fn group(&mut self, group: &Opened, depth: usize) -> Result<(), String> {
-        let unreadable = || "the copy cannot be gone over".to_owned();
+        let unreadable = || "the objects of the copy cannot be visited".to_owned();
         let names = walking::names(self.host, group.under, depth).ok_or_else(unreadable)?;
         for name in names {
             let place = Location::named(KIND_GROUP, name.as_ptr());
@@ -139,15 +139,13 @@ impl Separation<'_> {
         let old = old.checked(container.tie_of(host, &self.skeleton).as_deref())?;
         let home = container.is_own(file_name(host, shared, KIND_DATASET).as_deref());
         let array = Array::of_source(host, shared, old.clone(), offset);
-        let array = array.ok_or("the copy is no table")?;
+        let array = array.ok_or("the copy is not a table")?;
         let grows = array.grows() && container.settings.backend != Backend::Files;
         if !container.keeps_arrow || !home || container.ranks.is_some() || grows {
             let made = self.plain(shared, dcpl, old, offset)?;
             return with_attributes(host, shared, made);
         }
-        if container.settings.backend == Backend::Files {
-            ready(host, self.target, self.kind)?;
-        }
+        ready(host, self.target, self.kind)?;
         let path = object_path(host, shared, KIND_DATASET).unwrap_or_default();
         let original = Original { source: &old, table: array.table(), body_offset: offset };
         let (place, offset) = backend::copy(container, &original, &path)?;
@@ -165,7 +163,7 @@ impl Separation<'_> {
     /// under its name, such as one in memory.
     fn plain(&self, shared: Ptr, dcpl: Id, old: Source, offset: u64) -> Result<Ptr, String> {
         let host = self.host;
-        let array = Array::of_source(host, shared, old, offset).ok_or("the copy is no table")?;
+        let array = Array::of_source(host, shared, old, offset).ok_or("the copy is not a table")?;
         let kind = get(host, shared, dataset::GET_TYPE).and_then(|id| Id::of_type(host, id));
         let kind = kind.ok_or("the copy has no type")?;
         let mut values = array.values(shared, kind.get())?;

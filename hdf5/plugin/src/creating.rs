@@ -87,9 +87,7 @@ impl Draft {
         {
             return None;
         }
-        if container.settings.backend == Backend::Files
-            && let Err(error) = ready(host, parent, kind)
-        {
+        if let Err(error) = ready(host, parent, kind) {
             return Some(Err(error));
         }
         let make = || Self::of_table(host, parent, order, &path, &table);
@@ -123,7 +121,7 @@ impl Draft {
         let numbers = number().zip(number());
         let (numbers, name) = numbers.zip(words.next()).ok_or_else(unreadable)?;
         let dcpl = host.copy_list(order.dcpl);
-        let dcpl = Id::of_list(host, dcpl).ok_or("a list cannot be copied")?;
+        let dcpl = Id::of_list(host, dcpl).ok_or("a property list cannot be copied")?;
         set_external(host, dcpl.get(), name, numbers)?;
         Ok(Self { dcpl, own: None })
     }
@@ -137,8 +135,8 @@ impl Draft {
     ) -> Result<Self, String> {
         let made = backend::make(&parent.container, path, table)?;
         let plain = made.plain && !elements::is_structure(host, order.kind);
-        let dcpl =
-            Id::of_list(host, host.copy_list(order.dcpl)).ok_or("a list cannot be copied")?;
+        let dcpl = Id::of_list(host, host.copy_list(order.dcpl))
+            .ok_or("a property list cannot be copied")?;
         let filled = fill_values(host, order.kind, order.dcpl)
             .and_then(|values| {
                 made.data.columns().fill(table, 0, &values).map_err(|error| error.to_string())
@@ -281,7 +279,7 @@ pub(crate) fn fill_values(
     // SAFETY: the value has the size of the type that it is asked for in.
     let got = unsafe { (host.api.H5Pget_fill_value)(dcpl, kind, value.as_mut_ptr().cast()) };
     if got < 0 {
-        return Err("the fill value cannot be had".to_owned());
+        return Err("the fill value cannot be read".to_owned());
     }
     let leaves = elements::leaves(host, kind, "")?;
     let piece = |leaf: &elements::Leaf| {

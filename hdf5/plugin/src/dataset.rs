@@ -14,8 +14,9 @@ use crate::growing;
 use crate::guard;
 use crate::host::{self, Fault, Host};
 use crate::mirroring;
-use crate::node::Node;
+use crate::node::{Failure, Node, Parts};
 use crate::orphans;
+use crate::virtuals::Virtual;
 
 open! {
     /// `H5Dopen`.
@@ -109,15 +110,16 @@ call! {
                 arguments.value = guard::or(list, || as_given(host, object, list)).cast_unsigned();
             }
         }
-        if done >= 0 && arguments.cast::<i32>().read() == dataset::GET_STORAGE_SIZE {
+        let asked = arguments.cast::<i32>().read();
+        if done >= 0 && matches!(asked, dataset::GET_STORAGE_SIZE | dataset::GET_SPACE_STATUS) {
             let node = Node::of(object);
-            let grown = || node?.array(host).filter(|array| array.grows())?.bytes(node?.native());
-            if let Some(bytes) = guard::or(None, grown) {
-                // The skeleton's answer is that of the day it was made.
-                (&raw const (*arguments.cast::<Single>()).value)
-                    .cast::<*mut u64>()
-                    .read()
-                    .write(bytes);
+            // The skeleton's answer is that of the day it was made.
+            let answer = (&raw const (*arguments.cast::<Single>()).value).cast::<Ptr>().read();
+            if let Some(room) = guard::or(None, || chunks::room(host, node?)) {
+                match asked {
+                    dataset::GET_STORAGE_SIZE => answer.cast::<u64>().write(room.bytes),
+                    _ => answer.cast::<i32>().write(room.status),
+                }
             }
         }
         done
@@ -129,7 +131,8 @@ call! {
             && let Some(node) = Node::of(object)
         {
             let native = || specific_native::<SLOT>(object, arguments, dxpl, request);
-            let stopped = || Err("the connector stopped at a mistake of its own".to_owned());
+            let stopped = || Err("the connector failed because of a bug in it; please report \
+                                  it".to_owned());
             let done =
                 guard::or_else(stopped, || growing::set_extent(host, node, arguments, &native));
             return done.unwrap_or_else(|error| {
@@ -180,7 +183,7 @@ call! {
         let many =
             Many { count, datasets, memory_types, memory_spaces, file_spaces, dxpl, request };
         let memory = |at: usize| Memory::Target(buffers.add(at).read().cast());
-        if many.has_array(host::of::<SLOT>()) {
+        if many.is_ours(host::of::<SLOT>()) {
             return many.each(host::of::<SLOT>(), Fault::Read, &memory, &|at| {
                 read_native::<SLOT>(&many.one(at), buffers.add(at))
             });
@@ -193,7 +196,7 @@ call! {
         let many =
             Many { count, datasets, memory_types, memory_spaces, file_spaces, dxpl, request };
         let memory = |at: usize| Memory::Source(buffers.add(at).read().cast());
-        if many.has_array(host::of::<SLOT>()) {
+        if many.is_ours(host::of::<SLOT>()) {
             return many.each(host::of::<SLOT>(), Fault::Write, &memory, &|at| {
                 write_native::<SLOT>(&many.one(at), buffers.add(at))
             });
@@ -273,15 +276,16 @@ impl Many {
         nodes.iter().map(|node| unsafe { Node::of(*node) })
     }
 
-    /// Whether the data of any of them is ours.
+    /// Whether the data of any of them is ours, or a virtual one shows it.
     ///
     /// # Safety
     ///
     /// As for [`Many::nodes`].
-    unsafe fn has_array(&self, host: &'static Host) -> bool {
+    unsafe fn is_ours(&self, host: &'static Host) -> bool {
         // SAFETY: promised by the caller.
         let mut nodes = unsafe { self.nodes() };
-        guard::or(false, || nodes.any(|node| node.is_some_and(|node| node.array(host).is_some())))
+        let is_ours = |node: &Node| node.array(host).is_some() || parts(host, node).is_some();
+        guard::or(false, || nodes.any(|node| node.is_some_and(is_ours)))
     }
 
     /// Only one of them.
@@ -317,31 +321,58 @@ impl Many {
     ) -> Herr {
         // SAFETY: promised by the caller.
         for (at, node) in unsafe { self.nodes() }.enumerate() {
-            let array = node.and_then(|node| Some((node.array(host)?, node.native())));
-            let Some((array, under)) = array else {
-                if native(at) < 0 {
-                    return -1;
-                }
-                continue;
-            };
-            // SAFETY: promised by the caller.
-            let done = unsafe {
-                let call = Call {
+            // SAFETY: there are as many of each as HDF5 says.
+            let call = unsafe {
+                Call {
                     memory_type: self.memory_types.add(at).read(),
                     memory_space: self.memory_spaces.add(at).read(),
                     file_space: self.file_spaces.add(at).read(),
                     dxpl: self.dxpl,
-                };
-                let stopped = || Err("the connector stopped at a mistake of its own".to_owned());
-                guard::or_else(stopped, || array.transfer(under, &call, memory(at)))
+                }
             };
-            if let Err(error) = done {
-                host.push_error(fault, &error);
-                return -1;
+            let stopped = || {
+                Some(Err(Some(
+                    "the connector failed because of a bug in it; please report it".to_owned(),
+                )))
+            };
+            // SAFETY: promised by the caller.
+            let done = guard::or_else(stopped, || unsafe { one(host, node?, &call, memory(at)) });
+            match done {
+                Some(Ok(())) => {}
+                None if native(at) >= 0 => {}
+                None | Some(Err(None)) => return -1,
+                Some(Err(Some(error))) => {
+                    host.push_error(fault, &error);
+                    return -1;
+                }
             }
         }
         0
     }
+}
+
+/// The parts of a virtual dataset.
+fn parts<'n>(host: &'static Host, node: &'n Node) -> Option<&'n dyn Parts> {
+    node.parts(|| Virtual::of_node(host, node))
+}
+
+/// Transfers one dataset; `None` when the native connector is to do it.
+///
+/// # Safety
+///
+/// The memory has room for, or holds, what is selected.
+unsafe fn one(
+    host: &'static Host,
+    node: &Node,
+    call: &Call,
+    memory: Memory,
+) -> Option<Result<(), Failure>> {
+    if let Some(array) = node.array(host) {
+        // SAFETY: promised by the caller.
+        return Some(unsafe { array.transfer(node.native(), call, memory) }.map_err(Some));
+    }
+    // SAFETY: promised by the caller.
+    unsafe { parts(host, node)?.transfer(node.native(), call, memory) }
 }
 
 macro_rules! transfer {

@@ -1,4 +1,4 @@
-//! What the elements of a type are in Arrow: a column for each part that is none of several.
+//! What the elements of a type are in Arrow: a column for each part that has no parts.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -104,7 +104,7 @@ fn members(
             ((host.api.H5Tget_member_type)(kind, at), (host.api.H5Tget_member_offset)(kind, at))
         };
         let part = Id::of_type(host, part).ok_or("a compound with a member that has no type")?;
-        let name = member_name(host, kind, at).ok_or("a compound with a name that is no text")?;
+        let name = member_name(host, kind, at).ok_or("a compound with a name that is not UTF-8")?;
         let mut path = path.to_vec();
         path.push(name);
         if is_structure(host, part.get()) {
@@ -114,7 +114,7 @@ fn members(
         let column = leaf(host, part.get(), path)?;
         all.push(Leaf { column, offset: offset + within });
         if all.len() > COLUMNS_MAX {
-            return Err("a compound of very many members");
+            return Err("a compound with too many members");
         }
     }
     Ok(())
@@ -213,11 +213,11 @@ fn enumeration(host: &'static Host, kind: Hid, path: Vec<String>) -> Result<Colu
     // SAFETY: the type is an open enumeration.
     let (part, count) =
         unsafe { ((host.api.H5Tget_super)(kind), (host.api.H5Tget_nmembers)(kind)) };
-    let part = Id::of_type(host, part).ok_or("an enumeration of nothing")?;
+    let part = Id::of_type(host, part).ok_or("an enumeration without values")?;
     let number = number(host, &NUMBERS, part.get())
         .ok_or("an enumeration of numbers that Arrow does not have")?;
     if count > NAMES_MAX {
-        return Err("an enumeration of very many names");
+        return Err("an enumeration with too many names");
     }
     let mut names = Vec::new();
     for at in 0..u32::try_from(count).unwrap_or(0) {
@@ -225,7 +225,7 @@ fn enumeration(host: &'static Host, kind: Hid, path: Vec<String>) -> Result<Colu
         // SAFETY: the member is one of the type's; its value has as many bytes as the number.
         let got = unsafe { (host.api.H5Tget_member_value)(kind, at, value.as_mut_ptr().cast()) };
         let name = member_name(host, kind, at).filter(|_| got >= 0);
-        names.push((name.ok_or("an enumeration with a name that is no text")?, value));
+        names.push((name.ok_or("an enumeration with a name that is not UTF-8")?, value));
     }
     let is = |at: usize, name: &str| {
         let place = names.get(at).map(|(name, value)| (name.as_str(), u64::from_le_bytes(*value)));

@@ -140,6 +140,6 @@ unsafe fn is_ours(host: &Host, id: Hid) -> bool {
         let mut value = 0;
         let asked = (host.api.H5VLget_value)(connector, &raw mut value);
         (host.api.H5VLclose)(connector);
-        asked >= 0 && value == crate::class::VALUE
+        asked >= 0 && value == crate::connector::VALUE
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use plasmon_hdf5_model::Place;
+use plasmon_hdf5_model::{Home, Place};
 use plasmon_hdf5_sys::arguments::{FileNamed, Reopen, file};
 use plasmon_hdf5_sys::{
     ACCESS_TRUNCATE, ACCESS_WRITE, Herr, Hid, INVALID, KIND_FILE, Ptr, Request, Text,
@@ -14,6 +14,7 @@ use plasmon_hdf5_sys::{
 use crate::attributes;
 use crate::backend;
 use crate::comment;
+use crate::connector::VALUE;
 use crate::container::Container;
 use crate::file_object;
 use crate::forward::{call, close, pass};
@@ -29,8 +30,8 @@ use crate::tie::{Tie, Within};
 
 /// The attribute of the root of a file that shows data of others.
 const VIEW: &CStr = c"plasmon.view";
-const VIEW_IS_READ_ONLY: &str = "the file is a view of Arrow data that others wrote, which can \
-                                 only be read: errno = 30, \
+const VIEW_IS_READ_ONLY: &str = "the file is a view of existing Arrow data, which can only be \
+                                 read: errno = 30, \
                                  error message = 'Read-only file system'";
 
 pass! {
@@ -107,19 +108,27 @@ impl Drop for NativeAccess {
 }
 
 /// Asks a file something that is opened for that, for reading; `None` when it cannot be opened.
-pub(crate) fn with_native<T>(
+///
+/// It is opened through this connector. The program may have it open through it as well, and HDF5
+/// takes every object of one file for that connector's which opened it first: the native one could
+/// not close the file again.
+pub(crate) fn with_file<T>(
     host: &'static Host,
     path: &Path,
     ask: impl FnOnce(Ptr) -> Option<T>,
 ) -> Option<T> {
     let name = CString::new(path.as_os_str().as_bytes()).ok()?;
-    let access = NativeAccess::of(host, host.default_list(Lists::FileAccess));
-    // Opened the way a program does: the native connector is not ready for its files otherwise.
     host.keeping_errors(|| {
-        // SAFETY: the name ends; a file that cannot be opened says nothing.
-        let opened = unsafe { (host.api.H5Fopen)(name.as_ptr(), 0, access.fapl) };
+        let list = Id::of_list(host, host.copy_list(host.default_list(Lists::FileAccess)))?;
+        // SAFETY: the list is ours, the connector is registered, and it has default settings; the
+        // name ends; a file that cannot be opened says nothing.
+        let opened = unsafe {
+            let own = Id::of_connector(host, (host.api.H5VLget_connector_id_by_value)(VALUE))?;
+            (host.api.H5Pset_vol)(list.get(), own.get(), std::ptr::null());
+            (host.api.H5Fopen)(name.as_ptr(), 0, list.get())
+        };
         let opened = Id::of_file(host, opened)?;
-        // SAFETY: the file is open, and its object is the native connector's.
+        // SAFETY: the file is open; HDF5 gives the object of the native connector.
         ask(unsafe { (host.api.H5VLobject)(opened.get()) })
     })
 }
@@ -129,8 +138,8 @@ pub(crate) fn with_native<T>(
 struct Earlier {
     /// Objects of stores.
     objects: Vec<Place>,
-    /// What tied it to its data.
-    tie: Option<Tie>,
+    /// What tied it to its data, and the data, if that was its to change.
+    data: Option<(Tie, Home)>,
 }
 
 impl Earlier {
@@ -138,9 +147,11 @@ impl Earlier {
     fn of(host: &'static Host, path: &Path) -> Self {
         let read = |under| {
             let objects = orphans::objects(host, under, KIND_FILE).unwrap_or_default();
-            Some(Self { objects, tie: Some(Tie::of_file(host, under, path.to_owned())) })
+            let tie = Tie::of_file(host, under, path.to_owned());
+            let data = tie.owned().map(|home| (tie, home));
+            Some(Self { objects, data })
         };
-        let found = || if path.is_file() { with_native(host, path, read) } else { None };
+        let found = || if path.is_file() { with_file(host, path, read) } else { None };
         guard::or(None, found).unwrap_or_default()
     }
 }
@@ -239,12 +250,9 @@ unsafe fn container(
 fn clear(host: &'static Host, container: &Container, old: Earlier) {
     if container.keeps_arrow && container.is_first() {
         guard::or((), || {
-            backend::clear(container, &old.objects);
-            if let Some(tie) = old.tie {
-                tie.remove_data(|path| {
-                    with_native(host, path, |under| comment::data_of(host, under))
-                });
-            }
+            let says = |path: &Path| with_file(host, path, |under| comment::data_of(host, under));
+            let removed = old.data.and_then(|(tie, home)| tie.remove_data(&home, says));
+            backend::clear(container, &old.objects, removed);
         });
     }
 }

@@ -54,7 +54,7 @@ pub(crate) unsafe fn set_extent(
     if wanted[0] < now[0] {
         return shrink(host, node, array, wanted[0], native);
     }
-    let fill = fill_of(host, node).ok_or("the fill value cannot be had")?;
+    let fill = fill_of(host, node).ok_or("the fill value cannot be read")?;
     array.resize(node.native(), &array.now(node.native())?, wanted[0], &fill)?;
     let done = native();
     if done < 0 {

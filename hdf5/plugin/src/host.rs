@@ -200,6 +200,22 @@ impl Host {
         list.release()
     }
 
+    /// Runs what may fail without harm: HDF5 prints nothing of it, and its errors are forgotten.
+    pub(crate) fn quietly<T>(&self, work: impl FnOnce() -> T) -> T {
+        let [mut function, mut data]: [Ptr; 2] = [std::ptr::null_mut(); 2];
+        // SAFETY: both pointers are written into what we own.
+        let known = unsafe {
+            (self.api.H5Eget_auto2)(DEFAULT, &raw mut function, &raw mut data) >= 0
+                && (self.api.H5Eset_auto2)(DEFAULT, std::ptr::null_mut(), std::ptr::null_mut()) >= 0
+        };
+        let done = self.keeping_errors(work);
+        if known {
+            // SAFETY: the program's own settings, as they were.
+            unsafe { (self.api.H5Eset_auto2)(DEFAULT, function, data) };
+        }
+        done
+    }
+
     /// Runs what cleans up after a failed call, without losing the errors that the call left:
     /// every call of the library's interface clears them.
     pub(crate) fn keeping_errors<T>(&self, cleanup: impl FnOnce() -> T) -> T {
@@ -231,7 +247,7 @@ pub(crate) fn named(part: Option<&str>) -> Option<&'static Host> {
 /// The slot of the libhdf5 that an address lies in, or why it gets none.
 pub(crate) fn claim(caller: *const c_void) -> Result<usize, String> {
     let library = Library::of_address(caller as usize)
-        .ok_or("the libhdf5 that loads the plugin cannot be told from its code")?;
+        .ok_or("cannot determine which libhdf5 loads the plugin")?;
     let _one_at_a_time = CLAIMING.lock().unwrap_or_else(PoisonError::into_inner);
     for (slot, place) in HOSTS.iter().enumerate() {
         match place.get() {

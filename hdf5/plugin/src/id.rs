@@ -32,6 +32,16 @@ impl Id {
         (id >= 0).then_some(Self { host, id, close: host.api.H5Fclose })
     }
 
+    /// An open dataset that we own.
+    pub(crate) fn of_dataset(host: &'static Host, id: Hid) -> Option<Self> {
+        (id >= 0).then_some(Self { host, id, close: host.api.H5Dclose })
+    }
+
+    /// A connector that we hold.
+    pub(crate) fn of_connector(host: &'static Host, id: Hid) -> Option<Self> {
+        (id >= 0).then_some(Self { host, id, close: host.api.H5VLclose })
+    }
+
     /// An iterator over a selection that we own.
     pub(crate) fn of_iterator(host: &'static Host, id: Hid) -> Option<Self> {
         (id >= 0).then_some(Self { host, id, close: host.api.H5Ssel_iter_close })

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use plasmon_hdf5_model::{Column, Table};
+use plasmon_hdf5_model::{Column, Table, Written};
 use plasmon_hdf5_sys::{Hid, RANK_MAX};
 
 use crate::elements;
@@ -14,6 +14,12 @@ const LAYOUT_COMPACT: c_int = 0;
 pub(crate) const LAYOUT_CONTIGUOUS: c_int = 1;
 /// `H5D_CHUNKED`.
 const LAYOUT_CHUNKED: c_int = 2;
+/// `H5D_VIRTUAL`.
+pub(crate) const LAYOUT_VIRTUAL: c_int = 3;
+/// `H5D_ALLOC_TIME_LATE`.
+const ALLOCATE_LATE: c_int = 2;
+/// `H5D_ALLOC_TIME_EARLY`.
+const ALLOCATE_EARLY: c_int = 1;
 /// `H5S_SIMPLE`.
 const SPACE_SIMPLE: c_int = 1;
 
@@ -68,6 +74,14 @@ fn chunk(host: &Host, dcpl: Hid) -> Result<Vec<u64>, &'static str> {
     }
 }
 
+/// The chunks of a new dataset that are there; `None` for all of them.
+fn written(host: &Host, dcpl: Hid) -> Option<Written> {
+    let mut time = 0;
+    // SAFETY: the list is an open creation property list; the answer goes into what we own.
+    let done = unsafe { (host.api.H5Pget_alloc_time)(dcpl, &raw mut time) };
+    (done >= 0 && time != ALLOCATE_EARLY).then(|| Written::none(time == ALLOCATE_LATE))
+}
+
 /// The table that a new dataset becomes, or why it stays as HDF5 keeps it.
 pub(crate) fn table(
     host: &'static Host,
@@ -101,5 +115,7 @@ pub(crate) fn table(
     }
     let columns = columns(host, kind, name)?;
     let table = Table::new(now, columns).ok_or("too large to be counted, or of rows that are")?;
-    Ok(table.chunked(chunk, chunked))
+    let written = written(host, dcpl).filter(|_| chunked);
+    let entries = written.iter().map(Written::entry).collect();
+    Ok(table.chunked(chunk, chunked).with_entries(entries))
 }

@@ -6,9 +6,27 @@ use std::sync::{Arc, OnceLock};
 
 use plasmon_hdf5_sys::Ptr;
 
-use crate::array::Array;
+use crate::array::{Array, Call, Memory};
 use crate::container::Container;
 use crate::host::Host;
+
+/// Why a transfer failed; without a text HDF5 has said it.
+pub(crate) type Failure = Option<String>;
+
+/// The parts of a virtual dataset, whose data may be ours.
+pub(crate) trait Parts {
+    /// Moves what is selected between the sources and the memory; `None` when HDF5 is to do it.
+    ///
+    /// # Safety
+    ///
+    /// The memory has room for, or holds, what is selected in it.
+    unsafe fn transfer(
+        &self,
+        under: Ptr,
+        call: &Call,
+        memory: Memory,
+    ) -> Option<Result<(), Failure>>;
+}
 
 /// A file, group, dataset, type or attribute. HDF5 holds it as a pointer, from the callback that
 /// makes it to the one that closes it.
@@ -21,6 +39,8 @@ pub(crate) struct Node {
     /// For a dataset: its data, if that is ours. Looked for when it is needed: a dataset comes up
     /// in many ways, and in most of them is never read.
     array: OnceLock<Option<Array>>,
+    /// For a dataset: where its values are, if it is a virtual one.
+    parts: OnceLock<Option<Box<dyn Parts>>>,
     /// For a dataset: whether its attributes may have changed.
     attributes_changed: AtomicBool,
 }
@@ -35,6 +55,7 @@ impl Node {
             under: AtomicPtr::new(under),
             container,
             array: OnceLock::new(),
+            parts: OnceLock::new(),
             attributes_changed: AtomicBool::new(false),
         }))
         .cast()
@@ -95,6 +116,14 @@ impl Node {
     /// A dataset's data, if that is ours and was looked for already.
     pub(crate) fn known_array(&self) -> Option<&Array> {
         self.array.get()?.as_ref()
+    }
+
+    /// A dataset's parts, if it is a virtual one.
+    pub(crate) fn parts(
+        &self,
+        find: impl FnOnce() -> Option<Box<dyn Parts>>,
+    ) -> Option<&dyn Parts> {
+        self.parts.get_or_init(find).as_deref()
     }
 
     /// Whether data of ours was written through this object.

@@ -58,7 +58,8 @@ call! {
         if done < 0 {
             return done;
         }
-        let stopped = || Err("the connector stopped at a mistake of its own".to_owned());
+        let stopped = || Err("the connector failed because of a bug in it; please report \
+                              it".to_owned());
         let separated = guard::or_else(stopped, || match (Node::of(source), Node::of(target)) {
             (Some(source), Some(target)) => {
                 let (source, target) = ((source, &*from, name), (target, &*to, target_name));

@@ -18,7 +18,7 @@ use crate::tie::Within;
 use crate::walking::{self, Opened};
 
 /// Removes the files of data that no dataset of an open skeleton names. Nothing is removed when the
-/// skeleton cannot be written or gone over.
+/// skeleton cannot be written or visited.
 pub(crate) fn remove(host: &'static Host, node: &Node) {
     if !flush(host, node.native(), KIND_FILE) {
         return;

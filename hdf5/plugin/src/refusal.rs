@@ -25,7 +25,7 @@ pub(crate) fn class() -> &'static VolClass {
         // it are options, or texts that are set right below.
         let mut class: VolClass = unsafe { std::mem::zeroed() };
         class.version = CLASS_VERSION;
-        class.value = crate::class::VALUE;
+        class.value = crate::connector::VALUE;
         class.name = crate::class::NAME.as_ptr();
         class.connector_version = 1;
         class.file.create = Some(create);
@@ -39,7 +39,7 @@ pub(crate) fn class() -> &'static VolClass {
 }
 
 /// There is no way to HDF5's own stack of errors here, so the standard error has to do.
-#[expect(clippy::print_stderr, reason = "the library that would carry the text is not usable")]
+#[expect(clippy::print_stderr, reason = "the library that should report the error is not usable")]
 fn say() {
     let reason = REASON.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     eprintln!("plasmon: this libhdf5 cannot use the connector: {reason}");

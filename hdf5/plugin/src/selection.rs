@@ -49,7 +49,7 @@ impl Sequences {
         // SAFETY: the space is open and stays as it is during the call. Sizes are counted in
         // elements, so an element has size 1.
         let iterator = unsafe { (host.api.H5Ssel_iter_create)(space, 1, SHARE) };
-        let iterator = Id::of_iterator(host, iterator).ok_or("a selection cannot be gone over")?;
+        let iterator = Id::of_iterator(host, iterator).ok_or("a selection cannot be iterated")?;
         Ok(Self {
             host,
             side: Side::Selected(iterator),
@@ -82,7 +82,7 @@ impl Sequences {
                 )
             };
             if done < 0 || sequences == 0 {
-                return Err("a selection ends early".to_owned());
+                return Err("a selection ends too early".to_owned());
             }
             self.left = self.left.saturating_sub(elements as u64);
             (self.at, self.filled) = (0, sequences);

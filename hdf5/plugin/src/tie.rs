@@ -13,12 +13,15 @@
 //! data belongs to is there.
 
 use std::collections::HashSet;
-use std::ffi::c_int;
-use std::io::Read as _;
+use std::ffi::{OsStr, c_int};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use plasmon_hdf5_model::{Entry, Home, Identity, Manifest, Mark, Owner, draw, find_owner, owner};
+use plasmon_hdf5_model::{
+    Entry, Hold, Home, Identity, Manifest, Mark, Owner, draw, find_owner, is_unnamed, object_data,
+    owner,
+};
 use plasmon_hdf5_sys::{KIND_FILE, KIND_GROUP, Location, Ptr};
 
 use crate::comment;
@@ -65,6 +68,10 @@ struct State {
     identity: Option<Identity>,
     /// The data, when this skeleton may change it.
     home: Option<Home>,
+    /// Says that this process may change it.
+    hold: Option<Hold>,
+    /// Whether a program before may have left data of datasets that never got a name.
+    unnamed: bool,
     /// Whether the data got a generation since the file was opened.
     changed: bool,
     /// Files that were made since then, from the skeleton's folder: no copy knows them.
@@ -110,10 +117,74 @@ impl Tie {
         }
         match named {
             None => Ok(within.to_owned()),
-            Some(_) => {
-                Ok(home.within().join(within.iter().skip(FOLDER_PARTS).collect::<PathBuf>()))
-            }
+            Some(_) => Ok(now_within(&home, within)),
         }
+    }
+
+    /// The same for an object of a store: it is no other file's, and what the folder of data says
+    /// is not a copy, for of objects there are none.
+    pub(crate) fn check_object(&self, object: &str) -> Result<(), String> {
+        let named = object_data(object);
+        let state = self.state();
+        let Some(identity) = &state.identity else {
+            return if named.is_none() { Ok(()) } else { Err(self.is_of_another(object)) };
+        };
+        if named.is_some_and(|named| named != identity.data) {
+            return Err(self.is_of_another(object));
+        }
+        if self.path.as_os_str().is_empty() {
+            return Err(format!(
+                "the data of this dataset is the object {object}, and whether it is still this \
+                 file's is said beside the HDF5 file, which was opened through an object that has \
+                 no path; open it by its path, or through open(path, \"rb\"), or write one that \
+                 needs nothing else: plasmon hdf5 export"
+            ));
+        }
+        let (home, manifest) = self.find(identity)?;
+        if !manifest.fits(identity.generation) {
+            return Err(self.is_old(&manifest));
+        }
+        if named.is_some() { self.has_objects(&home, &manifest) } else { Ok(()) }
+    }
+
+    /// Whether the objects of some data belong to this folder of it.
+    fn has_objects(&self, home: &Home, manifest: &Manifest) -> Result<(), String> {
+        let inode = home.inode().map_err(|error| format!("{}: {error}", self.name()))?;
+        if manifest.objects == Some(inode) {
+            return Ok(());
+        }
+        Err(format!(
+            "{} is a copy, made together with its folder of data, and the values in the store are \
+             the original's; plasmon hdf5 export or import makes copies with values of their own",
+            self.name()
+        ))
+    }
+
+    /// The number that new objects are called after, once the data is [`Self::ready`].
+    pub(crate) fn ready_for_objects(&self, socket: &Path) -> Result<Mark, String> {
+        let state = self.state();
+        let (Some(identity), Some(home)) = (&state.identity, &state.home) else {
+            return Err("the data is unknown".to_owned());
+        };
+        let told = |error: std::io::Error| format!("{}: {error}", self.name());
+        let manifest = home.read().map_err(told)?;
+        if manifest.objects.is_some() {
+            self.has_objects(home, &manifest)?;
+        }
+        let socket = socket.to_str().ok_or("the name of the store's socket is not UTF-8")?;
+        if manifest.objects.is_none() || !manifest.stores.contains(socket) {
+            let entries = [Entry::Objects(manifest.home), Entry::Store(socket.to_owned())];
+            home.add(&entries).map_err(told)?;
+        }
+        Ok(identity.data)
+    }
+
+    /// Whether an object is part of this skeleton's data, which it may change.
+    pub(crate) fn owns_object(&self, object: &str) -> bool {
+        let state = self.state();
+        let (Some(identity), Some(home)) = (&state.identity, &state.home) else { return false };
+        let belongs = |manifest| self.has_objects(home, &manifest).is_ok();
+        object_data(object) == Some(identity.data) && home.read().is_ok_and(belongs)
     }
 
     fn find(&self, identity: &Identity) -> Result<(Home, Manifest), String> {
@@ -137,19 +208,29 @@ impl Tie {
         if let Some(home) = &state.home {
             return Ok(home.within().to_owned());
         }
+        let told = |error: std::io::Error| format!("{}: {error}", self.name());
         let home = match &state.identity {
             Some(identity) => {
+                let (home, manifest) = self.find(identity)?;
+                let hold = home.hold().map_err(told)?;
                 within.once(|| self.own(identity).map(|_| String::new()))?;
-                self.find(identity)?.0
+                state.unnamed = manifest.files.iter().any(|file| is_unnamed(Path::new(file)));
+                state.hold = Some(hold);
+                home
             }
             None => {
+                let mut hold = None;
                 let make = || match Home::create(&self.path) {
-                    Ok((_, identity)) => Ok(identity.to_string()),
+                    Ok((_, identity, held)) => {
+                        hold = Some(held);
+                        Ok(identity.to_string())
+                    }
                     Err(error) => Err(format!("{}.arrow: {error}", self.path.display())),
                 };
                 let said = within.once(make)?;
                 let identity = Identity::of_comment(&said).1.ok_or("the data has no number")?;
                 let home = self.find(&identity)?.0;
+                state.hold = Some(hold.map_or_else(|| home.hold().map_err(told), Ok)?);
                 self.write(within, &identity)?;
                 state.identity = Some(identity);
                 // No copy of the skeleton knows this data.
@@ -178,7 +259,7 @@ impl Tie {
             let other = find_owner(&self.path, &manifest.owner).map_err(told)?;
             if let Some(other) = other.filter(|_| manifest.home == inode) {
                 return Err(format!(
-                    "{} is a copy of {} and has its data in common with it, so it can only be \
+                    "{} is a copy of {} and shares its data, so it can only be \
                      read; plasmon hdf5 cp {} NEW makes a copy with data of its own",
                     self.name(),
                     other.file_name().unwrap_or_default().display(),
@@ -207,7 +288,7 @@ impl Tie {
             home.add(&[Entry::Next(generation)]).map_err(told)?;
             Ok(generation.to_string())
         })?;
-        let generation = Mark::of_text(&generation).ok_or("the generation is no number")?;
+        let generation = Mark::of_text(&generation).ok_or("the generation is not a number")?;
         let next = Identity { generation, ..identity };
         self.write(from, &next)?;
         from.once(|| {
@@ -226,13 +307,15 @@ impl Tie {
         let root = unsafe { Opened::new(from.host, from.under, &place) };
         let say = |root: &Opened| {
             // What a program says there stays.
-            let comment = comment::get(from.host, root.under, KIND_GROUP)?;
+            let known = || comment::get(from.host, root.under, KIND_GROUP);
+            // That there is none yet is no reason for what fails later.
+            let comment = from.host.keeping_errors(known)?;
             let comment = identity.to_comment(Identity::of_comment(&comment).0);
             let said = comment::set(from.host, root.under, KIND_GROUP, &comment);
             (said && flush(from.host, root.under, KIND_GROUP)).then_some(())
         };
         let done = root.filter(|root| root.kind == KIND_GROUP).and_then(|root| say(&root));
-        done.ok_or_else(|| format!("{} cannot say which data is its", self.name()))
+        done.ok_or_else(|| format!("{} does not say which data belongs to it", self.name()))
     }
 
     /// Remembers that a file of data is about to be made, from the skeleton's folder.
@@ -248,10 +331,19 @@ impl Tie {
     /// Remembers that a file of data is gone. If that cannot be written, something is listed that
     /// is not there, which does no harm.
     pub(crate) fn note_gone(&self, within: &Path) {
-        let state = self.state();
+        let mut state = self.state();
+        state.made.remove(within);
         if let (Some(home), Some(file)) = (&state.home, within_home(&state, within)) {
             let _ = home.add(&[Entry::Gone(file)]);
         }
+    }
+
+    /// Whether there may be data of datasets that never got a name, made now or by a program that
+    /// was killed before it gave them one.
+    pub(crate) fn may_have_unnamed(&self) -> bool {
+        let state = self.state();
+        let name = |within: &PathBuf| within.iter().skip(FOLDER_PARTS).collect::<PathBuf>();
+        state.unnamed || state.made.iter().any(|within| is_unnamed(&name(within)))
     }
 
     /// The folder for new data, from the skeleton's, once there is one.
@@ -259,19 +351,33 @@ impl Tie {
         self.state().home.as_ref().map(|home| home.within().to_owned())
     }
 
-    /// Removes the data of a skeleton that is no more, if it was this skeleton's to change and no
-    /// other file beside it says that it belongs to it: only files in that folder can name it.
-    pub(crate) fn remove_data(&self, says: impl Fn(&Path) -> Option<Mark>) {
-        let Some(identity) = self.state().identity.clone() else { return };
-        let Ok(home) = self.own(&identity) else { return };
+    /// The data, if it is this skeleton's to change. Must be asked while the skeleton is there: its
+    /// inode tells.
+    pub(crate) fn owned(&self) -> Option<Home> {
+        let identity = self.state().identity.clone()?;
+        self.own(&identity).ok()
+    }
+
+    /// Removes the data of a skeleton that is no more, which was [`Self::owned`], if no other file
+    /// beside it says that it belongs to it: only files in that folder can name it. Returns the
+    /// number of data that is removed, whose objects go as well.
+    pub(crate) fn remove_data(
+        &self,
+        home: &Home,
+        says: impl Fn(&Path) -> Option<Mark>,
+    ) -> Option<Mark> {
+        let identity = self.state().identity.clone()?;
+        let manifest = home.read().ok()?;
         if has_copy(&self.path, identity.data, says) {
             // The copy may change it from here on.
             let nobody = Owner { inode: 0, birth: 0, name: Vec::new() };
             let _ = home.add(&[Entry::Owner(nobody)]);
-        } else {
-            // What cannot be removed takes room and does no other harm.
-            let _ = home.remove();
+            return None;
         }
+        let has_objects = self.has_objects(home, &manifest).is_ok();
+        // What cannot be removed takes room and does no other harm.
+        let _ = home.remove();
+        has_objects.then_some(identity.data)
     }
 
     /// The files that were written for this data and are not wanted, from the skeleton's folder;
@@ -280,6 +386,8 @@ impl Tie {
         let state = self.state();
         let Some(home) = &state.home else { return Vec::new() };
         let Ok(manifest) = home.read() else { return Vec::new() };
+        // What was written before the folder of data was renamed is named as it was then.
+        let wanted: HashSet<PathBuf> = wanted.iter().map(|path| now_within(home, path)).collect();
         let files = manifest.files.iter().map(|file| home.within().join(file));
         files.filter(|file| !wanted.contains(file)).collect()
     }
@@ -297,6 +405,15 @@ impl Tie {
             "{} names {}, which was written for another file; plasmon hdf5 doctor {} says more",
             self.name(),
             within.display(),
+            self.name()
+        )
+    }
+
+    fn is_of_another(&self, object: &str) -> String {
+        format!(
+            "{} names the object {object}, which was written for another file; plasmon hdf5 \
+             doctor {} says more",
+            self.name(),
             self.name()
         )
     }
@@ -332,13 +449,20 @@ fn has_copy(skeleton: &Path, data: Mark, says: impl Fn(&Path) -> Option<Mark>) -
     false
 }
 
-/// Whether a file begins as one of HDF5.
+/// Whether a file is one of HDF5: it begins as one, or does so after a block of the user's.
 fn is_hdf5(path: &Path) -> bool {
-    let mut magic = [0; 8];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && magic == *b"\x89HDF\r\n\x1a\n"
+    let Ok(file) = std::fs::File::open(path) else { return false };
+    let size = file.metadata().map_or(0, |about| about.len());
+    let places = std::iter::successors(Some(0), |at: &u64| Some((2 * at).max(USER_BLOCK_MIN)));
+    places.take_while(|at| *at < size).any(|at| {
+        let mut magic = [0; 8];
+        file.read_exact_at(&mut magic, at).is_ok() && magic == *b"\x89HDF\r\n\x1a\n"
+    })
 }
 
+/// The smallest block of the user's before HDF5's own part of a file; others have twice as many
+/// bytes, and so on.
+const USER_BLOCK_MIN: u64 = 512;
 /// So many files beside a skeleton are asked whether they are copies of it.
 const SIBLINGS_MAX: usize = 1000;
 /// How many parts of a path lead to the folder of some data.
@@ -349,6 +473,17 @@ pub(crate) fn data_of(within: &Path) -> Option<Mark> {
     let parts: Vec<_> = within.iter().collect();
     let named = parts.get(1).filter(|_| parts.len() > FOLDER_PARTS)?;
     Mark::of_text(named.to_str()?)
+}
+
+/// Where a file of data is now that is named from the skeleton's folder: the folder of all data of
+/// a skeleton may have been renamed since. Paths without a number, or with another one, are as they
+/// are named.
+fn now_within(home: &Home, named: &Path) -> PathBuf {
+    let number = data_of(named).map(|data| data.to_string());
+    if number.is_none() || home.within().file_name() != number.as_deref().map(OsStr::new) {
+        return named.to_owned();
+    }
+    home.within().join(named.iter().skip(FOLDER_PARTS).collect::<PathBuf>())
 }
 
 fn within_home(state: &State, within: &Path) -> Option<String> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use plasmon_client::{ObjectId, PutOptions, Store, Writer};
+use plasmon_client::{Client, ObjectId, PutOptions, Writer};
 use plasmon_hdf5_model::{Bytes, Columns, Stream, Table};
 
 use crate::coverage::Coverage;
@@ -20,7 +20,7 @@ const PIECES_MAX: usize = 4096;
 /// A dataset in a store.
 #[derive(Debug)]
 pub struct Dataset {
-    store: Store,
+    store: Client,
     table: Table,
     /// Where each column begins.
     offsets: Vec<u64>,
@@ -60,19 +60,19 @@ struct Draft {
 
 impl Dataset {
     /// A new dataset, which reads as zeros. Its memory is reserved.
-    pub(crate) fn new(store: &Store, name: &str, table: &Table) -> Result<Self, Error> {
+    pub(crate) fn new(store: &Client, name: &str, table: &Table) -> Result<Self, Error> {
         let dataset = Self::of(store, name, table, None);
         dataset.begin(&mut dataset.state())?;
         Ok(dataset)
     }
 
     /// A dataset whose newest version is there.
-    pub(crate) fn existing(store: &Store, name: &str, table: &Table) -> Result<Self, Error> {
+    pub(crate) fn existing(store: &Client, name: &str, table: &Table) -> Result<Self, Error> {
         let sealed = Objects { store, name }.open(table)?;
         Ok(Self::of(store, name, table, Some(sealed)))
     }
 
-    fn of(store: &Store, name: &str, table: &Table, sealed: Option<Sealed>) -> Self {
+    fn of(store: &Client, name: &str, table: &Table, sealed: Option<Sealed>) -> Self {
         let first = sealed.as_ref().and_then(|sealed| Stream::first_column(sealed.head()));
         let first_column =
             first.or_else(|| table.columns().first().map(|one| one.name().to_owned()));

@@ -25,7 +25,7 @@ pub enum Error {
     },
     /// The store does not have it.
     #[error("the data of this dataset should be object hdf5:{name} in the store {socket}, which \
-             does not have it ({state}): the store was started anew, the object was deleted, or \
+             does not have it ({state}): the store was restarted, the object was deleted, or \
              its writer ended before it closed the file", socket = .socket.display(),
              state = .state.key())]
     Missing {

@@ -22,4 +22,6 @@ mod registry;
 
 pub use dataset::Dataset;
 pub use error::Error;
-pub use registry::{copy, default_socket, known, make, open, remove, rename, rename_back, store};
+pub use registry::{
+    Of, copy, default_socket, known, make, open, remove, rename, rename_back, store,
+};

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use plasmon_client::{Buffer, Code, Name, ObjectId, ObjectState, PutOptions, Store, tag};
+use plasmon_client::{Buffer, Client, Code, Name, ObjectId, ObjectState, PutOptions, tag};
 use plasmon_hdf5_model::{Stream, Table};
 use plasmon_proto::composite::{Composite, CompositeWriter, Place};
 use plasmon_proto::value::{ValueHeader, table_kind};
@@ -32,7 +32,7 @@ const TRIES: usize = 4;
 /// A dataset's objects in a store, whatever the version.
 #[derive(Clone, Copy)]
 pub(crate) struct Objects<'a> {
-    pub(crate) store: &'a Store,
+    pub(crate) store: &'a Client,
     pub(crate) name: &'a str,
 }
 
@@ -70,7 +70,7 @@ impl Objects<'_> {
         let (version, composite) = self.newest()?;
         let foreign = |why| Error::Foreign(self.name.to_owned(), why);
         let found = Composite::decode(composite.data());
-        let found = found.map_err(|_| foreign("it is no table in parts"))?;
+        let found = found.map_err(|_| foreign("it is not a table in parts"))?;
         let [member] = found.members[..] else { return Err(foreign("it has other members")) };
         let head = found.parts.first().filter(|part| part.at == 0);
         let head = match head.map(|part| (part.place, part.lies_in(composite.len() as u64))) {
@@ -168,8 +168,9 @@ impl Objects<'_> {
                     Err(error) if matches!(error.code(), Code::Deleted | Code::Absent) => continue,
                     Err(error) => return Err(self.refused(error)),
                 };
-                let version = version(&object)
-                    .ok_or_else(|| Error::Foreign(self.name.to_owned(), "it is none of ours"))?;
+                let version = version(&object).ok_or_else(|| {
+                    Error::Foreign(self.name.to_owned(), "it was not written by the connector")
+                })?;
                 if found.as_ref().is_none_or(|(newest, _)| *newest < version) {
                     found = Some((version, object));
                 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use plasmon_client::{ConnectOptions, Store};
-use plasmon_hdf5_model::{Table, object_name};
+use plasmon_client::{Client, ConnectOptions};
+use plasmon_hdf5_model::{Mark, Table, object_name};
 
 use crate::dataset::Dataset;
 use crate::error::Error;
@@ -22,7 +22,7 @@ const CROWD: usize = 64;
 
 #[derive(Default)]
 struct Registry {
-    stores: HashMap<PathBuf, Store>,
+    stores: HashMap<PathBuf, Client>,
     datasets: HashMap<(PathBuf, String), Weak<Dataset>>,
     /// When there are so many datasets, those that are gone are looked for.
     crowded: usize,
@@ -31,6 +31,17 @@ struct Registry {
 /// Held while a dataset is looked up or made, so that there is one of it: whoever waits for it
 /// wants the same.
 static REGISTRY: Mutex<Option<Registry>> = Mutex::new(None);
+
+/// What an object is called after.
+#[derive(Clone, Copy, Debug)]
+pub struct Of<'a> {
+    /// The skeleton.
+    pub file: &'a Path,
+    /// The number of its data.
+    pub data: Mark,
+    /// The path of the dataset in it.
+    pub dataset: &'a [u8],
+}
 
 struct Locked(MutexGuard<'static, Option<Registry>>);
 
@@ -43,7 +54,7 @@ impl Locked {
         self.0.get_or_insert_default()
     }
 
-    fn store(&mut self, socket: &Path) -> Result<Store, Error> {
+    fn store(&mut self, socket: &Path) -> Result<Client, Error> {
         let stores = &mut self.get().stores;
         if let Some(store) = stores.get(socket) {
             return Ok(store.clone());
@@ -54,7 +65,7 @@ impl Locked {
             reconnect_timeout: RECONNECT_TIMEOUT,
             ..ConnectOptions::default()
         };
-        let store = Store::connect(&options);
+        let store = Client::connect(&options);
         let store = store.map_err(|why| Error::Unreachable(socket.to_owned(), why))?;
         stores.insert(socket.to_owned(), store.clone());
         Ok(store)
@@ -83,16 +94,16 @@ impl Locked {
     }
 
     /// A name for a dataset of a file that nobody has.
-    fn free_name(&mut self, store: &Store, file: &Path, dataset: &[u8]) -> Result<String, Error> {
+    fn free_name(&mut self, store: &Client, of: Of<'_>) -> Result<String, Error> {
+        let name = |copy| object_name(of.file, of.data, of.dataset, copy);
         for copy in 0..COPIES_MAX {
-            let name = object_name(file, dataset, copy);
+            let name = name(copy);
             let known = self.dataset(store.socket(), &name).is_some();
             if !known && (Objects { store, name: &name }).are_none()? {
                 return Ok(name);
             }
         }
-        let wanted = object_name(file, dataset, 0);
-        Err(Error::NoName(store.socket().to_owned(), wanted))
+        Err(Error::NoName(store.socket().to_owned(), name(0)))
     }
 }
 
@@ -110,7 +121,7 @@ pub fn default_socket() -> Result<PathBuf, Error> {
 /// # Errors
 ///
 /// It is not there.
-pub fn store(socket: &Path) -> Result<Store, Error> {
+pub fn store(socket: &Path) -> Result<Client, Error> {
     Locked::new().store(socket)
 }
 
@@ -119,15 +130,10 @@ pub fn store(socket: &Path) -> Result<Store, Error> {
 /// # Errors
 ///
 /// The store is not there or full.
-pub fn make(
-    socket: &Path,
-    file: &Path,
-    dataset: &[u8],
-    table: &Table,
-) -> Result<Arc<Dataset>, Error> {
+pub fn make(socket: &Path, of: Of<'_>, table: &Table) -> Result<Arc<Dataset>, Error> {
     let mut registry = Locked::new();
     let store = registry.store(socket)?;
-    let name = registry.free_name(&store, file, dataset)?;
+    let name = registry.free_name(&store, of)?;
     let made = Arc::new(Dataset::new(&store, &name, table)?);
     registry.remember(socket, &name, &made);
     Ok(made)
@@ -159,10 +165,10 @@ pub fn known(socket: &Path, name: &str) -> Option<Arc<Dataset>> {
 /// # Errors
 ///
 /// The store refuses.
-pub fn rename(dataset: &Arc<Dataset>, file: &Path, path: &[u8]) -> Result<String, Error> {
+pub fn rename(dataset: &Arc<Dataset>, of: Of<'_>) -> Result<String, Error> {
     let mut registry = Locked::new();
     let store = registry.store(dataset.socket())?;
-    let name = registry.free_name(&store, file, path)?;
+    let name = registry.free_name(&store, of)?;
     registry.rename(dataset, &name)?;
     Ok(name)
 }
@@ -182,10 +188,10 @@ pub fn rename_back(dataset: &Arc<Dataset>, name: &str) -> Result<(), Error> {
 /// # Errors
 ///
 /// The store refuses.
-pub fn copy(dataset: &Dataset, file: &Path, path: &[u8]) -> Result<String, Error> {
+pub fn copy(dataset: &Dataset, of: Of<'_>) -> Result<String, Error> {
     let mut registry = Locked::new();
     let store = registry.store(dataset.socket())?;
-    let name = registry.free_name(&store, file, path)?;
+    let name = registry.free_name(&store, of)?;
     dataset.share(&name)?;
     Ok(name)
 }

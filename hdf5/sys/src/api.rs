@@ -74,9 +74,18 @@ functions! {
 
     H5Eget_current_stack() -> Hid;
     H5Eset_current_stack(Hid) -> Herr;
+    H5Eclose_stack(Hid) -> Herr;
+    H5Eget_auto2(Hid, *mut Ptr, *mut Ptr) -> Herr;
+    H5Eset_auto2(Hid, Ptr, Ptr) -> Herr;
 
     H5Fopen(Text, c_uint, Hid) -> Hid;
     H5Fclose(Hid) -> Herr;
+    H5Dopen2(Hid, Text, Hid) -> Hid;
+    H5Dclose(Hid) -> Herr;
+    H5Dget_space(Hid) -> Hid;
+    H5Dread(Hid, Hid, Hid, Hid, Hid, Ptr) -> Herr;
+    H5Dwrite(Hid, Hid, Hid, Hid, Hid, *const c_void) -> Herr;
+    H5Dfill(*const c_void, Hid, Ptr, Hid, Hid) -> Herr;
     H5VLobject(Hid) -> Ptr;
 
     H5Iinc_ref(Hid) -> c_int;
@@ -96,18 +105,26 @@ functions! {
     H5Pset_driver_by_name(Hid, Text, Text) -> Herr;
     H5Pget_vol_info(Hid, *mut Ptr) -> Herr;
     H5Pset_vol(Hid, Hid, *const c_void) -> Herr;
+    H5Pset_fclose_degree(Hid, c_int) -> Herr;
     H5Pget_layout(Hid) -> c_int;
     H5Pget_nfilters(Hid) -> c_int;
     H5Pget_external_count(Hid) -> c_int;
     H5Pget_external(Hid, c_uint, usize, *mut c_char, *mut i64, *mut Hsize) -> Herr;
     H5Pset_external(Hid, Text, i64, Hsize) -> Herr;
     H5Pset_layout(Hid, c_int) -> Herr;
+    H5Pget_virtual_count(Hid, *mut usize) -> Herr;
+    H5Pget_virtual_vspace(Hid, usize) -> Hid;
+    H5Pget_virtual_srcspace(Hid, usize) -> Hid;
+    H5Pget_virtual_filename(Hid, usize, *mut c_char, usize) -> isize;
+    H5Pget_virtual_dsetname(Hid, usize, *mut c_char, usize) -> isize;
+    H5Pget_virtual_prefix(Hid, *mut c_char, usize) -> isize;
     H5Pget_chunk(Hid, c_int, *mut Hsize) -> c_int;
     H5Pset_chunk(Hid, c_int, *const Hsize) -> Herr;
     H5Pget_chunk_opts(Hid, *mut c_uint) -> Herr;
     H5Pfill_value_defined(Hid, *mut c_int) -> Herr;
     H5Pget_fill_value(Hid, Hid, Ptr) -> Herr;
     H5Pget_fill_time(Hid, *mut c_int) -> Herr;
+    H5Pget_alloc_time(Hid, *mut c_int) -> Herr;
 
     H5Tclose(Hid) -> Herr;
     H5Tcopy(Hid) -> Hid;
@@ -145,7 +162,18 @@ functions! {
     H5Sget_simple_extent_type(Hid) -> c_int;
     H5Sget_simple_extent_dims(Hid, *mut Hsize, *mut Hsize) -> c_int;
     H5Sget_simple_extent_npoints(Hid) -> i64;
+    H5Sset_extent_simple(Hid, c_int, *const Hsize, *const Hsize) -> Herr;
+    H5Sextent_copy(Hid, Hid) -> Herr;
     H5Sget_select_npoints(Hid) -> i64;
+    H5Sget_select_type(Hid) -> c_int;
+    H5Sget_select_bounds(Hid, *mut Hsize, *mut Hsize) -> Herr;
+    H5Sis_regular_hyperslab(Hid) -> Htri;
+    H5Sget_regular_hyperslab(Hid, *mut Hsize, *mut Hsize, *mut Hsize, *mut Hsize) -> Htri;
+    H5Sselect_all(Hid) -> Herr;
+    H5Sselect_hyperslab(
+        Hid, c_int, *const Hsize, *const Hsize, *const Hsize, *const Hsize
+    ) -> Herr;
+    H5Sselect_project_intersection(Hid, Hid, Hid) -> Hid;
     H5Ssel_iter_create(Hid, usize, c_uint) -> Hid;
     H5Ssel_iter_get_seq_list(Hid, usize, usize, *mut usize, *mut usize, *mut Hsize, *mut usize)
         -> Herr;

@@ -27,6 +27,8 @@ pub mod file {
 pub mod dataset {
     use std::ffi::c_int;
 
+    /// Getting the access property list.
+    pub const GET_ACCESS: c_int = 0;
     /// Getting the creation property list.
     pub const GET_CREATION: c_int = 1;
     /// Getting the dataspace.

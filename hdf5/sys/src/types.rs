@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 pub type Hid = i64;
 /// The outcome of a call: negative when it failed.
 pub type Herr = c_int;
-/// A truth value that may also be a failure: negative.
+/// A boolean that may also be a failure: negative.
 pub type Htri = c_int;
 /// A size in a file or of a dimension.
 pub type Hsize = u64;

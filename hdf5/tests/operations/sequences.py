@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,7 @@ class Sequence:
         self._done: list[str] = []
         self._others: dict[Path, bytes] = {}
         #: How many datasets were read, and how many gave an error.
-        self.read = self.refused = 0
+        self.counts = Counter(read=0, refused=0)
 
     def run(self) -> None:
         """Does everything, and compares after each operation."""
@@ -308,9 +309,9 @@ class Sequence:
             raise self._failure(f"{name} has {sorted(found)}, and should have {sorted(wanted)}")
         for dataset, about in wanted.items():
             mine = found[dataset]
-            self.read += 1
+            self.counts["read"] += 1
             if "error" in mine:
-                self.refused += 1
+                self.counts["refused"] += 1
                 mine = {**mine, "values": about["values"]}
                 del mine["error"]
             if mine != about:
@@ -318,9 +319,9 @@ class Sequence:
 
     def _same_tables(self, name: str, found: dict[str, Any], wanted: dict[str, Any]) -> None:
         for dataset, values in found.items():
-            self.read += 1
+            self.counts["read"] += 1
             if isinstance(values, str):
-                self.refused += 1
+                self.counts["refused"] += 1
             elif values != wanted[dataset]["values"]:
                 raise self._failure(
                     f"{name}:{dataset} is the table {values}, not {wanted[dataset]}"

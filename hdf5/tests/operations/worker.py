@@ -14,6 +14,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+import steps
 
 #: Large enough that data is not kept within the skeleton, and small enough for thousands.
 ROWS = 64
@@ -104,6 +105,7 @@ def read(path: str) -> dict[str, Any]:
                 return
             about = {
                 "kind": item.dtype.str,
+                "grows": item.maxshape[0] is None,
                 "attributes": {key: int(text) for key, text in item.attrs.items()},
             }
             try:
@@ -116,16 +118,21 @@ def read(path: str) -> dict[str, Any]:
     return found
 
 
+def file(path: str) -> dict[str, Any]:
+    """What one file has, or why it cannot be opened."""
+    try:
+        return read(path)
+    except (KeyError, OSError, RuntimeError, ValueError) as error:
+        return {"error": str(error)}
+
+
 def files(folder: str) -> dict[str, Any]:
     """What every file below a folder has."""
     found = {}
     for path in sorted(Path(folder).rglob("*.h5")):
         if not path.is_file():
             continue
-        try:
-            found[os.path.relpath(path, folder)] = read(str(path))
-        except OSError as error:
-            found[os.path.relpath(path, folder)] = {"error": str(error)}
+        found[os.path.relpath(path, folder)] = file(str(path))
     return found
 
 
@@ -152,17 +159,17 @@ def tables(folder: str) -> dict[str, Any]:
 
 def tool(command: str, *paths: str) -> None:
     """What `plasmon hdf5` does with files and their data."""
-    from plasmon.hdf5 import _moving
+    from plasmon.hdf5 import _collecting, _moving, _packing
 
     places = [Path(path) for path in paths]
     if command == "gc":
-        _moving.collect(_moving.leftovers(places[0]))
+        _collecting.collect(_collecting.find(places[0]))
     elif command == "pack":
         archive = places[1].with_suffix(".tar")
-        _moving.pack(places[0], archive)
+        _packing.pack(places[0], archive)
         folder = places[1].with_suffix(".unpacked")
         try:
-            _moving.unpack(archive, folder)
+            _packing.unpack(archive, folder)
             _moving.move(folder / places[0].name, places[1])
         finally:
             archive.unlink()
@@ -171,7 +178,34 @@ def tool(command: str, *paths: str) -> None:
         getattr(_moving, command)(*places)
 
 
-ACTIONS = {"write": write, "files": files, "tables": tables, "tool": tool}
+def with_fault(fault: dict[str, Any], action: str, *arguments: Any) -> dict[str, Any]:
+    """Does something in a process of its own that has an accident."""
+    ended = steps.run(lambda: ACTIONS[action](*arguments), **fault)
+    return {"how": ended.how, "steps": ended.steps, "hit": ended.hit}
+
+
+def adopt(path: str, content: dict[str, Any]) -> None:
+    """Writes a file that has what `read` found in another one."""
+    with h5py.File(path, "w") as file:
+        for name, about in content.items():
+            at: Any = file
+            if name != "/":
+                data = np.array(about["values"], about["kind"])
+                more: dict[str, Any] = {"maxshape": (None,), "chunks": (16,)}
+                at = file.create_dataset(name, data=data, **(more if about["grows"] else {}))
+            for key, number in about["attributes"].items():
+                at.attrs[key] = number
+
+
+ACTIONS = {
+    "write": write,
+    "file": file,
+    "files": files,
+    "tables": tables,
+    "tool": tool,
+    "with_fault": with_fault,
+    "adopt": adopt,
+}
 
 
 def main() -> None:
@@ -180,7 +214,7 @@ def main() -> None:
         action, arguments = json.loads(line)
         try:
             answer = {"done": ACTIONS[action](*arguments)}
-        except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+        except (KeyError, OSError, RuntimeError, TypeError, ValueError, steps.Unavailable) as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), flush=True)
 

@@ -63,7 +63,7 @@ impl Bytes for Column {
     fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
         Err(io::Error::new(
             io::ErrorKind::ReadOnlyFilesystem,
-            "a view of data that others wrote can only be read",
+            "a view of existing data can only be read",
         ))
     }
 }

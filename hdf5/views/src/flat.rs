@@ -32,7 +32,7 @@ pub(crate) fn flat(array: &ArrayRef) -> Result<Buffer, String> {
             let width = other.primitive_width();
             // 256-bit decimals and intervals are wider than HDF5's numbers.
             let width = width.filter(|width| *width <= 8 && !is_compound(other));
-            let width = width.ok_or_else(|| format!("HDF5 has no numbers like {other}"))?;
+            let width = width.ok_or_else(|| format!("HDF5 has no number type like {other}"))?;
             let data = array.to_data();
             let start = data.offset() * width;
             Ok(data.buffers()[0].slice_with_length(start, data.len() * width))

@@ -116,7 +116,7 @@ fn of_object(
     let found = found.map_err(|error| refused(error.to_string()))?;
     if found.tag() == tag::NDARRAY {
         let header = ValueHeader::decode(found.metadata()).ok();
-        let (header, _) = header.ok_or_else(|| refused("it is no array".to_owned()))?;
+        let (header, _) = header.ok_or_else(|| refused("it is not an array".to_owned()))?;
         if header.order == Order::Fortran && header.shape.len() > 1 {
             let (of, column) = (text.to_owned(), name.to_owned());
             let why = "the first index of the array varies fastest".to_owned();

@@ -15,7 +15,10 @@ from plasmon._command_line import Parser, run
 from plasmon.hdf5 import _moving_commands, _plugin, _settings
 from plasmon.hdf5._plugin import PluginError
 
-_DESCRIPTION = "What is Arrow in an HDF5 file and why the rest is not, and the way in and out"
+_DESCRIPTION = (
+    "Shows which datasets of an HDF5 file are Arrow data and why others are not; "
+    "imports and exports"
+)
 _STORE = "the store's socket (default: this user's store)"
 
 #: Commands that open no file.
@@ -64,7 +67,7 @@ def _plugin_path(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     command = arguments.program[arguments.program[:1] == ["--"] :]
     if not command:
-        raise PluginError("no program is named; run it as `plasmon hdf5 run PROGRAM ARGUMENTS`")
+        raise PluginError("no program is named; use `plasmon hdf5 run PROGRAM ARGUMENTS`")
     program = command[0]
     environment = _settings.of_program(program, arguments.settings, os.environ)
     sys.stdout.flush()
@@ -109,10 +112,15 @@ def _view(arguments: argparse.Namespace) -> int:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
+    if _is_folder(arguments):
+        return _doctor_of_folder(arguments)
     from plasmon.hdf5 import _tools
 
     given = _given()
     problems = _settings.problems(given) + _tools.doctor(arguments.file)
+    if arguments.json:
+        print(json.dumps([{"kind": "problem", "text": problem} for problem in problems], indent=2))
+        return 1 if problems else 0
     for problem in problems:
         print(problem)
     if not problems:
@@ -120,6 +128,24 @@ def _doctor(arguments: argparse.Namespace) -> int:
         if note := _settings.note(given):
             print(note)
     return 1 if problems else 0
+
+
+def _is_folder(arguments: argparse.Namespace) -> bool:
+    return arguments.command == "doctor" and arguments.file is not None and arguments.file.is_dir()
+
+
+def _doctor_of_folder(arguments: argparse.Namespace) -> int:
+    from plasmon.hdf5 import _folders
+
+    found = _folders.look(arguments.file)
+    if arguments.json:
+        print(json.dumps([finding.as_json() for finding in found], indent=2))
+    else:
+        for finding in found:
+            print(finding if finding.kind == "file" else f"{finding.kind}: {finding}")
+        wrong = sum(finding.is_problem for finding in found)
+        print(f"{wrong} problems" if wrong else "everything is in order")
+    return 1 if any(finding.is_problem for finding in found) else 0
 
 
 def _parser() -> Parser:
@@ -161,9 +187,9 @@ def _parser() -> Parser:
     )
     one.add_argument("--store", type=Path, metavar="<SOCKET>", help=_STORE)
     one = command("doctor", "check the connector, its settings, and a file with its data", _doctor)
-    one.add_argument("file", type=Path, nargs="?", help="a file with Arrow data")
+    one.add_argument("file", type=Path, nargs="?", help="a file with Arrow data, or a folder")
     _moving_commands.add(command)
-    one = command("view", "show Arrow data of others as a read-only HDF5 file", _view)
+    one = command("view", "show existing Arrow data as a read-only HDF5 file", _view)
     one.add_argument("sources", nargs="+", metavar="<SOURCE>", help="folder, file or store:NAME")
     one.add_argument("--out", type=Path, required=True, metavar="<FILE>", help="the file to write")
     one.add_argument("--store", type=Path, metavar="<SOCKET>", help=_STORE)
@@ -181,7 +207,11 @@ def _check_h5py() -> None:
 
 
 def _ran(arguments: argparse.Namespace) -> int:
-    by_hdf5_alone = arguments.command == "view" or arguments.command in _moving_commands.NAMES
+    by_hdf5_alone = (
+        arguments.command == "view"
+        or arguments.command in _moving_commands.NAMES
+        or _is_folder(arguments)
+    )
     if by_hdf5_alone:
         os.environ.pop("HDF5_VOL_CONNECTOR", None)
     if arguments.command in _WITHOUT_HDF5:

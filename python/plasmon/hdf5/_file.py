@@ -38,7 +38,7 @@ class Dataset:
         dataset: Any,
         storage: Storage,
         store: str | None = None,
-        locate: Callable[[], Path] | None = None,
+        locate: Callable[[], Path | None] | None = None,
     ) -> None:
         self._dataset = dataset
         self._storage = storage
@@ -88,9 +88,10 @@ class Dataset:
         import pyarrow as pa
 
         if self._table is None and self._storage.file is not None:
-            source = pa.memory_map(str(self._existing()))
-            self._table = pa.ipc.open_file(source).read_all()
+            self._table = self._mapped(self._existing())
         if self._table is None and self._storage.object is not None:
+            if self._locate is not None:
+                self._locate()
             self._table = self._storage.object.table(self.name, self._store)
         if self._table is None:
             if len(self._shape) != 1 or self._dtype.kind not in "iuf":
@@ -123,6 +124,21 @@ class Dataset:
         for name in self._dtype.names:
             _fill(records[name], table.column(name))
         return records
+
+    def _mapped(self, path: Path) -> pa.Table:
+        import pyarrow as pa
+
+        try:
+            table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        except pa.ArrowInvalid as error:
+            raise OSError(
+                f"{path} with the values of {self.name} is not a complete Arrow file ({error}): a "
+                "program may have been stopped while it added rows, or HDF5 without the connector "
+                "has added them. HDF5 with the connector reads the dataset, and puts the end of "
+                "the file right when it adds rows"
+            ) from error
+        # Rows are in the file before the HDF5 file counts them.
+        return table.slice(0, self._shape[0]) if self._shape else table
 
     def _existing(self) -> Path:
         file = self._locate() if self._locate is not None else self._storage.file
@@ -178,15 +194,19 @@ class File(Mapping[str, Dataset]):
             self._found[key] = Dataset(found, storage, self._store, self._locator(found, storage))
         return self._found[key]
 
-    def _locator(self, dataset: Any, storage: Storage) -> Callable[[], Path] | None:
+    def _locator(self, dataset: Any, storage: Storage) -> Callable[[], Path | None] | None:
         """What finds the file of data of a dataset, and refuses one that is not its own."""
-        if storage.file is None:
+        if storage.file is None and storage.object is None:
             return None
         if _plugin.is_active():
             return lambda: _right(storage)
         # A link may have led into another file.
         skeleton = Path(os.path.realpath(dataset.file.filename))
         identity = _identity.identity_of(dataset.file)
+        if storage.object is not None:
+            name = storage.object.name
+            return lambda: _identity.check_object(skeleton, identity, name)
+        assert storage.file is not None
         within = str(storage.file.relative_to(skeleton.parent))
         return lambda: _identity.located(skeleton, identity, within)
 
@@ -249,11 +269,10 @@ def _fill(records: np.ndarray[Any, Any], column: Any) -> None:
         _fill(records[name], pa.chunked_array(inside, column.type[at].type))
 
 
-def _right(storage: Storage) -> Path:
-    """The file of data, if the connector says that it is the dataset's."""
+def _right(storage: Storage) -> Path | None:
+    """The file of data, if there is one; an error if the connector says that data is another's."""
     if storage.wrong:
         raise OSError(storage.wrong)
-    assert storage.file is not None
     return storage.file
 
 

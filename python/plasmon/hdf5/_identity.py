@@ -9,7 +9,9 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import secrets
 import urllib.parse
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from plasmon.hdf5 import _plugin
 
 _COMMENT = re.compile(r"(?:^|\n)plasmon data (\S+)/([0-9a-f]{16}) generation ([0-9a-f]{16})$")
 _MARK = re.compile(r"[0-9a-f]{16}")
+#: Names of objects that have the number of their data.
+_OBJECT = re.compile(r"[^/]*-([0-9a-f]{16})/.")
 _MANIFEST = "manifest"
 _COMMENT_BYTES = 65_536
 #: Letters that stay as they are in a line.
@@ -50,6 +54,12 @@ class Manifest:
     inode: int = 0
     #: The files that were written, from the manifest's folder.
     files: tuple[str, ...] = ()
+    #: The inode of the manifest that objects in stores belong to; None when there are none.
+    objects: int | None = None
+    #: The inode of the manifest when it was written: in a copy it is another one.
+    home: int = 0
+    #: The sockets of the stores that may have objects.
+    stores: frozenset[str] = frozenset()
 
 
 def identity_of(file: Any) -> Identity | None:
@@ -86,7 +96,7 @@ def say(file: Any, identity: Identity) -> None:
         put = library.H5Oset_comment
         put.argtypes = [ctypes.c_int64, ctypes.c_char_p]
         if put(file.id.id, os.fsencode(f"{known}\n{line}" if known else line)) < 0:
-            raise OSError(f"{file.filename} cannot say which data is its")
+            raise OSError(f"{file.filename} does not say which data belongs to it")
 
 
 def located(skeleton: Path, identity: Identity | None, within: str) -> Path:
@@ -112,6 +122,26 @@ def located(skeleton: Path, identity: Identity | None, within: str) -> Path:
     return skeleton.parent / within if named is None else home.joinpath(*parts[2:])
 
 
+def check_object(skeleton: Path, identity: Identity | None, name: str) -> None:
+    """Raises OSError when an object is not a skeleton's, or was changed since it was written."""
+    found = _OBJECT.match(name)
+    if identity is None and found is None:
+        return
+    if identity is None or (found is not None and found[1] != identity.data):
+        raise OSError(
+            f"{skeleton.name} names the object {name}, which was written for another file"
+        )
+    # Raises when the folder of data is not there, or the generation is another.
+    located(skeleton, identity, f"{identity.folder}/{identity.data}/manifest")
+    home, manifest = home_of(skeleton, identity)
+    if found is not None and manifest.objects != (home / _MANIFEST).stat().st_ino:
+        raise OSError(
+            f"{skeleton.name} is a copy, made together with its folder of data, and the values in "
+            "the store are the original's; plasmon hdf5 export or import makes copies with values "
+            "of their own"
+        )
+
+
 def home_of(skeleton: Path, identity: Identity) -> tuple[Path, Manifest]:
     """The folder of a skeleton's data: where it was made, or under the skeleton's name of now.
 
@@ -135,13 +165,14 @@ def read(home: Path) -> Manifest:
     lines = (home / _MANIFEST).read_bytes().decode("ascii", "replace").split("\n")[:-1]
     data = generation = owner = ""
     following = None
-    inode, files = 0, dict[str, None]()
+    inode, home_inode, files, objects = 0, 0, dict[str, None](), None
+    stores = set[str]()
     for line in lines:
         kind, _, rest = line.partition(" ")
         if kind == "plasmon-hdf5":
             version, _, data = rest.partition(" ")
             if version != "1":
-                raise OSError(f"{home / _MANIFEST} is of version {version}, and 1 is known")
+                raise OSError(f"{home / _MANIFEST} is of version {version}, and only 1 is known")
         elif kind == "generation":
             generation, following = rest, None
         elif kind == "next":
@@ -154,6 +185,35 @@ def read(home: Path) -> Manifest:
             files[urllib.parse.unquote(rest, errors="surrogateescape")] = None
         elif kind == "gone":
             files.pop(urllib.parse.unquote(rest, errors="surrogateescape"), None)
+        elif kind == "objects":
+            objects = int(rest)
+        elif kind == "home":
+            home_inode = int(rest)
+        elif kind == "store":
+            stores.add(urllib.parse.unquote(rest, errors="surrogateescape"))
     if not (_MARK.fullmatch(data) and _MARK.fullmatch(generation)):
         raise OSError(f"{home / _MANIFEST} is damaged: it does not say whose data this is")
-    return Manifest(data, generation, following, owner, inode, tuple(files))
+    files_of, stores_of = tuple(files), frozenset(stores)
+    return Manifest(
+        data, generation, following, owner, inode, files_of, objects, home_inode, stores_of
+    )
+
+
+def add(home: Path, lines: Iterable[str]) -> None:
+    """Adds lines to the manifest in a folder of data."""
+    with (home / _MANIFEST).open("r+b") as file:
+        # A process that was killed may have begun a line: it counts for nothing.
+        file.truncate(file.read().rfind(b"\n") + 1)
+        file.seek(0, os.SEEK_END)
+        file.write("".join(f"{line}\n" for line in lines).encode("ascii"))
+
+
+def new_mark() -> str:
+    """A number for data, or for a generation of it."""
+    return secrets.token_hex(8)
+
+
+def escaped(name: str) -> str:
+    """A path in a line of a manifest."""
+    plain = set(range(33, 127)) - {ord("%")}
+    return "".join(chr(byte) if byte in plain else f"%{byte:02X}" for byte in os.fsencode(name))

@@ -58,18 +58,26 @@ def _rm(arguments: argparse.Namespace) -> int:
 
 
 def _gc(arguments: argparse.Namespace) -> int:
-    from plasmon.hdf5 import _moving
+    from plasmon.hdf5 import _collecting
 
-    found = _moving.leftovers(arguments.folder)
-    _print(map(str, found))
-    total = sum(leftover.bytes for leftover in found)
-    what = f"{len(found)} folders of data that no file in {arguments.folder} needs, {total} bytes"
+    found = _collecting.find(arguments.folder)
+    _print(found.lines())
+    for line in found.stays:
+        print(line, file=sys.stderr)
+    total = sum(leftover.bytes for leftover in found.data)
+    what = f"{len(found.data)} folders of data that no file in {arguments.folder} needs, "
+    what += f"{total} bytes"
+    more = sum(len(stray.files) for stray in found.strays) + len(found.drafts)
+    if more:
+        what += f", and {more} leftovers of programs that were killed"
     if not found or arguments.dry_run or not (arguments.yes or _agreed(what)):
         print(what)
-        return 0
-    _moving.collect(found)
-    print(f"removed {what}")
-    return 0
+        return 1 if found.stays else 0
+    stays = _collecting.collect(found)
+    for line in stays:
+        print(line, file=sys.stderr)
+    print(f"removed {what}" + (", but for what stays" if stays else ""))
+    return 1 if stays or found.stays else 0
 
 
 def _agreed(what: str) -> bool:
@@ -80,15 +88,15 @@ def _agreed(what: str) -> bool:
 
 
 def _pack(arguments: argparse.Namespace) -> int:
-    from plasmon.hdf5 import _moving
+    from plasmon.hdf5 import _packing
 
-    return _print(_moving.pack(arguments.source, arguments.target, progress=_Told()))
+    return _print(_packing.pack(arguments.source, arguments.target, progress=_Told()))
 
 
 def _unpack(arguments: argparse.Namespace) -> int:
-    from plasmon.hdf5 import _moving
+    from plasmon.hdf5 import _packing
 
-    return _print(_moving.unpack(arguments.archive, arguments.folder, progress=_Told()))
+    return _print(_packing.unpack(arguments.archive, arguments.folder, progress=_Told()))
 
 
 def add(command: _Add) -> None:
@@ -96,19 +104,19 @@ def add(command: _Add) -> None:
     one = command("mv", "move or rename a file together with its data", _mv)
     one.add_argument("source", type=Path, help="an HDF5 file")
     one.add_argument("target", type=Path, help="its new name, or a folder")
-    one = command("cp", "copy a file; the copy has data of its own", _cp)
+    one = command("cp", "copy a file together with its data", _cp)
     one.add_argument("source", type=Path, help="an HDF5 file")
     one.add_argument("target", type=Path, help="the copy's name, or a folder")
     one = command("rm", "remove files together with their data", _rm)
     one.add_argument("files", type=Path, nargs="+", metavar="<FILE>", help="an HDF5 file")
-    one.add_argument("--dry-run", action="store_true", help="say what would be removed")
+    one.add_argument("--dry-run", action="store_true", help="only list what would be removed")
     one = command("gc", "remove data that no file of a folder needs", _gc)
     one.add_argument("folder", type=Path, nargs="?", default=Path(), help="where (default: here)")
-    one.add_argument("--dry-run", action="store_true", help="say what would be removed")
+    one.add_argument("--dry-run", action="store_true", help="only list what would be removed")
     one.add_argument("--yes", action="store_true", help="remove it without a question")
     one = command("pack", "write a file and its data as one archive", _pack)
     one.add_argument("source", type=Path, help="an HDF5 file")
     one.add_argument("target", type=Path, help="the archive to write, or a folder")
-    one = command("unpack", "write what is in such an archive into a folder", _unpack)
-    one.add_argument("archive", type=Path, help="what pack wrote")
+    one = command("unpack", "unpack such an archive into a folder", _unpack)
+    one.add_argument("archive", type=Path, help="an archive written by pack")
     one.add_argument("folder", type=Path, nargs="?", default=Path(), help="where (default: here)")

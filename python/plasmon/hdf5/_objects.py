@@ -58,7 +58,7 @@ class ObjectPlace:
         if not there:
             raise FileNotFoundError(
                 f"the values of {dataset} should be object {self}, which does not have it "
-                f"({states[0]}): the store was started anew, the object was deleted, or its "
+                f"({states[0]}): the store was restarted, the object was deleted, or its "
                 "writer ended before it closed the file"
             )
         if len(there) > 1:
@@ -67,18 +67,33 @@ class ObjectPlace:
         table: pa.Table = store.get(there[-1], namespace=NAMESPACE, timeout=_READ_TIMEOUT_S)
         return table
 
+    def delete(self) -> None:
+        """Takes the object away, whichever version there is."""
+        from plasmon._passing import connection
+
+        store = connection(self.socket)
+        names = [self.name, self.name + _OTHER]
+        states = store.states(names, namespace=NAMESPACE)
+        for name, state in zip(names, states, strict=True):
+            if state in _READABLE:
+                store.delete(name, namespace=NAMESPACE)
+
 
 def is_listed(socket: str) -> bool:
     """Whether this user, and not only a file, names the store.
 
     It is the user's own, or in the connector's settings.
     """
+    return os.path.realpath(socket) in map(os.path.realpath, listed_stores())
+
+
+def listed_stores() -> list[str]:
+    """The sockets of the stores that this user names."""
     from plasmon import _native
 
     settings = os.environ.get("HDF5_VOL_CONNECTOR", "").replace(";", " ").replace(",", " ")
     stores = [word.removeprefix("store=") for word in settings.split() if word.startswith("store=")]
-    listed = [*stores, os.fspath(_native.default_socket())]
-    return os.path.realpath(socket) in map(os.path.realpath, listed)
+    return [*stores, os.fspath(_native.default_socket())]
 
 
 def _version(buffer: object) -> int:

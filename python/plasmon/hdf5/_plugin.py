@@ -119,7 +119,7 @@ def _libhdf5() -> str:
     ours = [path for path in found if part is None or os.fsdecode(part) in path]
     if len(ours) != 1:
         raise PluginError(
-            "it cannot be told which libhdf5 h5py uses; set HDF5_VOL_CONNECTOR=plasmon and "
+            "cannot determine which libhdf5 h5py uses; set HDF5_VOL_CONNECTOR=plasmon and "
             "HDF5_PLUGIN_PATH before the program starts"
         )
     return ours[0]
@@ -142,7 +142,8 @@ def explain(dataset: Any) -> Storage:
     if kind == "arrow":
         return Storage(Path(text), "", reader == "plain", wrong=wrong)
     if kind == "store":
-        return Storage(None, "", plain=False, object=ObjectPlace.of_text(text))
+        place = ObjectPlace.of_text(text)
+        return Storage(None, "", plain=False, object=place, wrong=wrong)
     if kind == "view":
         return Storage(None, "data of others", plain=False, view=text)
     return Storage(None, text, plain=True)

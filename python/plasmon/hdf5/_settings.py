@@ -81,7 +81,7 @@ def of_program(
             f"{VOL_CONNECTOR} is {named!r}, another connector than {CONNECTOR}; unset it, or set "
             f"it to '{CONNECTOR}' and settings"
         )
-    # Without it HDF5 looks for the sources of virtual datasets from the working directory.
+    # Without it HDF5 alone, in programs without the connector, looks from the working directory.
     made.setdefault(EXTERNAL_PREFIX, "${ORIGIN}")
     found = refusals(made, libraries.libraries)
     if found:

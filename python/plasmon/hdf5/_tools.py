@@ -13,6 +13,7 @@ import numpy as np
 from plasmon import PlasmonError
 from plasmon._passing import connection
 from plasmon.hdf5 import _plugin
+from plasmon.hdf5._moving import draft_name
 from plasmon.hdf5._objects import NAMESPACE, ObjectPlace, is_listed
 from plasmon.hdf5._plugin import PluginError, Storage
 
@@ -65,7 +66,7 @@ def _type(dataset: h5py.Dataset) -> str:
     try:
         return str(dataset.dtype)
     except (TypeError, UnicodeDecodeError):
-        return "(no type of NumPy)"
+        return "(not a NumPy type)"
 
 
 def shown(name: str | bytes | None) -> str:
@@ -107,7 +108,7 @@ def describe(findings: list[Finding]) -> list[str]:
 def export(path: Path, target: Path) -> None:
     """Writes a plain HDF5 file: every dataset in it, nothing beside it."""
     _refuse_existing(target)
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
+    unfinished = target.with_name(draft_name())
     try:
         # With another driver than the usual one the connector leaves a new file to HDF5.
         with h5py.File(path, "r") as source, h5py.File(unfinished, "x", driver="stdio") as sink:
@@ -232,7 +233,12 @@ def doctor(path: Path | None) -> list[str]:
                 problems.append(f"{shown(dataset.name)}: {error}")
     real = Path(os.path.realpath(path))
     folder = real.with_name(f"{real.name}.arrow")
+    # Other numbers are the data of other files: those of a folder are told by its own doctor.
+    homes = {home for home in folder.glob("*/") if (home / "manifest").is_file()}
+    others = {home for home in homes if not any(home in file.parents for file in named)}
     for file in sorted(folder.rglob("*.arrow")):
+        if others.intersection(file.parents):
+            continue
         if file.is_file() and not file.is_symlink() and file not in named:
             problems.append(
                 f"{file}: no dataset of {path} names this file; other files may, and copies of "
@@ -257,7 +263,7 @@ def _leftovers(named: set[ObjectPlace]) -> list[str]:
             if (socket, name.removesuffix("@")) not in known:
                 problems.append(
                     f"hdf5:{name} in the store {socket}: no dataset of this file names this "
-                    "object; if no other file does, it can be deleted"
+                    "object; other files may, and copies of this one"
                 )
     return problems
 

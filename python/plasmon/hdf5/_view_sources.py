@@ -76,7 +76,7 @@ class Source:
 
 
 def find(names: list[str], store: Path | None, namespace: str) -> list[Source]:
-    """Looks at folders, files and objects. Raises PluginError for what is none of them."""
+    """Looks at folders, files and objects. Raises PluginError for anything else."""
     found: list[Source] = []
     for name in names:
         if name.startswith(STORE):
@@ -219,7 +219,7 @@ def _shown(source: Source, column: pa.Field, rows: int, nulls: int) -> Column | 
     if pa.types.is_null(column.type):
         reason = "empty, or one of several with this name"
     elif found is None:
-        reason = f"{column.type}: HDF5 has no numbers like these"
+        reason = f"{column.type}: HDF5 has no number type like it"
     elif nulls and found[0].kind != "f":
         reason = f"{nulls} missing values, which HDF5 cannot tell from others"
     elif nulls and found[1]:

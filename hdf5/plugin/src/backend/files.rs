@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plasmon_hdf5_model::{
-    Columns, DataFile, DataFolder, FileError, Image, Place, Table, copy_data, data_directory,
-    remove_file, rename_data,
+    Columns, DataFile, DataFolder, FileError, Image, Place, Table, Written, copy_data,
+    data_directory, remove_file, rename_data,
 };
 
-use super::{Data, Made, Source};
+use super::{Data, Made, Source, UNKNOWN};
 use crate::container::Container;
 use crate::tie::{Within, data_of};
 
@@ -39,13 +39,18 @@ impl Data for DataFile {
         Self::chunk(self)
     }
 
+    fn written(&self) -> io::Result<Option<Written>> {
+        Self::written(self)
+    }
+
+    fn tell_written(&self, written: &Written) -> io::Result<()> {
+        Self::tell_written(self, written)
+    }
+
     fn sync(&self) -> io::Result<()> {
         Self::sync(self)
     }
 }
-
-/// Why no data can be made: the file was not learned from when it was opened.
-const UNKNOWN: &str = "the folder of the file's data is unknown";
 
 /// Opens a file below the skeleton's folder. What belongs to another skeleton is only read.
 pub(super) fn open(
@@ -60,7 +65,7 @@ pub(super) fn open(
 }
 
 pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<Made, String> {
-    let image = Image::of(table, &[]);
+    let image = Image::of(table, table.entries());
     let tie = container.tie().ok_or(UNKNOWN)?;
     let name = tie.folder_of_data().ok_or(UNKNOWN)?;
     let folder = DataFolder { root: container.folder(), name: &name };
@@ -129,7 +134,11 @@ pub(super) fn keep_only(from: Within<'_>, container: &Container, wanted: &[Place
         Place::Object { .. } | Place::View { .. } => None,
     };
     let wanted: HashSet<PathBuf> = wanted.iter().filter_map(path).collect();
-    let Some(tie) = container.tie() else { return };
+    let Some(tie) = container.tie().filter(|tie| tie.has_data()) else { return };
+    // A program that only deletes has not asked for the folder of its data yet.
+    if tie.ready(from).is_err() {
+        return;
+    }
     for within in tie.unwanted(&wanted) {
         if tie.before_change(from, &within).is_err() {
             return;

@@ -18,7 +18,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use plasmon_hdf5_model::{Columns, Place, Table, ViewOf, is_object_of};
+use plasmon_hdf5_model::{
+    Columns, Mark, Place, Run, Table, ViewOf, Written, is_object_of, object_data,
+};
 
 use crate::container::Container;
 use crate::info::{Backend, Settings};
@@ -26,6 +28,8 @@ use crate::tie::{Tie, Within};
 
 pub(crate) use staging::Staging;
 
+/// Why no data can be made: the file was not learned from when it was opened.
+const UNKNOWN: &str = "the folder of the file's data is unknown";
 /// How much is copied at once from one backend to another.
 const COPY_BYTES: usize = 1 << 20;
 
@@ -56,6 +60,16 @@ pub(crate) trait Data: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// The chunks that were written; `None` when all of them are there.
+    fn written(&self) -> io::Result<Option<Written>> {
+        Ok(None)
+    }
+
+    /// Says which chunks were written.
+    fn tell_written(&self, _written: &Written) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Waits until the data is on the disk, if there is one.
     fn sync(&self) -> io::Result<()>;
 
@@ -81,6 +95,27 @@ pub(crate) trait Data: Send + Sync {
     /// The same number for all handles of this process on data that stages.
     fn identity(&self) -> usize {
         0
+    }
+}
+
+impl dyn Data {
+    /// Remembers that the chunks of these elements were written.
+    pub(crate) fn note_written(
+        &self,
+        table: &Table,
+        chunk: &[u64],
+        runs: &[Run],
+    ) -> io::Result<()> {
+        let Some(mut written) = self.written()? else { return Ok(()) };
+        let is_new = written.insert_runs(table, chunk, runs);
+        if is_new { self.tell_written(&written) } else { Ok(()) }
+    }
+
+    /// Forgets the chunks that no row of a table is in.
+    pub(crate) fn forget_written(&self, now: &Table, chunk: &[u64]) -> io::Result<()> {
+        let end: Option<u64> = now.grid(chunk).map(|grid| grid.iter().product());
+        let (Some(mut written), Some(end)) = (self.written()?, end) else { return Ok(()) };
+        if written.truncate(end) { self.tell_written(&written) } else { Ok(()) }
     }
 }
 
@@ -153,7 +188,8 @@ impl Source {
                 socket => Self::Object {
                     socket: socket.clone().unwrap_or_else(|| PathBuf::from(store)),
                     name: name.clone(),
-                    own: is_object_of(skeleton, name),
+                    // With a number the container tells, which knows the skeleton's.
+                    own: object_data(name).is_none() && is_object_of(skeleton, name),
                 },
             },
             Place::View { of: of @ ViewOf::Object { store, .. }, column } if !is_listed(store) => {
@@ -170,6 +206,10 @@ impl Source {
             (Self::File { folder, within, own }, Some(tie)) => {
                 let (folder, own) = (folder.clone(), *own);
                 Ok(Self::File { within: tie.check(within)?, folder, own })
+            }
+            (Self::Object { name, .. }, Some(tie)) => {
+                tie.check_object(name)?;
+                Ok(self.clone())
             }
             _ => Ok(self.clone()),
         }
@@ -363,15 +403,18 @@ fn copy_columns(table: &Table, from: Columns<'_>, to: Columns<'_>) -> io::Result
 /// objects those whose links were deleted.
 pub(crate) fn keep_only(from: Within<'_>, container: &Container, wanted: &[Place]) {
     files::keep_only(from, container, wanted);
-    let deleted = container.take_deleted();
-    for place in deleted.iter().filter(|place| !wanted.contains(place)) {
-        container.source(place).remove();
-    }
+    objects::keep_only(from, container, wanted);
 }
 
-/// Takes the objects away that a skeleton named which is no more: nothing else knows them.
-pub(crate) fn clear(container: &Container, objects: &[Place]) {
+/// Takes the objects away that a skeleton named which is no more: those called after the file, as
+/// before data had numbers, and those of its data.
+pub(crate) fn clear(container: &Container, objects: &[Place], data: Option<Mark>) {
     for place in objects {
-        container.source(place).remove();
+        match container.source(place) {
+            Source::Object { socket, name, .. } if data.is_some() && object_data(&name) == data => {
+                Source::Object { socket, name, own: true }.remove();
+            }
+            source => source.remove(),
+        }
     }
 }

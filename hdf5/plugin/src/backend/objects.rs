@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plasmon_hdf5_model::{Columns, Place, Table};
-use plasmon_hdf5_store::{self as store, Dataset};
+use plasmon_hdf5_store::{self as store, Dataset, Of};
 
-use super::{Data, Made, Source};
+use super::{Data, Made, Source, UNKNOWN};
 use crate::container::Container;
 use crate::info::Settings;
+use crate::tie::Within;
 
 /// A dataset in a store, as this handle has it.
 struct Handle(Arc<Dataset>);
@@ -60,8 +61,11 @@ pub(super) fn open(socket: &Path, name: &str, table: &Table) -> Result<Arc<dyn D
 
 pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<Made, String> {
     let socket = socket(&container.settings)?;
-    let made = store::make(&socket, &container.path(), path, table);
+    let (tie, file) = (container.tie().ok_or(UNKNOWN)?, container.path());
+    let data = tie.ready_for_objects(&socket)?;
+    let made = store::make(&socket, Of { file: &file, data, dataset: path }, table);
     let made = made.map_err(|error| error.to_string())?;
+    tie.note_made(Path::new(&made.name()))?;
     let place = place(&socket, &made.name())?;
     let source = Source::Object { socket, name: made.name(), own: true };
     Ok(Made { place, source, data: Arc::new(Handle(made)), body_offset: 0, plain: false })
@@ -71,7 +75,10 @@ pub(super) fn make(container: &Container, path: &[u8], table: &Table) -> Result<
 pub(super) fn rename(container: &Container, old: &Source, path: &[u8]) -> Option<Place> {
     let Source::Object { socket, name, own: true } = old else { return None };
     let dataset = store::known(socket, name)?;
-    let name = store::rename(&dataset, &container.path(), path).ok()?;
+    let (tie, file) = (container.tie()?, container.path());
+    let data = tie.ready_for_objects(socket).ok()?;
+    let name = store::rename(&dataset, Of { file: &file, data, dataset: path }).ok()?;
+    tie.note_made(Path::new(&name)).ok()?;
     place(socket, &name).ok()
 }
 
@@ -91,9 +98,26 @@ pub(super) fn share(
     path: &[u8],
     table: &Table,
 ) -> Result<Place, String> {
+    let (tie, file) = (container.tie().ok_or(UNKNOWN)?, container.path());
+    let data = tie.ready_for_objects(socket)?;
     let shared = store::open(socket, name, table)
-        .and_then(|dataset| store::copy(&dataset, &container.path(), path));
-    place(socket, &shared.map_err(|error| error.to_string())?)
+        .and_then(|dataset| store::copy(&dataset, Of { file: &file, data, dataset: path }));
+    let shared = shared.map_err(|error| error.to_string())?;
+    tie.note_made(Path::new(&shared))?;
+    place(socket, &shared)
+}
+
+/// Removes the objects whose links were deleted. As with files, the data gets another generation
+/// before: a free name is given to other data.
+pub(super) fn keep_only(from: Within<'_>, container: &Container, wanted: &[Place]) {
+    let deleted = container.take_deleted();
+    for place in deleted.iter().filter(|place| !wanted.contains(place)) {
+        let Place::Object { name, .. } = place else { continue };
+        let changed = container.tie().map(|tie| tie.before_change(from, Path::new(name)));
+        if matches!(changed, Some(Ok(()))) {
+            container.source(place).remove();
+        }
+    }
 }
 
 /// Whether the store that new data is to go to is there.
