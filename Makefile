@@ -41,7 +41,7 @@ test-spark-lines: ## a few jobs and faults with every line of Spark in between
 	@scripts/setup.sh languages
 	@scripts/spark.sh lines
 
-test-spark-suites: ## [NAME=ShuffleSuite]: Spark's own tests with both managers (22 minutes)
+test-spark-suites: ## [NAME=ShuffleSuite]: Spark's own tests with both managers (over half an hour)
 	@scripts/setup.sh languages
 	@scripts/spark.sh suites $(NAME)
 

@@ -54,9 +54,13 @@ def main() -> int:
 
 
 def _write(suite: Suite, content: dict[str, Any], quick: bool) -> None:
-    path = ROOT / "bench" / "results" / f"{suite.name}{'-quick' if quick else ''}.json"
-    report.write(path, content)
-    print(f"\nwritten to {os.path.relpath(path)}")
+    name = f"{suite.name}{'-quick' if quick else ''}.json"
+    path = ROOT / "bench" / "results" / name
+    report.write(path, report.kept(content))
+    rows = ROOT / "target" / "bench" / name
+    report.write(rows, content)
+    rows.with_suffix(".md").write_text(report.everything(content))
+    print(f"\nwritten to {os.path.relpath(path)}; all rows to {os.path.relpath(rows)} and .md")
     if suite.page is not None and not quick:
         page = ROOT / suite.page
         page.write_text(report.insert(page.read_text(), report.pages(content)))

@@ -156,6 +156,11 @@ def document(suite: Suite, results: Results, facts: dict[str, Any]) -> dict[str,
     }
 
 
+def kept(content: dict[str, Any]) -> dict[str, Any]:
+    """What of it stays in the repository: all but the rows of single measurements."""
+    return {key: value for key, value in content.items() if key != "rows"}
+
+
 def write(path: Path, content: dict[str, Any]) -> None:
     """Writes a results file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -245,18 +250,22 @@ def pages(content: dict[str, Any]) -> dict[str, str]:
         ["seconds", f"{machine['seconds']:.0f}"],
         ["versions", ", ".join(f"{k} {v}" for k, v in sorted(content["versions"].items()))],
     ]
-    parts = []
+    return {
+        "machine": markdown(facts),
+        "figures": markdown(_figure_lines(content)),
+        **content.get("parts", {}),
+    }
+
+
+def everything(content: dict[str, Any]) -> str:
+    """Every case with its rows and what each side does, as a page of its own."""
+    parts = ["# Everything measured"]
     for title, group in _by_case(content["rows"]):
         name, _, text = title.partition(": ")
         work = [f"- {row['label']}: {row['work']}." for row in _once(group)]
         body = markdown([list(COLUMNS), *[_cells(row) for row in group]])
-        parts.append(f"### {name}\n\n{text}\n\n{body}\n\n" + "\n".join(work))
-    return {
-        "machine": markdown(facts),
-        "figures": markdown(_figure_lines(content)),
-        "rows": "\n\n".join(parts),
-        **content.get("parts", {}),
-    }
+        parts.append(f"## {name}\n\n{text}\n\n{body}\n\n" + "\n".join(work))
+    return "\n\n".join(parts) + "\n"
 
 
 def _once(group: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -265,7 +274,7 @@ def _once(group: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def insert(page: str, parts: dict[str, str]) -> str:
-    """A page with the parts between its markers replaced, such as ``<!-- bench:rows -->``."""
+    """A page with the parts between its markers replaced, such as ``<!-- bench:figures -->``."""
     for name, text in parts.items():
         begin, end = f"<!-- bench:{name} -->", f"<!-- /bench:{name} -->"
         pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)

@@ -28,8 +28,14 @@ WORK = ROOT / "target" / "hdf5"
 #: What scripts/hdf5_library.sh builds.
 LIBRARY = ROOT / ".hdf5" / "1.14.5"
 
+#: So many tests at once.
+PROCESSES = "2"
+
 INSTALL_TIMEOUT_S = 900
 TESTS_TIMEOUT_S = 900
+#: With the many random sequences that `all` runs, unless the environment says another number.
+ALL_TESTS_TIMEOUT_S = 7200
+MANY_SEQUENCES = {"PLASMON_HDF5_SEQUENCES": "2000", "PLASMON_HDF5_FAULTY_SEQUENCES": "300"}
 
 
 def _run(command: list[str | Path], what: str) -> None:
@@ -93,14 +99,18 @@ def _environment(connector: Path) -> dict[str, str]:
     return environment
 
 
-def own_tests(arguments: list[str]) -> int:
+def own_tests(arguments: list[str], *, many: bool = False) -> int:
     """Runs our tests."""
     python, connector = _python(), _connector()
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no", "-rs"]
     command += ["--rootdir", ROOT / "hdf5" / "tests", "-c", os.devnull, "-W", "ignore"]
-    command += arguments or [ROOT / "hdf5" / "tests"]
-    environment = _environment(connector)
-    done = subprocess.run(command, cwd=WORK, env=environment, check=False, timeout=TESTS_TIMEOUT_S)
+    # Most of the tests wait for programs that they start: two at a time take half as long. Of many
+    # sequences the progress is shown, which does not go together.
+    at_once = [] if many else ["-p", "xdist.plugin", "-n", PROCESSES]
+    command += arguments or [*at_once, ROOT / "hdf5" / "tests"]
+    environment = {**(MANY_SEQUENCES if many else {}), **_environment(connector)}
+    timeout = ALL_TESTS_TIMEOUT_S if many else TESTS_TIMEOUT_S
+    done = subprocess.run(command, cwd=WORK, env=environment, check=False, timeout=timeout)
     return done.returncode
 
 
@@ -129,7 +139,7 @@ def main() -> int:
     arguments = sys.argv[1:]
     match arguments:
         case ["all"]:
-            own = own_tests([])
+            own = own_tests([], many=True)
             return max(own, compare(others_tests(["api", "h5py"])))
         case ["api"]:
             return compare(others_tests(["api"]))

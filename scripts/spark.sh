@@ -7,7 +7,7 @@
 #   spark.sh environments  the Sparks to test with, into .venvs/spark35 and .venvs/spark4
 #   spark.sh test [..]     all tests; what follows goes to pytest
 #   spark.sh lines         a few jobs and faults with every line that the tests leave out
-#   spark.sh suites [..]   Spark's own suites with both managers (22 minutes); a name picks one
+#   spark.sh suites [..]   Spark's own suites with both managers (over half an hour); a name: one
 #   spark.sh demo          one job with both shuffle managers
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the suites of tests and checks, one after the other, and adds up what they counted.
+"""Runs the suites of tests and checks and adds up what they counted.
 
     test.py all              everything
     test.py check            format, lints, types, rules, licences and the quick tests
     test.py NAME...          some suites; --list names them
+
+Suites that compile run alone. Those that mostly wait run two at a time, each lane in its order.
 
 Each suite writes to target/test-logs/NAME.log; of one that fails what the runner says of its failed
 tests is shown, or else the end of the log. The last line is the sum over all suites: "N passed, N
@@ -13,13 +15,17 @@ failed".
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +39,10 @@ GONE_WITHIN_S = 30
 #: How many lines of a failed suite's log are shown.
 SHOWN_LINES = 80
 
+#: The process groups of the suites that run, and whether Ctrl-C has ended them.
+RUNNING: set[int] = set()
+STOPPED = threading.Event()
+
 #: Crates that have a suite of their own, or whose tests an interpreter runs.
 NOT_IN_WORKSPACE_SUITE = ["plasmon-python", "plasmon-capi"]
 
@@ -45,6 +55,8 @@ class Suite:
     about: str
     command: list[str]
     environment: dict[str, str] = field(default_factory=dict)
+    #: 0: the suite runs alone. 1 or 2: beside the suites of the other lane.
+    lane: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,7 @@ def python(*arguments: str) -> list[str]:
 EXCLUDED = [argument for name in NOT_IN_WORKSPACE_SUITE for argument in ("--exclude", name)]
 PURE = [
     argument
-    for name in ("proto", "store", "media", "objects")
+    for name in ("proto", "store", "spill", "plo")
     for argument in ("-p", f"plasmon-{name}")
 ]
 
@@ -133,49 +145,60 @@ TESTS = [
         "python",
         "the package, plasmon.plasma, the examples, the harnesses",
         python("-m", "pytest", "-q"),
+        lane=1,
     ),
-    Suite("java", "the reader of objects for Java", ["scripts/test-reader.sh", "java"]),
+    Suite("java", "the reader of objects for Java", ["scripts/test-reader.sh", "java"], lane=2),
     Suite(
         "javascript",
         "the reader of objects for JavaScript",
         ["scripts/test-reader.sh", "javascript"],
+        lane=1,
     ),
     Suite(
         "pyarrow",
         "pyarrow 11's own tests of its serialization, over ours",
         python("scripts/pyarrow_tests.py"),
+        lane=1,
     ),
-    Suite("pickle", "CPython's own tests of pickle, over ours", ["scripts/pickle_tests.py"]),
+    Suite(
+        "pickle", "CPython's own tests of pickle, over ours", ["scripts/pickle_tests.py"], lane=1
+    ),
     Suite(
         "foreign",
         "pandas' own tests of pickling, over ours; the others are in make test-foreign",
         python("scripts/foreign_tests.py", "--quick"),
+        lane=1,
     ),
     Suite(
         "hdf5",
         "the HDF5 connector with the stock wheels",
         python("scripts/hdf5_tests.py"),
+        lane=1,
     ),
     Suite(
         "spark",
         "Spark's shuffle: the core, and a few jobs and a fault with 3.5 and 4.3",
         ["scripts/spark.sh", "test", "-m", "not slow"],
+        lane=2,
     ),
     Suite(
         "soak",
         "processes killed at random, for a moment",
         ["scripts/soak.sh", "kill", "--rounds", "60"],
         {"PROFILE": "dev"},
+        lane=2,
     ),
     Suite(
         "sim",
         "daemon, keeper and clients from seeds, and the same twice",
-        ["scripts/sim.sh", "--seeds", "120", "--same", "40"],
+        ["scripts/sim.sh", "--seeds", "60", "--same", "20"],
+        lane=2,
     ),
     Suite(
         "fuzz",
         "foreign bytes, for a moment",
-        ["python3", "scripts/fuzz.py", "--quick", "--seconds", "45"],
+        ["python3", "scripts/fuzz.py", "--quick", "--seconds", "20"],
+        lane=2,
     ),
 ]
 
@@ -266,15 +289,15 @@ def run(suite: Suite) -> tuple[Counts, float]:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        RUNNING.add(process.pid)
         try:
             code = process.wait(SUITE_TIMEOUT_S)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt) as stop:
+        except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            if isinstance(stop, KeyboardInterrupt):
-                raise
             output.write(f"\nstopped after {SUITE_TIMEOUT_S} s\n".encode())
             code = -1
+        RUNNING.discard(process.pid)
     left = left_behind(mark)
     with log.open("ab") as output:
         output.writelines(f"\nFAILED left behind: {one}\n".encode() for one in left)
@@ -286,24 +309,66 @@ def run(suite: Suite) -> tuple[Counts, float]:
     return counts, time.monotonic() - started
 
 
-def run_all(suites: list[Suite]) -> int:
-    """Runs suites with a line for each; the exit code."""
-    LOGS.mkdir(parents=True, exist_ok=True)
-    total, failures = Counts(), []
-    for at, suite in enumerate(suites, 1):
-        print(f"[{at:2}/{len(suites)}] {suite.name:<9} {suite.about} ...", flush=True)
-        counts, seconds = run(suite)
-        total += counts
+def stop() -> None:
+    """Ends the suites that run; no other begins."""
+    STOPPED.set()
+    for process in list(RUNNING):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)
+
+
+class Report:
+    """Runs suites with a line before and after each, and keeps what they counted."""
+
+    def __init__(self, suites: list[Suite]) -> None:
+        self.total = Counts()
+        self.failures: list[str] = []
+        self._begun, self._all = 0, len(suites)
+        #: Two lanes do not print into each other's lines.
+        self._printing = threading.Lock()
+
+    def follow(self, suites: list[Suite]) -> None:
+        """Runs the suites, one after the other."""
+        for suite in suites:
+            if STOPPED.is_set():
+                return
+            with self._printing:
+                self._begun += 1
+                place = f"{self._begun:2}/{self._all}"
+                print(f"[{place}] {suite.name:<10} {suite.about} ...", flush=True)
+            counts, seconds = run(suite)
+            with self._printing:
+                self._close(suite, counts, seconds)
+
+    def _close(self, suite: Suite, counts: Counts, seconds: float) -> None:
+        self.total += counts
         verdict = "FAILED" if counts.failed else "ok"
-        print(f"        {verdict:<9} {counts} in {seconds:.1f} s".replace(",", ";"), flush=True)
+        said = f"{counts} in {seconds:.1f} s".replace(",", ";")
+        print(f"        {suite.name:<10} {verdict:<7} {said}", flush=True)
         if counts.failed:
-            failures.append(suite.name)
+            self.failures.append(suite.name)
             log = LOGS / f"{suite.name}.log"
             print("\n".join(what_failed(log.read_text(errors="replace"))), flush=True)
-    if failures:
-        print(f"failed: {' '.join(failures)} (logs: {LOGS})")
-    print(total)
-    return 1 if failures else 0
+
+
+def run_all(suites: list[Suite]) -> int:
+    """Runs suites with two lines for each; the exit code."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    report = Report(suites)
+    for alone, several in itertools.groupby(suites, lambda suite: suite.lane == 0):
+        group = list(several)
+        lanes = [group] if alone else [[s for s in group if s.lane == lane] for lane in (1, 2)]
+        with ThreadPoolExecutor(len(lanes)) as threads:
+            try:
+                for lane in [threads.submit(report.follow, lane) for lane in lanes]:
+                    lane.result()
+            except KeyboardInterrupt:
+                stop()
+                raise
+    if report.failures:
+        print(f"failed: {' '.join(report.failures)} (logs: {LOGS})")
+    print(report.total)
+    return 1 if report.failures else 0
 
 
 def main() -> int:

@@ -59,6 +59,7 @@ JOBS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 OLDEST_ONLY = {"blocks1000", "group"}
 SPILL = "3 million rows of 100 bytes from 2 map tasks to 256 reduce tasks, in executors of 512 MB"
 SPILL_SORT = "RDD sortByKey of 6 million pairs in 2 reduce tasks, in executors of 512 MB"
+SMALL_STORE = "4 million rows of 100 bytes from 8 map tasks to 400 reduce tasks, store of a quarter"
 THROTTLED = "600 MB that do not compress, shuffle files on a volume of 125 MB/s"
 READS = "reading one block of 400 x 400: find, pin, check, copy"
 
@@ -106,7 +107,8 @@ def _reads(context: Context, entry: Entry) -> Samples:
 
 def _side(line: str, manager: str, kind: str = "") -> Side:
     arguments = (*WORKER, manager, str(JAR)) if manager == OURS else (*WORKER, manager)
-    start = {"": {}, "small": {"executor_mb": 512}, "throttled": {"throttled": True}}[kind]
+    starts = {"small": {"executor_mb": 512}, "throttled": {"throttled": True}}
+    start = starts.get(kind, {})
     name = f"{manager}-{line}{'-' if kind else ''}{kind}"
     return Side(name, "Python", arguments, LINES[line], start, settle_ms=500)
 
@@ -141,6 +143,15 @@ def _block_reads() -> Case:
 
 SPILLING = {"op": "run", "job": "repartition", "rows": 3_000_000, "quick": {"rows": 200_000}}
 SORTING = {"op": "run", "job": "sort_by_key", "rows": 6_000_000, "quick": {"rows": 200_000}}
+#: Of a row as SQL serialises it, with its length.
+EXCHANGED_ROW_BYTES = 140
+EXCHANGE = {
+    "op": "run",
+    "job": "exchange",
+    "rows": 4_000_000,
+    "store_bytes": 140_000_000,
+    "quick": {"rows": 500_000, "store_bytes": 17_500_000},
+}
 SCATTER = {"op": "run", "job": "scatter", "rows": 800_000, "quick": {"rows": 50_000}}
 CASES = (
     *(
@@ -151,6 +162,7 @@ CASES = (
     ),
     _special("small", "spill", SPILL, SPILLING),
     _special("small", "spill_sort", SPILL_SORT, SORTING),
+    _special("exchange", "small_store", SMALL_STORE, EXCHANGE),
     _special("throttled", "throttled", THROTTLED, SCATTER),
     _block_reads(),
 )
@@ -238,6 +250,14 @@ def _spilled(manager: str) -> Callable[[Results], float]:
     return lambda results: sum(_told(results, case, side, "spilled_bytes") for case in cases)
 
 
+def _tier(what: str) -> Callable[[Results], float]:
+    return lambda results: _told(results, "small_store_3.5", f"{OURS}-3.5-exchange", what)
+
+
+def _tier_share(what: str) -> Callable[[Results], float]:
+    return lambda results: _tier(what)(results) / max(_tier("written_bytes")(results), 1.0)
+
+
 def _p99_us(results: Results) -> float:
     return _told(results, "block_reads", f"{OURS}-3.5", "p99_ns") / 1e3
 
@@ -257,6 +277,32 @@ FIGURES = (
     ),
     Figure("spill_local_bytes_vanilla", "the same with Spark's manager", "B", _spilled(VANILLA)),
     Figure(
+        "small_store_ratio",
+        SMALL_STORE,
+        "x",
+        _ratio("small_store", "3.5", "-exchange"),
+        at_most(1.0),
+    ),
+    *(
+        figure
+        for way in ("written", "read")
+        for figure in (
+            Figure(
+                f"small_store_{way}_bytes",
+                f"bytes {way} in the store's spill tier: {SMALL_STORE}",
+                "B",
+                _tier(f"tier_{way}_bytes"),
+            ),
+            Figure(
+                f"small_store_{way}_share",
+                f"the same of the shuffle's bytes: {SMALL_STORE}",
+                "x",
+                _tier_share(f"tier_{way}_bytes"),
+                at_most(1.1),
+            ),
+        )
+    ),
+    Figure(
         "throttled_ratio", THROTTLED, "x", _ratio("throttled", "3.5", "-throttled"), at_most(0.5)
     ),
     Figure("block_read_p99_us", f"99 of 100 times: {READS}", "us", _p99_us, at_most(100)),
@@ -266,7 +312,7 @@ SIDES = (
     *(_side(line, manager) for line in LINES for manager in (VANILLA, OURS)),
     *(
         _side("3.5", manager, kind)
-        for kind in ("small", "throttled")
+        for kind in ("small", "exchange", "throttled")
         for manager in (VANILLA, OURS)
     ),
 )

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from bench import report
 from bench.case import (
     FREE,
     SAME_CORE,
@@ -16,7 +17,7 @@ from bench.case import (
     at_least,
     at_most,
 )
-from bench.report import document, insert, pages, shown, table, write
+from bench.report import document, everything, insert, pages, shown, table, write
 from bench.run import Results
 
 SIDES = (
@@ -111,6 +112,11 @@ def test_the_content_is_json_and_written_whole(content, tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["example.json"]
 
 
+def test_figures_machine_and_versions_are_kept_and_rows_are_not(content):
+    assert content.keys() - report.kept(content).keys() == {"rows"}
+    assert {"figures", "targets", "machine", "versions"} <= report.kept(content).keys()
+
+
 def test_the_table_shows_hits_misses_and_what_is_missing(content):
     text = table(content)
     assert "<= 20 MISS" in text
@@ -139,15 +145,23 @@ def test_values_have_three_digits_and_a_unit(value, unit, expected):
 
 
 def test_a_page_keeps_its_words_and_gets_new_tables(content):
-    names = ("machine", "figures", "rows")
+    names = ("machine", "figures")
     page = "before\n" + "".join(
         f"<!-- bench:{name} -->\nold\n<!-- /bench:{name} -->\nafter\n" for name in names
     )
     text = insert(page, pages(content))
     assert text.startswith("before\n<!-- bench:machine -->\n| fact |")
     assert "old" not in text
-    assert text.count("after\n") == 3
+    assert text.count("after\n") == 2
     assert insert(text, pages(content)) == text
+
+
+def test_every_row_is_on_a_page_of_its_own_with_what_each_side_does(content):
+    text = everything(content)
+    for row in content["rows"]:
+        assert f"## {row['case']}\n" in text
+        assert f"{row['label']} ({row['language']})" in text
+        assert f"- {row['label']}: {row['work']}." in text
 
 
 def test_a_page_without_markers_is_refused(content):

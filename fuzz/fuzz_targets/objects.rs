@@ -7,11 +7,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use plasmon_objects::codes::{elem, kind, slot};
-use plasmon_objects::layout::Layout;
-use plasmon_objects::natural::Document;
-use plasmon_objects::sizes::{self, Sizes, at};
-use plasmon_objects::{Checked, Form, Order, SMALL_MAGIC, object_bytes};
+use plasmon_plo::codes::{elem, kind, slot};
+use plasmon_plo::layout::Layout;
+use plasmon_plo::natural::Document;
+use plasmon_plo::sizes::{self, Sizes, at};
+use plasmon_plo::{Checked, Form, Order, SMALL_MAGIC, object_bytes};
 
 fuzz_target!(|bytes: &[u8]| {
     read(bytes);

@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use plasmon_media::format::{self, BadFile, FIXED_BYTES};
+use plasmon_spill::format::{self, BadFile, FIXED_BYTES};
 
 const STORE: u64 = 7;
 

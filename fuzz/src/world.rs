@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use plasmon_proto::limits::LARGE_OBJECT_BYTES;
 use plasmon_proto::message::{Access, ExtentId, Range, Reply, Request, Status};
+use plasmon_proto::object::ObjectState;
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Attributes, ObjectId};
 use plasmon_store::event::{OpenedFile, Peer, ReadBack};
@@ -176,11 +177,26 @@ impl World {
         // What does not survive the ring never reaches the store.
         let Ok(put) = Submission::decode(&put.encode()) else { return };
         self.send(client, put, attributes);
-        if let Submission::Put { extent, offset, sizes, .. } = put {
+        if let Submission::Put { id, extent, offset, sizes, .. } = put {
             // Refused or not, the client gave this memory away with the put.
             let bytes = sizes.footprint().expect("what was decoded has sizes");
-            self.carve(client, &Range { extent, offset, bytes });
+            let range = Range { extent, offset, bytes };
+            self.carve(client, &range);
+            let own = self.clients.get(&client).and_then(|client| client.creations.get(&id));
+            // It may have completed what the client was creating there.
+            if own == Some(&range) && !self.is_creating(client, id) {
+                self.end_creation(client, &id);
+            }
         }
+    }
+
+    /// Whether the store has an object that is being created.
+    fn is_creating(&mut self, client: u32, id: ObjectId) -> bool {
+        let (ask, mut effects) = (Request::States { ids: vec![id] }, Vec::new());
+        let event = Event::Request(ClientNo(client), u64::MAX, ask);
+        self.store.step(self.now_ms, event, &mut effects);
+        let creating = Reply::States(vec![ObjectState::Creating]);
+        effects.iter().any(|found| matches!(found, Effect::Reply(.., reply) if *reply == creating))
     }
 
     fn submit(&mut self, client: u32, input: &mut Input<'_>) {
@@ -224,7 +240,7 @@ impl World {
             };
             (to.0, *at) == (client, position)
         });
-        self.carry_out();
+        self.apply_effect();
         !refused
     }
 
@@ -396,7 +412,7 @@ impl World {
 
     fn apply(&mut self, event: Event) {
         self.run(event);
-        self.carry_out();
+        self.apply_effect();
     }
 
     fn run(&mut self, event: Event) {
@@ -409,7 +425,7 @@ impl World {
         }
     }
 
-    fn carry_out(&mut self) {
+    fn apply_effect(&mut self) {
         for effect in std::mem::take(&mut self.effects) {
             match effect {
                 Effect::Reply(client, request, reply) => {

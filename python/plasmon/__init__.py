@@ -1,4 +1,4 @@
-"""Plasmon: a memory pool for Arrow data, in shared memory and read in place.
+"""Plasmon: a shared-memory object store for Arrow data, read in place.
 
     >>> import numpy, plasmon
     >>> store = plasmon.connect()                # the running store, or one that ends with us

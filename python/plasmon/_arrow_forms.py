@@ -79,7 +79,7 @@ def for_polars(source: Any) -> Any:
         try:
             wide.append(_widened(field.type))
         except TypeError as error:
-            raise TypeError(f"the column {field.name!r} cannot be polars': {error}") from error
+            raise TypeError(f"the column {field.name!r} does not fit polars: {error}") from error
     if wide == schema.types:
         return source
     fields = [field.with_type(kind) for field, kind in zip(schema, wide, strict=True)]
@@ -93,7 +93,7 @@ def _widened(kind: Any) -> Any:
     if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
         return pa.decimal128(kind.precision, kind.scale)
     if pa.types.is_decimal256(kind):
-        raise TypeError(f'it has {kind}, of which polars has 128 bits only: read it as_="arrow"')
+        raise TypeError(f'it has {kind}, and polars has 128 bits only: read it as_="arrow"')
     return rebuilt(kind, _widened)
 
 

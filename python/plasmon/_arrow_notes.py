@@ -123,13 +123,13 @@ def _replaced(dtype: Any, path: Any, leaf: Any) -> Any:
 
 def _refused_objects(value: Any, name: str) -> TypeError:
     what = f"the column {name!r} of type Object" if hasattr(value, "columns") else "a polars Object"
-    text = f"cannot keep {what}: polars cannot write such; keep it as a list, or in a pandas frame"
+    text = f"cannot keep {what}: polars cannot write it; keep it as a list, or in a pandas frame"
     return not_serializable(text, value)
 
 
 def refuse_lazy(value: Any) -> TypeError:
     """The error of a polars query that has not been run."""
-    text = "cannot keep a polars LazyFrame, which is a query and no data: put lazy.collect()"
+    text = "cannot keep a polars LazyFrame, which is a query, not data: put lazy.collect()"
     return not_serializable(text, value)
 
 
@@ -142,7 +142,7 @@ def is_panic(error: BaseException) -> bool:
 
 
 def take_metadata(value: Any) -> tuple[Any, str] | None:
-    """Arrow data without metadata that is no UTF-8, and a note of it; None if there is none."""
+    """Arrow data without metadata that is not UTF-8, and a note of it; None if there is none."""
     import pyarrow as pa
 
     schema = getattr(value, "schema", None)

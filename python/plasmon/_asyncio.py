@@ -66,7 +66,7 @@ class Patience:
 
     def __init__(self, timeout: float | None, wait: bool) -> None:
         if timeout is not None and not timeout >= 0:
-            raise ValueError(f"{timeout} is no number of seconds")
+            raise ValueError(f"{timeout} is not a number of seconds")
         #: Whether what is not there is an error at once.
         self.is_none = timeout == 0 or (timeout is None and not wait)
         self.end = None if timeout is None else time.monotonic() + timeout

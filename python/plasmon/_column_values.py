@@ -229,7 +229,7 @@ class Values:
             if not item.takes_all(value.dtype):
                 item.check_all(value.tolist())
         elif isinstance(value, Iterator):
-            raise Misfit(f"{text_of(value)} can be read once only: make a list of it")
+            raise Misfit(f"{text_of(value)} can be read only once: make a list of it")
         elif isinstance(value, Iterable) and not isinstance(value, bytes | bytearray):
             item.check_all([*value])
 
@@ -255,7 +255,7 @@ class Values:
 
 def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
     if isinstance(value, Iterator):
-        raise Misfit(f"{text_of(value)} can be read once only: make a list of it")
+        raise Misfit(f"{text_of(value)} can be read only once: make a list of it")
     pairs = value.items() if isinstance(value, Mapping) else value
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -351,7 +351,7 @@ def _special(type: Any) -> Callable[[Any], _Rule | None]:
         return _no_rule
     if kinds.is_date(type) or kinds.is_decimal(type):
         return _no_rule
-    # Bytes, text, truth values, nulls and intervals: pyarrow refuses what it would change.
+    # Bytes, text, booleans, nulls and intervals: pyarrow refuses what it would change.
     return lambda _kind: True
 
 

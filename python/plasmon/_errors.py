@@ -83,7 +83,7 @@ class NotFound(PlasmonError, KeyError):
 
 
 class Absent(NotFound):
-    """There is no such object, or not any more: only the last ends of objects are remembered.
+    """There is no such object: only the last ends of objects are remembered.
 
     Shown, it says which name may have been meant.
     """
@@ -159,7 +159,7 @@ class NotPermitted(PlasmonError, PermissionError):
 
 
 class BadRequest(PlasmonError, ValueError):
-    """The request makes no sense."""
+    """The request is invalid."""
 
 
 class VersionMismatch(PlasmonError):

@@ -85,7 +85,7 @@ def register_external_store(scheme: str, opener: Callable[[str], ExternalStore])
     `opener` is called with the whole endpoint when a store starts.
     """
     if not scheme or "://" in scheme:
-        raise ValueError(f"{scheme!r} is no scheme")
+        raise ValueError(f"{scheme!r} is not a known scheme")
     _OPENERS[scheme] = opener
 
 

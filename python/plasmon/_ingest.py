@@ -115,7 +115,7 @@ def _build(store: Store, files: list[Any], options: dict[str, Any]) -> ObjectId:
                     builder = store.table_builder(batch.schema)
                 if not batch.schema.equals(builder.schema):
                     path = getattr(file, "path", file)
-                    raise ValueError(f"{path} has other columns than the files before")
+                    raise ValueError(f"{path} has different columns from the files before")
                 # By their places: names may come twice.
                 builder._native.extend_arrow(batch)
         id: ObjectId = builder.finish(**options)
@@ -145,5 +145,5 @@ def _read(files: list[Any]) -> Any:
     for file, table in zip(files, tables, strict=True):
         if not table.schema.equals(tables[0].schema):
             path, first = (getattr(one, "path", one) for one in (file, files[0]))
-            raise ValueError(f"{path} has other columns than {first}")
+            raise ValueError(f"{path} has different columns from {first}")
     return pa.concat_tables(tables)

@@ -61,7 +61,7 @@ def _load(path: Path, name: str) -> ModuleType:
     loader = importlib.machinery.ExtensionFileLoader(name, str(path))
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None:
-        raise ImportError(f"{path} is no extension")
+        raise ImportError(f"{path} is not an extension module")
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     return module
@@ -69,7 +69,7 @@ def _load(path: Path, name: str) -> ModuleType:
 
 def find() -> ModuleType:
     """The extension for the pyarrow that is installed; ImportError says why there is none."""
-    pa = needs.pyarrow("the memory pool is one of pyarrow's")
+    pa = needs.pyarrow("the memory pool needs pyarrow")
     major = arrow_major(pa.cpp_version)
     name = module_name(major)
     if name in sys.modules:

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, final, overload
+from typing import Any, Generic, Literal, Self, TypeVar, final, overload
 
 import numpy
 from typing_extensions import Buffer as Bytes
 from typing_extensions import CapsuleType
+
+from plasmon import _sort_types
 
 __version__: str
 CODES: list[tuple[int, str, str]]
@@ -31,28 +33,6 @@ TABLE_PANDAS_FRAME: int
 TABLE_PANDAS_SERIES: int
 TABLE_POLARS_FRAME: int
 TABLE_POLARS_SERIES: int
-
-# Not there at run time: what sort_tables takes.
-class SortWanted(TypedDict):
-    partitions: int | None
-    only: tuple[int, int] | None
-    threads: int | None
-    kind: int
-    options: list[dict[str, Any]]
-    progress: Callable[[int, int], object] | None
-    made: list[ObjectId]
-
-# Not there at run time: what sort_spilling takes.
-class SpillWanted(TypedDict):
-    partitions: int | None
-    threads: int | None
-    kind: int
-    planned: Callable[[int], list[dict[str, Any]]]
-    progress: Callable[[int, int], object] | None
-    rows: int | None
-    folder: str
-    scratch_bytes_max: int | None
-    memory_bytes: int
 
 def default_socket() -> Path: ...
 def this_process() -> str: ...
@@ -139,17 +119,27 @@ class _TextFile:
     def __arrow_c_schema__(self) -> Any: ...
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any: ...
 
+def plan_sort(
+    store: Store, sizes: tuple[int, int], spill: str, memory_bytes: int | None
+) -> tuple[bool, int | None]: ...
+def guard_sort(store: Store) -> None: ...
+def sort_into(
+    store: Store,
+    tables: list[Any],
+    by: list[tuple[str, bool, bool]],
+    wanted: _sort_types.InMemory,
+) -> list[tuple[ObjectId, int]]: ...
 def sort_tables(
     store: Store,
     tables: list[Any],
     by: list[tuple[str, bool, bool]],
-    wanted: SortWanted,
+    wanted: _sort_types.Worker,
 ) -> list[tuple[ObjectId, int]]: ...
 def sort_spilling(
     store: Store,
     tables: Iterable[Any],
     by: list[tuple[str, bool, bool]],
-    wanted: SpillWanted,
+    wanted: _sort_types.Spilling,
 ) -> list[tuple[ObjectId, int]]: ...
 
 @final

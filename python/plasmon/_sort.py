@@ -11,7 +11,6 @@ of the result. This module turns what people have into tables, and results into 
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from plasmon._library import library_of
 
 if TYPE_CHECKING:
     from plasmon._native import ObjectId
+    from plasmon._sort_types import Target
     from plasmon._store import Store
 
 Direction: TypeAlias = Literal["ascending", "descending"]
@@ -193,12 +193,13 @@ def sort(
 
     ``spill`` says what happens when rows do not fit the memory or the store: by default they are
     sorted in parts through a scratch file without a name in ``spill_dir`` (else ``$TMPDIR``, else
-    ``/var/tmp``), with ``memory_bytes`` of memory (else half of what is free), on threads of this
-    process. ``"always"`` does so in any case, ``"never"`` refuses. The result then has as many
-    partitions as the memory asks for, unless ``partitions`` asks for more. The scratch file takes
-    ``spill_bytes_max`` at most (else what its file system has, but for its last part).
+    ``/var/tmp``), with ``memory_bytes`` of memory (else half of what is free, and less for a small
+    store), on threads of this process. ``"always"`` does so in any case, ``"never"`` refuses. The
+    result then has as many partitions as the memory asks for, unless ``partitions`` asks for more.
+    The scratch file takes ``spill_bytes_max`` at most (else what its file system has, but for its
+    last part).
 
-    Raises ValueError for an order or a number that makes no sense, TypeError for data or columns
+    Raises ValueError for an order or a number that is invalid, TypeError for data or columns
     that cannot be sorted, NoRoom with the bytes that are needed and there, before the work is
     begun where that can be told, OSError for the scratch file, and :class:`WorkerDied` when a
     worker process was lost. After an error, and after Ctrl-C, nothing is left in the store.
@@ -237,23 +238,24 @@ def sort(
                     )
                 except _errors.NoRoom:
                     # All partitions at once were too much for what others have in the store.
-                    if not room.may_spill:
+                    if room.memory_bytes is None:
                         raise
-                    _take_back(store, made)
-                    made.clear()
             return _sort_spilling.sort(
                 store, data, order, partitions, threads or workers, name, tell, made, room
             )
-    except BaseException:
-        _take_back(store, made)
+    except BaseException as error:
+        _take_back(store, made, error)
         raise
 
 
-def _take_back(store: Store, made: list[ObjectId]) -> None:
-    """Deletes what a sort has sealed that did not end well."""
-    # The first error is the one to tell; a store that is gone has forgotten the objects.
-    with contextlib.suppress(_errors.PlasmonError):
-        store.delete(made, errors="return")
+def _take_back(store: Store, made: list[ObjectId], error: BaseException) -> None:
+    """Deletes what a sort has sealed that did not end well; what stays is told with its error."""
+    try:
+        refused = [outcome for outcome in store.delete(made, errors="return") if outcome]
+    except _errors.PlasmonError as unknown:
+        refused = [unknown]
+    if refused:
+        error.add_note(f"objects that the sort made may stay in the store: {refused[0]}")
 
 
 def _in_memory(
@@ -303,7 +305,7 @@ def sort_part(
     tables, kind = _tables(store, _sort_files.opened(parts_of(data)))
     made: list[ObjectId] = []
     try:
-        _native.sort_tables(
+        _native.sort_into(
             store,
             tables,
             keys(by, nulls),
@@ -311,16 +313,15 @@ def sort_part(
                 "partitions": partitions,
                 "only": (part, part + 1),
                 "threads": threads,
-                "kind": kind,
-                "options": [] if name is None else [{"name": name}],
+                "target": target(store, kind, name),
                 "progress": None,
                 "made": made,
             },
         )
         store.flush()
         return made[0]
-    except BaseException:
-        _take_back(store, made)
+    except BaseException as error:
+        _take_back(store, made, error)
         raise
 
 
@@ -336,22 +337,27 @@ def _into_store(
     made: list[ObjectId],
 ) -> Sorted:
     """Sorts tables on threads of this process."""
-    options = [] if name is None else [{"name": text} for text in names(name, partitions or 1)]
-    found = _native.sort_tables(
+    found = _native.sort_into(
         store,
         tables,
         order,
         {
-            "partitions": partitions or (1 if name is not None else None),
+            "partitions": partitions,
             "only": None,
             "threads": threads,
-            "kind": kind,
-            "options": options,
+            "target": target(store, kind, name),
             "progress": tell,
             "made": made,
         },
     )
     return Sorted(store, [id for id, _ in found], [rows for _, rows in found])
+
+
+def target(store: Store, kind: int, name: str | None) -> Target:
+    """Where the partitions of a sort go, as what, and what guards them."""
+    from plasmon import _sort_partition_guard
+
+    return {"kind": kind, "name": name, "guard": _sort_partition_guard.program(store)}
 
 
 def names(name: str, partitions: int) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,27 +90,65 @@ def read(path: Path, *, mapped: bool = True) -> Any:
 
 
 def _declared(file: Any) -> dict[str, Any]:
-    """The types that the writer of a Parquet file has noted for its columns of 96 bits.
+    """The types that the writer of a Parquet file has noted and pyarrow does not give back.
 
-    pyarrow reads these in nanoseconds without a zone, and years that nanoseconds do not hold wrap
-    round; the command reads what was noted.
+    Columns of 96 bits it reads in nanoseconds without a zone, and years that nanoseconds do not
+    hold wrap round; days that were ``date64`` it reads as ``date32``. The command reads what was
+    noted.
     """
     import pyarrow as pa
 
     noted = (file.metadata.metadata or {}).get(b"ARROW:schema")
-    columns = (file.schema.column(at) for at in range(len(file.schema)))
-    wide = [column.path for column in columns if column.physical_type == "INT96"]
-    if noted is None or not wide:
+    if noted is None:
         return {}
-    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(noted)))
-    found = {name: schema.field(name).type for name in wide if schema.names.count(name) == 1}
-    return {name: kind for name, kind in found.items() if pa.types.is_timestamp(kind)}
+    columns = (file.schema.column(at) for at in range(len(file.schema)))
+    wide = any(column.physical_type == "INT96" for column in columns)
+    schema, declared = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(noted))), {}
+    for field in file.schema_arrow:
+        if schema.names.count(field.name) == file.schema_arrow.names.count(field.name) == 1:
+            kind = _noted(field.type, schema.field(field.name).type, wide=wide)
+            if kind != field.type or (wide and _units_of(kind)):
+                declared[field.name] = kind
+    return declared
+
+
+def _noted(found: Any, noted: Any, *, wide: bool) -> Any:
+    """A type that was found with the noted timestamps, where they are wide, and days."""
+    import pyarrow as pa
+
+    if pa.types.is_date32(found) and pa.types.is_date64(noted):
+        return noted
+    if wide and found == pa.timestamp("ns") and pa.types.is_timestamp(noted):
+        return noted
+    if found.id != noted.id or found.num_fields != noted.num_fields:
+        return found
+    pairs = ((found.field(at), noted.field(at)) for at in range(found.num_fields))
+    inner = [one.with_type(_noted(one.type, other.type, wide=wide)) for one, other in pairs]
+    make: dict[str, Callable[[], Any]] = {
+        "Type_STRUCT": lambda: pa.struct(inner),
+        "Type_LIST": lambda: pa.list_(inner[0]),
+        "Type_LARGE_LIST": lambda: pa.large_list(inner[0]),
+        "Type_FIXED_SIZE_LIST": lambda: pa.list_(inner[0], found.list_size),
+        "Type_MAP": lambda: pa.map_(*inner[0].type, keys_sorted=found.keys_sorted),
+    }
+    by_id = {getattr(pa.lib, name): way for name, way in make.items()}
+    return by_id[found.id]() if found.id in by_id else found
 
 
 def _coerced(declared: dict[str, Any]) -> dict[str, str]:
-    """The finest unit of the types, as an option of pyarrow's reader."""
-    units = [kind.unit for kind in declared.values()]
+    """The finest unit of the timestamps, as an option of pyarrow's reader."""
+    units = {unit for kind in declared.values() for unit in _units_of(kind)}
     return {"coerce_int96_timestamp_unit": max(units, key=_UNITS.index)} if units else {}
+
+
+def _units_of(kind: Any) -> set[str]:
+    """The units of the timestamps in a type."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(kind):
+        return {kind.unit}
+    inner = (kind.field(at).type for at in range(kind.num_fields))
+    return {unit for kind in inner for unit in _units_of(kind)}
 
 
 def _cast(table: Any, declared: dict[str, Any]) -> Any:

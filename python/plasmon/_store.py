@@ -333,7 +333,7 @@ class Store(_native.Store):
         if isinstance(key, ObjectId | str):
             return self.get(key)
         found = type(key).__qualname__
-        raise TypeError(f"an object is named by an ObjectId or a str, found {found}")
+        raise TypeError(f"an object is named with an ObjectId or a str, found {found}")
 
     def __delitem__(self, key: Key) -> None:
         self.delete(key, missing="raise")
@@ -376,13 +376,18 @@ def _daemon() -> str | None:
     """The daemon that was installed with this package."""
     if chosen := os.environ.get("PLASMON_DAEMON"):
         return chosen
+    return installed("plasmond")
+
+
+def installed(program: str) -> str | None:
+    """A program that was installed with this package."""
     package = Path(__file__).resolve().parent
     # In an environment the programs are beside the interpreter; with `pip install --prefix` or
     # `--user` they are in the `bin` beside the `lib` that holds the package.
     places = [Path(sys.executable).parent, *(parent / "bin" for parent in package.parents[2:5])]
     for place in places:
-        if (place / "plasmond").is_file():
-            return str(place / "plasmond")
+        if (place / program).is_file():
+            return str(place / program)
     return None
 
 

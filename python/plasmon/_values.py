@@ -42,7 +42,7 @@ def encode(value: Any, sink: _Put, form: Any = None) -> ObjectId:
 def _encode_form(value: Any, sink: _Put, form: Any) -> ObjectId:
     """Puts a value as Arrow data, also where it will be another one when it is read."""
     if form != "arrow":
-        raise ValueError(f'a value can be put as_="arrow" or as what it is, not as_={form!r}')
+        raise ValueError(f'as_ is "arrow" or left out, found {form!r}')
     library, name = library_of(type(value)), type(value).__name__
     for base in type(value).__mro__ if library != "pandas" else ():
         encoder = _ENCODERS.get((library_of(base), base.__name__))
@@ -302,7 +302,7 @@ def decode(buffer: Buffer, wanted: str | None) -> Any:
     """The value in an object, as it went in or as ``wanted`` says."""
     if wanted is not None and wanted not in _CONVERSIONS:
         names = ", ".join(f'"{name}"' for name in _CONVERSIONS)
-        raise ValueError(f'a value can be had as {names}, not as "{wanted}"')
+        raise ValueError(f'as_ is one of {names}, not "{wanted}"')
     if wanted == "bytes":
         return bytes(buffer)
     if wanted == "memoryview":
@@ -343,7 +343,7 @@ def _decode_raw(buffer: Buffer, wanted: str | None) -> Any:
 def _decode_array(buffer: Buffer, wanted: str | None) -> Any:
     header = buffer.header
     if header is None:
-        raise _corrupt(buffer, "it is said to hold an array and has no value header")
+        raise _corrupt(buffer, "its tag says that it is an array, and it has no value header")
     kind, order, shape, text = header
     if kind == _native.ARRAY_MEMORYVIEW and wanted is None:
         return _decode_view(buffer, shape, text)

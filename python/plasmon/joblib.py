@@ -167,7 +167,7 @@ class PlasmonBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         if unknown:
             raise TypeError(f"the backend 'plasmon' has no option {min(unknown)!r}")
         if initializer is not None and not callable(initializer):
-            raise TypeError(f"initializer is no function: {initializer!r}")
+            raise TypeError(f"initializer is not callable: {initializer!r}")
         return (initializer, tuple(arguments)), float(timeout_s or IDLE_WORKER_TIMEOUT_S)
 
     def terminate(self) -> None:

@@ -109,7 +109,7 @@ def _tensor_of(array: Any, dtype: str) -> Any:
 
 
 def _broken() -> BrokenObject:
-    return broken("a tensor of something that is none")
+    return broken("a tensor made of the wrong contents")
 
 
 def take_tensor(tensor: Any) -> tuple[Any, ...]:

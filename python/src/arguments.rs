@@ -27,7 +27,9 @@ fn unusual_id(given: &Bound<'_, PyAny>, namespace: &str) -> PyResult<ObjectId> {
         return Ok(id.get().id());
     }
     let found = given.get_type().qualname()?;
-    Err(PyTypeError::new_err(format!("an object is named by an ObjectId or a str, found {found}")))
+    Err(PyTypeError::new_err(format!(
+        "an object is named with an ObjectId or a str, found {found}"
+    )))
 }
 
 /// Whether `given` is one id or name, rather than many.
@@ -59,7 +61,7 @@ pub(crate) fn many_labelled(
 }
 
 fn no_ids() -> PyErr {
-    PyTypeError::new_err("objects are named by an iterable of ObjectId or str, or by one")
+    PyTypeError::new_err("objects are named with an ObjectId, a str, or an iterable of them")
 }
 
 /// A time in seconds; infinity and `None` mean for ever.
@@ -69,7 +71,7 @@ pub(crate) fn seconds(given: Option<f64>) -> PyResult<Option<Duration>> {
         Some(seconds) if seconds == f64::INFINITY => Ok(None),
         Some(seconds) => Duration::try_from_secs_f64(seconds)
             .map(Some)
-            .map_err(|_| PyValueError::new_err(format!("{seconds} is no number of seconds"))),
+            .map_err(|_| PyValueError::new_err(format!("{seconds} is not a number of seconds"))),
     }
 }
 
@@ -111,7 +113,7 @@ impl<'py> GetOptions<'py> {
                 "wait" => options.wait = value.extract()?,
                 "as_" => options.as_ = value.extract()?,
                 other => {
-                    let text = format!("get() has no argument '{other}'");
+                    let text = format!("get() got an unexpected argument '{other}'");
                     return Err(PyTypeError::new_err(text));
                 }
             }
@@ -176,7 +178,7 @@ pub(crate) fn put_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<PutOpti
             "tag" => options.tag = value.extract()?,
             "id" | "name" | "members" => {}
             other => {
-                let text = format!("put() and create() have no argument '{other}'");
+                let text = format!("put() and create() take no argument '{other}'");
                 return Err(PyTypeError::new_err(text));
             }
         }
@@ -221,7 +223,7 @@ pub(crate) fn connect_options(
             "settings" => start.settings = value.extract()?,
             "start_timeout" => start.timeout = duration(&value)?,
             other => {
-                return Err(PyTypeError::new_err(format!("a store has no argument '{other}'")));
+                return Err(PyTypeError::new_err(format!("a store takes no argument '{other}'")));
             }
         }
     }

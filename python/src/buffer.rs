@@ -339,7 +339,7 @@ impl Buffer {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         if stream.is_some() {
-            return Err(PyValueError::new_err("the memory belongs to the processor: no stream"));
+            return Err(PyValueError::new_err("the memory is on the CPU: stream must be None"));
         }
         dlpack::capsule(slf, max_version, dl_device, copy)
     }

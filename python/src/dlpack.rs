@@ -67,11 +67,13 @@ pub(crate) fn capsule<'py>(
     copy: Option<bool>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     if max_version.is_none_or(|(major, _)| major < 1) {
-        let text = "the memory is read-only, which a consumer of DLPack before 1.0 cannot be told";
+        let text = "the memory is read-only, which DLPack before 1.0 cannot express";
         return Err(PyBufferError::new_err(text));
     }
     if device.is_some_and(|device| device != DEVICE) || copy == Some(true) {
-        return Err(PyBufferError::new_err("a store's object is offered only where it lies"));
+        return Err(PyBufferError::new_err(
+            "an object in the store cannot be exported to another device",
+        ));
     }
     let layout = owner.get().with(layout)??;
     let (code, bits) = (layout.element.code, layout.element.bits);

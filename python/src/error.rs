@@ -37,6 +37,11 @@ pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
     }
 }
 
+/// A bad argument that the daemon would refuse with [`Code::BadRequest`].
+pub(crate) fn bad_request(py: Python<'_>, doing: &'static str, detail: String) -> PyErr {
+    raised(py, &Error::new(Code::BadRequest, doing).with_detail(detail))
+}
+
 /// The exception that an error about Arrow data is in Python.
 pub(crate) fn raised_by_columns(
     py: Python<'_>,

@@ -1,13 +1,11 @@
 //! Object ids as Python values.
 
-use plasmon_client::{Code, Error, Name, ObjectId};
+use plasmon_client::{Name, ObjectId};
 use plasmon_proto::id::OBJECT_ID_BYTES;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyBytes, PyTuple, PyType};
-
-use crate::error::raised;
 
 /// The 20-byte id of an object. Immutable, hashable, ordered by its bytes, and picklable.
 #[pyclass(frozen, module = "plasmon", name = "ObjectId")]
@@ -57,10 +55,10 @@ impl Id {
 
     /// A new id from the system's random numbers.
     #[classmethod]
-    fn random(class: &Bound<'_, PyType>) -> PyResult<Self> {
+    fn random(_class: &Bound<'_, PyType>) -> PyResult<Self> {
         let mut bytes = [0; OBJECT_ID_BYTES];
         rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())
-            .map_err(|errno| raised(class.py(), &Error::io("making an id", errno.into())))?;
+            .map_err(std::io::Error::from)?;
         Ok(Self(ObjectId::new(bytes)))
     }
 
@@ -120,9 +118,4 @@ impl Id {
         let py = slf.py();
         (slf.get_type(), (slf.get().binary(py),)).into_pyobject(py)
     }
-}
-
-/// A bad argument that the daemon would refuse with [`Code::BadRequest`].
-pub(crate) fn bad_request(py: Python<'_>, doing: &'static str, detail: String) -> PyErr {
-    raised(py, &Error::new(Code::BadRequest, doing).with_detail(detail))
 }

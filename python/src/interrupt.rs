@@ -50,8 +50,3 @@ pub(crate) fn stoppable<T>(progress: &Arc<Progress>, work: impl FnOnce() -> T) -
         work,
     )
 }
-
-/// Does something after a signal has ended a call: it is begun, and not waited for.
-pub(crate) fn begin<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) {
-    py.detach(|| drop(plasmon_client::interruptible(|| true, work)));
-}

@@ -109,7 +109,7 @@ pub(crate) struct Layout {
 /// Why an object is only bytes.
 #[derive(Debug)]
 pub(crate) enum Untyped {
-    /// It is no array.
+    /// It is not an array.
     NoArray,
     /// Its element type, named here, has no name in every protocol.
     Element(String),

@@ -16,6 +16,47 @@
 //! Rules that hold everywhere in this crate: whatever can wait runs detached from the interpreter;
 //! a lock is never held while attaching to it; memory is lent out only under a count that keeps the
 //! object pinned ([`buffer::Export`]).
+//!
+//! # The package
+//!
+//! * `plasmon.Store` (Python) extends `_native.Store` (Rust). `get`, `put`, `get_buffer(s)`,
+//!   `states`, `wait` are native; a get that finds its object in memory runs no Python code.
+//!   `plasmon.start()` gives a `Daemon`; as a context manager it gives a connected `Store` and
+//!   stops the daemon at the end.
+//! * `Buffer` counts the views of its memory (`Export`, buffer protocol); `release()` is refused
+//!   meanwhile. NumPy arrays that only hold a reference mark it as lent. `Writer` likewise counts
+//!   views; `seal(force=True)` seals under live views and keeps pin and mapping until they are
+//!   gone.
+//! * What a value becomes is decided in `_values.py`; its bytes are described by the value header
+//!   in `crates/proto::value` (docs/formats/values.md), which all bindings use. `tag=` of `put`
+//!   and `create` names the kind of bytes that the caller lays out.
+//! * Waits run in steps of 250 ms, detached from the interpreter, so that Ctrl-C works and no lock
+//!   is held while attaching.
+//! * What waits, and until when. A get without `timeout=` or `wait=True`, and everything built on
+//!   one (`sort`, `Sorted`, HDF5's reads, sealing under views), asks about now: `request_timeout`,
+//!   60 s, is for the daemon's answer alone. What is spilled comes back within another 60 s. `put`,
+//!   `create`, builders and `ingest` find room now or within `patience=`; Spark's calls within
+//!   `patienceMs`. `connect` and `start` have timeouts, and a broken connection is mended within
+//!   `reconnect_timeout`. Values passed between processes arrive within `RECEIVE_TIMEOUT_S`.
+//!   Without an end wait only what says so: `wait=True`, `wait()`, `wait_async()`, a subscription,
+//!   `plasmon get --wait`, `plasmon watch`, `PLASMON_FOREVER`, and `plasmon.plasma`, as Plasma did.
+//!
+//! # Plasma's API
+//!
+//! A Plasma client is one exact connection (`ConnectOptions::exact`): nothing is carved from
+//! leases, so the capacity is exact, and the last release of a pinned object writes a touch, so the
+//! order of eviction is that of releases. What it needs beyond the rest:
+//!
+//! * `Request::DeleteUnused`: the object stays in sight until its last pin is gone. The store
+//!   counts pins again before it answers any request, and 20 ms after the last look.
+//! * `Request::Share`: the objects of a client are evicted for its own new ones only. It ends with
+//!   the session.
+//! * settings `count_content` (the capacity counts data and metadata, the memory may take twice as
+//!   much) and `spill_cache` (objects with policy cache are spilled instead of evicted): how
+//!   `plasma_store` starts the daemon, without a keeper.
+//! * `_native.Lending`: memory lent out with a function to call when no view is left, after the pin
+//!   is gone. One lies between each object in use and all its buffers, so a client pins an object
+//!   once however many buffers it gave out.
 
 mod arguments;
 mod arrow_read;
@@ -34,6 +75,9 @@ mod pending;
 mod pool;
 mod process;
 mod put;
+mod sort_errors;
+mod sort_into;
+mod sort_room;
 mod sorting;
 mod spilling;
 mod store;
@@ -66,6 +110,10 @@ mod _native {
     use crate::process::{default_socket, start_daemon, this_process};
     #[pymodule_export]
     use crate::put::Put;
+    #[pymodule_export]
+    use crate::sort_into::sort_into;
+    #[pymodule_export]
+    use crate::sort_room::{guard_sort, plan_sort};
     #[pymodule_export]
     use crate::sorting::sort_tables;
     #[pymodule_export]

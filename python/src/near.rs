@@ -1,6 +1,6 @@
 //! What a misspelt name may have meant, looked for when the error is shown.
 
-use plasmon_client::{Name, WeakStore};
+use plasmon_client::{Name, WeakClient};
 use pyo3::prelude::*;
 
 use crate::interrupt::call;
@@ -10,13 +10,13 @@ use crate::interrupt::call;
 #[pyclass(frozen, module = "plasmon._native")]
 #[derive(Debug)]
 pub(crate) struct Near {
-    store: WeakStore,
+    store: WeakClient,
     name: Name,
 }
 
 impl Near {
     /// For this name in this store.
-    pub(crate) fn new(store: WeakStore, name: Name) -> Self {
+    pub(crate) fn new(store: WeakClient, name: Name) -> Self {
         Self { store, name }
     }
 }

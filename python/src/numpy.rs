@@ -20,7 +20,7 @@ use crate::put::describe;
 
 /// Puts `value` if it is a plain array; else gives the options back.
 pub(crate) fn put(
-    store: &plasmon_client::Store,
+    store: &plasmon_client::Client,
     value: &Bound<'_, PyAny>,
     mut options: PutOptions,
 ) -> PyResult<Result<ObjectId, PutOptions>> {
@@ -65,7 +65,7 @@ pub(crate) fn array<'py>(owner: &Bound<'py, Buffer>) -> PyResult<Bound<'py, PyAn
         Some(array) => array,
         None => {
             py.import("numpy")?;
-            array_type(py)?.ok_or_else(|| corrupt(owner, "numpy has no arrays"))?
+            array_type(py)?.ok_or_else(|| corrupt(owner, "numpy.ndarray is missing"))?
         }
     };
     // NumPy keeps a reference to the buffer but does not stay counted in it.

@@ -65,7 +65,7 @@ impl Pool {
 
 /// Puts a table: shared when it lies in a pool of this store, else copied.
 pub(crate) fn put(
-    store: &plasmon_client::Store,
+    store: &plasmon_client::Client,
     table: plasmon_columns::Table<'_>,
     options: &PutOptions,
 ) -> plasmon_columns::Result<ObjectId> {

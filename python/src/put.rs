@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use plasmon_client::{ObjectId, PutOptions, tag};
 use plasmon_columns::Table;
 use plasmon_cpython::buffer::Flat;
-use plasmon_objects::Wanted;
+use plasmon_plo::Wanted;
 use plasmon_proto::value::{Order, ValueHeader, array_kind};
 use plasmon_python_arrow::Source;
 use pyo3::exceptions::PyValueError;
@@ -21,8 +21,8 @@ use pyo3::types::{
     PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PySet, PyString, PyTuple,
 };
 
-use crate::error::{OrRaise, raised_by_columns};
-use crate::id::{Id, bad_request};
+use crate::error::{OrRaise, bad_request, raised_by_columns};
+use crate::id::Id;
 use crate::interrupt::{ask, call};
 use crate::numpy;
 use crate::pool;
@@ -38,7 +38,7 @@ static ENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 /// Puts `value` and returns the new object's id. `context` is for values that are neither Arrow
 /// data nor arrays. `form` is how the user wants it to be kept, if not as what it is.
 pub(crate) fn put(
-    store: &plasmon_client::Store,
+    store: &plasmon_client::Client,
     value: &Bound<'_, PyAny>,
     options: PutOptions,
     form: Option<&Bound<'_, PyAny>>,
@@ -63,9 +63,9 @@ pub(crate) fn put(
     encode(store, value, options, None, context)
 }
 
-/// Puts a value that is none of the hot cases.
+/// Puts a value that is not one of the hot cases.
 fn encode(
-    store: &plasmon_client::Store,
+    store: &plasmon_client::Client,
     value: &Bound<'_, PyAny>,
     options: PutOptions,
     form: Option<&Bound<'_, PyAny>>,
@@ -97,7 +97,7 @@ fn is_plain(value: &Bound<'_, PyAny>) -> bool {
 /// Puts memory whose elements lie without gaps; else gives the options back: what lies otherwise,
 /// and elements that have no name of one letter, are sorted out in `plasmon._values`.
 fn memory(
-    store: &plasmon_client::Store,
+    store: &plasmon_client::Client,
     value: &Bound<'_, PyAny>,
     mut options: PutOptions,
 ) -> PyResult<Result<ObjectId, PutOptions>> {
@@ -116,7 +116,7 @@ fn memory(
 
 /// Puts a value in the PLO format.
 fn python(
-    store: &plasmon_client::Store,
+    store: &plasmon_client::Client,
     value: &Bound<'_, PyAny>,
     mut options: PutOptions,
     context: &Bound<'_, Context>,
@@ -133,7 +133,7 @@ fn python(
 #[pyclass(frozen, module = "plasmon._native", name = "_Put")]
 #[derive(Debug)]
 pub(crate) struct Put {
-    store: plasmon_client::Store,
+    store: plasmon_client::Client,
     options: Mutex<Option<PutOptions>>,
     context: Py<Context>,
 }
@@ -141,7 +141,7 @@ pub(crate) struct Put {
 impl Put {
     fn take(&self) -> PyResult<PutOptions> {
         let options = self.options.lock().unwrap_or_else(PoisonError::into_inner).take();
-        options.ok_or_else(|| PyValueError::new_err("the put has its value already"))
+        options.ok_or_else(|| PyValueError::new_err("this put already has a value"))
     }
 }
 
@@ -169,7 +169,7 @@ fn array_header<'a>(
     let order = match order {
         'C' => Order::C,
         'F' => Order::Fortran,
-        other => return Err(PyValueError::new_err(format!("there is no order '{other}'"))),
+        other => return Err(PyValueError::new_err(format!("unknown order '{other}'"))),
     };
     Ok(ValueHeader { kind, order, shape, text })
 }

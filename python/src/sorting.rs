@@ -1,31 +1,28 @@
-//! Sorting tables of any producer into new objects of the store.
+//! Sorting tables of any producer: what the ways of doing it share, and that of a worker process.
 //!
 //! The sort runs on threads of its own; the thread that called waits for it in steps, between which
 //! Python's signal handlers run and the caller hears how far it is. Whatever ends it early, an
-//! error, Ctrl-C or the caller's own exception, takes back every object that was begun. What is
-//! larger than memory is sorted by [`crate::spilling`].
+//! error, Ctrl-C or the caller's own exception, takes back every object that was begun.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use plasmon_client::{Code, PutOptions, Writer, tag};
+use plasmon_client::{PutOptions, Writer, tag};
 use plasmon_proto::value::ValueHeader;
 use plasmon_python_arrow::Tables;
 use plasmon_sort::{Error, Job, Partition, Progress, SortKey, Table, sort};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::arguments::put_options;
-use crate::error::{OrRaise, raised};
+use crate::error::OrRaise;
 use crate::id::Id;
 use crate::interrupt::{outcome, stoppable};
 use crate::put::describe;
+use crate::sort_errors::of_sort;
 use crate::store::Store;
-
-/// The system's number for a file system without room.
-const ENOSPC: i32 = 28;
 
 /// How long the calling thread waits before it looks at signals and progress.
 pub(crate) const STEP: Duration = Duration::from_millis(50);
@@ -52,7 +49,8 @@ pub(crate) struct Wanted<'py> {
     made: Bound<'py, PyList>,
 }
 
-/// Sorts tables, as if they were one, into new objects. Returns (id, rows) for each.
+/// Makes a worker process's share of the partitions, whose caller guards them. Returns (id, rows)
+/// for each.
 #[pyfunction]
 pub(crate) fn sort_tables(
     py: Python<'_>,
@@ -83,7 +81,14 @@ pub(crate) fn sort_tables(
         plain,
         progress: Arc::new(Progress::default()),
     };
-    let writers = watch(py, task, progress.as_ref())?;
+    let state = Arc::clone(&task.progress);
+    let watched = watch(py, &state, progress.as_ref(), move || task.run())?;
+    let writers = match (watched.stopped, watched.outcome) {
+        (Some(error), _) => return Err(error),
+        (None, Some(outcome)) => outcome.map_err(|error| of_sort(py, error))?,
+        (None, None) => return Err(of_panic(watched.panic)),
+    };
+    tell(progress.as_ref(), &state)?;
     let mut sealed = Vec::with_capacity(writers.len());
     for Partition { memory, rows } in writers {
         let id = Id::new(memory.id());
@@ -107,19 +112,19 @@ pub(crate) fn order_of(by: Vec<Key>) -> Vec<SortKey> {
 }
 
 /// The tables as one, on the memory of their producers.
-fn read(py: Python<'_>, tables: &[Bound<'_, PyAny>]) -> PyResult<Table> {
+pub(crate) fn read(py: Python<'_>, tables: &[Bound<'_, PyAny>]) -> PyResult<Table> {
     let mut tables = Tables::of(tables.iter().map(|table| Ok(table.clone())))?;
     let mut batches = Vec::new();
     while let Some(batch) = tables.next_batch()? {
         batches.push(batch);
     }
     let schema = tables.schema;
-    py.detach(|| Table::new(schema, batches)).map_err(|error| in_python(py, error))
+    py.detach(|| Table::new(schema, batches)).map_err(|error| of_sort(py, error))
 }
 
 /// Everything that the sort needs, so that it can run on a thread of its own.
 struct Task {
-    store: plasmon_client::Store,
+    store: plasmon_client::Client,
     table: Table,
     order: Vec<SortKey>,
     partitions: Option<usize>,
@@ -148,20 +153,29 @@ impl Task {
     }
 }
 
-/// Runs the task and waits for it, with an ear for signals.
-fn watch(
+/// What became of some work on a thread of its own.
+pub(crate) struct Watched<T> {
+    /// `None` when it panicked.
+    pub(crate) outcome: Option<T>,
+    /// What the caller's function or a signal handler raised meanwhile.
+    pub(crate) stopped: Option<PyErr>,
+    pub(crate) panic: Option<Box<dyn std::any::Any + Send>>,
+}
+
+/// Runs the work and waits for it, with an ear for signals.
+pub(crate) fn watch<T: Send + 'static>(
     py: Python<'_>,
-    task: Task,
+    state: &Arc<Progress>,
     progress: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Vec<Partition<Writer>>> {
-    let state = Arc::clone(&task.progress);
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<Watched<T>> {
     let (send, receive) = channel();
     let receive = Mutex::new(receive);
     let thread = std::thread::Builder::new().name("plasmon-sort".to_owned());
+    let of_thread = Arc::clone(state);
     let thread = thread.spawn(move || {
         // The receiver stays until the thread has ended.
-        let progress = Arc::clone(&task.progress);
-        let _ = send.send(stoppable(&progress, || task.run()));
+        let _ = send.send(stoppable(&of_thread, work));
     })?;
     let mut stopped = None;
     let outcome = loop {
@@ -172,7 +186,7 @@ fn watch(
             Err(RecvTimeoutError::Timeout) => {}
         }
         if stopped.is_none() {
-            let heard = py.check_signals().and_then(|()| tell(progress, &state));
+            let heard = py.check_signals().and_then(|()| tell(progress, state));
             stopped = heard.err();
         }
         if stopped.is_some() {
@@ -180,16 +194,8 @@ fn watch(
         }
     };
     // The thread has sent its answer or panicked: it ends now.
-    let ended = py.detach(|| thread.join());
-    match (stopped, outcome) {
-        (Some(error), _) => Err(error),
-        (None, Some(outcome)) => {
-            let sorted = outcome.map_err(|error| in_python(py, error))?;
-            tell(progress, &state)?;
-            Ok(sorted)
-        }
-        (None, None) => Err(of_panic(ended.err())),
-    }
+    let panic = py.detach(|| thread.join()).err();
+    Ok(Watched { outcome, stopped, panic })
 }
 
 /// A sort that panicked, in the words of its panic.
@@ -198,38 +204,11 @@ pub(crate) fn of_panic(panic: Option<Box<dyn std::any::Any + Send>>) -> PyErr {
         let owned = panic.downcast_ref::<String>().map(String::as_str);
         owned.or_else(|| panic.downcast_ref::<&str>().copied())
     });
-    let text = text.unwrap_or("without a word");
-    PyRuntimeError::new_err(format!("the sort failed, which is a fault of it: {text}"))
+    let text = text.unwrap_or("no message");
+    PyRuntimeError::new_err(format!("the sort failed because of a bug in Plasmon: {text}"))
 }
 
 pub(crate) fn tell(progress: Option<&Bound<'_, PyAny>>, state: &Progress) -> PyResult<()> {
     let Some(progress) = progress else { return Ok(()) };
     progress.call1(state.steps()).map(drop)
-}
-
-pub(crate) fn in_python(py: Python<'_>, error: Error) -> PyErr {
-    let text = error.to_string();
-    match error {
-        Error::Memory { source, .. } => match source.downcast::<plasmon_client::Error>() {
-            Ok(error) => raised(py, &error),
-            Err(_) => PyRuntimeError::new_err(text),
-        },
-        Error::Scratch { source, .. } => match source.raw_os_error() {
-            Some(code) => PyOSError::new_err((code, text)),
-            None => PyOSError::new_err(text),
-        },
-        Error::ScratchFull { .. } => PyOSError::new_err((ENOSPC, text)),
-        Error::ScratchLimit { wanted: found, limit, .. }
-        | Error::DictionaryBytes { found, limit, .. } => {
-            let error = plasmon_client::Error::new(Code::TooLarge, "sorting");
-            raised(py, &error.with_amounts(found, limit).with_detail(text))
-        }
-        Error::NoOrder { .. } => PyTypeError::new_err(text),
-        Error::Cancelled => PyKeyboardInterrupt::new_err(text),
-        Error::Rows { found, limit } => {
-            let error = plasmon_client::Error::new(Code::TooLarge, "sorting");
-            raised(py, &error.with_amounts(found, limit).with_detail(text))
-        }
-        _ => PyValueError::new_err(text),
-    }
 }

@@ -4,32 +4,28 @@
 //!   this thread, with Python                        a thread of the sort
 //!   takes tables from an iterator  ── batch ─────►  collects and sorts runs, writes them
 //!        (one when the other asks) ◄─ ready ──────
-//!   names the partitions           ◄─ how many ───  knows the bounds
-//!                                  ── options ───►  makes, seals and forgets one after the other
+//!                                  ◄─ done ───────  makes and seals one partition after the other
 //! ```
 //!
-//! Partitions are sealed one by one, so that the store can spill them. Whoever calls is told their
-//! ids before the first is made, and has them watched: see `plasmon/_sort_guard.py`.
+//! How the partitions are made, and taken back, is in `plasmon-sort-store`.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use plasmon_client::{ObjectId, PutOptions, tag};
-use plasmon_proto::value::ValueHeader;
 use plasmon_python_arrow::Tables;
 use plasmon_sort::{External, Means, Progress, SortKey};
+use plasmon_sort_store::{Error, Output, Sealed, scratch_folder};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::PyList;
 
-use crate::arguments::put_options;
-use crate::error::raised;
 use crate::id::Id;
-use crate::interrupt::{begin, stoppable};
-use crate::put::describe;
-use crate::sorting::{Key, STEP, in_python, of_panic, order_of, tell};
+use crate::interrupt::stoppable;
+use crate::sort_errors::in_python;
+use crate::sort_into::{Target, settle};
+use crate::sorting::{Key, STEP, of_panic, order_of, tell};
 use crate::store::Store;
 
 /// What the package asks for; all of it is always given.
@@ -39,47 +35,45 @@ pub(crate) struct Wanted<'py> {
     /// None: as few as can be.
     partitions: Option<usize>,
     threads: Option<usize>,
-    /// What each object comes back as.
-    kind: u8,
-    /// Called with the number of partitions; gives the put options of each.
-    planned: Bound<'py, PyAny>,
+    target: Target,
     progress: Option<Bound<'py, PyAny>>,
+    /// Takes the id of each object that is sealed: what the caller takes back when it is
+    /// interrupted before it has the answer.
+    made: Bound<'py, PyList>,
     /// How many rows there will be, when that is known.
     rows: Option<u64>,
-    folder: PathBuf,
+    /// About how many bytes they take.
+    rows_bytes: u64,
+    folder: Option<PathBuf>,
     /// How large the scratch file may be.
     scratch_bytes_max: Option<u64>,
     memory_bytes: u64,
 }
 
-/// Why there is no result.
+/// The partitions, or why there are none.
 enum Failure {
-    Sort(plasmon_sort::Error),
-    Store(plasmon_client::Error),
+    Sort(Error),
     /// The other thread has an error of its own.
     Left,
 }
 
-impl From<plasmon_sort::Error> for Failure {
-    fn from(error: plasmon_sort::Error) -> Self {
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
         Self::Sort(error)
     }
 }
 
-/// Whether all partitions are made, or why not.
-type Outcome = Result<(), Failure>;
-
-/// The partitions that are sealed so far, with their rows.
-type Made = Mutex<Vec<(ObjectId, usize)>>;
-
-fn locked(made: &Made) -> MutexGuard<'_, Vec<(ObjectId, usize)>> {
-    made.lock().unwrap_or_else(PoisonError::into_inner)
+impl From<plasmon_sort::Error> for Failure {
+    fn from(error: plasmon_sort::Error) -> Self {
+        Self::Sort(error.into())
+    }
 }
+
+type Outcome = Result<Vec<Sealed>, Failure>;
 
 /// What the thread of the sort tells.
 enum Event {
     Ready,
-    Planned(usize),
     Done(Outcome),
 }
 
@@ -87,7 +81,6 @@ enum Event {
 enum Order {
     Sort(RecordBatch),
     End,
-    Make(Vec<PutOptions>),
 }
 
 /// Sorts the tables of an iterator, as if they were one, with little memory. Returns (id, rows) for
@@ -102,23 +95,21 @@ pub(crate) fn sort_spilling(
 ) -> PyResult<Vec<(Id, usize)>> {
     let input = Tables::of(tables.try_iter()?)?;
     let progress = Arc::new(Progress::default());
-    let (tell, events) = channel();
+    let (send, events) = channel();
     let (orders, take) = channel();
-    let store = store.get().client().clone();
-    let made = Arc::new(Mutex::new(Vec::new()));
     let task = Task {
-        store: store.clone(),
-        made: Arc::clone(&made),
+        output: wanted.target.output(py, store)?,
         schema: input.schema.clone(),
         order: order_of(by),
         partitions: wanted.partitions,
         threads: wanted.threads,
         rows: wanted.rows,
-        folder: wanted.folder.clone(),
+        rows_bytes: wanted.rows_bytes,
+        folder: scratch_folder(wanted.folder, std::env::var_os("TMPDIR")),
         scratch_bytes_max: wanted.scratch_bytes_max,
         memory_bytes: wanted.memory_bytes,
         progress: Arc::clone(&progress),
-        tell,
+        tell: send,
         take,
     };
     let thread = std::thread::Builder::new().name("plasmon-sort".to_owned());
@@ -127,24 +118,33 @@ pub(crate) fn sort_spilling(
         stoppable(&progress, || task.run());
     })?;
     let other = Other { events: Mutex::new(events), orders, progress: &progress };
-    let outcome = other.lead(py, input, &wanted);
-    if outcome.is_err() {
-        progress.cancel();
-    }
-    drop(other);
+    let (mut outcome, mut stopped) = match other.lead(py, input, wanted.progress.as_ref()) {
+        Ok(outcome) => (outcome, None),
+        Err(error) => {
+            progress.cancel();
+            (None, Some(error))
+        }
+    };
+    let Other { events, orders, .. } = other;
+    // A thread that waits for an order hears that there is none.
+    drop(orders);
     let ended = py.detach(|| thread.join());
-    if !matches!(outcome, Ok(Some(Ok(())))) {
-        // Half a result is none, and so is a whole one that nobody is told of.
-        let ids: Vec<ObjectId> = locked(&made).iter().map(|(id, _)| *id).collect();
-        // The first error is the one to tell.
-        begin(py, || store.delete(&ids));
+    if stopped.is_some() {
+        // It may have been done before it heard that it should stop.
+        let events = events.into_inner().unwrap_or_else(PoisonError::into_inner);
+        outcome = events.try_iter().find_map(|event| match event {
+            Event::Done(outcome) => Some(outcome),
+            Event::Ready => None,
+        });
+    } else if matches!(outcome, Some(Ok(_))) {
+        stopped = tell(wanted.progress.as_ref(), &progress).err();
     }
-    match outcome? {
-        Some(Ok(())) => Ok(locked(&made).iter().map(|(id, rows)| (Id::new(*id), *rows)).collect()),
+    let outcome = match outcome {
+        Some(Ok(sealed)) => Ok(sealed),
         Some(Err(Failure::Sort(error))) => Err(in_python(py, error)),
-        Some(Err(Failure::Store(error))) => Err(raised(py, &error)),
         Some(Err(Failure::Left)) | None => Err(of_panic(ended.err())),
-    }
+    };
+    settle(&wanted.made, outcome, stopped)
 }
 
 /// The thread of the sort, seen from the one that called.
@@ -155,26 +155,21 @@ struct Other<'a> {
 }
 
 impl Other<'_> {
-    /// Answers the other thread until it is done; `None` when it ended without a word.
+    /// Answers the other thread until it is done; `None` when it ended silently.
     fn lead<'py>(
         &self,
         py: Python<'py>,
         mut input: Tables<'py, impl Iterator<Item = PyResult<Bound<'py, PyAny>>>>,
-        wanted: &Wanted<'_>,
+        progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<Outcome>> {
-        let progress = wanted.progress.as_ref();
         loop {
             let step = || {
                 let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
                 events.recv_timeout(STEP)
             };
             let order = match py.detach(step) {
-                Ok(Event::Done(outcome)) => {
-                    tell(progress, self.progress)?;
-                    return Ok(Some(outcome));
-                }
+                Ok(Event::Done(outcome)) => return Ok(Some(outcome)),
                 Ok(Event::Ready) => input.next_batch()?.map_or(Order::End, Order::Sort),
-                Ok(Event::Planned(count)) => Order::Make(planned(py, wanted, count)?),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {
                     py.check_signals()?;
@@ -188,27 +183,15 @@ impl Other<'_> {
     }
 }
 
-/// The put options of all partitions.
-fn planned(py: Python<'_>, wanted: &Wanted<'_>, count: usize) -> PyResult<Vec<PutOptions>> {
-    let options: Vec<Bound<'_, PyDict>> = wanted.planned.call1((count,))?.extract()?;
-    let header = ValueHeader { kind: wanted.kind, ..ValueHeader::default() };
-    let prepare = |options: &Bound<'_, PyDict>| {
-        let mut prepared = put_options(Some(options))?;
-        describe(py, &mut prepared, tag::ARROW_STREAM, &header)?;
-        Ok(prepared)
-    };
-    options.iter().map(prepare).collect()
-}
-
 /// Everything that the thread of the sort needs.
 struct Task {
-    store: plasmon_client::Store,
-    made: Arc<Made>,
+    output: Output,
     schema: SchemaRef,
     order: Vec<SortKey>,
     partitions: Option<usize>,
     threads: Option<usize>,
     rows: Option<u64>,
+    rows_bytes: u64,
     folder: PathBuf,
     scratch_bytes_max: Option<u64>,
     memory_bytes: u64,
@@ -220,7 +203,7 @@ struct Task {
 impl Task {
     fn run(self) {
         let outcome = self.sort();
-        // The receiver stays until this thread has ended, unless its own error is the one to tell.
+        // The receiver stays until this thread has ended.
         let _ = self.tell.send(Event::Done(outcome));
     }
 
@@ -233,33 +216,14 @@ impl Task {
             progress: &self.progress,
         };
         let mut external = External::new(&self.schema, &self.order, means)?;
+        external.expect_bytes(self.rows_bytes)?;
         if let Some(rows) = self.rows {
             external.expect_rows(rows);
         }
         while let Order::Sort(batch) = self.ask(Event::Ready)? {
             external.push(&batch)?;
         }
-        let mut merge = external.finish(self.partitions)?;
-        let Order::Make(options) = self.ask(Event::Planned(merge.partitions()))? else {
-            return Err(Failure::Left);
-        };
-        for options in &options {
-            if let Some(partition) = self.make(&mut merge, options)? {
-                locked(&self.made).push(partition);
-            }
-        }
-        Ok(())
-    }
-
-    fn make(
-        &self,
-        merge: &mut plasmon_sort::Merge<'_>,
-        options: &PutOptions,
-    ) -> Result<Option<(ObjectId, usize)>, Failure> {
-        let create = &mut |bytes| Ok(self.store.create(bytes, options)?);
-        let Some(partition) = merge.next_partition(create)? else { return Ok(None) };
-        let id = partition.memory.seal().map_err(Failure::Store)?;
-        Ok(Some((id, partition.rows)))
+        Ok(self.output.write(external.finish(self.partitions)?)?)
     }
 
     fn ask(&self, event: Event) -> Result<Order, Failure> {

@@ -36,7 +36,7 @@ static DECODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 #[pyclass(frozen, subclass, module = "plasmon._native", weakref)]
 #[derive(Debug)]
 pub(crate) struct Store {
-    client: plasmon_client::Store,
+    client: plasmon_client::Client,
     trusted: bool,
     /// How Python objects are written and read, if the user said so.
     context: Mutex<Option<Py<Context>>>,
@@ -46,7 +46,7 @@ type Outcome = plasmon_client::Result<plasmon_client::Buffer>;
 
 impl Store {
     /// The connection itself.
-    pub(crate) fn client(&self) -> &plasmon_client::Store {
+    pub(crate) fn client(&self) -> &plasmon_client::Client {
         &self.client
     }
 
@@ -202,8 +202,8 @@ impl Store {
     fn create(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let (connect, start) = connect_options(options)?;
         let client = ask(py, || match &start {
-            Some(start) => plasmon_client::Store::connect_or_start(&connect, start),
-            None => plasmon_client::Store::connect(&connect),
+            Some(start) => plasmon_client::Client::connect_or_start(&connect, start),
+            None => plasmon_client::Client::connect(&connect),
         })?;
         // Another user's daemon could say of its store what it likes.
         let trusted = client.level() == Level::Shared && client.is_own();
@@ -264,7 +264,7 @@ impl Store {
             .iter()
             .find(|known| known.key() == state)
             .ok_or_else(|| PyValueError::new_err(format!("there is no state \"{state}\"")))?;
-        let error = plasmon_client::Store::reason(id.id(), *state, late);
+        let error = plasmon_client::Client::reason(id.id(), *state, late);
         exception(py, &if let Some(name) = name { error.with_name(name) } else { error })
     }
 

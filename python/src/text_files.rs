@@ -45,7 +45,7 @@ pub(crate) fn open_text_files(py: Python<'_>, files: Vec<Described>) -> PyResult
             None => merged = Some((path.clone(), columns)),
             Some((first, merged)) => merged.merge(columns).map_err(|error| {
                 let (path, first) = (path.display(), first.display());
-                PyValueError::new_err(format!("{path} has other columns than {first}: {error}"))
+                PyValueError::new_err(format!("{path} has different columns from {first}: {error}"))
             })?,
         }
         opened.push((path, file));

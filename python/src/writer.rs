@@ -31,7 +31,7 @@ const DETACHED_BYTES: usize = 32 << 10;
 #[pyclass(frozen, module = "plasmon", name = "Writer", weakref)]
 #[derive(Debug)]
 pub(crate) struct Writer {
-    store: plasmon_client::Store,
+    store: plasmon_client::Client,
     id: ObjectId,
     bytes: usize,
     inner: Mutex<Inner>,
@@ -79,7 +79,7 @@ impl Inner {
 
 impl Writer {
     /// A Python writer around the client's.
-    pub(crate) fn new(store: plasmon_client::Store, writer: plasmon_client::Writer) -> Self {
+    pub(crate) fn new(store: plasmon_client::Client, writer: plasmon_client::Writer) -> Self {
         let (id, bytes) = (writer.id(), writer.len());
         let inner = Mutex::new(Inner { state: State::Open(writer), views: 0 });
         Self { store, id, bytes, inner }

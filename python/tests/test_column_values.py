@@ -118,7 +118,7 @@ ARRAYS = {
         "row 0: ",
     ),
     "float to decimal": (pa.decimal128(5, 2), pa.array([0.5, 0.125]), "row 1: 0.125"),
-    "no UTF-8": (pa.string(), pa.array([b"a", b"\xff"]), "row 1: "),
+    "not UTF-8": (pa.string(), pa.array([b"a", b"\xff"]), "row 1: "),
     "a field": (pa.struct({"a": pa.int8()}), pa.array([{"a": 1, "b": 2}]), "'b'"),
     "text": (pa.int64(), pl.Series(["1", "x"]), "row 1: 'x'"),
     "in a dictionary": (pa.int8(), pa.array([1, 1000]).dictionary_encode(), "row 1: 1000"),

@@ -90,7 +90,7 @@ def test_plasmon_start_takes_an_empty_store_over(alone):
     store.disconnect()
     started = command("start", "--capacity", "32m", socket=socket)
     assert started.returncode == 0, started.stderr
-    assert f"process {pid}) gave way" in started.stdout
+    assert f"had started (process {pid})" in started.stdout
     with plasmon.connect(socket) as ours:
         assert ours.capacity == 32 * MIB
         assert ours.status().linger_ms is None
@@ -260,7 +260,7 @@ def test_what_ended_long_ago_is_no_wait_and_no_lie(store):
         store.get(first)
     for _ in range(17):
         store.delete([store.put(b"") for _ in range(1000)])
-    with pytest.raises(plasmon.Absent, match="not any more"):
+    with pytest.raises(plasmon.Absent, match="no longer exists"):
         store.get(first)
 
 
@@ -312,7 +312,7 @@ def test_a_client_that_meets_another_store_says_so(tmp_path):
         settles(lambda: not is_alive(first.pid))
         second = begin()
         store.put(b"on its way")
-        with pytest.raises(plasmon.Disconnected, match=r"another one serves .*s\.sock"):
+        with pytest.raises(plasmon.Disconnected, match=r"another store now serves .*s\.sock"):
             store.flush()
         store.flush()
         with pytest.raises(plasmon.Absent):

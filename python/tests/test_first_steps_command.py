@@ -190,7 +190,7 @@ def test_a_terminal_has_a_question_keys_and_colours(terminal, typed, store):
         store.put(b"1", name=name, namespace="typed")
     assert "nothing was deleted" in terminal("rm", "typed:q*", keys=(("[y/N]", "n\n"),))
     assert "2 objects deleted" in terminal("rm", "typed:q*", keys=(("[y/N]", "y\n"),))
-    keys = (("objects by size", "s"), ("objects the newest first", "rq"))
+    keys = (("objects by size", "s"), ("objects newest first", "rq"))
     assert "PID" in terminal("top", "--interval", "60", keys=keys)
     assert "\x1b[" in terminal("ls")
     assert "\x1b[" not in terminal("ls", NO_COLOR="1")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -73,7 +77,7 @@ def test_what_cannot_be_ingested_says_why(store, files, table, tmp_path):
     with pytest.raises(ValueError, match=r"t\.txt: the ending must be one of"):
         store.ingest(tmp_path / "t.txt")
     pq.write_table(table.select(["n"]), tmp_path / "other.parquet")
-    with pytest.raises(ValueError, match=r"other\.parquet has other columns"):
+    with pytest.raises(ValueError, match=r"other\.parquet has different columns"):
         store.ingest([files / "t.parquet", tmp_path / "other.parquet"])
 
 
@@ -113,3 +117,74 @@ def test_tables_of_the_pool_make_room_for_each_other(own, tmp_path):
             found = store.get(id, timeout=30)["x"].to_numpy()
             assert len(found) == MIB + MIB // 4
             assert (found == number).all()
+
+
+@pytest.fixture
+def by_command(store, tmp_path):
+    """What the command makes of a file, as the package gives it."""
+    names = []
+
+    def ingest(path):
+        names.append(f"by the command {len(names)}")
+        program = Path(sys.executable).with_name("plasmon")
+        arguments = [program, "ingest", path, "--name", names[-1], "--socket", store.socket]
+        subprocess.run(arguments, check=True, capture_output=True, text=True)
+        return store.get(names[-1])
+
+    yield ingest
+    store.delete(names)
+
+
+def test_strings_as_views_are_taken_as_they_are(store, by_command, tmp_path):
+    """polars writes its strings so: the command named another type and failed."""
+    table = pa.table({"s": pa.array(["a", None, "longer than twelve"], pa.string_view())})
+    pyarrow.feather.write_feather(table, tmp_path / "t.arrow", compression="uncompressed")
+    for found in (by_command(tmp_path / "t.arrow"), store.get(store.ingest(tmp_path / "t.arrow"))):
+        assert found.schema == table.schema
+        assert found == table
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_what_a_writer_of_parquet_notes_is_read(store, by_command, tmp_path, wide):
+    """Zones of seconds were UTC for the command; days in milliseconds date32 for the package."""
+    berlin = pa.timestamp("s", "Europe/Berlin")
+    days = pa.array([[0, None], [86_400_000]], pa.list_(pa.date64()))
+    table = pa.table({"t": pa.array([1, None], berlin), "in": [[1], [2]], "d": days})
+    table = table.set_column(1, "in", pa.array([[1], [None]], pa.list_(berlin)))
+    path = tmp_path / "t.parquet"
+    pq.write_table(table, path, use_deprecated_int96_timestamps=wide)
+    ours, theirs = store.get(store.ingest(path)), by_command(path)
+    assert ours.schema == theirs.schema
+    assert {ours.schema.field("t").type.tz, ours.schema.field("in").type.value_type.tz} == {
+        "Europe/Berlin"
+    }
+    assert ours.schema.field("d").type.value_type == pa.date64()
+    assert ours == theirs
+    assert ours.cast(table.schema) == table
+
+
+def test_types_of_parquet_itself_are_read(store, by_command, tmp_path):
+    """Without a note UUIDs were 16 bytes for the command, and JSON was a string."""
+    uuids = pa.ExtensionArray.from_storage(
+        pa.uuid(), pa.array([b"0123456789abcdef", None], pa.binary(16))
+    )
+    json = pa.ExtensionArray.from_storage(pa.json_(), pa.array([None, "{}"]))
+    table = pa.table({"u": uuids, "j": json})
+    pq.write_table(table, tmp_path / "t.parquet", store_schema=False)
+    ours, theirs = (
+        store.get(store.ingest(tmp_path / "t.parquet")),
+        by_command(tmp_path / "t.parquet"),
+    )
+    assert ours.schema == theirs.schema == table.schema
+    assert ours == theirs
+
+
+def test_intervals_keep_their_months_or_are_refused(store, by_command, tmp_path):
+    """The command's reader dropped the months."""
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "t.parquet"
+    duckdb.sql("select interval 14 months as i").write_parquet(str(path))
+    assert store.get(store.ingest(path))["i"][0].as_py()[:4] == b"\x0e\0\0\0"
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        by_command(path)
+    assert "has Parquet intervals (months" in raised.value.stderr

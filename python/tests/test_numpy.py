@@ -190,7 +190,7 @@ def test_arrays_as_something_else(store):
     assert store.get(matrix, as_="arrow").shape == (2, 2)
     with pytest.raises(TypeError, match="3 dimensions"):
         store.get(store.put(np.zeros((2, 2, 2))), as_="pandas")
-    with pytest.raises(ValueError, match='not as "xarray"'):
+    with pytest.raises(ValueError, match='not "xarray"'):
         store.get(id, as_="xarray")
 
 

@@ -175,7 +175,7 @@ def test_what_makes_no_sense_is_refused_with_a_name(sorting):
         plasmon.sort(table, "row", partitions=0, store=sorting)
     with pytest.raises(ValueError, match='"first" or "last"'):
         plasmon.sort(table, "row", nulls="middle", store=sorting)
-    with pytest.raises(ValueError, match="other columns than table 0"):
+    with pytest.raises(ValueError, match="different columns from table 0"):
         plasmon.sort([table, table.select(["row"])], "row", store=sorting)
     with pytest.raises(ValueError, match="list of tables is empty"):
         plasmon.sort([], "row", store=sorting)

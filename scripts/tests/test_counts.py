@@ -105,3 +105,28 @@ def test_a_suite_that_fails_without_a_count_fails(
     assert SCRIPT.run(silent)[0] == SCRIPT.Counts(passed=1)
     assert SCRIPT.run_all([silent, failing]) == 1
     assert SCRIPT.run_all([silent]) == 0
+
+
+def test_the_two_lanes_run_side_by_side_and_each_in_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two suites that wait for each other both pass; those of one lane would never."""
+    monkeypatch.setattr(SCRIPT, "LOGS", tmp_path)
+    meet = (
+        "import os, sys, time; own, other = sys.argv[1:]; open(own, 'w').close()\n"
+        "end = time.monotonic() + 60\n"
+        "while not os.path.exists(other) and time.monotonic() < end: time.sleep(0.01)\n"
+        "sys.exit(not os.path.exists(other))"
+    )
+    a, b = str(tmp_path / "a"), str(tmp_path / "b")
+    needs_both = f"import os; raise SystemExit(not os.path.exists({a!r}))"
+    suites = [
+        SCRIPT.Suite("first", "meets the second", [sys.executable, "-c", meet, a, b], lane=1),
+        SCRIPT.Suite("second", "meets the first", [sys.executable, "-c", meet, b, a], lane=2),
+        SCRIPT.Suite("third", "after the first", [sys.executable, "-c", needs_both], lane=1),
+        SCRIPT.Suite("last", "alone", [sys.executable, "-c", needs_both]),
+    ]
+    assert SCRIPT.run_all(suites) == 0
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1] == "4 passed, 0 failed"
+    assert said.index("third ") < said.index("[ 4/4] last")

@@ -53,6 +53,7 @@ const HDF5_TESTS: &[(&str, &str)] = &[
     ("pandas", "BSD-3-Clause"),
     ("pyarrow", "Apache-2.0"),
     ("pytest", "MIT"),
+    ("pytest-xdist", "MIT"),
     ("tables", "BSD-3-Clause"),
     ("xarray", "Apache-2.0"),
 ];

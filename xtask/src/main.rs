@@ -4,6 +4,7 @@
 //! cargo xtask tidy              every rule over every file, exit code 1 on a finding
 //! cargo xtask licences          the licences of everything that is linked in, without network
 //! cargo xtask docs [--check]    writes (or compares) the pages generated from declarations
+//! cargo xtask lines             how many lines of product, tests, tools and documents there are
 //! ```
 //!
 //! A rule is a function from files to findings, so that its tests need no file on disk: each has
@@ -16,7 +17,9 @@
 
 mod docs;
 mod finding;
+mod imports;
 mod licences;
+mod lines;
 mod python;
 mod rules;
 mod rust;
@@ -27,7 +30,7 @@ use std::process::ExitCode;
 use finding::Finding;
 use tree::Tree;
 
-const USAGE: &str = "usage: cargo xtask tidy | licences | docs [--check]";
+const USAGE: &str = "usage: cargo xtask tidy | licences | docs [--check] | lines";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(),
         ["licences"] => licences::run(),
         ["docs"] => docs::write(),
+        ["lines"] => lines::run(),
         ["docs", "--check"] => Tree::of_checkout().map(|tree| report("docs", &docs::stale(&tree))),
         _ => Err(USAGE.to_owned()),
     };

@@ -1,10 +1,12 @@
 //! The rules by family, and the figures that they watch.
 
+mod cycles;
 mod deadlines;
 mod edges;
 mod layers;
 mod pages;
 mod purity;
+mod records;
 mod size;
 mod unsafety;
 mod versions;
@@ -20,6 +22,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let sources = sources(tree);
     let mut findings = [
         layers::check(tree),
+        cycles::check(tree, &sources),
         size::check(tree, &sources),
         unsafety::check(&sources),
         purity::check(&sources),
@@ -28,6 +31,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         words::check(tree),
         versions::check(tree),
         pages::check(tree),
+        records::check(tree),
         docs::stale(tree),
     ]
     .concat();
@@ -78,15 +82,6 @@ fn module_folder(path: &str) -> String {
     }
 }
 
-/// The crate that a file of Rust belongs to: its folder below the root.
-fn crate_of(path: &str) -> &str {
-    let end = ["/src/", "/tests/", "/benches/", "/examples/", "/fuzz_targets/", "/build.rs"]
-        .iter()
-        .filter_map(|part| path.find(part))
-        .min();
-    &path[..end.unwrap_or(0)]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,13 +103,5 @@ mod tests {
             let name = name.rsplit('/').next().unwrap();
             assert!(counts.contains(&(name.to_owned(), lines)), "{name}: {counts:?}");
         }
-    }
-
-    #[test]
-    fn files_are_counted_to_their_crate() {
-        assert_eq!(crate_of("crates/shm/src/a/b.rs"), "crates/shm");
-        assert_eq!(crate_of("crates/shm/tests/stress.rs"), "crates/shm");
-        assert_eq!(crate_of("tests/soak/src/main.rs"), "tests/soak");
-        assert_eq!(crate_of("build.rs"), "");
     }
 }

@@ -112,6 +112,15 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
+/// The crate that a file of Rust belongs to: its folder below the root.
+pub(crate) fn crate_of(path: &str) -> &str {
+    let end = ["/src/", "/tests/", "/benches/", "/examples/", "/fuzz_targets/", "/build.rs"]
+        .iter()
+        .filter_map(|part| path.find(part))
+        .min();
+    &path[..end.unwrap_or(0)]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,5 +135,13 @@ mod tests {
         assert_eq!(tree.file("README.md").unwrap().top_folder(), None);
         assert!(tree.has("crates/shm") && tree.has("crates/shm/") && !tree.has("crates/sh"));
         assert_eq!(tree.with_extension(&["md"]).count(), 1);
+    }
+
+    #[test]
+    fn files_are_counted_to_their_crate() {
+        assert_eq!(crate_of("crates/shm/src/a/b.rs"), "crates/shm");
+        assert_eq!(crate_of("crates/shm/tests/stress.rs"), "crates/shm");
+        assert_eq!(crate_of("tests/soak/src/main.rs"), "tests/soak");
+        assert_eq!(crate_of("build.rs"), "");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use arrow_array::types::Int64Type;
 use arrow_schema::DataType;
-use plasmon_client::{PutOptions, Store};
+use plasmon_client::{Client, PutOptions};
 use plasmon_columns::{BuilderOptions, ColumnBuilder, SharedAllocator};
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +77,7 @@ impl Told {
 }
 
 /// Appends int64 until there are so many bytes.
-pub(crate) fn append(store: &Store, request: Append) -> Result<Told> {
+pub(crate) fn append(store: &Client, request: Append) -> Result<Told> {
     let chunk = vec![42_i64; request.chunk_bytes / size_of::<i64>()];
     let mut told = Told::default();
     for turn in 0..request.warmups + request.count {
@@ -113,7 +113,7 @@ pub(crate) fn append(store: &Store, request: Append) -> Result<Told> {
 }
 
 /// Doubles a buffer until it is large.
-pub(crate) fn double(store: &Store, request: Double) -> Result<Told> {
+pub(crate) fn double(store: &Client, request: Double) -> Result<Told> {
     let allocator = SharedAllocator::new(store);
     let mut told = Told::default();
     for turn in 0..request.warmups + request.count {

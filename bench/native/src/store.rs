@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use plasmon_client::{ConnectOptions, PutOptions, StartOptions, Store};
+use plasmon_client::{Client, ConnectOptions, PutOptions, StartOptions};
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::Filter;
 use rustix::process::{Pid, Signal, kill_process};
@@ -146,7 +146,7 @@ fn one_u64() -> u64 {
 /// One client, and the store that it started, if any.
 #[derive(Debug, Default)]
 pub(crate) struct Side {
-    store: Option<Store>,
+    store: Option<Client>,
     started: bool,
     filled: Vec<ObjectId>,
 }
@@ -218,7 +218,7 @@ impl Side {
         }
     }
 
-    fn store(&self) -> Result<&Store> {
+    fn store(&self) -> Result<&Client> {
         self.store.as_ref().context("a request before start or connect")
     }
 
@@ -435,7 +435,7 @@ impl Side {
     }
 }
 
-fn connect(socket: PathBuf, channel: bool, copy_threads: Option<usize>) -> Result<Store> {
+fn connect(socket: PathBuf, channel: bool, copy_threads: Option<usize>) -> Result<Client> {
     let options = ConnectOptions {
         socket: Some(socket),
         name: "bench".into(),
@@ -444,7 +444,7 @@ fn connect(socket: PathBuf, channel: bool, copy_threads: Option<usize>) -> Resul
         connect_timeout: Duration::from_secs(10),
         ..ConnectOptions::default()
     };
-    Ok(Store::connect(&options)?)
+    Ok(Client::connect(&options)?)
 }
 
 /// The id that the two clients of one series use for one turn.

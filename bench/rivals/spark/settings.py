@@ -6,8 +6,11 @@ PACKAGE = "org.apache.spark.shuffle.plasmon"
 EXECUTORS = 2
 
 
-def conf(manager: str, jar: str, executor_mb: int) -> dict[str, str]:
-    """The settings of an application."""
+def conf(manager: str, jar: str, executor_mb: int, store_bytes: int = 0) -> dict[str, str]:
+    """The settings of an application.
+
+    Its own store has so many bytes, or as many as the package chooses.
+    """
     settings = {
         "spark.master": f"local-cluster[{EXECUTORS},1,{executor_mb}]",
         "spark.executor.memory": f"{executor_mb}m",
@@ -29,4 +32,6 @@ def conf(manager: str, jar: str, executor_mb: int) -> dict[str, str]:
             "spark.driver.extraClassPath": jar,
             "spark.executor.extraClassPath": jar,
         }
+        if store_bytes:
+            settings["spark.plasmon.store.bytes"] = str(store_bytes)
     return settings

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pyspark import TaskContext, __version__
+from pyspark import SparkContext, TaskContext, __version__
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -35,6 +35,12 @@ SUMS = {
     "tasks": "numCompleteTasks",
     "run_ms": "executorRunTime",
 }
+#: What the driver tells its executors begins like this.
+INTERNAL = "spark.plasmon.internal"
+#: What the harness gives all processes of one worker.
+MARK = "PLASMON_BENCH_MARK"
+#: An executor's program.
+EXECUTOR = b"CoarseGrainedExecutorBackend"
 #: Parts of a job on rows that an executor is killed in.
 MAPS = 16
 
@@ -68,6 +74,11 @@ def sort_by_key(spark: SparkSession, rows: int) -> None:
     hashes = spark.range(0, rows, 1, 2).selectExpr("xxhash64(id)")._jdf
     numbers = getattr(hashes, "as")(jvm.org.apache.spark.sql.Encoders.LONG())
     numbers.javaRDD().zipWithIndex().sortByKey(True, 2).count()
+
+
+def exchange(spark: SparkSession, rows: int) -> None:
+    """Few map tasks, and many reduce tasks that each want a little of every run."""
+    keys(spark, rows, 8).repartition(400, "key").write.format("noop").mode("overwrite").save()
 
 
 def scatter(spark: SparkSession, rows: int) -> None:
@@ -130,8 +141,51 @@ def kill(spark: SparkSession, rows: int, folder: str) -> int:
 
 JOBS: dict[str, Callable[..., Any]] = {
     job.__name__: job
-    for job in (terasort, repartition, sort_by_key, scatter, blocks, tpc, group_by_key, kill)
+    for job in (
+        terasort,
+        repartition,
+        sort_by_key,
+        exchange,
+        scatter,
+        blocks,
+        tpc,
+        group_by_key,
+        kill,
+    )
 }
+
+
+def tier_bytes(context: SparkContext) -> dict[str, int]:
+    """What the application's own store has written to its spill tier and read from it.
+
+    Executors read sections in the tier's files by themselves, which the store does not count. What
+    the kernel counts as read by them is also what they load and hear from the driver: a few MB.
+    """
+    jvm = context._jvm
+    assert jvm is not None
+    told = context._jsc.sc().conf()
+    words = (told.get(f"{INTERNAL}.socket"), "bench", told.get(f"{INTERNAL}.namespace"))
+    store = jvm.org.plasmon.shuffle.NativeStore.connect(*words, 30_000, False)
+    figures = store.figures()
+    store.close()
+    written, restored = figures.spillWrittenBytes(), figures.restoredBytes()
+    return {"tier_written_bytes": written, "tier_read_bytes": restored + read_by_executors()}
+
+
+def read_by_executors() -> int:
+    """How many bytes the executors of this application have read, whatever from."""
+    mark = os.environ.get(MARK, "").encode()
+    found = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes()
+            is_ours = EXECUTOR in command and mark in (folder / "environ").read_bytes()
+            if is_ours:
+                found += int((folder / "io").read_text().split()[1])
+        except OSError:
+            # It has ended, or is another user's.
+            continue
+    return found
 
 
 class Application:
@@ -146,6 +200,8 @@ class Application:
         #: Whether shuffle files go to a slow volume, and that volume.
         self.is_throttled = False
         self.volume: Volume | None = None
+        #: The size of the application's own store; 0: the package chooses.
+        self.store_bytes = 0
         self.kills = 0
         #: Jobs that ran before, and whose classes are compiled.
         self.warmed: set[str] = set()
@@ -173,13 +229,20 @@ class Application:
                 self.volume = Volume(local)
             os.environ["SPARK_LOCAL_DIRS"] = str(local)
             builder = SparkSession.builder.appName(f"bench {self.manager}")
-            for key, value in conf(self.manager, self.jar, self.executor_mb).items():
+            for key, value in self._conf().items():
                 builder = builder.config(key, value)
             self.spark = builder.getOrCreate()
         return self.spark
 
-    def op_run(self, job: str, **parameters: Any) -> Answer:
-        """Runs a job; the sample is its wall time, beside it the sums over its stages."""
+    def _conf(self) -> dict[str, str]:
+        return conf(self.manager, self.jar, self.executor_mb, self.store_bytes)
+
+    def op_run(self, job: str, store_bytes: int = 0, **parameters: Any) -> Answer:
+        """Runs a job; the sample is its wall time, beside it the sums over its stages.
+
+        The size of the store counts when the application is started, with its first job.
+        """
+        self.store_bytes = store_bytes
         spark = self.session()
         if job == "kill":
             self.kills += 1
@@ -194,16 +257,17 @@ class Application:
         told = JOBS[job](spark, **parameters)
         taken = time.perf_counter_ns() - begin
         after = self.sums()
-        sums = {name: after[name] - before[name] for name in SUMS}
+        sums = {name: after[name] - before[name] for name in after}
         return {"samples": [taken], "told": told, **sums}
 
     def sums(self) -> dict[str, int]:
-        """What all stages so far add up to."""
+        """What all stages so far add up to, and what the store has moved."""
         context = self.session().sparkContext
         url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages"
         with urllib.request.urlopen(url) as answer:
             stages = json.load(answer)
-        return {name: sum(stage[key] for stage in stages) for name, key in SUMS.items()}
+        sums = {name: sum(stage[key] for stage in stages) for name, key in SUMS.items()}
+        return sums | (tier_bytes(context) if self.store_bytes and self.jar else {})
 
     def op_stop(self) -> None:
         # First, because stopping takes a while, and a worker that takes too long is killed: what is

@@ -10,6 +10,7 @@
 
 mod empty;
 mod nulls;
+mod raw;
 mod structure;
 #[cfg(test)]
 mod tests;
@@ -110,9 +111,7 @@ pub fn schema_of(field: Field, column: bool) -> Result<SchemaRef, ArrowError> {
             let metadata = field.metadata().clone();
             Ok(Arc::new(Schema::new_with_metadata(fields.clone(), metadata)))
         }
-        other => {
-            Err(ArrowError::SchemaError(format!("a table is made of structures, not {other}")))
-        }
+        other => Err(ArrowError::SchemaError(format!("a table is made of structs, not {other}"))),
     }
 }
 
@@ -128,9 +127,9 @@ pub fn batch_of(
     } else {
         let structure = array.as_any().downcast_ref::<StructArray>();
         let structure =
-            structure.ok_or_else(|| ArrowError::SchemaError("no structure".to_owned()))?;
+            structure.ok_or_else(|| ArrowError::SchemaError("not a struct array".to_owned()))?;
         if structure.null_count() != 0 {
-            let text = "a table cannot have rows that are missing as a whole";
+            let text = "a table cannot have null rows";
             return Err(ArrowError::SchemaError(text.to_owned()));
         }
         structure.columns().to_vec()

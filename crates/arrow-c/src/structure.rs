@@ -4,7 +4,7 @@
 
 use arrow_schema::{ArrowError, DataType, UnionMode};
 
-use crate::nulls::RawArray;
+use crate::raw::RawArray;
 
 type Result = std::result::Result<(), ArrowError>;
 
@@ -34,7 +34,7 @@ pub(crate) unsafe fn check(array: *const RawArray, data_type: &DataType) -> Resu
     if usize::try_from(raw.n_children) != Ok(children.len())
         || (!children.is_empty() && raw.children.is_null())
     {
-        return Err(broken(data_type, "has not the children of its type"));
+        return Err(broken(data_type, "does not have the children of its type"));
     }
     for (at, child) in children.into_iter().enumerate() {
         // SAFETY: there are as many children as the structure says, by this function's contract.
@@ -59,7 +59,7 @@ fn check_numbers(raw: &RawArray, data_type: &DataType) -> Result {
     let bytes = rows.and_then(|rows| rows.checked_mul(width));
     let fits = bytes.is_some_and(|bytes| bytes <= MEMORY_BYTES_MAX);
     if raw.length < 0 || raw.offset < 0 || !fits {
-        return Err(broken(data_type, "has a length that no array can have"));
+        return Err(broken(data_type, "has an impossible length"));
     }
     // -1: the producer has not counted them.
     if !(-1..=raw.length).contains(&raw.null_count) {
@@ -84,10 +84,10 @@ unsafe fn check_buffers(raw: &RawArray, data_type: &DataType) -> Result {
         _ => 2,
     };
     if raw.n_buffers < fewest || raw.n_buffers > i64::from(i32::MAX) {
-        return Err(broken(data_type, "has not the buffers of its type"));
+        return Err(broken(data_type, "does not have the buffers of its type"));
     }
     if raw.n_buffers > 0 && raw.buffers.is_null() {
-        return Err(broken(data_type, "has its buffers nowhere"));
+        return Err(broken(data_type, "has no buffers"));
     }
     if !matches!(data_type, DataType::Utf8View | DataType::BinaryView) || raw.n_buffers == 3 {
         return Ok(());
@@ -96,7 +96,7 @@ unsafe fn check_buffers(raw: &RawArray, data_type: &DataType) -> Result {
     // SAFETY: there are as many buffers as the structure says, by the caller's contract.
     let lengths = unsafe { *raw.buffers.add(raw.n_buffers as usize - 1) }.cast::<i64>();
     if lengths.is_null() || !lengths.is_aligned() {
-        return Err(broken(data_type, "does not say how long its buffers are"));
+        return Err(broken(data_type, "does not give the lengths of its buffers"));
     }
     // SAFETY: the last buffer of views has a length for each buffer between, by the interface.
     let lengths = unsafe { std::slice::from_raw_parts(lengths, count) };
@@ -123,6 +123,6 @@ pub(crate) fn children(data_type: &DataType) -> Vec<&DataType> {
 }
 
 fn broken(data_type: &DataType, what: &str) -> ArrowError {
-    let text = format!("an array of type {data_type} {what}; its producer made it wrong");
+    let text = format!("an array of type {data_type} {what}: its producer is at fault");
     ArrowError::CDataInterface(text)
 }

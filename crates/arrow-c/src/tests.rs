@@ -13,7 +13,7 @@ use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema};
 
 use super::*;
-use crate::nulls::RawArray;
+use crate::raw::RawArray;
 
 /// A small generator of random numbers (splitmix64), the same for the same seed.
 struct Random(u64);
@@ -267,7 +267,7 @@ fn what_arrow_rs_believes_is_checked_before() {
         unsafe { import_array(exported, lists().data_type()) }.unwrap_err().to_string()
     };
     assert!(refused(&|raw| raw.children = std::ptr::null_mut()).contains("children of its type"));
-    assert!(refused(&|raw| raw.length = -5).contains("a length that no array can have"));
+    assert!(refused(&|raw| raw.length = -5).contains("an impossible length"));
     assert!(refused(&|raw| raw.n_buffers = -1).contains("buffers of its type"));
     assert!(refused(&|raw| raw.null_count = 3).contains("more missing values"));
 }

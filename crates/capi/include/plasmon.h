@@ -7,7 +7,7 @@
  *
  * Ownership: what a function gives through a `**` parameter belongs to the caller, who gives it
  * back with the function that the comment names; after a failure it is NULL. Ids and structs are
- * copied. Texts and arrays that are passed in are only read during the call.
+ * copied. Strings and arrays that are passed in are only read during the call.
  *
  * Threads: a store may be used by all threads at once. A writer, a builder, a buffer, a listing, a
  * pending wait and a subscription belong to one thread at a time; buffers may be cloned for others.
@@ -38,32 +38,32 @@ extern "C" {
 typedef int32_t plasmon_code;
 
 #define PLASMON_OK 0
-#define PLASMON_ABSENT 1              /* there is no such object */
+#define PLASMON_ABSENT 1              /* the object does not exist */
 #define PLASMON_EXISTS 2              /* the id is taken */
-#define PLASMON_STORE_FULL 3          /* no room, and nothing may be dropped or spilled */
+#define PLASMON_STORE_FULL 3          /* no room, and no object can be evicted or spilled */
 #define PLASMON_QUOTA_EXCEEDED 4      /* this client would own more than its quota */
-#define PLASMON_TIMED_OUT 5           /* the time given has passed */
-#define PLASMON_CREATOR_DIED 6        /* the creator died before it sealed the object */
+#define PLASMON_TIMED_OUT 5           /* the timeout has passed */
+#define PLASMON_CREATOR_DIED 6        /* the creator died before sealing the object */
 #define PLASMON_DELETED 7             /* the object was deleted */
 #define PLASMON_EVICTED 8             /* the object was evicted to make room */
 #define PLASMON_NOT_SEALED 9          /* the object exists but is not sealed yet */
 #define PLASMON_ALREADY_SEALED 10     /* the object is sealed already */
-#define PLASMON_IN_USE 11             /* somebody holds the object */
+#define PLASMON_IN_USE 11             /* the object is in use */
 #define PLASMON_TOO_LARGE 12          /* larger than this store could ever hold */
-#define PLASMON_TOO_MANY_PINS 13      /* this client holds as many pins as one may */
-#define PLASMON_NOT_PERMITTED 14      /* this client may not do that */
-#define PLASMON_BAD_REQUEST 15        /* the call makes no sense */
+#define PLASMON_TOO_MANY_PINS 13      /* this client holds the maximum number of pins */
+#define PLASMON_NOT_PERMITTED 14      /* this client is not permitted to do that */
+#define PLASMON_BAD_REQUEST 15        /* the call is invalid */
 #define PLASMON_VERSION_MISMATCH 16   /* the two sides speak different versions */
 #define PLASMON_DISCONNECTED 17       /* the daemon is gone and did not come back in time */
 #define PLASMON_NOT_OWNER 18          /* only the creator may do that */
 #define PLASMON_CORRUPT 19            /* the stored bytes do not match their checksum */
 #define PLASMON_LIMIT_REACHED 20      /* a limit of the store is reached */
 #define PLASMON_OUT_OF_DESCRIPTORS 21 /* a process has no free file descriptors */
-#define PLASMON_IO 22                 /* the operating system refused */
+#define PLASMON_IO 22                 /* the operating system returned an error */
 #define PLASMON_ALREADY_RUNNING 23    /* a daemon already serves this socket */
 #define PLASMON_CANCELLED 24          /* the operation was cancelled */
-#define PLASMON_UNSUPPORTED 25        /* this store or this build cannot do that */
-#define PLASMON_FORKED 26             /* it belongs to the parent process */
+#define PLASMON_UNSUPPORTED 25        /* this store or this build does not support that */
+#define PLASMON_FORKED 26             /* the object belongs to the parent process */
 
 /* Not failures: they set no error message. */
 #define PLASMON_END (-1)              /* an iteration has no more */
@@ -122,7 +122,7 @@ typedef struct plasmon_connect_options {
     const char *name;             /* this client's name in listings; null: the program's */
     int32_t without_channel;      /* 1: no shared ring and ledger, everything through the
                                      socket; what is held stays as long as the connection */
-    int64_t connect_timeout_ms;   /* how long to try while nobody listens; 0 tries once */
+    int64_t connect_timeout_ms;   /* how long to try while no daemon listens; 0 tries once */
     int64_t reconnect_timeout_ms; /* how long to try after the daemon went away */
     uint32_t copy_threads;        /* threads for large copies; 0: the number of cores, up to 6 */
     int64_t request_timeout_ms;   /* how long the daemon may leave a question unanswered */
@@ -163,7 +163,8 @@ plasmon_code plasmon_default_socket(char *text, size_t bytes);
 
 /* Gives the store back. Buffers and writers keep the connection until they are given back. */
 void plasmon_store_close(plasmon_store *store);
-/* Ends the connection now, whoever uses it: waits end, later calls fail, buffers stay readable. */
+/* Ends the connection now, also for other threads: waits end, later calls fail, buffers stay
+ * readable. */
 plasmon_code plasmon_store_disconnect(plasmon_store *store);
 /* Stops the daemon; for the owner of the store. */
 plasmon_code plasmon_store_shutdown(plasmon_store *store);
@@ -221,7 +222,7 @@ typedef struct plasmon_part {
 
 plasmon_code plasmon_put_options_init(plasmon_put_options *options);
 
-/* A new id that nobody else makes. */
+/* A new unique id. */
 plasmon_code plasmon_new_id(const plasmon_store *store, plasmon_id *id);
 
 /* Copies bytes into a new object. Null options are the defaults; `id` may be null. Without an id or
@@ -258,7 +259,7 @@ plasmon_code plasmon_delete(const plasmon_store *store, const plasmon_id *ids, s
                             plasmon_code *outcomes);
 /* Deletes an object without waiting for the answer; a refusal is reported by a later call. */
 plasmon_code plasmon_delete_soon(const plasmon_store *store, const plasmon_id *id);
-/* Evicts objects with policy cache until so many bytes are free; the last two may be null. */
+/* Evicts objects with policy cache until this many bytes are free; the last two may be null. */
 plasmon_code plasmon_evict(const plasmon_store *store, uint64_t bytes, uint64_t *evicted_bytes,
                            uint64_t *evicted_objects);
 /* Marks objects as recently used. */
@@ -447,7 +448,7 @@ plasmon_code plasmon_subscribe(const plasmon_store *store, const char *name_spac
 plasmon_code plasmon_subscription_next(plasmon_subscription *subscription, int64_t timeout_ms,
                                        plasmon_notification *notification);
 /* A descriptor that is readable when something came. Call next with PLASMON_NOW until it says
- * PLASMON_TIMED_OUT before waiting on it; ask for it anew each time. -1 for null. */
+ * PLASMON_TIMED_OUT before waiting on it; ask for it again each time. -1 for null. */
 int plasmon_subscription_fd(const plasmon_subscription *subscription);
 void plasmon_subscription_free(plasmon_subscription *subscription);
 

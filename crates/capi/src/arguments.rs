@@ -8,7 +8,7 @@ use plasmon_client::{Code, Error, Filter, ObjectId, Result};
 
 use crate::id::plasmon_id;
 
-/// A call that makes no sense.
+/// An invalid call.
 pub(crate) fn bad_request(detail: impl Into<String>) -> Error {
     Error::new(Code::BadRequest, "reading the arguments of a call").with_detail(detail)
 }
@@ -109,7 +109,9 @@ pub(crate) unsafe fn array<'a, T>(pointer: *const T, count: usize, name: &str) -
         return Ok(&[]);
     }
     if count.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX as usize) {
-        return Err(bad_request(format!("\"{name}\" has {count} elements, which no memory holds")));
+        return Err(bad_request(format!(
+            "\"{name}\" has {count} elements, more than memory can hold"
+        )));
     }
     check_out(pointer.cast_mut(), name)?;
     // SAFETY: not null, of a possible length, and the caller's promise says the rest.
@@ -149,7 +151,7 @@ pub(crate) unsafe fn optional_text<'a>(
     }
     // SAFETY: not null, and the caller's promise says the rest.
     let text = unsafe { CStr::from_ptr(pointer) };
-    text.to_str().map(Some).map_err(|_| bad_request(format!("\"{name}\" is no UTF-8")))
+    text.to_str().map(Some).map_err(|_| bad_request(format!("\"{name}\" is not UTF-8")))
 }
 
 /// A text.

@@ -56,7 +56,7 @@ fn of_arrow<T>(outcome: std::result::Result<T, arrow_schema::ArrowError>) -> Res
 
 impl plasmon_builder {
     fn open(
-        store: &plasmon_client::Store,
+        store: &plasmon_client::Client,
         field: &Field,
         options: &BuilderOptions,
     ) -> Result<Self> {
@@ -93,12 +93,12 @@ impl plasmon_builder {
         }
         let data_type = self.data_type.clone();
         let Built::Table(table) = &mut self.built else {
-            return Err(bad_request("a builder of one column takes no rows: name column 0"));
+            return Err(bad_request("a builder of one column does not take rows: name column 0"));
         };
         // SAFETY: the caller promises an array of the table's type.
         let array = unsafe { imported(array, data_type) }?;
         let rows = array.as_any().downcast_ref::<StructArray>();
-        let rows = rows.ok_or_else(|| bad_request("the rows are no array of structures"))?;
+        let rows = rows.ok_or_else(|| bad_request("the rows are not an array of structs"))?;
         let schema = table.schema().clone();
         let batch = RecordBatch::try_new(schema, rows.columns().to_vec());
         of_columns(table.append_batch(&of_arrow(batch)?))
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn plasmon_builder_open(
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
         let patience = u64::try_from(patience_ms);
-        let patience = patience.map_err(|_| bad_request("patience is not negative"))?;
+        let patience = patience.map_err(|_| bad_request("patience cannot be negative"))?;
         let options = BuilderOptions { bytes_hint, patience: Duration::from_millis(patience) };
         let field = of_arrow(Field::try_from(&schema))?;
         let opened = plasmon_builder::open(&store.0, &field, &options)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plasmon_client::{
-    Access, Code, ConnectOptions, Error, Result, StartOptions, Store, default_socket, start,
+    Access, Client, Code, ConnectOptions, Error, Result, StartOptions, default_socket, start,
 };
 
 use crate::arguments::{
@@ -19,7 +19,7 @@ const ANY_OWNER: i64 = -1;
 
 /// A store, as C sees it: opaque.
 #[derive(Debug)]
-pub struct plasmon_store(pub(crate) Store);
+pub struct plasmon_store(pub(crate) Client);
 
 /// See the header.
 #[derive(Clone, Copy, Debug)]
@@ -108,13 +108,13 @@ unsafe fn connect_options(pointer: *const plasmon_connect_options) -> Result<Con
     // SAFETY: the same.
     let name = unsafe { optional_text(given.name, "name") }?.unwrap_or_default().to_owned();
     let threads = given.copy_threads as usize;
-    let owner =
-        match given.owner {
-            ANY_OWNER => None,
-            owner => Some(u32::try_from(owner).map_err(|_| {
-                bad_request("\"owner\" is the number of a user, or PLASMON_ANY_OWNER")
-            })?),
-        };
+    let owner = match given.owner {
+        ANY_OWNER => None,
+        owner => Some(
+            u32::try_from(owner)
+                .map_err(|_| bad_request("\"owner\" must be a user id or PLASMON_ANY_OWNER"))?,
+        ),
+    };
     Ok(ConnectOptions {
         socket,
         name,
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn plasmon_connect(
         unsafe { clear_out(store, "store") }?;
         // SAFETY: the caller gives an initialized struct, or null.
         let options = unsafe { connect_options(options) }?;
-        let connected = Store::connect(&options)?;
+        let connected = Client::connect(&options)?;
         // SAFETY: the caller gives room for a pointer, or null.
         unsafe { give(store, "store", plasmon_store(connected)) }
     })
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn plasmon_connect_or_start(
         let options = unsafe { connect_options(options) }?;
         // SAFETY: the same.
         let start = unsafe { start_options(start) }?;
-        let connected = Store::connect_or_start(&options, &start)?;
+        let connected = Client::connect_or_start(&options, &start)?;
         // SAFETY: the caller gives room for a pointer, or null.
         unsafe { give(store, "store", plasmon_store(connected)) }
     })
@@ -284,7 +284,7 @@ pub unsafe extern "C" fn plasmon_store_describe(
 unsafe fn give_json(json: *mut *mut c_char, value: &impl serde::Serialize) -> Result<()> {
     let text = serde_json::to_string(value)
         .map_err(|error| Error::new(Code::Io, "writing JSON").with_detail(error.to_string()))?;
-    let text = CString::new(text).map_err(|_| bad_request("a zero byte in a text"))?;
+    let text = CString::new(text).map_err(|_| bad_request("a string with a zero byte in it"))?;
     // SAFETY: the caller's promise, passed on. `plasmon_text_free` takes it back.
     unsafe { write_out(json, "json", text.into_raw()) }
 }

@@ -58,9 +58,9 @@ pub(crate) fn remember_panic(panic: &(dyn Any + Send)) {
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("without a word");
+        .unwrap_or("no message");
     let facts = plasmon_error { code: PLASMON_PANIC, ..plasmon_error::default() };
-    keep(format!("a fault of the Plasmon library: {said}; please report it"), facts);
+    keep(format!("a bug in the Plasmon library: {said}; please report it"), facts);
 }
 
 /// See the header.

@@ -8,6 +8,14 @@
 //!                      ├─ Err ─► error::remember ─► its code
 //!                      └─ panic ─► PLASMON_PANIC
 //! ```
+//!
+//! # Rules
+//!
+//! `include/plasmon.h` is written by hand and is the reference; `tests/examples.rs` checks its
+//! numbers and sizes against the library and runs the programs in `examples/` and `tests/c/`.
+//! Options structs begin with their size, so that they can grow. Every function runs in
+//! `boundary::{run, done, value}`, which catches panics and keeps the thread's last error. There is
+//! no logic: what two bindings need belongs in the client.
 
 #![expect(non_camel_case_types, reason = "the types have the names that C sees")]
 #![expect(clippy::missing_safety_doc, reason = "the header says what a caller must ensure")]

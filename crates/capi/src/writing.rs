@@ -89,12 +89,12 @@ pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<
     let policy = match given.policy {
         0 => Policy::Keep,
         1 => Policy::Cache,
-        other => return Err(bad_request(format!("{other} is no policy"))),
+        other => return Err(bad_request(format!("{other} is not a policy"))),
     };
     let ttl = match u64::try_from(given.ttl_ms) {
         Ok(0) => None,
         Ok(ttl_ms) => Some(Duration::from_millis(ttl_ms)),
-        Err(_) => return Err(bad_request("a time to live is not negative")),
+        Err(_) => return Err(bad_request("a time to live cannot be negative")),
     };
     let (owned, strict) = (given.owned != 0, given.strict != 0);
     Ok(PutOptions {

@@ -27,25 +27,25 @@ pub(crate) struct Arguments {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start this user's store; it goes on until `plasmon stop`.
+    /// Start this user's store; it runs until `plasmon stop`.
     Start(Start),
-    /// Stop the store. Objects in it are gone afterwards.
+    /// Stop the store. Its objects are deleted.
     Stop,
-    /// Show the store's figures.
+    /// Show the store's memory, objects and clients in figures.
     Status,
     /// List the objects.
     #[command(alias = "list")]
     Ls(List),
     /// Describe one object.
     Stat {
-        /// A name (`text` or `namespace:text`), an id or its first digits.
+        /// A name (`NAME` or `NAMESPACE:NAME`), an id or its first digits.
         #[arg(add = completion::objects())]
         object: String,
     },
     /// Put files into the store: Parquet, Arrow, CSV and JSON as tables, npy as arrays, others as
     /// bytes with `--format raw`.
     Put(Put),
-    /// Build one table of Parquet, Arrow, CSV or JSON files in the store, a batch at a time.
+    /// Build one table from Parquet, Arrow, CSV or JSON files in the store, a batch at a time.
     Ingest(Ingest),
     /// Write an object to a file or to the standard output.
     Get(Get),
@@ -57,12 +57,12 @@ pub(crate) enum Command {
     /// Delete objects when the sort that is making them is gone: for `sort` itself.
     #[command(hide = true)]
     SortGuard,
-    /// Follow what happens to objects, a line each.
+    /// Follow the events of objects, one per line.
     Watch {
         /// Only objects named in this namespace.
         #[arg(long)]
         namespace: Option<String>,
-        /// Only objects whose name starts so.
+        /// Only objects whose name starts with this.
         #[arg(long)]
         prefix: Option<String>,
         /// End after this many lines.
@@ -71,10 +71,10 @@ pub(crate) enum Command {
     },
     /// Show memory, objects and clients, live.
     Top {
-        /// Seconds between two pictures.
+        /// Seconds between two updates.
         #[arg(long, default_value_t = 1.0)]
         interval: f64,
-        /// End after this many pictures; 0 goes on until interrupted.
+        /// End after this many updates; 0 runs until interrupted.
         #[arg(long, default_value_t = 0)]
         count: u64,
     },
@@ -83,7 +83,7 @@ pub(crate) enum Command {
     /// Keep the shuffle of Apache Spark 3.5 and 4.x in shared memory.
     #[command(subcommand)]
     Spark(Spark),
-    /// Run the demonstration on a made file, or on yours with --input.
+    /// Run the demonstration on a generated file, or on your own with --input.
     #[command(disable_help_flag = true)]
     RunDemo {
         /// Arguments of the demonstration; `--help` lists them.
@@ -100,11 +100,11 @@ pub(crate) enum Command {
     /// Print where the library, headers and build files for C and C++ are.
     #[command(disable_help_flag = true)]
     Paths {
-        /// --include, --lib, --pkg-config, --cmake or --daemon; all without one.
+        /// --include, --lib, --pkg-config, --cmake or --daemon; without one, all of them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, add = completion::paths())]
         arguments: Vec<String>,
     },
-    /// Print what a shell runs to complete this command and the names of objects.
+    /// Print the shell script that completes this command and the names of objects.
     ///
     /// In ~/.bashrc: `source <(plasmon completions bash)`; in ~/.zshrc the same with zsh; for fish:
     /// `plasmon completions fish > ~/.config/fish/completions/plasmon.fish`.
@@ -120,15 +120,15 @@ pub(crate) enum Command {
 /// The shells that are completed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Shell {
-    /// The GNU shell.
+    /// Bash.
     Bash,
     /// The Z shell.
     Zsh,
-    /// The friendly interactive shell.
+    /// Fish.
     Fish,
-    /// The shell of Elvish.
+    /// Elvish.
     Elvish,
-    /// The shell of Microsoft.
+    /// PowerShell.
     Powershell,
 }
 
@@ -148,7 +148,7 @@ impl Shell {
 /// Arguments of `man`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Manual {
-    /// The command (default: the whole).
+    /// The command to describe (default: plasmon itself).
     #[arg(conflicts_with = "out")]
     pub(crate) command: Vec<String>,
     /// Write the pages of all commands into this folder, such as share/man/man1.
@@ -163,7 +163,7 @@ pub(crate) enum Spark {
     Jar,
     /// Print the settings that Spark needs, as lines of a spark-defaults.conf.
     Conf,
-    /// Run spark-submit with everything set; a `--socket` of this command names the store to use.
+    /// Run spark-submit with these settings; `plasmon --socket PATH spark submit` names the store.
     #[command(disable_help_flag = true)]
     Submit {
         /// Arguments of spark-submit.
@@ -177,10 +177,10 @@ pub(crate) enum Spark {
 /// Arguments of `start`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Start {
-    /// How many bytes of objects the store holds, such as 4g (default: half of the memory).
+    /// The capacity of the store in bytes, such as 4g (default: half of the machine's memory).
     #[arg(long, short, value_name = "BYTES")]
     pub(crate) capacity: Option<String>,
-    /// Where objects go that do not fit the memory.
+    /// The folder for objects that do not fit into memory.
     #[arg(long, value_name = "DIR")]
     pub(crate) spill_dir: Option<PathBuf>,
     /// Another setting of the daemon, as key=value; see `plasmond --help`.
@@ -194,13 +194,13 @@ pub(crate) struct Selection {
     /// Only objects named in this namespace.
     #[arg(long)]
     pub(crate) namespace: Option<String>,
-    /// Only objects whose name, without its namespace, starts so.
+    /// Only objects whose name, without its namespace, starts with this.
     #[arg(long)]
     pub(crate) prefix: Option<String>,
-    /// Only objects that are at least so old, such as 90s, 30m, 12h or 7d.
+    /// Only objects of at least this age, such as 90s, 30m, 12h or 7d.
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub(crate) older: Option<Duration>,
-    /// Only objects that are at least so large, such as 100m.
+    /// Only objects of at least this size, such as 100m.
     #[arg(long, value_name = "BYTES", value_parser = byte_count)]
     pub(crate) larger: Option<u64>,
     /// Only objects without a name.
@@ -210,7 +210,7 @@ pub(crate) struct Selection {
 
 /// An age, such as 30m.
 fn age(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("\"{text}\" is no age such as 90s, 30m, 12h or 7d");
+    let wrong = || format!("\"{text}\" is not an age such as 90s, 30m, 12h or 7d");
     let (number, seconds) = match text.char_indices().last().ok_or_else(wrong)? {
         (at, 's') => (&text[..at], 1.0),
         (at, 'm') => (&text[..at], 60.0),
@@ -225,18 +225,18 @@ fn age(text: &str) -> Result<Duration, String> {
 /// Arguments of `ls`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
-    /// Only objects whose name, as it is shown, starts so or fits a pattern such as '*-2026'.
+    /// Only objects whose name, as listed, starts with this or matches a pattern such as '*-2026'.
     #[arg(value_name = "NAME", add = completion::objects())]
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// In which order.
+    /// The order of the list.
     #[arg(long, value_enum, default_value_t = Order::Created)]
     pub(crate) sort: Order,
-    /// In the opposite order.
+    /// Reverse the order.
     #[arg(long, short)]
     pub(crate) reverse: bool,
-    /// Whole ids, and how objects are used and kept.
+    /// Show whole ids, pins and policies.
     #[arg(long, short)]
     pub(crate) long: bool,
 }
@@ -277,7 +277,7 @@ pub(crate) struct Put {
     /// The name of the object (default: the file's name without its ending).
     #[arg(long, short)]
     pub(crate) name: Option<String>,
-    /// What the file is (default: by its ending).
+    /// The type of the file (default: by its ending).
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
     /// What separates the columns of a CSV file (default: a comma, in .tsv files a tab).
@@ -293,10 +293,10 @@ pub(crate) struct Kept {
     /// The namespace of the name.
     #[arg(long)]
     pub(crate) namespace: Option<String>,
-    /// Let the store drop the object when memory is short.
+    /// Let the store evict the object when memory is short.
     #[arg(long)]
     pub(crate) cache: bool,
-    /// Seconds after which the object deletes itself.
+    /// Seconds after which the store deletes the object.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) ttl: Option<f64>,
     /// Delete an object of the same name, once the file is read.
@@ -312,7 +312,7 @@ pub(crate) struct Sort {
     /// table.
     #[arg(required = true, value_name = "IN", add = completion::files_and_objects())]
     pub(crate) inputs: Vec<String>,
-    /// The columns, the most significant first, such as "city,-price"; a minus sorts downwards.
+    /// The columns, the most significant first, such as "city,-price"; a minus sorts descending.
     #[arg(long, value_name = "COLUMNS", allow_hyphen_values = true)]
     pub(crate) by: String,
     /// The file to write: Parquet, Arrow, CSV or JSON, by its ending.
@@ -324,21 +324,22 @@ pub(crate) struct Sort {
     /// Missing values first (default: last).
     #[arg(long)]
     pub(crate) nulls_first: bool,
-    /// Into how many partitions (default: as few as can be).
+    /// The number of partitions (default: as few as possible).
     #[arg(long, value_name = "N")]
     pub(crate) partitions: Option<usize>,
-    /// With how many threads (default: one for each processor).
+    /// The number of threads (default: one for each processor).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// How much memory to use, such as 4g (default: what is free). Tables that need more, or more
-    /// than the store holds, are sorted through a scratch file.
+    /// How much memory to use, such as 4g (default: what is free, and half of that with a scratch
+    /// file). Tables that need more, or more than the store holds, are sorted through a scratch
+    /// file.
     #[arg(long, value_name = "BYTES", value_parser = byte_count)]
     pub(crate) memory: Option<u64>,
     /// The folder of the scratch file (default: that of --out, or with --name $TMPDIR or /var/tmp).
     #[arg(long, value_name = "DIR")]
     pub(crate) spill_dir: Option<PathBuf>,
-    /// How large the scratch file may be, such as 40g (default: what its file system has, but for
-    /// its last part).
+    /// The largest size of the scratch file, such as 40g (default: nearly all free space of its
+    /// file system).
     #[arg(long, value_name = "BYTES", value_parser = byte_count)]
     pub(crate) spill_max: Option<u64>,
 }
@@ -346,7 +347,7 @@ pub(crate) struct Sort {
 /// A number of bytes, such as 512m.
 fn byte_count(text: &str) -> Result<u64, String> {
     let found = plasmon_proto::settings::parse_bytes(text).filter(|bytes| *bytes > 0);
-    found.ok_or_else(|| format!("\"{text}\" is no number of bytes such as 512m or 4g"))
+    found.ok_or_else(|| format!("\"{text}\" is not a number of bytes such as 512m or 4g"))
 }
 
 /// Arguments of `ingest`.
@@ -358,7 +359,7 @@ pub(crate) struct Ingest {
     /// The name of the table.
     #[arg(long, short)]
     pub(crate) name: String,
-    /// What the files are (default: by their endings).
+    /// The type of the files (default: by their endings).
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
     /// What separates the columns of a CSV file (default: a comma, in .tsv files a tab).
@@ -374,19 +375,19 @@ pub(crate) struct Ingest {
 /// Arguments of `get`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Get {
-    /// A name (`text` or `namespace:text`), an id or its first digits.
+    /// A name (`NAME` or `NAMESPACE:NAME`), an id or its first digits.
     #[arg(add = completion::objects())]
     pub(crate) object: String,
     /// The file to write (default: the standard output).
     #[arg(long, short)]
     pub(crate) output: Option<PathBuf>,
-    /// What to write (default: by the file's ending, else the object's bytes).
+    /// The type of the output (default: by the file's ending, else the object's bytes).
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
-    /// Wait for the object until it is there, or for --timeout (default: do not wait).
+    /// Wait until the object exists, or until --timeout (default: do not wait).
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Seconds to wait for the object at most.
+    /// The longest time to wait for the object, in seconds.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
 }
@@ -408,7 +409,7 @@ pub(crate) enum Format {
     Arrows,
     /// A NumPy array.
     Npy,
-    /// Bytes as they are.
+    /// Bytes, unchanged.
     Raw,
 }
 
@@ -417,6 +418,6 @@ fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
         [one] if one.is_ascii() && !b"\"\r\n".contains(one) => Ok(*one),
-        _ => Err(format!("\"{text}\" is no delimiter: give one character, or tab")),
+        _ => Err(format!("\"{text}\" is not a delimiter: give one character, or tab")),
     }
 }

@@ -12,7 +12,7 @@ use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
 };
 use clap_complete::env::{CompleteEnv, Shells};
-use plasmon_client::{ConnectOptions, Store};
+use plasmon_client::{Client, ConnectOptions};
 
 use crate::arguments::{Arguments, Shell};
 use crate::target;
@@ -132,7 +132,7 @@ fn named(current: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// The store that the line names, or this user's.
-fn store() -> Option<Store> {
+fn store() -> Option<Client> {
     let options = ConnectOptions {
         socket: socket(std::env::args_os())
             .or_else(|| std::env::var_os("PLASMON_SOCKET").map(Into::into)),
@@ -141,7 +141,7 @@ fn store() -> Option<Store> {
         request_timeout: PATIENCE,
         ..ConnectOptions::default()
     };
-    Store::connect(&options).ok()
+    Client::connect(&options).ok()
 }
 
 /// The socket that a line names.

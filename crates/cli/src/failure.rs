@@ -82,6 +82,11 @@ pub(crate) fn facts(error: &anyhow::Error) -> Facts {
             };
             return Facts { id, ..of_code(error.code(), id.is_some()) };
         }
+        let sorting = cause.downcast_ref::<plasmon_sort_store::Error>();
+        if let Some(error) = sorting.and_then(plasmon_sort_store::Error::of_store) {
+            let id = error.id();
+            return Facts { id, ..of_code(error.code(), id.is_some()) };
+        }
         if cause.is::<NoStore>() {
             return of_code(Code::Disconnected, false);
         }
@@ -139,6 +144,11 @@ mod tests {
             (store(Code::Corrupt), 1, "corrupt"),
             (
                 plasmon_columns::Error::Store(Error::new(Code::StoreFull, "x")).into(),
+                5,
+                "store_full",
+            ),
+            (
+                plasmon_sort_store::Error::Store(Error::new(Code::StoreFull, "x")).into(),
                 5,
                 "store_full",
             ),

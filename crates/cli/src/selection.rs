@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use plasmon_client::Store;
+use plasmon_client::Client;
 use plasmon_proto::message::Filter;
 use plasmon_proto::object::ObjectInfo;
 
@@ -21,7 +21,7 @@ impl Selection {
     }
 
     /// The objects; with patterns, those that one of them fits.
-    pub(crate) fn objects(&self, store: &Store, patterns: &[String]) -> Result<Vec<ObjectInfo>> {
+    pub(crate) fn objects(&self, store: &Client, patterns: &[String]) -> Result<Vec<ObjectInfo>> {
         let filter = Filter { namespace: self.namespace.clone(), prefix: self.prefix.clone() };
         let now = now_ms();
         let mut found = Vec::new();

@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use plasmon_client::{Error, PutOptions, Store};
+use plasmon_client::{Client, Error, PutOptions};
 use plasmon_proto::id::OBJECT_ID_BYTES;
 use plasmon_proto::message::Filter;
 use plasmon_proto::object::{ObjectInfo, ObjectState};
@@ -60,7 +60,7 @@ impl Target {
     }
 
     /// The object that a text means in this store.
-    pub(crate) fn find(store: &Store, text: &str) -> Result<Self> {
+    pub(crate) fn find(store: &Client, text: &str) -> Result<Self> {
         let found = Self::parse(text)?;
         if !is_id_start(text) || !is_absent(store.states(&[found.id])?[0]) {
             return Ok(found);
@@ -77,14 +77,14 @@ impl Target {
             [id] => Ok(Self { id, name: None, ..found }),
             [] => Ok(found),
             _ => bail!(usage(format!(
-                "no object is named \"{text}\", and {} ids begin so: give more digits",
+                "no object is named \"{text}\", and {} ids begin with it: give more digits",
                 ids.len()
             ))),
         }
     }
 
     /// The object as an error calls it: by its name as well as its id.
-    pub(crate) fn described(&self, store: &Store) -> String {
+    pub(crate) fn described(&self, store: &Client) -> String {
         // What cannot be asked is left out: there is another error to tell.
         let named = |id| store.stat(id).ok().flatten().and_then(|object| object.name);
         let name = self.name.clone().or_else(|| named(&self.id));
@@ -95,13 +95,12 @@ impl Target {
     }
 
     /// An error about this object as a person wants to read it.
-    pub(crate) fn told(&self, store: &Store, error: Error) -> anyhow::Error {
+    pub(crate) fn told(&self, store: &Client, error: Error) -> anyhow::Error {
         let text = match error.code() {
             Code::Absent => self.absent(store),
-            Code::Exists => format!(
-                "{} is there already: --replace puts the new one in its place",
-                self.described(store)
-            ),
+            Code::Exists => {
+                format!("{} exists already: pass --replace to replace it", self.described(store))
+            }
             _ => {
                 let (text, id) = (error.to_string(), self.id.to_string());
                 let about = self.described(store);
@@ -113,14 +112,14 @@ impl Target {
         Told { code: error.code(), object: self.text.clone(), id: Some(self.id), text }.into()
     }
 
-    fn absent(&self, store: &Store) -> String {
+    fn absent(&self, store: &Client) -> String {
         let Some(name) = &self.name else {
             return format!("no object has the id {}: `plasmon ls --long` shows ids", self.id);
         };
         let typed = shown(name);
         let near = nearest(&typed, &names(store));
         let advice = match &near[..] {
-            [] => "`plasmon ls` shows what there is".to_owned(),
+            [] => "`plasmon ls` lists the objects".to_owned(),
             near => format!("did you mean {}?", near.join(", ")),
         };
         format!("no object is named \"{typed}\" ({}): {advice}", self.id)
@@ -142,13 +141,13 @@ pub(crate) fn new_name(text: &str, namespace: Option<&str>) -> Result<Name> {
         None => match Target::parse(text)?.name {
             Some(name) => name,
             None => bail!(usage(format!(
-                "\"{text}\" would be taken for an id where the object is asked for: give another \
+                "\"{text}\" would be read as an id by other commands: give another \
                  --name, or \":{text}\""
             ))),
         },
         Some(namespace) if namespace.contains(':') => bail!(usage(format!(
-            "the namespace \"{namespace}\" has a colon, which ends a namespace where the object \
-             is asked for: give another one"
+            "the namespace \"{namespace}\" has a colon, which would end the namespace in other \
+             commands: give another one"
         ))),
         Some(namespace) => Name::new(namespace, text)
             .map_err(|bad| usage(format!("\"{text}\" cannot be a name: {bad}")))?,
@@ -167,7 +166,7 @@ pub(crate) fn is_id_start(text: &str) -> bool {
 }
 
 /// The names of objects, as they are typed.
-pub(crate) fn names(store: &Store) -> Vec<String> {
+pub(crate) fn names(store: &Client) -> Vec<String> {
     let objects = store.listing(&Filter::default()).take(LOOKED_AT_MAX);
     // This is for a suggestion: a store that does not answer has told an error before.
     objects.map_while(Result::ok).filter_map(|object| Some(shown(&object.name?))).collect()
@@ -195,7 +194,7 @@ pub(crate) fn name_of(object: &ObjectInfo) -> String {
 /// A duration of this many seconds, as flags give it.
 pub(crate) fn seconds(flag: &str, value: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(value).map_err(|_| {
-        usage(format!("{flag} takes a number of seconds from 0 on, found {value}")).into()
+        usage(format!("{flag} takes a number of seconds, 0 or more; found {value}")).into()
     })
 }
 
@@ -240,7 +239,7 @@ mod tests {
             assert_eq!(new_name(&shown(&name), None).unwrap(), name);
             assert_eq!(new_name(text, Some(namespace)).unwrap(), name);
         }
-        assert!(new_name(&id, None).unwrap_err().to_string().contains("taken for an id"));
+        assert!(new_name(&id, None).unwrap_err().to_string().contains("read as an id"));
         assert!(new_name("x", Some("a:b")).unwrap_err().to_string().contains("colon"));
         assert!(new_name("a:", None).is_err());
     }

@@ -6,10 +6,10 @@
 use std::thread;
 use std::time::Duration;
 
-use plasmon_client::{Code, ConnectOptions, Name, PutOptions, Result, StartOptions, Store};
+use plasmon_client::{Client, Code, ConnectOptions, Name, PutOptions, Result, StartOptions};
 
 fn main() -> Result<()> {
-    let store = Store::connect_or_start(&ConnectOptions::default(), &StartOptions::default())?;
+    let store = Client::connect_or_start(&ConnectOptions::default(), &StartOptions::default())?;
 
     // Without an id of ours, a put returns while the object is on its way.
     let id = store.put(b"read where it lies", &PutOptions::default())?;

@@ -51,7 +51,7 @@ impl Process {
 
     /// Deletes objects as soon as nobody reads them.
     pub(crate) fn delete_unused(&self, ids: &[ObjectId]) -> Result<Vec<Option<Code>>> {
-        const DOING: &str = "deleting objects that nobody reads";
+        const DOING: &str = "deleting unused objects";
         let mut outcomes = Vec::with_capacity(ids.len());
         for chunk in ids.chunks(REQUEST_IDS_MAX) {
             match self.ask(DOING, Request::DeleteUnused { ids: chunk.to_vec() })?.reply {
@@ -101,7 +101,7 @@ impl Process {
     }
 
     pub(crate) fn status(&self) -> Result<Status> {
-        const DOING: &str = "asking for the store's figures";
+        const DOING: &str = "asking for the store's status";
         match self.ask(DOING, Request::Status)?.reply {
             Reply::Status(status) => Ok(*status),
             _ => Err(Error::unexpected(DOING)),

@@ -16,9 +16,9 @@ use plasmon_shm::counted::CountedView;
 use plasmon_shm::fork;
 use plasmon_shm::reader::{OwnedView, Reader, View};
 
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::process::Process;
-use crate::store::Store;
 
 /// An object pinned for as long as the store is borrowed.
 pub struct Pinned<'a> {
@@ -115,7 +115,7 @@ struct Held {
     fork: u64,
     /// Whether the release counts as use.
     touches: bool,
-    store: Store,
+    store: Client,
 }
 
 enum Body {
@@ -144,12 +144,16 @@ impl Drop for CountedPin {
 }
 
 impl Buffer {
-    pub(crate) fn in_ledger(view: OwnedView<Arc<Reader>>, process: &Process, store: Store) -> Self {
+    pub(crate) fn in_ledger(
+        view: OwnedView<Arc<Reader>>,
+        process: &Process,
+        store: Client,
+    ) -> Self {
         let (fork, touches) = (process.fork(), process.is_exact());
         Self(Arc::new(Held { body: Some(Body::Ledger(view)), fork, touches, store }))
     }
 
-    pub(crate) fn counted(view: CountedView<CountedPin>, process: &Process, store: Store) -> Self {
+    pub(crate) fn counted(view: CountedView<CountedPin>, process: &Process, store: Client) -> Self {
         let body = Some(Body::Counted(view));
         // The daemon notices these releases by itself.
         Self(Arc::new(Held { body, fork: process.fork(), touches: false, store }))
@@ -223,7 +227,7 @@ impl Buffer {
     }
 
     /// The store that the object is in.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &Client {
         &self.0.store
     }
 }

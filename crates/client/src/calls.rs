@@ -19,18 +19,18 @@
 mod mending;
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use plasmon_proto::Code;
-use plasmon_proto::message::{Range, Reply, Request};
+use plasmon_proto::message::{Range, Request};
 use plasmon_shm::Alarm;
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::eventfd::Doorbell;
 use plasmon_shm::socket::Connection;
 
+use crate::answer::Answer;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::receiving::{Read, await_ready, receive};
@@ -52,18 +52,6 @@ const ROOM_STEP: Duration = Duration::from_millis(10);
 
 /// How long the background thread waits for the daemon before it looks what there is to send.
 const SERVE_STEP: Duration = Duration::from_secs(1);
-
-/// What the daemon answered.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) reply: Reply,
-    pub(crate) fds: Vec<OwnedFd>,
-    /// The connection broke in between and the request was sent a second time: what it asks for
-    /// may have happened the first time.
-    pub(crate) again: bool,
-    /// The number of the connection that it came on.
-    pub(crate) link: u64,
-}
 
 /// How one look for an answer ended.
 #[derive(Debug)]
@@ -254,7 +242,7 @@ impl Calls {
     pub(crate) fn tell_sleepers(&self) {
         if let Err(error) = self.news().sound() {
             // They look around after a while.
-            tracing::warn!(%error, "a thread that waits for an object cannot be woken");
+            tracing::warn!(%error, "cannot wake a thread that waits for an object");
         }
     }
 
@@ -473,7 +461,7 @@ fn ring(signal: &Doorbell) {
     if let Err(error) = signal.ring() {
         // An eventfd of our own cannot be full or closed; if it ever is, the waiter's timeout
         // helps.
-        tracing::warn!(%error, "a waiter could not be told of its answer");
+        tracing::warn!(%error, "cannot deliver an answer to the waiting thread");
     }
 }
 
@@ -485,7 +473,7 @@ fn is_break(error: &io::Error) -> bool {
 }
 
 fn closed(doing: &'static str) -> Error {
-    Error::new(Code::Disconnected, doing).with_detail("this client disconnected itself")
+    Error::new(Code::Disconnected, doing).with_detail("this client has disconnected")
 }
 
 #[cfg(test)]

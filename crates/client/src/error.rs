@@ -69,14 +69,15 @@ impl Error {
 
     /// An answer that does not fit the question: the two sides do not speak the same protocol.
     pub(crate) fn unexpected(doing: &'static str) -> Self {
-        Self::new(Code::VersionMismatch, doing).with_detail("the daemon's answer has another form")
+        Self::new(Code::VersionMismatch, doing)
+            .with_detail("the daemon's answer has an unexpected form")
     }
 
     /// An object whose creation the present daemon has never heard of.
     pub(crate) fn forgotten(doing: &'static str, id: ObjectId) -> Self {
         Self::new(Code::Disconnected, doing).with_id(id).with_detail(
-            "the daemon was started anew before the object was sealed, so its memory is lost: put \
-             it again",
+            "the daemon restarted before the object was sealed, so its memory is lost: put it \
+             again",
         )
     }
 
@@ -186,34 +187,32 @@ impl fmt::Display for Error {
 /// What a code means, as the middle of a sentence.
 fn sentence(code: Code) -> &'static str {
     match code {
-        Code::Absent => "there is no such object, or not any more",
-        Code::Exists => "the id is taken by an object that exists or is being created",
-        Code::StoreFull => "the store is full and nothing in it may be dropped or spilled",
-        Code::QuotaExceeded => {
-            "this client, or the namespace, would have more bytes than its quota"
-        }
-        Code::TimedOut => "the time given has passed",
-        Code::CreatorDied => "its creator died before it sealed the object",
+        Code::Absent => "the object does not exist, or no longer exists",
+        Code::Exists => "the id is in use by an object that exists or is being created",
+        Code::StoreFull => "the store is full, and no object in it can be evicted or spilled",
+        Code::QuotaExceeded => "the object would exceed the quota of this client or namespace",
+        Code::TimedOut => "the timeout has passed",
+        Code::CreatorDied => "the object's creator died before sealing it",
         Code::Deleted => "the object was deleted",
         Code::Evicted => "the object was evicted to make room",
         Code::NotSealed => "the object is not sealed yet",
         Code::AlreadySealed => "the object is sealed already",
-        Code::InUse => "somebody holds the object",
+        Code::InUse => "the object is in use",
         Code::TooLarge => "the object is larger than this store can ever hold",
-        Code::TooManyPins => "this client holds as many pins as one client may",
-        Code::NotPermitted => "this client may not do that",
-        Code::BadRequest => "the request makes no sense",
+        Code::TooManyPins => "this client holds the maximum number of pins",
+        Code::NotPermitted => "this client is not permitted to do that",
+        Code::BadRequest => "the request is invalid",
         Code::VersionMismatch => "the client and the daemon speak different versions",
-        Code::Disconnected => "the daemon is gone",
+        Code::Disconnected => "the daemon is not reachable",
         Code::NotOwner => "only the creator of the object may do that",
         Code::Corrupt => "the stored bytes do not match their checksum",
         Code::LimitReached => "a limit is reached",
         Code::OutOfDescriptors => "the process has no free file descriptors",
-        Code::Io => "the operating system refused",
+        Code::Io => "the operating system returned an error",
         Code::AlreadyRunning => "a daemon already serves this socket",
         Code::Cancelled => "the operation was cancelled",
-        Code::Unsupported => "this store cannot do that",
-        Code::Forked => "it belongs to the parent process",
+        Code::Unsupported => "this store does not support that",
+        Code::Forked => "the object belongs to the parent process",
         other => other.key(),
     }
 }

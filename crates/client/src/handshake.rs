@@ -187,7 +187,7 @@ fn refused(caller: Caller<'_>, error: io::Error) -> Failed {
         | io::ErrorKind::Interrupted => Failed::Nobody(gone(caller, &error)),
         io::ErrorKind::WouldBlock => Failed::Busy(gone(caller, &error)),
         io::ErrorKind::PermissionDenied => {
-            let text = format!("{} does not let this user in", caller.socket.display());
+            let text = format!("{} does not admit this user", caller.socket.display());
             Failed::ForGood(Error::new(Code::NotPermitted, CONNECTING).with_detail(text))
         }
         _ => Failed::ForGood(

@@ -50,7 +50,7 @@ impl Session {
     pub(crate) fn wake_housekeeping(&self) {
         let sounded = self.channel().map(|it| it.reader.channel().gone().sound());
         if let Some(Err(error)) = sounded {
-            tracing::warn!(%error, "the thread that unmaps memory sleeps on");
+            tracing::warn!(%error, "cannot wake the thread that unmaps memory");
         }
     }
 }
@@ -64,7 +64,7 @@ fn run(process: &Weak<Process>) {
         // Not held while asleep: the last handle ends the process's connection, and wakes us.
         drop(current);
         if let Err(error) = alarm.sleep(LOOK_AROUND) {
-            tracing::warn!(%error, "the thread that unmaps memory cannot sleep");
+            tracing::warn!(%error, "the thread that unmaps memory cannot wait for work");
             edge::sleep(LOOK_AROUND);
         }
     }

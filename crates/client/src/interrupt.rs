@@ -38,7 +38,7 @@ pub fn interruptible<T>(is_interrupted: fn() -> bool, work: impl FnOnce() -> T) 
 pub(crate) fn check(doing: &'static str) -> Result<()> {
     match CHECK.get() {
         Some(is_interrupted) if is_interrupted() => {
-            Err(Error::new(Code::Cancelled, doing).with_detail("a signal interrupted it"))
+            Err(Error::new(Code::Cancelled, doing).with_detail("interrupted by a signal"))
         }
         _ => Ok(()),
     }

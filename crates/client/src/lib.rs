@@ -1,24 +1,74 @@
-//! The client library: what every door of Plasmon uses to reach the store.
+//! The client library: what every binding of Plasmon uses to reach the store.
 //!
-//! A [`Store`] is a connection to the node's daemon, shared by all threads of a process. Sealed
+//! A [`Client`] is a connection to the node's daemon, shared by all threads of a process. Sealed
 //! objects are found through the shared index, pinned in this client's own ledger and read in
-//! place: [`Store::get_now`] makes no system call. Small objects are carved from a leased range and
-//! announced through a ring; large ones, waits and everything rare go over the socket.
+//! place: [`Client::get_now`] makes no system call. Small objects are carved from a leased range
+//! and announced through a ring; large ones, waits and everything rare go over the socket.
 //!
 //! ```text
-//! Store ──► Session (one per process and channel)     ──► shared memory: index, ledger, ring
+//! Client ──► Session (one per process and channel)     ──► shared memory: index, ledger, ring
 //!   │          writer: leases, ring, refusals
 //!   └────► Calls (requests and their answers)          ──► the socket, reconnected when it breaks
 //! ```
 //!
 //! Deliberately absent: any knowledge of what the bytes of an object mean.
+//!
+//! # Rules
+//!
+//! 1. A buffer holds a ledger entry; release is one store. Thread-safe; ledger entries are claimed
+//!    by compare-exchange.
+//! 2. Own puts are visible to own gets: on a miss with undrained submissions, the socket question
+//!    drains them.
+//! 3. Ids that the client makes itself (20 random bytes, a counter mixed into the first eight) need
+//!    no answer: `put` returns when the record is in the ring. A user-chosen id or a name is
+//!    announced and acknowledged: the client waits until the ring's head passes and looks for a
+//!    refusal.
+//! 4. Large objects (>= LARGE_OBJECT_BYTES), strict ones, and everything of a client without a
+//!    channel go through `Create`/`Seal`.
+//! 5. `fork`: a child never touches the parent's channel; it reconnects on first use. Its parent's
+//!    extents are not mapped in it: their addresses are reserved without access (`shm::inherited`),
+//!    so touching what was inherited ends the child and never shows other bytes.
+//! 6. EOF from the daemon: reconnect with `resume` until `reconnect_timeout` (default 10 s); then
+//!    `Disconnected`. Waits are asked again.
+//! 7. A wait for one object sleeps on alarms where there is a wake page (`client::sleeping`),
+//!    everything else on the socket. It is asked over the socket in any case; a thread that finds
+//!    the object first leaves the answer to the next reader.
+//! 8. A client that has mapped memory which stays until it unmaps it (`Memfd::is_punchable`) has a
+//!    thread that does so while the client idles (`client::housekeeping`). It holds no handle of
+//!    the store while it sleeps, and no lock while it unmaps.
+//!
+//! # How it works inside
+//!
+//! * `Client` -> one `Process` for each process (a forked child makes its own at first use) ->
+//!   `Session`s, one for each channel. A session is never freed before the store: `get_now` borrows
+//!   it without counting. A resumed connection keeps its session; one that is not resumed gets a
+//!   new one, and everything unsealed of the old one fails with `Disconnected`.
+//! * `Calls`: a thread that waits for an answer reads the socket and delivers the answers of
+//!   others. Unanswered requests are asked again on the next connection; `Answer::again` says so,
+//!   because the first time may have worked. `start_wait` starts one thread that reads when no
+//!   caller does.
+//! * `Leases` is accounting under the session's lock; its `Step` names the system call that is
+//!   missing, which is made without the lock. A lease doubles while it lasts less than 5 ms. The
+//!   next one is asked for through the ring when half of the present one is left; after a refusal
+//!   not before it is used up.
+//! * Up to 4 KiB an object is copied under the lock; above, its range is *open* meanwhile. `Resume`
+//!   reports current, waiting, mapping and open ranges; from then until the welcome everything
+//!   rests (*suspended*).
+//! * A `put` without id or name is fire and forget. Refusals after the call returned are kept
+//!   (1,024, then counted) and told by `flush`, by the next call that writes, and by a `get` of
+//!   that id. With an id or a name, `put` and `create` wait for the verdict.
+//! * An error of the daemon's death is `Disconnected` after `reconnect_timeout`; a later call tries
+//!   once more. Six connections that end within 100 ms without an answer count as a daemon that
+//!   does not want this client.
 
 #![forbid(unsafe_code)]
 
+mod answer;
 mod asking;
 mod buffer;
 mod calls;
 mod chain;
+mod client;
 mod error;
 mod growing;
 mod handshake;
@@ -45,7 +95,6 @@ mod session;
 mod simulated;
 mod sleeping;
 mod start;
-mod store;
 mod subscription;
 mod suggesting;
 mod verdicts;
@@ -54,8 +103,10 @@ mod writer;
 mod writing;
 
 pub use buffer::{Buffer, Pinned};
+pub use client::{Client, PROTOCOL_VERSION};
 pub use error::{Error, Result};
-pub use growing::{Frozen, GrowOptions, Growing};
+pub use growing::sealing::Frozen;
+pub use growing::{GrowOptions, Growing};
 pub use interrupt::interruptible;
 pub use listing::Listing;
 pub use options::{ConnectOptions, PutOptions, REQUEST_TIMEOUT, StartOptions};
@@ -63,9 +114,8 @@ pub use pending::PendingWait;
 pub use ranges::ObjectReader;
 pub use region::Region;
 pub use start::{StartedDaemon, default_socket, start, start_or_take_over};
-pub use store::{PROTOCOL_VERSION, Store};
 pub use subscription::{Notification, Subscription};
-pub use suggesting::WeakStore;
+pub use suggesting::WeakClient;
 pub use writer::{Mapping, Writer};
 
 /// A number that is another one in a forked child: what was made under one number must not be used

@@ -5,21 +5,21 @@ use std::vec;
 use plasmon_proto::message::Filter;
 use plasmon_proto::object::ObjectInfo;
 
+use crate::client::Client;
 use crate::error::Result;
-use crate::store::Store;
 
 /// Descriptions of objects, page by page. Objects that appear or vanish meanwhile may or may not be
 /// there; every other one is there once.
 #[derive(Debug)]
 pub struct Listing {
-    store: Store,
+    store: Client,
     filter: Filter,
     page: vec::IntoIter<ObjectInfo>,
     next: Option<u64>,
 }
 
 impl Listing {
-    pub(crate) fn new(store: Store, filter: Filter) -> Self {
+    pub(crate) fn new(store: Client, filter: Filter) -> Self {
         Self { store, filter, page: Vec::new().into_iter(), next: Some(0) }
     }
 }

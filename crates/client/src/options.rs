@@ -34,7 +34,7 @@ pub struct ConnectOptions {
     /// other questions meanwhile. Waits for objects have timeouts of their own.
     pub request_timeout: Duration,
     /// The user (uid) whose store this may be. `None`: this user's own or root's, or one whose
-    /// socket lies where none but its owner can have put it, see [`crate::Store::owner`].
+    /// socket lies where none but its owner can have put it, see [`crate::Client::owner`].
     pub owner: Option<u32>,
     /// How many threads copy a large object; `None` takes the number of cores, at most 6.
     pub copy_threads: Option<usize>,
@@ -96,9 +96,10 @@ pub struct PutOptions {
     pub owned: bool,
     /// Whether the kernel must refuse every write once it is sealed.
     pub strict: bool,
-    /// For [`crate::Store::create`]: whether the caller knows that nobody else uses the id. Then no
-    /// answer of the daemon is awaited for an object in leased memory: [`crate::Writer::seal`]
-    /// returns when the object is on its way, and a refusal is reported by a later call. Whoever
-    /// asks for the object afterwards is answered only when it has arrived.
+    /// For [`crate::Client::create`]: whether the caller knows that no other client uses the id.
+    /// Then an object in leased memory does not wait for an answer of the daemon:
+    /// [`crate::Writer::seal`] returns when the object is on its way, and a refusal is reported by
+    /// a later call. A client that asks for the object afterwards is answered only when it has
+    /// arrived.
     pub trusted: bool,
 }

@@ -16,15 +16,13 @@ use std::path::Path;
 
 use plasmon_proto::Code;
 use plasmon_shm::socket::Connection;
+use plasmon_shm::socket_folder::OTHERS_WRITE;
 
 use crate::error::{Error, Result};
 
 const CONNECTING: &str = "connecting to the store";
 
 const ROOT: u32 = 0;
-
-/// The bits of a mode that let the group and others write.
-const OTHERS_WRITE: u32 = 0o022;
 
 /// The daemon's user. An error if it is one that the caller has no reason to trust.
 pub(crate) fn check_owner(
@@ -39,11 +37,11 @@ pub(crate) fn check_owner(
         return Ok(owner);
     }
     let why = match expected {
-        Some(expected) => format!("it should be user {expected}'s"),
+        Some(expected) => format!("it should belong to user {expected}"),
         None => match distrust(socket, owner, own) {
             Ok(None) => return Ok(owner),
             Ok(Some(why)) => format!(
-                "{why}; if this is the store that you want, say so with the option owner or \
+                "{why}; to use that store, pass the option owner or set \
                  PLASMON_OWNER={owner}"
             ),
             Err(error) => return Err(Error::io(CONNECTING, error)),
@@ -72,11 +70,14 @@ fn distrust(socket: &Path, owner: u32, own: u32) -> io::Result<Option<String>> {
     let parent = socket.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = fs::canonicalize(parent.unwrap_or(Path::new(".")))?;
     if fs::metadata(&directory)?.uid() != owner {
-        return Ok(Some(format!("the directory {} is not that user's", directory.display())));
+        return Ok(Some(format!(
+            "the directory {} does not belong to that user",
+            directory.display()
+        )));
     }
     for path in directory.ancestors() {
         if !is_closed(&fs::metadata(path)?, owner, own) {
-            return Ok(Some(format!("other users may change the directory {}", path.display())));
+            return Ok(Some(format!("other users can write to the directory {}", path.display())));
         }
     }
     Ok(None)
@@ -134,8 +135,10 @@ mod tests {
         let own = rustix::process::geteuid().as_raw();
         let why = |owner, path: &str| distrust(&directory.path().join(path), owner, own);
         let found = why(own, "store.sock").unwrap().unwrap();
-        assert!(found.ends_with("change the directory /tmp"), "{found}");
-        assert!(why(own + 1, "store.sock").unwrap().unwrap().contains("is not that user's"));
+        assert!(found.ends_with("write to the directory /tmp"), "{found}");
+        assert!(
+            why(own + 1, "store.sock").unwrap().unwrap().contains("does not belong to that user")
+        );
         assert!(why(own, "gone/store.sock").is_err());
     }
 }

@@ -70,7 +70,7 @@ fn chosen_id(doing: &'static str, options: &PutOptions) -> Result<Option<ObjectI
     let id = name.id();
     match options.id {
         Some(other) if other != id => {
-            Err(wrong(format!("the name \"{name}\" has another id")).with_id(other))
+            Err(wrong(format!("the name \"{name}\" does not have this id")).with_id(other))
         }
         _ => Ok(Some(id)),
     }

@@ -7,9 +7,9 @@ use plasmon_proto::message::Reply;
 use plasmon_proto::object::ObjectState;
 use plasmon_shm::eventfd::Doorbell;
 
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::process::Process;
-use crate::store::Store;
 
 pub(crate) const WAITING: &str = "waiting for objects";
 
@@ -17,7 +17,7 @@ pub(crate) const WAITING: &str = "waiting for objects";
 #[derive(Debug)]
 pub struct PendingWait {
     /// Keeps the connection, and with it the wait, alive.
-    _store: Store,
+    _store: Client,
     process: Arc<Process>,
     signal: Arc<Doorbell>,
     number: u64,
@@ -26,7 +26,7 @@ pub struct PendingWait {
 
 impl PendingWait {
     pub(crate) fn new(
-        store: Store,
+        store: Client,
         process: Arc<Process>,
         signal: Arc<Doorbell>,
         number: u64,

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use plasmon_proto::limits::CLIENT_NAME_BYTES_MAX;
 use plasmon_proto::message::{Reply, Request};
+use plasmon_proto::request::Cost;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
@@ -20,7 +21,8 @@ use plasmon_shm::eventfd::Doorbell;
 use plasmon_shm::fork;
 use plasmon_shm::socket::Connection;
 
-use crate::calls::{Answer, Broken, Calls, Mending, Step};
+use crate::answer::Answer;
+use crate::calls::{Broken, Calls, Mending, Step};
 use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::handshake::{Caller, Failed, Patience, connect_within};
@@ -47,7 +49,7 @@ const COPY_THREADS_GIVEN_MAX: usize = 64;
 const RESUMES_MAX: u32 = 3;
 const FRUITLESS_MAX: u32 = 6;
 
-/// The same for daemons that were gone at once: they may have been killed by somebody else.
+/// The same for daemons that ended at once: they may have been killed by somebody else.
 const DAEMONS_RESUMED_MAX: u32 = 16;
 const DAEMONS_MAX: u32 = 32;
 
@@ -190,7 +192,7 @@ impl Process {
 
     /// Like [`Self::ask`], but gives a failure as it is.
     pub(crate) fn ask_again(&self, doing: &'static str, request: Request) -> Result<Answer> {
-        let takes_time = takes_time(&request);
+        let takes_time = request.cost() > Cost::Light;
         let number = self.begin(doing, request)?;
         self.answer(doing, number, takes_time)
     }
@@ -227,7 +229,8 @@ impl Process {
 
     /// Whether the daemon answers a question that takes it no time.
     fn lives(&self) -> Result<bool> {
-        let number = self.calls.begin("looking whether the daemon lives", Request::Sync, None)?;
+        let number =
+            self.calls.begin("checking whether the daemon is running", Request::Sync, None)?;
         let deadline = Deadline::after(self.options.request_timeout);
         let answered = self.collect_by(&[number], deadline)?.is_some();
         if !answered {
@@ -289,7 +292,8 @@ impl Process {
             && let Err(error) = self.serve_in_background()
         {
             // The next request sends it.
-            tracing::warn!(%error, "the daemon is told later that something is free again");
+            tracing::warn!(%error, "cannot tell the daemon now that something is free; the next \
+                                    request does");
         }
     }
 
@@ -336,9 +340,8 @@ impl Process {
                 Err(error) => return Err(Error::io(APPLYING, error)),
             }
             if !self.is_current(session) {
-                return Err(Error::new(Code::Disconnected, APPLYING).with_detail(
-                    "the daemon was started anew and knows nothing of what was submitted before",
-                ));
+                return Err(Error::new(Code::Disconnected, APPLYING)
+                    .with_detail("the daemon restarted and does not know of earlier submissions"));
             }
             // Answered only by a daemon that lives, and only behind everything submitted before.
             self.ask(APPLYING, Request::Sync)?;
@@ -422,7 +425,7 @@ impl Process {
         if fruitless.of_daemon >= FRUITLESS_MAX || fruitless.daemons >= DAEMONS_MAX {
             return Err(Failed::ForGood(
                 Error::new(Code::Disconnected, RECONNECTING)
-                    .with_detail("the daemon ends every connection of this client"),
+                    .with_detail("the daemon closed several connections of this client in a row"),
             ));
         }
         // A session that the daemon ends again and again is better left behind, once: what is lent
@@ -449,9 +452,12 @@ impl Process {
             fresh.writing().verdicts.lose(lost);
         }
         if is_another_store {
-            tracing::warn!(lost, "the store has ended, and another one serves the socket");
+            tracing::warn!(lost, "the store has ended, and another store serves its socket");
         } else {
-            tracing::warn!(lost, "connected anew: the daemon knows nothing of this client");
+            tracing::warn!(
+                lost,
+                "reconnected with a new session: the daemon did not know this client"
+            );
         }
         let left = Arc::clone(session);
         self.sessions.append_after(session, Arc::new(fresh));
@@ -474,7 +480,7 @@ impl Process {
 #[cold]
 fn disconnected() -> Error {
     Error::new(Code::Disconnected, "calling the store")
-        .with_detail("this client disconnected itself: connect again")
+        .with_detail("this client has disconnected: connect again")
 }
 
 /// A connection in place of a broken one.
@@ -488,26 +494,10 @@ struct Renewed {
 /// What a person is told whose store was replaced.
 fn another_store(socket: &Path) -> String {
     format!(
-        "the store that this client was connected to has ended, with every object in it, and \
-         another one serves {} now, in which this client goes on: put again what is still wanted",
+        "the store that this client was connected to has ended and its objects are lost; \
+         another store now serves {}, and this client is connected to it: put the objects again \
+         that are still needed",
         socket.display()
-    )
-}
-
-/// Whether the daemon may have to make room, or to wait for the kernel, before it answers.
-fn takes_time(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Lease { .. }
-            | Request::Create { .. }
-            | Request::CreateGrowing { .. }
-            | Request::Grow { .. }
-            | Request::Seal { .. }
-            | Request::SealGrown { .. }
-            | Request::Evict { .. }
-            | Request::Get { .. }
-            | Request::OpenSpilled { .. }
-            | Request::Share { .. }
     )
 }
 

@@ -8,12 +8,12 @@ use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::writer::Span;
 
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::options::PutOptions;
 use crate::payload::{Payload, Plan};
 use crate::process::Process;
 use crate::session::Session;
-use crate::store::Store;
 use crate::verdicts::Verdict;
 use crate::writer::{Origin, Writer};
 use crate::writing::Placed;
@@ -86,7 +86,7 @@ impl Process {
         options: &PutOptions,
     ) -> Result<Vec<ObjectId>> {
         if options.id.is_some() || options.name.is_some() {
-            let detail = "many objects cannot share one id or name";
+            let detail = "several objects cannot share one id or name";
             return Err(Error::new(Code::BadRequest, PUTTING).with_detail(detail));
         }
         let session = Arc::clone(self.session());
@@ -136,7 +136,7 @@ impl Process {
 
     pub(crate) fn create(
         self: &Arc<Self>,
-        store: &Store,
+        store: &Client,
         data_bytes: u64,
         options: &PutOptions,
     ) -> Result<Writer> {
@@ -153,7 +153,7 @@ impl Process {
 
     fn create_carved(
         self: &Arc<Self>,
-        store: &Store,
+        store: &Client,
         session: Arc<Session>,
         plan: &Plan,
         options: &PutOptions,
@@ -214,7 +214,7 @@ impl Process {
 
     fn create_for_writing(
         self: &Arc<Self>,
-        store: &Store,
+        store: &Client,
         session: Arc<Session>,
         id: ObjectId,
         plan: &Plan,
@@ -257,7 +257,7 @@ impl Process {
     }
 }
 
-/// Writes what lies behind the data of an object that its caller fills: mostly nothing.
+/// Writes what follows the data of an object that its caller fills: mostly nothing.
 fn fill_tail(span: &mut Span, plan: &Plan, options: &PutOptions) {
     let payload = Payload { data: &[], metadata: &options.metadata, attributes: &plan.attributes };
     let data_bytes = plan.sizes.data as usize;

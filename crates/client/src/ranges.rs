@@ -16,9 +16,9 @@ use plasmon_proto::message::{Reply, Request, SpillFile};
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
 use crate::buffer::Buffer;
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::reading::why_not;
-use crate::store::Store;
 
 const READING: &str = "reading a piece of object";
 
@@ -100,11 +100,11 @@ impl ObjectReader {
         Err(Error::new(Code::BadRequest, READING)
             .with_id(self.id())
             .with_amounts(end.unwrap_or(u64::MAX), self.bytes())
-            .with_detail("the piece is not within the object's data"))
+            .with_detail("the range is not within the object's data"))
     }
 }
 
-impl Store {
+impl Client {
     /// Opens an object to read pieces of it. One that was spilled stays in its file, and takes no
     /// memory. [`Code::Absent`] at once when it is not there, as with [`Self::get_existing`].
     pub fn open(&self, id: &ObjectId) -> Result<ObjectReader> {

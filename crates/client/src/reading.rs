@@ -24,10 +24,10 @@ use plasmon_shm::memfd::Memfd;
 use plasmon_shm::reader::{Found, Held, View};
 
 use crate::buffer::{Buffer, CountedPin, Pinned};
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::session::{Channel, KeptMap, Memory, Session, SocketMemory};
-use crate::store::Store;
 use crate::waiting::Until;
 
 const GETTING: &str = "getting object";
@@ -41,7 +41,7 @@ const POPULATE_BYTES_MAX: u64 = 4 << 20;
 const SPIN: Duration = Duration::from_micros(10);
 
 /// How often one get connects again because the daemon parted from the connection.
-const PARTINGS_MAX: u32 = 3;
+const RECONNECTS_MAX: u32 = 3;
 
 /// How often one get asks in which slot an object is, because the index moved meanwhile.
 const STRAY_TRIES: u32 = 3;
@@ -89,7 +89,7 @@ impl Process {
         id: &ObjectId,
         mut found: Result<Found<'a>, TooManyPins>,
     ) -> Result<Option<View<'a>>> {
-        let mut partings = 0;
+        let mut disconnects = 0;
         loop {
             match found {
                 Ok(Found::Object(view)) => return Ok(Some(view)),
@@ -100,8 +100,8 @@ impl Process {
                     }
                 }
                 Ok(Found::Parted) => {
-                    partings += 1;
-                    if !self.comes_back(channel, partings)? {
+                    disconnects += 1;
+                    if !self.comes_back(channel, disconnects)? {
                         return Ok(None);
                     }
                 }
@@ -147,19 +147,19 @@ impl Process {
 
     /// Connects again after the daemon parted from this connection. False when this client has
     /// another channel now, which the next look goes through.
-    fn comes_back(&self, channel: &Channel, partings: u32) -> Result<bool> {
+    fn comes_back(&self, channel: &Channel, disconnects: u32) -> Result<bool> {
         // Whatever is asked shows that the connection is gone.
         self.command(GETTING, Request::Sync)?;
         let is_current = self.session().channel().is_some_and(|now| std::ptr::eq(now, channel));
-        if is_current && partings >= PARTINGS_MAX {
+        if is_current && disconnects >= RECONNECTS_MAX {
             return Err(Error::new(Code::Disconnected, GETTING)
-                .with_detail("the daemon parted from this connection again and again"));
+                .with_detail("the daemon closed this connection several times in a row"));
         }
         Ok(is_current)
     }
 
     /// Whether the daemon that answers now is of the store that this channel belongs to. One that
-    /// was started anew has other objects under the same numbers of extents and tables.
+    /// was restarted has other objects under the same numbers of extents and tables.
     fn is_current_channel(&self, channel: &Channel) -> bool {
         self.session().channel().is_some_and(|current| std::ptr::eq(current, channel))
     }
@@ -184,7 +184,7 @@ impl Process {
     }
 
     /// Maps the extent of a pinned object. `None` when the daemon does not know the extent, which a
-    /// pin excludes unless the daemon was started anew.
+    /// pin excludes unless the daemon was restarted.
     fn map_held<'a>(&self, channel: &'a Channel, held: Held<'a>) -> Result<Option<View<'a>>> {
         let image = held.image();
         let (extent, bytes) = (image.extent, image.data.saturating_add(image.metadata));
@@ -303,7 +303,7 @@ fn map_extent(fd: OwnedFd, pinned: &Range) -> Result<(ReadMap, bool)> {
     Ok((map, !memfd.is_punchable().map_err(failed)?))
 }
 
-impl Store {
+impl Client {
     /// The object, if it can be had now without waiting.
     pub(crate) fn try_get(&self, id: &ObjectId) -> Result<Option<Buffer>> {
         let process = self.here()?;
@@ -334,15 +334,15 @@ impl Store {
         let process = self.here()?;
         let mut buffers = Vec::with_capacity(ids.len());
         for chunk in ids.chunks(plasmon_proto::limits::REQUEST_IDS_MAX) {
-            let mut partings = 0;
+            let mut disconnects = 0;
             let found = loop {
                 if let Some(found) = self.get_counted(process, chunk)? {
                     break found;
                 }
-                partings += 1;
-                if partings > PARTINGS_MAX {
+                disconnects += 1;
+                if disconnects > RECONNECTS_MAX {
                     return Err(Error::new(Code::Disconnected, GETTING)
-                        .with_detail("the connection broke again and again"));
+                        .with_detail("the connection broke several times in a row"));
                 }
             };
             buffers.extend(found);
@@ -487,7 +487,7 @@ pub(crate) fn why_not(id: ObjectId, state: ObjectState, is_late: bool) -> Error 
         }
         ObjectState::Spilled => Error::new(Code::StoreFull, GETTING)
             .with_id(id)
-            .with_detail("there is no memory to bring the object back from its file"),
+            .with_detail("there is no memory to restore the object from its spill file"),
         other => Error::of_state(GETTING, id, other),
     }
 }
@@ -495,8 +495,8 @@ pub(crate) fn why_not(id: ObjectId, state: ObjectState, is_late: bool) -> Error 
 fn late(id: ObjectId, state: ObjectState) -> Error {
     let detail = match state {
         ObjectState::Creating => "the object is being created",
-        ObjectState::Spilled => "the object is being brought back from its file",
-        _ => "nobody has created the object",
+        ObjectState::Spilled => "the object is being restored from its spill file",
+        _ => "the object has not been created",
     };
     Error::new(Code::TimedOut, GETTING).with_id(id).with_detail(detail)
 }

@@ -22,7 +22,7 @@ pub(crate) enum Read {
     Frame { number: u64, reply: Result<Reply>, fds: Vec<OwnedFd> },
     /// Nothing that concerns a request, for now.
     Nothing,
-    /// The connection has ended, or makes no sense.
+    /// The connection has ended, or sent something invalid.
     Broken,
 }
 
@@ -106,7 +106,11 @@ pub(crate) fn receive(link: &Connection) -> Read {
         }
         Ok(FromDaemon::Reply(0, Reply::Failed(failure))) => {
             // Not an answer: the daemon says why it is about to close the connection.
-            tracing::warn!(code = failure.code.key(), detail = failure.detail, "the daemon parts");
+            tracing::warn!(
+                code = failure.code.key(),
+                detail = failure.detail,
+                "the daemon closed the connection"
+            );
             Read::Nothing
         }
         Ok(FromDaemon::Reply(number, reply)) => {
@@ -115,7 +119,7 @@ pub(crate) fn receive(link: &Connection) -> Read {
         // Only a subscription's own connection is pushed to.
         Ok(FromDaemon::Push(_)) => Read::Nothing,
         Err(bad) => {
-            tracing::warn!(%bad, "the daemon sent what is no frame");
+            tracing::warn!(%bad, "the daemon sent an invalid frame");
             Read::Broken
         }
     }

@@ -15,10 +15,10 @@ use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::writer::Span;
 
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::session::Session;
-use crate::store::Store;
 use crate::verdicts::Verdict;
 
 const LEASING: &str = "reserving memory for buffers";
@@ -34,7 +34,7 @@ pub struct Region {
     own: BTreeMap<u64, u64>,
 }
 
-impl Store {
+impl Client {
     /// Leases a range of `bytes` bytes, a multiple of 64. Only for clients with a channel, and not
     /// at level strict.
     pub fn lease_region(&self, bytes: u64) -> Result<Region> {
@@ -46,7 +46,7 @@ impl Process {
     fn lease_region(self: &Arc<Self>, bytes: u64) -> Result<Region> {
         let session = Arc::clone(self.session());
         if session.channel().is_none() {
-            let detail = "a client without a channel leases no memory";
+            let detail = "a client without a channel cannot lease memory";
             return Err(Error::new(Code::Unsupported, LEASING).with_detail(detail));
         }
         session.drain();
@@ -138,7 +138,7 @@ impl Region {
         let footprint = sizes.footprint().filter(|_| offset.is_multiple_of(OBJECT_ALIGN));
         let piece = footprint.and_then(|it| Some((it, self.piece(offset, it)?)));
         let Some((footprint, (start, length))) = piece else {
-            let detail = "the bytes are not the region's own any more";
+            let detail = "the region no longer owns the bytes";
             return Err(Error::new(Code::BadRequest, PUBLISHING).with_detail(detail));
         };
         self.own.remove(&start);

@@ -25,7 +25,7 @@ use plasmon_proto::message::{Range, Reply, Request};
 use plasmon_shm::edge;
 use plasmon_shm::eventfd::Doorbell;
 
-use crate::calls::Answer;
+use crate::answer::Answer;
 use crate::error::{Error, Result};
 
 /// Numbers of requests that are gone, which may be among those to be sent.

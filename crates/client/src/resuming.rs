@@ -34,9 +34,8 @@ impl Process {
                 // Answered on the next connection and on none before.
                 self.ask(RESUMING, Request::Sync).map(drop)
             } else {
-                Err(Error::new(Code::Disconnected, RESUMING).with_detail(
-                    "the daemon was started anew and knows nothing of what was submitted before",
-                ))
+                Err(Error::new(Code::Disconnected, RESUMING)
+                    .with_detail("the daemon restarted and does not know of earlier submissions"))
             };
             writing = session.writing();
             if let Some(range) = range {

@@ -308,7 +308,7 @@ impl Session {
         drop(dropped);
         if *lost != Lost::default() {
             let (ranges, objects) = (lost.leases.len(), lost.creating.len());
-            tracing::warn!(ranges, objects, "memory was lost with the daemon before this one");
+            tracing::warn!(ranges, objects, "memory was lost when the previous daemon died");
         }
         let announced: Vec<ObjectId> = self.writing().announced.iter().copied().collect();
         for id in announced {
@@ -403,7 +403,7 @@ impl Channel {
         let rang = doorbell.ring();
         if let Err(error) = &rang {
             // The next submission tries again.
-            tracing::warn!(%error, "the daemon's doorbell does not ring");
+            tracing::warn!(%error, "cannot ring the daemon's doorbell");
         }
         rang.is_ok()
     }
@@ -445,7 +445,10 @@ impl Writing {
         }
         let lost = reader.channel().completions_lost();
         if lost != self.completions_lost {
-            tracing::warn!(count = lost - self.completions_lost, "completions were lost");
+            tracing::warn!(
+                count = lost - self.completions_lost,
+                "completions from the daemon were lost"
+            );
             self.completions_lost = lost;
             let refusals_lost = reader.channel().refusals_lost();
             self.verdicts.lose(refusals_lost - self.refusals_lost);
@@ -500,7 +503,7 @@ impl Writing {
         let is_leased = self.leases.closed(&range);
         match (is_leased, submits) {
             (false, true) => Err(Error::new(Code::Disconnected, "submitting to the daemon")
-                .with_detail("the memory of the object was lost with the daemon: put it again")),
+                .with_detail("the object's memory was lost when the daemon died: put it again")),
             (true, false) => {
                 self.leases.regain(range);
                 Ok(())

@@ -2,9 +2,9 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::store::Store;
+use crate::client::Client;
 
-impl Store {
+impl Client {
     /// Breaks the connection of this client, which does not notice it now.
     pub fn sever(&self) {
         if let Some(link) = self.here().ok().and_then(|process| process.calls().link()) {

@@ -8,9 +8,9 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -20,12 +20,13 @@ use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
 use plasmon_shm::incarnation::Incarnation;
 use plasmon_shm::socket::Connection;
+use plasmon_shm::socket_folder;
 use rustix::event::PollFlags;
 
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::options::{ConnectOptions, StartOptions};
-use crate::store::Store;
 
 const STARTING: &str = "starting a store";
 const FINDING: &str = "finding the socket of this user's store";
@@ -65,9 +66,9 @@ pub fn start(options: &StartOptions) -> Result<StartedDaemon> {
         return Err(already_running(&socket));
     }
     let program = find_daemon(options)?;
-    if let Some(directory) = socket.parent() {
-        make_private(directory)?;
-    }
+    socket_folder::make(&socket).map_err(|error| {
+        Error::io(STARTING, error).with_detail(format!("making the folder of {}", socket.display()))
+    })?;
     let log_path = socket.with_extension("log");
     let mut log = open_log(&log_path)?;
     let log_start = log.seek(SeekFrom::End(0)).map_err(|e| Error::io(STARTING, e))?;
@@ -97,7 +98,7 @@ pub fn start(options: &StartOptions) -> Result<StartedDaemon> {
     }
 }
 
-/// Like [`start`], but a store that a program's `connect` started gives way if it holds nothing and
+/// Like [`start`], but a store that a program's `connect` started is stopped if it is empty and
 /// has no client: its daemon's number then comes with that of the new one.
 pub fn start_or_take_over(options: &StartOptions) -> Result<(StartedDaemon, Option<u32>)> {
     let refused = match start(options) {
@@ -108,7 +109,7 @@ pub fn start_or_take_over(options: &StartOptions) -> Result<(StartedDaemon, Opti
         Some((_, path)) => PathBuf::from(path),
         None => default_socket()?,
     };
-    let found = Store::connect(&asking_options(&socket))?;
+    let found = Client::connect(&asking_options(&socket))?;
     let status = found.status()?;
     if status.linger_ms.is_none() {
         return Err(refused);
@@ -135,46 +136,24 @@ pub fn start_or_take_over(options: &StartOptions) -> Result<(StartedDaemon, Opti
 
 /// The socket of this user's store: `$PLASMON_SOCKET`, else `plasmon/store.sock` in
 /// `$XDG_RUNTIME_DIR`, else `plasmon-<uid>/store.sock` in the temporary directory, which must then
-/// belong to this user alone.
+/// belong to this user, and no other user may write to it.
 pub fn default_socket() -> Result<PathBuf> {
-    let set = |key: &str| env::var_os(key).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(socket) = set("PLASMON_SOCKET") {
+    if let Some(socket) = env::var_os("PLASMON_SOCKET").filter(|value| !value.is_empty()) {
+        return Ok(PathBuf::from(socket));
+    }
+    let socket = socket_folder::default_socket();
+    if socket_folder::runtime_folder().is_some() {
         return Ok(socket);
     }
-    if let Some(runtime) = set("XDG_RUNTIME_DIR") {
-        return Ok(runtime.join("plasmon").join("store.sock"));
+    // Anybody can make a folder in the temporary directory.
+    match socket_folder::check(&socket) {
+        Ok(()) => Ok(socket),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(socket),
+        Err(error) if error.raw_os_error().is_some() => Err(Error::io(FINDING, error)),
+        Err(refused) => {
+            Err(Error::new(Code::NotPermitted, FINDING).with_detail(refused.to_string()))
+        }
     }
-    let uid = rustix::process::getuid().as_raw();
-    let directory = env::temp_dir().join(format!("plasmon-{uid}"));
-    check_private(&directory, uid)?;
-    Ok(directory.join("store.sock"))
-}
-
-/// Refuses a directory that somebody else made or can write to: the socket in it could be a trap.
-fn check_private(directory: &Path, uid: u32) -> Result<()> {
-    let found = match fs::symlink_metadata(directory) {
-        Ok(found) => found,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::io(FINDING, error)),
-    };
-    if found.is_dir() && found.uid() == uid && found.mode() & 0o077 == 0 {
-        return Ok(());
-    }
-    Err(Error::new(Code::NotPermitted, FINDING).with_detail(format!(
-        "{} must be a directory of user {uid} with mode 0700; remove it or set PLASMON_SOCKET",
-        directory.display()
-    )))
-}
-
-/// Makes the socket's directory, open to this user alone, unless it is there.
-fn make_private(directory: &Path) -> Result<()> {
-    if directory.as_os_str().is_empty() || directory.is_dir() {
-        return Ok(());
-    }
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|error| {
-        Error::io(STARTING, error).with_detail(format!("making {}", directory.display()))
-    })
 }
 
 /// Where the daemon's program is.
@@ -195,7 +174,8 @@ fn find_daemon(options: &StartOptions) -> Result<PathBuf> {
         .find(|p| p.is_file())
         .ok_or_else(|| {
             Error::new(Code::Unsupported, STARTING).with_detail(
-                "there is no plasmond beside this program or in PATH; set PLASMON_DAEMON",
+                "plasmond is neither beside this program nor in PATH; set PLASMON_DAEMON to its \
+                 path",
             )
         })
 }
@@ -256,7 +236,7 @@ impl Drop for Starting {
 
 /// The daemon's own number, which only it knows: what was spawned has ended already.
 fn pid_of(socket: &Path) -> Result<u32> {
-    Ok(Store::connect(&asking_options(socket))?.status()?.pid)
+    Ok(Client::connect(&asking_options(socket))?.status()?.pid)
 }
 
 /// How to ask a daemon something about itself.

@@ -57,7 +57,7 @@ impl Subscription {
         Ok(Self { connection, queue, socket, options, filter })
     }
 
-    /// The next notification, `None` when the time given has passed; no timeout waits for ever.
+    /// The next notification, `None` when the timeout has passed; no timeout waits for ever.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Notification>> {
         let deadline = Deadline::within(timeout);
         loop {
@@ -189,7 +189,7 @@ fn receive(connection: &Connection) -> Result<FromDaemon, Unread> {
     };
     debug_assert_eq!(received.bytes, bytes.len(), "a message is received whole");
     frame::decode_from_daemon(&bytes).map_err(|bad| {
-        tracing::warn!(%bad, "the daemon sent what is no frame");
+        tracing::warn!(%bad, "the daemon sent an invalid frame");
         Unread::Broken
     })
 }

@@ -8,7 +8,7 @@ use std::sync::Weak;
 use plasmon_proto::Name;
 use plasmon_proto::message::Filter;
 
-use crate::store::{Handle, Store};
+use crate::client::{Client, Handle};
 
 /// Objects that are looked at.
 const LOOKED_AT_MAX: usize = 4096;
@@ -21,19 +21,19 @@ const COMPARED_BYTES_MAX: usize = 200;
 
 /// A connection that this does not keep open.
 #[derive(Clone, Debug)]
-pub struct WeakStore(Weak<Handle>);
+pub struct WeakClient(Weak<Handle>);
 
-impl WeakStore {
+impl WeakClient {
     /// The connection, if it is still open.
-    pub fn upgrade(&self) -> Option<Store> {
-        self.0.upgrade().map(Store)
+    pub fn upgrade(&self) -> Option<Client> {
+        self.0.upgrade().map(Client)
     }
 }
 
-impl Store {
+impl Client {
     /// The same connection, without keeping it open.
-    pub fn downgrade(&self) -> WeakStore {
-        WeakStore(std::sync::Arc::downgrade(&self.0))
+    pub fn downgrade(&self) -> WeakClient {
+        WeakClient(std::sync::Arc::downgrade(&self.0))
     }
 
     /// The name of an object that is most like this one, among the first few thousand; `None` when

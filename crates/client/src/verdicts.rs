@@ -165,8 +165,8 @@ impl Verdicts {
         let count = refusals.len() as u64 + unknown;
         let Some(first) = refusals.first() else {
             let detail = format!(
-                "the fate of {unknown} earlier submissions is not known: \
-                 more was refused or lost than this client kept"
+                "whether {unknown} earlier submissions succeeded is not \
+                 known: more failed than this client records"
             );
             let error = Error::new(Code::LimitReached, doing);
             return error.with_amounts(0, unknown).with_detail(detail);

@@ -76,7 +76,7 @@ impl Process {
         beyond_end: bool,
     ) -> Result<Vec<ObjectState>> {
         if count > ids.len() {
-            let detail = "more objects are to be ready than are waited for";
+            let detail = "the wait needs more objects to be ready than it names";
             return Err(Error::new(Code::BadRequest, WAITING)
                 .with_amounts(count as u64, ids.len() as u64)
                 .with_detail(detail));

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use plasmon_proto::ObjectId;
 use plasmon_shm::writer::{Span, WriteExtent};
 
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::session::Session;
-use crate::store::Store;
 use crate::verdicts::Verdict;
 use crate::writing::Placed;
 
@@ -35,9 +35,9 @@ pub(crate) enum Origin {
 
 /// An object under construction: write its bytes, then seal it. Dropped unsealed, it is aborted.
 ///
-/// It reads and writes as the object's data; the metadata lies behind and is filled already.
+/// It reads and writes as the object's data; the metadata follows it and is filled already.
 pub struct Writer {
-    store: Store,
+    store: Client,
     process: Arc<Process>,
     session: Arc<Session>,
     placed: Placed,
@@ -48,7 +48,7 @@ pub struct Writer {
 
 impl Writer {
     pub(crate) fn new(
-        store: Store,
+        store: Client,
         process: Arc<Process>,
         session: Arc<Session>,
         placed: Placed,
@@ -150,7 +150,7 @@ impl Writer {
     }
 
     /// The store that the object goes to.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &Client {
         &self.store
     }
 

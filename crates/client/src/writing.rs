@@ -220,8 +220,8 @@ impl Process {
             Ruling::Accepted => Ok(()),
             Ruling::Refused(code) => Err(Error::new(code, doing).with_id(id)),
             Ruling::Unknown => Err(Error::new(Code::LimitReached, doing).with_id(id).with_detail(
-                "whether it was refused is not known: this client read its completions too late; \
-                 get the object to see",
+                "whether the put succeeded is not known: this client read its completions too \
+                 late; get the object to check",
             )),
         }
     }
@@ -342,7 +342,7 @@ impl Process {
         session: &Session,
         doing: &'static str,
         request: Request,
-    ) -> Result<crate::calls::Answer> {
+    ) -> Result<crate::answer::Answer> {
         match self.ask(doing, request.clone()) {
             Err(error) if error.code() == Code::StoreFull && session.return_leases() => {
                 self.ask(doing, request)

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use plasmon_client::{Code, ConnectOptions, Error, Filter, ObjectState, PutOptions, Store};
+use plasmon_client::{Client, Code, ConnectOptions, Error, Filter, ObjectState, PutOptions};
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Reply, Request};
 use plasmon_shm::Connection;
@@ -26,7 +26,7 @@ fn with_id(number: u64) -> PutOptions {
 #[test]
 fn child() {
     let Some((errand, options)) = support::errand() else { return };
-    let store = Store::connect(&options).unwrap();
+    let store = Client::connect(&options).unwrap();
     let (step, bytes) = errand.split_once(' ').unwrap_or((&errand, "0"));
     let bytes: u64 = bytes.parse().unwrap();
     let data = || pattern(1, bytes as usize);
@@ -75,7 +75,7 @@ fn child() {
 }
 
 /// Nothing of the dead is left: no creation, no lease, no wait, no memory.
-fn assert_nothing_leaks(store: &Store, objects: u64) {
+fn assert_nothing_leaks(store: &Client, objects: u64) {
     support::until("nothing is left of the dead client", || {
         let status = store.status().unwrap();
         status.clients == 1
@@ -280,7 +280,7 @@ fn a_session_outlives_many_daemons_in_a_row() {
 fn without_a_keeper_a_dead_daemon_is_told_and_buffers_stay_readable() {
     let node = TestStore::with(64 * MIB, &[("keeper", "false")]);
     let options = ConnectOptions { reconnect_timeout: Duration::from_millis(50), ..node.options() };
-    let store = Store::connect(&options).unwrap();
+    let store = Client::connect(&options).unwrap();
     let object = store.put(&pattern(1, 5000), &PutOptions::default()).unwrap();
     let held = store.get(&object, NOW).unwrap();
     let writer = store.create(100, &with_id(2)).unwrap();
@@ -312,7 +312,7 @@ fn a_get_that_finds_a_new_store_reads_that_stores_memory() {
 
 fn tells_of_another_store(node: &TestStore, error: &Error) {
     assert_eq!(error.code(), Code::Disconnected, "{error}");
-    assert!(error.to_string().contains("another one serves"), "{error}");
+    assert!(error.to_string().contains("another store now serves"), "{error}");
     assert!(error.to_string().contains(&node.socket().display().to_string()), "{error}");
 }
 
@@ -323,7 +323,7 @@ fn tells_of_another_store(node: &TestStore, error: &Error) {
 fn a_client_that_meets_another_store_says_so_once_and_goes_on_in_it() {
     for channel in [true, false] {
         let node = TestStore::with(64 * MIB, &[("keeper", "false")]);
-        let store = Store::connect(&ConnectOptions { channel, ..node.options() }).unwrap();
+        let store = Client::connect(&ConnectOptions { channel, ..node.options() }).unwrap();
         let old = store.put(b"of the first", &PutOptions::default()).unwrap();
         let held = store.get(&old, NOW).unwrap();
         let pending = store.start_wait(&[id(9)], 1, None).unwrap();

@@ -6,14 +6,14 @@ mod support;
 
 use std::time::Duration;
 
-use plasmon_client::{Code, GrowOptions, Growing, Policy, PutOptions, Store, Traits};
+use plasmon_client::{Client, Code, GrowOptions, Growing, Policy, PutOptions, Traits};
 use support::{TestStore, pattern};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
-fn begin(store: &Store) -> Growing {
+fn begin(store: &Client) -> Growing {
     store.grow(&GrowOptions::default()).unwrap()
 }
 

@@ -12,7 +12,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use plasmon_client::{Code, GrowOptions, ObjectId, PutOptions, Store, Writer};
+use plasmon_client::{Client, Code, GrowOptions, ObjectId, PutOptions, Writer};
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use support::{PATIENCE, TestStore, until};
@@ -40,24 +40,24 @@ fn cut(before: &BTreeSet<i32>) {
 }
 
 /// Puts many objects: memory that is there and free is used first.
-fn fill(store: &Store) -> Vec<ObjectId> {
+fn fill(store: &Client) -> Vec<ObjectId> {
     (0..200).map(|_| store.put(&[7; 50_000], &PutOptions::default()).unwrap()).collect()
 }
 
-fn check(store: &Store, ids: &[ObjectId]) {
+fn check(store: &Client, ids: &[ObjectId]) {
     for id in ids {
         let found = store.get(id, Some(PATIENCE)).unwrap();
         assert!(found.data().iter().all(|byte| *byte == 7), "{id} was written over");
     }
 }
 
-fn begin(store: &Store, bytes: usize) -> Writer {
+fn begin(store: &Client, bytes: usize) -> Writer {
     let mut writer = store.create(bytes as u64, &PutOptions::default()).unwrap();
     writer[..bytes / 2].fill(1);
     writer
 }
 
-fn finish(store: &Store, mut writer: Writer) {
+fn finish(store: &Client, mut writer: Writer) {
     let bytes = writer.len();
     writer[bytes / 2..].fill(1);
     let id = writer.seal().unwrap();

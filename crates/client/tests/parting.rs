@@ -9,7 +9,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use plasmon_client::{Policy, PutOptions, Store};
+use plasmon_client::{Client, Policy, PutOptions};
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use support::{PATIENCE, TestStore};
@@ -34,7 +34,7 @@ fn break_connection(before: &BTreeSet<i32>) {
     }
 }
 
-fn wait_until(store: &Store, what: &str, is_so: impl Fn(&plasmon_client::Status) -> bool) {
+fn wait_until(store: &Client, what: &str, is_so: impl Fn(&plasmon_client::Status) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so(&store.status().unwrap()) {
         assert!(Instant::now() < deadline, "{what}");

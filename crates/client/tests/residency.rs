@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use plasmon_client::{Code, ObjectId, PutOptions, Store};
+use plasmon_client::{Client, Code, ObjectId, PutOptions};
 use support::{TestStore, id, pattern};
 
 const MIB: u64 = 1 << 20;
@@ -24,7 +24,7 @@ fn with_id(number: u64) -> PutOptions {
 }
 
 /// Reads an object; the file that its bytes were mapped from.
-fn inode_of(store: &Store, object: &ObjectId) -> u64 {
+fn inode_of(store: &Client, object: &ObjectId) -> u64 {
     let buffer = store.get(object, NOW).unwrap();
     support::mapped_inode(buffer.data().as_ptr().addr()).unwrap()
 }
@@ -144,7 +144,7 @@ fn a_writer_without_a_channel_lets_go_of_what_was_deleted() {
 #[test]
 fn child() {
     let Some((_, options)) = support::errand() else { return };
-    let store = Store::connect(&options).unwrap();
+    let store = Client::connect(&options).unwrap();
     drop(store.get(&id(1), NOW).unwrap());
     support::say("read");
     support::hear();

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use plasmon_client::{
-    Code, ConnectOptions, Error, Filter, GrowOptions, ObjectState, PutOptions, StartOptions, Store,
-    interruptible,
+    Client, Code, ConnectOptions, Error, Filter, GrowOptions, ObjectState, PutOptions,
+    StartOptions, interruptible,
 };
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use support::{PATIENCE, TestStore, id, until};
@@ -28,7 +28,7 @@ const LONG: Duration = Duration::from_secs(30);
 struct Stopped(Pid);
 
 impl Stopped {
-    fn new(store: &Store) -> Self {
+    fn new(store: &Client) -> Self {
         let pid = i32::try_from(store.status().unwrap().pid).unwrap();
         let pid = Pid::from_raw(pid).unwrap();
         kill_process(pid, Signal::STOP).unwrap();
@@ -51,7 +51,7 @@ fn named(number: u64) -> PutOptions {
     PutOptions { id: Some(id(number)), ..PutOptions::default() }
 }
 
-type Call = (&'static str, fn(&Store) -> Result<(), Error>);
+type Call = (&'static str, fn(&Client) -> Result<(), Error>);
 
 /// One call of every kind that asks the daemon something.
 const CALLS: &[Call] = &[
@@ -85,7 +85,7 @@ const CALLS: &[Call] = &[
 ];
 
 /// Afterwards the store is as if nothing had been asked but what was put.
-fn check_clean(other: &Store, store: &Store) {
+fn check_clean(other: &Client, store: &Client) {
     store.flush().unwrap();
     until("nothing is under construction and nobody waits", || {
         let status = other.status().unwrap();
@@ -106,7 +106,7 @@ fn every_call_times_out_when_the_daemon_does_not_answer() {
     };
     let other = node.connect();
     for channel in [true, false] {
-        let store = Store::connect(&ConnectOptions { channel, ..options.clone() }).unwrap();
+        let store = Client::connect(&ConnectOptions { channel, ..options.clone() }).unwrap();
         store.put(b"warm", &PutOptions::default()).unwrap();
         store.flush().unwrap();
         let stopped = Stopped::new(&other);
@@ -117,7 +117,7 @@ fn every_call_times_out_when_the_daemon_does_not_answer() {
             assert!(began.elapsed() < LONG, "{name} took {:?}", began.elapsed());
             assert!(error.to_string().contains("answer"), "{name}: {error}");
         }
-        let error = Store::connect(&ConnectOptions { channel, ..options.clone() }).unwrap_err();
+        let error = Client::connect(&ConnectOptions { channel, ..options.clone() }).unwrap_err();
         assert_eq!(error.code(), Code::TimedOut, "{error}");
         drop(stopped);
         check_clean(&other, &store);
@@ -130,7 +130,7 @@ fn every_call_can_be_interrupted_while_the_daemon_does_not_answer() {
     let other = node.connect();
     for channel in [true, false] {
         let options = ConnectOptions { channel, ..node.options() };
-        let store = Store::connect(&options).unwrap();
+        let store = Client::connect(&options).unwrap();
         store.put(b"warm", &PutOptions::default()).unwrap();
         store.flush().unwrap();
         let stopped = Stopped::new(&other);
@@ -140,7 +140,7 @@ fn every_call_can_be_interrupted_while_the_daemon_does_not_answer() {
         }
         let error = interruptible(|| true, || store.get(&id(9), None)).unwrap_err();
         assert_eq!(error.code(), Code::Cancelled, "{error}");
-        let error = interruptible(|| true, || Store::connect(&options)).unwrap_err();
+        let error = interruptible(|| true, || Client::connect(&options)).unwrap_err();
         assert_eq!(error.code(), Code::Cancelled, "{error}");
         drop(stopped);
         check_clean(&other, &store);
@@ -171,7 +171,7 @@ fn a_timeout_of_the_callers_counts_whatever_the_daemon_does() {
 fn a_daemon_at_work_has_more_time_than_a_silent_one() {
     let node = TestStore::with(64 * MIB, &[("keeper", "false")]);
     let options = ConnectOptions { request_timeout: Duration::from_millis(20), ..node.options() };
-    let store = Store::connect(&options).unwrap();
+    let store = Client::connect(&options).unwrap();
     // Answers within the time, each after much work: allocating, copying, sealing.
     for _ in 0..3 {
         let id = store.put(&vec![1; 40 << 20], &PutOptions::default()).unwrap();
@@ -268,7 +268,7 @@ fn for_ever_is_a_timeout_like_any_other() {
         request_timeout: Duration::MAX,
         ..ConnectOptions::default()
     };
-    let store = Store::connect(&options).unwrap();
+    let store = Client::connect(&options).unwrap();
     let patient = GrowOptions { patience: Duration::MAX, ..GrowOptions::default() };
     let mut growing = store.grow(&patient).unwrap();
     growing.ensure(100_000).unwrap();

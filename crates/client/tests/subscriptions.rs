@@ -1,4 +1,4 @@
-//! Notifications: in order, filtered, and never lost without a word.
+//! Notifications: in order, filtered, and never lost silently.
 
 #![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
 
@@ -126,7 +126,7 @@ fn a_subscription_to_a_store_that_ended_says_so() {
     let node = TestStore::new(64 * MIB);
     let options =
         plasmon_client::ConnectOptions { reconnect_timeout: Duration::ZERO, ..node.options() };
-    let store = plasmon_client::Store::connect(&options).unwrap();
+    let store = plasmon_client::Client::connect(&options).unwrap();
     let mut subscription = store.subscribe(&Filter::default()).unwrap();
     store.shutdown().unwrap();
     let error = subscription.next(Some(PATIENCE)).unwrap_err();

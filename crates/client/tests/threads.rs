@@ -4,12 +4,12 @@ mod support;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use plasmon_client::{Code, ConnectOptions, ObjectId, PutOptions, StartOptions, Store};
+use plasmon_client::{Client, Code, ConnectOptions, ObjectId, PutOptions, StartOptions};
 use support::{PATIENCE, TestStore, id, pattern};
 
 const MIB: u64 = 1 << 20;
@@ -82,8 +82,8 @@ fn threads_begin_to_write_at_once() {
 #[test]
 fn readers_and_writers_of_one_churning_set() {
     let node = TestStore::new(64 * MIB);
-    let writers: Vec<Store> = (0..2).map(|_| node.connect()).collect();
-    let readers: Vec<Store> = (0..2).map(|_| node.connect()).collect();
+    let writers: Vec<Client> = (0..2).map(|_| node.connect()).collect();
+    let readers: Vec<Client> = (0..2).map(|_| node.connect()).collect();
     thread::scope(|scope| {
         let mut threads = Vec::new();
         for (which, store) in writers.iter().enumerate() {
@@ -129,9 +129,9 @@ fn many_starters_share_one_store_which_ends_with_the_last() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("deep").join("store.sock");
     let (connect, start) = embedded(socket.clone());
-    let stores: Vec<Store> = thread::scope(|scope| {
+    let stores: Vec<Client> = thread::scope(|scope| {
         let starters: Vec<_> = (0..6)
-            .map(|_| scope.spawn(|| Store::connect_or_start(&connect, &start).unwrap()))
+            .map(|_| scope.spawn(|| Client::connect_or_start(&connect, &start).unwrap()))
             .collect();
         starters.into_iter().map(|starter| starter.join().unwrap()).collect()
     });
@@ -142,12 +142,12 @@ fn many_starters_share_one_store_which_ends_with_the_last() {
     let held = stores[5].get(&object, NOW).unwrap();
     drop(stores);
     // A buffer keeps the store.
-    assert!(Store::connect(&connect).is_ok());
+    assert!(Client::connect(&connect).is_ok());
     assert_eq!(&*held, b"seen by all");
     drop(held);
     // Looking by connecting would keep it alive: each look would be its last client.
     support::until("the store ended", || !socket.exists());
-    let error = Store::connect(&connect).unwrap_err();
+    let error = Client::connect(&connect).unwrap_err();
     assert_eq!(error.code(), Code::Disconnected, "{error}");
 }
 
@@ -205,7 +205,46 @@ fn the_default_socket_follows_the_environment() {
     std::fs::create_dir(&own).unwrap();
     std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o700)).unwrap();
     expect(&format!("{own}/store.sock"), &[]);
-    // Somebody else could put a socket of his own there.
+    // Another user could put a socket there.
     std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).unwrap();
     expect("not_permitted", &[]);
+}
+
+/// The client refused every folder that others could look into, and the daemon only those that they
+/// could write to: a store that admitted other users was started and not found.
+#[test]
+fn a_default_folder_that_the_daemon_takes_is_right_for_the_client() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = tempfile::tempdir().unwrap();
+    let uid = rustix::process::geteuid().as_raw();
+    let folder = directory.path().join(format!("plasmon-{uid}"));
+    let socket = folder.join("store.sock");
+    std::fs::create_dir(&folder).unwrap();
+    let within = |program: &PathBuf| {
+        let mut command = Command::new(program);
+        command.env("TMPDIR", directory.path()).stdin(Stdio::null());
+        command.env_remove("PLASMON_SOCKET").env_remove("XDG_RUNTIME_DIR");
+        command
+    };
+    for (mode, is_safe) in [(0o700, true), (0o755, true), (0o720, false)] {
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
+        let mut daemon = within(&support::plasmond());
+        daemon.args(["--daemonize", "--capacity-bytes", "16777216"]);
+        daemon.stdout(Stdio::null()).stderr(Stdio::null());
+        let took = daemon.status().unwrap().success();
+        let mut child = within(&std::env::current_exe().unwrap());
+        child.args(["--exact", "child"]);
+        let expected = if is_safe { socket.display().to_string() } else { "not_permitted".into() };
+        child.env("PLASMON_TEST_DEFAULT_SOCKET", expected);
+        let output = child.output().unwrap();
+        if took {
+            let socket_option = Some(socket.clone());
+            let options = ConnectOptions { socket: socket_option, ..ConnectOptions::default() };
+            Client::connect(&options).unwrap().shutdown().unwrap();
+            support::until("the daemon has left its socket", || !socket.exists());
+        }
+        assert_eq!(took, is_safe, "the daemon with mode {mode:o}");
+        assert!(output.status.success(), "the client with mode {mode:o}: {output:?}");
+    }
 }

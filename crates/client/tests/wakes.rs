@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plasmon_client::{Code, ObjectId, ObjectState, PutOptions, Store};
+use plasmon_client::{Client, Code, ObjectId, ObjectState, PutOptions};
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Reply, Request};
 use plasmon_shm::Connection;
@@ -38,7 +38,7 @@ fn colliding(number: u64) -> ObjectId {
 #[test]
 fn child() {
     let Some((_, options)) = support::errand() else { return };
-    let store = Store::connect(&options).unwrap();
+    let store = Client::connect(&options).unwrap();
     support::say("waiting");
     store.get(&id(1), None).unwrap();
 }

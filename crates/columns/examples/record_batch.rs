@@ -15,7 +15,7 @@ use arrow_array::types::Float64Type;
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema};
-use plasmon_client::{ConnectOptions, Name, PutOptions, StartOptions, Store};
+use plasmon_client::{Client, ConnectOptions, Name, PutOptions, StartOptions};
 use plasmon_columns::{SharedAllocator, read};
 
 const ROWS: usize = 100_000;
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Builds a batch in the store and lets a child read it.
 fn build() -> Result<(), Box<dyn Error>> {
-    let store = Store::connect_or_start(&ConnectOptions::default(), &StartOptions::default())?;
+    let store = Client::connect_or_start(&ConnectOptions::default(), &StartOptions::default())?;
     let allocator = SharedAllocator::new(&store);
 
     // Written where it stays: the buffer grows in shared memory and never moves.
@@ -65,7 +65,7 @@ fn build() -> Result<(), Box<dyn Error>> {
 /// What another process does.
 fn read_elsewhere(socket: String) -> Result<(), Box<dyn Error>> {
     let options = ConnectOptions { socket: Some(socket.into()), ..ConnectOptions::default() };
-    let store = Store::connect(&options)?;
+    let store = Client::connect(&options)?;
     let (_, batches) = read(&store.get_named(&name()?, Some(Duration::ZERO))?)?;
     let prices = batches[0].column(0).as_primitive::<Float64Type>();
     assert_eq!((prices.len(), prices.value(250)), (ROWS, 2.5));

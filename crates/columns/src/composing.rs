@@ -1,7 +1,7 @@
 //! Making composite objects: of members that are sealed, of Arrow data whose buffers lie in them.
 
 use arrow_buffer::Buffer;
-use plasmon_client::{ObjectId, PutOptions, Store, tag};
+use plasmon_client::{Client, ObjectId, PutOptions, tag};
 use plasmon_proto::composite::CompositeWriter;
 use plasmon_proto::limits::MEMBERS_MAX;
 use plasmon_proto::value::ValueHeader;
@@ -14,7 +14,7 @@ const PUTTING: &str = "putting a composite object";
 
 /// Puts the composite of sealed members. They are owned by it: they go when it goes.
 pub(crate) fn put(
-    store: &Store,
+    store: &Client,
     writer: &CompositeWriter,
     members: &[ObjectId],
     (kind, text): (u8, &str),
@@ -40,7 +40,7 @@ pub(crate) fn described((kind, text): (u8, &str), options: &PutOptions) -> Resul
 
 /// At most so many objects as one composite may hold, which hold all members: groups of groups.
 fn grouped(
-    store: &Store,
+    store: &Client,
     mut members: Vec<ObjectId>,
     groups: &mut Vec<ObjectId>,
 ) -> Result<Vec<ObjectId>> {
@@ -59,13 +59,13 @@ fn grouped(
 
 /// Deletes members of which no composite was made. What cannot be deleted now goes with this
 /// client.
-pub(crate) fn forget(store: &Store, members: &[ObjectId]) {
+pub(crate) fn forget(store: &Client, members: &[ObjectId]) {
     let _ = store.delete(members);
 }
 
 /// An error if the object that the options name exists already: better told before anything is
 /// sealed.
-pub(crate) fn check_free(store: &Store, options: &PutOptions) -> Result<()> {
+pub(crate) fn check_free(store: &Client, options: &PutOptions) -> Result<()> {
     let named = options.name.as_ref().map(plasmon_client::Name::id);
     let Some(id) = options.id.or(named) else { return Ok(()) };
     match store.states(&[id])?.first() {

@@ -44,7 +44,7 @@ pub(crate) fn decompress(
         CompressionType::LZ4_FRAME => lz4(packed, length)?,
         CompressionType::ZSTD => zstd::bulk::decompress(packed, length)?,
         other => {
-            let text = format!("buffers are compressed in an unknown way: {other:?}");
+            let text = format!("buffers have an unknown compression: {other:?}");
             return Err(ArrowError::NotYetImplemented(text));
         }
     };

@@ -15,10 +15,10 @@ use arrow_data::{ArrayData, ArrayDataBuilder, BufferSpec, layout};
 use arrow_ipc::{CompressionType, FieldNode, Message, MessageHeader, MetadataVersion};
 use arrow_schema::{ArrowError, DataType, Field, Fields, SchemaRef};
 
+use crate::checks::{Batches, Builder, Checks};
 use crate::compressed::decompress;
 use crate::message::dictionary_number;
 use crate::parts::{Stream, cut_short};
-use crate::reading::{Batches, Builder, Checks};
 use crate::types;
 
 type Result<T> = std::result::Result<T, ArrowError>;

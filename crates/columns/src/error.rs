@@ -14,7 +14,7 @@ pub enum Error {
     #[error("{0}")]
     Arrow(#[from] ArrowError),
     /// Data of another type: convert it first.
-    #[error("a builder of {wanted} takes no {found}; convert it first")]
+    #[error("a builder of {wanted} does not take {found}; convert it first")]
     Type {
         /// The builder's type.
         wanted: String,
@@ -22,10 +22,10 @@ pub enum Error {
         found: String,
     },
     /// No builder is made for this type: use the one that is named, and convert to it.
-    #[error("no builder is made for {0}; use {instead}", instead = instead_of(.0))]
+    #[error("there is no builder for {0}; use {instead}", instead = instead_of(.0))]
     Unsupported(DataType),
     /// The builder's type cannot hold so much: use the wider type that is named.
-    #[error("{what} of a column of {data_type} exceed what it can count; use {instead}")]
+    #[error("{what} of a column of {data_type} exceed what that type can count; use {instead}")]
     Overflow {
         /// What there is too much of.
         what: &'static str,

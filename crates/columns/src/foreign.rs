@@ -75,7 +75,7 @@ fn views(data: &ArrayData) -> Result {
     if used.is_some_and(|used| used.iter().all(|view| fits(*view))) {
         return Ok(());
     }
-    Err(broken(data, "has views of what is not there"))
+    Err(broken(data, "has views outside of its buffers"))
 }
 
 fn check_keys(data: &ArrayData, keys: &DataType) -> Result {
@@ -104,11 +104,11 @@ fn keys_of<T: ArrowNativeType>(data: &ArrayData) -> Result {
             .zip(nulls.iter())
             .fold(true, |all, (key, valid)| all & (!valid | inside(key))),
     };
-    if all { Ok(()) } else { Err(broken(data, "has keys of values that are not there")) }
+    if all { Ok(()) } else { Err(broken(data, "has keys without a value")) }
 }
 
 fn broken(data: &ArrayData, what: &str) -> ArrowError {
-    let text = format!("an array of type {} {what}; its producer made it wrong", data.data_type());
+    let text = format!("an array of type {} {what}: its producer is at fault", data.data_type());
     ArrowError::InvalidArgumentError(text)
 }
 

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod checks;
 mod composing;
 mod compressed;
 mod decoding;
@@ -35,11 +36,10 @@ mod shared;
 mod types;
 
 pub use builder::{BuilderOptions, ColumnBuilder, TableBuilder};
+pub use checks::{Batches, Builder, Checks};
 pub use error::{Error, Result};
 pub use foreign::{check_foreign, check_foreign_batch};
 pub use pool::{Pool, PoolStats, Shared};
 pub use putting::{Table, pieces, put};
-pub use reading::{
-    Batches, Builder, Checks, into_reader, read, read_parts, read_stream, read_with,
-};
+pub use reading::{into_reader, read, read_parts, read_stream, read_with};
 pub use shared::{SharedAllocator, SharedBuffer};

@@ -4,14 +4,14 @@
 //! own. Its length is what counts: bytes behind it are leftovers of appends that failed halfway and
 //! were taken back.
 
-use plasmon_client::{Code, GrowOptions, Growing, Store};
+use plasmon_client::{Client, Code, GrowOptions, Growing};
 
 use crate::error::{Error, Result};
 
 /// Where memory comes from and how patiently.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    pub(crate) store: Store,
+    pub(crate) store: Client,
     pub(crate) options: GrowOptions,
     /// Of the process that it was made in.
     pub(crate) fork: u64,
@@ -27,7 +27,7 @@ impl Source {
 
 #[cold]
 fn forked() -> Error {
-    let detail = "a forked child builds columns of its own";
+    let detail = "a forked child cannot use its parent's builder: make a new one";
     plasmon_client::Error::new(Code::Forked, "building a column").with_detail(detail).into()
 }
 
@@ -119,7 +119,7 @@ impl Bytes {
         Ok(())
     }
 
-    /// Takes back what lies behind the first `length` bytes.
+    /// Takes back what follows the first `length` bytes.
     pub(crate) fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
     }

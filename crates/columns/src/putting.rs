@@ -10,7 +10,7 @@ use arrow_buffer::Buffer;
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
-use plasmon_client::{PutOptions, Store, tag};
+use plasmon_client::{Client, PutOptions, tag};
 use plasmon_proto::limits::OBJECT_ALIGN;
 
 use crate::composing;
@@ -37,7 +37,7 @@ pub struct Table<'a> {
 /// Puts a table: without a copy when most of it lies in one of the pools and most of what it lies
 /// in belongs to it, else with one.
 pub fn put<'a>(
-    store: &Store,
+    store: &Client,
     mut pools: impl Iterator<Item = &'a Pool>,
     table: Table<'_>,
     options: &PutOptions,

@@ -9,55 +9,19 @@
 
 use std::time::Duration;
 
-use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_array::{RecordBatchIterator, RecordBatchReader};
 use arrow_buffer::Buffer;
-use arrow_data::{ArrayData, ArrayDataBuilder};
-use arrow_schema::{ArrowError, SchemaRef};
-use plasmon_client::{Level, Store, tag};
+use arrow_schema::ArrowError;
+use plasmon_client::{Client, tag};
 use plasmon_proto::composite::{Composite, Part, Place};
 
+use crate::checks::{Batches, Checks};
 use crate::decoding::decode;
 use crate::error::{Error, Result};
 use crate::parts::Stream;
 
 /// How long bringing members back from a file may take.
 const MEMBERS_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Makes an array of its parts, checking as much as is due.
-pub type Builder<'a> =
-    dyn FnMut(ArrayDataBuilder) -> std::result::Result<ArrayData, ArrowError> + 'a;
-
-/// A table as its schema and batches.
-pub type Batches = (SchemaRef, Vec<RecordBatch>);
-
-/// What is checked before bytes of others are arrays.
-pub struct Checks<'a> {
-    /// Makes the arrays: [`ArrayDataBuilder::build`], or less where the writer can be trusted.
-    pub build: Box<Builder<'a>>,
-    /// Whether the bytes can still be changed by a writer that is not trusted: then what is checked
-    /// is copied before, so that what was checked is what is used.
-    pub copy: bool,
-}
-
-impl Checks<'_> {
-    /// Everything is checked, in place: the bytes cannot change any more, or only by processes
-    /// that are trusted.
-    pub fn all() -> Checks<'static> {
-        Checks { build: Box::new(ArrayDataBuilder::build), copy: false }
-    }
-
-    /// Everything is checked, as the level of the store needs it: at [`Level::Leased`] another
-    /// user's process may still write into what it sealed.
-    pub fn at(level: Level) -> Checks<'static> {
-        Checks { copy: level == Level::Leased, ..Checks::all() }
-    }
-}
-
-impl std::fmt::Debug for Checks<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Checks").field("copy", &self.copy).finish_non_exhaustive()
-    }
-}
 
 /// The Arrow data of an object, in place as far as its store's level allows, checked.
 pub fn read(object: &plasmon_client::Buffer) -> Result<Batches> {
@@ -105,7 +69,7 @@ pub fn into_reader(
     for batch in &batches {
         let found = batch.schema_ref();
         if !std::sync::Arc::ptr_eq(found, &schema) && *found != schema {
-            let text = format!("a batch of a table of {schema} is of {found}");
+            let text = format!("a batch has the schema {found}, and the table has {schema}");
             return Err(ArrowError::SchemaError(text).into());
         }
     }
@@ -125,7 +89,7 @@ fn whole(object: &plasmon_client::Buffer) -> Buffer {
 
 /// The stream of a composite.
 fn composed(
-    store: &Store,
+    store: &Client,
     found: &Composite,
     data: &Buffer,
     broken: &dyn Fn(String) -> Error,
@@ -139,7 +103,8 @@ fn composed(
             Place::Member(member, _) => &members[member as usize],
         };
         let range = part.lies_in(source.len() as u64);
-        let range = range.ok_or_else(|| broken("a part lies behind its member".to_owned()))?;
+        let range =
+            range.ok_or_else(|| broken("a part lies past the end of its member".to_owned()))?;
         Ok((part.at, source.slice_with_length(range.start, range.len())))
     };
     let parts = found.parts.iter().map(part).collect::<Result<_>>()?;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_schema::{ArrowError, SchemaRef};
-use plasmon_client::{Frozen, GrowOptions, Growing, PutOptions, Store};
+use plasmon_client::{Client, Frozen, GrowOptions, Growing, PutOptions};
 use plasmon_proto::value::table_kind;
 
 use crate::composing;
@@ -26,7 +26,7 @@ type Known = Mutex<BTreeMap<usize, Weak<Lent>>>;
 /// Makes buffers in the store. Clones are the same allocator.
 #[derive(Clone, Debug)]
 pub struct SharedAllocator {
-    store: Store,
+    store: Client,
     known: Arc<Known>,
 }
 
@@ -57,7 +57,7 @@ impl Drop for Lent {
 
 impl SharedAllocator {
     /// An allocator in this store. Not for stores of level strict.
-    pub fn new(store: &Store) -> Self {
+    pub fn new(store: &Client) -> Self {
         Self { store: store.clone(), known: Arc::default() }
     }
 

@@ -18,17 +18,17 @@ use arrow_array::types::{
 use arrow_array::*;
 use arrow_buffer::{IntervalDayTime, IntervalMonthDayNano, NullBuffer};
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
-use plasmon_client::{Code, Name, ObjectState, PutOptions, Store};
+use plasmon_client::{Client, Code, Name, ObjectState, PutOptions};
 use plasmon_columns::{BuilderOptions, ColumnBuilder, Error, TableBuilder, read};
 use support::TestStore;
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
-fn builder(store: &Store, data_type: &DataType) -> ColumnBuilder {
+fn builder(store: &Client, data_type: &DataType) -> ColumnBuilder {
     ColumnBuilder::new(store, data_type, &BuilderOptions::default()).unwrap()
 }
 
-fn fetch(store: &Store, id: &plasmon_client::ObjectId) -> ArrayRef {
+fn fetch(store: &Client, id: &plasmon_client::ObjectId) -> ArrayRef {
     let (schema, batches) = read(&store.get(id, NOW).unwrap()).unwrap();
     assert_eq!((schema.fields().len(), batches.len()), (1, 1));
     Arc::clone(batches[0].column(0))

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use arrow_array::{ArrayRef, RecordBatch, UInt8Array};
 use arrow_buffer::{Buffer, ScalarBuffer};
-use plasmon_client::{Filter, PutOptions, Store};
+use plasmon_client::{Client, Filter, PutOptions};
 use plasmon_columns::{Pool, Table, put};
 use support::TestStore;
 
@@ -30,7 +30,7 @@ fn column(pool: &Pool, bytes: usize, value: u8) -> ArrayRef {
 }
 
 /// Every byte that the store's objects show to their readers.
-fn published(store: &Store) -> Vec<u8> {
+fn published(store: &Client) -> Vec<u8> {
     let objects = store.list(&Filter::default()).unwrap();
     let pins = objects.iter().map(|info| store.get(&info.id, Some(Duration::ZERO)).unwrap());
     pins.flat_map(|pin| pin.data().to_vec()).collect()

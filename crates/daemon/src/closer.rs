@@ -112,7 +112,8 @@ impl Closer {
                 lane.sender = Some(sender);
             }
             Err(error) => {
-                tracing::warn!(%error, uid, "descriptors are closed where clients wait for it");
+                tracing::warn!(%error, uid, "cannot start the thread that closes descriptors; \
+                                             clients wait while the daemon closes them");
                 let (pending, count) = lane.pending.of(kind);
                 pending.fetch_sub(count, Ordering::Relaxed);
                 lane.sender = None;

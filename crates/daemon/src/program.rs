@@ -51,7 +51,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Err(error) => {
             // Its standard error may be nowhere: who started the store is gone.
             if invocation.role == Role::Adopting && invocation.log_file.is_some() {
-                tracing::error!(%error, "the daemon does not start");
+                tracing::error!(%error, "the daemon cannot start");
             }
             log::flush(LOGGED_WITHIN);
             complain(&error.to_string());
@@ -84,7 +84,7 @@ fn start(invocation: &Invocation, arguments: &[OsString]) -> Result<ExitCode, St
         .map_err(|source| StartError::System { doing: "opening the log file", source })?;
     log::end_on_panic();
     if let Err(error) = made_room {
-        tracing::info!(%error, "the limit of open files stays as it is");
+        tracing::info!(%error, "the limit of open files cannot be raised");
     }
     // Only for `ps`; it cannot fail for a name this short.
     let _ = rustix::thread::set_name(c"plasmond");
@@ -113,8 +113,8 @@ fn start(invocation: &Invocation, arguments: &[OsString]) -> Result<ExitCode, St
             }
             if let Some(linger) = linger {
                 tracing::warn!(
-                    "a program started this store: it ends, with all that is in it, {} s after its \
-                     last client has gone; `plasmon start` starts one that stays",
+                    "a program started this store: it ends, with its objects, {} s after its last \
+                     client disconnects; `plasmon start` starts one that stays",
                     linger.as_secs_f32()
                 );
             }

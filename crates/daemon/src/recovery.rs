@@ -28,13 +28,13 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use plasmon_media::{Described, FolderLock};
 use plasmon_proto::Attributes;
 use plasmon_proto::message::{Access, ExtentId};
 use plasmon_shm::index::moving::Index;
 use plasmon_shm::{
     ChannelDaemon, ControlDaemon, IndexWriter, Listener, Memfd, SlotImage, State, WakePage,
 };
+use plasmon_spill::{Described, FolderLock};
 use plasmon_store::event::{Recovered, RecoveredExtent};
 
 use crate::directory::{Shared, entry_of};
@@ -222,8 +222,8 @@ fn adopt_channel(
         // Nothing that the client did. The next daemon may have room for it.
         Err(source) if may_pass(&source) => Err(unusable("a channel")(source)),
         Err(error) => {
-            tracing::error!(pid, %error, "a client's channel cannot be used any more; until its \
-                process ends, all memory counts as read by it");
+            tracing::error!(pid, %error, "a client's channel is damaged; until its process ends, \
+                all memory counts as in use by it");
             Ok((None, Some(kept)))
         }
     }
@@ -281,7 +281,7 @@ pub(crate) fn recovered_objects(
         }
     }
     for (slot, state, id) in broken {
-        tracing::error!(%id, slot, "a slot of the index is no object; it is given up");
+        tracing::error!(%id, slot, "an index slot does not describe an object; it is given up");
         if state == State::Live {
             shared.index.table.hide(&[slot]);
         }

@@ -1,6 +1,6 @@
 //! Who may have how many connections, so that no user can take those of the others.
 //!
-//! Half of all seats are shared out among the users that the store admits; the other half is for
+//! Half of all seats are divided among the users that the store admits; the other half is for
 //! anybody who is admitted. A store for one user has all its seats for that user. Settings limit
 //! what one user and one process may have.
 

@@ -7,13 +7,14 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use plasmon_media::{Described, FileTier, FolderLock, Medium, TierConfig};
 use plasmon_proto::limits::{ARENA_EXTENT_BYTES, CLIENTS_MAX};
 use plasmon_proto::object::Level;
 use plasmon_shm::edge;
 use plasmon_shm::index::moving::Index;
 use plasmon_shm::socket::BindError;
+use plasmon_shm::socket_folder;
 use plasmon_shm::{ControlDaemon, IndexWriter, Listener, WakePage};
+use plasmon_spill::{Described, FileTier, FolderLock, SpillTier, TierConfig};
 use plasmon_store::Store;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -21,7 +22,6 @@ use crate::clock::Clock;
 use crate::core::{Core, Parts};
 use crate::directory::{SLOTS_FIRST, Shared};
 use crate::extents::Extents;
-use crate::paths;
 use crate::recovery::{self, BadInventory, Inventory};
 use crate::sessions::{LINGERING_MAX, Sessions};
 use crate::settings::{BadStart, Config, Spill};
@@ -51,7 +51,7 @@ const DESCRIPTORS_AT_ONCE: u64 = 8 * CLIENTS_MAX as u64;
 type Opened = (Vec<Described>, Option<FolderLock>);
 
 /// A tier with the lock on its folder.
-type LockedTier = (Box<dyn Medium>, FolderLock);
+type LockedTier = (Box<dyn SpillTier>, FolderLock);
 
 /// The number of a new store's first table; 0 is what the control page says before there is one.
 const TABLE_FIRST: u64 = 1;
@@ -73,7 +73,7 @@ pub(crate) enum StartError {
     Inventory(#[from] BadInventory),
     /// The spill folder cannot be used.
     #[error("the spill tier cannot be used: {0}")]
-    Spill(#[from] plasmon_media::Error),
+    Spill(#[from] plasmon_spill::Error),
     /// The system refused something.
     #[error("{doing}: {source}")]
     System {
@@ -117,7 +117,7 @@ pub(crate) fn fresh_with(
     keeper_errors: Stdio,
 ) -> Result<Core, StartError> {
     let clock = Clock::start();
-    paths::prepare(&config.socket).map_err(system("making the socket's folder"))?;
+    socket_folder::prepare(&config.socket).map_err(system("making the socket's folder"))?;
     let listener =
         Listener::bind(&config.socket, config.socket_mode).map_err(|error| match error {
             BindError::AlreadyRunning { .. } => StartError::AlreadyRunning(error),
@@ -212,7 +212,7 @@ pub(crate) fn adopting_with(
     let mut store = Store::new(store_config(&config, &shared.control), shared);
     let mut effects = Vec::new();
     for id in store.recover(clock.now_ms(), &ranges, objects, &mut effects) {
-        tracing::error!(%id, "an object is corrupt: its entry contradicts what is there");
+        tracing::error!(%id, "an object is corrupt: its index entry does not match its memory");
     }
     let parts = Parts {
         config,
@@ -270,11 +270,11 @@ fn store_config(config: &Config, control: &ControlDaemon) -> plasmon_store::Conf
 
 fn open_tier(config: &Config, store: u64) -> Result<Option<LockedTier>, StartError> {
     let Some(spill) = &config.spill else { return Ok(None) };
-    if plasmon_media::folder::is_in_memory(&spill.folder) {
+    if plasmon_spill::folder::is_in_memory(&spill.folder) {
         tracing::warn!(
             folder = %spill.folder.display(),
-            "the spill folder lies in memory (tmpfs): what is spilled there frees none; choose a \
-             folder on a disk with --spill-dir"
+            "the spill folder is in memory (tmpfs), so spilling into it frees no memory; choose \
+             a folder on a disk with --spill-dir"
         );
     }
     let tier = FileTier::open(&tier_config(spill, store))?;
@@ -304,8 +304,8 @@ fn tier_opener(spill: &Spill, store: u64, is_locked: bool) -> OpenTier {
     })
 }
 
-fn lock_folder(folder: &Path, store: u64) -> Result<FolderLock, plasmon_media::Error> {
-    FolderLock::take(folder, store).map_err(|source| plasmon_media::Error::Io {
+fn lock_folder(folder: &Path, store: u64) -> Result<FolderLock, plasmon_spill::Error> {
+    FolderLock::take(folder, store).map_err(|source| plasmon_spill::Error::Io {
         action: "lock the store's folder",
         path: folder.to_owned(),
         source,
@@ -314,7 +314,7 @@ fn lock_folder(folder: &Path, store: u64) -> Result<FolderLock, plasmon_media::E
 
 /// Removes what stores that were killed left in the spill folder.
 fn sweep(folder: &Path, own: u64) {
-    let (removed, kept) = plasmon_media::folder::sweep(folder, own);
+    let (removed, kept) = plasmon_spill::folder::sweep(folder, own);
     for path in removed {
         tracing::info!(path = %path.display(), "the spilled objects of a dead store are removed");
     }
@@ -358,8 +358,8 @@ fn watch_memory(config: &Config, control: &ControlDaemon) -> (Headroom, u64) {
     if kills > kills_before && reserving > 0 {
         tracing::error!(
             bytes = reserving,
-            "the daemon before this one was killed for lack of memory; requests like its last are \
-             refused for a while"
+            "the previous daemon was killed for lack of memory; requests like its last are refused \
+             for a while"
         );
         refused_from = Some((reserving, edge::now() + DEADLY_FOR));
     }

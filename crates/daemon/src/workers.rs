@@ -15,107 +15,25 @@
 
 pub(crate) mod files;
 pub(crate) mod memory;
+mod report;
 pub(crate) mod seals;
 pub(crate) mod tables;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plasmon_media::{Described, FolderLock};
-use plasmon_proto::message::{ExtentId, Range};
-use plasmon_shm::departing::Remains;
-use plasmon_shm::edge::{self, Point};
-use plasmon_shm::mappings::Trace;
-use plasmon_shm::{Doorbell, GrowingMemfd, Memfd};
-use plasmon_store::event::{OpenedFile, ReadBack, Ticket};
+use plasmon_shm::edge::{self};
+use plasmon_shm::{Doorbell, Memfd};
 
-use crate::core::looking::Looked;
-use plasmon_keeper::KeeperLink;
 use plasmon_shm::cgroup::Headroom;
 
 pub(crate) use files::{FileJob, OpenTier, OpenedTier, Target, Tier};
 pub(crate) use memory::{Ahead, MemoryJob};
+pub(crate) use report::{Done, Made, Report, spawn};
 pub(crate) use seals::SealJob;
-
-/// Bytes of a worker's stack: neither recurses.
-const STACK_BYTES: usize = 256 * 1024;
-
-/// What was made to have memory.
-#[derive(Debug)]
-pub(crate) enum Made {
-    /// Nothing: the extent was there.
-    Nothing,
-    /// An extent of fixed size.
-    Extent(Memfd),
-    /// One that grows.
-    Growing(GrowingMemfd),
-}
-
-/// Something that a worker has finished.
-#[derive(Debug)]
-pub(crate) enum Done {
-    /// Memory for a ticket, with the extent if it is new.
-    Reserved {
-        /// The ticket.
-        ticket: Ticket,
-        /// Which extent.
-        extent: ExtentId,
-        /// What was made for this, or why there is none.
-        made: io::Result<Made>,
-    },
-    /// The pages of a range are still there.
-    Unpunched(Range),
-    /// An extent that was dropped is closed; or what of it is still there, because the kernel does
-    /// not let it be taken away.
-    Closed {
-        /// Which extent.
-        extent: ExtentId,
-        /// What is still there.
-        remains: Option<Remains>,
-    },
-    /// An extent that grew has its final size, or has not.
-    Settled {
-        /// The ticket.
-        ticket: Ticket,
-        /// Which extent.
-        extent: ExtentId,
-        /// What it is from now on.
-        settled: io::Result<Memfd>,
-    },
-    /// An object was written to the spill tier, or not.
-    Spilled(Ticket, bool),
-    /// A file of the tier was removed, or is still there.
-    Removed(bool),
-    /// An object was read back, or not.
-    Restored(Ticket, ReadBack),
-    /// An object's file was opened, or not.
-    Opened {
-        /// The ticket.
-        ticket: Ticket,
-        /// How that ended.
-        outcome: OpenedFile,
-        /// The file.
-        file: Option<OwnedFd>,
-    },
-    /// The tier of a store that was taken over can be used.
-    TierOpened {
-        /// What is in it.
-        found: Vec<Described>,
-        /// The lock on its folder, unless it was held already.
-        lock: Option<FolderLock>,
-    },
-    /// What the tier's file system refused last; empty when it works again.
-    TierFault(String),
-    /// The kernel refuses every write to an extent now, or does not.
-    Hardened(Ticket, bool),
-    /// A keeper was started, or not.
-    Keeper(io::Result<KeeperLink>),
-    /// Processes of clients that are not connected were looked at.
-    Looked(Vec<(Looked, Trace)>),
-}
 
 /// The workers.
 #[derive(Debug)]
@@ -184,7 +102,7 @@ impl Workers {
                 started.insert(sender)
             }
         };
-        sender.send(job).map_err(|_| io::Error::other("the memory worker is gone"))
+        sender.send(job).map_err(|_| io::Error::other("the memory worker has ended"))
     }
 
     /// Gives the seal worker a job.
@@ -198,12 +116,12 @@ impl Workers {
                 self.seals.insert(sender)
             }
         };
-        sender.send(job).map_err(|_| io::Error::other("the seal worker is gone"))
+        sender.send(job).map_err(|_| io::Error::other("the seal worker has ended"))
     }
 
     /// Gives the file worker a job.
     pub(crate) fn files(&mut self, job: FileJob) -> io::Result<()> {
-        self.file_worker()?.send(job).map_err(|_| io::Error::other("the file worker is gone"))
+        self.file_worker()?.send(job).map_err(|_| io::Error::other("the file worker has ended"))
     }
 
     fn file_worker(&mut self) -> io::Result<&Sender<FileJob>> {
@@ -240,7 +158,7 @@ impl Workers {
                 self.tables.insert(sender)
             }
         };
-        sender.send(table).map_err(|_| io::Error::other("the table worker is gone"))
+        sender.send(table).map_err(|_| io::Error::other("the table worker has ended"))
     }
 
     /// Does something that takes a while and is rarely done, in a thread of its own.
@@ -289,29 +207,4 @@ impl AsFd for Workers {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
-}
-
-/// How a worker tells what it finished.
-#[derive(Debug)]
-pub(crate) struct Report {
-    bell: Arc<Doorbell>,
-    sender: Sender<Done>,
-}
-
-impl Report {
-    fn tell(&self, done: Done) {
-        edge::pause(Point::Job);
-        // Nobody listens any more when the daemon ends.
-        if self.sender.send(done).is_ok()
-            && let Err(error) = self.bell.ring()
-        {
-            tracing::warn!(%error, "the workers' doorbell cannot be rung");
-        }
-    }
-}
-
-/// Starts a thread that nobody waits for.
-pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    // The threads end with their channels.
-    edge::start_thread(name, STACK_BYTES, work)
 }

@@ -134,7 +134,7 @@ fn a_daemon_in_the_background_returns_when_it_serves() {
     assert_eq!(second.status.code(), Some(3));
     assert!(String::from_utf8(second.stderr).unwrap().contains("already"));
     desk.stop();
-    assert!(std::fs::read_to_string(log).unwrap().contains("asked to stop"));
+    assert!(std::fs::read_to_string(log).unwrap().contains("stopping after a signal"));
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn out_of_descriptors_is_told_and_passes() {
         match next.try_hello(true, None) {
             Ok(()) => crowd.push(next),
             Err(Ended::Failed(failure)) => break failure.code,
-            Err(Ended::Closed) => panic!("closed without a word"),
+            Err(Ended::Closed) => panic!("closed silently"),
         }
         assert!(crowd.len() < 16);
     };

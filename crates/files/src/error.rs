@@ -18,7 +18,7 @@ pub enum Error {
     #[error("reading was interrupted")]
     Interrupted,
     /// The delimiter takes more than a byte.
-    #[error("the delimiter must be a single letter of ASCII")]
+    #[error("the delimiter must be a single ASCII character")]
     Delimiter,
     /// There is nothing in it.
     #[error("it is empty, and a CSV file begins with a line that names the columns")]
@@ -75,8 +75,8 @@ pub enum Error {
     },
     /// A value is not of the type of its column. All values were looked at before.
     #[error(
-        "line {line}, column {column:?}: {value:?} is no {data_type}, which the column was a \
-         moment ago: the file has changed while it was read"
+        "line {line}, column {column:?}: {value:?} is not {data_type}, the type that the column \
+         had before: the file changed while it was read"
     )]
     Value {
         /// Where the record begins.
@@ -89,7 +89,7 @@ pub enum Error {
         data_type: DataType,
     },
     /// A text is not in UTF-8.
-    #[error("line {line}, column {column:?}: the text is not UTF-8: write the file in UTF-8")]
+    #[error("line {line}, column {column:?}: the string is not UTF-8: write the file in UTF-8")]
     Encoding {
         /// Where the record begins.
         line: u64,
@@ -106,7 +106,7 @@ pub enum Error {
     #[error("it has no rows, so it names no columns")]
     NoRows,
     /// Rows of JSON files that are read as one table do not fit each other.
-    #[error("{told}, which is another file")]
+    #[error("{told}, the other file")]
     OtherTypes {
         /// Which column is what.
         told: String,

@@ -72,5 +72,5 @@ fn throw(env: &mut JNIEnv<'_>, key: &str, message: &str) {
 fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("a fault in Plasmon's native library: {}", text.unwrap_or_default())
+    format!("a bug in Plasmon's native library: {}", text.unwrap_or_default())
 }

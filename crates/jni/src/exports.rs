@@ -9,7 +9,7 @@ use jni::sys::{jboolean, jint, jlong, jobject, jsize};
 use plasmon_client::{Buffer, Code, Error, ObjectReader, Writer};
 
 use crate::boundary::{Failure, run};
-use crate::door::{Door, Part};
+use crate::shuffle_store::{Part, ShuffleStore};
 
 /// What one `ByteBuffer` covers at most.
 const BUFFER_BYTES_MAX: u64 = i32::MAX as u64;
@@ -33,7 +33,7 @@ fn lent<T>(value: T) -> jlong {
 ///
 /// `number` is what [`lent`] gave for a `T` that was not [`taken`] back.
 unsafe fn borrowed<'a, T>(number: jlong) -> &'a T {
-    debug_assert_ne!(number, 0, "Java passed a number that it was never given");
+    debug_assert_ne!(number, 0, "Java passed an unknown handle");
     // SAFETY: the pointer comes from a box that nobody has freed, as the caller ensures.
     unsafe { &*(number as *const T) }
 }
@@ -44,7 +44,7 @@ unsafe fn borrowed<'a, T>(number: jlong) -> &'a T {
 ///
 /// `number` is what [`lent`] gave for a `T`, and nobody uses it during or after this call.
 unsafe fn taken<T>(number: jlong) -> Box<T> {
-    debug_assert_ne!(number, 0, "Java passed a number that it was never given");
+    debug_assert_ne!(number, 0, "Java passed an unknown handle");
     // SAFETY: the pointer comes from a box that nobody else looks at, as the caller ensures.
     unsafe { Box::from_raw(number as *mut T) }
 }
@@ -83,7 +83,7 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_connect0<'local>(
         };
         let (socket, client, namespace) = (word(0)?, word(1)?, word(2)?);
         let (patience, awaits) = (milliseconds(timeout_ms), awaits != 0);
-        Ok(lent(Door::connect(socket.into(), client, namespace, patience, awaits)?))
+        Ok(lent(ShuffleStore::connect(socket.into(), client, namespace, patience, awaits)?))
     })
 }
 
@@ -103,40 +103,40 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_start0<'local>(
             words.push(text(env, &word)?);
         }
         let pairs = words.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
-        Ok(jlong::from(Door::start(daemon, pairs.collect())?))
+        Ok(jlong::from(ShuffleStore::start(daemon, pairs.collect())?))
     })
 }
 
-/// `adopt0(long door, long quotaBytes)`
+/// `adopt0(long store, long quotaBytes)`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_adopt0<'local>(
     mut env: JNIEnv<'local>,
     _class: JClass<'local>,
-    door: jlong,
+    store: jlong,
     quota_bytes: jlong,
 ) {
     run(&mut env, (), |_| {
-        // SAFETY: doors are never taken back, and Java passes the number of one.
-        let door = unsafe { borrowed::<Door>(door) };
-        Ok(door.adopt(u64::try_from(quota_bytes).unwrap_or(0))?)
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        let store = unsafe { borrowed::<ShuffleStore>(store) };
+        Ok(store.adopt(u64::try_from(quota_bytes).unwrap_or(0))?)
     });
 }
 
-/// `create0(long door, long shuffleAndRun, long map, long bytes): long`
+/// `create0(long store, long shuffleAndRun, long map, long bytes): long`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_create0<'local>(
     mut env: JNIEnv<'local>,
     _class: JClass<'local>,
-    door: jlong,
+    store: jlong,
     shuffle_and_run: jlong,
     map: jlong,
     bytes: jlong,
 ) -> jlong {
     run(&mut env, 0, |_| {
-        // SAFETY: doors are never taken back, and Java passes the number of one.
-        let door = unsafe { borrowed::<Door>(door) };
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        let store = unsafe { borrowed::<ShuffleStore>(store) };
         let part = Part::packed(shuffle_and_run, map);
-        Ok(lent(door.create(part, u64::try_from(bytes).unwrap_or(u64::MAX))?))
+        Ok(lent(store.create(part, u64::try_from(bytes).unwrap_or(u64::MAX))?))
     })
 }
 
@@ -187,39 +187,39 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_abort0<'local>(
     });
 }
 
-/// `open0(long door, long shuffleAndRun, long map, long[] pin): ByteBuffer`
+/// `open0(long store, long shuffleAndRun, long map, long[] pin): ByteBuffer`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_open0<'local>(
     mut env: JNIEnv<'local>,
     _class: JClass<'local>,
-    door: jlong,
+    store: jlong,
     shuffle_and_run: jlong,
     map: jlong,
     pin: JLongArray<'local>,
 ) -> jobject {
     run(&mut env, JObject::null().into_raw(), |env| {
-        // SAFETY: doors are never taken back, and Java passes the number of one.
-        let door = unsafe { borrowed::<Door>(door) };
-        let found = door.open(Part::packed(shuffle_and_run, map))?;
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        let store = unsafe { borrowed::<ShuffleStore>(store) };
+        let found = store.open(Part::packed(shuffle_and_run, map))?;
         lend_pin(env, found, &pin)
     })
 }
 
-/// `openInMemory0(long door, long shuffleAndRun, long map, long[] pin): ByteBuffer`, null for a
+/// `openInMemory0(long store, long shuffleAndRun, long map, long[] pin): ByteBuffer`, null for a
 /// part that is not in memory.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_openInMemory0<'local>(
     mut env: JNIEnv<'local>,
     _class: JClass<'local>,
-    door: jlong,
+    store: jlong,
     shuffle_and_run: jlong,
     map: jlong,
     pin: JLongArray<'local>,
 ) -> jobject {
     run(&mut env, JObject::null().into_raw(), |env| {
-        // SAFETY: doors are never taken back, and Java passes the number of one.
-        let door = unsafe { borrowed::<Door>(door) };
-        match door.open_in_memory(Part::packed(shuffle_and_run, map))? {
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        let store = unsafe { borrowed::<ShuffleStore>(store) };
+        match store.open_in_memory(Part::packed(shuffle_and_run, map))? {
             Some(found) => lend_pin(env, found, &pin),
             None => Ok(JObject::null().into_raw()),
         }
@@ -241,22 +241,24 @@ fn lend_pin(env: &mut JNIEnv<'_>, found: Buffer, pin: &JLongArray<'_>) -> Result
     Ok(buffer.into_raw())
 }
 
-/// `openPieces0(long door, long shuffleAndRun, long map, long[] bytes): long`
+/// `openPieces0(long store, long shuffleAndRun, long map, long[] bytesAndPlace): long`; the place
+/// is 1 for a file and 0 for memory.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_openPieces0<'local>(
     mut env: JNIEnv<'local>,
     _class: JClass<'local>,
-    door: jlong,
+    store: jlong,
     shuffle_and_run: jlong,
     map: jlong,
-    bytes: JLongArray<'local>,
+    bytes_and_place: JLongArray<'local>,
 ) -> jlong {
     run(&mut env, 0, |env| {
-        // SAFETY: doors are never taken back, and Java passes the number of one.
-        let door = unsafe { borrowed::<Door>(door) };
-        let reader = door.open_pieces(Part::packed(shuffle_and_run, map))?;
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        let store = unsafe { borrowed::<ShuffleStore>(store) };
+        let reader = store.open_pieces(Part::packed(shuffle_and_run, map))?;
         let length = jlong::try_from(reader.bytes()).unwrap_or(jlong::MAX);
-        env.set_long_array_region(&bytes, 0, &[length])?;
+        let place = jlong::from(reader.is_in_file());
+        env.set_long_array_region(&bytes_and_place, 0, &[length, place])?;
         Ok(lent::<ObjectReader>(reader))
     })
 }
@@ -312,71 +314,73 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_release0<'local>(
     });
 }
 
-/// `deleteAttempt0(long door, int shuffle, long map, int runs)`
+/// `deleteAttempt0(long store, int shuffle, long map, int runs)`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_deleteAttempt0<'local>(
     mut env: JNIEnv<'local>,
     _class: JClass<'local>,
-    door: jlong,
+    store: jlong,
     shuffle: jint,
     map: jlong,
     runs: jint,
 ) {
     run(&mut env, (), |_| {
-        // SAFETY: doors are never taken back, and Java passes the number of one.
-        let door = unsafe { borrowed::<Door>(door) };
-        Ok(door.delete_attempt(shuffle, map, runs)?)
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        let store = unsafe { borrowed::<ShuffleStore>(store) };
+        Ok(store.delete_attempt(shuffle, map, runs)?)
     });
 }
 
-/// `deleteShuffle0(long door, int shuffle): int`
+/// `deleteShuffle0(long store, int shuffle): int`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_deleteShuffle0<'local>(
     mut env: JNIEnv<'local>,
     _class: JClass<'local>,
-    door: jlong,
+    store: jlong,
     shuffle: jint,
 ) -> jint {
     run(&mut env, 0, |_| {
-        // SAFETY: doors are never taken back, and Java passes the number of one.
-        let door = unsafe { borrowed::<Door>(door) };
-        Ok(jint::try_from(door.delete_shuffle(shuffle)?).unwrap_or(jint::MAX))
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        let store = unsafe { borrowed::<ShuffleStore>(store) };
+        Ok(jint::try_from(store.delete_shuffle(shuffle)?).unwrap_or(jint::MAX))
     })
 }
 
-/// `deleteApplication0(long door): int`
+/// `deleteApplication0(long store): int`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_deleteApplication0<'local>(
     mut env: JNIEnv<'local>,
     _class: JClass<'local>,
-    door: jlong,
+    store: jlong,
 ) -> jint {
     run(&mut env, 0, |_| {
-        // SAFETY: doors are never taken back, and Java passes the number of one.
-        let door = unsafe { borrowed::<Door>(door) };
-        Ok(jint::try_from(door.delete_application()?).unwrap_or(jint::MAX))
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        let store = unsafe { borrowed::<ShuffleStore>(store) };
+        Ok(jint::try_from(store.delete_application()?).unwrap_or(jint::MAX))
     })
 }
 
-/// `figures0(long door, long[] figures)`: capacity, used and spilled bytes, objects in memory, the
-/// daemon's process.
+/// `figures0(long store, long[] figures)`: capacity, used and spilled bytes, objects in memory, the
+/// daemon's process, bytes ever spilled and ever brought back.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_figures0<'local>(
     mut env: JNIEnv<'local>,
     _class: JClass<'local>,
-    door: jlong,
+    store: jlong,
     figures: JLongArray<'local>,
 ) {
     run(&mut env, (), |env| {
-        // SAFETY: doors are never taken back, and Java passes the number of one.
-        let door = unsafe { borrowed::<Door>(door) };
-        let status = door.status()?;
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        let store = unsafe { borrowed::<ShuffleStore>(store) };
+        let status = store.status()?;
         let numbers = [
             status.capacity_bytes,
             status.used_bytes,
             status.spilled_bytes,
             status.objects,
             u64::from(status.pid),
+            status.spill_written_bytes_total,
+            status.spill_read_bytes_total,
         ];
         let numbers = numbers.map(|number| jlong::try_from(number).unwrap_or(jlong::MAX));
         let first: jsize = 0;
@@ -384,29 +388,29 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_figures0<'local>(
     });
 }
 
-/// `disconnect0(long door)`
+/// `disconnect0(long store)`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_disconnect0<'local>(
     mut env: JNIEnv<'local>,
     _class: JClass<'local>,
-    door: jlong,
+    store: jlong,
 ) {
     run(&mut env, (), |_| {
-        // SAFETY: doors are never taken back, and Java passes the number of one.
-        unsafe { borrowed::<Door>(door) }.disconnect();
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        unsafe { borrowed::<ShuffleStore>(store) }.disconnect();
         Ok(())
     });
 }
 
-/// `shutdown0(long door)`
+/// `shutdown0(long store)`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_shutdown0<'local>(
     mut env: JNIEnv<'local>,
     _class: JClass<'local>,
-    door: jlong,
+    store: jlong,
 ) {
     run(&mut env, (), |_| {
-        // SAFETY: doors are never taken back, and Java passes the number of one.
-        Ok(unsafe { borrowed::<Door>(door) }.shutdown()?)
+        // SAFETY: stores are never taken back, and Java passes the number of one.
+        Ok(unsafe { borrowed::<ShuffleStore>(store) }.shutdown()?)
     });
 }

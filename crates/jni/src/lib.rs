@@ -1,13 +1,13 @@
-//! The door for Java: what `org.plasmon.shuffle.NativeStore` declares as native.
+//! The binding for Java: what `org.plasmon.shuffle.NativeStore` declares as native.
 //!
 //! ```text
-//! connect ──► door (never freed, see below)
+//! connect ──► store (never freed, see below)
 //!               ├─ create ──► writer ── memory ──► direct ByteBuffer ── seal │ abort: writer freed
 //!               └─ open ────► direct ByteBuffer and pin ── release: pin freed
 //! ```
 //!
-//! Doors, writers and pins are Rust values that Java holds by number. Java's classes own them: each
-//! frees what it holds once, and hands its `ByteBuffer` to nobody who outlives it. A door is only
+//! Stores, writers and pins are Rust values that Java holds by number. Java's classes own them:
+//! each frees what it holds once, and no `ByteBuffer` of it outlives it. A store is only
 //! disconnected, never freed, because threads of a stopping executor may still be in a call; there
 //! is one for each Spark application, so what stays behind is a few hundred bytes.
 //!
@@ -15,9 +15,24 @@
 //! the error's code. All may be called from any thread. Deliberately absent: any knowledge of what
 //! the bytes mean; only the names of a shuffle's objects are made here, so that opening one passes
 //! numbers and no strings.
+//!
+//! # Spark's shuffle
+//!
+//! * `org.plasmon.shuffle` knows the store and no Spark, `org.apache.spark.shuffle.plasmon` knows
+//!   Spark; `RunLayout` and `shuffle_store.rs` are the two places that know bytes and names. Every
+//!   native function ends in `boundary::run`, which turns errors and panics into
+//!   `StoreException` with the code's key.
+//! * A `Writer` or a `Pin` of Java's owns one Rust value and gives it back once. Their buffers may
+//!   be used until then; `Blocks` holds a lock over every use, because Spark reads for Python in a
+//!   thread that may outlive the task.
+//! * The driver tells executors socket, namespace and machine through `spark.plasmon.internal.*`,
+//!   which it sets in the configuration before executors ask for it. On 3.5 the manager is made
+//!   before `ShuffleDataIO`, from 4.0 on after it, so the manager alone starts and ends the store.
+//! * `StoreException.isLoss` decides between a failed fetch (Spark runs the map task again) and a
+//!   failed task (it tries the reduce task again).
 
 mod boundary;
-mod door;
 pub mod exports;
+mod shuffle_store;
 
-pub use door::Door;
+pub use shuffle_store::ShuffleStore;

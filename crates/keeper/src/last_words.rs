@@ -16,13 +16,16 @@ const LOG_FLAG: &[u8] = b"--log-file=";
 /// Says on standard error, and in the daemons' log, that the store has ended and why.
 pub(super) fn say(flags: &[OsString], death: Death) {
     let why = match death {
-        Death::Starting => "no daemon gets as far as to serve",
-        Death::Shortage => "for minutes the machine has been out of what a daemon needs to start",
-        Death::Serving(_) => "the daemons die as fast as they are started",
+        Death::Starting => "no daemon gets as far as serving clients",
+        Death::Shortage => {
+            "for minutes the machine has lacked the memory or descriptors that a daemon needs to \
+             start"
+        }
+        Death::Serving(_) => "daemons die immediately after they start",
     };
     let text = format!(
-        "plasmond: the keeper gives up, and the objects in memory end with it: {why}; the lines \
-         before say what failed\n"
+        "plasmond: the keeper gives up, and the objects in memory are lost: {why}; the lines \
+         above say what failed\n"
     );
     // Without either there is nobody to tell.
     let _ = io::stderr().write_all(text.as_bytes());
@@ -54,7 +57,7 @@ mod tests {
         say(&["--capacity-bytes=1".into(), flag.into()], Death::Shortage);
         let said = std::fs::read_to_string(&log).unwrap();
         assert!(said.starts_with("before\nplasmond: the keeper gives up"), "{said}");
-        assert!(said.contains("out of what a daemon needs"), "{said}");
+        assert!(said.contains("that a daemon needs to start"), "{said}");
         assert_eq!(log_file(&["--spill-dir=a".into()]), None);
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! keeper killed:         the daemon sees end of file, starts another keeper, hands everything over
 //! daemon hangs:          Ask, and no answer for a while (`watchdog`): the keeper kills it
-//! daemon stops cleanly:  Farewell; the keeper ends, and with it the last descriptors
+//! daemon stops cleanly:  Stop;     the keeper ends, and with it the last descriptors
 //! ```
 //!
 //! Descriptors that are on their way live in the socket pair itself, so there is no moment at which

@@ -14,7 +14,7 @@ use crate::process::{ended_within, watch};
 use crate::wire::{self, FromKeeper, Label, ToKeeper, WIRE_VERSION};
 
 /// How long a keeper that was told that the store is over may take to end.
-const FAREWELL_WITHIN: Duration = Duration::from_secs(5);
+const STOP_WITHIN: Duration = Duration::from_secs(5);
 
 /// Daemons that may fail to start because of something that the keeper hands over; the next one
 /// goes on without it.
@@ -62,12 +62,12 @@ impl KeeperLink {
             let message = match wire::receive::<FromKeeper>(&socket) {
                 // What it was about is given up: nothing else may be lost with it.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData && pid != 0 => {
-                    tracing::error!(%error, "something that the keeper held cannot be understood");
+                    tracing::error!(%error, "an item that the keeper held cannot be decoded");
                     continue;
                 }
                 // The next daemon tries again, but the last ones take what there is.
                 Err(error) if held.failed_starts >= GIVEN_UP_STARTS => {
-                    tracing::error!(%error, "something that the keeper held is given up");
+                    tracing::error!(%error, "an item that the keeper held is given up");
                     continue;
                 }
                 other => other?,
@@ -81,7 +81,7 @@ impl KeeperLink {
                 FromKeeper::Begin { keeper_pid, failed_starts, was_hung, .. } => {
                     (pid, held.failed_starts) = (keeper_pid, failed_starts);
                     if was_hung {
-                        tracing::error!("the daemon before did not answer any more and was killed");
+                        tracing::error!("the previous daemon stopped answering and was killed");
                     }
                 }
                 FromKeeper::Ask | FromKeeper::Closed { .. } => {}
@@ -132,12 +132,12 @@ impl KeeperLink {
     }
 
     /// Ends the keeper: the store is over.
-    pub fn farewell(mut self) {
+    pub fn stop(mut self) {
         // If it does not hear this, it hears the end of file and finds this process gone in order.
-        let _ = self.say(&ToKeeper::Farewell, &[]);
+        let _ = self.say(&ToKeeper::Stop, &[]);
         if let Some(child) = &mut self.child {
             // A keeper that is stopped hears nothing.
-            if !watch(child.id()).is_some_and(|keeper| ended_within(&keeper, FAREWELL_WITHIN)) {
+            if !watch(child.id()).is_some_and(|keeper| ended_within(&keeper, STOP_WITHIN)) {
                 child.kill();
             }
             child.wait();

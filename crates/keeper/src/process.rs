@@ -84,7 +84,7 @@ struct Keeper<'a> {
 
 /// How a daemon parted.
 enum Parting {
-    /// It said farewell, or goes on without this keeper.
+    /// It told the keeper to stop, or goes on without this keeper.
     Dismissed,
     /// It died; its exit code, if it ended by itself.
     Died(Option<i32>),
@@ -177,7 +177,7 @@ impl<'a> Keeper<'a> {
                         self.watchdog = (hang_timeout_ms > 0).then(|| Watchdog::new(may_hang));
                     }
                     ToKeeper::Alive => {}
-                    ToKeeper::Farewell => return Parting::Dismissed,
+                    ToKeeper::Stop => return Parting::Dismissed,
                 },
                 Ok(None) => return self.parting(),
                 // The message is still there. To end over this would end a store whose daemon has

@@ -275,9 +275,9 @@ impl KeeperSeat {
     }
 
     /// Ends the keeper with the store.
-    pub fn farewell(&mut self) {
+    pub fn stop(&mut self) {
         if let Some(link) = self.link.take() {
-            link.farewell();
+            link.stop();
         }
     }
 
@@ -304,7 +304,7 @@ impl KeeperSeat {
             }
             Some(errno) if is_passing(errno) => {
                 if self.send_again_at.is_none() && self.behind_since.is_none() {
-                    tracing::warn!(%error, "the keeper is told later");
+                    tracing::warn!(%error, "cannot tell the keeper now; it is told later");
                 }
                 self.send_again_at = Some(now + SEND_AGAIN_AFTER);
             }

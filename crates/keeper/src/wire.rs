@@ -73,7 +73,7 @@ pub(crate) enum ToKeeper {
     /// The daemon is alive.
     Alive,
     /// The store ends: let everything go.
-    Farewell,
+    Stop,
 }
 
 /// What a keeper tells a daemon that it started.
@@ -87,7 +87,7 @@ pub enum FromKeeper {
         keeper_pid: u32,
         /// Daemons that died in a row before they served.
         failed_starts: u32,
-        /// Whether the daemon before did not answer any more and was killed.
+        /// Whether the previous daemon stopped answering and was killed.
         was_hung: bool,
     },
     /// Is the daemon alive?

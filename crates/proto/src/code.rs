@@ -63,7 +63,7 @@ codes! {
     /// The process that was creating the object died before it sealed it.
     CreatorDied = 6, "creator_died", "create the object again";
     /// The object was deleted.
-    Deleted = 7, "deleted", "create the object again if it is still wanted";
+    Deleted = 7, "deleted", "create the object again if it is still needed";
     /// The object was evicted to make room.
     Evicted = 8, "evicted", "create the object again, or put it with the policy \"keep\"";
     /// The object exists but is not sealed yet.
@@ -78,14 +78,14 @@ codes! {
     TooManyPins = 13, "too_many_pins", "release buffers that are no longer used";
     /// This client may not do that.
     NotPermitted = 14, "not_permitted", "ask the owner of the store to admit this user for it";
-    /// The request makes no sense to the daemon.
+    /// The daemon finds the request invalid.
     BadRequest = 15, "bad_request", "fix the call";
     /// The two sides speak different versions.
     VersionMismatch = 16, "version_mismatch", "install the same version on both sides";
     /// The daemon is gone and did not come back in time.
     Disconnected = 17, "disconnected", "start a store with `plasmon start`, then connect again";
     /// Only the creator may do that.
-    NotOwner = 18, "not_owner", "leave it to the process that created the object";
+    NotOwner = 18, "not_owner", "do it in the process that created the object";
     /// The stored bytes do not match their checksum.
     Corrupt = 19, "corrupt", "delete the object and create it again";
     /// A limit of the store is reached.
@@ -97,9 +97,9 @@ codes! {
     /// A daemon already serves this socket.
     AlreadyRunning = 23, "already_running", "use the running store or give another socket";
     /// The operation was cancelled.
-    Cancelled = 24, "cancelled", "start it again if it is still wanted";
+    Cancelled = 24, "cancelled", "start it again if it is still needed";
     /// This store or this build cannot do that.
-    Unsupported = 25, "unsupported", "see the documentation for what is needed";
+    Unsupported = 25, "unsupported", "see the documentation for what this store supports";
     /// The object was inherited through a fork and belongs to the parent process.
     Forked = 26, "forked", "get the object again in this process";
 }

@@ -193,10 +193,10 @@ impl Composite {
             end = part.at.checked_add(part.bytes).ok_or(BadComposite("a part has no end"))?;
             match part.place {
                 Place::Here(_) if part.lies_in(data_bytes).is_none() => {
-                    return Err(BadComposite("a part lies behind its end"));
+                    return Err(BadComposite("a part lies past its end"));
                 }
                 Place::Member(member, _) if member as usize >= self.members.len() => {
-                    return Err(BadComposite("a part lies in no member"));
+                    return Err(BadComposite("a part lies outside of every member"));
                 }
                 _ => {}
             }
@@ -284,9 +284,9 @@ mod tests {
             broken(part(0, 1) + 7, 255).contains("order")
                 || broken(part(0, 1) + 7, 255).contains("end")
         );
-        assert!(broken(part(0, 2) + 7, 255).contains("behind its end"));
-        assert!(broken(part(1, 3), 2).contains("no member"));
-        assert!(broken(part(1, 3) + 5, 1).contains("no member"));
+        assert!(broken(part(0, 2) + 7, 255).contains("past its end"));
+        assert!(broken(part(1, 3), 2).contains("outside of every member"));
+        assert!(broken(part(1, 3) + 5, 1).contains("outside of every member"));
     }
 
     #[test]

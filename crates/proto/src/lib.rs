@@ -5,6 +5,7 @@
 //! * [`limits`]: the limit of everything that a peer could make large.
 //! * [`object`]: attributes, states and descriptions of objects.
 //! * [`message`]: what clients and the daemon say to each other on the socket.
+//! * [`request`]: who may make a request, what it may cost, which limits it keeps.
 //! * [`ring`]: the records of the rings in shared memory.
 //! * [`frame`]: how a message becomes bytes and back; hostile bytes end in an error.
 //! * [`composite`]: the data of an object whose parts lie in others.
@@ -22,6 +23,7 @@ pub mod id;
 pub mod limits;
 pub mod message;
 pub mod object;
+pub mod request;
 pub mod ring;
 pub mod settings;
 pub mod value;

@@ -105,7 +105,7 @@ pub const REPLIES_BYTES_MAX: usize = 1 << 20;
 pub const REPLIES_BYTES_IN_ALL_MAX: usize = 64 << 20;
 
 /// Objects whose end (deleted, evicted, creator died) is still told after they are gone.
-pub const OBITUARIES_MAX: usize = 1 << 14;
+pub const RECENT_ENDS_MAX: usize = 1 << 14;
 
 /// Spill files that may be on their way to being opened for one client.
 pub const OPENINGS_PER_CLIENT_MAX: usize = 64;

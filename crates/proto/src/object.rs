@@ -163,7 +163,7 @@ impl Attributes {
 
 /// Bytes that are no attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the bytes behind the metadata are no object attributes")]
+#[error("the bytes after the metadata are not object attributes")]
 pub struct BadAttributes;
 
 /// The sizes of an object's three parts, which lie one behind the other: data, metadata,

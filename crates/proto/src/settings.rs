@@ -17,7 +17,7 @@ pub enum Kind {
     Number,
     /// `true` or `false`.
     Switch,
-    /// Texts with commas between.
+    /// Strings separated by commas.
     List,
 }
 
@@ -44,7 +44,7 @@ pub enum BadSetting {
         key: String,
     },
     /// The value does not parse.
-    #[error("\"{value}\" is no value for \"{key}\", which takes {wanted}")]
+    #[error("\"{value}\" is not a valid value for \"{key}\", which takes {wanted}")]
     Value {
         /// The key given.
         key: &'static str,
@@ -64,7 +64,7 @@ trait Parse: Sized {
 
 impl Parse for String {
     const KIND: Kind = Kind::Text;
-    const WANTED: &'static str = "a text";
+    const WANTED: &'static str = "a string";
     fn parse(text: &str) -> Option<Self> {
         Some(text.to_owned())
     }
@@ -100,7 +100,7 @@ impl Parse for Bytes {
 
 impl Parse for Vec<String> {
     const KIND: Kind = Kind::List;
-    const WANTED: &'static str = "texts with commas between";
+    const WANTED: &'static str = "strings separated by commas";
     fn parse(text: &str) -> Option<Self> {
         Some(text.split(',').map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned).collect())
     }
@@ -124,7 +124,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
 
 macro_rules! settings {
     ($($(#[doc = $doc:literal])+ $key:ident: $kind:ty = $default:literal;)+) => {
-        /// The settings of a daemon, with defaults for what nobody set.
+        /// The settings of a daemon, with their defaults.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Settings {
             $($(#[doc = $doc])+ pub $key: $kind,)+
@@ -177,10 +177,11 @@ settings! {
     /// Whether the capacity counts the bytes of data and metadata alone, to the byte. What objects
     /// take beyond that comes on top, up to as much again.
     count_content: bool = "false";
-    /// Where objects go that do not fit the memory: a folder on a disk, never one in memory such as
-    /// a tmpfs. `auto`: in `/var/tmp`, else in `$XDG_STATE_HOME/plasmon`. Empty: nowhere.
+    /// The folder for objects that do not fit into memory: on a disk, never in memory such as a
+    /// tmpfs. `auto`: in `/var/tmp`, else in `$XDG_STATE_HOME/plasmon`. Empty: objects are not
+    /// spilled.
     spill_dir: String = "";
-    /// How many bytes may be spilled. 0: as many as the file system takes.
+    /// How many bytes may be spilled. 0: as many as the file system holds.
     spill_bytes_max: Bytes = "0";
     /// Whether objects that may be evicted are spilled instead, where there is a `spill_dir`.
     spill_cache: bool = "false";
@@ -190,12 +191,13 @@ settings! {
     /// How sealed objects are protected: `shared`, `leased` or `strict`. Empty: `shared`, and
     /// `leased` as soon as another user is admitted.
     level: String = "";
-    /// Whether the daemon ends after its last client has gone.
+    /// Whether the daemon ends after its last client disconnects.
     end_with_last_client: bool = "false";
-    /// How long it waits for a new client then, and for the first one, in milliseconds.
+    /// How long it then waits for a new client, and at its start for the first one, in
+    /// milliseconds.
     linger_ms: u32 = "2000";
-    /// The process that the store was started for, as `pid:ticks` with its number and its start
-    /// time as `/proc/PID/stat` has them. Once it is gone, the daemon ends after its last client.
+    /// The process that the store was started for, as `pid:ticks` with its id and its start time
+    /// as in `/proc/PID/stat`. Once it has ended, the daemon ends after its last client.
     /// `plasmon.start()` sets this.
     starter: String = "";
     /// Whether the socket's folder was made for this store. A daemon that ends removes its log and
@@ -203,8 +205,9 @@ settings! {
     own_folder: bool = "false";
     /// Whether a keeper process holds the memory, so that sealed objects outlive the daemon.
     keeper: bool = "true";
-    /// How long the daemon may not answer its keeper before that kills it and starts another one,
-    /// in milliseconds, at least 1000. 0: for ever. A daemon that a debugger holds is left alone.
+    /// How long the daemon may leave its keeper without an answer before it is killed and
+    /// restarted, in milliseconds, at least 1000. 0: for ever. A daemon that a debugger has stopped
+    /// is not killed.
     hang_timeout_ms: u32 = "10000";
     /// How many bytes of free memory stay warm at most. 0: a quarter of the capacity.
     warm_bytes_max: Bytes = "0";
@@ -213,14 +216,14 @@ settings! {
     /// Whether idle free memory is collapsed into huge pages in the background.
     collapse: bool = "false";
     /// The most bytes of objects and leases that one process may own, over all of its connections,
-    /// also earlier ones; all processes of an admitted other user count as one. What is there when
-    /// the daemon is restarted is charged to nobody from then on. 0: no limit.
+    /// also earlier ones; all processes of an admitted other user count as one. Objects that
+    /// outlive a restart of the daemon are not charged to any process. 0: no limit.
     client_quota_bytes: Bytes = "0";
     /// The most connections of one user, at least 1. Where other users are admitted, half of all
-    /// 4096 seats are shared out among all users, so the others find room in any case.
+    /// 4096 connections are divided among the users, so that each of them can connect.
     connections_per_user_max: u32 = "4096";
-    /// The most connections of one process, at least 1. A process of which the daemon sees no
-    /// number, because it is in another pid namespace, is limited with its user alone.
+    /// The most connections of one process, at least 1. A process whose id the daemon cannot
+    /// see, because it is in another pid namespace, is limited only with its user.
     connections_per_process_max: u32 = "1024";
     /// How long the daemon polls its rings after work before it sleeps, in microseconds.
     spin_us: u32 = "20";

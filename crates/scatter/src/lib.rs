@@ -1,10 +1,10 @@
-//! Values to many places at once, a line of the cache at a time.
+//! Scatter: values to many targets, through software write-combining buffers.
 //!
-//! Who deals values out to some hundred places touches that many lines of memory in turn, and each
-//! of them leaves the cache before it is full. So the values of each place are collected in a line
-//! beside the others' and written when it is full. Such a line can *stream*: an ordinary store
-//! reads what it is about to overwrite, a streaming store does not, which saves a third of the
-//! traffic. What streams is not in the cache afterwards, so this is for more than a cache holds.
+//! Writing values to some hundred targets touches that many cache lines in turn, and each of them
+//! leaves the cache before it is full. So each target has a buffer of one line, and the buffers lie
+//! side by side; a full one is written to its target. Such a line can *stream*: an ordinary store
+//! reads what it is about to overwrite, a non-temporal one does not, which saves a third of the
+//! traffic. Streamed data is not in the cache afterwards, so this is for more than a cache holds.
 //!
 //! ```
 //! let (mut even, mut odd) = ([0u64; 3], [0u64; 2]);
@@ -18,13 +18,13 @@
 //!
 //! This is a crate because of its few unsafe operations, which the crate that sorts does without.
 
-mod turning;
+mod transpose;
 
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
 
-pub use turning::{turn_four, turn_two};
+pub use transpose::{transpose_2x2, transpose_4x4};
 
 /// Bytes of a line of the cache.
 pub const LINE_BYTES: usize = 64;

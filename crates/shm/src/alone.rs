@@ -25,7 +25,7 @@ pub fn is_alone(file: impl AsFd) -> io::Result<bool> {
         }
         Err(Errno::AGAIN | Errno::BUSY) => Ok(false),
         Err(error) => {
-            let text = format!("the kernel does not say who has a file open ({error})");
+            let text = format!("cannot determine which processes have a file open ({error})");
             Err(io::Error::new(io::ErrorKind::Unsupported, text))
         }
     }

@@ -70,7 +70,7 @@ impl Groups {
     }
 
     /// The same, with everything looked for under another root.
-    fn under(root: &Path) -> Self {
+    pub fn under(root: &Path) -> Self {
         let read = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_default();
         let (own, mounts) = (read("proc/self/cgroup"), read("proc/self/mountinfo"));
         let mut groups = Vec::new();

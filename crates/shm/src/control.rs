@@ -39,7 +39,7 @@ const TABLE_AT: usize = 64;
 const SLEEPING_AT: usize = 128;
 
 fn not_control() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the descriptor is no control memfd of a store")
+    io::Error::new(io::ErrorKind::InvalidData, "the descriptor is not the control memfd of a store")
 }
 
 /// The daemon's side.

@@ -58,7 +58,7 @@ pub enum Attempt {
 pub enum Mutation {
     /// Pins are counted before objects are hidden.
     SkipFence,
-    /// A client keeps its mappings although completions were lost.
+    /// A client keeps its mappings although completions from the daemon were lost.
     KeepStaleMapping,
     /// A session is forgotten when its connection ends, although its process lives.
     ForgetLingering,

@@ -63,7 +63,7 @@ impl GrowingMemfd {
         open_again(&self.0, OFlags::RDWR)
     }
 
-    /// Cuts off what lies behind the first `bytes` bytes, which the writer may have allocated by
+    /// Cuts off what follows the first `bytes` bytes, which the writer may have allocated by
     /// itself.
     pub fn trim(&self, bytes: u64) -> io::Result<()> {
         let found = rustix::fs::fstat(&self.0)?.st_size;

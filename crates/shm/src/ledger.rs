@@ -38,7 +38,7 @@ const LOW: u32 = if cfg!(loom) { 0 } else { 64 * STEP };
 
 /// Every entry of the ledger is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this client holds {held} pins, which is the most that one client may hold")]
+#[error("this client holds {held} pins, the maximum for one client")]
 pub struct TooManyPins {
     /// How many entries the ledger has.
     pub held: usize,

@@ -13,8 +13,8 @@
 //!  socket      Listener, Connection  <───────>  Connection        descriptors, rare messages
 //! ```
 //!
-//! A client joins its mappings in a [`Reader`], which is the safe door to objects read in place;
-//! what it writes goes through a [`Span`] of leased memory.
+//! A client joins its mappings in a [`Reader`], the safe interface to objects read in place; what
+//! it writes goes through a [`Span`] of leased memory.
 //!
 //! The protocols themselves ([`slot`], [`index`], [`ledger`], [`ring`], [`bell`], [`alarm`]) work
 //! on slices of atomics and do not know where these lie, so that the models in `loom_tests.rs` run
@@ -38,6 +38,7 @@ pub mod alarm;
 pub mod bell;
 pub mod index;
 pub mod ledger;
+mod lookup;
 mod parting;
 mod place;
 pub mod ring;
@@ -94,6 +95,8 @@ pub mod reader;
 pub mod shortage;
 #[cfg(not(loom))]
 pub mod socket;
+#[cfg(not(loom))]
+pub mod socket_folder;
 #[cfg(not(loom))]
 pub mod wakes;
 #[cfg(not(loom))]

@@ -19,8 +19,8 @@ use plasmon_proto::message::ExtentId;
 
 use crate::alarm;
 use crate::bell;
-use crate::index::Lookup;
 use crate::ledger::{Ledger, LedgerLocal, TooManyPins};
+use crate::lookup::Lookup;
 use crate::parting;
 use crate::place::{Mapped, Place};
 use crate::ring::{Consumer, Producer, RECORD_WORDS, Ring};

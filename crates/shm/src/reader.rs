@@ -1,8 +1,8 @@
 //! What a client has mapped of a store, and objects read in place.
 //!
 //! [`Reader`] joins the control page, the index, the client's channel and its extents, and is the
-//! safe door to them: a [`View`] or [`OwnedView`] keeps a pin for as long as anybody can look at
-//! the bytes, and releases it when dropped.
+//! safe interface to them: a [`View`] or [`OwnedView`] keeps a pin for as long as the bytes can be
+//! looked at, and releases it when dropped.
 //!
 //! Why a view may hand out `&[u8]` of memory that another process wrote: the object is sealed, so
 //! its writer does not touch it any more; it is pinned, so the daemon gives its memory to nobody
@@ -24,8 +24,9 @@ use plasmon_proto::ring::Completion;
 use crate::channel::ChannelClient;
 use crate::control::ControlReader;
 use crate::extents::ExtentTable;
-use crate::index::{IndexReader, Lookup, Pin};
+use crate::index::IndexReader;
 use crate::ledger::TooManyPins;
+use crate::lookup::{Lookup, Pin};
 use crate::map::ReadMap;
 use crate::slot::SlotImage;
 

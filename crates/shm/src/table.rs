@@ -22,8 +22,8 @@ use std::ops::Deref;
 
 use plasmon_proto::ObjectId;
 
-use crate::index::{Lookup, Pin};
 use crate::ledger::{Ledger, TooManyPins};
+use crate::lookup::{Lookup, Pin};
 use crate::slot::{HashKey, Head, Key, Slot, SlotImage, State, home};
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -279,7 +279,7 @@ impl<S: Deref<Target = [Slot]>> TableWriter<S> {
                 }
             }
         }
-        unfinished.into_iter().for_each(|at| writer.bury(at));
+        unfinished.into_iter().for_each(|at| writer.empty_slot(at));
         writer
     }
 
@@ -393,11 +393,11 @@ impl<S: Deref<Target = [Slot]>> TableWriter<S> {
     pub(crate) fn remove(&mut self, at: usize) {
         assert_eq!(self.slots[at].head().state(), State::Hidden, "slot {at} was hidden");
         self.counts.hidden -= 1;
-        self.bury(at);
+        self.empty_slot(at);
     }
 
     /// Empties a slot: a tombstone where probes must pass, nothing where they need not.
-    fn bury(&mut self, at: usize) {
+    fn empty_slot(&mut self, at: usize) {
         let count = self.slots.len();
         if !self.slots[(at + 1) % count].head().ends_probe() {
             self.slots[at].set_state(State::Empty);

@@ -51,7 +51,7 @@ impl WakePage {
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
         let memfd = Memfd::adopt(fd)?;
         if memfd.bytes() != WAKE_PAGE_BYTES {
-            let text = "the descriptor is no wake page of a store";
+            let text = "the descriptor is not the wake page of a store";
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
         Ok(Self(WriteMap::new(&memfd, WAKE_PAGE_BYTES, Populate::Yes)?))

@@ -5,12 +5,12 @@ use std::ops::Range;
 use pulp::Arch;
 
 use crate::column::{Column, Motion};
-use crate::crew::Progress;
 use crate::error::Result;
 use crate::key::Keys;
-use crate::scatter::Rows;
+use crate::rows::Rows;
 use crate::split::{Buckets, Id};
 use crate::table::{Piece, Run};
+use crate::workers::Progress;
 
 /// Rows whose prefixes are made at a time: they stay in the nearest cache.
 pub(crate) const BLOCK_ROWS: usize = 1024;

@@ -15,10 +15,10 @@ use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
 use arrow_schema::DataType;
 use arrow_select::interleave::interleave;
 
-use crate::crew::each;
 use crate::error::{Error, Result};
 use crate::offsets::{extent, lots, rows_max};
 use crate::sorting::{Create, Job, Numbers, Partition};
+use crate::workers::each;
 
 /// Rows of a batch: enough for kernels. There are fewer where offsets of 32 bits ask for it.
 const BATCH_ROWS: usize = 1 << 20;
@@ -159,9 +159,9 @@ fn batches(
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{LargeListArray, ListArray, ListViewArray, StringArray, StructArray};
-    use arrow::buffer::OffsetBuffer;
-    use arrow::datatypes::Field;
+    use arrow_array::{LargeListArray, ListArray, ListViewArray, StringArray, StructArray};
+    use arrow_buffer::OffsetBuffer;
+    use arrow_schema::Field;
 
     use super::*;
 

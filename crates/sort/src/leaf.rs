@@ -70,7 +70,7 @@ impl Bucket<'_> {
     }
 }
 
-/// The bits of a bucket's rows, for each column: the values of truth values, and which are there.
+/// The bits of a bucket's rows, for each column: the values of booleans, and which are there.
 pub(crate) type Bits = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// What a thread keeps from bucket to bucket.

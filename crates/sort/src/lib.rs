@@ -12,7 +12,7 @@
 //!   └────────┴────────┴────────┘            └────┴────┴────┴────┴────┴────┘
 //! ```
 //!
-//! The order: numbers, times, truth values and decimals by value; floats likewise, with -0.0 equal
+//! The order: numbers, times, booleans and decimals by value; floats likewise, with -0.0 equal
 //! to 0.0 and NaN equal to itself and greater than any number; texts and bytes by their bytes;
 //! dictionaries, lists and structures as `arrow_row` has them, with the
 //! floats in them ordered like any others. Missing values come last unless a
@@ -45,13 +45,13 @@
 //!
 //! What is larger than memory goes through a scratch file without a name: see [`External`].
 //!
-//! Deliberately absent: the files of tables, stores and processes; whoever calls has those.
+//! Deliberately absent: the files of tables, stores and processes. `plasmon-sort-store` has the
+//! policy of a sort into a store.
 
 #![forbid(unsafe_code)]
 
 mod classify;
 mod column;
-mod crew;
 mod dictionary;
 mod error;
 mod external;
@@ -64,17 +64,19 @@ mod leaf;
 mod nested;
 mod offsets;
 mod order;
+mod rows;
 mod scatter;
 mod sorting;
 mod split;
 mod table;
 mod texts;
+mod workers;
 
-pub use crew::Progress;
 pub use error::{Error, Result};
-pub use external::{External, Means, Merge};
+pub use external::{External, MEMORY_PER_PARTITION_BYTE, Means, Merge, batch_bytes};
 pub use heap::Heap;
 pub use kernel::kernel_name;
 pub use order::SortKey;
 pub use sorting::{Create, Job, PARTITIONS_MAX, Partition, THREADS_MAX, sort};
 pub use table::{ROWS_MAX, Table};
+pub use workers::Progress;

@@ -11,12 +11,13 @@ use pulp::Arch;
 
 use crate::classify::{BLOCK_ROWS, Classified, Ids};
 use crate::column::{Column, Motion};
-use crate::crew::Progress;
 use crate::error::Result;
 use crate::key::Keys;
+use crate::rows::Rows;
 use crate::split::Id;
-use crate::table::{Piece, Run, Table};
+use crate::table::{Piece, Table};
 use crate::texts::copy;
+use crate::workers::Progress;
 
 /// Where a piece's rows go: for each bucket the piece's own range of places.
 #[derive(Debug, Default)]
@@ -146,28 +147,7 @@ impl Scatter<'_> {
     }
 }
 
-/// The rows of a piece, or some of them, and their buckets.
-#[derive(Clone, Copy)]
-pub(crate) struct Rows<'a, I> {
-    pub(crate) piece: &'a Piece,
-    pub(crate) selected: Option<&'a [Vec<u32>]>,
-    pub(crate) ids: &'a [I],
-}
-
 impl<I: Id> Rows<'_, I> {
-    /// Calls `with` for each run, with the rows of it that are meant, and their buckets.
-    #[inline(always)]
-    pub(crate) fn each_run(&self, mut with: impl FnMut(&Run, Option<&[u32]>, &[I])) {
-        let mut left = self.ids;
-        for (at, run) in self.piece.runs.iter().enumerate() {
-            let selected = self.selected.map(|selected| selected[at].as_slice());
-            let count = selected.map_or(run.rows.len(), <[u32]>::len);
-            let (now, later) = left.split_at(count);
-            with(run, selected, now);
-            left = later;
-        }
-    }
-
     #[inline(always)]
     fn move_all<T: Pod, const N: usize>(
         &self,

@@ -20,7 +20,6 @@ use arrow_buffer::bit_mask::set_bits;
 use self::memory::BucketMemory;
 use crate::classify::{Classified, classify};
 use crate::column::{Column, Motion};
-use crate::crew::{Progress, each, each_with};
 use crate::error::{Error, Result};
 use crate::interleave;
 use crate::ipc::Layout;
@@ -30,6 +29,7 @@ use crate::order::SortKey;
 use crate::scatter::Scatter;
 use crate::split::{Buckets, sample_rows};
 use crate::table::{Piece, Table};
+use crate::workers::{Progress, each, each_with};
 
 /// Partitions that one sort makes.
 pub const PARTITIONS_MAX: usize = 4096;

@@ -8,14 +8,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, DictionaryArray, Int8Array, Int16Array, Int32Array, ListArray,
-    RecordBatch, RunArray, StringArray,
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Int8Array, Int16Array, Int32Array, ListArray, RecordBatch,
+    RunArray, StringArray,
 };
-use arrow::buffer::OffsetBuffer;
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Int32Type};
-use arrow::ipc::reader::StreamReader;
+use arrow_buffer::OffsetBuffer;
+use arrow_cast::cast;
+use arrow_ipc::reader::StreamReader;
+use arrow_schema::{DataType, Field};
 use plasmon_sort::{Error, External, Heap, Job, Means, Progress, SortKey, Table, sort};
 
 const MEMORY_BYTES: u64 = 1 << 20;

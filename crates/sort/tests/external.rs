@@ -8,10 +8,10 @@ use std::fs::read_dir;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, RecordBatch};
-use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Schema};
-use arrow::ipc::reader::StreamReader;
+use arrow_array::{ArrayRef, Int32Array, RecordBatch};
+use arrow_ipc::reader::StreamReader;
+use arrow_schema::{DataType, Field, Schema};
+use arrow_select::concat::concat_batches;
 use plasmon_sort::{Error, External, Heap, Means, Merge, Progress, SortKey};
 use proptest::prelude::*;
 
@@ -78,7 +78,7 @@ fn check(batches: &[RecordBatch], order: &[SortKey], count: Option<usize>) -> us
     let wanted = wanted(&schema, batches, order);
     assert_eq!(whole.num_rows(), wanted.num_rows());
     for (found, wanted) in whole.columns().iter().zip(wanted.columns()) {
-        let wanted = arrow::compute::cast(wanted, found.data_type()).unwrap();
+        let wanted = arrow_cast::cast(wanted, found.data_type()).unwrap();
         assert!(*found == wanted, "by {order:?}");
     }
     found.len()

@@ -6,9 +6,9 @@ mod reference;
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, RecordBatch};
-use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow_array::{ArrayRef, Int32Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_select::concat::concat_batches;
 use plasmon_sort::{Error, Job, Partition, Progress, SortKey, Table, sort};
 use proptest::prelude::*;
 
@@ -70,7 +70,7 @@ fn sorted(table: &Table, order: &[SortKey], partitions: usize, threads: usize) -
 }
 
 fn read(schema: &SchemaRef, partition: &Partition<Memory>) -> RecordBatch {
-    let reader = arrow::ipc::reader::StreamReader::try_new(&partition.memory[..], None).unwrap();
+    let reader = arrow_ipc::reader::StreamReader::try_new(&partition.memory[..], None).unwrap();
     assert_eq!(&reader.schema(), schema);
     let batches: Vec<RecordBatch> = reader.map(Result::unwrap).collect();
     for batch in &batches {
@@ -120,7 +120,7 @@ fn check(
     for (name, (found, wanted)) in
         schema.fields().iter().map(|f| f.name()).zip(found.columns().iter().zip(wanted.columns()))
     {
-        let wanted = &arrow::compute::cast(wanted, found.data_type()).unwrap();
+        let wanted = &arrow_cast::cast(wanted, found.data_type()).unwrap();
         assert!(found == wanted, "column {name} by {order:?}\n{found:?}\n{wanted:?}");
     }
 }
@@ -148,7 +148,7 @@ fn check_whole(
     let found: Vec<_> = made.iter().map(|made| read(&table.sorted_schema(), made)).collect();
     let found = concat_batches(&table.sorted_schema(), &found).unwrap();
     for (found, wanted) in found.columns().iter().zip(wanted.columns()) {
-        let wanted = &arrow::compute::cast(wanted, found.data_type()).unwrap();
+        let wanted = &arrow_cast::cast(wanted, found.data_type()).unwrap();
         assert!(found == wanted, "by {order:?}");
     }
 }

@@ -72,7 +72,7 @@ impl Accounts {
     }
 
     /// Something of a session that ended is gone.
-    pub(crate) fn disown(&mut self, session: u32, bytes: u64) {
+    pub(crate) fn uncharge(&mut self, session: u32, bytes: u64) {
         let Some((owner, left)) = self.ended.get_mut(&session) else { return };
         let owner = *owner;
         let gone = bytes.min(*left);

@@ -14,17 +14,15 @@
 //! Adoptions are of a connection: a restarted daemon knows of none until the clients that come back
 //! say so again.
 
+mod lifetime;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use plasmon_proto::message::{Failure, Reply};
 use plasmon_proto::object::Sizes;
-use plasmon_proto::{Attributes, Code, Name, ObjectId, ObjectState};
+use plasmon_proto::{Code, Name, ObjectId};
 
 use crate::content::content_bytes;
 use crate::event::ClientNo;
-use crate::ports::Directory;
-use crate::store::Store;
-use crate::work::{Left, PIECE};
 
 /// Namespaces that one client may adopt.
 pub(crate) const ADOPTED_PER_CLIENT_MAX: usize = 16;
@@ -168,120 +166,5 @@ impl Adoptions {
     #[cfg(test)]
     pub(crate) fn spaces(&self) -> &BTreeMap<String, Namespace> {
         &self.spaces
-    }
-}
-
-impl<D: Directory> Store<D> {
-    /// Makes the client the parent of a namespace, or changes the limit of one that it adopted.
-    pub(crate) fn adopt(
-        &mut self,
-        client: ClientNo,
-        namespace: String,
-        bytes_max: u64,
-    ) -> Result<Reply, Failure> {
-        if namespace.is_empty() {
-            let detail = "names without a namespace belong to everybody";
-            return Err(Failure::of(Code::BadRequest).with_detail(detail));
-        }
-        if let Some(adopted) = self.adoptions.adopted.get_mut(&namespace) {
-            if adopted.parent != client {
-                let detail = "another client has adopted this namespace";
-                return Err(Failure::of(Code::Exists).with_detail(detail));
-            }
-            adopted.bytes_max = bytes_max;
-            return Ok(Reply::Done);
-        }
-        let count = self.adoptions.adopted.values().filter(|it| it.parent == client).count();
-        if count >= ADOPTED_PER_CLIENT_MAX {
-            return Err(Failure::of(Code::LimitReached)
-                .with_amounts(count as u64 + 1, ADOPTED_PER_CLIENT_MAX as u64)
-                .with_detail("a client may adopt only so many namespaces"));
-        }
-        let adopted = Adopted { parent: client, bytes_max };
-        if self.adoptions.ended.remove(&namespace) {
-            self.adoptions.queue.retain(|ended| *ended != namespace);
-        }
-        self.adoptions.adopted.insert(namespace, adopted);
-        Ok(Reply::Done)
-    }
-
-    /// Whether an object may be sealed under its name.
-    pub(crate) fn check_name(&self, attributes: &Attributes, sizes: &Sizes) -> Result<(), Code> {
-        match &attributes.name {
-            Some(name) if !self.adoptions.is_idle() => {
-                self.adoptions.admit(name, content_bytes(sizes))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The client is gone, and with it the namespaces that it had adopted. What is in them goes in
-    /// pieces.
-    pub(crate) fn end_adoptions(&mut self, client: ClientNo) {
-        for remains in self.adoptions.end_of(client) {
-            self.work.leave(Left::Adopted(remains));
-        }
-    }
-
-    /// Deletes a piece of what was in a namespace that ended. What a composite holds can go when
-    /// the composite is gone.
-    pub(crate) fn end_remains(&mut self, mut remains: Remains) -> Remains {
-        if remains.ids.is_empty() {
-            if self.work.collect || self.lingering.has_fresh() {
-                // Composites that went may still hold their members.
-                return remains;
-            }
-            if !std::mem::take(&mut remains.any_went) {
-                return self.put_back(remains);
-            }
-            remains.ids = std::mem::take(&mut remains.held);
-        }
-        let mut batch = Vec::new();
-        for _ in 0..PIECE {
-            let Some((id, bytes)) = remains.ids.pop_first() else { break };
-            if !self.is_remainder(&remains.namespace, &id) {
-                continue;
-            }
-            let visible = self.find(&id);
-            let holders = match &visible {
-                Some(entry) => self.holders(entry.record),
-                None => self.tier.get(&id).map_or(0, |spilled| spilled.rare.holders),
-            };
-            if holders > 0 {
-                remains.held.insert(id, bytes);
-                continue;
-            }
-            remains.any_went = true;
-            match visible {
-                Some(entry) => batch.push(entry),
-                None => self.drop_spilled(&id, ObjectState::Deleted),
-            }
-        }
-        self.bury(batch);
-        self.collect_fresh();
-        remains
-    }
-
-    /// Whether this object was in the namespace when it ended: not one that came since.
-    fn is_remainder(&self, namespace: &str, id: &ObjectId) -> bool {
-        let attributes = match self.find(id) {
-            Some(entry) => self.rare_of(entry.record).map(|rare| &rare.attributes),
-            None => self.tier.get(id).map(|spilled| &spilled.rare.attributes),
-        };
-        let name = attributes.and_then(|attributes| attributes.name.as_ref());
-        let came_since =
-            self.adoptions.spaces.get(namespace).is_some_and(|space| space.ids.contains_key(id));
-        name.is_some_and(|name| name.namespace == namespace) && !came_since
-    }
-
-    /// What composites outside of the namespace hold stays in it.
-    fn put_back(&mut self, remains: Remains) -> Remains {
-        for (id, bytes) in remains.held {
-            if self.is_remainder(&remains.namespace, &id) {
-                let space = self.adoptions.spaces.entry(remains.namespace.clone()).or_default();
-                space.add(id, bytes);
-            }
-        }
-        Remains::default()
     }
 }

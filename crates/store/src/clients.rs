@@ -6,8 +6,8 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::message::{Access, Filter};
 
 use crate::accounts::{Accounts, Owner};
+use crate::asker::{Answer, Asker};
 use crate::event::{ClientNo, Peer};
-use crate::leasing::Answer;
 use crate::memory::Leases;
 use crate::waits::WaiterNo;
 
@@ -17,16 +17,6 @@ pub(crate) const NOBODY: u32 = 0;
 /// Leases that a client may have asked for on the socket and not been given yet: about one for each
 /// of its threads that write at once.
 const SOCKET_LEASES_PENDING_MAX: usize = 64;
-
-/// Who asked for something that is answered later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asker {
-    pub(crate) client: ClientNo,
-    pub(crate) session: u32,
-    /// A client that comes back on another connection asks again: what it asked on this one is
-    /// answered no more.
-    pub(crate) connection: u64,
-}
 
 /// One client, connected or away.
 #[derive(Debug)]
@@ -60,7 +50,7 @@ pub(crate) struct Client {
     pub(crate) socket_leases_pending: usize,
     pub(crate) creating: BTreeSet<ObjectId>,
     /// Its owned objects that no composite has held yet: they go with it.
-    pub(crate) unheld: BTreeSet<ObjectId>,
+    pub(crate) unheld: BTreeMap<ObjectId, u64>,
     /// Its waiting requests.
     pub(crate) waits: BTreeMap<u64, WaiterNo>,
     /// How many ids they name.
@@ -142,7 +132,7 @@ impl Clients {
             ring_lease_pending: false,
             socket_leases_pending: 0,
             creating: BTreeSet::new(),
-            unheld: BTreeSet::new(),
+            unheld: BTreeMap::new(),
             waits: BTreeMap::new(),
             waiting_ids: 0,
             pins: BTreeMap::new(),
@@ -260,7 +250,7 @@ impl Clients {
     }
 
     /// The session owns this much less, also if it has ended.
-    pub(crate) fn disown(&mut self, session: u32, bytes: u64) {
+    pub(crate) fn uncharge(&mut self, session: u32, bytes: u64) {
         if session == NOBODY {
             return;
         }
@@ -271,7 +261,7 @@ impl Clients {
                 let owner = client.owner;
                 self.accounts.subtract(owner, gone);
             }
-            None => self.accounts.disown(session, bytes),
+            None => self.accounts.uncharge(session, bytes),
         }
     }
 

@@ -16,55 +16,110 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::{Code, ObjectId, ObjectState};
 
+use crate::clients::Clients;
+use crate::objects::Objects;
 use crate::ports::{Directory, Entry};
 use crate::records::{CACHE, SPILLING, UNHELD};
+use crate::sessions::Sessions;
 use crate::store::Store;
 use crate::work::{PIECE, STEPS_MAX};
 
 impl<D: Directory> Store<D> {
+    /// Lets the members of composites go that are gone, a piece of them.
+    pub(crate) fn let_members_go(&mut self) {
+        let mut ended = Vec::new();
+        let rest = self.objects.unheld.len().saturating_sub(STEPS_MAX);
+        for id in self.objects.unheld.split_off(rest) {
+            if let Some(entry) = self.objects.find(&id) {
+                let now_ms = self.now_ms;
+                let extras = self.objects.extras_mut(entry.record);
+                extras.holders = extras.holders.saturating_sub(1);
+                let expired = extras.expires_ms.is_some_and(|at_ms| at_ms <= now_ms);
+                let held = extras.holders > 0;
+                if !self.objects.records.get(entry.record).is(SPILLING) {
+                    self.objects.enlist(entry.record);
+                }
+                if held {
+                    continue;
+                }
+                if entry.traits.owned || expired {
+                    ended.push(entry);
+                }
+            } else if let Some(spilled) = self.objects.tier.get_mut(&id) {
+                let extras = &mut spilled.extras;
+                extras.holders = extras.holders.saturating_sub(1);
+                let expired = extras.expires_ms.is_some_and(|at_ms| at_ms <= self.now_ms);
+                if extras.holders == 0 && (spilled.traits.owned || expired) {
+                    self.drop_spilled(&id, ObjectState::Deleted);
+                }
+            }
+        }
+        self.hide_deleted(ended);
+    }
+
+    /// Ends followers. What was let go since there were `unheld` members to let go names them, too.
+    pub(crate) fn end_followers(&mut self, gone: &[(Entry, u32)], unheld: usize) {
+        if gone.is_empty() {
+            return;
+        }
+        for (entry, _) in gone {
+            self.announce_ended(entry, ObjectState::Deleted);
+        }
+        for (entry, pins) in gone {
+            self.free_or_keep(entry, *pins);
+        }
+        let ids: BTreeSet<ObjectId> = gone.iter().map(|(entry, _)| entry.id).collect();
+        let let_go = self.objects.unheld.split_off(unheld);
+        self.objects.unheld.extend(let_go.into_iter().filter(|id| !ids.contains(id)));
+    }
+}
+
+impl Sessions {
+    /// An owned object was published that nothing holds yet. Whether its creator is there to make
+    /// a composite of it.
+    pub(crate) fn await_composite(&mut self, owner: u32, (id, serial): (ObjectId, u64)) -> bool {
+        let creator = self.clients.of_session_mut(owner);
+        creator.map(|(_, client)| client.unheld.insert(id, serial)).is_some()
+    }
+}
+
+impl<D: Directory> Objects<D> {
+    /// Holds the members of a composite that was published.
+    pub(crate) fn hold_members(&mut self, clients: &mut Clients, members: &[ObjectId]) {
+        for id in members {
+            if let Some(entry) = self.find(id) {
+                self.extras_mut(entry.record).holders += 1;
+                if entry.traits.owned {
+                    let record = self.records.get_mut(entry.record);
+                    record.flags &= !UNHELD;
+                    let owner = record.owner;
+                    if let Some((_, client)) = clients.of_session_mut(owner) {
+                        client.unheld.remove(id);
+                    }
+                }
+                self.records.unlist(entry.record);
+            } else if let Some(spilled) = self.tier.get_mut(id) {
+                spilled.extras.holders += 1;
+            }
+        }
+    }
+
     /// Every member must be there before a composite of them is.
     pub(crate) fn check_members(&self, members: &[ObjectId]) -> Result<(), Code> {
         let readable = |id: &ObjectId| self.state(id).is_readable();
         if members.iter().all(readable) { Ok(()) } else { Err(Code::Absent) }
     }
 
-    /// Holds the members of a composite that was published.
-    pub(crate) fn hold_members(&mut self, members: &[ObjectId]) {
-        for id in members {
-            if let Some(entry) = self.find(id) {
-                self.rare_mut(entry.record).holders += 1;
-                if entry.traits.owned {
-                    let record = self.records.get_mut(entry.record);
-                    record.flags &= !UNHELD;
-                    let owner = record.owner;
-                    if let Some((_, client)) = self.clients.of_session_mut(owner) {
-                        client.unheld.remove(id);
-                    }
-                }
-                self.records.unlist(entry.record);
-            } else if let Some(spilled) = self.tier.get_mut(id) {
-                spilled.rare.holders += 1;
-            }
-        }
-    }
-
-    /// An owned object was published that nothing holds yet. Whether its creator is there to make
-    /// a composite of it.
-    pub(crate) fn await_composite(&mut self, owner: u32, id: ObjectId) -> bool {
-        let creator = self.clients.of_session_mut(owner);
-        creator.map(|(_, client)| client.unheld.insert(id)).is_some()
-    }
-
     /// A composite of these members went to the tier.
     pub(crate) fn cool_members(&mut self, members: &[ObjectId]) {
         for id in members {
             if let Some(entry) = self.find(id) {
-                self.rare_mut(entry.record).holders_spilled += 1;
+                self.extras_mut(entry.record).holders_spilled += 1;
                 if !self.records.get(entry.record).is(SPILLING) {
                     self.enlist(entry.record);
                 }
             } else if let Some(spilled) = self.tier.get_mut(id) {
-                spilled.rare.holders_spilled += 1;
+                spilled.extras.holders_spilled += 1;
             }
         }
     }
@@ -73,12 +128,12 @@ impl<D: Directory> Store<D> {
     pub(crate) fn warm_members(&mut self, members: &[ObjectId]) {
         for id in members {
             if let Some(entry) = self.find(id) {
-                let rare = self.rare_mut(entry.record);
-                rare.holders_spilled = rare.holders_spilled.saturating_sub(1);
+                let extras = self.extras_mut(entry.record);
+                extras.holders_spilled = extras.holders_spilled.saturating_sub(1);
                 self.records.unlist(entry.record);
             } else if let Some(spilled) = self.tier.get_mut(id) {
-                let rare = &mut spilled.rare;
-                rare.holders_spilled = rare.holders_spilled.saturating_sub(1);
+                let extras = &mut spilled.extras;
+                extras.holders_spilled = extras.holders_spilled.saturating_sub(1);
             }
         }
     }
@@ -89,15 +144,15 @@ impl<D: Directory> Store<D> {
         let mut found: Vec<Entry> = Vec::new();
         let mut left = vec![*composite];
         while let Some(holder) = left.pop() {
-            let members = self.rare_of(holder.record).map(|rare| &rare.attributes.members);
+            let members = self.extras_of(holder.record).map(|extras| &extras.attributes.members);
             let mut named: BTreeMap<ObjectId, u32> = BTreeMap::new();
             for id in members.into_iter().flatten() {
                 *named.entry(*id).or_default() += 1;
             }
             for (id, count) in named {
                 let Some(entry) = self.find(&id) else { continue };
-                let Some(rare) = self.rare_of(entry.record) else { continue };
-                let alone = rare.holders - rare.holders_spilled == count;
+                let Some(extras) = self.extras_of(entry.record) else { continue };
+                let alone = extras.holders - extras.holders_spilled == count;
                 let record = self.records.get(entry.record);
                 if alone && !record.is(SPILLING) && !record.is(CACHE) {
                     found.push(entry);
@@ -108,52 +163,20 @@ impl<D: Directory> Store<D> {
         found
     }
 
-    /// Lets the members of composites go that are gone, a piece of them.
-    pub(crate) fn let_members_go(&mut self) {
-        let mut ended = Vec::new();
-        let rest = self.unheld.len().saturating_sub(STEPS_MAX);
-        for id in self.unheld.split_off(rest) {
-            if let Some(entry) = self.find(&id) {
-                let now_ms = self.now_ms;
-                let rare = self.rare_mut(entry.record);
-                rare.holders = rare.holders.saturating_sub(1);
-                let expired = rare.expires_ms.is_some_and(|at_ms| at_ms <= now_ms);
-                let held = rare.holders > 0;
-                if !self.records.get(entry.record).is(SPILLING) {
-                    self.enlist(entry.record);
-                }
-                if held {
-                    continue;
-                }
-                if entry.traits.owned || expired {
-                    ended.push(entry);
-                }
-            } else if let Some(spilled) = self.tier.get_mut(&id) {
-                let rare = &mut spilled.rare;
-                rare.holders = rare.holders.saturating_sub(1);
-                let expired = rare.expires_ms.is_some_and(|at_ms| at_ms <= self.now_ms);
-                if rare.holders == 0 && (spilled.traits.owned || expired) {
-                    self.drop_spilled(&id, ObjectState::Deleted);
-                }
-            }
-        }
-        self.bury(ended);
-    }
-
     /// Hides the members, and theirs, that would go if nobody pinned these hidden objects: as many
     /// as an event ends. So one look through the ledgers does for a whole chain of composites.
     /// Each comes after everything that holds it. [`Self::settle_followers`] must follow before
     /// anybody is told anything.
-    pub(crate) fn hide_followers(&mut self, hidden: &[Entry]) -> Vec<Entry> {
+    pub(crate) fn hide_followers(&mut self, hidden: &[Entry], now_ms: u64) -> Vec<Entry> {
         let mut followers = Vec::new();
         let mut named = Named::default();
         for entry in hidden {
-            self.follow(entry, &mut named, &mut followers);
+            self.follow(entry, now_ms, &mut named, &mut followers);
         }
         let mut next = 0;
         while next < followers.len() {
             let holder = followers[next];
-            self.follow(&holder, &mut named, &mut followers);
+            self.follow(&holder, now_ms, &mut named, &mut followers);
             next += 1;
         }
         if !followers.is_empty() {
@@ -162,18 +185,18 @@ impl<D: Directory> Store<D> {
         followers
     }
 
-    fn follow(&self, holder: &Entry, named: &mut Named, followers: &mut Vec<Entry>) {
-        let Some(rare) = self.rare_of(holder.record) else { return };
-        for id in &rare.attributes.members {
+    fn follow(&self, holder: &Entry, now_ms: u64, named: &mut Named, followers: &mut Vec<Entry>) {
+        let Some(extras) = self.extras_of(holder.record) else { return };
+        for id in &extras.attributes.members {
             if followers.len() == PIECE {
                 return;
             }
             let count = named.count(id);
             let Some(entry) = self.find(id) else { continue };
-            let Some(rare) = self.rare_of(entry.record) else { continue };
-            let expired = rare.expires_ms.is_some_and(|at_ms| at_ms <= self.now_ms);
+            let Some(extras) = self.extras_of(entry.record) else { continue };
+            let expired = extras.expires_ms.is_some_and(|at_ms| at_ms <= now_ms);
             let goes = entry.traits.owned || expired;
-            if rare.holders == count && goes && !self.records.get(entry.record).is(SPILLING) {
+            if extras.holders == count && goes && !self.records.get(entry.record).is(SPILLING) {
                 followers.push(entry);
             }
         }
@@ -213,31 +236,15 @@ impl<D: Directory> Store<D> {
         }
         for (entry, _) in &gone {
             self.take_off_lists(entry);
-            self.rare_mut(entry.record).holders = 0;
-            self.obituaries.add(entry.id, ObjectState::Deleted);
+            self.extras_mut(entry.record).holders = 0;
+            self.recent_ends.add(entry.id, ObjectState::Deleted);
         }
         gone
     }
 
-    /// Ends followers. What was let go since there were `unheld` members to let go names them, too.
-    pub(crate) fn end_followers(&mut self, gone: &[(Entry, u32)], unheld: usize) {
-        if gone.is_empty() {
-            return;
-        }
-        for (entry, _) in gone {
-            self.mourn(entry, ObjectState::Deleted);
-        }
-        for (entry, pins) in gone {
-            self.free_or_keep(entry, *pins);
-        }
-        let ids: BTreeSet<ObjectId> = gone.iter().map(|(entry, _)| entry.id).collect();
-        let let_go = self.unheld.split_off(unheld);
-        self.unheld.extend(let_go.into_iter().filter(|id| !ids.contains(id)));
-    }
-
     fn name_members(&self, holder: &Entry, named: &mut Named) {
-        let rare = self.rare_of(holder.record);
-        for id in rare.into_iter().flat_map(|rare| &rare.attributes.members) {
+        let extras = self.extras_of(holder.record);
+        for id in extras.into_iter().flat_map(|extras| &extras.attributes.members) {
             named.count(id);
         }
     }

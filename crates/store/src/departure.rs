@@ -15,34 +15,23 @@
 //! client has said what of it it still holds. The ring of a client that is away is applied as ever,
 //! but no lease is given to it.
 
+use crate::clients::Clients;
 use crate::creating::Stage;
 use crate::event::ClientNo;
-use crate::memory::Leases;
+use crate::objects::Objects;
 use crate::ports::Directory;
 use crate::store::Store;
-use crate::work::{Left, PIECE};
-
-/// Leases that go back to the store.
-#[derive(Debug)]
-pub(crate) struct Lent {
-    /// To whom they were lent, and are charged.
-    pub(crate) session: u32,
-    pub(crate) leases: Leases,
-    /// Whether there may be memory among them that was never reserved.
-    pub(crate) unsure: bool,
-    /// Whether the client is gone, and its extents are to go as well.
-    pub(crate) gone: bool,
-}
+use crate::work::{Left, Lent, PIECE};
 
 impl<D: Directory> Store<D> {
     /// Takes back everything that the client held: what it was creating, its waits, its leases, its
     /// extents, its pins. Its objects belong to nobody from now on; those in namespaces that it had
     /// adopted are deleted. A long list of anything goes in pieces.
     pub(crate) fn disconnect(&mut self, no: ClientNo) {
-        let Some(mut client) = self.clients.disconnect(no) else { return };
+        let Some(mut client) = self.sessions.clients.disconnect(no) else { return };
         let creating = std::mem::take(&mut client.creating).into_iter().collect();
         self.work.leave(Left::Creating(client.session, creating));
-        self.work.leave(Left::Unheld(std::mem::take(&mut client.unheld).into_iter().collect()));
+        self.work.leave(Left::Unheld(std::mem::take(&mut client.unheld).into_keys().collect()));
         self.work.leave(Left::Pins(std::mem::take(&mut client.pins)));
         self.end_adoptions(no);
         self.work.leave(Left::Waits(client.waits.values().copied().collect()));
@@ -52,7 +41,7 @@ impl<D: Directory> Store<D> {
             unsure: client.leases_unsure,
             gone: true,
         }));
-        self.jobs.stuck = None;
+        self.space.jobs.stuck = None;
         self.go_on();
         self.work.feed = true;
     }
@@ -60,7 +49,7 @@ impl<D: Directory> Store<D> {
     /// The client's connection broke. What it asked is answered no more: it asks again when it
     /// comes back. What is lent to it, and what it is creating, stays its own.
     pub(crate) fn part(&mut self, no: ClientNo) {
-        let Some(client) = self.clients.part(no) else { return };
+        let Some(client) = self.sessions.clients.part(no) else { return };
         let waits = std::mem::take(&mut client.waits).into_values().collect();
         client.waiting_ids = 0;
         // Only clients without a channel have any, and these do not come back.
@@ -77,33 +66,29 @@ impl<D: Directory> Store<D> {
     /// Whether the client may be writing to memory of the store: then it must not be taken for gone
     /// because its connection broke ([`crate::Event::Part`]).
     pub fn is_lent_to(&self, client: ClientNo) -> bool {
-        let Some(found) = self.clients.get(client) else { return false };
+        let Some(found) = self.sessions.clients.get(client) else { return false };
         // What it announced lies in its leases.
-        let is_lent =
-            |id| self.creatings.get(id).is_some_and(|creating| creating.stage != Stage::Announced);
-        found.leases.bytes() > 0 || found.creating.iter().any(is_lent)
-    }
-
-    /// Bytes that are lent to clients whose connection broke.
-    pub(crate) fn away_bytes(&self) -> u64 {
-        let creating = |ids: &std::collections::BTreeSet<_>| -> u64 {
-            ids.iter().filter_map(|id| self.creatings.get(id)).map(|it| it.charge).sum()
+        let is_lent = |id| {
+            self.objects
+                .pending_objects
+                .get(id)
+                .is_some_and(|creating| creating.stage != Stage::Announced)
         };
-        self.clients.away().map(|client| client.leases.bytes() + creating(&client.creating)).sum()
+        found.leases.bytes() > 0 || found.creating.iter().any(is_lent)
     }
 
     /// Takes a piece of leases back.
     pub(crate) fn end_leases(&mut self, mut lent: Lent) -> Left {
         for _ in 0..PIECE {
             let Some(range) = lent.leases.pop() else { break };
-            self.clients.disown(lent.session, range.bytes);
+            self.sessions.clients.uncharge(lent.session, range.bytes);
             if lent.unsure {
-                self.memory.release_in_doubt(range, &mut self.out);
+                self.space.memory.release_in_doubt(range, &mut self.out);
             } else {
-                self.memory.release(range, range.bytes, &mut self.out);
+                self.space.memory.release(range, range.bytes, &mut self.out);
             }
         }
-        self.jobs.stuck = None;
+        self.space.jobs.stuck = None;
         self.work.feed = true;
         if lent.gone && lent.leases.is_empty() {
             return Left::Extents(lent.session);
@@ -113,12 +98,22 @@ impl<D: Directory> Store<D> {
 
     /// The extents of a client that is gone are anybody's, or closed. `None` after the last.
     pub(crate) fn end_extents(&mut self, session: u32) -> Option<Left> {
-        let piece: Vec<_> = self.memory.extents_of(session).take(PIECE).collect();
+        let piece: Vec<_> = self.space.memory.extents_of(session).take(PIECE).collect();
         for extent in &piece {
             self.no_writer(*extent);
-            self.memory.orphan(*extent, &mut self.out);
+            self.space.memory.orphan(*extent, &mut self.out);
         }
         self.work.feed = true;
         (piece.len() == PIECE).then_some(Left::Extents(session))
+    }
+}
+
+impl<D: Directory> Objects<D> {
+    /// Bytes that are lent to clients whose connection broke.
+    pub(crate) fn away_bytes(&self, clients: &Clients) -> u64 {
+        let creating = |ids: &std::collections::BTreeSet<_>| -> u64 {
+            ids.iter().filter_map(|id| self.pending_objects.get(id)).map(|it| it.charge).sum()
+        };
+        clients.away().map(|client| client.leases.bytes() + creating(&client.creating)).sum()
     }
 }

@@ -67,7 +67,7 @@ pub enum Effect {
     /// Give the range's memory back to the machine; the extent stays. When the machine does not
     /// take it, [`crate::event::Event::Unpunched`] says so.
     Punch(Range),
-    /// Cut off what lies behind the first bytes of an extent that grows and that no object is
+    /// Cut off what follows the first bytes of an extent that grows and that no object is
     /// written to: its last writer can have made it longer than the store knows, and may have it
     /// mapped still.
     Trim {

@@ -16,8 +16,9 @@ use plasmon_proto::message::{Failure, Range, Reply};
 use plasmon_proto::object::{Level, Sizes, Traits};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
-use crate::clients::Asker;
-use crate::creating::{Asked, Creating, Growing, Stage, Wanted};
+use crate::asker::Asked;
+use crate::asker::Asker;
+use crate::creating::{Creating, Growing, Stage, Wanted};
 use crate::effect::Effect;
 use crate::event::ClientNo;
 use crate::jobs::{Growth, Job, Purpose};
@@ -55,7 +56,7 @@ impl<D: Directory> Store<D> {
         let strict = self.config.level == Level::Strict;
         let wanted = Wanted { id, sizes: Sizes::default(), traits, strict };
         self.begin(client, &wanted, Stage::Placing, bytes).map_err(Failure::of)?;
-        let creating = self.creatings.get_mut(&wanted.id).expect("it was just begun");
+        let creating = self.objects.pending_objects.get_mut(&wanted.id).expect("it was just begun");
         creating.growing = Some(Growing::default());
         let Creating { owner: session, connection, serial, .. } = *creating;
         let asker = Asker { client, session, connection };
@@ -65,13 +66,13 @@ impl<D: Directory> Store<D> {
 
     /// How many bytes, in whole pages, are to be added to `present` to make it `bytes`.
     fn check_growth(&self, client: ClientNo, bytes: u64, present: u64) -> Result<u64, Failure> {
-        let most = self.memory.capacity_bytes().min(OBJECT_BYTES_MAX);
-        let wanted = self.memory.pages(bytes);
+        let most = self.space.memory.capacity_bytes().min(OBJECT_BYTES_MAX);
+        let wanted = self.space.memory.pages(bytes);
         if wanted > most {
             return Err(Failure::of(Code::TooLarge).with_amounts(bytes, most));
         }
         let more = wanted.saturating_sub(present);
-        let left = self.clients.quota_left(client);
+        let left = self.sessions.clients.quota_left(client);
         if more > left {
             return Err(Failure::of(Code::QuotaExceeded).with_amounts(more, left));
         }
@@ -80,21 +81,21 @@ impl<D: Directory> Store<D> {
 
     /// First memory was found: it may be more or less than was asked for.
     pub(crate) fn begun_growing(&mut self, id: &ObjectId, placed: &Placed) {
-        let Some(creating) = self.creatings.get_mut(id) else { return };
+        let Some(creating) = self.objects.pending_objects.get_mut(id) else { return };
         let before = std::mem::replace(&mut creating.charge, placed.charge);
         let owner = creating.owner;
-        self.clients.disown(owner, before);
-        self.clients.own(owner, placed.charge);
+        self.sessions.clients.uncharge(owner, before);
+        self.sessions.clients.own(owner, placed.charge);
         self.resize_content(id, placed.range.bytes);
     }
 
     fn resize_content(&mut self, id: &ObjectId, data: u64) {
-        let Some(creating) = self.creatings.get_mut(id) else { return };
+        let Some(creating) = self.objects.pending_objects.get_mut(id) else { return };
         let sizes = Sizes { data, ..Sizes::default() };
         let before = std::mem::replace(&mut creating.sizes, sizes);
         let owner = creating.owner;
-        self.drop_content(owner, &before);
-        self.hold_content(owner, &sizes);
+        self.space.drop_content(&mut self.sessions.clients, owner, &before);
+        self.space.hold_content(&mut self.sessions.clients, owner, &sizes);
     }
 
     /// A `Grow` request.
@@ -106,27 +107,27 @@ impl<D: Directory> Store<D> {
         if bytes <= range.bytes {
             return self.reply(client, request, Reply::Grown { bytes: range.bytes });
         }
-        let asked = self.asked(client, request);
+        let asked = self.sessions.asked(client, request);
         if growing.coming_bytes > 0 && growing.asked.connection != asked.connection {
             // Asked again on another connection: what comes is told here.
-            if let Some(creating) = self.creatings.get_mut(&id) {
+            if let Some(creating) = self.objects.pending_objects.get_mut(&id) {
                 creating.growing = Some(Growing { asked, ..growing });
             }
             return;
         }
         if growing.coming_bytes > 0 {
             let failure = Failure::of(Code::LimitReached).with_id(id);
-            let detail = "its memory is growing already: ask once that is answered";
+            let detail = "its memory is already growing: wait for that answer, then ask again";
             return self.fail(client, request, failure.with_detail(detail));
         }
         let more = match self.check_growth(client, bytes, range.bytes) {
             Ok(more) => more,
             Err(failure) => return self.fail(client, request, failure.with_id(id)),
         };
-        let Some(creating) = self.creatings.get_mut(&id) else { return };
+        let Some(creating) = self.objects.pending_objects.get_mut(&id) else { return };
         creating.growing = Some(Growing { coming_bytes: more, asked, ..growing });
         let (session, serial) = (creating.owner, creating.serial);
-        self.clients.own(session, more);
+        self.sessions.clients.own(session, more);
         let asker = Asker { client, session, connection: asked.connection };
         let purpose = Purpose::Grow { asker, request, id, serial };
         self.start(Job::growing(purpose, more, Growth::Behind(range.extent)));
@@ -134,10 +135,10 @@ impl<D: Directory> Store<D> {
 
     /// What the client has of the object that it lets grow.
     fn check_grow(&self, client: ClientNo, id: &ObjectId) -> Result<(Range, Growing), Code> {
-        let Some(creating) = self.creatings.get(id) else {
-            return Err(if self.is_free(id) { Code::Absent } else { Code::AlreadySealed });
+        let Some(creating) = self.objects.pending_objects.get(id) else {
+            return Err(if self.objects.is_free(id) { Code::Absent } else { Code::AlreadySealed });
         };
-        if !self.is_creator(client, creating) {
+        if !self.sessions.is_creator(client, creating) {
             return Err(Code::NotOwner);
         }
         match (&creating.stage, creating.growing) {
@@ -149,7 +150,7 @@ impl<D: Directory> Store<D> {
 
     /// More memory is there.
     pub(crate) fn grown(&mut self, id: &ObjectId, placed: &Placed) {
-        let Some(creating) = self.creatings.get_mut(id) else { return };
+        let Some(creating) = self.objects.pending_objects.get_mut(id) else { return };
         creating.charge += placed.charge;
         let Some(growing) = &mut creating.growing else { return };
         growing.coming_bytes = 0;
@@ -165,12 +166,13 @@ impl<D: Directory> Store<D> {
 
     /// No more memory was found. False if the object is gone.
     pub(crate) fn not_grown(&mut self, id: &ObjectId, serial: u64, failure: &Failure) -> bool {
-        let creating = self.creatings.get_mut(id).filter(|creating| creating.serial == serial);
+        let creating =
+            self.objects.pending_objects.get_mut(id).filter(|creating| creating.serial == serial);
         let Some(creating) = creating else { return false };
         let Some(growing) = &mut creating.growing else { return false };
         let (coming, asked) = (std::mem::take(&mut growing.coming_bytes), growing.asked);
         let creating = creating.clone();
-        self.clients.disown(creating.owner, coming);
+        self.sessions.clients.uncharge(creating.owner, coming);
         self.answer_creator(&creating, asked, Reply::Failed(failure.clone().with_id(*id)));
         true
     }
@@ -190,34 +192,36 @@ impl<D: Directory> Store<D> {
             Ok(found) => found,
             Err(code) => return self.fail(client, request, Failure::of(code).with_id(id)),
         };
-        let (ticket, asked) = (self.ticket(), self.asked(client, request));
-        let Some(creating) = self.creatings.get_mut(&id) else { return };
+        let (ticket, asked) = (self.ticket(), self.sessions.asked(client, request));
+        let Some(creating) = self.objects.pending_objects.get_mut(&id) else { return };
         creating.growing = Some(Growing { data_bytes: Some(data), ..growing });
         let attributes = Box::new(Attributes::default());
         creating.stage = Stage::Hardening { range, asked, attributes };
         let (serial, strict) = (creating.serial, creating.strict);
-        self.creatings.hardening.insert(ticket, (id, serial));
-        let (extent, bytes) = (range.extent, self.memory.pages(data.max(1)));
+        self.objects.pending_objects.hardening.insert(ticket, (id, serial));
+        let (extent, bytes) = (range.extent, self.space.memory.pages(data.max(1)));
         self.out.push(Effect::Settle { ticket, extent, bytes, strict });
     }
 
     /// The extent of an object has its final size, or the creator did something to it.
     pub(crate) fn settled(&mut self, asked: Asked, id: &ObjectId, done: bool) {
-        let Some(creator) = self.creatings.get(id).cloned() else { return };
+        let Some(creator) = self.objects.pending_objects.get(id).cloned() else { return };
         let (Some(range), Some(growing)) = (creator.range(), creator.growing) else { return };
         let (owner, before) = (creator.owner, creator.charge);
         let data = growing.data_bytes.unwrap_or(0);
         if !done {
             self.give_up(id);
-            let detail = "its memory could not be sealed: it is mapped for writing still, or was \
+            let detail = "its memory could not be sealed: it is still mapped for writing, or was \
                           resized by its creator";
             let failure = Failure::of(Code::InUse).with_id(*id).with_detail(detail);
             return self.answer_creator(&creator, asked, Reply::Failed(failure));
         }
-        let charge = self.memory.settle(range.extent, before, data);
-        self.clients.disown(owner, (before + growing.coming_bytes).saturating_sub(charge));
+        let charge = self.space.memory.settle(range.extent, before, data);
+        self.sessions
+            .clients
+            .uncharge(owner, (before + growing.coming_bytes).saturating_sub(charge));
         self.resize_content(id, data);
-        let Some(creating) = self.creatings.get_mut(id) else { return };
+        let Some(creating) = self.objects.pending_objects.get_mut(id) else { return };
         creating.charge = charge;
         creating.growing = None;
         let bytes = creating.sizes.footprint().unwrap_or(range.bytes);
@@ -225,19 +229,19 @@ impl<D: Directory> Store<D> {
         self.finish_seal(id, Attributes::default());
         self.answer_creator(&creator, asked, Reply::Done);
         // What was trimmed off may be enough for somebody who waits.
-        self.feed_starving();
+        self.retry_waiting_for_room();
     }
 
     /// Takes back the memory of an object that will not be sealed.
     pub(crate) fn give_up_growing(&mut self, creating: &Creating, range: Range, growing: Growing) {
-        self.clients.disown(creating.owner, growing.coming_bytes);
-        let is_gone = self.clients.of_session(creating.owner).is_none();
+        self.sessions.clients.uncharge(creating.owner, growing.coming_bytes);
+        let is_gone = self.sessions.clients.of_session(creating.owner).is_none();
         if growing.data_bytes.is_some() || is_gone {
             // It is being cut to its size, and cannot grow again; or its writer is not connected
             // any more. What that one wrote stays readable to it, as memory of its own.
-            self.memory.discard_growing(range, creating.charge, &mut self.out);
+            self.space.memory.discard_growing(range, creating.charge, &mut self.out);
         } else {
-            self.memory.release(range, creating.charge, &mut self.out);
+            self.space.memory.release(range, creating.charge, &mut self.out);
         }
     }
 }

@@ -18,15 +18,11 @@
 //! Only the daemon that restored an object knows that the file is the object's. The next one finds
 //! the id in memory and removes the file, as it does with every file whose object it has already.
 
+mod reuse;
+
 use std::collections::BTreeMap;
 
 use plasmon_proto::ObjectId;
-
-use crate::event::Ticket;
-use crate::ports::{Directory, Entry};
-use crate::records::{HIDDEN, SPILLING};
-use crate::store::Store;
-use crate::work::PIECE;
 
 /// The file of one object in memory.
 #[derive(Clone, Copy, Debug)]
@@ -102,119 +98,5 @@ impl KeptFiles {
     /// The one to remove first.
     fn oldest(&self) -> Option<u64> {
         self.files.iter().find(|(_, kept)| !kept.leaving).map(|(serial, _)| *serial)
-    }
-}
-
-impl<D: Directory> Store<D> {
-    /// An object came back as this incarnation: its file stays, unless nothing is spilled any more.
-    pub(crate) fn keep_file(&mut self, serial: u64, id: ObjectId, file: u64, bytes: u64) {
-        if self.config.spill_bytes_max.is_some() {
-            self.kept.insert(serial, id, file, bytes);
-        } else {
-            self.unspill(id, file);
-        }
-    }
-
-    /// An object in memory ended, and its file with it.
-    pub(crate) fn drop_file(&mut self, serial: u64) {
-        if !self.kept.is_empty()
-            && let Some(kept) = self.kept.remove(serial)
-        {
-            self.unspill(kept.id, kept.file);
-        }
-    }
-
-    /// Removes files whose objects are in memory until so many bytes of the tier are free for
-    /// others. False when not even all of them are enough; then they stay.
-    pub(crate) fn spare_files(&mut self, bytes: u64) -> bool {
-        if self.kept.spare_bytes() < bytes {
-            return false;
-        }
-        self.drop_files(bytes);
-        true
-    }
-
-    /// The same as far as that goes, after the tier refused to take so many bytes. False when none
-    /// was removed.
-    pub(crate) fn drop_files(&mut self, bytes: u64) -> bool {
-        let until = self.kept.spare_bytes().saturating_sub(bytes);
-        let mut is_any = false;
-        while self.kept.spare_bytes() > until
-            && let Some(serial) = self.kept.oldest()
-        {
-            self.drop_file(serial);
-            is_any = true;
-        }
-        is_any
-    }
-
-    /// Has an object that has its file already give its memory up, with the next event: this one
-    /// has looked through the ledgers.
-    pub(crate) fn start_leaving(&mut self, ticket: Ticket, entry: &Entry) {
-        self.kept.set_leaving(entry.serial, true);
-        self.work.leaving.push_back(ticket);
-    }
-
-    /// Takes a piece of the objects that leave out of sight, and frees those that nobody pins. A
-    /// daemon that ends in between leaves their files, which make them spilled objects.
-    pub(crate) fn go_on_leaving(&mut self) {
-        if self.work.leaving.is_empty() || !self.work.may_look() {
-            return;
-        }
-        let (piece, is_any_deleted) = self.leaving_piece();
-        self.hide(&piece);
-        let serials: Vec<u64> = piece.iter().map(|entry| entry.serial).collect();
-        if !serials.is_empty() {
-            let pins = self.look(&serials).pins;
-            for (entry, pins) in piece.iter().zip(pins) {
-                if pins > 0 {
-                    self.show(entry);
-                } else if let Some(kept) = self.kept.remove(entry.serial) {
-                    self.enter_tier(entry, kept.file);
-                }
-            }
-        }
-        if is_any_deleted {
-            self.collect_fresh();
-        }
-        self.feed_starving();
-    }
-
-    /// Those that are looked for together. What other objects hold, or holds others, is looked for
-    /// on its own: whether it may go depends on what went before it.
-    fn leaving_piece(&mut self) -> (Vec<Entry>, bool) {
-        let (mut piece, mut is_any_deleted) = (Vec::new(), false);
-        while piece.len() < PIECE
-            && let Some(ticket) = self.work.leaving.front().copied()
-        {
-            let Some(record) = self.tier.leaving(ticket) else {
-                self.work.leaving.pop_front();
-                continue;
-            };
-            let rare = self.rare_of(record);
-            let is_bound =
-                rare.is_some_and(|rare| rare.holders > 0 || !rare.attributes.members.is_empty());
-            let is_in_use = rare.is_some_and(|rare| rare.is_in_use());
-            if is_bound && !piece.is_empty() {
-                break;
-            }
-            self.work.leaving.pop_front();
-            self.tier.end_leaving(ticket);
-            let entry = self.entry(record);
-            self.kept.set_leaving(entry.serial, false);
-            self.records.get_mut(record).flags &= !SPILLING;
-            if self.records.get(record).is(HIDDEN) {
-                self.lingering.look_again(entry.serial);
-                is_any_deleted = true;
-            } else if is_in_use {
-                self.enlist(record);
-            } else {
-                piece.push(entry);
-                if is_bound {
-                    break;
-                }
-            }
-        }
-        (piece, is_any_deleted)
     }
 }

@@ -6,10 +6,10 @@ use plasmon_proto::object::Level;
 use plasmon_proto::ring::Completion;
 use plasmon_proto::{Code, ObjectId};
 
-use crate::clients::Asker;
+use crate::asker::{Answer, Asker};
 use crate::effect::Effect;
 use crate::event::ClientNo;
-use crate::jobs::{Job, Purpose};
+use crate::jobs::{Job, Purpose, Size};
 use crate::memory::{Placed, aligned};
 use crate::ports::Directory;
 use crate::store::Store;
@@ -18,35 +18,12 @@ use crate::store::Store;
 /// client has leased and not used, no other can use.
 const LEASES_PER_CAPACITY: u64 = 64;
 
-/// How much memory is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Size {
-    pub(crate) bytes_min: u64,
-    pub(crate) bytes_wanted: u64,
-}
-
-impl Size {
-    /// Neither more nor less.
-    pub(crate) fn exactly(bytes: u64) -> Self {
-        Self { bytes_min: bytes, bytes_wanted: bytes }
-    }
-}
-
-/// How a lease is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// To the request of this number.
-    Socket(u64),
-    /// To the submission at this position.
-    Ring(u64),
-}
-
 impl<D: Directory> Store<D> {
     pub(crate) fn lease(&mut self, client: ClientNo, answer: Answer, size: Size) {
         match self.check_lease(client, answer, size) {
             Ok((asker, size)) => {
                 // The best that it may get counts as owned until it is known what it gets.
-                self.clients.own(asker.session, size.bytes_wanted);
+                self.sessions.clients.own(asker.session, size.bytes_wanted);
                 let held_bytes = size.bytes_wanted;
                 let purpose = Purpose::Lease { asker, answer, held_bytes };
                 self.start(Job::new(purpose, size, None));
@@ -61,23 +38,23 @@ impl<D: Directory> Store<D> {
         answer: Answer,
         size: Size,
     ) -> Result<(Asker, Size), Failure> {
-        let capacity = self.memory.capacity_bytes();
-        let left = self.clients.quota_left(client);
-        let asker = self.clients.asker(client).ok_or(Failure::of(Code::BadRequest))?;
-        let found = self.clients.get_mut(client).ok_or(Failure::of(Code::BadRequest))?;
+        let capacity = self.space.memory.capacity_bytes();
+        let left = self.sessions.clients.quota_left(client);
+        let asker = self.sessions.clients.asker(client).ok_or(Failure::of(Code::BadRequest))?;
+        let found = self.sessions.clients.get_mut(client).ok_or(Failure::of(Code::BadRequest))?;
         if found.away {
             // It is about to say what it holds, and would not know of this lease.
             return Err(Failure::of(Code::Cancelled));
         }
         if self.config.level == Level::Strict {
-            let detail = "a strict store leases no memory: create each object";
+            let detail = "a store of level strict leases no memory: create each object";
             return Err(Failure::of(Code::Unsupported).with_detail(detail));
         }
         if size.bytes_min > capacity {
             return Err(Failure::of(Code::TooLarge).with_amounts(size.bytes_min, capacity));
         }
         if !found.may_ask(answer) {
-            let detail = "earlier leases of this client are still on their way";
+            let detail = "this client has not received its earlier leases yet";
             return Err(Failure::of(Code::LimitReached).with_detail(detail));
         }
         let bytes_min = aligned(size.bytes_min.max(OBJECT_ALIGN));
@@ -98,12 +75,12 @@ impl<D: Directory> Store<D> {
         held_bytes: u64,
         placed: &Placed,
     ) {
-        let Some(found) = self.clients.get_mut(client) else { return };
+        let Some(found) = self.sessions.clients.get_mut(client) else { return };
         found.note_lease(answer, false);
         found.leases.add(placed.range);
         let session = found.session;
-        self.clients.disown(session, held_bytes);
-        self.clients.own(session, placed.range.bytes);
+        self.sessions.clients.uncharge(session, held_bytes);
+        self.sessions.clients.own(session, placed.range.bytes);
         self.say_lent(client, placed.range.extent);
         self.out.push(Effect::Writer(placed.range.extent, Some(client)));
         self.out.push(match answer {
@@ -120,8 +97,8 @@ impl<D: Directory> Store<D> {
 
     /// Has what of the extent is in the client's hands written down for a restart.
     pub(crate) fn say_lent(&mut self, client: ClientNo, extent: ExtentId) {
-        if let Some(found) = self.clients.get(client) {
-            self.out.push(Effect::Lent(self.memory.lent(found.leases.hull(extent))));
+        if let Some(found) = self.sessions.clients.get(client) {
+            self.out.push(Effect::Lent(self.space.memory.lent(found.leases.hull(extent))));
         }
     }
 

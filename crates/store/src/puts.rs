@@ -6,10 +6,10 @@ use plasmon_proto::{Attributes, Code, ObjectId};
 
 use crate::creating::Stage;
 use crate::event::ClientNo;
+use crate::extras::Extras;
 use crate::memory::LeaseError;
-use crate::objects::Birth;
+use crate::objects::NewObject;
 use crate::ports::Directory;
-use crate::rare::Rare;
 use crate::store::Store;
 
 /// A put as its client wrote it into the ring.
@@ -43,7 +43,7 @@ impl<D: Directory> Store<D> {
     ) -> Result<(), Code> {
         let bytes = put.sizes.footprint().ok_or(Code::BadRequest)?;
         let range = Range { extent: put.extent, offset: put.offset, bytes };
-        if let Some(entry) = self.find(&put.id) {
+        if let Some(entry) = self.objects.find(&put.id) {
             // The same record twice: the daemon died between applying it and saying so.
             if entry.range == range && entry.sizes == put.sizes {
                 return Ok(());
@@ -65,8 +65,9 @@ impl<D: Directory> Store<D> {
         let checked = match attributes {
             Some(plain) if plain.is_empty() => Ok(plain),
             Some(it) if it.check().is_ok() => self
+                .objects
                 .check_members(&it.members)
-                .and_then(|()| self.check_name(&it, &put.sizes))
+                .and_then(|()| self.sessions.check_name(&it, &put.sizes))
                 .map(|()| it),
             _ => Err(Code::BadRequest),
         };
@@ -76,8 +77,8 @@ impl<D: Directory> Store<D> {
         match checked {
             Ok(attributes) => self.publish_put(put, range, owner, attributes),
             Err(code) => {
-                self.clients.disown(owner, bytes);
-                self.memory.release(range, bytes, &mut self.out);
+                self.sessions.clients.uncharge(owner, bytes);
+                self.space.memory.release(range, bytes, &mut self.out);
                 return Err(code);
             }
         }
@@ -86,11 +87,11 @@ impl<D: Directory> Store<D> {
 
     fn publish_put(&mut self, put: Put, range: Range, owner: u32, attributes: Attributes) {
         let serial = self.serial();
-        let rare = (!attributes.is_empty()).then(|| {
+        let extras = (!attributes.is_empty()).then(|| {
             let expires_ms = attributes.ttl_ms.map(|ttl_ms| self.now_ms.saturating_add(ttl_ms));
-            Box::new(Rare { attributes: attributes.clone(), expires_ms, ..Rare::default() })
+            Box::new(Extras { attributes: attributes.clone(), expires_ms, ..Extras::default() })
         });
-        self.publish(Birth {
+        self.publish(NewObject {
             id: put.id,
             serial,
             range,
@@ -98,18 +99,18 @@ impl<D: Directory> Store<D> {
             traits: put.traits,
             created_ms: self.now_ms,
             owner,
-            rare,
+            extras,
         });
-        self.celebrate(put.id, put.sizes, &attributes);
+        self.announce_sealed(put.id, put.sizes, &attributes);
     }
 
     /// What the client said of this id before, or why it cannot put it.
     fn announced_by(&self, client: ClientNo, put: &Put, range: Range) -> Result<Announced, Code> {
-        if !self.creatings.is_empty()
-            && let Some(creating) = self.creatings.get(&put.id)
+        if !self.objects.pending_objects.is_empty()
+            && let Some(creating) = self.objects.pending_objects.get(&put.id)
         {
             return match creating.stage {
-                _ if !self.is_creator(client, creating) => Err(Code::Exists),
+                _ if !self.sessions.is_creator(client, creating) => Err(Code::Exists),
                 Stage::Announced => Ok(Announced::Bare),
                 // A strict object is published only by its seal, and so is one that grows: its
                 // writer could still change the size of its extent under a reader.
@@ -124,17 +125,17 @@ impl<D: Directory> Store<D> {
                 _ => Err(Code::Exists),
             };
         }
-        if self.tier.get(&put.id).is_some() { Err(Code::Exists) } else { Ok(Announced::No) }
+        if self.objects.tier.get(&put.id).is_some() { Err(Code::Exists) } else { Ok(Announced::No) }
     }
 
     /// Takes an object's memory out of the client's leases. Returns the client's session.
     fn carve(&mut self, client: ClientNo, range: Range) -> Result<u32, Code> {
-        let found = self.clients.get_mut(client).ok_or(Code::BadRequest)?;
+        let found = self.sessions.clients.get_mut(client).ok_or(Code::BadRequest)?;
         match found.leases.carve(range) {
             Ok(()) => Ok(found.session),
             Err(LeaseError::NotLeased) => Err(Code::BadRequest),
             Err(LeaseError::TooManyPieces) => {
-                self.expel(client, "its leases fell into too many pieces");
+                self.expel(client, "its leases are in too many pieces");
                 Err(Code::LimitReached)
             }
         }
@@ -142,14 +143,16 @@ impl<D: Directory> Store<D> {
 
     /// Frees memory that was leased to the client.
     pub(crate) fn return_lease(&mut self, client: ClientNo, range: Range) -> Result<(), Code> {
-        let hull = |store: &Self| store.clients.get(client).map(|it| it.leases.hull(range.extent));
+        let hull = |store: &Self| {
+            store.sessions.clients.get(client).map(|it| it.leases.hull(range.extent))
+        };
         let before = hull(self);
         let owner = self.carve(client, range)?;
-        self.clients.disown(owner, range.bytes);
+        self.sessions.clients.uncharge(owner, range.bytes);
         if hull(self) != before {
             self.say_lent(client, range.extent);
         }
-        self.memory.release(range, range.bytes, &mut self.out);
+        self.space.memory.release(range, range.bytes, &mut self.out);
         Ok(())
     }
 }

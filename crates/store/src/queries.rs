@@ -8,7 +8,8 @@ use plasmon_proto::{Code, ObjectId, ObjectState};
 use crate::creating::Creating;
 use crate::deletes::too_many_ids;
 use crate::ports::{Directory, Entry};
-use crate::records::{HIDDEN, LISTED, RARE};
+use crate::records::{EXTRAS, HIDDEN, LISTED};
+use crate::sessions::Sessions;
 use crate::spill::Spilled;
 use crate::store::Store;
 use crate::subscriptions::matches;
@@ -24,25 +25,11 @@ const CREATING: u64 = 1 << STAGE_SHIFT;
 const SPILLED: u64 = 2 << STAGE_SHIFT;
 
 impl<D: Directory> Store<D> {
-    /// Where an object is in its life.
-    pub(crate) fn state(&self, id: &ObjectId) -> ObjectState {
-        if self.find(id).is_some() {
-            return ObjectState::Sealed;
-        }
-        if self.creatings.get(id).is_some() {
-            return ObjectState::Creating;
-        }
-        if let Some(spilled) = self.tier.get(id) {
-            return spilled.state();
-        }
-        self.obituaries.state(id).unwrap_or(ObjectState::Absent)
-    }
-
     pub(crate) fn states(&self, ids: &[ObjectId]) -> Result<Reply, Failure> {
         if ids.len() > REQUEST_IDS_MAX {
             return Err(too_many_ids(ids.len()));
         }
-        Ok(Reply::States(ids.iter().map(|id| self.state(id)).collect()))
+        Ok(Reply::States(ids.iter().map(|id| self.objects.state(id)).collect()))
     }
 
     pub(crate) fn touch(&mut self, ids: &[ObjectId]) -> Result<Reply, Failure> {
@@ -50,31 +37,31 @@ impl<D: Directory> Store<D> {
             return Err(too_many_ids(ids.len()));
         }
         for id in ids {
-            if let Some(entry) = self.find(id)
-                && self.records.get(entry.record).is(LISTED)
+            if let Some(entry) = self.objects.find(id)
+                && self.objects.records.get(entry.record).is(LISTED)
             {
-                self.records.touch(entry.record);
+                self.objects.records.touch(entry.record);
             }
         }
         Ok(Reply::Done)
     }
 
     pub(crate) fn stat(&mut self, id: &ObjectId) -> Option<ObjectInfo> {
-        if let Some(entry) = self.find(id) {
+        if let Some(entry) = self.objects.find(id) {
             let pins = self.look(&[entry.serial]).pins;
             if let Some((entry, pins)) =
-                self.bury_those_unused(std::iter::once(entry).zip(pins)).first()
+                self.collect_unused_among(std::iter::once(entry).zip(pins)).first()
             {
                 return Some(self.info(entry, *pins));
             }
         }
-        if let Some(creating) = self.creatings.get(id) {
+        if let Some(creating) = self.objects.pending_objects.get(id) {
             return Some(self.creating_info(id, creating));
         }
-        if let Some(spilled) = self.tier.get(id) {
+        if let Some(spilled) = self.objects.tier.get(id) {
             return Some(self.spilled_info(id, spilled));
         }
-        let state = self.obituaries.state(id)?;
+        let state = self.objects.recent_ends.state(id)?;
         Some(ObjectInfo { state, ..self.blank_info(id) })
     }
 
@@ -104,32 +91,33 @@ impl<D: Directory> Store<D> {
     /// Lists objects in memory from a record number on; returns where to go on, `None` at the end.
     /// Numbers stay while an object is there, whatever becomes of the index.
     fn list_memory(&mut self, page: &mut Page<'_>, cursor: u64) -> Option<u64> {
-        let end = self.records.capacity();
+        let end = self.objects.records.capacity();
         let mut entries = Vec::new();
         let mut at = usize::try_from(cursor).unwrap_or(end).min(end);
         while at < end && page.scanned < SCAN_MAX && page.infos.len() + entries.len() < page.limit {
             let number = at as u32;
             page.scanned += 1;
             at += 1;
-            let Some(record) = self.records.used(number) else {
+            let Some(record) = self.objects.records.used(number) else {
                 // Numbers that were never used or are free again lie in runs.
-                at = self.records.next_used(number).map_or(end, |next| next as usize);
+                at = self.objects.records.next_used(number).map_or(end, |next| next as usize);
                 continue;
             };
             // Without a name an object passes only a filter that lets everything pass.
-            let nameless = !record.is(RARE) && *page.filter != Filter::default();
+            let nameless = !record.is(EXTRAS) && *page.filter != Filter::default();
             if record.is(HIDDEN) || nameless {
                 continue;
             }
-            let name = self.rare_of(number).and_then(|rare| rare.attributes.name.as_ref());
+            let name =
+                self.objects.extras_of(number).and_then(|extras| extras.attributes.name.as_ref());
             if matches(page.filter, name) {
-                entries.push(self.entry(number));
+                entries.push(self.objects.entry(number));
             }
         }
         if !entries.is_empty() {
             let serials: Vec<u64> = entries.iter().map(|entry| entry.serial).collect();
             let pins = self.look(&serials).pins;
-            let there = self.bury_those_unused(entries.into_iter().zip(pins));
+            let there = self.collect_unused_among(entries.into_iter().zip(pins));
             page.infos.extend(there.iter().map(|(entry, pins)| self.info(entry, *pins)));
         }
         // Those that went when they were looked at make room on the page, and another look through
@@ -139,7 +127,7 @@ impl<D: Directory> Store<D> {
     }
 
     fn list_creating(&self, page: &mut Page<'_>, serial: u64) -> Option<u64> {
-        for (id, creating) in self.creatings.from(serial) {
+        for (id, creating) in self.objects.pending_objects.from(serial) {
             if page.is_full() {
                 return Some(CREATING | creating.serial);
             }
@@ -149,31 +137,31 @@ impl<D: Directory> Store<D> {
     }
 
     fn list_spilled(&self, page: &mut Page<'_>, serial: u64) -> Option<u64> {
-        for (id, spilled) in self.tier.from(serial) {
+        for (id, spilled) in self.objects.tier.from(serial) {
             if page.is_full() {
                 return Some(SPILLED | spilled.serial);
             }
-            let name = spilled.rare.attributes.name.as_ref();
+            let name = spilled.extras.attributes.name.as_ref();
             page.add(name, || self.spilled_info(id, spilled));
         }
         None
     }
 
     fn info(&self, entry: &Entry, pins: u32) -> ObjectInfo {
-        let record = self.records.get(entry.record);
-        let rare = self.rare_of(entry.record);
-        let strict = self.memory.extent(&entry.range).is_some_and(|extent| extent.strict);
+        let record = self.objects.records.get(entry.record);
+        let extras = self.objects.extras_of(entry.record);
+        let strict = self.space.memory.extent(&entry.range).is_some_and(|extent| extent.strict);
         ObjectInfo {
             state: ObjectState::Sealed,
             sizes: entry.sizes,
             traits: entry.traits,
-            name: rare.and_then(|it| it.attributes.name.clone()),
+            name: extras.and_then(|it| it.attributes.name.clone()),
             created_ms: entry.created_ms,
-            construct_ms: rare.map_or(0, |it| it.construct_ms),
-            expires_ms: rare.and_then(|it| it.expires_ms),
-            creator_pid: self.pid_of(record.owner),
+            construct_ms: extras.map_or(0, |it| it.construct_ms),
+            expires_ms: extras.and_then(|it| it.expires_ms),
+            creator_pid: self.sessions.pid_of(record.owner),
             pins,
-            holders: rare.map_or(0, |it| it.holders),
+            holders: extras.map_or(0, |it| it.holders),
             level: if strict { Level::Strict } else { self.config.level },
             ..self.blank_info(&entry.id)
         }
@@ -185,7 +173,7 @@ impl<D: Directory> Store<D> {
             sizes: creating.sizes,
             traits: creating.traits,
             created_ms: creating.since_ms,
-            creator_pid: self.pid_of(creating.owner),
+            creator_pid: self.sessions.pid_of(creating.owner),
             level: if creating.strict { Level::Strict } else { self.config.level },
             ..self.blank_info(id)
         }
@@ -196,12 +184,12 @@ impl<D: Directory> Store<D> {
             state: spilled.state(),
             sizes: spilled.sizes,
             traits: spilled.traits,
-            name: spilled.rare.attributes.name.clone(),
+            name: spilled.extras.attributes.name.clone(),
             created_ms: spilled.created_ms,
-            construct_ms: spilled.rare.construct_ms,
-            expires_ms: spilled.rare.expires_ms,
-            creator_pid: self.pid_of(spilled.owner),
-            holders: spilled.rare.holders,
+            construct_ms: spilled.extras.construct_ms,
+            expires_ms: spilled.extras.expires_ms,
+            creator_pid: self.sessions.pid_of(spilled.owner),
+            holders: spilled.extras.holders,
             ..self.blank_info(id)
         }
     }
@@ -222,7 +210,9 @@ impl<D: Directory> Store<D> {
             level: self.config.level,
         }
     }
+}
 
+impl Sessions {
     fn pid_of(&self, session: u32) -> u32 {
         self.clients.of_session(session).map_or(0, |(_, client)| client.peer.pid)
     }

@@ -1,7 +1,7 @@
 //! The private record of each object in memory: 20 bytes in a slab indexed by record number.
 //!
 //! What else is known about an object is in its slot of the index, which the record points to, and
-//! for the few objects with rarer properties in the side map of [`crate::rare`]. The records also
+//! for the few objects with rarer properties in the side map of [`crate::extras`]. The records also
 //! carry the links of the two lists of least recently used objects: those with policy cache, which
 //! may be evicted, and those with policy keep, which may be spilled. Members of composites are in
 //! neither.
@@ -21,7 +21,7 @@ pub(crate) const CACHE: u8 = 4;
 /// The record is in a list.
 pub(crate) const LISTED: u8 = 8;
 /// The side map knows more.
-pub(crate) const RARE: u8 = 16;
+pub(crate) const EXTRAS: u8 = 16;
 /// The daemon is writing the object to the spill tier.
 pub(crate) const SPILLING: u8 = 32;
 /// The object comes from an earlier daemon.

@@ -15,19 +15,21 @@ use plasmon_proto::message::{self, ExtentId, Lost, Range};
 use plasmon_proto::object::Level;
 use plasmon_proto::{ObjectId, ObjectState};
 
+use crate::clients::Clients;
 use crate::clients::NOBODY;
 use crate::creating::{Stage, Wanted};
-use crate::departure::Lent;
 use crate::effect::Effect;
 use crate::event::{ClientNo, Recovered, RecoveredExtent};
+use crate::extras::Extras;
 use crate::memory::{Domain, Extent};
+use crate::objects::Objects;
 use crate::places::{self, Places};
 use crate::ports::{Directory, Entry};
-use crate::rare::Rare;
-use crate::records::{CACHE, HIDDEN, RARE, RECOVERED};
+use crate::records::{CACHE, EXTRAS, HIDDEN, RECOVERED};
+use crate::space::Space;
 use crate::spill::Spilled;
 use crate::store::Store;
-use crate::work::Left;
+use crate::work::{Left, Lent};
 
 /// Record numbers beyond the number of objects that are still believed.
 const RECORDS_SPARE: u32 = 1 << 20;
@@ -50,11 +52,11 @@ impl<D: Directory> Store<D> {
         self.now_ms = now_ms;
         self.totals.recovered = true;
         let extents: Vec<_> =
-            extents.iter().filter(|extent| self.memory.adopt(extent)).copied().collect();
+            extents.iter().filter(|extent| self.space.memory.adopt(extent)).copied().collect();
         let newest = objects.iter().map(|object| object.serial).max().unwrap_or(0);
         self.next_serial = self.next_serial.max(newest.saturating_add(1));
-        self.show_leaving(&mut objects);
-        let mut places = places::look_at(&objects, &extents, &self.memory);
+        self.objects.show_leaving(&mut objects);
+        let mut places = places::look_at(&objects, &extents, &self.space.memory);
         let broken: Vec<ObjectId> = places.broken.iter().map(|at| objects[*at].id).collect();
         let composites = self.adopt_objects(&mut objects, &places);
         let mut spilled: Vec<_> =
@@ -62,10 +64,10 @@ impl<D: Directory> Store<D> {
         spilled.sort_by_key(|object| object.serial);
         let in_tier = self.adopt_spilled(spilled);
         for members in composites.iter().chain(&in_tier) {
-            self.hold_members(members);
+            self.objects.hold_members(&mut self.sessions.clients, members);
         }
         for members in in_tier {
-            self.cool_members(&members);
+            self.objects.cool_members(&members);
         }
         self.adopt_gaps(&extents, std::mem::take(&mut places.gaps));
         std::mem::swap(&mut self.out, effects);
@@ -79,29 +81,272 @@ impl<D: Directory> Store<D> {
         self.now_ms = now_ms.max(self.now_ms);
         let newest = objects.iter().map(|object| object.serial).max().unwrap_or(0);
         self.next_serial = self.next_serial.max(newest.saturating_add(1));
-        let (mut wanted, outdated): (Vec<_>, Vec<_>) =
-            objects.into_iter().partition(|object| self.state(&object.id) == ObjectState::Absent);
+        let (mut wanted, outdated): (Vec<_>, Vec<_>) = objects
+            .into_iter()
+            .partition(|object| self.objects.state(&object.id) == ObjectState::Absent);
         for object in outdated {
-            self.unspill(object.id, object.serial);
+            self.objects.unspill(object.id, object.serial, &mut self.out);
         }
         wanted.sort_by_key(|object| object.serial);
         let ids: Vec<ObjectId> = wanted.iter().map(|object| object.id).collect();
         let composites = self.adopt_spilled(wanted);
         for members in &composites {
-            self.hold_members(members);
+            self.objects.hold_members(&mut self.sessions.clients, members);
         }
         for members in composites {
-            self.cool_members(&members);
+            self.objects.cool_members(&members);
         }
         // Requests that waited for an object of which nothing was known.
         for id in ids {
-            if self.waits.is_waited_for(&id) {
+            if self.sessions.waits.is_waited_for(&id) {
                 self.start_restore(&id);
             }
         }
         std::mem::swap(&mut self.out, effects);
     }
 
+    /// Gives every object in memory its record. Returns the members of the composites.
+    fn adopt_objects(&mut self, objects: &mut [Recovered], places: &Places) -> Vec<Vec<ObjectId>> {
+        for at in &places.broken {
+            self.objects.discard(&objects[*at]);
+        }
+        let mut is_broken = vec![false; objects.len()];
+        places.broken.iter().for_each(|at| is_broken[*at] = true);
+        let mut records = self.objects.claim_records(objects, &is_broken);
+        // All without a record leave before the first comes back: growing names entries by records.
+        let homeless = |at: &usize| records[*at] == NO_RECORD && !is_broken[*at];
+        let homeless: Vec<usize> =
+            (0..objects.len()).filter(|at| objects[*at].range.is_some()).filter(homeless).collect();
+        for at in &homeless {
+            if !objects[*at].hidden {
+                self.objects.directory.hide(&[objects[*at].slot]);
+            }
+            self.objects.directory.remove(objects[*at].slot);
+        }
+        for at in homeless {
+            records[at] = self.objects.rehouse(&objects[at]);
+        }
+        let (mut composites, mut visible) = (Vec::new(), Vec::with_capacity(objects.len()));
+        for (at, object) in objects.iter_mut().enumerate() {
+            let (Some(range), record) = (object.range, records[at]) else { continue };
+            if is_broken[at] {
+                continue;
+            }
+            self.space.memory.adopt_object(&range, &object.sizes, places.alone[at]);
+            self.adopt_object(record, object);
+            if !object.hidden {
+                visible.push((object.serial, record));
+            }
+            if !object.attributes.members.is_empty() {
+                composites.push(std::mem::take(&mut object.attributes.members));
+            }
+        }
+        // The oldest is the first to go.
+        visible.sort_unstable();
+        visible.into_iter().for_each(|(_, record)| self.objects.records.touch(record));
+        composites
+    }
+
+    fn adopt_object(&mut self, record: u32, object: &Recovered) {
+        self.space.hold_content(&mut self.sessions.clients, NOBODY, &object.sizes);
+        if self.is_evictable(object.traits.policy) {
+            self.objects.records.get_mut(record).flags |= CACHE;
+        }
+        if !object.attributes.is_empty() {
+            let extras = recovered_extras(object);
+            if let Some(expires_ms) = extras.expires_ms.filter(|_| !object.hidden) {
+                self.objects.expiries.insert((expires_ms, object.id, object.serial));
+            }
+            self.objects.records.get_mut(record).flags |= EXTRAS;
+            self.objects.extras.insert(record, Box::new(extras));
+        }
+        if object.hidden {
+            self.objects.lingering.adopt(object.serial, record, self.now_ms);
+        } else {
+            self.objects.visible += 1;
+            if let Some(name) = &object.attributes.name {
+                self.sessions.adoptions.born(name, object.id, &object.sizes);
+            }
+        }
+    }
+
+    /// Objects of the spill tier. One that is also in memory was on its way there or back. Returns
+    /// the members of the composites.
+    fn adopt_spilled(&mut self, objects: Vec<Recovered>) -> Vec<Vec<ObjectId>> {
+        let (mut composites, void) = (Vec::new(), self.objects.directory.void());
+        // The newest incarnation counts; they come in the order of their serials.
+        for object in objects.into_iter().rev() {
+            // One that was deleted while it was on its way there is hidden.
+            if void.contains(&object.serial)
+                || self.objects.lingering.is_pinned(object.serial)
+                || self.objects.find(&object.id).is_some()
+                || self.objects.tier.get(&object.id).is_some()
+            {
+                self.objects.unspill(object.id, object.serial, &mut self.out);
+                continue;
+            }
+            let extras = recovered_extras(&object);
+            if let Some(expires_ms) = extras.expires_ms {
+                self.objects.expiries.insert((expires_ms, object.id, object.serial));
+            }
+            composites.push(extras.attributes.members.clone());
+            if let Some(name) = &extras.attributes.name {
+                self.sessions.adoptions.born(name, object.id, &object.sizes);
+            }
+            let spilled = Spilled {
+                serial: object.serial,
+                sizes: object.sizes,
+                traits: object.traits,
+                extras,
+                created_ms: object.created_ms,
+                owner: NOBODY,
+                corrupt: false,
+                restoring: false,
+            };
+            self.objects.tier.insert(object.id, spilled);
+        }
+        composites
+    }
+
+    fn adopt_gaps(&mut self, extents: &[RecoveredExtent], gaps: Vec<Range>) {
+        let quarantined: BTreeMap<ExtentId, Option<Range>> =
+            extents.iter().filter(|it| it.quarantined).map(|it| (it.extent, it.lent)).collect();
+        for gap in gaps {
+            if self.space.memory.is_exact_extent(gap.extent) {
+                continue;
+            }
+            let Some(lent) = quarantined.get(&gap.extent) else {
+                self.space.memory.open_in_doubt(gap, &mut self.out);
+                continue;
+            };
+            let [before, doubt, behind] = parted(gap, lent.unwrap_or(gap));
+            for free in [before, behind].into_iter().filter(|part| part.bytes > 0) {
+                self.space.memory.open_in_doubt(free, &mut self.out);
+            }
+            if doubt.bytes > 0 {
+                self.space.memory.adopt_in_doubt(&doubt);
+                self.space.in_doubt.entry(doubt.extent).or_default().push(doubt);
+            }
+        }
+        for extent in extents {
+            if !extent.quarantined {
+                self.space.memory.open_extent(extent.extent, &mut self.out);
+            }
+        }
+    }
+
+    /// The writer of a quarantined extent is this client. What is free of the range that was in its
+    /// hands counts as leased to it, until it resumes and says what it really holds, or is gone.
+    pub fn writer_back(&mut self, extent: ExtentId, client: ClientNo) {
+        let Some(found) = self.sessions.clients.get_mut(client) else { return };
+        let gaps = self.space.in_doubt.remove(&extent).unwrap_or_default();
+        if gaps.is_empty() && !self.space.memory.is_closed(extent) {
+            return;
+        }
+        self.space.memory.set_domain(extent, Domain::Client(found.session));
+        found.leases_unsure = true;
+        let session = found.session;
+        let bytes = gaps.iter().map(|gap| gap.bytes).sum();
+        gaps.into_iter().for_each(|gap| found.leases.add(gap));
+        self.sessions.clients.own(session, bytes);
+    }
+
+    /// Whether the client is the writer of an extent in which no object was published yet, at level
+    /// leased: before one is, the kernel must refuse new writers, or the client is expelled.
+    pub fn awaits_protection(&self, client: ClientNo, range: &Range) -> bool {
+        let unpublished = |extent: &Extent| !extent.published;
+        self.config.level == Level::Leased
+            && self.space.memory.extent(range).is_some_and(unpublished)
+            && self.space.is_writer(&self.sessions.clients, client, range)
+    }
+
+    /// A client that was away says what it holds, and is told what of that is not its own any more.
+    /// What it does not name is free, but for objects that it announced: those it aborts itself.
+    pub(crate) fn resume(
+        &mut self,
+        client: ClientNo,
+        leases: &[Range],
+        creating: Vec<message::Creating>,
+    ) {
+        let Some(found) = self.sessions.clients.come_back(client) else { return };
+        let session = found.session;
+        let mut lost = Lost::default();
+        for object in creating {
+            let id = object.id;
+            if !self.resume_creating(client, object) {
+                lost.creating.push(id);
+            }
+        }
+        let Some(found) = self.sessions.clients.get_mut(client) else { return };
+        let unsure = std::mem::take(&mut found.leases_unsure);
+        let mut rest = std::mem::take(&mut found.leases);
+        let mut written = BTreeSet::new();
+        for lease in leases {
+            let held = rest.carve_within(*lease);
+            if held.iter().map(|range| range.bytes).sum::<u64>() < lease.bytes {
+                lost.leases.push(*lease);
+            }
+            written.extend(held.iter().map(|range| range.extent));
+            held.into_iter().for_each(|range| found.leases.add(range));
+        }
+        let unnamed = found.creating.iter().copied().collect();
+        for extent in written {
+            self.say_lent(client, extent);
+            self.out.push(Effect::Writer(extent, Some(client)));
+        }
+        self.work.leave(Left::Leases(Lent { session, leases: rest, unsure, gone: false }));
+        self.work.leave(Left::Unnamed(session, unnamed));
+        self.out.push(Effect::Resumed(client, lost));
+    }
+
+    /// Whether the client goes on creating this object.
+    fn resume_creating(&mut self, client: ClientNo, object: message::Creating) -> bool {
+        let message::Creating { id, sizes, traits, range, strict } = object;
+        let Some(found) = self.sessions.clients.get_mut(client) else { return false };
+        let (session, connection) = (found.session, found.connection);
+        if let Some(known) = self.objects.pending_objects.get_mut(&id) {
+            let fits = known.growing.is_some() || known.sizes == sizes;
+            let same = known.range().is_some_and(|it| it.extent == range.extent) && fits;
+            if known.owner != session || !same {
+                return false;
+            }
+            known.connection = connection;
+            return true;
+        }
+        // Of an earlier daemon: its memory counts as leased so far.
+        let fits = sizes.footprint() == Some(range.bytes);
+        if !fits || !self.objects.is_free(&id) {
+            return false;
+        }
+        let Some(found) = self.sessions.clients.get_mut(client) else { return false };
+        if found.leases.carve(range).is_err() {
+            return false;
+        }
+        self.sessions.clients.uncharge(session, range.bytes);
+        if strict {
+            self.space.memory.set_strict(range.extent);
+        }
+        let wanted = Wanted { id, sizes, traits, strict };
+        if self.begin(client, &wanted, Stage::Writing(range), range.bytes).is_err() {
+            self.space.memory.release(range, range.bytes, &mut self.out);
+            return false;
+        }
+        self.space.memory.note_creation(range.extent);
+        self.say_lent(client, range.extent);
+        self.out.push(Effect::Writer(range.extent, Some(client)));
+        true
+    }
+}
+
+impl Space {
+    /// Whether the client is the extent's writer.
+    pub(crate) fn is_writer(&self, clients: &Clients, client: ClientNo, range: &Range) -> bool {
+        let own = clients.get(client).map(|found| Domain::Client(found.session));
+        own.is_some() && self.memory.extent(range).map(|extent| extent.domain) == own
+    }
+}
+
+impl<D: Directory> Objects<D> {
     /// An object that the daemon before was about to give the memory of up was not deleted.
     fn show_leaving(&mut self, objects: &mut [Recovered]) {
         let Some(leaving) = self.directory.leaving() else { return };
@@ -116,51 +361,9 @@ impl<D: Directory> Store<D> {
     fn discard(&mut self, object: &Recovered) {
         if !object.hidden {
             self.directory.hide(&[object.slot]);
-            self.obituaries.add(object.id, ObjectState::Corrupt);
+            self.recent_ends.add(object.id, ObjectState::Corrupt);
         }
         self.directory.remove(object.slot);
-    }
-
-    /// Gives every object in memory its record. Returns the members of the composites.
-    fn adopt_objects(&mut self, objects: &mut [Recovered], places: &Places) -> Vec<Vec<ObjectId>> {
-        for at in &places.broken {
-            self.discard(&objects[*at]);
-        }
-        let mut is_broken = vec![false; objects.len()];
-        places.broken.iter().for_each(|at| is_broken[*at] = true);
-        let mut records = self.claim_records(objects, &is_broken);
-        // All without a record leave before the first comes back: growing names entries by records.
-        let homeless = |at: &usize| records[*at] == NO_RECORD && !is_broken[*at];
-        let homeless: Vec<usize> =
-            (0..objects.len()).filter(|at| objects[*at].range.is_some()).filter(homeless).collect();
-        for at in &homeless {
-            if !objects[*at].hidden {
-                self.directory.hide(&[objects[*at].slot]);
-            }
-            self.directory.remove(objects[*at].slot);
-        }
-        for at in homeless {
-            records[at] = self.rehouse(&objects[at]);
-        }
-        let (mut composites, mut visible) = (Vec::new(), Vec::with_capacity(objects.len()));
-        for (at, object) in objects.iter_mut().enumerate() {
-            let (Some(range), record) = (object.range, records[at]) else { continue };
-            if is_broken[at] {
-                continue;
-            }
-            self.memory.adopt_object(&range, &object.sizes, places.alone[at]);
-            self.adopt_object(record, object);
-            if !object.hidden {
-                visible.push((object.serial, record));
-            }
-            if !object.attributes.members.is_empty() {
-                composites.push(std::mem::take(&mut object.attributes.members));
-            }
-        }
-        // The oldest is the first to go.
-        visible.sort_unstable();
-        visible.into_iter().for_each(|(_, record)| self.records.touch(record));
-        composites
     }
 
     /// The records of the objects in memory, [`NO_RECORD`] for one whose number cannot be kept.
@@ -197,202 +400,6 @@ impl<D: Directory> Store<D> {
         self.records.get_mut(record).slot = slot;
         record
     }
-
-    fn adopt_object(&mut self, record: u32, object: &Recovered) {
-        self.hold_content(NOBODY, &object.sizes);
-        if self.is_evictable(object.traits.policy) {
-            self.records.get_mut(record).flags |= CACHE;
-        }
-        if !object.attributes.is_empty() {
-            let rare = recovered_rare(object);
-            if let Some(expires_ms) = rare.expires_ms.filter(|_| !object.hidden) {
-                self.expiries.insert((expires_ms, object.id, object.serial));
-            }
-            self.records.get_mut(record).flags |= RARE;
-            self.rare.insert(record, Box::new(rare));
-        }
-        if object.hidden {
-            self.lingering.adopt(object.serial, record, self.now_ms);
-        } else {
-            self.totals.visible += 1;
-            if let Some(name) = &object.attributes.name {
-                self.adoptions.born(name, object.id, &object.sizes);
-            }
-        }
-    }
-
-    /// Objects of the spill tier. One that is also in memory was on its way there or back. Returns
-    /// the members of the composites.
-    fn adopt_spilled(&mut self, objects: Vec<Recovered>) -> Vec<Vec<ObjectId>> {
-        let (mut composites, void) = (Vec::new(), self.directory.void());
-        // The newest incarnation counts; they come in the order of their serials.
-        for object in objects.into_iter().rev() {
-            // One that was deleted while it was on its way there is hidden.
-            if void.contains(&object.serial)
-                || self.lingering.is_pinned(object.serial)
-                || self.find(&object.id).is_some()
-                || self.tier.get(&object.id).is_some()
-            {
-                self.unspill(object.id, object.serial);
-                continue;
-            }
-            let rare = recovered_rare(&object);
-            if let Some(expires_ms) = rare.expires_ms {
-                self.expiries.insert((expires_ms, object.id, object.serial));
-            }
-            composites.push(rare.attributes.members.clone());
-            if let Some(name) = &rare.attributes.name {
-                self.adoptions.born(name, object.id, &object.sizes);
-            }
-            let spilled = Spilled {
-                serial: object.serial,
-                sizes: object.sizes,
-                traits: object.traits,
-                rare,
-                created_ms: object.created_ms,
-                owner: NOBODY,
-                corrupt: false,
-                restoring: false,
-            };
-            self.tier.insert(object.id, spilled);
-        }
-        composites
-    }
-
-    fn adopt_gaps(&mut self, extents: &[RecoveredExtent], gaps: Vec<Range>) {
-        let quarantined: BTreeMap<ExtentId, Option<Range>> =
-            extents.iter().filter(|it| it.quarantined).map(|it| (it.extent, it.lent)).collect();
-        for gap in gaps {
-            if self.memory.is_exact_extent(gap.extent) {
-                continue;
-            }
-            let Some(lent) = quarantined.get(&gap.extent) else {
-                self.memory.open_in_doubt(gap, &mut self.out);
-                continue;
-            };
-            let [before, doubt, behind] = parted(gap, lent.unwrap_or(gap));
-            for free in [before, behind].into_iter().filter(|part| part.bytes > 0) {
-                self.memory.open_in_doubt(free, &mut self.out);
-            }
-            if doubt.bytes > 0 {
-                self.memory.adopt_in_doubt(&doubt);
-                self.in_doubt.entry(doubt.extent).or_default().push(doubt);
-            }
-        }
-        for extent in extents {
-            if !extent.quarantined {
-                self.memory.open_extent(extent.extent, &mut self.out);
-            }
-        }
-    }
-
-    /// The writer of a quarantined extent is this client. What is free of the range that was in its
-    /// hands counts as leased to it, until it resumes and says what it really holds, or is gone.
-    pub fn writer_back(&mut self, extent: ExtentId, client: ClientNo) {
-        let Some(found) = self.clients.get_mut(client) else { return };
-        let gaps = self.in_doubt.remove(&extent).unwrap_or_default();
-        if gaps.is_empty() && !self.memory.is_closed(extent) {
-            return;
-        }
-        self.memory.set_domain(extent, Domain::Client(found.session));
-        found.leases_unsure = true;
-        let session = found.session;
-        let bytes = gaps.iter().map(|gap| gap.bytes).sum();
-        gaps.into_iter().for_each(|gap| found.leases.add(gap));
-        self.clients.own(session, bytes);
-    }
-
-    /// Whether the client is the writer of an extent in which no object was published yet, at level
-    /// leased: before one is, the kernel must refuse new writers, or the client is expelled.
-    pub fn awaits_protection(&self, client: ClientNo, range: &Range) -> bool {
-        let unpublished = |extent: &Extent| !extent.published;
-        self.config.level == Level::Leased
-            && self.memory.extent(range).is_some_and(unpublished)
-            && self.is_writer(client, range)
-    }
-
-    /// Whether the client is the extent's writer.
-    pub(crate) fn is_writer(&self, client: ClientNo, range: &Range) -> bool {
-        let own = self.clients.get(client).map(|found| Domain::Client(found.session));
-        own.is_some() && self.memory.extent(range).map(|extent| extent.domain) == own
-    }
-
-    /// A client that was away says what it holds, and is told what of that is not its own any more.
-    /// What it does not name is free, but for objects that it announced: those it aborts itself.
-    pub(crate) fn resume(
-        &mut self,
-        client: ClientNo,
-        leases: &[Range],
-        creating: Vec<message::Creating>,
-    ) {
-        let Some(found) = self.clients.come_back(client) else { return };
-        let session = found.session;
-        let mut lost = Lost::default();
-        for object in creating {
-            let id = object.id;
-            if !self.resume_creating(client, object) {
-                lost.creating.push(id);
-            }
-        }
-        let Some(found) = self.clients.get_mut(client) else { return };
-        let unsure = std::mem::take(&mut found.leases_unsure);
-        let mut rest = std::mem::take(&mut found.leases);
-        let mut written = BTreeSet::new();
-        for lease in leases {
-            let held = rest.carve_within(*lease);
-            if held.iter().map(|range| range.bytes).sum::<u64>() < lease.bytes {
-                lost.leases.push(*lease);
-            }
-            written.extend(held.iter().map(|range| range.extent));
-            held.into_iter().for_each(|range| found.leases.add(range));
-        }
-        let unnamed = found.creating.iter().copied().collect();
-        for extent in written {
-            self.say_lent(client, extent);
-            self.out.push(Effect::Writer(extent, Some(client)));
-        }
-        self.work.leave(Left::Leases(Lent { session, leases: rest, unsure, gone: false }));
-        self.work.leave(Left::Unnamed(session, unnamed));
-        self.out.push(Effect::Resumed(client, lost));
-    }
-
-    /// Whether the client goes on creating this object.
-    fn resume_creating(&mut self, client: ClientNo, object: message::Creating) -> bool {
-        let message::Creating { id, sizes, traits, range, strict } = object;
-        let Some(found) = self.clients.get_mut(client) else { return false };
-        let (session, connection) = (found.session, found.connection);
-        if let Some(known) = self.creatings.get_mut(&id) {
-            let fits = known.growing.is_some() || known.sizes == sizes;
-            let same = known.range().is_some_and(|it| it.extent == range.extent) && fits;
-            if known.owner != session || !same {
-                return false;
-            }
-            known.connection = connection;
-            return true;
-        }
-        // Of an earlier daemon: its memory counts as leased so far.
-        let fits = sizes.footprint() == Some(range.bytes);
-        if !fits || !self.is_free(&id) {
-            return false;
-        }
-        let Some(found) = self.clients.get_mut(client) else { return false };
-        if found.leases.carve(range).is_err() {
-            return false;
-        }
-        self.clients.disown(session, range.bytes);
-        if strict {
-            self.memory.set_strict(range.extent);
-        }
-        let wanted = Wanted { id, sizes, traits, strict };
-        if self.begin(client, &wanted, Stage::Writing(range), range.bytes).is_err() {
-            self.memory.release(range, range.bytes, &mut self.out);
-            return false;
-        }
-        self.memory.note_creation(range.extent);
-        self.say_lent(client, range.extent);
-        self.out.push(Effect::Writer(range.extent, Some(client)));
-        true
-    }
 }
 
 /// What of a range lies before another one, in it, and behind it.
@@ -404,9 +411,9 @@ fn parted(range: Range, by: Range) -> [Range; 3] {
     [part(range.offset, from), part(from, until), part(until, end)]
 }
 
-fn recovered_rare(object: &Recovered) -> Rare {
+fn recovered_extras(object: &Recovered) -> Extras {
     let (attributes, construct_ms) = (object.attributes.clone(), object.construct_ms);
     let sealed_ms = object.created_ms.saturating_add(construct_ms);
     let expires_ms = attributes.ttl_ms.map(|ttl_ms| sealed_ms.saturating_add(ttl_ms));
-    Rare { attributes, construct_ms, expires_ms, ..Rare::default() }
+    Extras { attributes, construct_ms, expires_ms, ..Extras::default() }
 }

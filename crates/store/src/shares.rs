@@ -9,11 +9,14 @@
 
 use plasmon_proto::Code;
 use plasmon_proto::message::{Failure, Reply};
+use plasmon_proto::object::Sizes;
 
+use crate::clients::Clients;
 use crate::content::content_bytes;
 use crate::event::ClientNo;
 use crate::evict::{Measure, Whose};
 use crate::ports::Directory;
+use crate::space::Space;
 use crate::store::Store;
 use crate::work::PIECE;
 
@@ -27,8 +30,8 @@ impl<D: Directory> Store<D> {
     pub(crate) fn set_share(&mut self, client: ClientNo, bytes: u64) -> Result<Reply, Failure> {
         let capacity = self.config.capacity_bytes;
         let most = (capacity / 10).saturating_mul(SHARED_TENTHS_MAX);
-        let left = most.saturating_sub(self.clients.shares_bytes());
-        let Some(found) = self.clients.get_mut(client) else {
+        let left = most.saturating_sub(self.sessions.clients.shares_bytes());
+        let Some(found) = self.sessions.clients.get_mut(client) else {
             return Err(Failure::of(Code::BadRequest));
         };
         if found.share_bytes.is_some() {
@@ -36,21 +39,21 @@ impl<D: Directory> Store<D> {
             return Err(Failure::of(Code::StoreFull).with_detail(detail));
         }
         if bytes > left {
-            let detail = "the share would leave too little memory for everybody";
+            let detail = "the share would leave too little memory for other clients";
             return Err(Failure::of(Code::StoreFull).with_amounts(bytes, left).with_detail(detail));
         }
         let session = found.session;
         let content = self.content_of(session);
-        if let Some(found) = self.clients.get_mut(client) {
+        if let Some(found) = self.sessions.clients.get_mut(client) {
             (found.share_bytes, found.content_bytes) = (Some(bytes), content);
-            self.clients.share();
+            self.sessions.clients.share();
         }
         Ok(Reply::Done)
     }
 
     /// Makes room in a client's share for an object of this content.
     pub(crate) fn keep_to_share(&mut self, client: ClientNo, content: u64) -> Result<(), Failure> {
-        let Some(found) = self.clients.get(client) else { return Ok(()) };
+        let Some(found) = self.sessions.clients.get(client) else { return Ok(()) };
         let Some(share) = found.share_bytes else { return Ok(()) };
         if content > share {
             return Err(Failure::of(Code::QuotaExceeded).with_amounts(content, share));
@@ -65,10 +68,32 @@ impl<D: Directory> Store<D> {
 
     /// Bytes of data and metadata that a session has in memory.
     fn content_of(&self, session: u32) -> u64 {
-        let cached =
-            self.candidates(Whose::Session(session)).map(|record| self.entry(record).sizes);
-        let creating = self.creatings.from(0).filter(|(_, it)| it.owner == session);
+        let cached = self
+            .objects
+            .candidates(&self.sessions, Whose::Session(session))
+            .map(|record| self.objects.entry(record).sizes);
+        let creating = self.objects.pending_objects.from(0).filter(|(_, it)| it.owner == session);
         let creating = creating.map(|(_, it)| it.sizes);
         cached.chain(creating).map(|sizes| content_bytes(&sizes)).sum()
+    }
+}
+
+impl Space {
+    /// An object of this session came into memory, or is being created in it.
+    pub(crate) fn hold_content(&mut self, clients: &mut Clients, owner: u32, sizes: &Sizes) {
+        let bytes = content_bytes(sizes);
+        self.content_bytes = self.content_bytes.saturating_add(bytes);
+        if let Some(client) = clients.sharer_mut(owner) {
+            client.content_bytes = client.content_bytes.saturating_add(bytes);
+        }
+    }
+
+    /// It is gone from there.
+    pub(crate) fn drop_content(&mut self, clients: &mut Clients, owner: u32, sizes: &Sizes) {
+        let bytes = content_bytes(sizes);
+        self.content_bytes = self.content_bytes.saturating_sub(bytes);
+        if let Some(client) = clients.sharer_mut(owner) {
+            client.content_bytes = client.content_bytes.saturating_sub(bytes);
+        }
     }
 }

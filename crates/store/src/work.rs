@@ -10,17 +10,16 @@
 //! What a request promises holds when it is answered: a deleted object is out of sight, whenever
 //! its memory is free; an eviction is answered after its last piece.
 
+mod pieces;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use plasmon_proto::ObjectId;
 
 use crate::adoption::Remains;
-use crate::departure::Lent;
 use crate::event::Ticket;
 use crate::evict::Evicting;
-use crate::ports::{Directory, Entry, Look};
-use crate::records::UNHELD;
-use crate::store::Store;
+use crate::memory::Leases;
 use crate::waits::WaiterNo;
 
 /// Objects that one event hides, ends or frees.
@@ -71,6 +70,18 @@ pub(crate) enum Left {
     Unnamed(u32, Vec<ObjectId>),
 }
 
+/// Leases that go back to the store.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    /// To whom they were lent, and are charged.
+    pub(crate) session: u32,
+    pub(crate) leases: Leases,
+    /// Whether there may be memory among them that was never reserved.
+    pub(crate) unsure: bool,
+    /// Whether the client is gone, and its extents are to go as well.
+    pub(crate) gone: bool,
+}
+
 impl Left {
     fn is_empty(&self) -> bool {
         match self {
@@ -108,108 +119,5 @@ impl Work {
         if !left.is_empty() {
             self.left.push_back(left);
         }
-    }
-}
-
-impl<D: Directory> Store<D> {
-    /// Whether an [`crate::Event::Tick`] finds something to do at once.
-    pub fn has_work(&self) -> bool {
-        self.work.is_due()
-    }
-
-    /// Looks through all ledgers, which an event does once. All pins on these incarnations, also
-    /// those that the store counts.
-    pub(crate) fn look(&mut self, serials: &[u64]) -> Look {
-        debug_assert!(self.work.may_look(), "an event looks through the ledgers once");
-        self.work.looked = true;
-        let mut look = self.directory.look(serials);
-        if !self.pins.is_empty() {
-            for (count, serial) in look.pins.iter_mut().zip(serials) {
-                *count = count.saturating_add(self.pins.get(serial).copied().unwrap_or(0));
-            }
-        }
-        look
-    }
-
-    /// Does a piece of what is left.
-    pub(crate) fn go_on(&mut self) {
-        self.go_on_leaving();
-        if std::mem::take(&mut self.work.feed) {
-            self.feed_starving();
-        }
-        if let Some(evicting) = self.work.evicting.pop_front() {
-            self.go_on_evicting(evicting);
-        }
-        if let Some(left) = self.work.left.pop_front() {
-            let rest = match left {
-                Left::Creating(session, ids) => Some(self.end_creations(session, ids)),
-                Left::Unheld(ids) => Some(self.end_unheld(ids)),
-                Left::Adopted(remains) => Some(Left::Adopted(self.end_remains(remains))),
-                Left::Pins(pins) => Some(self.end_pins(pins)),
-                Left::Waits(waiters) => Some(self.end_waits(waiters)),
-                Left::Leases(lent) => Some(self.end_leases(lent)),
-                Left::Extents(session) => self.end_extents(session),
-                Left::Unnamed(session, ids) => Some(self.end_unnamed(session, ids)),
-            };
-            rest.into_iter().for_each(|rest| self.work.leave(rest));
-        }
-        if self.work.collect {
-            self.collect_fresh();
-        }
-    }
-
-    fn end_creations(&mut self, session: u32, mut ids: Vec<ObjectId>) -> Left {
-        let piece = ids.split_off(ids.len().saturating_sub(PIECE));
-        for id in piece {
-            let creating = self.creatings.get(&id);
-            // Given up meanwhile, the id may belong to others by now.
-            if creating.map_or(self.is_free(&id), |creating| creating.owner == session) {
-                self.creator_died(&id);
-            }
-        }
-        Left::Creating(session, ids)
-    }
-
-    fn end_unnamed(&mut self, session: u32, mut ids: Vec<ObjectId>) -> Left {
-        let piece = ids.split_off(ids.len().saturating_sub(PIECE));
-        for id in piece {
-            let creating = self.creatings.get(&id).filter(|it| it.owner == session);
-            if creating.is_some_and(|creating| self.is_left_over(creating.client, creating)) {
-                self.creator_died(&id);
-            }
-        }
-        Left::Unnamed(session, ids)
-    }
-
-    /// The creator of these owned objects left before it made a composite of them.
-    fn end_unheld(&mut self, mut ids: Vec<ObjectId>) -> Left {
-        let piece = ids.split_off(ids.len().saturating_sub(PIECE));
-        let entries = piece.into_iter().filter_map(|id| self.find(&id));
-        let unheld = |entry: &Entry| self.records.get(entry.record).is(UNHELD);
-        let unheld: Vec<_> = entries.filter(unheld).collect();
-        self.bury(unheld);
-        self.collect_fresh();
-        Left::Unheld(ids)
-    }
-
-    fn end_waits(&mut self, mut waiters: Vec<WaiterNo>) -> Left {
-        let mut ids = 0;
-        while ids < STEPS_MAX
-            && let Some(no) = waiters.pop()
-        {
-            ids += 1 + self.waits.ids_of(no);
-            self.waits.remove(no);
-        }
-        Left::Waits(waiters)
-    }
-
-    fn end_pins(&mut self, mut pins: BTreeMap<u64, u32>) -> Left {
-        for _ in 0..STEPS_MAX {
-            let Some((serial, count)) = pins.pop_first() else { break };
-            self.unpin(serial, count);
-            self.lingering.look_again(serial);
-        }
-        self.work.collect = true;
-        Left::Pins(pins)
     }
 }

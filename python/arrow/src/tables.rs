@@ -61,6 +61,6 @@ fn check_columns(first: &Schema, found: &Schema, at: usize) -> PyResult<()> {
     if first == found {
         return Ok(());
     }
-    let text = format!("table {at} has other columns than table 0: {found:?}, not {first:?}");
+    let text = format!("table {at} has different columns from table 0: {found:?}, not {first:?}");
     Err(PyValueError::new_err(text))
 }

@@ -74,7 +74,7 @@ impl Flat {
         unsafe { ffi::PyBuffer_IsContiguous(&raw const *self.view, order as std::ffi::c_char) != 0 }
     }
 
-    /// The format of an element, as the module `struct` writes it; empty when it is no text.
+    /// The format of an element, as the module `struct` writes it; empty when it is not UTF-8.
     pub fn format(&self) -> &str {
         if self.view.format.is_null() {
             return "B";

@@ -14,7 +14,7 @@
 
 use std::collections::HashSet;
 
-use plasmon_objects::codes::kind;
+use plasmon_plo::codes::kind;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;

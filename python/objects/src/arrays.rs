@@ -4,8 +4,8 @@
 //! memory that it spans, and shares it with no other, is copied without the gaps.
 
 use plasmon_cpython::dtype::{array_type, known_array_type, known_type, type_text};
-use plasmon_objects::codes::{kind, limit, tensor};
-use plasmon_objects::tables::Node;
+use plasmon_plo::codes::{kind, limit, tensor};
+use plasmon_plo::tables::Node;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::intern;
@@ -202,7 +202,7 @@ impl<'py> Encoder<'py> {
         let itemsize: usize = view.getattr("itemsize")?.extract()?;
         let shape: Vec<i64> = view.getattr("shape")?.extract()?;
         if shape.len() > limit::DIMENSIONS_MAX {
-            return Err(PyTypeError::new_err("cannot serialize so many dimensions"));
+            return Err(PyTypeError::new_err("cannot serialize an array with so many dimensions"));
         }
         let dtype = self.dtype_number(letter, itemsize);
         let extents = shape.iter().map(|extent| extent.to_le_bytes());
@@ -338,7 +338,7 @@ impl<'py> Encoder<'py> {
         )?;
         let start = std::ptr::with_exposed_provenance(low);
         // SAFETY: overlapping arrays span this stretch, in memory that some of them keeps.
-        let piece = unsafe { Piece::of_array(owners.as_any(), start, high - low, pad) };
+        let piece = unsafe { Piece::of_memory(owners.as_any(), start, high - low, pad) };
         let entry = self.tables.heap.push(piece.bytes());
         self.heap.push(piece);
         for span in group {
@@ -382,7 +382,7 @@ impl<'py> Encoder<'py> {
         let array = unsafe { fields(owner.as_ptr()) };
         let start = std::ptr::with_exposed_provenance(low);
         // SAFETY: the array spans this stretch and keeps its memory.
-        let piece = unsafe { Piece::of_array(&owner, start, high - low, 0) };
+        let piece = unsafe { Piece::of_memory(&owner, start, high - low, 0) };
         let entry = self.tables.heap.push(piece.bytes());
         self.heap.push(piece);
         self.tables.tensors.place(one.tensor, entry, (array.data.addr() - low) as u64);

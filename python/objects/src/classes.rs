@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
-use plasmon_objects::codes::{ext, make, source};
-use plasmon_objects::tables::Class;
+use plasmon_plo::codes::{ext, make, source};
+use plasmon_plo::tables::Class;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};

@@ -1,7 +1,7 @@
 //! From an object's tables to a value, without recursion.
 //!
 //! The object was checked; what is left is to build its nodes in an order in which the parts of
-//! each exist ([`plasmon_objects::Order`]). `built` has the nodes that are built and not yet in
+//! each exist ([`plasmon_plo::Order`]). `built` has the nodes that are built and not yet in
 //! what holds them. When nodes are referred to more than once it keeps a reference to each until
 //! the end; otherwise the one reference moves into the holder.
 //!
@@ -13,9 +13,9 @@
 use std::collections::HashMap;
 
 use plasmon_cpython::buffer::Flat;
-use plasmon_objects::codes::{elem, kind};
-use plasmon_objects::sizes::at;
-use plasmon_objects::{Checked, Order};
+use plasmon_plo::codes::{elem, kind};
+use plasmon_plo::sizes::at;
+use plasmon_plo::{Checked, Order};
 use pyo3::exceptions::{PyTypeError, PyUnicodeDecodeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -259,7 +259,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
     pub(super) fn made_text(&self, text: Ptr) -> PyResult<Ptr> {
         self.made(text).map_err(|error| {
             match error.is_instance_of::<PyUnicodeDecodeError>(self.py) {
-                true => broken(self.py, &format!("text that is not UTF-8: {error}")),
+                true => broken(self.py, &format!("a string that is not UTF-8: {error}")),
                 false => error,
             }
         })
@@ -269,7 +269,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
     pub(super) fn no_key(&self) -> PyErr {
         let error = PyErr::fetch(self.py);
         match error.is_instance_of::<PyTypeError>(self.py) {
-            true => broken(self.py, &format!("a key that cannot be one: {error}")),
+            true => broken(self.py, &format!("a key that cannot be used: {error}")),
             false => error,
         }
     }

@@ -14,8 +14,8 @@
 use std::collections::HashMap;
 
 use plasmon_cpython::memo::{Memo, Place};
-use plasmon_objects::codes::kind;
-use plasmon_objects::tables::{Node, Run, Tables};
+use plasmon_plo::codes::kind;
+use plasmon_plo::tables::{Node, Run, Tables};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 

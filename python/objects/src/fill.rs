@@ -1,6 +1,6 @@
 //! The values of runs, made into the room that their container has for them.
 
-use plasmon_objects::codes::{elem, slot};
+use plasmon_plo::codes::{elem, slot};
 use pyo3::ffi;
 use pyo3::prelude::*;
 

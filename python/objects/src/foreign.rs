@@ -1,7 +1,7 @@
 //! Everything that the encoder doesn't know by itself: extensions, and objects of classes.
 
-use plasmon_objects::codes::{elem, ext, kind, make, slot};
-use plasmon_objects::tables::{Node, Run};
+use plasmon_plo::codes::{elem, ext, kind, make, slot};
+use plasmon_plo::tables::{Node, Run};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -82,7 +82,9 @@ impl<'py> Encoder<'py> {
     /// A long str or bytes: it is copied from where it is when the object is written.
     pub(super) fn long(&mut self, item: Ptr, kind: u8, bytes: &[u8], base: isize) -> PyResult<()> {
         if !self.met_leaf(item, base) {
-            let piece = Piece::of_object(&self.own(item), bytes);
+            let owner = self.own(item);
+            // SAFETY: an exact str or bytes does not move or change its bytes while it lives.
+            let piece = unsafe { Piece::of_memory(&owner, bytes.as_ptr(), bytes.len(), 0) };
             self.push_heap(piece);
             self.push_leaf(item, kind, base);
         }
@@ -280,7 +282,7 @@ impl<'py> Encoder<'py> {
         items: Items<'_>,
         class: &Bound<'py, PyType>,
     ) -> PyResult<Option<Run>> {
-        let rows = plasmon_objects::codes::limit::ROWS_MIN;
+        let rows = plasmon_plo::codes::limit::ROWS_MIN;
         // SAFETY: alive: they are kept.
         let fits = |item: &Ptr| unsafe {
             raw::type_of(*item).cast() == class.as_ptr() && raw::references(*item) <= items.base
@@ -406,9 +408,9 @@ impl<'py> Encoder<'py> {
         // SAFETY: the names are held.
         let text =
             |key: &Ptr| unsafe { raw::shape(*key) == Shape::Str && raw::utf8(*key).is_some() };
-        if !keys.iter().all(text) || keys.len() > plasmon_objects::codes::limit::FIELDS_MAX {
+        if !keys.iter().all(text) || keys.len() > plasmon_plo::codes::limit::FIELDS_MAX {
             let name = class.fully_qualified_name()?;
-            let text = format!("cannot serialize a {name} with such names of attributes");
+            let text = format!("cannot serialize a {name} whose attribute names are not strings");
             return Err(PyTypeError::new_err(text));
         }
         Ok((ClassKey::attributes(class.as_type_ptr(), keys), parts))

@@ -2,7 +2,7 @@
 
 use arrow_buffer::Buffer;
 use plasmon_cpython::buffer::Flat;
-use plasmon_objects::layout::HEAP_ALIGN;
+use plasmon_plo::layout::HEAP_ALIGN;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyAny;
@@ -35,18 +35,12 @@ unsafe impl Send for Piece {}
 unsafe impl Sync for Piece {}
 
 impl Piece {
-    /// Bytes that an object keeps for as long as it lives, as an exact str or bytes does.
-    pub(super) fn of_object(owner: &Bound<'_, PyAny>, bytes: &[u8]) -> Self {
-        let owner = Owner::Object(owner.clone().unbind(), bytes.as_ptr(), bytes.len());
-        Self { owner, pad: 0 }
-    }
-
-    /// Memory of an array, behind some zeros.
+    /// Memory of an object, such as a string or an array, after `pad` zeros.
     ///
     /// # Safety
     ///
-    /// `owner` must keep the bytes where they are.
-    pub(super) unsafe fn of_array(
+    /// `owner` must keep the `bytes` bytes from `start` on where they are for as long as it lives.
+    pub(super) unsafe fn of_memory(
         owner: &Bound<'_, PyAny>,
         start: *const u8,
         bytes: usize,
@@ -72,8 +66,8 @@ impl Piece {
     pub(super) fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let (one, many): (&[u8], &[Buffer]) = match &self.owner {
             Owner::Object(_, start, bytes) if *bytes != 0 => {
-                // SAFETY: the owner keeps the bytes where they are, by the contract of `of_array`,
-                // or because it is an exact str or bytes.
+                // SAFETY: the owner keeps the bytes where they are, by the contract of
+                // `of_memory`.
                 (unsafe { std::slice::from_raw_parts(*start, *bytes) }, &[])
             }
             Owner::Object(..) => (&[], &[]),

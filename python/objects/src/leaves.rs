@@ -3,8 +3,8 @@
 use plasmon_cpython::buffer::Flat;
 use plasmon_cpython::dtype::{array_type, type_object};
 use plasmon_cpython::ndarray::{ArrayMaker, NewArray};
-use plasmon_objects::codes::{ext, tensor};
-use plasmon_objects::view::{Longs, Words};
+use plasmon_plo::codes::{ext, tensor};
+use plasmon_plo::view::{Longs, Words};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -163,7 +163,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
         let view = &self.object.view;
         let text = text_of(view.dtype_texts.at(number))?;
         let text = text.as_str();
-        let unknown = |error| broken(self.py, &format!("no element type {text:?}: {error}"));
+        let unknown = |error| broken(self.py, &format!("unknown element type {text:?}: {error}"));
         let dtype = type_object(self.py, text).map_err(unknown)?;
         let itemsize: usize = dtype.getattr(intern!(self.py, "itemsize"))?.extract()?;
         if itemsize != view.dtype_itemsizes.index(number) {

@@ -1,5 +1,5 @@
 //! Python objects in the PLO format: `plasmon.serialize`, `dumps`, `loads` and what they are made
-//! of. The format is in `spec/objects.md`, its bytes in `crates/objects`.
+//! of. The format is in `spec/objects.md`, its bytes in `crates/plo`.
 //!
 //! ```text
 //! serialize: encode ─ runs ─ rows ─ foreign ─ classes ─ arrays ─► Tables + heap ─► Serialized
@@ -141,6 +141,6 @@ pub fn loads<'py>(
 #[pyfunction]
 pub fn object_nbytes(data: &Bound<'_, PyAny>) -> PyResult<u64> {
     let flat = plasmon_cpython::buffer::Flat::of(data)?;
-    let found = plasmon_objects::object_bytes(flat.bytes());
+    let found = plasmon_plo::object_bytes(flat.bytes());
     found.map_err(|error| serialized::raised(data.py(), &error))
 }

@@ -3,7 +3,7 @@
 //! What a class of the object stands for is decided in `plasmon.objects._context`, which refuses
 //! what the pickle mode does not allow.
 
-use plasmon_objects::codes::{elem, ext, kind, limit, make, source};
+use plasmon_plo::codes::{elem, ext, kind, limit, make, source};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -313,7 +313,7 @@ impl<'py> Maker<'py> {
     ) -> PyResult<Bound<'py, PyAny>> {
         let arguments = || {
             let first = parts.first().and_then(|first| first.cast::<PyTuple>().ok());
-            first.ok_or_else(|| broken(py, "an object whose arguments are no tuple"))
+            first.ok_or_else(|| broken(py, "an object whose arguments are not a tuple"))
         };
         match self.make {
             make::ATTRIBUTES => self.bare(py),

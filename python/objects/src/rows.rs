@@ -2,8 +2,8 @@
 //!
 //! Only containers that nothing else refers to can be rows, because rows have no numbers.
 
-use plasmon_objects::codes::{elem, limit};
-use plasmon_objects::tables::Run;
+use plasmon_plo::codes::{elem, limit};
+use plasmon_plo::tables::Run;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;

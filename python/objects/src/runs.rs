@@ -3,8 +3,8 @@
 //! A run is tried by the type of its first value. When a value turns up that doesn't fit, those
 //! before it ([`Prefix`]) and the rest become slots, which hold anything.
 
-use plasmon_objects::codes::{elem, ext, limit, slot};
-use plasmon_objects::tables::{Run, word};
+use plasmon_plo::codes::{elem, ext, limit, slot};
+use plasmon_plo::tables::{Run, word};
 use pyo3::ffi;
 use pyo3::prelude::*;
 

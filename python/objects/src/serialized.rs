@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use plasmon_objects::tables::Tables;
-use plasmon_objects::{Form, Plan, Wanted};
+use plasmon_plo::tables::Tables;
+use plasmon_plo::{Form, Plan, Wanted};
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -52,9 +52,9 @@ pub(super) fn wanted(form: Option<&str>) -> PyResult<Wanted> {
 }
 
 /// A value that is too large, or bytes that are no object.
-pub(super) fn raised(py: Python<'_>, error: &plasmon_objects::Error) -> PyErr {
+pub(super) fn raised(py: Python<'_>, error: &plasmon_plo::Error) -> PyErr {
     match error {
-        plasmon_objects::Error::TooLarge { .. } => PyValueError::new_err(error.to_string()),
+        plasmon_plo::Error::TooLarge { .. } => PyValueError::new_err(error.to_string()),
         _ => broken_object(py, &error.to_string(), error.code()),
     }
 }

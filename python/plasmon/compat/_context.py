@@ -240,7 +240,7 @@ class SerializationContext:
         object into a value that can be stored and back; else by the object's attributes, or a named
         tuple's items. An object of a subclass comes back as one of the registered type.
 
-        Raises TypeError for a type id that is no text.
+        Raises TypeError for a type id that is not a string.
         """
         if not isinstance(type_id, str):
             raise TypeError(

@@ -69,7 +69,7 @@ def _axis_order(tensor: pa.SparseCSFTensor, arrays: Any) -> tuple[int, ...]:
     for order in itertools.permutations(range(len(shape))):
         if tensor.equals(pa.SparseCSFTensor.from_numpy(*arrays, shape, order, names)):
             return order
-    raise pa.ArrowInvalid("cannot serialize a sparse tensor with values that equal nothing (NaN)")
+    raise pa.ArrowInvalid("cannot serialize a sparse tensor with NaN values")
 
 
 def _take_csf(tensor: pa.SparseCSFTensor) -> Any:

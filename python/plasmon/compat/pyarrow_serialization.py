@@ -194,7 +194,7 @@ class SerializedPyObject:
         counts = [components["num_tensors"], components["num_ndarrays"]]
         counts += components["num_sparse_tensors"].values()
         if any(counts):
-            raise pa.ArrowInvalid("components with tensors are not of this module, but of pyarrow")
+            raise pa.ArrowInvalid("components with tensors come from pyarrow, not from this module")
         if len(data) != 1 + components["num_buffers"]:
             raise pa.ArrowInvalid(
                 f"Invalid number of buffers in data: {len(data)}, not "
@@ -233,7 +233,7 @@ def _record_nbytes(front: Any) -> int:
     try:
         return int(object_nbytes(front))
     except ValueError as error:
-        raise pa.ArrowInvalid(f"these bytes are no serialized value: {error}") from error
+        raise pa.ArrowInvalid(f"these bytes are not a serialized value: {error}") from error
 
 
 def _read(source: Any, base: Any = None) -> SerializedPyObject:

@@ -34,13 +34,17 @@ def parser() -> Parser:
     flags = Parser(
         prog="plasmon run-demo",
         description="One big table in the store: four processes compute on it in place, then up to"
-        " sixteen read it while the daemon is killed. The same work is done in other ways beside"
-        " it. It takes a minute or two.",
+        " sixteen read it while the daemon is killed. The same work is then done in other ways"
+        " for comparison. It takes a minute or two.",
     )
-    flags.add_argument("--input", type=Path, help="a Parquet file of yours instead of the made one")
-    flags.add_argument("--rows", type=int, default=data.ROWS_DEFAULT, help="rows of the made file")
     flags.add_argument(
-        "--data-dir", type=Path, default=_cache(), help="where the made file is kept"
+        "--input", type=Path, help="your own Parquet file instead of the generated one"
+    )
+    flags.add_argument(
+        "--rows", type=int, default=data.ROWS_DEFAULT, help="rows of the generated file"
+    )
+    flags.add_argument(
+        "--data-dir", type=Path, default=_cache(), help="where the generated file is kept"
     )
     flags.add_argument(
         "--picture",
@@ -48,8 +52,8 @@ def parser() -> Parser:
         default=Path("plasmon-demo.png"),
         help="where the picture of the readers' memory goes (%(default)s)",
     )
-    flags.add_argument("--without-pickle", action="store_true", help="leave pickle out")
-    flags.add_argument("--without-rivals", action="store_true", help="leave every other way out")
+    flags.add_argument("--without-pickle", action="store_true", help="skip pickle")
+    flags.add_argument("--without-rivals", action="store_true", help="skip all other ways")
     flags.add_argument("--quick", action="store_true", help="one run of each way, four readers")
     flags.add_argument("--json", action="store_true", help="print one JSON document instead")
     return flags

@@ -185,7 +185,7 @@ class SharedMemory(Way):
     """:mod:`multiprocessing.shared_memory`, with the table written into it as an Arrow stream."""
 
     def __init__(self) -> None:
-        asks = "room in /dev/shm, a size known before, somebody to unlink it; all can write"
+        asks = "room in /dev/shm, a size known before, a process to unlink it; all can write"
         super().__init__("shared_memory", asks)
 
     def source(self, columns: list[str] | None = None) -> Source:

@@ -103,7 +103,7 @@ class Worker:
 
 
 def _sum(column: pa.ChunkedArray) -> str:
-    """The sum of rows in the middle, as text: a sum that is no number differs from itself."""
+    """The sum of rows in the middle, as text: a NaN sum differs from itself."""
     import pyarrow.compute as pc
 
     return str(pc.sum(column.slice(len(column) // 2, READ_ROWS)))

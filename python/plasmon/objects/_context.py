@@ -106,7 +106,7 @@ class SerializationContext(_native._Context):
         if known is not None and known.type is not kind:
             raise ValueError(f"the id {name!r} is taken by {known.type.__qualname__}")
         if (serializer is None) != (deserializer is None):
-            raise TypeError("a serializer needs a deserializer, and the other way round")
+            raise TypeError("give a serializer and a deserializer, or neither")
         if serializer is None:
             fields, serializer, deserializer = _by_itself(kind, fields)
         entry = Registration(
@@ -200,7 +200,7 @@ class SerializationContext(_native._Context):
             return self._named(value)
         name = name_of(value, str(given))
         if name is None:
-            raise not_serializable(f"{value!r:.80} is not what its own name stands for", value)
+            raise not_serializable(f"{value!r:.80} is not what its name refers to", value)
         return IMPORTABLE, name, 0, 0, None
 
     def _named(self, value: Any) -> tuple[int, str, int, int, bytes | None]:
@@ -257,7 +257,7 @@ class SerializationContext(_native._Context):
                 return _bare(entry.type, fields, may_hide=entry.fields is None)
             if make == MAKE_STATE and entry.deserializer is not None:
                 return entry.deserializer
-            raise ValueError(f"{name!r} is registered in another way than it was written")
+            raise ValueError(f"{name!r} is registered differently from how it was written")
         if source != IMPORTABLE:
             raise broken(f"a class of source {source}")
         if mode == _extensions.NEVER:
@@ -357,7 +357,7 @@ def _bare(
     ``__dict__``: they are put there, as pickle does it, and the descriptor is not asked.
     """
     if not isinstance(kind, type) or not _has_no_layout(kind):
-        raise ValueError(f"objects of {kind!r} cannot be made of attributes alone")
+        raise ValueError(f"objects of {kind!r} cannot be made from attributes alone")
     hidden = tuple(name for name in fields if _is_hidden(kind, name))
     if hidden and not (may_hide and kind.__dictoffset__):
         raise ValueError(f"{kind.__qualname__}.{hidden[0]} is a descriptor, not an attribute")

@@ -42,7 +42,7 @@ def broken(what: str) -> BrokenObject:
 def refused(what: str, place: str) -> PickleRefused:
     """The error of an object that needs pickle; ``place`` says where in the value it is."""
     text = (
-        f"the value needs pickle to be read, for {what} at {place}. If you trust whoever wrote "
+        f"reading the value needs pickle, for {what} at {place}. If you trust the writer of "
         'these bytes as you trust a program, read them with SerializationContext(pickle="std") or '
         '"cloudpickle"; if not, have the class registered on both sides'
     )

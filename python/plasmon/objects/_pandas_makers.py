@@ -26,7 +26,7 @@ _TWO_DIMENSIONAL = ("ndarray", "DatetimeArray", "PeriodArray", "TimedeltaArray")
 
 
 def _wrong(what: str) -> BrokenObject:
-    return broken(f"pandas {what} of something that is none")
+    return broken(f"pandas {what} made of the wrong contents")
 
 
 def lies_apart(array: Any) -> bool:

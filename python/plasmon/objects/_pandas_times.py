@@ -19,7 +19,7 @@ _ZONE_KEY = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
 
 
 def _wrong(what: str) -> BrokenObject:
-    return broken(f"pandas {what} of something that is none")
+    return broken(f"pandas {what} made of the wrong contents")
 
 
 def own_way(value: Any) -> _Reduced:

@@ -29,7 +29,7 @@ DATA_TYPES: dict[str, type] = {
 
 
 def _wrong(name: str) -> BrokenObject:
-    return broken(f"a {name} of something that is none")
+    return broken(f"a {name} made of the wrong contents")
 
 
 def _deque(items: Any = (), maxlen: Any = None) -> Any:

@@ -448,7 +448,7 @@ class PlasmaClient:
         """Gives this client a share of the store's memory, once.
 
         Its objects then make room for its own only, never for those of others, until it
-        disconnects. At most seven tenths of the memory can be shared out; PlasmaStoreFull says
+        disconnects. At most seven tenths of the memory can be divided; PlasmaStoreFull says
         that it would be more.
         """
         limit = _size(limit_output_memory)

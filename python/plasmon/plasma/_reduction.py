@@ -44,7 +44,7 @@ def _ipc(kind: str, table: Any) -> tuple[Any, tuple[str, Any]]:
 
 def _reduce_arrow(value: Any) -> Any:
     """A small part of large buffers is stored by itself; what uses its buffers goes as it is."""
-    # Padding and validity bitmaps make a little difference that is none.
+    # Padding and validity bitmaps make a little difference that does not count.
     if value.get_total_buffer_size() <= 2 * value.nbytes + 4096:
         return NotImplemented
     if isinstance(value, pa.Table):

@@ -215,7 +215,7 @@ def _dump(value: Any, context: SerializationContext | None) -> tuple[bytes, list
         cloud = _cloudpickle()
         if cloud is None:
             raise SerializationCallbackError(
-                f"no way is known to store objects of type {type(value)}: {error}. Register the "
+                f"cannot store objects of type {type(value)}: {error}. Register the "
                 "type with a SerializationContext, or install cloudpickle",
                 value,
             ) from error
@@ -238,7 +238,7 @@ def _dump_with(
         Pickler(sink, protocol=5, buffer_callback=parts.append).dump(value)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise SerializationCallbackError(
-            f"no way is known to store objects of type {type(value)}: {error}", value
+            f"cannot store objects of type {type(value)}: {error}", value
         ) from error
     return sink.getvalue(), parts
 
@@ -310,7 +310,7 @@ def serialize_quietly(
 
 
 def _not_a_value(why: str) -> ArrowSerializationError:
-    return ArrowSerializationError(f"the bytes hold no serialized Python value: {why}")
+    return ArrowSerializationError(f"the bytes are not a serialized Python value: {why}")
 
 
 def _parts(buffer: Any) -> list[Any]:
@@ -320,7 +320,7 @@ def _parts(buffer: Any) -> list[Any]:
     view = memoryview(buffer).cast("B")
     magic, count = _HEAD.unpack_from(view)
     if magic != _MAGIC:
-        raise _not_a_value("they do not begin with its mark")
+        raise _not_a_value("they do not start with the expected magic bytes")
     table_end = _HEAD.size + count * _PART.size
     if not 1 <= count <= PARTS_MAX or table_end > buffer.size:
         raise _not_a_value(f"{count} parts")

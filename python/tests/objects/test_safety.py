@@ -205,7 +205,7 @@ def test_keys_that_cannot_be_keys_are_told(value):
             try:
                 plasmon.loads(changed)
             except BrokenObject as error:
-                found += "a key that cannot be one" in str(error)
+                found += "a key that cannot be used" in str(error)
     assert found
 
 

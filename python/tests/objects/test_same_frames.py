@@ -78,7 +78,7 @@ FRAMES = {
     "polars, nested wide integers": pl.Series("a", [[1], [2**127]], pl.List(pl.UInt128)),
     "polars, without a name": pl.Series([1, 2]),
     "polars, sorted": pl.Series("a", [3, 1, 2]).sort(descending=True),
-    "metadata that is no text": pa.table({"a": [1]}).replace_schema_metadata({b"\xff": b"\xfe"}),
+    "metadata that is not UTF-8": pa.table({"a": [1]}).replace_schema_metadata({b"\xff": b"\xfe"}),
     "a field with such": pa.table(
         [pa.array([1])], schema=pa.schema([pa.field("a", pa.int64(), metadata={"k": b"\xff"})])
     ),

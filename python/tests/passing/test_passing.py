@@ -65,7 +65,7 @@ def installed(own):
 
 
 def settled(store, count):
-    """Whether so many objects are left; releases are noticed by and by."""
+    """Whether so many objects are left; releases are noticed with a delay."""
     deadline = threading.Event()
     timer = threading.Timer(DEADLINE_S, deadline.set)
     timer.start()

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.feather
-import pyarrow.parquet
 
 import plasmon
 
+from . import files
 from .exact import Order, exact
+from .failure import Failure, same, same_values
 from .made import Make
 
 #: Rows of tables of which each value is appended by itself.
 _APPENDED_MAX = 65
-
-
-class Failure(Exception):
-    """A table does not come back as what went in, or not in the order that was asked for."""
 
 
 def check(seed: int, store: plasmon.Store, *, spilling: bool = True) -> None:
@@ -48,26 +42,6 @@ def _check(name: str, run: Any, seed: int, store: plasmon.Store) -> None:
         raise Failure(f"{name}: {type(error).__name__}: {error}\n{text}") from error
 
 
-def _same(what: str, wanted: Any, found: Any) -> None:
-    """Whether two tables have the same values, in the same rows."""
-    if wanted.column_names != found.column_names or wanted.num_rows != found.num_rows:
-        text = f"{wanted.num_rows} rows of {wanted.column_names}"
-        raise Failure(f"{what}: {text} became {found.num_rows} of {found.column_names}")
-    found.validate(full=True)
-    for at, name in enumerate(wanted.column_names):
-        kind = wanted.schema.field(at).type
-        _same_values(f"{what}, {name} of {kind}", exact(wanted.column(at)), found.column(at))
-
-
-def _same_values(what: str, wanted: list[Any], found: Any) -> None:
-    values = exact(found)
-    if values == wanted:
-        return
-    pairs = enumerate(zip(wanted, values, strict=False))
-    row, (one, other) = next((at, both) for at, both in pairs if both[0] != both[1])
-    raise Failure(f"{what}: row {row}: {one!r:.200} became {other!r:.200}")
-
-
 def _put_and_get(make: Make, store: plasmon.Store) -> None:
     table = make.table()
     id = store.put(table)
@@ -77,7 +51,7 @@ def _put_and_get(make: Make, store: plasmon.Store) -> None:
     for one, other in zip(table.schema, found.schema, strict=True):
         if (_metadata(one), one.nullable) != (_metadata(other), other.nullable):
             raise Failure(f"the field {one} became {other}")
-    _same("put and get", table, found)
+    same("put and get", table, found)
     store.delete(id)
 
 
@@ -144,7 +118,7 @@ def _check_sorted(make: Make, store: plasmon.Store, **options: Any) -> None:
         found.validate(full=True)
         for name in table.column_names:
             values = exact(table[name])
-            _same_values(f"{what}: {name}", [values[row] for row in wanted], found[name])
+            same_values(f"{what}: {name}", [values[row] for row in wanted], found[name])
         del found
 
 
@@ -194,7 +168,7 @@ def _build_of_arrays(make: Make, store: plasmon.Store) -> None:
     store.delete(id)
     if found.schema != table.schema or found.schema.metadata != table.schema.metadata:
         raise Failure(f"the schema became {found.schema}, it was {table.schema}")
-    _same("extend with arrays", table, found)
+    same("extend with arrays", table, found)
 
 
 def _buildable(table: Any) -> Any:
@@ -222,7 +196,7 @@ def _build_of_values(make: Make, store: plasmon.Store) -> None:
         id = builder.finish()
     found = store.get(id)
     store.delete(id)
-    _same("append and extend with values", table, found)
+    same("append and extend with values", table, found)
 
 
 def _is_python(column: Any) -> bool:
@@ -241,71 +215,13 @@ def _is_python(column: Any) -> bool:
     return exact(again) == exact(column)
 
 
-# Files
-
-
-def _files(make: Make, store: plasmon.Store) -> None:
-    table = make.table(rare=False)
-    # pyarrow's Parquet writer ends the process at slices of lists of no items.
-    table = table.select([field.name for field in table.schema if "[0]" not in str(field.type)])
-    if not table.num_columns:
-        return
-    with tempfile.TemporaryDirectory(prefix="tables-") as folder:
-        ending, write, read = make.choice(FORMATS)
-        path = Path(folder) / f"table.{ending}"
-        try:
-            write(table, path)
-            wanted = read(path)
-        except (pa.ArrowException, NotImplementedError, OSError, TypeError, ValueError):
-            # The writer has no place for a type, or cannot read what it wrote.
-            return
-        id = plasmon.ingest(path, store=store)
-        _same(f"ingest of {ending}", wanted, store.get(id))
-        store.delete(id)
-
-
-def _write_stream(table: Any, path: Path) -> None:
-    with pa.ipc.new_stream(path, table.schema) as writer:
-        writer.write_table(table)
-
-
-def _read_stream(path: Path) -> Any:
-    with pa.ipc.open_stream(path) as reader:
-        return reader.read_all()
-
-
-def _write_polars(table: Any, path: Path) -> None:
-    import polars as pl
-
-    kept = [field.name for field in table.schema if not _misread_by_polars(field.type)]
-    if not kept:
-        raise NotImplementedError("polars has none of the types")
-    frame: Any = pl.from_arrow(table.select(kept))
-    frame.write_parquet(path) if path.suffix == ".parquet" else frame.write_ipc(path)
-
-
-def _misread_by_polars(kind: Any) -> bool:
-    """Whether polars panics at a type, or takes it for another one."""
-    text = str(kind)
-    misread = ("decimal32", "decimal64", "decimal256", "interval", "extension", "map", "union")
-    return any(
-        part in text for part in (*misread, "halffloat", "dictionary", "fixed_size_list", "null")
-    )
-
-
-FORMATS: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (
-    ("parquet", pa.parquet.write_table, pa.parquet.read_table),
-    ("feather", pa.feather.write_feather, lambda path: pa.feather.read_table(path)),
-    ("arrows", _write_stream, _read_stream),
-    ("parquet", _write_polars, pa.parquet.read_table),
-    ("arrow", _write_polars, lambda path: pa.feather.read_table(path)),
-)
-
 CHECKS: dict[str, Callable[[Make, plasmon.Store], None]] = {
     "put and get": _put_and_get,
     "sort in memory": _sort_in_memory,
     "sort that spills": _sort_spilling,
     "build of arrays": _build_of_arrays,
     "build of values": _build_of_values,
-    "files": _files,
+    "files": files.of_other_writers,
+    "text": files.of_text,
+    "command": files.of_the_command,
 }

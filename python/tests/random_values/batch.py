@@ -6,7 +6,9 @@ does not look into arrays: a process that made values for an hour would keep gig
 
 from __future__ import annotations
 
+import collections
 import time
+import traceback
 import warnings
 
 import plasmon
@@ -33,14 +35,15 @@ def _show(seed: int, failure: checks.Failure, store: plasmon.Store) -> None:
     print(f"  a part that fails: {text:.600}\n  {failure}", flush=True)
 
 
-def run(socket: str, seeds: range, end: float) -> tuple[int, int]:
-    """Checks the values of some seeds until the time is up: how many there were, how many failed.
+def run(socket: str, seeds: range, end: float) -> collections.Counter[str]:
+    """Checks the values of some seeds until the time is up.
 
-    `end` is a time of the monotonic clock, which all processes share.
+    `end` is a time of the monotonic clock, which all processes share. Counts the `seeds`, those
+    whose value `failed`, and those that have none because a library does not make it (`unmade`).
     """
     warnings.simplefilter("ignore")
     registry.load()
-    done = failed = 0
+    count: collections.Counter[str] = collections.Counter()
     with plasmon.connect(socket) as store:
         reported = time.monotonic()
         for seed in seeds:
@@ -49,11 +52,20 @@ def run(socket: str, seeds: range, end: float) -> tuple[int, int]:
             try:
                 checks.check(checks.made(seed), store)
             except checks.Failure as failure:
-                failed += 1
-                if failed <= FAILURES_MAX:
+                count["failed"] += 1
+                if count["failed"] <= FAILURES_MAX:
                     _show(seed, failure, store)
-            done += 1
+            except checks.Unmade as reason:
+                count["unmade"] += 1
+                print(f"seed {seed} has no value: {reason}", flush=True)
+            except Exception:
+                count["failed"] += 1
+                print(f"seed {seed}: the check stopped\n{traceback.format_exc()}", flush=True)
+            count["seeds"] += 1
             if time.monotonic() - reported > REPORT_S:
                 reported = time.monotonic()
-                print(f"{end - reported:.0f} s left: seed {seed}, {failed} failed", flush=True)
-    return done, failed
+                print(
+                    f"{end - reported:.0f} s left: seed {seed}, {count['failed']} failed",
+                    flush=True,
+                )
+    return count

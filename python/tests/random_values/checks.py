@@ -24,9 +24,20 @@ class Failure(Exception):
     """A value does not come back as what went in."""
 
 
+class Unmade(Exception):
+    """A library does not make what the seed asks it for, so there is no value."""
+
+
 def made(seed: int) -> Any:
-    """The value of a seed."""
-    return Make(seed).value()
+    """The value of a seed. Raises :class:`Unmade` when a library fails while it is made.
+
+    Such faults are the library's: pandas, for instance, compares no sparse arrays of float32, and a
+    frame with an index of them cannot be made. Nothing of Plasmon runs here.
+    """
+    try:
+        return Make(seed).value()
+    except Exception as error:
+        raise Unmade(f"{type(error).__name__}: {error}") from error
 
 
 def check(value: Any, store: plasmon.Store | None = None) -> None:

@@ -77,7 +77,7 @@ export function small(bytes) {
       sizes[name] = view.getUint32(end, true);
       end += 4;
       if (sizes[name] === 0) {
-        throw new PloError(`${name} are 0 and said not to be`);
+        throw new PloError(`${name} are 0 and marked as present`);
       }
     }
   });
@@ -119,7 +119,7 @@ export function stream(bytes) {
     throw PloError.cutOff(end + 8, bytes.length);
   }
   if (bytes.subarray(end, end + 8).some((byte, at) => byte !== (at < 4 ? 255 : 0))) {
-    throw new PloError('the stream does not end behind its batch');
+    throw new PloError('the stream does not end after its batch');
   }
   const [batch] = RecordBatchReader.from(bytes.subarray(0, end + 8));
   const sizes = [];

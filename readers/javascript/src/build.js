@@ -214,7 +214,7 @@ export class Build {
           states[node] = done;
           stack.pop();
         } else if (states[child] === open) {
-          throw broken('an immutable that would be needed for itself', child);
+          throw broken('an immutable that contains itself', child);
         } else {
           stack.push([child, this.children(child)]);
         }

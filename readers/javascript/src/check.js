@@ -88,7 +88,7 @@ class Check {
     this.slots(0, 1);
     for (let node = 0; node < sizes.nodes; node += 1) {
       if (node >= this.used.nodes) {
-        throw broken('a node that nothing owns', node);
+        throw broken('a node without an owner', node);
       }
       this.node(node);
     }
@@ -111,7 +111,7 @@ class Check {
   /** Uses an entry that was used before or is the next; whether it is the next. */
   mention(table, index) {
     if (!(index >= 0 && index <= this.used[table] && index < this.tables.sizes[table])) {
-      throw broken(`an index of ${table} that is neither known nor the next`, index);
+      throw broken(`an index of ${table} that is neither in use nor the next`, index);
     }
     const first = index === this.used[table];
     this.used[table] += first ? 1 : 0;
@@ -142,7 +142,7 @@ class Check {
       } else if (type === SLOT_REF) {
         const to = tables.ref[at];
         if (!(to >= 0 && to < this.used.nodes && isWhole(tables.nodeKind[to]))) {
-          throw broken('a reference to what is no node yet, or rows', slot);
+          throw broken('a reference to a node that does not exist yet, or to rows', slot);
         }
       } else if (SLOT_TABLES[type]) {
         this.mentionOf(SLOT_TABLES[type], tables[name][at]);
@@ -154,7 +154,7 @@ class Check {
     this.take('nodes', start, count);
     for (let node = start; node < start + count; node += 1) {
       if (!isWhole(this.tables.nodeKind[node])) {
-        throw broken('a node that stands for no value', node);
+        throw broken('a node without a value', node);
       }
     }
   }
@@ -219,7 +219,7 @@ class Check {
     const kind = tables.nodeKind[node];
     const start2 = tables.nodeStart2[node];
     if (this.hasUnused(kind, node)) {
-      throw broken('a node with something it has no use for', node);
+      throw broken('a node with fields that it does not use', node);
     }
     if (kind === Kind.object) {
       this.object(start2, tables.nodeLength[node]);

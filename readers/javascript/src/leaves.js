@@ -20,7 +20,7 @@ function text(bytes) {
   try {
     return utf8.decode(bytes);
   } catch {
-    throw new PloError('the object is broken: text that is not UTF-8');
+    throw new PloError('the object is broken: a string that is not UTF-8');
   }
 }
 
@@ -42,12 +42,14 @@ function surrogates(bytes) {
     let code = length === 1 ? lead : lead & (0x7f >> length);
     for (let more = 1; more < length; more += 1) {
       if ((bytes[at + more] & 0xc0) !== 0x80) {
-        throw new PloError('the object is broken: text that is not UTF-8, even with surrogates');
+        throw new PloError(
+          'the object is broken: a string that is not UTF-8, even with surrogates',
+        );
       }
       code = (code << 6) | (bytes[at + more] & 0x3f);
     }
     if ((lead >= 0x80 && lead < 0xc2) || code > 0x10ffff) {
-      throw new PloError('the object is broken: text that is not UTF-8, even with surrogates');
+      throw new PloError('the object is broken: a string that is not UTF-8, even with surrogates');
     }
     string += String.fromCodePoint(code);
     at += length;
@@ -97,7 +99,7 @@ function zone(data) {
 function tzinfo(data) {
   const found = zone(data);
   if (found === null) {
-    throw new PloError('the object is broken: a time zone that is none');
+    throw new PloError('the object is broken: an invalid time zone');
   }
   return found;
 }

@@ -159,7 +159,7 @@ def small(buffer: pa.Buffer) -> Tables:
     given = iter(struct.unpack_from(f"<{count}I", buffer[16 : 16 + 4 * count]))
     sizes = {name: next(given) if present >> at & 1 else 0 for at, name in enumerate(SIZES)}
     if sum(size != 0 for size in sizes.values()) != count:
-        raise PloError("a size of 0 that is said not to be")
+        raise PloError("a size of 0 that is marked as present")
     _check_sizes(sizes)
     memory, views = memoryview(buffer)[:length], list[Any]()
     end = -(-(16 + 4 * count) // 8) * 8
@@ -183,7 +183,7 @@ def stream(buffer: pa.Buffer) -> Tables:
     schema = pa.ipc.read_schema(source)
     batch = pa.ipc.read_record_batch(pa.ipc.read_message(source), schema)
     if source.read(8) != _END:
-        raise PloError("the stream does not end behind its batch")
+        raise PloError("the stream does not end after its batch")
     if not schema.equals(_SCHEMA) or batch.num_rows != 1:
         raise PloError(f"{batch.num_rows} rows, or columns of other types than an object has")
     batch.validate()

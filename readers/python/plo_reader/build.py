@@ -99,7 +99,7 @@ class Build:
                 open_ones.discard(node)
                 stack.pop()
             elif child in open_ones:
-                raise broken("an immutable that would be needed for itself", child)
+                raise broken("an immutable that contains itself", child)
             else:
                 open_ones.add(child)
                 stack.append((child, self.children(child)))

@@ -67,11 +67,11 @@ class Check:
         self.slots(0, 1)
         for node in range(sizes["nodes"]):
             if node >= self.used["nodes"]:
-                raise broken("a node that nothing owns", node)
+                raise broken("a node without an owner", node)
             self.node(node)
         for table in ["slots", *SIZES[1:16], "strs", "refs", "bins", "classes", "tensors", "exts"]:
             if self.used[table] != sizes[table]:
-                raise broken(f"{table} that nothing uses", self.used[table])
+                raise broken(f"{table} that are not used", self.used[table])
 
     def take(self, table: str, start: int, count: int) -> None:
         """Uses the next entries of a table."""
@@ -82,7 +82,7 @@ class Check:
     def mention(self, table: str, index: int) -> bool:
         """Uses an entry that was used before or is the next; whether it is the next."""
         if not 0 <= index <= self.used[table] or index >= self.tables.sizes[table]:
-            raise broken(f"an index of {table} that is neither known nor the next", index)
+            raise broken(f"an index of {table} that is neither in use nor the next", index)
         first = index == self.used[table]
         self.used[table] += first
         return first
@@ -102,7 +102,7 @@ class Check:
             elif kind == 7:
                 to = tables.ref[at]
                 if not 0 <= to < self_used["nodes"] or 5 <= tables.node_kind[to] <= 8:
-                    raise broken("a reference to what is no node yet, or rows", slot)
+                    raise broken("a reference to a node that does not exist yet, or to rows", slot)
             elif kind > 3:
                 self.mention_of(_SLOT_TABLES[kind], getattr(tables, name)[at])
 
@@ -116,7 +116,7 @@ class Check:
         self.take("nodes", start, count)
         for node in range(start, start + count):
             if 5 <= self.tables.node_kind[node] <= 8 or self.tables.node_kind[node] > ARRAY:
-                raise broken("a node that stands for no value", node)
+                raise broken("a node without a value", node)
 
     def own_rows(self, node: int, length: int) -> None:
         tables, count = self.tables, self.tables.node_start2[node]
@@ -171,7 +171,7 @@ class Check:
         elif kind in (TUPLE_ROWS, OBJECT_ROWS):
             unused |= tables.node_elem[node] | (tables.node_start[node] * (kind == TUPLE_ROWS))
         if unused:
-            raise broken("a node with something it has no use for", node)
+            raise broken("a node with fields that it does not use", node)
         if kind == OBJECT:
             self.object(start2, tables.node_length[node])
             if tables.node_elem[node] == ROWS:

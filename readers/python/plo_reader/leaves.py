@@ -150,7 +150,7 @@ def _zone(data: bytes) -> datetime.tzinfo | None:
 def _tzinfo(data: bytes) -> datetime.tzinfo:
     zone = _zone(data)
     if zone is None:
-        raise PloError("the object is broken: a time zone that is none")
+        raise PloError("the object is broken: an invalid time zone")
     return zone
 
 

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use plasmon_client::{ConnectOptions, Store};
+use plasmon_client::{Client, ConnectOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tempfile::TempDir;
@@ -120,8 +120,8 @@ impl Node {
     }
 
     /// A new client.
-    pub fn connect(&self) -> plasmon_client::Result<Store> {
-        Store::connect(&self.options())
+    pub fn connect(&self) -> plasmon_client::Result<Client> {
+        Client::connect(&self.options())
     }
 
     /// What daemon and keeper have logged.

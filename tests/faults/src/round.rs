@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail, ensure};
-use plasmon_client::{ConnectOptions, Error, ObjectId, PutOptions, Store};
+use plasmon_client::{Client, ConnectOptions, Error, ObjectId, PutOptions};
 
 use crate::node::{Node, PATIENCE};
 
@@ -42,7 +42,7 @@ impl Outcome {
     }
 
     /// Reads an object; bytes that differ are a violation and no error.
-    fn read(&mut self, step: &str, store: &Store, id: ObjectId, bytes: usize) -> Result<()> {
+    fn read(&mut self, step: &str, store: &Client, id: ObjectId, bytes: usize) -> Result<()> {
         if let Some(found) = self.note(step, store.get(&id, Some(WAIT))) {
             ensure!(found.data() == content(&id, bytes), "{step}: wrong bytes of {id}");
         }
@@ -70,9 +70,9 @@ pub fn content(id: &ObjectId, bytes: usize) -> Vec<u8> {
 
 /// Does everything once: with a client of the round's own, and, as the reader, with another one.
 /// What fails is in the outcome; an error of this function is a broken promise.
-pub fn round(options: &ConnectOptions, reader: &Store, number: u64) -> Result<Outcome> {
+pub fn round(options: &ConnectOptions, reader: &Client, number: u64) -> Result<Outcome> {
     let mut outcome = Outcome::default();
-    let Some(writer) = outcome.note("connect", Store::connect(options)) else {
+    let Some(writer) = outcome.note("connect", Client::connect(options)) else {
         return Ok(outcome);
     };
     let put = |id: ObjectId, bytes: usize, strict: bool| {
@@ -116,7 +116,7 @@ pub fn round(options: &ConnectOptions, reader: &Store, number: u64) -> Result<Ou
 }
 
 /// The same, with a limit to its time.
-pub fn round_in_time(options: &ConnectOptions, reader: &Store, number: u64) -> Result<Outcome> {
+pub fn round_in_time(options: &ConnectOptions, reader: &Client, number: u64) -> Result<Outcome> {
     let (sender, receiver) = mpsc::channel();
     let (options, reader) = (options.clone(), reader.clone());
     // Not joined: a round that hangs is reported, and ends with the program.
@@ -130,7 +130,7 @@ pub fn round_in_time(options: &ConnectOptions, reader: &Store, number: u64) -> R
 }
 
 /// Acknowledged objects are there with their bytes, and go when they are deleted.
-pub fn check_objects(store: &Store, objects: &[(ObjectId, usize)]) -> Result<()> {
+pub fn check_objects(store: &Client, objects: &[(ObjectId, usize)]) -> Result<()> {
     for (id, bytes) in objects {
         let found = store.get(id, Some(PATIENCE)).map_err(|error| anyhow!("lost: {error}"))?;
         ensure!(found.data() == content(id, *bytes), "wrong bytes of {id}");
@@ -139,15 +139,15 @@ pub fn check_objects(store: &Store, objects: &[(ObjectId, usize)]) -> Result<()>
 }
 
 /// Deletes what a round may have left.
-pub fn delete(store: &Store, number: u64) -> Result<()> {
+pub fn delete(store: &Client, number: u64) -> Result<()> {
     let numbers = (0..3).chain(10..10 + LARGE_COUNT);
     let ids: Vec<ObjectId> = numbers.map(|at| id(number, at)).collect();
     store.delete(&ids).map(drop).map_err(|error| anyhow!("delete: {error}"))
 }
 
 /// Everything works: a whole round without an error. What the fault put off, such as opening the
-/// spill tier, is tried again by and by, so there is a moment for it.
-pub fn check_works(node: &Node, store: &Store, number: u64) -> Result<()> {
+/// spill tier, is tried again after a while, so there is a moment for it.
+pub fn check_works(node: &Node, store: &Client, number: u64) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let outcome = round_in_time(&node.options(), store, number)?;

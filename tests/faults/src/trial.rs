@@ -7,7 +7,7 @@
 use std::fmt;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use plasmon_client::{ObjectId, PutOptions, Store};
+use plasmon_client::{Client, ObjectId, PutOptions};
 
 use crate::kinds::error_name;
 use crate::node::{Node, Started, kill};
@@ -63,7 +63,7 @@ const KEPT_ROUND: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Bench {
     node: Node,
-    reader: Store,
+    reader: Client,
     rounds: u64,
 }
 

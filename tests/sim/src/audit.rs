@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use plasmon_client::{Code, ConnectOptions, Store};
+use plasmon_client::{Client, Code, ConnectOptions};
 use plasmon_daemon::settings::Config;
 use plasmon_proto::limits::{RESIDENT_SLACK_BYTES_MIN, RESIDENT_SLACK_PER_CAPACITY};
 use plasmon_proto::object::Level;
@@ -64,7 +64,7 @@ impl Audit {
             ..ConnectOptions::default()
         };
         let failed = |error: plasmon_client::Error| format!("audit: {error}");
-        let store = Store::connect(&options).map_err(failed)?;
+        let store = Client::connect(&options).map_err(failed)?;
         self.objects(&store)?;
         self.memory().map_err(|what| format!("{what} {:?}", store.status()))?;
         if !self.is_last {
@@ -83,7 +83,7 @@ impl Audit {
     }
 
     /// What was acknowledged is there, with its bytes, and what was deleted is not.
-    fn objects(&self, store: &Store) -> Result<(), String> {
+    fn objects(&self, store: &Client) -> Result<(), String> {
         let ids = self.shared.model.borrow().ids();
         for id in ids {
             let fact = self.shared.model.borrow().fact(&id);
@@ -125,7 +125,7 @@ impl Audit {
     }
 
     /// What clients would let go with their next operation they have let go while they slept.
-    fn let_go(&self, store: &Store) -> Result<(), String> {
+    fn let_go(&self, store: &Client) -> Result<(), String> {
         // One without a channel keeps what it writes to at level leased until it asks about it.
         if !self.shared.habits.sleep || self.shared.habits.sockets {
             return Ok(());
@@ -146,7 +146,7 @@ impl Audit {
     }
 
     /// With every client gone nothing of theirs is left.
-    fn settled(&self, store: &Store) -> Result<(), String> {
+    fn settled(&self, store: &Client) -> Result<(), String> {
         let status = store.status().map_err(|error| format!("audit: {error}"))?;
         let (clients, leased, creating) = (status.clients, status.leased_bytes, status.creating);
         if (clients, leased, creating, status.lingering) != (1, 0, 0, 0) {
@@ -160,7 +160,7 @@ impl Audit {
     }
 
     /// With every object gone nothing of them is left.
-    fn empty(&self, store: &Store) -> Result<(), String> {
+    fn empty(&self, store: &Client) -> Result<(), String> {
         let status = store.status().map_err(|error| format!("audit: {error}"))?;
         if (status.used_bytes, status.objects, status.spilled) != (0, 0, 0) {
             return Err(format!("leak: every object is deleted: {status:?}"));

@@ -11,8 +11,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use plasmon_client::{
-    Buffer, Code, ConnectOptions, Error, GrowOptions, ObjectId, ObjectState, Policy, PutOptions,
-    Store,
+    Buffer, Client as Connection, Code, ConnectOptions, Error, GrowOptions, ObjectId, ObjectState,
+    Policy, PutOptions,
 };
 use plasmon_shm::edge;
 
@@ -138,7 +138,7 @@ pub(crate) struct Client {
     shared: Rc<Shared>,
     place: usize,
     random: Random,
-    store: Store,
+    store: Connection,
     held: Vec<Held>,
     /// What a child of this process still has open.
     children: Vec<OwnedFd>,
@@ -182,7 +182,7 @@ pub(crate) fn options(shared: &Shared, random: &mut Random) -> ConnectOptions {
 pub(crate) fn live(world: Rc<World>, shared: Rc<Shared>, place: usize, mut random: Random) {
     let busy = Busy::begin(&shared);
     let options = options(&shared, &mut random);
-    let store = match Store::connect(&options) {
+    let store = match Connection::connect(&options) {
         Ok(store) => store,
         Err(error) => return world.note(|| format!("client {place} does not connect: {error}")),
     };

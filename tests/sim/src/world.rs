@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_micros(1);
 /// The wall clock when a world begins, since 1970.
 const BEGINNING: Duration = Duration::from_secs(1_800_000_000);
 
-/// Processors, among which processes are shared out.
+/// Processors, among which processes are divided.
 const PROCESSORS: usize = 2;
 
 /// The number of the first process.
@@ -117,7 +117,7 @@ pub(crate) struct World {
     tasks: RefCell<BTreeMap<u64, Entry>>,
     running: Cell<Option<(u64, u32)>>,
     ending: Cell<Option<u32>>,
-    doomed: RefCell<Vec<u32>>,
+    deferred_deletes: RefCell<Vec<u32>>,
     /// Counts what has happened: a task that waits looks again after each.
     happened: Cell<u64>,
     has_worked: Cell<bool>,
@@ -146,7 +146,7 @@ impl World {
             tasks: RefCell::default(),
             running: Cell::default(),
             ending: Cell::default(),
-            doomed: RefCell::default(),
+            deferred_deletes: RefCell::default(),
             happened: Cell::default(),
             has_worked: Cell::default(),
             names: Cell::default(),
@@ -445,8 +445,8 @@ impl World {
     }
 
     fn carry_out_kills(&self) {
-        let doomed = std::mem::take(&mut *self.doomed.borrow_mut());
-        doomed.into_iter().for_each(|pid| self.end(pid));
+        let deferred_deletes = std::mem::take(&mut *self.deferred_deletes.borrow_mut());
+        deferred_deletes.into_iter().for_each(|pid| self.end(pid));
     }
 
     /// A task that can go on. When all wait, time passes until the first need not wait any more.
@@ -595,7 +595,7 @@ impl Edge for World {
     }
 
     fn kill_process(&self, pid: u32) {
-        self.doomed.borrow_mut().push(pid);
+        self.deferred_deletes.borrow_mut().push(pid);
     }
 
     fn wait_process(&self, pid: u32) {

@@ -9,7 +9,7 @@ use std::process::{self, Command};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use plasmon_client::{Code, ConnectOptions, Filter, PutOptions, Store};
+use plasmon_client::{Client, Code, ConnectOptions, Filter, PutOptions};
 use plasmon_shm::fork;
 
 use crate::content::{self, Origin};
@@ -54,7 +54,7 @@ impl Kind {
 }
 
 /// Leaves the mappings of an object behind that is no more.
-fn map_and_delete(store: &Store) -> anyhow::Result<()> {
+fn map_and_delete(store: &Client) -> anyhow::Result<()> {
     // Others may read it before it is deleted, and know what it holds.
     let origin = Origin { worker: process::id(), thread: THREAD };
     let id = content::id(origin, 0, LARGE_BYTES as u32, content::Kind::Bare);
@@ -90,7 +90,7 @@ pub(crate) fn run(socket: &Path, kind: Kind) -> anyhow::Result<()> {
         reconnect_timeout: PATIENCE,
         ..ConnectOptions::default()
     };
-    let store = Store::connect(&options)?;
+    let store = Client::connect(&options)?;
     let subscription =
         (kind == Kind::Slow).then(|| store.subscribe(&Filter::default())).transpose()?;
     let listed = store.list(&Filter::default())?;

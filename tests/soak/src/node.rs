@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use plasmon_client::{ConnectOptions, Status, Store};
+use plasmon_client::{Client, ConnectOptions, Status};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::lives::{self, CAPACITY_BYTES, Life};
@@ -27,7 +27,7 @@ pub(crate) struct Node {
     folder: PathBuf,
     child: Child,
     /// The verifier's own connection.
-    pub(crate) store: Store,
+    pub(crate) store: Client,
     /// Dropped last, when its processes have gone.
     #[expect(dead_code, reason = "what it does is in its drop")]
     group: Option<Group>,
@@ -62,7 +62,7 @@ impl Node {
             reconnect_timeout: PATIENCE,
             ..ConnectOptions::default()
         };
-        let store = Store::connect(&options).context("connecting to the store")?;
+        let store = Client::connect(&options).context("connecting to the store")?;
         Ok(Self { folder: folder.to_owned(), child, store, group })
     }
 

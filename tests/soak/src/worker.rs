@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use plasmon_client::{ConnectOptions, Store};
+use plasmon_client::{Client, ConnectOptions};
 
 use crate::content::Origin;
 use crate::journal::Entry;
@@ -34,7 +34,7 @@ pub(crate) fn run(socket: &Path, number: u32, seed: u64) -> anyhow::Result<()> {
         reconnect_timeout: PATIENCE,
         ..ConnectOptions::default()
     };
-    let store = Store::connect(&options)?;
+    let store = Client::connect(&options)?;
     Entry::Ready.tell();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

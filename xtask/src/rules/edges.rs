@@ -4,13 +4,13 @@
 use crate::finding::Finding;
 use crate::rust::RustSource;
 
-use super::crate_of;
+use crate::tree::crate_of;
 
 const RULE: &str = "edge";
 
 /// The crates whose code the simulator runs.
 const SIMULATED: &[&str] =
-    &["crates/shm", "crates/media", "crates/keeper", "crates/daemon", "crates/client"];
+    &["crates/shm", "crates/spill", "crates/keeper", "crates/daemon", "crates/client"];
 
 /// The edge itself.
 const EDGE: &[&str] =

@@ -34,17 +34,18 @@ const PLACES: &[Place] = &[
     Place { pure: true, ..place("crates/proto", &[]) },
     place("crates/shm", &["plasmon-proto"]),
     Place { pure: true, ..place("crates/store", &["plasmon-proto"]) },
-    place("crates/media", &["plasmon-proto"]),
-    Place { pure: true, ..place("crates/objects", &[]) },
+    place("crates/spill", &["plasmon-proto"]),
+    Place { pure: true, ..place("crates/plo", &[]) },
     place("crates/client", &["plasmon-proto", "plasmon-shm"]),
     place("crates/scatter", &[]),
     place("crates/sort", &["plasmon-scatter"]),
+    place("crates/sort-store", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-sort"]),
     place("crates/columns", &["plasmon-proto", "plasmon-client"]),
     place("crates/files", &[]),
     place("crates/keeper", &["plasmon-proto", "plasmon-shm"]),
     place(
         "crates/daemon",
-        &["plasmon-proto", "plasmon-shm", "plasmon-store", "plasmon-media", "plasmon-keeper"],
+        &["plasmon-proto", "plasmon-shm", "plasmon-store", "plasmon-spill", "plasmon-keeper"],
     ),
     place("crates/arrow-c", &["plasmon-columns"]),
     place(
@@ -54,7 +55,14 @@ const PLACES: &[Place] = &[
     place("crates/jni", &["plasmon-client"]),
     place(
         "crates/cli",
-        &["plasmon-proto", "plasmon-client", "plasmon-columns", "plasmon-files", "plasmon-sort"],
+        &[
+            "plasmon-proto",
+            "plasmon-client",
+            "plasmon-columns",
+            "plasmon-files",
+            "plasmon-sort",
+            "plasmon-sort-store",
+        ],
     ),
     place("hdf5/sys", &[]),
     place("hdf5/model", &["plasmon-scatter"]),
@@ -75,16 +83,17 @@ const PLACES: &[Place] = &[
     ),
     place("python/arrow", &["plasmon-arrow-c", "plasmon-columns"]),
     place("python/cpython", &[]),
-    place("python/objects", &["plasmon-cpython", "plasmon-objects", "plasmon-python-arrow"]),
+    place("python/objects", &["plasmon-cpython", "plasmon-plo", "plasmon-python-arrow"]),
     place(
         "python",
         &[
             "plasmon-proto",
-            "plasmon-objects",
+            "plasmon-plo",
             "plasmon-client",
             "plasmon-columns",
             "plasmon-files",
             "plasmon-sort",
+            "plasmon-sort-store",
             "plasmon-cpython",
             "plasmon-python-arrow",
             "plasmon-python-objects",
@@ -101,8 +110,8 @@ const PLACES: &[Place] = &[
             "plasmon-proto",
             "plasmon-shm",
             "plasmon-store",
-            "plasmon-media",
-            "plasmon-objects",
+            "plasmon-spill",
+            "plasmon-plo",
             "plasmon-client",
             "plasmon-columns",
             "plasmon-daemon",
@@ -197,6 +206,6 @@ mod tests {
         assert_eq!(findings("crates/new/Cargo.toml", "[dependencies]\n").len(), 1);
         let heavy = "[dependencies]\na = '1'\nb = '1'\nc = '1'\nd = '1'\ne = '1'\nf = '1'\n";
         assert_eq!(findings("crates/store/Cargo.toml", heavy).len(), 1);
-        assert!(findings("crates/media/Cargo.toml", heavy).is_empty());
+        assert!(findings("crates/spill/Cargo.toml", heavy).is_empty());
     }
 }

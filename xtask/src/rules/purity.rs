@@ -3,16 +3,16 @@
 use crate::finding::Finding;
 use crate::rust::RustSource;
 
-use super::crate_of;
+use crate::tree::crate_of;
 
 /// Crates that can be replayed: nothing comes in but values.
-const PURE: &[&str] = &["crates/proto", "crates/store", "crates/objects"];
+const PURE: &[&str] = &["crates/proto", "crates/store", "crates/plo"];
 
 /// What a pure crate must not name, and what to do instead.
 const OUTSIDE: &[(&str, &str)] = &[
     ("std::net", "sockets belong into the daemon"),
     ("std::os", "descriptors belong into the daemon"),
-    ("std::fs", "files belong into crates/media or the daemon"),
+    ("std::fs", "files belong into crates/spill or the daemon"),
     ("std::env", "the environment belongs into the daemon"),
     ("std::process", "processes belong into the daemon"),
     ("std::thread", "threads belong into the daemon"),
@@ -27,10 +27,10 @@ const OUTSIDE: &[(&str, &str)] = &[
 const UNSTOPPABLE: &[&str] = &[
     "crates/proto",
     "crates/store",
-    "crates/objects",
+    "crates/plo",
     "crates/keeper",
     "crates/daemon",
-    "crates/media",
+    "crates/spill",
 ];
 
 /// What would stop them.

@@ -1,18 +1,18 @@
 //! How large things may be: what one person can hold in the head at once.
+//!
+//! A crate has no limit of lines: it is divided where there are two ideas in it, and what holds its
+//! files apart is the rule about circles.
 
 use crate::finding::Finding;
 use crate::python;
 use crate::rust::{Function, RustSource};
 use crate::tree::{TextFile, Tree};
 
-use super::crate_of;
-
 const RULE: &str = "size";
 
 const FUNCTION_LINES_MAX: usize = 70;
 const PARAMETERS_MAX: usize = 6;
 const FILE_LINES_MAX: usize = 500;
-const CRATE_LINES_MAX: usize = 7000;
 const LINE_COLUMNS_MAX: usize = 100;
 
 /// Files whose lines other programs write.
@@ -22,7 +22,7 @@ const GENERATED: &[&str] = &["Cargo.lock", "LICENSE"];
 const NARROW: &[&str] =
     &["rs", "py", "pyi", "c", "h", "cc", "cpp", "hpp", "java", "scala", "sh", "toml", "yml"];
 
-/// Checks the sizes of lines, functions, files and crates.
+/// Checks the sizes of lines, functions and files.
 pub(super) fn check(tree: &Tree, sources: &[RustSource<'_>]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = tree.with_extension(NARROW).flat_map(check_lines).collect();
     for source in sources {
@@ -40,7 +40,6 @@ pub(super) fn check(tree: &Tree, sources: &[RustSource<'_>]) -> Vec<Finding> {
         let source = RustSource::new(file);
         findings.extend(check_file(file, source.product_lines().count()));
     }
-    findings.extend(check_crates(sources));
     findings
 }
 
@@ -78,25 +77,6 @@ fn check_file(file: &TextFile, code_lines: usize) -> Option<Finding> {
     })
 }
 
-fn check_crates(sources: &[RustSource<'_>]) -> Vec<Finding> {
-    let mut crates: Vec<(&str, usize)> = Vec::new();
-    for source in sources {
-        let folder = crate_of(&source.file.path);
-        let lines = source.product_lines().count();
-        match crates.iter_mut().find(|(known, _)| *known == folder) {
-            Some((_, sum)) => *sum += lines,
-            None => crates.push((folder, lines)),
-        }
-    }
-    let large = crates.into_iter().filter(|(_, lines)| *lines > CRATE_LINES_MAX);
-    large
-        .map(|(folder, lines)| {
-            let message = format!("a crate of {lines} lines of code; split at {CRATE_LINES_MAX}");
-            Finding::of(folder, RULE, message)
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,21 +112,6 @@ mod tests {
         assert_eq!(findings("a.c", &"int a;\n".repeat(FILE_LINES_MAX + 1)).len(), 1);
         assert_eq!(findings("a.py", &"a = 1\n".repeat(FILE_LINES_MAX + 1)).len(), 1);
         assert_eq!(findings("a.sh", &"x".repeat(LINE_COLUMNS_MAX + 1)).len(), 1);
-    }
-
-    #[test]
-    fn a_crate_is_summed_over_its_files() {
-        let lines = "const A: u8 = 1;\n".repeat(FILE_LINES_MAX);
-        let most = CRATE_LINES_MAX / FILE_LINES_MAX;
-        let names: Vec<String> = (0..=most).map(|at| format!("crates/x/src/a{at:02}.rs")).collect();
-        let files: Vec<(&str, &str)> =
-            names.iter().map(|name| (name.as_str(), lines.as_str())).collect();
-        let findings_of = |files: &[(&str, &str)]| {
-            let tree = Tree::of(files);
-            check(&tree, &super::super::sources(&tree)).len()
-        };
-        assert_eq!(findings_of(&files[..most]), 0);
-        assert_eq!(findings_of(&files), 1);
     }
 
     #[test]

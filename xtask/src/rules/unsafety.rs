@@ -3,7 +3,7 @@
 use crate::finding::Finding;
 use crate::rust::{RustSource, find_word, line_of};
 
-use super::crate_of;
+use crate::tree::crate_of;
 
 const RULE: &str = "unsafe";
 

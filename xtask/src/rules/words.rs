@@ -21,6 +21,45 @@ const BANNED: &[(&str, &str, &str)] = &[
     ("trusted", "-host", "a package index of one network"),
 ];
 
+/// Phrases that are not plain English or not the field's word, and what stands for them.
+/// The history of the project keeps its own words.
+const RETIRED: &[(&str, &str, &str)] = &[
+    ("memory pool for Arrow", " data", "shared-memory object store for Arrow data"),
+    ("truth", " value", "boolean"),
+    ("truth", " values", "booleans"),
+    ("something that is", " none", "say what is wrong with it"),
+    ("that is", " none", "that is invalid"),
+    ("makes no", " sense", "is invalid"),
+    ("started", " anew", "restarted"),
+    ("connected", " anew", "reconnected"),
+    ("shared", " out", "divided"),
+    ("turned", " away", "refused"),
+    ("by and", " by", "after a while"),
+    ("is no", " text", "is not UTF-8, or: is not a string"),
+    ("is no", " UTF-8", "is not UTF-8"),
+    ("is no", " number", "is not a number"),
+    ("texts with", " commas", "strings separated by commas"),
+    ("has no word", " for", "cannot express"),
+    ("that no clock", " shows", "out of range"),
+    ("a mistake", " of its own", "a bug"),
+    ("cannot be told", " which", "cannot determine which"),
+    ("whose seats", " are", "connections"),
+    ("gives", " way", "is evicted, or: is stopped"),
+    ("gave", " way", "was evicted, or: was stopped"),
+    ("does not hear", " us", "does not read its messages"),
+    ("gone", " over", "visited"),
+    ("was gone", " at once", "ended at once"),
+    ("knows nothing of", " this client", "does not know this client"),
+    ("obitu", "aries", "recent ends"),
+    ("obit", "uary", "a recent end"),
+    ("every", " door", "every binding"),
+    ("lonely", "_until", "idle_deadline"),
+    ("no hello", " came", "the client sent no hello"),
+];
+
+/// Where retired phrases may stay.
+const HISTORY: [&str; 2] = ["CHANGELOG.md", "docs/adr/"];
+
 /// The hosts that an address may name: documents that stay.
 const HOSTS: &[&str] = &[
     "apache.org",
@@ -41,11 +80,19 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 
 fn check_file(file: &TextFile) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let is_history = HISTORY.iter().any(|path| file.path.starts_with(path));
     for (at, line) in file.text.lines().enumerate() {
         for (start, end, reason) in BANNED {
             let word = format!("{start}{end}");
             if has_word(line, &word) {
                 let message = format!("\"{word}\": {reason}");
+                findings.push(Finding::at(&file.path, at + 1, RULE, message));
+            }
+        }
+        for (start, end, instead) in RETIRED.iter().filter(|_| !is_history) {
+            let phrase = format!("{start}{end}");
+            if has_word(line, &phrase) {
+                let message = format!("\"{phrase}\" is retired: {instead}");
                 findings.push(Finding::at(&file.path, at + 1, RULE, message));
             }
         }

@@ -1,16 +1,13 @@
 //! What the machine does without any store: the limits that our figures stand beside.
 
 mod copy;
+mod peer;
 mod round_trip;
 mod wake;
 
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::{Context, Result, bail};
-use rustix::fd::OwnedFd;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use anyhow::{Result, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -78,42 +75,6 @@ fn system_call(series: Series) -> Result<Samples> {
     series.take(ask, || Ok(()))
 }
 
-/// The other end of a round trip, in a process of its own.
-#[derive(Debug)]
-struct Peer {
-    child: Child,
-    socket: OwnedFd,
-}
-
-impl Peer {
-    /// Starts this program as a peer, with a socket as its input and `shared` as its output.
-    fn start(kind: &str, cpu: i64, shared: Option<OwnedFd>) -> Result<Self> {
-        let (ours, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        let child = Command::new(std::env::current_exe()?)
-            .arg0("plasmon-bench-peer")
-            .args(["peer", kind, &cpu.to_string()])
-            .stdin(theirs)
-            .stdout(shared.map_or_else(Stdio::null, Stdio::from))
-            .spawn()
-            .context("starting the peer")?;
-        let peer = Self { child, socket: ours };
-        let mut ready = [0; 1];
-        let (_, length) =
-            rustix::net::recv(&peer.socket, &mut ready, rustix::net::RecvFlags::empty())?;
-        anyhow::ensure!(length == 1, "the peer ended before it was ready");
-        Ok(peer)
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        // The peer may be polling, so it is not asked. Both fail only when it is gone.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Runs as a peer: what `plasmon-bench peer` does.
 pub(crate) fn peer(kind: &str, cpu: i64) -> Result<()> {
     crate::timing::pin(cpu)?;
@@ -123,10 +84,4 @@ pub(crate) fn peer(kind: &str, cpu: i64) -> Result<()> {
         "futex" => wake::futex_peer(),
         _ => bail!("there is no peer of the kind {kind}"),
     }
-}
-
-/// Tells the starter that the peer is ready.
-fn say_ready() -> Result<()> {
-    rustix::net::send(std::io::stdin(), &[1], rustix::net::SendFlags::empty())?;
-    Ok(())
 }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::Deserialize;
 
-use super::{Peer, say_ready};
+use super::peer::{Peer, say_ready};
 use crate::protocol::Samples;
 use crate::source::{Mapping, Pages};
 use crate::timing::Series;

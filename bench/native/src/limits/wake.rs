@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::thread::futex;
 use serde::Deserialize;
 
-use super::{Peer, say_ready};
+use super::peer::{Peer, say_ready};
 use crate::protocol::Samples;
 use crate::source::{Mapping, Pages};
 use crate::timing::now_ns;

@@ -4,12 +4,13 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use plasmon_client::{ConnectOptions, Error, PutOptions, Status, Store};
+use plasmon_client::{Client, ConnectOptions, Error, PutOptions, Status};
 use plasmon_proto::Code;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use serde_json::json;
 
+use super::connecting::options;
 use crate::arguments::Arguments;
 use crate::output::{Output, Paint, bytes};
 
@@ -51,7 +52,7 @@ impl Check {
 /// Runs every check; the command fails when one is bad.
 pub(super) fn doctor(arguments: &Arguments, output: &Output) -> Result<()> {
     let mut checks = vec![kernel(), descriptors(), memory(), huge_pages()];
-    checks.extend(store(&super::options(arguments)));
+    checks.extend(store(&options(arguments)));
     report(&checks, output)
 }
 
@@ -63,7 +64,7 @@ pub(super) fn report(checks: &[Check], output: &Output) -> Result<()> {
         lines.join("\n")
     })?;
     if bad > 0 {
-        anyhow::bail!("{bad} of {} checks are bad", checks.len());
+        anyhow::bail!("{bad} of {} checks failed", checks.len());
     }
     Ok(())
 }
@@ -127,7 +128,7 @@ fn huge_pages() -> Check {
 }
 
 fn store(options: &ConnectOptions) -> Vec<Check> {
-    let store = match Store::connect(options) {
+    let store = match Client::connect(options) {
         Ok(store) => store,
         Err(error) if error.code() == Code::Disconnected => {
             return vec![
@@ -147,7 +148,7 @@ fn store(options: &ConnectOptions) -> Vec<Check> {
 }
 
 /// Uses the store once, and times it.
-fn used(store: &Store) -> std::result::Result<Vec<Check>, Error> {
+fn used(store: &Client) -> std::result::Result<Vec<Check>, Error> {
     let start = Instant::now();
     let status = store.status()?;
     let asked = start.elapsed();
@@ -188,12 +189,15 @@ fn resident(status: &Status) -> Check {
     let (resident, retained) = (bytes(status.resident_bytes), status.retained_bytes);
     let found = match retained {
         0 => format!("{resident} of the machine's memory"),
-        _ => format!("{resident} of the machine's memory, {} for nothing", bytes(retained)),
+        _ => format!(
+            "{resident} of the machine's memory, {} of it for deleted objects",
+            bytes(retained)
+        ),
     };
     let verdict = if retained * 10 < status.capacity_bytes { Verdict::Good } else { Verdict::Note };
     check("resident", verdict, found).advise(
-        "a client keeps memory of deleted objects mapped, such as one that is stopped: the \
-         daemon's log names the processes",
+        "a client still has deleted objects mapped, such as one that is stopped: the daemon's \
+         log names the processes",
     )
 }
 
@@ -203,8 +207,8 @@ fn away(status: &Status) -> Check {
     let verdict = if lent * 10 < status.capacity_bytes { Verdict::Good } else { Verdict::Note };
     let found = format!("{} lent to clients whose connection broke", bytes(lent));
     check("away", verdict, found).advise(
-        "processes whose connection broke may still write to it: they give it up when they use \
-         the store again, drop it, or end",
+        "processes whose connection broke may still write to it: they return it when they \
+         reconnect, close the store, or end",
     )
 }
 
@@ -218,8 +222,8 @@ fn limit(status: &Status) -> Check {
     };
     let verdict = if limit > 0 && capacity > limit { Verdict::Note } else { Verdict::Good };
     check("memory limit", verdict, found).advise(
-        "it is charged for all memory of the store, whoever writes it: raise it, or start the \
-         store with less capacity",
+        "the whole store is charged to it, including what clients write: raise it, or start \
+         the store with less capacity",
     )
 }
 
@@ -228,7 +232,7 @@ fn spill(status: &Status) -> Check {
         "" if status.spills => check("spill tier", Verdict::Good, "works"),
         "" => check("spill tier", Verdict::Good, "none"),
         fault => check("spill tier", Verdict::Bad, fault)
-            .advise("nothing in it is lost by that: mend the folder, and it is tried again"),
+            .advise("no spilled object is lost: repair the folder, and the daemon tries again"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use plasmon_client::{Buffer, Code, Error, Store, tag};
+use plasmon_client::{Buffer, Client, Code, Error, tag};
 use serde_json::json;
 
 use crate::arguments::{Format, Get};
@@ -15,7 +15,7 @@ use crate::progress;
 use crate::target::{self, Target};
 
 /// Writes the object where the arguments say. A file appears whole or not at all.
-pub(super) fn get(store: &Store, get: &Get, output: &Output) -> Result<()> {
+pub(super) fn get(store: &Client, get: &Get, output: &Output) -> Result<()> {
     let buffer = find(store, get)?;
     let kind = file_type(get, buffer.tag())?;
     let Some(path) = file(get) else {
@@ -48,7 +48,7 @@ pub(super) fn get(store: &Store, get: &Get, output: &Output) -> Result<()> {
 }
 
 /// The object, waiting for it as long as the arguments say.
-fn find(store: &Store, get: &Get) -> Result<Buffer> {
+fn find(store: &Client, get: &Get) -> Result<Buffer> {
     let object = Target::find(store, &get.object)?;
     let id = object.id;
     let timeout = get.timeout.map(|timeout| target::seconds("--timeout", timeout)).transpose()?;
@@ -59,7 +59,11 @@ fn find(store: &Store, get: &Get) -> Result<Buffer> {
         Err(error) if waits && may_come(&error) => {
             if io::stderr().is_terminal() {
                 // A note that cannot be written changes nothing.
-                let _ = writeln!(io::stderr(), "waiting for \"{}\"; Ctrl-C ends it", get.object);
+                let _ = writeln!(
+                    io::stderr(),
+                    "waiting for \"{}\"; press Ctrl-C to cancel",
+                    get.object
+                );
             }
             store.get(&id, timeout)
         }
@@ -95,7 +99,7 @@ fn write(kind: FileType, buffer: &Buffer, out: &mut (dyn Write + Send)) -> Resul
     Ok(())
 }
 
-/// Writes beside the file and renames. What is no file, such as `/dev/stdout` or a pipe with a
+/// Writes beside the file and renames. What is not a file, such as `/dev/stdout` or a pipe with a
 /// name, is written as it is: a file in its place would be something else.
 pub(super) fn replace(
     path: &Path,

@@ -1,25 +1,29 @@
 //! `plasmon ingest`: tables in files become one table in the store, built there.
 //!
 //! Rows are read a batch at a time and appended to columns that grow in shared memory, so this
-//! process never holds more than a batch, and nothing is copied once it is in the store.
+//! process never holds more than a batch, and nothing is copied once it is in the store. A table
+//! with a type that no builder is made for is read as a whole and put.
 
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use indicatif::ProgressBar;
-use plasmon_client::{Code, Store};
+use plasmon_client::{Client, Code};
 use plasmon_columns::{BuilderOptions, Error, TableBuilder};
 use serde_json::json;
 
+use super::put;
 use crate::arguments::Ingest;
-use crate::formats::{self, FileType, TableFile};
+use crate::formats::{self, FileType, Loaded, Table, TableFile};
 use crate::output::{Output, bytes};
 use crate::progress;
 use crate::target::{self, Target};
 
 /// Builds one table of all files; they must have the same columns.
-pub(super) fn ingest(store: &Store, ingest: &Ingest, output: &Output) -> Result<()> {
+pub(super) fn ingest(store: &Client, ingest: &Ingest, output: &Output) -> Result<()> {
     let start = Instant::now();
     let name = target::new_name(&ingest.name, ingest.kept.namespace.as_deref())?;
     let object = Target::parse(&target::shown(&name))?;
@@ -35,15 +39,20 @@ pub(super) fn ingest(store: &Store, ingest: &Ingest, output: &Output) -> Result<
     let patience = target::seconds("--patience", ingest.patience)?;
     let built = build(store, files, BuilderOptions { patience, ..BuilderOptions::default() }, &bar);
     bar.finish_and_clear();
-    let mut table = built?;
+    let table = built?;
     let rows = table.rows();
     if ingest.kept.replace {
         store.delete(&[name.id()])?;
     }
-    let id = table.finish(&options).map_err(|error| match error {
-        Error::Store(error) => object.told(store, error),
-        error => error.into(),
-    })?;
+    let id = match table {
+        Destination::Memory(table) => {
+            put::write(store, Loaded::table(table)?, options, &object, output)?
+        }
+        Destination::Builder(mut table) => table.finish(&options).map_err(|error| match error {
+            Error::Store(error) => object.told(store, error),
+            error => error.into(),
+        })?,
+    };
     let seconds = start.elapsed().as_secs_f64();
     let document = json!({
         "name": name.text, "namespace": name.namespace, "id": id.to_string(),
@@ -55,7 +64,7 @@ pub(super) fn ingest(store: &Store, ingest: &Ingest, output: &Output) -> Result<
 }
 
 /// Better told before than after minutes: what cannot fit an empty store will not fit this one.
-fn check_size(store: &Store, least: u64) -> Result<()> {
+fn check_size(store: &Client, least: u64) -> Result<()> {
     let capacity = store.capacity_bytes();
     if least <= capacity {
         return Ok(());
@@ -72,48 +81,80 @@ fn check_size(store: &Store, least: u64) -> Result<()> {
 const WAYS_OUT: &str = "start the store with more capacity, or ingest fewer files at a time";
 
 /// What is said when there is no more memory in the middle of a file. Nothing of the table stays.
-fn no_room(store: &Store, table: &TableBuilder, error: &Error) -> Option<String> {
+fn no_room(store: &Client, table: &TableBuilder, error: Error) -> anyhow::Error {
     let rows = table.rows();
     let capacity = bytes(store.capacity_bytes());
-    match error.code() {
-        Code::StoreFull => Some(format!(
+    let told = match error.code() {
+        Code::StoreFull => format!(
             "the store is full after {rows} rows: delete objects, start the store with \
              --spill-dir so that others make room, or wait for room with --patience"
-        )),
-        Code::TooLarge => Some(format!(
+        ),
+        Code::TooLarge => format!(
             "after {rows} rows a column is larger than the store, which holds {capacity}: \
              {WAYS_OUT}"
-        )),
-        _ => None,
+        ),
+        _ => return error.into(),
+    };
+    anyhow::Error::from(error).context(told)
+}
+
+/// What the rows are collected in.
+enum Destination {
+    Builder(Box<TableBuilder>),
+    /// Of a table with a type that has no builder, such as the strings of polars' files.
+    Memory(Table),
+}
+
+impl Destination {
+    fn new(store: &Client, schema: &SchemaRef, options: &BuilderOptions) -> Result<Self> {
+        match TableBuilder::new(store, schema, options) {
+            Ok(builder) => Ok(Self::Builder(Box::new(builder))),
+            Err(Error::Unsupported(_)) => {
+                Ok(Self::Memory(Table { schema: schema.clone(), batches: Vec::new() }))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn append(&mut self, store: &Client, batch: RecordBatch) -> Result<()> {
+        match self {
+            Self::Memory(table) => table.batches.push(batch),
+            Self::Builder(table) => {
+                table.append_batch(&batch).map_err(|error| no_room(store, table, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rows(&self) -> usize {
+        match self {
+            Self::Memory(table) => table.batches.iter().map(|rows| rows.num_rows()).sum(),
+            Self::Builder(table) => table.rows(),
+        }
     }
 }
 
 fn build(
-    store: &Store,
+    store: &Client,
     files: Vec<(&Path, TableFile)>,
     options: BuilderOptions,
     bar: &ProgressBar,
-) -> Result<TableBuilder> {
+) -> Result<Destination> {
     let schema = match files.first() {
         Some((_, file)) => file.schema.clone(),
         None => bail!("no file was given"),
     };
-    let mut table = TableBuilder::new(store, &schema, &options)?;
+    let mut table = Destination::new(store, &schema, &options)?;
     let mut before = 0;
     for (path, file) in files {
         let failed = || format!("ingesting {}", path.display());
         let bytes_about = file.bytes_about;
         let mut rows = file.rows().with_context(failed)?;
         if rows.schema.fields() != schema.fields() {
-            bail!("{} has other columns than the first file", path.display());
+            bail!("{} has different columns from the first file", path.display());
         }
         while let Some(batch) = rows.next().transpose().with_context(failed)? {
-            if let Err(error) = table.append_batch(&batch) {
-                let told = no_room(store, &table, &error);
-                let error = anyhow::Error::from(error);
-                return Err(told.into_iter().fold(error, anyhow::Error::context))
-                    .with_context(failed);
-            }
+            table.append(store, batch).with_context(failed)?;
             bar.set_position(before + rows.bytes_read());
         }
         before += bytes_about;

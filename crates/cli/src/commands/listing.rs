@@ -1,7 +1,7 @@
 //! `plasmon status` and `ls`.
 
 use anyhow::Result;
-use plasmon_client::Store;
+use plasmon_client::Client;
 use plasmon_proto::Policy;
 use plasmon_proto::message::{Filter, Status};
 use plasmon_proto::object::ObjectInfo;
@@ -19,7 +19,7 @@ pub(super) fn filter(namespace: Option<&str>, prefix: Option<&str>) -> Filter {
 }
 
 /// Prints the store's figures.
-pub(super) fn status(store: &Store, output: &Output) -> Result<()> {
+pub(super) fn status(store: &Client, output: &Output) -> Result<()> {
     let status = store.status()?;
     let socket = store.socket().display().to_string();
     let mut document = serde_json::to_value(&status)?;
@@ -53,7 +53,7 @@ fn status_text(status: &Status, socket: &str) -> String {
             match status.retained_bytes {
                 0 => bytes(status.resident_bytes),
                 retained => format!(
-                    "{}; of it {} belong to nothing and stay mapped by clients",
+                    "{}; {} of it in deleted objects that clients keep mapped",
                     bytes(status.resident_bytes),
                     bytes(retained)
                 ),
@@ -118,7 +118,7 @@ fn end_text(status: &Status) -> String {
 }
 
 /// Prints the objects.
-pub(super) fn list(store: &Store, list: &List, output: &Output) -> Result<()> {
+pub(super) fn list(store: &Client, list: &List, output: &Output) -> Result<()> {
     let patterns: Vec<String> = list.name.iter().map(|name| pattern(name)).collect();
     let mut objects = list.selection.objects(store, &patterns)?;
     match list.sort {

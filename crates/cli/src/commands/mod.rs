@@ -1,5 +1,6 @@
 //! One module per command; this is the only table of them.
 
+mod connecting;
 mod doctor;
 mod get;
 mod ingest;
@@ -13,6 +14,7 @@ mod sort;
 mod sort_guard;
 mod sort_inputs;
 mod sort_spilling;
+mod sort_work;
 mod spark;
 mod stat;
 mod top;
@@ -21,11 +23,10 @@ mod watch;
 use std::io::Write;
 
 use anyhow::Result;
-use plasmon_client::{Code, ConnectOptions, Store};
 
+use self::connecting::connect;
 use crate::arguments::{Arguments, Command};
 use crate::completion;
-use crate::failure::NoStore;
 use crate::output::Output;
 use crate::target;
 
@@ -68,29 +69,4 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<()> {
         }
         Command::Man(man) => manual::manual(man),
     }
-}
-
-/// The options of a connection as the arguments ask for it.
-fn options(arguments: &Arguments) -> ConnectOptions {
-    ConnectOptions {
-        socket: arguments.socket.clone(),
-        name: "plasmon command".to_owned(),
-        ..ConnectOptions::default()
-    }
-}
-
-/// Connects to the running store; the command never starts one on its own but for `start`.
-fn connect(arguments: &Arguments) -> Result<Store> {
-    Store::connect(&options(arguments)).map_err(|error| {
-        if error.code() != Code::Disconnected {
-            return error.into();
-        }
-        let socket = arguments.socket.clone().or_else(|| plasmon_client::default_socket().ok());
-        let place = socket.unwrap_or_default();
-        NoStore(format!(
-            "no store runs at {}: `plasmon start` starts one, --socket names another",
-            place.display()
-        ))
-        .into()
-    })
 }

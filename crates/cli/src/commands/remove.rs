@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::{Result, bail};
-use plasmon_client::{Error, Store};
+use plasmon_client::{Client, Error};
 use plasmon_proto::object::ObjectInfo;
 use plasmon_proto::{Code, ObjectId};
 use serde_json::json;
@@ -15,7 +15,7 @@ use crate::pattern::is_pattern;
 use crate::target::Target;
 
 /// Deletes what the arguments say.
-pub(super) fn remove(store: &Store, remove: &Remove, output: &Output) -> Result<()> {
+pub(super) fn remove(store: &Client, remove: &Remove, output: &Output) -> Result<()> {
     let selects = remove.all || !remove.selection.is_empty();
     let has_patterns = remove.objects.iter().any(|text| is_pattern(text));
     if selects && !remove.objects.is_empty() && !has_patterns {
@@ -35,7 +35,7 @@ pub(super) fn remove(store: &Store, remove: &Remove, output: &Output) -> Result<
 }
 
 /// Deletes objects one by one, and tells of each what became of it.
-fn by_name(store: &Store, objects: &[String], output: &Output) -> Result<()> {
+fn by_name(store: &Client, objects: &[String], output: &Output) -> Result<()> {
     let found = objects.iter().map(|text| Target::find(store, text));
     let targets = found.collect::<Result<Vec<_>>>()?;
     let ids: Vec<ObjectId> = targets.iter().map(|target| target.id).collect();
@@ -62,7 +62,7 @@ fn tell(failed: Vec<anyhow::Error>, output: &Output) -> Result<()> {
 }
 
 /// Deletes what flags and patterns select, after a question.
-fn by_selection(store: &Store, remove: &Remove, output: &Output) -> Result<()> {
+fn by_selection(store: &Client, remove: &Remove, output: &Output) -> Result<()> {
     let mut objects = remove.selection.objects(store, &remove.objects)?;
     // What composites are made of goes with the last of them.
     objects.retain(|object| object.holders == 0);
@@ -73,7 +73,7 @@ fn by_selection(store: &Store, remove: &Remove, output: &Output) -> Result<()> {
                 object: pattern.clone(),
                 id: None,
                 text: format!(
-                    "no object fits {}: `plasmon ls` shows what there is",
+                    "no object matches {}: `plasmon ls` lists the objects",
                     remove.objects.join(" ")
                 ),
             }
@@ -119,8 +119,8 @@ fn confirm(objects: &[ObjectInfo], output: &Output) -> Result<bool> {
     let (input, mut err) = (io::stdin(), io::stderr());
     if output.is_json() || !input.is_terminal() || !err.is_terminal() {
         bail!(usage(format!(
-            "this would delete {many}, {all}; --yes deletes without a question, and no terminal is \
-             there to ask on"
+            "this would delete {many}, {all}; there is no terminal to ask on: pass --yes to delete \
+             without a question"
         )));
     }
     let used = objects.iter().filter(|object| object.pins > 0).count();

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use plasmon_client::{StartOptions, Status, Store};
+use plasmon_client::{Client, StartOptions, Status};
 use plasmon_proto::settings::Settings;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::json;
 
+use super::connecting;
 use crate::arguments::{Arguments, Start};
 use crate::failure::usage;
 use crate::output::{Output, bytes};
@@ -39,9 +40,9 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
     }
     let options = StartOptions { settings, timeout: PATIENCE, ..StartOptions::default() };
     let (started, replaced) = plasmon_client::start_or_take_over(&options)?;
-    let mut connect = super::options(arguments);
+    let mut connect = connecting::options(arguments);
     connect.socket = Some(started.socket.clone());
-    let status = Store::connect(&connect)?.status()?;
+    let status = Client::connect(&connect)?.status()?;
     let warning = warning(&status);
     if let (Some(warning), false) = (&warning, output.is_json()) {
         output.warn(warning);
@@ -53,7 +54,7 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
     });
     output.value(&document, || {
         let taken = replaced.map_or_else(String::new, |pid| {
-            format!("the empty store that a program had started (process {pid}) gave way\n")
+            format!("stopped the empty store that a program had started (process {pid})\n")
         });
         format!(
             "{taken}store started: {}, {} of capacity, process {}",
@@ -75,8 +76,8 @@ fn warning(status: &Status) -> Option<String> {
     };
     (status.capacity_bytes > memory).then(|| {
         format!(
-            "the capacity of {} is more than the {} of memory that {of}: puts fail before the \
-             store is full, or others have too little; `plasmon start --capacity` takes less",
+            "the capacity of {} is more than the {} of memory that {of}: puts may fail before \
+             the store is full; give `plasmon start` a smaller --capacity",
             bytes(status.capacity_bytes),
             bytes(memory)
         )
@@ -84,14 +85,14 @@ fn warning(status: &Status) -> Option<String> {
 }
 
 /// Stops the daemon and waits until it is gone.
-pub(super) fn stop(store: &Store, output: &Output) -> Result<()> {
+pub(super) fn stop(store: &Client, output: &Output) -> Result<()> {
     let status = store.status()?;
     let processes = [status.pid, status.keeper_pid];
     store.shutdown()?;
     let deadline = std::time::Instant::now() + PATIENCE;
     while processes.iter().any(|&pid| lives(pid)) {
         if std::time::Instant::now() > deadline {
-            anyhow::bail!("process {} was told to stop but is still there", status.pid);
+            anyhow::bail!("process {} was told to stop but still runs", status.pid);
         }
         std::thread::sleep(Duration::from_millis(5));
     }

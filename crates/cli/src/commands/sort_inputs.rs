@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use plasmon_client::Store;
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use plasmon_client::Client;
 use plasmon_proto::object::tag;
-use plasmon_sort::Table;
+use plasmon_sort::{Table, batch_bytes};
+use plasmon_sort_store::Sizes;
 
 use crate::formats::{self, FileType, TableFile};
 use crate::target::Target;
@@ -25,17 +26,14 @@ pub(super) struct Inputs {
     /// Their columns.
     pub(super) schema: SchemaRef,
     inputs: Vec<Input>,
-    /// About how many bytes the rows of the files take.
-    file_bytes: u64,
-    /// The same for the objects.
-    object_bytes: u64,
+    sizes: Sizes,
 }
 
 impl Inputs {
-    /// Opens them; `connect` is called only when one is no file.
-    pub(super) fn open(connect: &dyn Fn() -> Result<Store>, names: &[String]) -> Result<Self> {
+    /// Opens them; `connect` is called only when one is not a file.
+    pub(super) fn open(connect: &dyn Fn() -> Result<Client>, names: &[String]) -> Result<Self> {
         let (mut schema, mut inputs) = (None, Vec::new());
-        let (mut file_bytes, mut object_bytes) = (0, 0);
+        let mut sizes = Sizes::default();
         let files = names.iter().map(Path::new).filter(|path| path.exists());
         let files = files.map(|path| Ok((path, FileType::of_table(path, None)?)));
         let mut files = formats::open_all(&files.collect::<Result<Vec<_>>>()?, |_| Ok(()))?
@@ -44,44 +42,30 @@ impl Inputs {
         for name in names {
             let found =
                 if let Some((path, file)) = files.next_if(|(path, _)| *path == Path::new(name)) {
-                    file_bytes += file.bytes_about;
+                    sizes.file_bytes += file.bytes_about;
+                    sizes.rows_bytes += file.bytes_about;
                     let schema = file.schema.clone();
                     inputs.push(Input::File(path.to_owned(), Box::new(file)));
                     schema
                 } else {
                     let (found, batches, bytes) =
                         object(connect, name).with_context(|| format!("reading {name}"))?;
-                    object_bytes += bytes;
+                    sizes.rows_bytes += bytes;
                     inputs.push(Input::Object(batches));
                     found
                 };
             let first: &SchemaRef = schema.get_or_insert_with(|| found.clone());
             if first.fields() != found.fields() {
-                bail!("{name} has other columns than {}", names[0]);
+                bail!("{name} has different columns from {}", names[0]);
             }
         }
         let schema = schema.context("no input")?;
-        Ok(Self { schema, inputs, file_bytes, object_bytes })
-    }
-
-    /// What sorting them in memory takes: the files, the result, and a quarter more.
-    fn needed_bytes(&self) -> u64 {
-        self.file_bytes + self.rows_bytes() / 4 * 5
-    }
-
-    /// The memory to use.
-    pub(super) fn memory_bytes(&self, given: Option<u64>) -> Result<u64> {
-        given.map_or_else(available_bytes, Ok)
+        Ok(Self { schema, inputs, sizes })
     }
 
     /// About how many bytes all rows take.
-    pub(super) fn rows_bytes(&self) -> u64 {
-        self.file_bytes + self.object_bytes
-    }
-
-    /// Whether they need more memory than there is.
-    pub(super) fn spills(&self, given: Option<u64>) -> Result<bool> {
-        Ok(self.needed_bytes() > self.memory_bytes(given)?)
+    pub(super) fn sizes(&self) -> Sizes {
+        self.sizes
     }
 
     /// All rows in memory.
@@ -121,25 +105,20 @@ fn reading(path: &Path) -> String {
 }
 
 fn object(
-    connect: &dyn Fn() -> Result<Store>,
+    connect: &dyn Fn() -> Result<Client>,
     name: &str,
 ) -> Result<(SchemaRef, Vec<RecordBatch>, u64)> {
-    let store = connect().context("it is no file, and for an object there must be a store")?;
+    let store = connect().context("it is not a file, and an object needs a store")?;
     let object = Target::find(&store, name)?;
     let buffer = store.get_existing(&object.id).map_err(|error| object.told(&store, error))?;
     if !matches!(buffer.tag(), tag::ARROW_STREAM | tag::COMPOSITE) {
         bail!("the object holds {}, not a table", formats::kind(buffer.tag()));
     }
     let (schema, batches) = plasmon_columns::read(&buffer)?;
-    let bytes = batches.iter().map(|batch| batch.get_array_memory_size() as u64).sum();
+    // A table in parts has its bytes in other objects, and some of them may be compressed.
+    let bytes = match buffer.tag() {
+        tag::COMPOSITE => batches.iter().map(batch_bytes).sum(),
+        _ => buffer.data().len() as u64,
+    };
     Ok((schema, batches, bytes))
-}
-
-/// The memory that programs can have.
-fn available_bytes() -> Result<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).map(str::trim);
-    let kib: u64 = kib.and_then(|kib| kib.parse().ok()).context("/proc/meminfo is not known")?;
-    Ok(kib << 10)
 }

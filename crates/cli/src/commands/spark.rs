@@ -4,11 +4,11 @@ mod archive;
 mod checks;
 mod command_line;
 mod installation;
+mod jar;
 
 use std::collections::BTreeMap;
-use std::env;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -18,17 +18,9 @@ use crate::arguments::{Arguments, Spark};
 use crate::output::Output;
 
 use self::command_line::CommandLine;
-use self::installation::{defaults, spark_submit, variable};
+use self::installation::{defaults, spark_submit};
+use self::jar::{PACKAGE, STORE, jar};
 use super::doctor::report;
-
-const JAR: &str = "plasmon-spark.jar";
-const PACKAGE: &str = "org.apache.spark.shuffle.plasmon";
-
-/// The oldest Java that the jar runs on.
-const JAVA_WANTED: u32 = 17;
-
-/// Spark's name for the socket of a running store.
-const STORE: &str = "spark.plasmon.store";
 
 /// Runs one of the commands.
 pub(super) fn run(arguments: &Arguments, command: &Spark, output: &Output) -> Result<()> {
@@ -45,31 +37,6 @@ pub(super) fn run(arguments: &Arguments, command: &Spark, output: &Output) -> Re
         Spark::Submit { arguments: rest } => submit(arguments.socket.as_deref(), rest),
         Spark::Doctor => report(&checks::checks(arguments), output),
     }
-}
-
-/// Where the jar is: `PLASMON_SPARK_JAR`, beside this command, where an installation puts it, or
-/// where the build of this repository does.
-fn jar() -> Result<PathBuf> {
-    if let Some(jar) = variable("PLASMON_SPARK_JAR") {
-        if !jar.is_file() {
-            bail!("PLASMON_SPARK_JAR names {}, which is no file", jar.display());
-        }
-        // Executors run in folders of their own, where a relative path leads nowhere.
-        return std::path::absolute(&jar).with_context(|| format!("finding {}", jar.display()));
-    }
-    let exe = env::current_exe().context("this command does not know where it is")?;
-    let folder = exe.parent().unwrap_or(Path::new("/"));
-    let places = ["", "../share/plasmon", "../../spark/target"];
-    let found = places.iter().map(|place| folder.join(place).join(JAR)).find(|jar| jar.is_file());
-    let jar = found.with_context(|| {
-        format!(
-            "there is no {JAR} for this command ({}); run `make spark PREFIX={}` in Plasmon's \
-             sources (it needs Java {JAVA_WANTED} and Maven), or name a jar with PLASMON_SPARK_JAR",
-            exe.display(),
-            folder.parent().unwrap_or(folder).display()
-        )
-    })?;
-    Ok(jar.canonicalize().unwrap_or(jar))
 }
 
 /// Everything that Spark has to be told.

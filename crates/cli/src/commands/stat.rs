@@ -1,7 +1,7 @@
 //! `plasmon stat`: one object, and what it looks like.
 
 use anyhow::{Context, Result};
-use plasmon_client::{Error, Store};
+use plasmon_client::{Client, Error};
 use plasmon_proto::Code;
 use plasmon_proto::object::{ObjectInfo, ObjectState};
 
@@ -14,7 +14,7 @@ use crate::target::{Target, name_of};
 const COLUMNS_SHOWN_MAX: usize = 40;
 
 /// Describes one object.
-pub(super) fn stat(store: &Store, text: &str, output: &Output) -> Result<()> {
+pub(super) fn stat(store: &Client, text: &str, output: &Output) -> Result<()> {
     let target = Target::find(store, text)?;
     let Some(object) = store.stat(&target.id)? else {
         let error = Error::new(Code::Absent, "describing the object").with_id(target.id);
@@ -37,7 +37,7 @@ pub(super) fn stat(store: &Store, text: &str, output: &Output) -> Result<()> {
 }
 
 /// What a sealed object looks like. One in the spill tier is not brought back for that.
-fn shape(store: &Store, object: &ObjectInfo) -> Option<Result<Shape>> {
+fn shape(store: &Client, object: &ObjectInfo) -> Option<Result<Shape>> {
     if object.state != ObjectState::Sealed {
         return None;
     }

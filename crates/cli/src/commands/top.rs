@@ -5,7 +5,7 @@ mod keys;
 use std::time::Duration;
 
 use anyhow::Result;
-use plasmon_client::Store;
+use plasmon_client::Client;
 use plasmon_proto::message::{ClientInfo, Filter, Status};
 use plasmon_proto::object::ObjectInfo;
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ impl Sort {
     fn words(self) -> &'static str {
         match self {
             Self::Size => "by size",
-            Self::Newest => "the newest first",
+            Self::Newest => "newest first",
             Self::Pins => "by use",
             Self::Name => "by name",
         }
@@ -100,7 +100,7 @@ struct Moment {
 }
 
 impl Moment {
-    fn of(store: &Store) -> Result<Self> {
+    fn of(store: &Client) -> Result<Self> {
         let status = store.status()?;
         let few = status.objects + status.spilled <= OBJECTS_MAX;
         let objects = if few { Some(store.list(&Filter::default())?) } else { None };
@@ -117,7 +117,7 @@ impl Moment {
 }
 
 /// Prints a picture every `interval`, `count` times or (0) until interrupted.
-pub(super) fn top(store: &Store, interval: Duration, count: u64, output: &Output) -> Result<()> {
+pub(super) fn top(store: &Client, interval: Duration, count: u64, output: &Output) -> Result<()> {
     let mut view = View { sort: Sort::Size, reverse: false, paused: false };
     let mut keys = if output.is_live() { Keys::open() } else { None };
     let mut before: Option<Status> = None;
@@ -189,7 +189,7 @@ fn picture(
     if output.is_live() {
         let paused = if view.paused { "; paused" } else { "" };
         lines.push(format!(
-            "objects {}{paused}: s sorts otherwise, r reverses, p pauses, q quits",
+            "objects {}{paused}: s changes the order, r reverses, p pauses, q quits",
             view.sort.words()
         ));
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use plasmon_client::{Notification, Store};
+use plasmon_client::{Client, Notification};
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::{Filter, Notice};
 use plasmon_proto::object::ObjectState;
@@ -17,7 +17,7 @@ const NAMES_MAX: usize = 100_000;
 
 /// Prints notices until `count` of them were printed, or for ever.
 pub(super) fn watch(
-    store: &Store,
+    store: &Client,
     filter: &Filter,
     count: Option<u64>,
     output: &Output,
@@ -64,7 +64,7 @@ struct Names(HashMap<ObjectId, String>);
 
 impl Names {
     /// Those of the objects that are there.
-    fn new(store: &Store, filter: &Filter) -> Result<Self> {
+    fn new(store: &Client, filter: &Filter) -> Result<Self> {
         let mut names = HashMap::new();
         for object in store.listing(filter).take(NAMES_MAX) {
             let object = object?;
@@ -74,7 +74,7 @@ impl Names {
     }
 
     /// That of a notice's object, if it has one. The last notice of an object forgets it.
-    fn of(&mut self, store: &Store, notice: &Notice) -> Result<Option<String>> {
+    fn of(&mut self, store: &Client, notice: &Notice) -> Result<Option<String>> {
         if !matches!(notice.state, ObjectState::Sealed | ObjectState::Spilled) {
             return Ok(self.0.remove(&notice.id));
         }

@@ -75,7 +75,10 @@ impl FileType {
     pub(crate) fn of_table(path: &Path, format: Option<Format>) -> Result<Self> {
         let found = Self::of(path, format)?;
         if matches!(found.format, Format::Npy | Format::Raw) {
-            bail!("{} holds no table by its ending: a table is {TABLES}", path.display());
+            bail!(
+                "{} cannot hold a table, judging by its ending: a table is {TABLES}",
+                path.display()
+            );
         }
         Ok(found)
     }
@@ -121,8 +124,8 @@ fn unknown(path: &Path) -> String {
     let ending = path.extension().unwrap_or_default().to_string_lossy();
     format!(
         "{}: the ending .{ending} is not known. A table is {TABLES}; an array is .npy; bytes are \
-         .bin or have no ending. --format says what a file holds whatever its name is, and \
-         `--format raw` takes the bytes as they are",
+         .bin or have no ending. --format names the type regardless of the ending, and \
+         `--format raw` takes the bytes unchanged",
         path.display()
     )
 }

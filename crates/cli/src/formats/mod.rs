@@ -6,7 +6,9 @@
 
 mod file_type;
 mod npy;
+mod opening;
 mod parquet;
+mod parquet_file;
 mod rows;
 mod shape;
 mod table;
@@ -26,6 +28,7 @@ use anyhow::{Context, Result, bail};
 use plasmon_columns::Batches;
 use plasmon_proto::object::tag;
 
+use self::opening::{open, unreadable};
 use crate::arguments::Format;
 
 /// A file that is about to become an object.
@@ -45,6 +48,13 @@ enum Body {
 }
 
 impl Loaded {
+    /// A table that is about to become an object.
+    pub(crate) fn table(table: Table) -> Result<Self> {
+        let data_bytes = table.encoded_bytes()?;
+        let body = Body::Table(table);
+        Ok(Self { tag: tag::ARROW_STREAM, metadata: Vec::new(), data_bytes, body })
+    }
+
     /// Writes the object's data, `data_bytes` of it, reporting progress in bytes.
     pub(crate) fn write(self, mut into: &mut [u8], progress: &dyn Fn(u64)) -> Result<()> {
         match self.body {
@@ -80,18 +90,6 @@ impl<W: Write> Write for Counted<'_, W> {
     }
 }
 
-fn open(path: &Path) -> Result<File> {
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    if file.metadata()?.is_dir() {
-        bail!("{} is a directory", path.display());
-    }
-    Ok(file)
-}
-
-fn unreadable(path: &Path, kind: FileType) -> String {
-    format!("{} cannot be read as {}", path.display(), kind.key())
-}
-
 /// Reads a file that holds a table.
 fn load_table(path: &Path, kind: FileType) -> Result<Table> {
     let files = open_all(&[(path, kind)], |_| Ok(()))?;
@@ -116,12 +114,7 @@ pub(crate) fn load(path: &Path, kind: FileType) -> Result<Loaded> {
             let body = Body::File(file);
             Ok(Loaded { tag: tag::NDARRAY, metadata, data_bytes, body })
         }
-        _ => {
-            let table = load_table(path, kind)?;
-            let data_bytes = table.encoded_bytes()?;
-            let body = Body::Table(table);
-            Ok(Loaded { tag: tag::ARROW_STREAM, metadata: Vec::new(), data_bytes, body })
-        }
+        _ => Loaded::table(load_table(path, kind)?),
     }
 }
 

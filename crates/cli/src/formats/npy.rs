@@ -40,7 +40,7 @@ pub(super) fn read_header(mut file: File) -> Result<(Header, File)> {
     let mut start = [0; 8];
     file.read_exact(&mut start)?;
     if &start[..6] != MAGIC {
-        bail!("it does not start with the letters of an npy file");
+        bail!("it does not start with the magic bytes of an npy file");
     }
     let length = match start[6] {
         1 => {
@@ -60,7 +60,7 @@ pub(super) fn read_header(mut file: File) -> Result<(Header, File)> {
     }
     let mut text = vec![0; length];
     file.read_exact(&mut text)?;
-    let text = String::from_utf8(text).context("its header is no text")?;
+    let text = String::from_utf8(text).context("its header is not UTF-8")?;
     let header = parse(&text).with_context(|| format!("its header is {:?}", text.trim()))?;
     let rest = file.metadata()?.len().saturating_sub(file.stream_position()?);
     if rest < header.data_bytes {
@@ -83,7 +83,7 @@ fn parse(text: &str) -> Result<Header> {
     let value: serde_json::Value = serde_json::from_str(&json).context("it cannot be read")?;
     let fortran = value["fortran_order"].as_bool().context("fortran_order is missing")?;
     let shape: Vec<u64> =
-        serde_json::from_value(value["shape"].clone()).context("shape is no list of sizes")?;
+        serde_json::from_value(value["shape"].clone()).context("shape is not a list of sizes")?;
     let Some(descr) = value["descr"].as_str() else {
         bail!(
             "structured types are read by Python only: use plasmon.connect().put(numpy.load(..))"

@@ -1,4 +1,4 @@
-//! What Parquet has no word for, and what it becomes there.
+//! What Parquet cannot express, and what it becomes there.
 //!
 //! Parquet's times and timestamps are in milliseconds or finer units. Seconds would be written as
 //! plain integers, which other programs read as such.
@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 
 /// The columns as a Parquet file has them.
 pub(super) fn schema(schema: &SchemaRef) -> SchemaRef {
@@ -65,8 +65,8 @@ fn data_type(found: &DataType) -> DataType {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{ArrayRef, ListArray, TimestampSecondArray, new_empty_array};
-    use arrow::buffer::OffsetBuffer;
+    use arrow_array::{ArrayRef, ListArray, TimestampSecondArray, new_empty_array};
+    use arrow_buffer::OffsetBuffer;
 
     use super::*;
 

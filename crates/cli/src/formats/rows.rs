@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use anyhow::{Context, Result, bail};
-use arrow::array::RecordBatch;
-use arrow::datatypes::{Schema, SchemaRef};
-use arrow::error::ArrowError;
-use arrow::ipc::reader::{FileReader, StreamReader};
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::{FileReader, StreamReader};
+use arrow_schema::ArrowError;
+use arrow_schema::{Schema, SchemaRef};
 use plasmon_files::{Columns, TextFile, TextFormat};
 
 use super::file_type::FileType;
+use super::opening::{open, unreadable};
+use super::parquet_file;
 use super::table::Table;
-use super::{open, unreadable};
 use crate::arguments::Format;
 
 /// Rows in one record batch of a table that is read as a whole.
@@ -58,7 +59,7 @@ impl TableFile {
     }
 
     fn parquet(file: File) -> Result<Self> {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+        let builder = parquet_file::open(file)?;
         let groups = builder.metadata().row_groups();
         let bytes_about = groups.iter().map(|group| group.total_byte_size().max(0) as u64).sum();
         let schema = builder.schema().clone();
@@ -135,7 +136,8 @@ pub(crate) fn open_all<'a>(
             merged = Some((path, columns));
             continue;
         };
-        let failed = || format!("{} has other columns than {}", path.display(), first.display());
+        let failed =
+            || format!("{} has different columns from {}", path.display(), first.display());
         merged.merge(columns).with_context(failed)?;
     }
     if let Some((_, columns)) = merged {
@@ -169,7 +171,7 @@ fn is_arrow_file(file: &mut File) -> Result<bool> {
     file.seek(SeekFrom::Start(0))?;
     if magic.starts_with(b"FEA1") {
         bail!(
-            "it is a Feather file of version 1, whose form is not Arrow's: write it again with \
+            "it is a Feather file of version 1, which is not Arrow data: write it again with \
              pyarrow.feather.write_feather(table, path, version=2)"
         );
     }

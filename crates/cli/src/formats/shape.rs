@@ -1,8 +1,8 @@
 //! What a table or an array looks like, from its headers alone: nothing of its data is read.
 
 use anyhow::{Context, Result, bail};
-use arrow::datatypes::Schema;
-use arrow::ipc::{MessageHeader, convert::try_fb_to_schema, root_as_message};
+use arrow_ipc::{MessageHeader, convert::try_fb_to_schema, root_as_message};
+use arrow_schema::Schema;
 use plasmon_client::{Buffer, tag};
 use plasmon_proto::composite::{Composite, Place};
 use plasmon_proto::value::ValueHeader;
@@ -111,11 +111,12 @@ fn walk(stream_bytes: u64, read: &dyn Fn(u64, usize) -> Option<Vec<u8>>) -> Resu
             }
             MessageHeader::RecordBatch => {
                 let batch = message.header_as_record_batch().context("no batch")?;
-                rows += u64::try_from(batch.length()).context("a batch of less than no rows")?;
+                rows += u64::try_from(batch.length())
+                    .context("a batch with a negative number of rows")?;
             }
             _ => {}
         }
-        let body = u64::try_from(message.bodyLength()).context("a body of less than no bytes")?;
+        let body = u64::try_from(message.bodyLength()).context("a body of negative length")?;
         let end = (at + 8 + length as u64).checked_add(body).context("a body without an end")?;
         at = end.checked_next_multiple_of(ALIGNMENT).context("a body without an end")?;
     }

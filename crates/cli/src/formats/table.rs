@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use anyhow::Result;
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use arrow::ipc::MetadataVersion;
-use arrow::ipc::reader::StreamReader;
-use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_array::RecordBatch;
+use arrow_ipc::MetadataVersion;
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_schema::SchemaRef;
 use plasmon_columns::Batches;
 
 /// Every buffer begins at a multiple of this.

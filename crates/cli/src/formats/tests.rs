@@ -1,9 +1,11 @@
 use std::fs;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, DictionaryArray, Float64Array, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Int32Type};
-use arrow::ipc::reader::StreamReader;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, DictionaryArray, Float64Array, RecordBatch, StringArray};
+use arrow_ipc::reader::StreamReader;
+use arrow_schema::DataType;
 use plasmon_proto::value::{Order, ValueHeader, array_kind};
 use tempfile::tempdir;
 
@@ -27,7 +29,7 @@ fn object(loaded: Loaded) -> (u8, Vec<u8>, Vec<u8>) {
 fn stream() -> Vec<u8> {
     let mut out = Vec::new();
     let schema = batch().schema();
-    let mut writer = arrow::ipc::writer::StreamWriter::try_new(&mut out, &schema).unwrap();
+    let mut writer = arrow_ipc::writer::StreamWriter::try_new(&mut out, &schema).unwrap();
     writer.write(&batch()).unwrap();
     writer.finish().unwrap();
     drop(writer);
@@ -88,13 +90,13 @@ fn dictionaries_of_several_batches_become_one_in_an_arrow_file() {
     };
     let (one, two) = (part(["a", "b"]), part(["c", "a"]));
     let mut out = Vec::new();
-    let mut writer = arrow::ipc::writer::StreamWriter::try_new(&mut out, &one.schema()).unwrap();
+    let mut writer = arrow_ipc::writer::StreamWriter::try_new(&mut out, &one.schema()).unwrap();
     writer.write(&one).unwrap();
     writer.write(&two).unwrap();
     writer.finish().unwrap();
     drop(writer);
     let read = read_back(&written(directory.path(), "d.arrow", &out));
-    let words = arrow::compute::cast(read.column(0), &DataType::Utf8).unwrap();
+    let words = arrow_cast::cast(read.column(0), &DataType::Utf8).unwrap();
     assert_eq!(words.as_string::<i32>(), &StringArray::from(vec!["a", "b", "c", "a"]));
 }
 
@@ -103,7 +105,7 @@ fn a_table_without_rows_keeps_its_columns_in_csv() {
     let directory = tempdir().unwrap();
     let mut out = Vec::new();
     let schema = batch().schema();
-    arrow::ipc::writer::StreamWriter::try_new(&mut out, &schema).unwrap().finish().unwrap();
+    arrow_ipc::writer::StreamWriter::try_new(&mut out, &schema).unwrap().finish().unwrap();
     let path = written(directory.path(), "none.csv", &out);
     assert_eq!(fs::read_to_string(path).unwrap(), "x,s\n");
     let path = written(directory.path(), "none.json", &out);

@@ -4,12 +4,12 @@ use std::io::Write;
 
 use ::parquet::arrow::ArrowWriter;
 use anyhow::{Result, bail};
-use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
-use arrow::csv;
-use arrow::datatypes::{DataType, SchemaRef};
-use arrow::ipc::writer::{FileWriter, StreamWriter};
-use arrow::json::{ArrayWriter, LineDelimitedWriter, WriterBuilder};
+use arrow_array::RecordBatch;
+use arrow_csv as csv;
+use arrow_ipc::writer::{FileWriter, StreamWriter};
+use arrow_json::{ArrayWriter, LineDelimitedWriter, WriterBuilder};
+use arrow_schema::{DataType, SchemaRef};
+use arrow_select::concat::concat_batches;
 use plasmon_files::Compressed;
 
 use super::file_type::FileType;

@@ -96,7 +96,7 @@ fn a_name_means_the_same_where_it_is_put_and_where_it_is_got() {
     fixture.good(&["sort", "i:j", "--by", "x", "--name", "k:l"]);
     assert_eq!(fixture.good(&["get", "k:l", "--format", "csv"]), "x\n1\n");
     let id = "ab".repeat(20);
-    assert!(fixture.fails(2, &["put", "t.csv", "--name", &id]).contains("taken for an id"));
+    assert!(fixture.fails(2, &["put", "t.csv", "--name", &id]).contains("read as an id"));
     let told = fixture.fails(2, &["put", "t.csv", "--name", "x", "--namespace", "a:b"]);
     assert!(told.contains("colon"), "{told}");
     // The first digits of an id are as good as the id.

@@ -6,6 +6,7 @@ mod errors;
 mod files;
 mod looking;
 mod removing;
+mod sorting;
 mod spark;
 
 use std::path::{Path, PathBuf};
@@ -125,12 +126,12 @@ fn files_become_one_table_built_in_the_store() {
         assert_eq!(fixture.good(&["get", file, "--format", "csv"]), "x,s\n1,a\n2,b\n3,c\n");
     }
     let taken = fixture.fails(1, &["ingest", "1.csv", "--name", "all.arrow"]);
-    assert!(taken.contains("there already"), "{taken}");
+    assert!(taken.contains("exists already"), "{taken}");
     fixture.good(&["ingest", "1.csv", "--name", "all.arrow", "--replace"]);
     assert_eq!(fixture.good(&["get", "all.arrow", "--format", "csv"]), "x,s\n1,a\n2,b\n");
     std::fs::write(fixture.path("other.csv"), "y\n3\n").unwrap();
     let other = fixture.fails(1, &["ingest", "1.csv", "other.csv", "--name", "x"]);
-    assert!(other.contains("other.csv has other columns"), "{other}");
+    assert!(other.contains("other.csv has different columns"), "{other}");
     let raw = fixture.fails(1, &["ingest", "1.bin", "--name", "x"]);
     assert!(raw.contains("1.bin"), "{raw}");
     fixture.good(&["rm", "n:all", "all.parquet", "all.arrow"]);

@@ -173,9 +173,9 @@ fn doctor_opens_the_jar() {
     let mut cut = zip(&entries());
     cut.drain(..40);
     for (content, said) in [
-        (b"no jar".to_vec(), "it is no jar"),
-        (Vec::new(), "it is no jar"),
-        (cut, "it is no jar, or is cut off"),
+        (b"no jar".to_vec(), "it is not a jar"),
+        (Vec::new(), "it is not a jar"),
+        (cut, "it is not a jar, or is truncated"),
         (zip(&[]), "it is not Plasmon's jar"),
         (without("Manager.class"), "it is not Plasmon's jar"),
         (without(".so"), "it holds no libplasmon_jni.so for this machine"),
@@ -206,7 +206,7 @@ fn doctor_runs_the_java_that_spark_would_run() {
     assert!(verdict == "bad" && told.contains("11.0.9") && told.contains("Java 17"), "{told}");
     script(&fixture, "java/bin/java", "echo 'Unrecognized option: -x' >&2; exit 1");
     let (verdict, told) = checked(command(&fixture, &["doctor"]), "java");
-    assert!(verdict == "bad" && told.contains("it says: Unrecognized option"), "{told}");
+    assert!(verdict == "bad" && told.contains("but: Unrecognized option"), "{told}");
 }
 
 /// The store that an application would use is that of `--socket`, or of Spark's settings.

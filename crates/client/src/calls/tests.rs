@@ -1,3 +1,5 @@
+use plasmon_proto::message::Reply;
+
 use super::*;
 use plasmon_proto::frame;
 use std::thread;

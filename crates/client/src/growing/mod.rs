@@ -1,7 +1,7 @@
 //! Objects that grow while they are written.
 //!
 //! ```text
-//! Store::grow ─► Growing ── ensure(bytes) ──► memory up to there, at the same address as before
+//! Client::grow ─► Growing ── ensure(bytes) ──► memory up to there, at the same address as before
 //!                  │  ▲                        asked for ahead, while the last part is written
 //!                  │  └─ StoreFull: what was written stays readable; ask again later
 //!                  ├─ seal(bytes) ─► an object like any other; nothing was copied
@@ -14,7 +14,7 @@
 //! its daemon: one that was restarted knows nothing of it, and the bytes stay readable here and
 //! nowhere else.
 
-mod sealing;
+pub(crate) mod sealing;
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -29,13 +29,11 @@ use plasmon_shm::deadline::Deadline;
 use plasmon_shm::edge;
 use plasmon_shm::growing::GrowingMap;
 
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::process::Process;
 use crate::session::Session;
-use crate::store::Store;
-
-pub use self::sealing::Frozen;
 
 const BEGINNING: &str = "reserving memory for a growing object";
 const GROWING: &str = "growing object";
@@ -79,7 +77,7 @@ pub struct GrowOptions {
 /// An object under construction whose size is not known yet. It reads and writes as the memory that
 /// it was granted so far, whose address never changes.
 pub struct Growing {
-    store: Store,
+    store: Client,
     process: Arc<Process>,
     session: Arc<Session>,
     id: ObjectId,
@@ -106,7 +104,7 @@ fn patiently<T>(deadline: Deadline, mut attempt: impl FnMut() -> Result<T>) -> R
     }
 }
 
-impl Store {
+impl Client {
     /// Begins an object whose size is not known yet, with memory for [`GrowOptions::bytes_hint`].
     pub fn grow(&self, options: &GrowOptions) -> Result<Growing> {
         self.here()?.begin_growing(self, options)
@@ -114,7 +112,7 @@ impl Store {
 }
 
 impl Process {
-    fn begin_growing(self: &Arc<Self>, store: &Store, options: &GrowOptions) -> Result<Growing> {
+    fn begin_growing(self: &Arc<Self>, store: &Client, options: &GrowOptions) -> Result<Growing> {
         let session = Arc::clone(self.session());
         session.drain();
         let id = self.new_id();
@@ -186,7 +184,7 @@ impl Growing {
     }
 
     /// The store that the object goes to.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &Client {
         &self.store
     }
 

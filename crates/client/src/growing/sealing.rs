@@ -44,7 +44,8 @@ impl Growing {
     fn seal_in_place(&self, bytes: usize) -> Result<ObjectId> {
         self.process.check_ours(SEALING, self.id)?;
         if self.session.welcome.level == Level::Strict {
-            let detail = "a strict store seals no memory that its writer has mapped";
+            let detail =
+                "a store of level strict cannot seal memory that its writer still has mapped";
             return Err(Error::new(Code::Unsupported, SEALING).with_detail(detail));
         }
         self.seal_now(bytes)

@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use plasmon_client::{ConnectOptions, ObjectId, StartOptions, Status, Store};
+use plasmon_client::{Client, ConnectOptions, ObjectId, StartOptions, Status};
 use plasmon_proto::limits::{RESIDENT_SLACK_BYTES_MIN, RESIDENT_SLACK_PER_CAPACITY};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -89,7 +89,7 @@ impl TestStore {
         self.connect().shutdown().unwrap();
         until("another store is there", || {
             plasmon_client::start(&self.start_options()).is_ok()
-                && Store::connect(&self.options())
+                && Client::connect(&self.options())
                     .and_then(|store| store.status())
                     .is_ok_and(|status| status.pid != before)
         });
@@ -124,13 +124,13 @@ impl TestStore {
         }
     }
 
-    pub fn connect(&self) -> Store {
-        Store::connect(&self.options()).unwrap()
+    pub fn connect(&self) -> Client {
+        Client::connect(&self.options()).unwrap()
     }
 
     /// A client without ring and ledger.
-    pub fn connect_by_socket(&self) -> Store {
-        Store::connect(&ConnectOptions { channel: false, ..self.options() }).unwrap()
+    pub fn connect_by_socket(&self) -> Client {
+        Client::connect(&ConnectOptions { channel: false, ..self.options() }).unwrap()
     }
 
     /// Kills the daemon as the machine would when it is out of memory. Its keeper starts another.
@@ -143,7 +143,7 @@ impl Drop for TestStore {
     fn drop(&mut self) {
         let options = ConnectOptions { channel: false, ..self.options() };
         let Ok(store) =
-            Store::connect(&ConnectOptions { connect_timeout: Duration::from_secs(5), ..options })
+            Client::connect(&ConnectOptions { connect_timeout: Duration::from_secs(5), ..options })
         else {
             return;
         };
@@ -329,7 +329,7 @@ impl ChildProcess {
         loop {
             let mut line = String::new();
             let read = self.output.read_line(&mut line).unwrap();
-            assert!(read > 0, "the child ended without a word: {:?}", self.child.wait());
+            assert!(read > 0, "the child ended silently: {:?}", self.child.wait());
             if let Some(word) = line.trim().strip_prefix("SAY ") {
                 return word.to_owned();
             }

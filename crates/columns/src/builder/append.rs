@@ -150,11 +150,11 @@ impl Node {
         self.note(true, 1)
     }
 
-    /// Appends one truth value.
+    /// Appends one boolean.
     #[inline]
     pub(crate) fn append_bool(&mut self, value: bool) -> Result<()> {
         let Values::Bool(bits) = &mut self.values else {
-            return Err(Error::mismatch(&self.data_type, "a truth value"));
+            return Err(Error::mismatch(&self.data_type, "a boolean"));
         };
         bits.push_many(value, 1)?;
         self.note(true, 1)

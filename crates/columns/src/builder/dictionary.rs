@@ -133,7 +133,7 @@ impl Dictionary {
         self.keys.extend(self.key_width * count, |into| into.fill(0))
     }
 
-    /// Takes back what lies behind `length` keys, and the values that came with them.
+    /// Takes back what follows `length` keys, and the values that came with them.
     pub(crate) fn rewind(&mut self, length: usize, values: &Mark) {
         self.keys.truncate(length * self.key_width);
         self.values.rewind(values);

@@ -4,18 +4,18 @@ use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use plasmon_client::{Growing, ObjectId, PutOptions, Store, tag};
+use plasmon_client::{Client, Growing, ObjectId, PutOptions, tag};
 use plasmon_proto::composite::CompositeWriter;
 use plasmon_proto::limits::OBJECT_ALIGN;
 
 use super::node::Node;
 use super::stream::{self, Sink, Slot};
+use crate::checks::Checks;
 use crate::composing;
 use crate::decoding::decode;
 use crate::error::{Error, Result};
 use crate::memory::Bytes;
 use crate::parts::Stream;
-use crate::reading::Checks;
 
 /// What kind of value the object holds: [`plasmon_proto::value::table_kind`].
 pub(crate) type Kind = u8;
@@ -29,7 +29,7 @@ pub(crate) struct Batch {
 
 /// Columns that become an object.
 pub(crate) struct Finished<'a> {
-    pub(crate) store: &'a Store,
+    pub(crate) store: &'a Client,
     pub(crate) schema: &'a SchemaRef,
     pub(crate) kind: Kind,
 }

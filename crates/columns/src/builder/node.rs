@@ -208,7 +208,7 @@ impl Node {
         }
     }
 
-    /// Takes back what lies behind so many values and nulls, in a node of one buffer.
+    /// Takes back what follows so many values and nulls, in a node of one buffer.
     pub(crate) fn rewind_simple(&mut self, (length, null_count): (usize, usize)) {
         self.rewind(&Mark { length, null_count, end: 0, children: Vec::new() });
     }

@@ -2,12 +2,13 @@
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use plasmon_client::{ObjectId, PutOptions, Store};
+use plasmon_client::{Client, ObjectId, PutOptions};
 use plasmon_proto::value::table_kind;
 
+use super::column::ColumnBuilder;
 use super::finish::{self, Batch, Finished};
 use super::node::Node;
-use super::{BuilderOptions, ColumnBuilder};
+use super::options::BuilderOptions;
 use crate::composing;
 use crate::error::{Error, Result};
 use crate::memory::Source;
@@ -24,7 +25,7 @@ pub struct TableBuilder {
 
 impl TableBuilder {
     /// A builder for a table of this schema.
-    pub fn new(store: &Store, schema: &SchemaRef, options: &BuilderOptions) -> Result<Self> {
+    pub fn new(store: &Client, schema: &SchemaRef, options: &BuilderOptions) -> Result<Self> {
         let source = options.source(store);
         let column = |field: &arrow_schema::FieldRef| {
             ColumnBuilder::of_field(source.clone(), field.as_ref().clone())
@@ -119,7 +120,7 @@ impl TableBuilder {
         self.source.check_ours()?;
         let (wanted, found) = (self.columns.len(), batch.num_columns());
         if wanted != found {
-            let text = format!("a builder of {wanted} columns takes no batch of {found}");
+            let text = format!("a builder of {wanted} columns does not take a batch of {found}");
             return Err(Error::Shape(text));
         }
         let marks: Vec<_> = self.columns.iter().map(|column| column.node.mark()).collect();
@@ -132,7 +133,7 @@ impl TableBuilder {
                 return Err(match error {
                     Error::Type { wanted, found } => {
                         let name = self.schema.field(at).name();
-                        Error::Shape(format!("column \"{name}\" of {wanted} takes no {found}"))
+                        Error::Shape(format!("column \"{name}\" of {wanted} does not take {found}"))
                     }
                     other => other,
                 });

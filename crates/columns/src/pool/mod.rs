@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plasmon_client::foreign::{Allocator, Figures};
-use plasmon_client::{Code, GrowOptions, Growing, ObjectId, Store};
+use plasmon_client::{Client, Code, GrowOptions, Growing, ObjectId};
 
 use crate::error::Result;
 use slabs::{Slabs, Spot, rounded};
@@ -116,7 +116,7 @@ struct State {
 /// A pool of buffers in a store. Threads may share it.
 #[derive(Debug)]
 pub struct Pool {
-    store: Store,
+    store: Client,
     own_bytes_min: usize,
     fork: u64,
     state: Mutex<State>,
@@ -127,7 +127,7 @@ pub struct Pool {
 impl Pool {
     /// A pool in this store. An error at level strict, which seals no memory that is still mapped,
     /// and for clients without a channel.
-    pub fn new(store: &Store) -> Result<Self> {
+    pub fn new(store: &Client) -> Result<Self> {
         let share = store.capacity_bytes() / SLABS_PER_CAPACITY;
         let slab_bytes = share.clamp(SLAB_BYTES_MIN, SLAB_BYTES_MAX).next_multiple_of(4096);
         let mut slabs = Slabs::new(slab_bytes);
@@ -144,7 +144,7 @@ impl Pool {
     }
 
     /// The store.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &Client {
         &self.store
     }
 
@@ -167,7 +167,7 @@ impl Pool {
         if self.is_ours() {
             return Ok(());
         }
-        let detail = "a forked child makes a pool of its own";
+        let detail = "a forked child cannot use its parent's pool: make a new one";
         Err(plasmon_client::Error::new(Code::Forked, doing).with_detail(detail).into())
     }
 

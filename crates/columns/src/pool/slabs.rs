@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use plasmon_client::{ObjectId, Region, Store, Traits};
+use plasmon_client::{Client, ObjectId, Region, Traits};
 use plasmon_proto::limits::OBJECT_ALIGN;
 
 /// Where a small buffer is.
@@ -66,7 +66,7 @@ impl Slabs {
     }
 
     /// Leases another region.
-    pub(crate) fn lease(store: &Store, bytes: u64) -> plasmon_client::Result<Region> {
+    pub(crate) fn lease(store: &Client, bytes: u64) -> plasmon_client::Result<Region> {
         store.lease_region(bytes)
     }
 

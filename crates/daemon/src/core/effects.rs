@@ -4,12 +4,12 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use plasmon_media::{Described, Incarnation};
 use plasmon_proto::message::{ExtentId, Granted, Range, Reply};
 use plasmon_proto::object::Level;
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_shm::Memfd;
 use plasmon_shm::edge::{self, Mutation};
+use plasmon_spill::{Described, Incarnation};
 use plasmon_store::effect::SpillOrder;
 use plasmon_store::event::{OpenedFile, ReadBack};
 use plasmon_store::{ClientNo, Effect, Event, Ticket};
@@ -26,7 +26,7 @@ use plasmon_keeper::Label;
 const MEASURED_MAX: usize = 1024;
 
 impl Core {
-    pub(super) fn carry_out(&mut self, effect: Effect) {
+    pub(super) fn apply_effect(&mut self, effect: Effect) {
         match effect {
             Effect::Reply(client, number, reply) => {
                 let reply = self.completed(reply);
@@ -74,14 +74,17 @@ impl Core {
                         let passed = vec![Passed::Made(fd)];
                         self.reply(client, number, &Reply::SpillFile(file), passed);
                     }
-                    None => tracing::error!(?ticket, "a file was opened that is not there"),
+                    None => tracing::error!(
+                        ?ticket,
+                        "an opened spill file is not in the table of open files"
+                    ),
                 }
             }
             Effect::Unspill(id, serial) => {
                 self.spill_files.removals.begin();
                 if let Err(error) = self.workers.files(FileJob::Remove(Incarnation { id, serial }))
                 {
-                    tracing::warn!(%id, %error, "a spilled object cannot be removed");
+                    tracing::warn!(%id, %error, "cannot remove the file of a spilled object");
                     self.spill_files.removals.end(false);
                 }
             }
@@ -155,7 +158,7 @@ impl Core {
                 self.note_told(client, granted.range.extent);
                 self.reply(client, number, reply, vec![passed]);
             }
-            None => tracing::error!(?granted, "memory was granted in an extent that is not there"),
+            None => tracing::error!(?granted, "memory was granted in an unknown extent"),
         }
     }
 
@@ -198,7 +201,7 @@ impl Core {
         }
         let given = self.workers.memory(job);
         if let Err(error) = &given {
-            tracing::error!(%error, "the memory worker takes no job");
+            tracing::error!(%error, "the memory worker does not accept a job");
         }
         given.is_ok()
     }
@@ -262,7 +265,7 @@ impl Core {
             let job = SealJob { ticket, extent, memfd };
             let given = self.workers.seal(job);
             if let Err(error) = &given {
-                tracing::error!(%error, "the seal worker takes no job");
+                tracing::error!(%error, "the seal worker does not accept a job");
             }
             given.is_ok()
         });
@@ -348,7 +351,8 @@ impl Core {
                         }
                         Ok(Made::Nothing) => true,
                         Err(error) => {
-                            tracing::warn!(?extent, %error, "the machine has no memory for it");
+                            tracing::warn!(?extent, %error, "the machine has no free memory for \
+                                                             it");
                             false
                         }
                     };

@@ -17,11 +17,11 @@ use plasmon_store::event::Peer as StorePeer;
 use plasmon_store::{ClientNo, Event};
 
 use super::Core;
-use super::sending::encode;
+use super::sending::{UNASKED, encode};
 use super::submissions::range_is_aligned;
+use crate::acceptor::Accepted;
 use crate::closer::CLOSING_PER_USER_MAX;
 use crate::directory::Shared;
-use crate::door::Knock;
 use crate::outbox::{Outbox, Passed};
 use crate::passing::Unread;
 use crate::peers::{Peer, Stage};
@@ -30,15 +30,12 @@ use crate::seats::{HELLO_WITHIN, NoSeat, SILENT_PER_USER_MAX};
 use crate::sessions::{LINGERING_MAX, Session, SessionNo};
 use plasmon_keeper::Label;
 
-/// Messages that are read and thrown away from a connection that is turned away: more than a
+/// Messages that are read and thrown away from a connection that is refused: more than a
 /// socket holds.
 const TURNED_AWAY_UNREAD_MAX: usize = 512;
 
 /// Connections accepted before others are looked at again.
 const ACCEPTED_AT_ONCE: usize = 64;
-
-/// The request number of an answer to a connection that has not asked anything yet.
-pub(super) const UNASKED: u64 = 0;
 
 /// The session that a hello leads to.
 struct Entrance {
@@ -51,17 +48,17 @@ struct Entrance {
 impl Core {
     pub(super) fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            match self.door.answer() {
-                Knock::Welcome(connection) => self.greet(connection),
-                Knock::NoRoom(connection) => {
+            match self.acceptor.answer() {
+                Accepted::Connection(connection) => self.greet(connection),
+                Accepted::NoRoom(connection) => {
                     self.turn_away(connection, &out_of_descriptors());
-                    self.door.restock();
+                    self.acceptor.restock();
                 }
-                Knock::Nobody => return,
-                Knock::Trouble(error) => {
-                    tracing::warn!(%error, "no connection can be accepted for a moment");
-                    self.poll.remove(&self.door);
-                    self.door.pause();
+                Accepted::None => return,
+                Accepted::Failed(error) => {
+                    tracing::warn!(%error, "no connection can be accepted for now");
+                    self.poll.remove(&self.acceptor);
+                    self.acceptor.pause();
                     return;
                 }
             }
@@ -73,34 +70,34 @@ impl Core {
         // Those who came before.
         self.accept();
         let path = self.config.socket.display().to_string();
-        self.poll.remove(&self.door);
-        match self.door.take_name_again() {
+        self.poll.remove(&self.acceptor);
+        match self.acceptor.take_name_again() {
             Ok(()) => {
-                tracing::warn!(path, "the file of the socket was removed; it is there again");
+                tracing::warn!(path, "the socket file was removed and has been created again");
                 self.is_displaced = false;
-                self.refuses_descriptors &= self.door.listener().refuse_descriptors();
-                let Self { store, door, .. } = self;
-                let listener = door.listener();
+                self.refuses_descriptors &= self.acceptor.listener().refuse_descriptors();
+                let Self { store, acceptor, .. } = self;
+                let listener = acceptor.listener();
                 let fds: Vec<_> =
                     std::iter::once(listener.as_fd()).chain(listener.lock()).collect();
                 store.directory_mut().keeper.hold(&Label::Listener, &fds);
             }
             Err(error @ BindError::AlreadyRunning { .. }) if !self.is_displaced => {
-                tracing::error!(%error, "the file of the socket was removed and another daemon has \
-                    taken its place; this one ends when its last client has gone");
+                tracing::error!(%error, "the socket file was removed and another daemon serves the \
+                    socket; this daemon ends after its last client");
                 self.is_displaced = true;
                 self.wait_for_company();
             }
             Err(BindError::AlreadyRunning { .. }) => {}
             Err(error) => {
-                tracing::error!(%error, "the socket was removed; clients find no store");
+                tracing::error!(%error, "the socket file was removed; new clients cannot connect");
             }
         }
-        if self.door.paused_until().is_none()
-            && let Err(error) = self.poll.add(&self.door, Source::Listener)
+        if self.acceptor.paused_until().is_none()
+            && let Err(error) = self.poll.add(&self.acceptor, Source::Listener)
         {
             tracing::error!(%error, "the listener cannot be watched");
-            self.door.pause();
+            self.acceptor.pause();
         }
     }
 
@@ -110,7 +107,7 @@ impl Core {
         let credentials = match prepared {
             Ok(credentials) => credentials,
             Err(error) => {
-                tracing::info!(%error, "a connection was gone at once");
+                tracing::info!(%error, "a connection closed before it was accepted");
                 return self.close_connection(u32::MAX, connection);
             }
         };
@@ -118,7 +115,7 @@ impl Core {
             return self.turn_away(connection, &failure);
         }
         if let Some(silent) = self.peers.surplus_silent(credentials.uid) {
-            let detail = "too many connections of this user have not said hello";
+            let detail = "too many connections of this user have not sent a hello";
             let failure = Failure::of(Code::LimitReached)
                 .with_amounts(SILENT_PER_USER_MAX as u64 + 1, SILENT_PER_USER_MAX as u64)
                 .with_detail(detail);
@@ -145,7 +142,7 @@ impl Core {
             tracing::warn!(%error, "a connection cannot be watched");
             self.part(client);
         }
-        self.lonely_until = None;
+        self.idle_deadline = None;
     }
 
     /// Whether a user may have one more connection.
@@ -153,14 +150,15 @@ impl Core {
         let uid = credentials.uid;
         self.access_of(uid)?;
         if self.closer.is_full(uid) {
-            let detail = "what this user passed and left is still being closed; try again";
+            let detail = "descriptors from earlier connections of this user are still being \
+                          closed; try again";
             return Err(Failure::of(Code::LimitReached)
                 .with_amounts(CLOSING_PER_USER_MAX as u64 + 1, CLOSING_PER_USER_MAX as u64)
                 .with_detail(detail));
         }
         let Err(no_seat) = self.peers.has_room_for(credentials) else { return Ok(()) };
         let (most, detail) = match no_seat {
-            NoSeat::Full => (CLIENTS_MAX, "the store has as many clients as it takes".to_owned()),
+            NoSeat::Full => (CLIENTS_MAX, "the store has the maximum number of clients".to_owned()),
             NoSeat::User(count) => {
                 let limit = "the setting connections_per_user_max allows no more";
                 (count, format!("too many connections of this user: it has {count}, and {limit}"))
@@ -197,7 +195,8 @@ impl Core {
     /// Parts from connections that have not said hello in time.
     pub(super) fn refuse_the_silent(&mut self, now: Instant) {
         while let Some(client) = self.peers.late(now) {
-            let failure = Failure::of(Code::TimedOut).with_detail("no hello came");
+            let failure =
+                Failure::of(Code::TimedOut).with_detail("the client sent no hello in time");
             self.dismiss_now(client, UNASKED, failure);
         }
     }
@@ -256,7 +255,7 @@ impl Core {
         let source = Source::Peer(expected.0);
         if let Err(error) = self.poll.change(&peer.connection, source, peer.interest) {
             // Its messages would be taken for another client's, which finds nothing to read.
-            tracing::error!(%error, "a client that came back cannot be watched");
+            tracing::error!(%error, "a client that reconnected cannot be watched");
         }
         Some(expected)
     }

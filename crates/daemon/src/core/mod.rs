@@ -36,19 +36,19 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plasmon_media::FolderLock;
 use plasmon_proto::message::Lost;
 use plasmon_proto::ring::Record;
 use plasmon_shm::departing::Departing;
 use plasmon_shm::edge::Point;
 use plasmon_shm::{Listener, edge};
+use plasmon_spill::FolderLock;
 use plasmon_store::{ClientNo, Effect, Event, Store, Ticket};
 use rustix::process::{Resource, getrlimit};
 
+use crate::acceptor::Acceptor;
 use crate::clock::Clock;
 use crate::closer::Closer;
 use crate::directory::Shared;
-use crate::door::Door;
 use crate::extents::{Extents, Told};
 use crate::outbox::Budget;
 use crate::passing::Passing;
@@ -108,7 +108,7 @@ pub(crate) struct Core {
     owner_uid: u32,
     clock: Clock,
     poll: Poll,
-    door: Door,
+    acceptor: Acceptor,
     signals: UnixStream,
     workers: Workers,
     store: Store<Shared>,
@@ -161,7 +161,7 @@ pub(crate) struct Core {
     spinning: Spinning,
     starter: Starter,
     /// Until when a daemon without clients waits for one.
-    lonely_until: Option<Instant>,
+    idle_deadline: Option<Instant>,
     /// Whether another daemon has taken this one's place, so that nobody finds this one any more.
     is_displaced: bool,
     /// What may wait to be sent to all clients together.
@@ -179,8 +179,8 @@ impl Core {
         let poll = Poll::new()?;
         let Parts { config, flags, store_token, listener, workers, store, extents, .. } = parts;
         let Parts { signals, clock, spill_lock, tier_fault, memory_limit_bytes, .. } = parts;
-        let door = Door::open(listener, &config.socket, config.socket_mode)?;
-        poll.add(&door, Source::Listener)?;
+        let acceptor = Acceptor::open(listener, &config.socket, config.socket_mode)?;
+        poll.add(&acceptor, Source::Listener)?;
         poll.add(&workers, Source::Workers)?;
         poll.add(&signals, Source::Signals)?;
         let rings = Rings::new()?;
@@ -191,14 +191,14 @@ impl Core {
         let open_files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let mut core = Self {
             starter: Starter::watch(config.starter, &poll)?,
-            refuses_descriptors: door.listener().refuse_descriptors(),
+            refuses_descriptors: acceptor.listener().refuse_descriptors(),
             config,
             flags,
             store_token,
             owner_uid: rustix::process::geteuid().as_raw(),
             clock,
             poll,
-            door,
+            acceptor,
             signals,
             workers,
             store,
@@ -234,7 +234,7 @@ impl Core {
             message: Vec::new(),
             expelled_total: 0,
             spinning,
-            lonely_until: None,
+            idle_deadline: None,
             is_displaced: false,
             budget: Arc::default(),
             passing: Passing::new(open_files_max, users),
@@ -312,8 +312,8 @@ impl Core {
         match ready.source {
             Source::Listener => self.accept(),
             Source::Workers => self.collect_work(),
-            Source::Signals => self.heed_signal(),
-            Source::Keeper => self.attend_keeper(),
+            Source::Signals => self.on_signal(),
+            Source::Keeper => self.on_keeper(),
             Source::Peer(number) => {
                 let client = ClientNo(number);
                 if ready.writable {
@@ -331,12 +331,12 @@ impl Core {
         }
     }
 
-    fn heed_signal(&mut self) {
+    fn on_signal(&mut self) {
         // Its one byte stands for any number of signals; all of them mean the same.
         if let Err(error) = (&self.signals).read(&mut [0]) {
             tracing::warn!(%error, "the pipe of signals cannot be read");
         }
-        tracing::info!("asked to stop");
+        tracing::info!("stopping after a signal");
         self.is_stopping = true;
     }
 
@@ -362,13 +362,13 @@ impl Core {
         self.look_at_departing(now);
         self.refuse_the_silent(now);
         self.look_at_processes(now);
-        if self.door.reopens(now)
-            && let Err(error) = self.poll.add(&self.door, Source::Listener)
+        if self.acceptor.reopens(now)
+            && let Err(error) = self.poll.add(&self.acceptor, Source::Listener)
         {
             tracing::error!(%error, "the listener cannot be watched");
-            self.door.pause();
+            self.acceptor.pause();
         }
-        if self.door.finds_its_name_lost(now) {
+        if self.acceptor.finds_its_name_lost(now) {
             self.take_name_again();
         }
         if std::mem::take(&mut self.shared().grown)
@@ -376,8 +376,8 @@ impl Core {
         {
             tracing::info!(%error, "the index stays in small pages");
         }
-        if self.lonely_until.is_some_and(|until| until <= now) {
-            tracing::info!("the last client has gone");
+        if self.idle_deadline.is_some_and(|until| until <= now) {
+            tracing::info!("the last client has disconnected");
             self.is_stopping = true;
         }
     }
@@ -387,14 +387,15 @@ impl Core {
         let left = |at: Instant| at.saturating_duration_since(now);
         let store = self.store.next_deadline().map(|at_ms| self.clock.until(at_ms));
         let greeting = self.peers.next_deadline().map(left);
-        let door = self.door.paused_until().map(left);
-        let lonely = self.lonely_until.map(left);
-        let name = Some(left(self.door.look_at()));
+        let acceptor = self.acceptor.paused_until().map(left);
+        let idle = self.idle_deadline.map(left);
+        let name = Some(left(self.acceptor.look_at()));
         let keeper = self.store.directory().keeper.next_deadline().map(left);
         let sending = self.send_again_at.map(left);
         let departing = self.departing.next_deadline().map(left);
         let looking = self.looks.next().map(left);
-        let deadlines = [store, greeting, door, lonely, keeper, sending, departing, name, looking];
+        let deadlines =
+            [store, greeting, acceptor, idle, keeper, sending, departing, name, looking];
         deadlines.into_iter().flatten().min()
     }
 
@@ -418,7 +419,7 @@ impl Core {
         loop {
             for effect in effects.drain(..) {
                 edge::pause(Point::Effect);
-                self.carry_out(effect);
+                self.apply_effect(effect);
             }
             let Some(event) = self.events.pop_front() else { break };
             self.store.step(self.now_ms, event, effects);
@@ -434,16 +435,16 @@ impl Core {
     pub(crate) fn end(mut self) {
         self.flush_all();
         // Where the name was lost, what is there is another daemon's.
-        if self.door.has_its_name()
+        if self.acceptor.has_its_name()
             && let Err(error) = std::fs::remove_file(&self.config.socket)
             && error.kind() != io::ErrorKind::NotFound
         {
             tracing::warn!(%error, "the socket cannot be removed");
         }
         self.workers.end();
-        self.store.directory_mut().keeper.farewell();
+        self.store.directory_mut().keeper.stop();
         if self.config.own_folder {
-            self.door.remove_folder();
+            self.acceptor.remove_folder();
         }
     }
 }

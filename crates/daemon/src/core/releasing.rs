@@ -123,8 +123,8 @@ impl Core {
             tracing::warn!(
                 ?extent,
                 ?pids,
-                "memory that was given up stays in use: processes have it mapped and do not let \
-                 it go; it is one of these, or a child of one"
+                "memory that was given up stays in use: one of these processes, or a child of \
+                 one, still has it mapped"
             );
             self.store_hears_of(&leaving.remains, extent);
         }

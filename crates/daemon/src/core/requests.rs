@@ -5,14 +5,12 @@ use std::io;
 use std::time::Duration;
 
 use plasmon_proto::frame;
-use plasmon_proto::limits::{
-    FRAME_FDS_MAX, LIST_PAGE_MAX, NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, PINS_PER_CLIENT_MAX,
-    REQUEST_IDS_MAX,
-};
+use plasmon_proto::limits::PINS_PER_CLIENT_MAX;
 use plasmon_proto::message::{
     Access, ClientInfo, ExtentId, Failure, IndexTable, Reply, Request, Status,
 };
 use plasmon_proto::object::Level;
+use plasmon_proto::request::{Class, Cost};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::edge::{self, Mutation};
 use plasmon_store::{ClientNo, Event};
@@ -87,10 +85,10 @@ impl Core {
         if !received.fds.is_empty() {
             let uid = peer.credentials.uid;
             self.close_foreign(uid, received.fds);
-            return self.expel(client, 0, "it sent descriptors, which nobody asked for");
+            return self.expel(client, 0, "it sent descriptors that the daemon did not ask for");
         }
         if received.truncated {
-            return self.expel(client, 0, "it sent a message that is longer than a frame");
+            return self.expel(client, 0, "it sent a message that is longer than a frame may be");
         }
         if received.bytes == 0 {
             return self.leave(client);
@@ -138,15 +136,22 @@ impl Core {
         }
         match (stage, request) {
             (Stage::Greeting(_), Request::Hello(hello)) => self.hello(client, number, hello),
-            (Stage::Greeting(_), _) => self.expel(client, number, "its first message is no hello"),
-            (Stage::Ready, Request::Hello(_)) => self.expel(client, number, "it said hello twice"),
+            (Stage::Greeting(_), _) => {
+                self.expel(client, number, "its first message is not a hello")
+            }
+            (Stage::Ready, Request::Hello(_)) => {
+                self.expel(client, number, "it sent a second hello")
+            }
             (Stage::Ready, request) => self.ask(client, number, request),
         }
     }
 
     fn ask(&mut self, client: ClientNo, number: u64, request: Request) {
-        if let Err(failure) = check(&request) {
+        if let Err(failure) = request.check() {
             return self.fail(client, number, failure);
+        }
+        if request.class() == Class::Owner && !self.is_owner(client) {
+            return self.fail(client, number, Failure::of(Code::NotPermitted));
         }
         match request {
             Request::Index => self.send_index(client, number),
@@ -175,7 +180,7 @@ impl Core {
                 self.fail(client, number, no_index(id));
             }
             request => {
-                if wants_memory(&request) {
+                if request.cost() == Cost::Memory {
                     self.collect_touches(Some(client));
                 }
                 if request == Request::Unsubscribe
@@ -244,7 +249,7 @@ impl Core {
         match foreign {
             None => Ok(()),
             Some(extent) => Err(Failure::of(Code::NotOwner)
-                .with_detail(format!("extent {:#x} is written by somebody else", extent.0))),
+                .with_detail(format!("extent {:#x} is leased to another client", extent.0))),
         }
     }
 
@@ -277,13 +282,13 @@ impl Core {
         page
     }
 
+    /// Whether the client belongs to the user who owns the store.
+    fn is_owner(&self, client: ClientNo) -> bool {
+        self.peers.get(client).is_some_and(|peer| peer.credentials.uid == self.owner_uid)
+    }
+
     fn shut_down(&mut self, client: ClientNo, number: u64) {
-        let is_owner =
-            self.peers.get(client).is_some_and(|peer| peer.credentials.uid == self.owner_uid);
-        if !is_owner {
-            return self.fail(client, number, Failure::of(Code::NotPermitted));
-        }
-        tracing::info!(?client, "a client ends the store");
+        tracing::info!(?client, "stopping at a client's request");
         self.reply(client, number, &Reply::Done, Vec::new());
         self.is_stopping = true;
     }
@@ -296,7 +301,7 @@ impl Core {
         let held = status.objects + status.creating + status.spilled;
         let clients = self.peers.ready().count().saturating_sub(1);
         match (ends, held, clients) {
-            (false, ..) => Some("it was started to stay".to_owned()),
+            (false, ..) => Some("it was started with `plasmon start`".to_owned()),
             (_, 0, 0) => None,
             (_, 0, clients) => Some(format!("it has other clients: {clients}")),
             (_, held, _) => Some(format!("it holds objects: {held}")),
@@ -321,59 +326,4 @@ impl Core {
 fn no_index(id: ObjectId) -> Failure {
     let detail = "there is no memory for a larger index";
     Failure::of(Code::LimitReached).with_id(id).with_detail(detail)
-}
-
-/// Whether the store may have to evict something for it.
-fn wants_memory(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Lease { .. }
-            | Request::Create { .. }
-            | Request::CreateGrowing { .. }
-            | Request::Grow { .. }
-            | Request::Evict { .. }
-            | Request::Get { .. }
-    )
-}
-
-/// Whether a request keeps the limits that the size of a frame alone does not enforce.
-fn check(request: &Request) -> Result<(), Failure> {
-    let at_most = |what: &str, count: usize, limit: usize| {
-        if count <= limit {
-            return Ok(());
-        }
-        Err(Failure::of(Code::LimitReached)
-            .with_amounts(count as u64, limit as u64)
-            .with_detail(format!("{count} {what} in one request; the limit is {limit}")))
-    };
-    let ids = |ids: &[ObjectId]| at_most("ids", ids.len(), REQUEST_IDS_MAX);
-    match request {
-        Request::Extents { extents, .. } => at_most("extents", extents.len(), FRAME_FDS_MAX),
-        Request::Release { serials } => at_most("serials", serials.len(), REQUEST_IDS_MAX),
-        Request::Delete { ids: all }
-        | Request::DeleteUnused { ids: all }
-        | Request::Get { ids: all }
-        | Request::Wait { ids: all, .. }
-        | Request::States { ids: all }
-        | Request::Touch { ids: all } => ids(all),
-        Request::List { filter, limit, .. } => {
-            at_most("objects", *limit as usize, LIST_PAGE_MAX)?;
-            check_filter(filter)
-        }
-        Request::Subscribe { filter } => check_filter(filter),
-        Request::Adopt { namespace, .. } => {
-            at_most("bytes of a namespace", namespace.len(), NAMESPACE_BYTES_MAX)
-        }
-        _ => Ok(()),
-    }
-}
-
-fn check_filter(filter: &plasmon_proto::message::Filter) -> Result<(), Failure> {
-    let texts = [&filter.namespace, &filter.prefix];
-    match texts.into_iter().flatten().find(|text| text.len() > NAME_BYTES_MAX) {
-        None => Ok(()),
-        Some(text) => Err(Failure::of(Code::LimitReached)
-            .with_amounts(text.len() as u64, NAME_BYTES_MAX as u64)
-            .with_detail("a filter longer than any name finds nothing")),
-    }
 }

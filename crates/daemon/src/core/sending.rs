@@ -10,11 +10,13 @@ use plasmon_store::ClientNo;
 use rustix::io::Errno;
 
 use super::Core;
-use super::greeting::UNASKED;
 use crate::outbox::{Outgoing, Passed, Sent};
 use crate::passing::{ASKED_AT_ONCE, Passing};
 use crate::peers::Peer;
 use crate::poll::{Interest, Source};
+
+/// The request number of an answer to a connection that has not asked anything yet.
+pub(super) const UNASKED: u64 = 0;
 
 /// When a message is tried again that could not be sent for a reason that no event ends.
 const SEND_AGAIN_AFTER: Duration = Duration::from_millis(5);
@@ -59,7 +61,7 @@ impl Core {
                 self.set_interest(client, interest);
             }
             Err(error) => {
-                tracing::debug!(?client, %error, "a client does not hear us any more");
+                tracing::debug!(?client, %error, "a reply cannot be sent to a client");
                 self.leave(client);
             }
         }
@@ -79,7 +81,8 @@ impl Core {
             if !peer.connection.has_unread().unwrap_or(false) {
                 self.passing.received(peer.credentials.uid, &mut peer.unread);
             } else if peer.unread.is_overdue(now) && !self.leaving.contains_key(&other) {
-                let why = "others waited for room while it did not receive its descriptors";
+                let why =
+                    "it did not receive its descriptors while other clients waited to send theirs";
                 self.expel(other, UNASKED, why);
             }
         }
@@ -128,7 +131,7 @@ pub(super) fn encode(
         Err(BadFrame::Long { found }) => {
             let failure = Failure::of(Code::LimitReached)
                 .with_amounts(found as u64, FRAME_BYTES_MAX as u64)
-                .with_detail("the answer is longer than a message may be: ask for less");
+                .with_detail("the answer is longer than a message may be: ask for fewer objects");
             encode_reply(number, &Reply::Failed(failure))
         }
         other => other,

@@ -8,10 +8,10 @@ use plasmon_proto::message::Access;
 use plasmon_proto::object::Level;
 use plasmon_proto::settings::Settings;
 
-use super::BadStart;
-use crate::paths;
+use super::bad_start::BadStart;
 use plasmon_shm::cgroup::Groups;
 use plasmon_shm::incarnation::Incarnation;
+use plasmon_shm::socket_folder::{self, SOCKET_PATH_BYTES_MAX};
 
 /// More than any machine has, and little enough to count with.
 pub const CAPACITY_BYTES_MAX: u64 = 1 << 56;
@@ -110,7 +110,7 @@ impl Config {
         let capacity_bytes = capacity(settings.capacity_bytes.0, &machine_memory)?;
         let admitted = admitted(&settings.admit)?;
         let socket = match settings.socket.as_str() {
-            "" => paths::default_socket(),
+            "" => socket_folder::default_socket(),
             text => PathBuf::from(text),
         };
         Ok(Self {
@@ -139,7 +139,7 @@ impl Config {
             spin_us: settings.spin_us.min(SPIN_US_MAX),
             log: settings.log.parse().map_err(|_| BadStart::Value {
                 key: "log",
-                what: format!("\"{}\" is none of error, warn, info, debug, trace", settings.log),
+                what: format!("\"{}\" is not one of error, warn, info, debug, trace", settings.log),
             })?,
         })
     }
@@ -159,7 +159,7 @@ fn starter(text: &str) -> Result<Option<Incarnation>, BadStart> {
     }
     let wrong = |()| BadStart::Value {
         key: "starter",
-        what: format!("\"{text}\" is no process as pid:ticks"),
+        what: format!("\"{text}\" is not a process in the form pid:ticks"),
     };
     text.parse().map(Some).map_err(wrong)
 }
@@ -195,7 +195,7 @@ fn capacity(bytes: u64, machine_memory: &impl Fn() -> u64) -> Result<u64, BadSta
     if bytes <= CAPACITY_BYTES_MAX {
         return Ok(bytes);
     }
-    let what = format!("{bytes} bytes are more than any machine has");
+    let what = format!("{bytes} bytes are more than a machine can have");
     Err(BadStart::Value { key: "capacity_bytes", what })
 }
 
@@ -203,13 +203,13 @@ fn socket_path(path: &Path) -> Result<PathBuf, BadStart> {
     let absolute = std::path::absolute(path)
         .map_err(|error| BadStart::Value { key: "socket", what: error.to_string() })?;
     let bytes = absolute.as_os_str().len();
-    if bytes > paths::SOCKET_PATH_BYTES_MAX {
+    if bytes > SOCKET_PATH_BYTES_MAX {
         return Err(BadStart::Value {
             key: "socket",
             what: format!(
                 "{} has {bytes} bytes; the kernel takes at most {}",
                 absolute.display(),
-                paths::SOCKET_PATH_BYTES_MAX
+                SOCKET_PATH_BYTES_MAX
             ),
         });
     }
@@ -218,7 +218,7 @@ fn socket_path(path: &Path) -> Result<PathBuf, BadStart> {
 
 fn mode(text: &str) -> Result<u32, BadStart> {
     u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777).ok_or_else(|| {
-        let what = format!("\"{text}\" is no mode in octal, such as 0600");
+        let what = format!("\"{text}\" is not a mode in octal, such as 0600");
         BadStart::Value { key: "socket_mode", what }
     })
 }
@@ -258,7 +258,7 @@ fn level(text: &str, admitted: &[Admission]) -> Result<Level, BadStart> {
         "leased" => Level::Leased,
         "strict" => Level::Strict,
         other => {
-            let what = format!("\"{other}\" is none of shared, leased, strict");
+            let what = format!("\"{other}\" is not one of shared, leased, strict");
             return Err(BadStart::Value { key: "level", what });
         }
     };

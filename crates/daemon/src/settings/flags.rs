@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use plasmon_proto::settings::{Kind, SETTINGS, Setting};
 
-use super::{flag_of, variable_of};
+use super::names::{flag_of, variable_of};
 
 /// As what this process was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub fn command() -> Command {
             Arg::new("daemonize")
                 .long("daemonize")
                 .action(ArgAction::SetTrue)
-                .help("Go on in the background, and return when the store accepts connections"),
+                .help("Run in the background, and return when the store accepts connections"),
         )
         .arg(
             Arg::new("log-file")

@@ -8,54 +8,21 @@
 //! The effective texts are kept: the keeper starts the next daemon with exactly these, whatever
 //! happened to the file or the environment in between.
 
+mod bad_start;
 pub mod config;
 pub mod flags;
+mod names;
 mod spill_place;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use plasmon_proto::settings::{BadSetting, SETTINGS, Settings};
+use plasmon_proto::settings::{SETTINGS, Settings};
 
+pub use bad_start::BadStart;
 pub use config::{Config, Spill};
 pub use flags::{Invocation, Role};
-
-/// Why the daemon cannot start with what it was given.
-#[derive(Debug, thiserror::Error)]
-pub enum BadStart {
-    /// A setting does not exist or cannot take its value.
-    #[error("{origin}: {source}")]
-    Setting {
-        /// Where the setting was given.
-        origin: String,
-        /// What is wrong.
-        source: BadSetting,
-    },
-    /// The file of settings cannot be read.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
-    /// The file of settings is no TOML.
-    #[error("{}: {source}", path.display())]
-    Toml {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: Box<toml::de::Error>,
-    },
-    /// A value is well-formed but makes no sense.
-    #[error("{key}: {what}")]
-    Value {
-        /// The setting.
-        key: &'static str,
-        /// What is wrong with it.
-        what: String,
-    },
-}
+pub use names::{flag_of, variable_of};
 
 /// Settings with the texts that they came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,16 +55,6 @@ impl Loaded {
         let flag = |(key, value): (&&str, &String)| format!("--{}={value}", flag_of(key));
         self.texts.iter().map(flag).collect()
     }
-}
-
-/// The flag of a key, without the dashes before it.
-pub fn flag_of(key: &str) -> String {
-    key.replace('_', "-")
-}
-
-/// The environment variable of a key.
-pub fn variable_of(key: &str) -> String {
-    format!("PLASMON_{}", key.to_ascii_uppercase())
 }
 
 /// Puts the sources together; later ones win. `variable` looks an environment variable up.

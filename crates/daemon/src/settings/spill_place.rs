@@ -6,10 +6,10 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use plasmon_media::folder::is_in_memory;
+use plasmon_spill::folder::is_in_memory;
 use rustix::fs::{Access, access};
 
-use super::BadStart;
+use super::bad_start::BadStart;
 
 /// The value that leaves the choice to the daemon.
 const AUTO: &str = "auto";
@@ -24,8 +24,8 @@ pub(super) fn chosen(key: &str, value: &str) -> Result<Option<String>, BadStart>
     let places = places(env::var_os("XDG_STATE_HOME").map(PathBuf::from), env::home_dir());
     let wrong = || BadStart::Value {
         key: KEY,
-        what: "no folder on a disk can be written to, of /var/tmp and the state folder of this \
-               user; name one"
+        what: "neither /var/tmp nor this user's state folder is a writable folder on a disk; \
+               name one that is"
             .to_owned(),
     };
     let place = places.iter().find(|place| can_be_used(place)).ok_or_else(wrong)?;

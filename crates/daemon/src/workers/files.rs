@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use plasmon_media::{Described, Error, FolderLock, Incarnation, Medium, Place};
 use plasmon_proto::message::Range;
 use plasmon_shm::edge;
 use plasmon_shm::{Memfd, WriteExtent};
+use plasmon_spill::{Described, Error, FolderLock, Incarnation, Place, SpillTier};
 use plasmon_store::event::{OpenedFile, ReadBack, Ticket};
 
 use super::{Done, Report};
@@ -81,7 +81,7 @@ pub(crate) enum FileJob {
 /// A tier that was opened, with what was found in it.
 pub(crate) struct OpenedTier {
     /// The tier.
-    pub(crate) medium: Box<dyn Medium>,
+    pub(crate) medium: Box<dyn SpillTier>,
     /// The objects in it.
     pub(crate) found: Vec<Described>,
     /// The lock on its folder, unless it was held already.
@@ -94,7 +94,7 @@ pub(crate) type OpenTier = Box<dyn FnMut() -> Result<OpenedTier, Error> + Send>;
 /// The tier as the file worker has it.
 pub(crate) enum Tier {
     /// It can be used.
-    Open(Box<dyn Medium>),
+    Open(Box<dyn SpillTier>),
     /// It is to be opened, not before this time.
     Closed(OpenTier, Instant),
 }
@@ -116,7 +116,7 @@ pub(super) fn work(jobs: &Receiver<FileJob>, report: &Report, mut tier: Tier) {
         };
         match (job, &mut tier) {
             (Ok(job), Tier::Open(medium)) => {
-                let (fault, done) = carry_out(job, &mut **medium);
+                let (fault, done) = apply_effect(job, &mut **medium);
                 // The fault first: a client that hears of the outcome finds it in the status.
                 if fault.is_some() || is_faulty {
                     is_faulty = fault.is_some();
@@ -150,7 +150,7 @@ fn open_when_due(tier: &mut Tier, report: &Report) {
 }
 
 /// Does a job. Returns what the file system refused, if it did, and what is to be told.
-fn carry_out(job: FileJob, medium: &mut dyn Medium) -> (Option<String>, Option<Done>) {
+fn apply_effect(job: FileJob, medium: &mut dyn SpillTier) -> (Option<String>, Option<Done>) {
     match job {
         FileJob::Spill { ticket, memfd, offset, object } => {
             let place = Place { file: memfd.as_fd(), offset };
@@ -189,7 +189,7 @@ fn carry_out(job: FileJob, medium: &mut dyn Medium) -> (Option<String>, Option<D
 fn open(
     ticket: Ticket,
     which: Incarnation,
-    medium: &mut dyn Medium,
+    medium: &mut dyn SpillTier,
 ) -> (Option<String>, Option<Done>) {
     let mut file = None;
     let result = allowed().and_then(|()| {
@@ -237,14 +237,14 @@ fn fault_of(result: Result<(), Error>) -> Option<String> {
 }
 
 /// Removes every file of the store.
-pub(super) fn clear(medium: &mut dyn Medium) {
+pub(super) fn clear(medium: &mut dyn SpillTier) {
     if let Err(error) = medium.clear() {
         tracing::warn!(%error, "the spill tier cannot be emptied");
     }
 }
 
 fn restore(
-    medium: &mut dyn Medium,
+    medium: &mut dyn SpillTier,
     into: &Target,
     range: &Range,
     which: Incarnation,

@@ -78,7 +78,7 @@ pub(crate) enum MemoryJob {
         /// Whether every further write is refused.
         strict: bool,
     },
-    /// Cut off what lies behind the first bytes of an extent that grows.
+    /// Cut off what follows the first bytes of an extent that grows.
     TrimGrowing {
         /// The extent.
         memfd: Arc<GrowingMemfd>,

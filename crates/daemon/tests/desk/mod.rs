@@ -268,7 +268,7 @@ impl Client {
     fn try_send(&mut self, request: &Request) -> std::io::Result<u64> {
         self.number += 1;
         match self.connection.send(&encode_request(self.number, request).unwrap(), &[]) {
-            // A connection that is turned away is told why before it is closed.
+            // A connection that is refused is told why before it is closed.
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
             _ => Ok(self.number),
         }

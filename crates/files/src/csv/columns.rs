@@ -34,7 +34,7 @@ pub(super) enum Column {
 pub(super) enum Refused {
     /// It is not of the column's type.
     Type,
-    /// It is no UTF-8.
+    /// It is not UTF-8.
     Encoding,
 }
 

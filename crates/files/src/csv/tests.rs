@@ -17,7 +17,7 @@ fn rows(bytes: &[u8], batch_rows: usize) -> Result<Vec<RecordBatch>> {
 }
 
 /// A column that was empty in the first 10,000 lines had type null, and what came later was
-/// dropped without a word.
+/// dropped silently.
 #[test]
 fn a_value_that_comes_late_is_there() {
     let mut file = b"early,late\n".to_vec();
@@ -63,7 +63,7 @@ fn what_is_wrong_is_told_with_its_line() {
         (b"a,b\n1,2\n1\n", "line 3 has 1 fields, and the first line names 2 columns"),
         (b"a,b\n\"1\n\",2\n1,2,3\n", "line 4 has 3 fields"),
         (b"a\n\"b\n", "line 2 has a quote that is not closed"),
-        (b"a,b\nx,y\nz,\xFF\n", "line 3, column \"b\": the text is not UTF-8"),
+        (b"a,b\nx,y\nz,\xFF\n", "line 3, column \"b\": the string is not UTF-8"),
         (b"a,\xFF\n", "its first line is not UTF-8"),
     ] {
         let told = rows(file, 10).map(|_| ()).unwrap_err().to_string();
@@ -81,7 +81,7 @@ fn a_file_that_changes_between_the_two_readings_is_told() {
     let read =
         |bytes| -> Result<Vec<_>> { Rows::new(text(bytes), b',', schema.clone(), 9)?.collect() };
     let told = read(b"a,b\n1,2\n3,x\n").unwrap_err().to_string();
-    assert!(told.starts_with("line 3, column \"b\": \"x\" is no Int64"), "{told}");
+    assert!(told.starts_with("line 3, column \"b\": \"x\" is not Int64"), "{told}");
     assert!(matches!(read(b"a,c\n1,2\n"), Err(Error::OtherColumns)));
 }
 

@@ -24,7 +24,7 @@ use crate::wakes::Alarm;
 
 /// The client broke the protocol of its ring: disconnect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the client broke its submission ring: {0}")]
+#[error("the client corrupted its submission ring: {0}")]
 pub struct Hostile(#[from] pub BadCursor);
 
 /// The daemon's side of one client's channel.

@@ -115,6 +115,6 @@ impl Layout {
 }
 
 fn not_a_channel() -> std::io::Error {
-    let text = "the descriptor is no channel memfd of a store";
+    let text = "the descriptor is not the channel memfd of a store";
     std::io::Error::new(std::io::ErrorKind::InvalidData, text)
 }

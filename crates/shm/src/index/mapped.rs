@@ -17,10 +17,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::SlotPlace;
 
-use super::writing::SLOTS_MAX;
-use super::{HEADER_BYTES, Header, Lookup};
+use super::header::{HEADER_BYTES, Header, not_a_table, slot_count};
 use crate::control::ControlReader;
 use crate::ledger::{Ledger, TooManyPins};
+use crate::lookup::Lookup;
 use crate::map::{Populate, ReadMap, Region, Shared};
 use crate::memfd::Memfd;
 use crate::slot::{HashKey, SLOT_BYTES, Slot};
@@ -186,16 +186,4 @@ fn read_key(memfd: &Memfd, slots: u64) -> io::Result<HashKey> {
     let header = Header(map.shared(0, Header::WORDS)).read();
     let key = header.and_then(|(count, key)| (count == slots).then_some(key));
     key.ok_or_else(|| not_a_table(memfd.bytes(), slots))
-}
-
-/// The number of slots, if a memfd of `bytes` bytes can hold that many.
-pub(super) fn slot_count(bytes: u64, slots: u64) -> io::Result<usize> {
-    let fits =
-        (1..=SLOTS_MAX as u64).contains(&slots) && HEADER_BYTES + slots * SLOT_BYTES <= bytes;
-    if fits { Ok(slots as usize) } else { Err(not_a_table(bytes, slots)) }
-}
-
-pub(super) fn not_a_table(bytes: u64, slots: u64) -> io::Error {
-    let text = format!("a memfd of {bytes} bytes is no index table of {slots} slots");
-    io::Error::new(io::ErrorKind::InvalidData, text)
 }

@@ -1,4 +1,4 @@
-//! The index through its public doors, daemon and client in one process.
+//! The index through its public interface, daemon and client in one process.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -7,9 +7,10 @@ use plasmon_proto::ObjectId;
 use plasmon_proto::message::{ExtentId, SlotPlace};
 use proptest::prelude::*;
 
-use super::{IndexReader, IndexWriter, Lookup};
+use super::{IndexReader, IndexWriter};
 use crate::channel::{ChannelClient, ChannelDaemon};
 use crate::control::{ControlDaemon, ControlReader};
+use crate::lookup::Lookup;
 use crate::memfd::Memfd;
 use crate::scan::PinCounts;
 use crate::slot::{HashKey, SlotImage, State};

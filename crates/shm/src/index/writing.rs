@@ -5,18 +5,14 @@ use std::ops::Deref;
 
 use plasmon_proto::ObjectId;
 
-use super::mapped::{not_a_table, slot_count};
-use super::{Counts, HEADER_BYTES, Header};
+use super::header::{HEADER_BYTES, Header, SLOTS_MAX, not_a_table, slot_count};
 use crate::map::{Populate, WriteMap};
 use crate::memfd::Memfd;
 use crate::slot::{HashKey, SLOT_BYTES, Slot, SlotImage, State};
-use crate::table::TableWriter;
+use crate::table::{Counts, TableWriter};
 
 /// The fewest slots of a table: one page.
 const SLOTS_MIN: usize = 64;
-
-/// The most slots of a table, so that a slot's index fits 32 bits.
-pub(super) const SLOTS_MAX: usize = 1 << 31;
 
 /// A table with at least so many slots is replaced by a smaller one when few are used: 4 MiB.
 const SLOTS_KEPT: usize = 1 << 16;

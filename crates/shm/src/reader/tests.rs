@@ -236,7 +236,7 @@ fn what_the_client_was_not_told_it_finds_on_the_control_page() {
 }
 
 /// A slot that says more than its extent holds is an error of the daemon, and no way to read what
-/// lies behind the mapping.
+/// lies past the end of the mapping.
 #[test]
 fn an_object_beyond_its_mapping_is_not_shown() {
     let mut node = Node::new();

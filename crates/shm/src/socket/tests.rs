@@ -176,7 +176,7 @@ fn what_the_other_end_has_not_received_is_known() {
 
 #[test]
 fn a_socket_that_is_served_is_not_taken_although_its_lock_was_removed() {
-    // A tidy soul removed the lock, and a second daemon took the first one's place without a word.
+    // A tidy soul removed the lock, and a second daemon took the first one's place silently.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.sock");
     let first = Listener::bind(&path, 0o600).unwrap();

@@ -25,7 +25,6 @@ use arrow_schema::{DataType, SchemaRef};
 pub use self::merge::Merge;
 use self::scratch::{Scratch, Stored};
 use crate::column::text_lengths;
-use crate::crew::Progress;
 use crate::dictionary::{Dictionaries, Unifier};
 use crate::error::{Error, Result};
 use crate::heap::Heap;
@@ -33,10 +32,13 @@ use crate::key::{RowKeys, resolve};
 use crate::order::SortKey;
 use crate::sorting::{Job, PARTITIONS_MAX, sort};
 use crate::table::{Table, codes, sorted_schema};
+use crate::workers::Progress;
 
 /// Memory for each byte of a run or of a partition: itself, its sorted rows, and what a sort takes
 /// beside them.
 const COPIES: u64 = 3;
+/// Memory for each byte of a partition as it is planned; its bounds are not exact.
+pub const MEMORY_PER_PARTITION_BYTE: u64 = 2 * COPIES;
 /// Blocks of a run. A partition is exact to one block of each run at either end.
 const BLOCKS: u64 = 256;
 /// The least that is worth a block: what is smaller costs more to find than to read.
@@ -179,7 +181,8 @@ impl<'a> External<'a> {
     pub fn finish(mut self, partitions: Option<usize>) -> Result<Merge<'a>> {
         self.write_run()?;
         let bytes = self.scratch.bytes();
-        let most = (self.means.memory_bytes / COPIES / 2).clamp(1, PARTITION_BYTES_MAX);
+        let most = self.means.memory_bytes / MEMORY_PER_PARTITION_BYTE;
+        let most = most.clamp(1, PARTITION_BYTES_MAX);
         let least = bytes.div_ceil(most).max(1);
         let wanted = partitions.map_or(least, |wanted| wanted as u64);
         if wanted < least && bytes.div_ceil(wanted.max(1)) > 2 * most {
@@ -254,8 +257,9 @@ impl<'a> External<'a> {
     }
 }
 
-/// About how many bytes these rows take as they will be sorted.
-fn batch_bytes(batch: &RecordBatch) -> u64 {
+/// About how many bytes these rows take as they will be sorted: of a buffer that several columns or
+/// batches are slices of, each has its own part.
+pub fn batch_bytes(batch: &RecordBatch) -> u64 {
     let column = |array: &ArrayRef| match array.data_type() {
         DataType::Utf8View | DataType::BinaryView => {
             text_lengths(array).iter().sum::<u64>() + 8 * array.len() as u64

@@ -18,10 +18,10 @@ pub(crate) use self::field::Fields;
 pub(crate) use self::number::Kind;
 pub(crate) use self::rows::RowKeys;
 use self::text::Texts;
-use crate::crew::{Progress, each};
 use crate::error::{Error, Result};
 use crate::order::SortKey;
 use crate::table::Table;
+use crate::workers::{Progress, each};
 
 /// Rows that are looked at to learn what all keys begin with.
 const COMMON_SAMPLE_ROWS: usize = 256;

@@ -2,8 +2,10 @@
 
 use std::cmp::Ordering;
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::*;
+use arrow_array::cast::AsArray;
+use arrow_array::types::*;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::*;
 use plasmon_sort::SortKey;
 
 /// A value: an array and a row of it.

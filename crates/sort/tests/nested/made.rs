@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::*;
-use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::*;
+use arrow_array::*;
+use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::*;
 use half::f16;
 
 /// Numbers that look random.

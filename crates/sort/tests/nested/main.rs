@@ -12,11 +12,13 @@ mod made;
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int32Array, RecordBatch};
-use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Int32Type, Schema};
-use arrow::ipc::reader::StreamReader;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, Int32Array, RecordBatch};
+use arrow_ipc::reader::StreamReader;
 use arrow_row::{RowConverter, SortField};
+use arrow_schema::{DataType, Field, Schema};
+use arrow_select::concat::concat_batches;
 use plasmon_sort::{External, Heap, Job, Means, Partition, Progress, SortKey, Table, sort};
 
 use compare::compare;

@@ -5,11 +5,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::*;
-use arrow::buffer::NullBuffer;
-use arrow::compute::{concat_batches, take_record_batch};
-use arrow::datatypes::*;
+use arrow_array::cast::AsArray;
+use arrow_array::types::*;
+use arrow_array::*;
+use arrow_buffer::{NullBuffer, i256};
 use arrow_row::{RowConverter, SortField};
+use arrow_schema::*;
+use arrow_select::concat::concat_batches;
+use arrow_select::take::take_record_batch;
 use half::f16;
 use plasmon_sort::SortKey;
 
@@ -295,10 +298,8 @@ pub(crate) fn reference(
     let columns: Vec<ArrayRef> =
         order.iter().map(|key| canonical(whole.column_by_name(&key.column).unwrap())).collect();
     let fields = order.iter().zip(&columns).map(|(key, column)| {
-        let options = arrow::compute::SortOptions {
-            descending: key.descending,
-            nulls_first: key.nulls_first,
-        };
+        let options =
+            arrow_schema::SortOptions { descending: key.descending, nulls_first: key.nulls_first };
         SortField::new_with_options(column.data_type().clone(), options)
     });
     let converter = RowConverter::new(fields.collect()).unwrap();

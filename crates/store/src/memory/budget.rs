@@ -3,21 +3,13 @@
 use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Level;
 
+use super::place::Need;
 use super::{Extent, IDLE_EXTENTS_MAX, Memory};
 use crate::effect::Effect;
 
 /// How far warm memory may exceed its limit before it is trimmed, so that freeing many small
 /// objects does not give their pages back one by one.
 const TRIM_BYTES: u64 = 1 << 20;
-
-/// What a request takes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Need {
-    /// Bytes that count against the capacity.
-    pub(super) charge: u64,
-    /// Bytes of pages that the machine must give.
-    pub(super) fresh_bytes: u64,
-}
 
 impl Memory {
     /// Whether the capacity holds this much more.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plasmon_proto::limits::EXTENTS_MAX;
 use plasmon_proto::message::ExtentId;
 
-use super::Domain;
+use super::domain::Domain;
 use super::holes::Hole;
 
 /// What an extent is for.

@@ -17,19 +17,9 @@
 
 use plasmon_proto::message::{ExtentId, Range};
 
-use super::budget::Need;
-use super::placing::Reservation;
-use super::{Domain, Kind, Memory, Placed};
+use super::place::{Lengths, Need, Placed, Reservation};
+use super::{Domain, Kind, Memory};
 use crate::effect::Effect;
-
-/// How long an extent is to be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lengths {
-    /// What is wanted.
-    pub(crate) bytes: u64,
-    /// What an idle one may have.
-    pub(crate) most: u64,
-}
 
 impl Memory {
     /// Finds an extent for an object of unknown size that begins with so many bytes: an idle one,

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 use plasmon_proto::message::{ExtentId, Range};
 
-use super::{Domain, Memory, PageSize};
+use super::domain::Domain;
+use super::page::PageSize;
 
 /// A free part of an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl HoleIndex {
         self.cold_bytes
     }
 
-    fn insert(&mut self, domain: Domain, range: Range, warm: bool) {
+    pub(super) fn insert(&mut self, domain: Domain, range: Range, warm: bool) {
         self.fits.insert((domain, warm, range.bytes, range.extent, range.offset));
         if !warm {
             self.cold_bytes += range.bytes;
@@ -56,7 +57,7 @@ impl HoleIndex {
         }
     }
 
-    fn remove(&mut self, domain: Domain, range: Range, warm: bool) {
+    pub(super) fn remove(&mut self, domain: Domain, range: Range, warm: bool) {
         self.fits.remove(&(domain, warm, range.bytes, range.extent, range.offset));
         if !warm {
             self.cold_bytes -= range.bytes;
@@ -80,87 +81,5 @@ impl HoleIndex {
     /// The warm hole with the most whole pages.
     pub(super) fn warmest(&self) -> Option<(ExtentId, u64)> {
         self.warm.last().map(|(_, extent, offset)| (*extent, *offset))
-    }
-}
-
-impl Memory {
-    /// Makes a range that was in use a hole, joined with its neighbours of the same warmth.
-    pub(super) fn open_hole(&mut self, range: Range, warm: bool) {
-        let Some(extent) = self.extents.get_mut(range.extent) else { return };
-        if range.bytes == 0 {
-            return;
-        }
-        extent.free_bytes += range.bytes;
-        let (mut offset, mut end) = (range.offset, range.offset + range.bytes);
-        let before = extent.holes.range(..offset).next_back().map(|(at, hole)| (*at, *hole));
-        if let Some((at, hole)) = before
-            && hole.warm == warm
-            && at + hole.bytes == offset
-        {
-            extent.holes.remove(&at);
-            let old = Range { extent: range.extent, offset: at, bytes: hole.bytes };
-            self.holes.remove(extent.domain, old, warm);
-            offset = at;
-        }
-        if let Some(hole) = extent.holes.get(&end).copied()
-            && hole.warm == warm
-        {
-            extent.holes.remove(&end);
-            let old = Range { extent: range.extent, offset: end, bytes: hole.bytes };
-            self.holes.remove(extent.domain, old, warm);
-            end += hole.bytes;
-        }
-        let whole = Range { extent: range.extent, offset, bytes: end - offset };
-        extent.holes.insert(offset, Hole { bytes: whole.bytes, warm });
-        self.holes.insert(extent.domain, whole, warm);
-    }
-
-    /// Takes a range out of the hole that contains it; `None` when no single hole does. Returns the
-    /// hole's warmth.
-    pub(super) fn take(&mut self, range: Range) -> Option<bool> {
-        let extent = self.extents.get_mut(range.extent)?;
-        let (at, hole) =
-            extent.holes.range(..=range.offset).next_back().map(|(at, hole)| (*at, *hole))?;
-        let (end, hole_end) = (range.offset.checked_add(range.bytes)?, at + hole.bytes);
-        if end > hole_end || range.bytes == 0 {
-            return None;
-        }
-        extent.free_bytes -= range.bytes;
-        extent.holes.remove(&at);
-        let old = Range { extent: range.extent, offset: at, bytes: hole.bytes };
-        self.holes.remove(extent.domain, old, hole.warm);
-        for (offset, end) in [(at, range.offset), (end, hole_end)] {
-            if offset < end {
-                let rest = Range { extent: range.extent, offset, bytes: end - offset };
-                extent.holes.insert(offset, Hole { bytes: rest.bytes, warm: hole.warm });
-                self.holes.insert(extent.domain, rest, hole.warm);
-            }
-        }
-        Some(hole.warm)
-    }
-
-    /// Gives the extent to another domain, and with it its holes.
-    pub(crate) fn set_domain(&mut self, id: ExtentId, domain: Domain) {
-        let Some(extent) = self.extents.get_mut(id) else { return };
-        for (offset, hole) in &extent.holes {
-            let range = Range { extent: id, offset: *offset, bytes: hole.bytes };
-            self.holes.remove(extent.domain, range, hole.warm);
-            self.holes.insert(domain, range, hole.warm);
-        }
-        let before = std::mem::replace(&mut extent.domain, domain);
-        if before != domain {
-            extent.has_creations = false;
-            self.extents.note_domain(id, Some(before), Some(domain));
-        }
-    }
-
-    /// Takes all holes of an extent out of the index, because the extent goes.
-    pub(super) fn close_holes(&mut self, id: ExtentId) {
-        let Some(extent) = self.extents.get_mut(id) else { return };
-        for (offset, hole) in std::mem::take(&mut extent.holes) {
-            let range = Range { extent: id, offset, bytes: hole.bytes };
-            self.holes.remove(extent.domain, range, hole.warm);
-        }
-        extent.free_bytes = 0;
     }
 }

@@ -21,30 +21,35 @@
 //! extent is its [`Domain`].
 
 mod budget;
+mod carving;
+mod domain;
 mod extents;
 mod growing;
 mod holes;
 mod leases;
+mod page;
+mod place;
 mod placing;
 mod recovering;
 mod retained;
 
 use plasmon_proto::limits::{
-    ARENA_EXTENT_BYTES, LARGE_OBJECT_BYTES, OBJECT_ALIGN, RESIDENT_SLACK_BYTES_MIN,
-    RESIDENT_SLACK_PER_CAPACITY,
+    ARENA_EXTENT_BYTES, LARGE_OBJECT_BYTES, RESIDENT_SLACK_BYTES_MIN, RESIDENT_SLACK_PER_CAPACITY,
 };
 use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::{Level, Sizes};
 
+pub(crate) use domain::Domain;
 pub(crate) use extents::{Extent, Kind};
-pub(crate) use growing::Lengths;
 #[cfg(test)]
 pub(crate) use leases::LEASE_PIECES_MAX;
 pub(crate) use leases::{LeaseError, Leases};
-pub(crate) use placing::{Ask, Placed, Reservation};
+pub(crate) use page::aligned;
+pub(crate) use place::{Ask, Lengths, Placed, Reservation};
 
 use extents::Extents;
 use holes::HoleIndex;
+use page::PageSize;
 use retained::Retained;
 
 use crate::config::Config;
@@ -57,19 +62,6 @@ const CAPACITY_BYTES_MAX: u64 = 1 << 56;
 
 /// Idle exact extents that are kept at most: each costs the daemon descriptors.
 const IDLE_EXTENTS_MAX: usize = 64;
-
-/// Who may be given memory of an extent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Domain {
-    /// Anybody; whoever takes memory of it becomes its writer. Only at level shared.
-    Open,
-    /// The client of this session, its one writer.
-    Client(u32),
-    /// The daemon, for objects that it brings back from the spill tier.
-    Daemon,
-    /// Nobody: its writer left or may come back. It is dropped when it is empty.
-    Closed,
-}
 
 /// All memory of a store.
 #[derive(Debug)]
@@ -96,35 +88,6 @@ struct Limits {
     arena_bytes: u64,
     /// From this many bytes on, an object gets an exact extent.
     exact_bytes_min: u64,
-}
-
-/// What memory is reserved and given back in: the machine's pages.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PageSize(u64);
-
-impl PageSize {
-    /// Pages of so many bytes, which are a power of two.
-    fn of(bytes: u64) -> Self {
-        assert!(bytes.is_power_of_two() && bytes >= OBJECT_ALIGN, "no machine has such pages");
-        Self(bytes)
-    }
-
-    /// `bytes` rounded up to pages; saturates instead of overflowing.
-    fn round_up(self, bytes: u64) -> u64 {
-        bytes.checked_next_multiple_of(self.0).unwrap_or(u64::MAX - (self.0 - 1))
-    }
-
-    /// The whole pages within a range, as offset and bytes.
-    fn whole_within(self, offset: u64, bytes: u64) -> (u64, u64) {
-        let start = offset.next_multiple_of(self.0);
-        let end = (offset + bytes) / self.0 * self.0;
-        (start, end.saturating_sub(start))
-    }
-}
-
-/// `bytes` rounded up to the alignment of objects; saturates.
-pub(crate) fn aligned(bytes: u64) -> u64 {
-    bytes.checked_next_multiple_of(OBJECT_ALIGN).unwrap_or(u64::MAX - (OBJECT_ALIGN - 1))
 }
 
 impl Memory {

@@ -3,43 +3,12 @@
 use plasmon_proto::message::{ExtentId, Range};
 use plasmon_proto::object::Level;
 
-use super::budget::Need;
+use super::place::{Ask, Need, Placed, Reservation};
 use super::{Domain, Extent, Kind, Memory};
 use crate::effect::Effect;
 
 /// What is reserved at least at a time for small objects that the store places one by one.
 const CHUNK_BYTES: u64 = 256 << 10;
-
-/// A range that was found and is charged from now on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Placed {
-    /// The range.
-    pub(crate) range: Range,
-    /// The size of its extent.
-    pub(crate) extent_bytes: u64,
-    /// What was charged for it.
-    pub(crate) charge: u64,
-    /// What must be reserved before the range can be used, `None` when its pages are there.
-    pub(crate) reservation: Option<Reservation>,
-}
-
-/// How cold memory is asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
-    /// Whether more than needed is reserved, for the next small objects.
-    pub(crate) chunk: bool,
-    /// Whether warm memory may be given back for it.
-    pub(crate) give_back: bool,
-}
-
-/// Pages that the machine must give first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reservation {
-    /// The pages, which begin with the placed range.
-    pub(crate) range: Range,
-    /// Whether the extent must be made first.
-    pub(crate) new_extent: bool,
-}
 
 impl Memory {
     /// Finds a range whose pages are there: in an arena of the domain, or in an open one.

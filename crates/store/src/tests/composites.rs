@@ -56,6 +56,27 @@ fn a_pinned_composite_keeps_its_members_after_its_delete() {
     assert_eq!(world.states(&[10, 1, 3]), [Deleted, Deleted, Sealed]);
 }
 
+/// The first incarnation of an id was freed when its last reader let it go, and took the second
+/// one off the list of what goes with its creator: it stayed for ever.
+#[test]
+fn an_owned_object_goes_with_its_creator_whatever_had_its_id_before() {
+    let mut world = World::with_capacity(16 * MIB);
+    let reader = world.connect(1);
+    let creator = world.connect(2);
+    world.put(creator, Put::new(5, 100).owned()).unwrap();
+    let serial = world.pin(5);
+    assert_eq!(world.delete(creator, 5), None);
+    world.put(creator, Put::new(5, 100).owned()).unwrap();
+    world.unpin(serial);
+    world.pass(20);
+    assert_eq!(world.state(5), Sealed);
+    world.disconnect(creator);
+    world.pass(20);
+    assert_eq!(world.state(5), Deleted);
+    assert_eq!(world.status().used_bytes, 0);
+    world.disconnect(reader);
+}
+
 #[test]
 fn members_must_be_there() {
     let mut world = world();

@@ -204,7 +204,14 @@ fn a_client_that_leaves_much_is_cleared_up_in_pieces() {
         channel: true,
     };
     world.store.step(world.now_ms, Event::Connect(CLIENT, peer), &mut effects);
-    let left = world.store.creatings.from(0).map(|(id, _)| *id).next().expect("some are left");
+    let left = world
+        .store
+        .objects
+        .pending_objects
+        .from(0)
+        .map(|(id, _)| *id)
+        .next()
+        .expect("some are left");
     let abort = Event::Request(CLIENT, 9, Request::Abort { id: left });
     let steps = steps(&mut world, abort);
     check_costs(&steps, 4);

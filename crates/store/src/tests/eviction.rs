@@ -21,7 +21,7 @@ fn the_least_recently_used_goes_first_and_the_bytes_are_exact() {
         world.put(client, Put { sizes, ..Put::new(number, 0).cache() }).unwrap();
     }
     world.put(client, Put::new(9, 1000)).unwrap();
-    let touched = world.store.find(&id(0)).unwrap().record;
+    let touched = world.store.objects.find(&id(0)).unwrap().record;
     world.event(Event::Touched(touched));
     assert_eq!(world.evict(client, 1), (1008, 1));
     assert_eq!(world.state(1), Evicted);

@@ -61,7 +61,7 @@ fn an_object_is_written_once_however_often_it_is_spilled() {
 fn the_file_ends_with_its_object_and_is_not_taken_for_a_later_ones() {
     let mut world = world(config());
     read(&mut world, 0);
-    let file = world.store.kept.iter().next().unwrap().1.file;
+    let file = world.store.objects.kept.iter().next().unwrap().1.file;
     // A reader pins it: its memory stays for a while, its file must not.
     let pin = world.pin(0);
     assert_eq!((world.delete(CLIENT, 0), world.state(0)), (None, Deleted));
@@ -124,7 +124,7 @@ fn files_of_objects_in_memory_make_room_first_the_oldest() {
     }
     // 3 is spilled; 1 and 2 have files, that of 0 made room for the one of 3.
     assert_eq!(world.states(&[0, 1, 2, 3, 4]), [Sealed, Sealed, Sealed, Spilled, Sealed]);
-    let kept: Vec<_> = world.store.kept.iter().map(|(_, kept)| kept.id).collect();
+    let kept: Vec<_> = world.store.objects.kept.iter().map(|(_, kept)| kept.id).collect();
     assert_eq!(kept, [id(1), id(2)]);
     assert_eq!(world.status().spilled_bytes + world.status().spill_kept_bytes, 3 * MIB);
     // All of the budget goes to objects that have no other place.

@@ -49,7 +49,7 @@ fn pins_that_the_store_counts_for_one_client() {
     }
     let get = Request::Get { ids: vec![id(1)] };
     assert_eq!(world.ask_for_failure(client, get.clone()).code, Code::TooManyPins);
-    let serial = world.store.find(&id(1)).unwrap().serial;
+    let serial = world.store.objects.find(&id(1)).unwrap().serial;
     assert_eq!(world.ask(client, Request::Release { serials: vec![serial] }), Reply::Done);
     assert!(matches!(world.ask(client, get), Reply::Located(_)));
 }

@@ -182,7 +182,7 @@ impl Model {
         self.world.pass(1000);
         let status = self.world.status();
         assert_eq!((status.used_bytes, status.leased_bytes), (0, 0), "memory leaked");
-        assert_eq!(self.world.store.memory.retained().bytes(), 0, "all was let go");
+        assert_eq!(self.world.store.space.memory.retained().bytes(), 0, "all was let go");
         assert_eq!((status.objects, status.creating, status.spilled), (0, 0, 0));
         assert_eq!((status.lingering, status.waits), (0, 0));
         assert!(self.world.tier.is_empty(), "the tier leaked");

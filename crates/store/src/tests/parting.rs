@@ -253,9 +253,9 @@ fn the_leases_of_a_client_that_is_gone_end_in_pieces() {
     world.store.step(world.now_ms, Event::Disconnect(writer), &mut effects);
     let mut steps = 1;
     while world.store.has_work() {
-        let before = world.store.memory.charged_bytes();
+        let before = world.store.space.memory.charged_bytes();
         world.store.step(world.now_ms, Event::Tick, &mut effects);
-        let ended = before - world.store.memory.charged_bytes();
+        let ended = before - world.store.space.memory.charged_bytes();
         assert!(ended <= lease.bytes && steps < 100);
         steps += 1;
     }

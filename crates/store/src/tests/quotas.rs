@@ -47,7 +47,7 @@ fn a_client_may_tighten_its_quota_but_not_loosen_the_owners() {
         let mut world = World::new(Config { client_quota_bytes: default, ..Config::new(MIB) });
         let client = world.connect(1);
         world.ask(client, Request::Quota { bytes: asked });
-        assert_eq!(world.store.clients.quota_left(client), left);
+        assert_eq!(world.store.sessions.clients.quota_left(client), left);
     }
 }
 

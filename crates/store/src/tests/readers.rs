@@ -73,8 +73,8 @@ fn a_listing_shows_everything_once_whatever_the_size_of_its_pages() {
     world.submit(client, Submission::Announce { id: id(300) }).unwrap();
     world.create(client, &Put::new(301, 100)).unwrap();
     world.put(client, Put::new(302, 1000)).unwrap();
-    let oldest = world.store.records.oldest(crate::records::List::Keep).next().unwrap();
-    let entry = world.store.entry(oldest);
+    let oldest = world.store.objects.records.oldest(crate::records::List::Keep).next().unwrap();
+    let entry = world.store.objects.entry(oldest);
     world.store.start_spill(&entry);
     for (ticket, order) in
         world.store.out.drain(..).collect::<Vec<_>>().into_iter().map(|effect| match effect {

@@ -133,7 +133,7 @@ fn sealed_objects_are_there_and_the_gaps_between_them_are_free() {
     assert_eq!(world.delete(client, 1), None);
     // Serials go on behind those of the earlier daemon.
     world.put(client, Put::new(3, 10)).unwrap();
-    assert_eq!(world.store.find(&id(3)).unwrap().serial, 103);
+    assert_eq!(world.store.objects.find(&id(3)).unwrap().serial, 103);
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn with_a_mapped_object(config: Config) -> (World, ExtentId) {
     world.connect(CLIENT.0);
     world.release = None;
     world.create_and_seal(CLIENT, &Put::new(1, 12 * MIB)).unwrap();
-    let extent = world.store.memory.iter().next().unwrap().id;
+    let extent = world.store.space.memory.iter().next().unwrap().id;
     (world, extent)
 }
 

@@ -42,7 +42,7 @@ fn kept_objects_are_spilled_for_others_and_come_back() {
         let old = *world.tier.first_key_value().unwrap().0;
         assert_eq!(world.ask(CLIENT, wait(&[0])), Reply::States(vec![Sealed]));
         assert_eq!(world.states(&[0, 1, 2, 3, 4]), [Sealed, Spilled, Sealed, Sealed, Sealed]);
-        let entry = world.store.find(&id(0)).unwrap();
+        let entry = world.store.objects.find(&id(0)).unwrap();
         assert_ne!(entry.serial, old, "it is a new incarnation");
         assert!(world.tier.contains_key(&old), "its file is kept");
         let status = world.status();
@@ -153,7 +153,7 @@ fn a_daemon_that_dies_while_an_object_leaves_the_memory_leaves_a_note() {
         world.spill = None;
         let Put { id: new, sizes, traits, .. } = Put::new(4, MIB);
         world.send(CLIENT, Request::Create { id: new, sizes, traits, strict: false });
-        let serial = world.store.find(&id(0)).unwrap().serial;
+        let serial = world.store.objects.find(&id(0)).unwrap().serial;
         if is_pinned {
             world.pin(0);
         }
@@ -194,7 +194,7 @@ fn a_file_that_is_written_again_counts_again() {
     world.spill = None;
     let Put { id: new, sizes, traits, .. } = Put::new(4, MIB);
     world.send(CLIENT, Request::Create { id: new, sizes, traits, strict: false });
-    let serial = world.store.find(&id(0)).unwrap().serial;
+    let serial = world.store.objects.find(&id(0)).unwrap().serial;
     let pin = world.pin(0);
     world.settle_at(0, true);
     assert_eq!((world.state(0), world.store.directory().void.contains(&serial)), (Sealed, true));
@@ -299,7 +299,7 @@ fn names_times_and_members_survive_the_tier() {
     );
     assert_eq!(world.delete(CLIENT, 1), Some(Code::InUse));
     assert_eq!(world.ask(CLIENT, wait(&[2])), Reply::States(vec![Sealed]));
-    // What is read gives way last; its member comes back when it is read.
+    // What is read is evicted last; its member comes back when it is read.
     assert_eq!(world.states(&[1, 2, 3]), [Spilled, Sealed, Spilled]);
     world.create_and_seal(CLIENT, &Put::new(4, MIB)).unwrap();
     assert_eq!(world.state(2), Spilled);

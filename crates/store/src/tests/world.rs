@@ -125,7 +125,7 @@ impl World {
             assert!(looks <= 1, "an event looks through the ledgers once, not {looks} times");
             let new = self.effects.split_off(from);
             for effect in &new {
-                events.extend(self.carry_out(effect));
+                events.extend(self.apply_effect(effect));
             }
             self.effects.extend(new);
             if events.is_empty() && self.store.has_work() {
@@ -136,7 +136,7 @@ impl World {
         self.store.work.begin_event();
         // Checking looks at everything, so a large store is checked now and then.
         self.events += 1;
-        if self.store.totals.visible < 500 || self.events.is_multiple_of(1000) {
+        if self.store.objects.visible < 500 || self.events.is_multiple_of(1000) {
             self.store.check();
         }
     }
@@ -144,7 +144,7 @@ impl World {
     /// Does what the store asked for outside of an event.
     pub(crate) fn do_all(&mut self, effects: Vec<Effect>) {
         let events: Vec<Event> =
-            effects.iter().filter_map(|effect| self.carry_out(effect)).collect();
+            effects.iter().filter_map(|effect| self.apply_effect(effect)).collect();
         self.effects.extend(effects);
         events.into_iter().for_each(|event| self.event(event));
     }
@@ -155,7 +155,7 @@ impl World {
         self.births = extent.birth() + 1;
     }
 
-    fn carry_out(&mut self, effect: &Effect) -> Option<Event> {
+    fn apply_effect(&mut self, effect: &Effect) -> Option<Event> {
         match effect {
             Effect::Reserve { ticket, new_extent_bytes, range, .. } => {
                 if new_extent_bytes.is_some() {
@@ -208,7 +208,7 @@ impl World {
             Effect::Harden(ticket, _) => self.answer(self.harden, *ticket, effect, Event::Hardened),
             Effect::Drop(extent) => {
                 self.extents.remove(extent);
-                let bytes = self.store.memory.retained().bytes_of(*extent)?;
+                let bytes = self.store.space.memory.retained().bytes_of(*extent)?;
                 let answered = |_, done| outcome_of_drop(*extent, bytes, done);
                 self.answer(self.release, Ticket(bytes), effect, answered)
             }
@@ -417,7 +417,7 @@ impl World {
     }
 
     pub(crate) fn state(&self, number: u64) -> ObjectState {
-        self.store.state(&id(number))
+        self.store.objects.state(&id(number))
     }
 
     pub(crate) fn states(&self, numbers: &[u64]) -> Vec<ObjectState> {

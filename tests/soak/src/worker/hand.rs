@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use plasmon_client::{
-    Buffer, Code, Error, Filter, Notification, ObjectId, ObjectState, Policy, PutOptions, Result,
-    Store, Subscription,
+    Buffer, Client, Code, Error, Filter, Notification, ObjectId, ObjectState, Policy, PutOptions,
+    Result, Subscription,
 };
 
 use crate::content::{self, Kind, Origin};
@@ -36,7 +36,7 @@ const MUST_BE_THERE: Duration = Duration::from_secs(10);
 
 /// One thread and what it knows.
 pub(super) struct Hand {
-    store: Store,
+    store: Client,
     random: Random,
     origin: Origin,
     counter: u64,
@@ -48,7 +48,7 @@ pub(super) struct Hand {
 }
 
 impl Hand {
-    pub(super) fn new(store: Store, origin: Origin, random: Random) -> Self {
+    pub(super) fn new(store: Client, origin: Origin, random: Random) -> Self {
         Self {
             store,
             random,

@@ -46,11 +46,11 @@ impl Archive {
         let tail = read(&file, length - tail_bytes, tail_bytes)?;
         let at = tail.windows(END_MARK.len()).rposition(|four| four == END_MARK);
         let end = at.map(|at| &tail[at..]).filter(|end| end.len() as u64 >= END_BYTES);
-        let end = end.context("it is no jar, or is cut off")?;
+        let end = end.context("it is not a jar, or is truncated")?;
         let (bytes, offset) = (number(end, 12, 4)?, number(end, 16, 4)?);
         ensure!(
             bytes <= DIRECTORY_BYTES_MAX && offset + bytes <= length,
-            "it is no jar, or is cut off"
+            "it is not a jar, or is truncated"
         );
         let entries = entries(&read(&file, offset, bytes)?)?;
         Ok(Self { file, entries })
@@ -77,7 +77,7 @@ impl Archive {
                 .read_to_string(&mut text)
                 .with_context(|| format!("{name} in it is damaged"))?;
         } else {
-            text = String::from_utf8(content).with_context(|| format!("{name} is no text"))?;
+            text = String::from_utf8(content).with_context(|| format!("{name} is not UTF-8"))?;
         }
         Ok(text)
     }
@@ -88,7 +88,9 @@ fn entries(mut directory: &[u8]) -> Result<Vec<Entry>> {
     while directory.starts_with(&ENTRY_MARK) {
         let name_end = 46 + number(directory, 28, 2)?;
         let end = name_end + number(directory, 30, 2)? + number(directory, 32, 2)?;
-        let name = directory.get(46..usize::try_from(name_end)?).context("its list is cut off")?;
+        let name = directory
+            .get(46..usize::try_from(name_end)?)
+            .context("its list of entries is truncated")?;
         found.push(Entry {
             name: String::from_utf8_lossy(name).into_owned(),
             is_deflated: match number(directory, 10, 2)? {
@@ -99,19 +101,20 @@ fn entries(mut directory: &[u8]) -> Result<Vec<Entry>> {
             bytes: number(directory, 20, 4)?,
             offset: number(directory, 42, 4)?,
         });
-        directory = directory.get(usize::try_from(end)?..).context("its list is cut off")?;
+        directory =
+            directory.get(usize::try_from(end)?..).context("its list of entries is truncated")?;
     }
     Ok(found)
 }
 
 fn read(file: &File, offset: u64, bytes: u64) -> Result<Vec<u8>> {
     let mut content = vec![0; usize::try_from(bytes)?];
-    file.read_exact_at(&mut content, offset).context("it is cut off")?;
+    file.read_exact_at(&mut content, offset).context("it is truncated")?;
     Ok(content)
 }
 
 /// A number of `width` bytes, the lowest first.
 fn number(bytes: &[u8], at: usize, width: usize) -> Result<u64> {
-    let digits = bytes.get(at..at + width).context("it is cut off")?;
+    let digits = bytes.get(at..at + width).context("it is truncated")?;
     Ok(digits.iter().rev().fold(0, |number, digit| number << 8 | u64::from(*digit)))
 }

@@ -5,15 +5,16 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use plasmon_client::Store;
+use plasmon_client::Client;
 
 use crate::arguments::Arguments;
+use crate::commands::connecting::options;
 use crate::commands::doctor::{Check, Verdict, check};
 
 use super::archive::Archive;
 use super::command_line::CommandLine;
 use super::installation::{Java, defaults, java, java_program, spark_submit, spark_version};
-use super::{JAVA_WANTED, PACKAGE, STORE, jar};
+use super::jar::{JAVA_WANTED, PACKAGE, STORE, jar};
 
 /// The oldest line of Spark whose shuffle may outlive its executors.
 const SPARK_WANTED: (u32, u32) = (3, 5);
@@ -112,15 +113,13 @@ fn store_check(arguments: &Arguments, defaults: &BTreeMap<String, String>) -> Ch
     let Some(socket) = typed.or(named) else {
         return check("store", Verdict::Good, "each application starts its own");
     };
-    let options = plasmon_client::ConnectOptions {
-        socket: Some(socket.clone()),
-        ..crate::commands::options(arguments)
-    };
-    match Store::connect(&options) {
+    let options =
+        plasmon_client::ConnectOptions { socket: Some(socket.clone()), ..options(arguments) };
+    match Client::connect(&options) {
         Ok(_) => check("store", Verdict::Good, format!("reached at {}", socket.display())),
         Err(error) => check("store", Verdict::Bad, error.to_string()).advise(&format!(
-            "start it with `plasmon --socket {} start`, or name none (--socket, PLASMON_SOCKET, \
-             {STORE}): each application then starts its own",
+            "start it with `plasmon --socket {} start`, or name no store (--socket, \
+             PLASMON_SOCKET, {STORE}): each application then starts its own",
             socket.display()
         )),
     }

@@ -137,7 +137,7 @@ pub(super) fn java(program: &Path) -> Result<Java> {
     let text = String::from_utf8_lossy(&text?).into_owned();
     told(&text).with_context(|| {
         let said = text.lines().find(|line| !is_chatter(line)).unwrap_or("nothing");
-        format!("{} does not tell its version; it says: {said}", program.display())
+        format!("{} does not print its version, but: {said}", program.display())
     })
 }
 

@@ -62,7 +62,7 @@ impl Model {
     /// memory is free by now is not the model's business, but that nobody else has it is.
     pub(super) fn resume(&mut self, client: ClientNo, leases: Vec<Range>, creating: Vec<Creating>) {
         self.world.event(Event::Resume(client, leases, creating));
-        let found = self.world.store.clients.get(client).expect("it is connected");
+        let found = self.world.store.sessions.clients.get(client).expect("it is connected");
         let leased: Vec<Range> = found.leases.ranges().collect();
         let ids = found.creating.clone();
         if let Some(actor) = self.actors.get_mut(&client) {
@@ -80,7 +80,8 @@ impl Model {
         for (serial, _) in actor.pinned {
             self.world.unpin(serial);
         }
-        self.memories.extend(self.world.store.clients.get(client).unwrap().leases.ranges());
+        self.memories
+            .extend(self.world.store.sessions.clients.get(client).unwrap().leases.ranges());
         self.memories.truncate(100);
         for known in self.objects.values_mut().filter(|known| known.creator == Some(client)) {
             (known.state, known.creator) = (ObjectState::CreatorDied, None);
@@ -141,7 +142,7 @@ impl Model {
     /// A range of the client's leases, mostly.
     fn somewhere(&mut self, client: ClientNo, bytes: u64) -> Range {
         let leased: Vec<Range> =
-            self.world.store.clients.get(client).unwrap().leases.ranges().collect();
+            self.world.store.sessions.clients.get(client).unwrap().leases.ranges().collect();
         let fitting: Vec<Range> =
             leased.iter().copied().filter(|range| range.bytes >= bytes).collect();
         if fitting.is_empty() || self.dice.percent(4) {
@@ -164,8 +165,8 @@ impl Model {
         let found = self.world.submit(client, Submission::Announce { id: id(number) });
         if found.is_ok() && expected.is_err() {
             // A record of the time before a restart, which was applied already.
-            let entry = self.world.store.find(&id(number)).expect("it is there");
-            let record = self.world.store.records.get(entry.record);
+            let entry = self.world.store.objects.find(&id(number)).expect("it is there");
+            let record = self.world.store.objects.records.get(entry.record);
             assert!(record.is(crate::records::RECOVERED));
             return;
         }
@@ -242,7 +243,7 @@ impl Model {
         self.next_number += 1;
         let asked = (1 << 32) + self.next_number;
         self.actor(client).asked.insert(asked, Request::Seal { id: id(number) });
-        let creating = self.world.store.creatings.get(&id(number)).cloned();
+        let creating = self.world.store.objects.pending_objects.get(&id(number)).cloned();
         self.world.event(Event::Seal(client, asked, id(number), given));
         let found = match self.world.answer_to(client, asked) {
             Some(Reply::Done) => Ok(()),
@@ -306,7 +307,7 @@ impl Model {
 
     fn pin(&mut self, client: ClientNo) {
         let number = self.dice.below(IDS);
-        if self.world.store.find(&id(number)).is_some() {
+        if self.world.store.objects.find(&id(number)).is_some() {
             let serial = self.world.pin(number);
             self.actor(client).pinned.push((serial, number));
         }
@@ -333,7 +334,8 @@ impl Model {
             Some(serial) => serial,
             None => self.dice.below(1000),
         };
-        let held = self.world.store.clients.get(client).unwrap().pins.contains_key(&serial);
+        let held =
+            self.world.store.sessions.clients.get(client).unwrap().pins.contains_key(&serial);
         let reply = self.world.ask(client, Request::Release { serials: vec![serial] });
         assert_eq!(reply == Reply::Done, held);
     }
@@ -381,7 +383,8 @@ impl Model {
     /// The names of [`Self::sizes`] are in this namespace.
     fn adopt(&mut self, client: ClientNo) {
         let bytes_max = self.dice.pick(&[0, 0, 1000, 20_000]);
-        let foreign = self.world.store.adoptions.iter().any(|(_, it)| it.parent() != client);
+        let foreign =
+            self.world.store.sessions.adoptions.iter().any(|(_, it)| it.parent() != client);
         let request = Request::Adopt { namespace: "n".to_owned(), bytes_max };
         match self.world.ask(client, request) {
             Reply::Done => assert!(!foreign, "it has a parent"),

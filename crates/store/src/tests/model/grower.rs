@@ -36,7 +36,7 @@ impl Model {
     fn growing(&mut self, client: ClientNo) -> u64 {
         let store = &self.world.store;
         let grows = |number: &u64| {
-            let creating = store.creatings.get(&id(*number));
+            let creating = store.objects.pending_objects.get(&id(*number));
             creating.is_some_and(|it| it.client == client && it.growing.is_some())
         };
         let own: Vec<u64> = (0..IDS).filter(grows).collect();
@@ -52,8 +52,8 @@ impl Model {
     }
 
     fn is_too_large(&self, bytes: u64) -> bool {
-        self.world.store.memory.pages(bytes.max(1))
-            > self.world.store.memory.capacity_bytes().min(OBJECT_BYTES_MAX)
+        self.world.store.space.memory.pages(bytes.max(1))
+            > self.world.store.space.memory.capacity_bytes().min(OBJECT_BYTES_MAX)
     }
 
     fn begin_growing(&mut self, client: ClientNo) {
@@ -83,7 +83,7 @@ impl Model {
         if self.is_free(number) {
             return Err(Code::Absent);
         }
-        let Some(creating) = self.world.store.creatings.get(&id(number)) else {
+        let Some(creating) = self.world.store.objects.pending_objects.get(&id(number)) else {
             return Err(Code::AlreadySealed);
         };
         match (&creating.stage, creating.growing) {
@@ -98,7 +98,7 @@ impl Model {
         let number = self.growing(client);
         let bytes = self.bytes();
         let expected = self.expect_growing(client, number);
-        let creating = self.world.store.creatings.get(&id(number));
+        let creating = self.world.store.objects.pending_objects.get(&id(number));
         let coming = creating.and_then(|it| it.growing).map_or(0, |it| it.coming_bytes);
         let asked = self.request(client, Request::Grow { id: id(number), bytes });
         let found = self.failure(client, asked);

@@ -46,10 +46,10 @@ impl Model {
 
     /// What a client would say that it holds.
     fn holdings(&self, client: ClientNo) -> (ClientNo, Vec<Range>, Vec<Creating>) {
-        let found = self.world.store.clients.get(client).expect("it is connected");
+        let found = self.world.store.sessions.clients.get(client).expect("it is connected");
         let leases = found.leases.ranges().collect();
         let creating = found.creating.iter().filter_map(|object| {
-            let creating = self.world.store.creatings.get(object)?;
+            let creating = self.world.store.objects.pending_objects.get(object)?;
             // A daemon that comes back knows nothing of what grows.
             if creating.growing.is_some() {
                 return None;
@@ -64,6 +64,7 @@ impl Model {
     fn left_objects(&mut self) -> Vec<Recovered> {
         let store = &self.world.store;
         let mut left: Vec<Recovered> = store
+            .objects
             .directory
             .entries()
             .map(|(slot, entry, visible)| Recovered {
@@ -73,8 +74,9 @@ impl Model {
                 sizes: entry.sizes,
                 traits: entry.traits,
                 attributes: store
-                    .rare_of(entry.record)
-                    .map(|rare| rare.attributes.clone())
+                    .objects
+                    .extras_of(entry.record)
+                    .map(|extras| extras.attributes.clone())
                     .unwrap_or_default(),
                 created_ms: entry.created_ms,
                 construct_ms: entry.construct_ms,
@@ -83,25 +85,25 @@ impl Model {
                 record: entry.record,
             })
             .collect();
-        let in_tier = store.tier.from(0).map(|(_, it)| it.serial);
-        let kept = store.kept.iter().map(|(_, kept)| kept.file);
+        let in_tier = store.objects.tier.from(0).map(|(_, it)| it.serial);
+        let kept = store.objects.kept.iter().map(|(_, kept)| kept.file);
         let files: BTreeSet<u64> = in_tier.chain(kept).collect();
         assert!(files.iter().eq(self.world.tier.keys()), "every file is an object's");
-        for (serial, kept) in store.kept.iter() {
+        for (serial, kept) in store.objects.kept.iter() {
             let in_memory = left.iter().find(|it| it.serial == *serial).expect("it is in memory");
             let file = Recovered { serial: kept.file, range: None, ..in_memory.clone() };
             left.push(file);
         }
-        for (object, spilled) in store.tier.from(0) {
+        for (object, spilled) in store.objects.tier.from(0) {
             left.push(Recovered {
                 id: *object,
                 serial: spilled.serial,
                 range: None,
                 sizes: spilled.sizes,
                 traits: spilled.traits,
-                attributes: spilled.rare.attributes.clone(),
+                attributes: spilled.extras.attributes.clone(),
                 created_ms: spilled.created_ms,
-                construct_ms: spilled.rare.construct_ms,
+                construct_ms: spilled.extras.construct_ms,
                 hidden: false,
                 slot: 0,
                 record: 0,
@@ -145,7 +147,7 @@ impl Model {
             .collect();
         let stays = |extent: &&Extent| extent.kind != Kind::Growing || settled.contains(&extent.id);
         let made: Vec<_> =
-            self.world.store.memory.iter().filter(stays).map(|extent| extent.id).collect();
+            self.world.store.space.memory.iter().filter(stays).map(|extent| extent.id).collect();
         self.writers.retain(|extent, _| made.contains(extent) && !settled.contains(extent));
         // Extents that were asked for and not made yet are not there.
         let unmade: Vec<_> = self
@@ -162,6 +164,7 @@ impl Model {
         let strict: Vec<_> = self
             .world
             .store
+            .space
             .memory
             .iter()
             .filter_map(|extent| (extent.strict && extent.published).then_some(extent.id))
@@ -184,21 +187,21 @@ impl Model {
         Store::new(config, directory)
     }
 
-    /// Objects outlive the daemon; obituaries and what was being created do not.
+    /// Objects outlive the daemon; the memory of ended objects and what was being created do not.
     fn expect_survivors(&mut self) {
         let store = &self.world.store;
         self.objects.retain(|number, known| match known.state {
-            ObjectState::Sealed => store.find(&id(*number)).is_some(),
+            ObjectState::Sealed => store.objects.find(&id(*number)).is_some(),
             ObjectState::Spilled | ObjectState::Corrupt => {
                 known.state = ObjectState::Spilled;
-                store.tier.get(&id(*number)).is_some()
+                store.objects.tier.get(&id(*number)).is_some()
             }
             _ => false,
         });
         let sealed = self.objects.values().filter(|known| known.state == ObjectState::Sealed);
-        assert_eq!(sealed.count() as u64, store.totals.visible, "a sealed object was lost");
+        assert_eq!(sealed.count() as u64, store.objects.visible, "a sealed object was lost");
         let spilled = self.objects.values().filter(|known| known.state == ObjectState::Spilled);
-        assert_eq!(spilled.count(), store.tier.len(), "a spilled object was lost");
+        assert_eq!(spilled.count(), store.objects.tier.len(), "a spilled object was lost");
     }
 
     fn come_back(&mut self, client: ClientNo, leases: Vec<Range>, creating: Vec<Creating>) {

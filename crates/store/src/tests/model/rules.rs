@@ -36,7 +36,7 @@ impl Model {
 
     pub(super) fn is_corrupt(&self, number: u64) -> bool {
         self.state(number) == ObjectState::Corrupt
-            && self.world.store.tier.get(&id(number)).is_some()
+            && self.world.store.objects.tier.get(&id(number)).is_some()
     }
 
     pub(super) fn is_free(&self, number: u64) -> bool {
@@ -57,11 +57,11 @@ impl Model {
         sizes: Sizes,
         attributes: Option<&Attributes>,
     ) -> Result<(), Code> {
-        let placed = self.world.store.find(&id(number));
+        let placed = self.world.store.objects.find(&id(number));
         if placed.is_some_and(|entry| entry.range == range && entry.sizes == sizes) {
             return Ok(());
         }
-        let creating = self.world.store.creatings.get(&id(number)).cloned();
+        let creating = self.world.store.objects.pending_objects.get(&id(number)).cloned();
         let own = creating.as_ref().is_some_and(|it| it.client == client);
         let has_memory = creating.as_ref().is_some_and(|it| {
             let plain = !it.strict && it.growing.is_none();
@@ -84,7 +84,7 @@ impl Model {
         let outcome = match attributes {
             None => Err(Code::BadRequest),
             Some(attributes) if self.members_are_there(attributes) => {
-                self.world.store.check_name(attributes, &sizes)
+                self.world.store.sessions.check_name(attributes, &sizes)
             }
             Some(_) => Err(Code::Absent),
         };
@@ -103,7 +103,7 @@ impl Model {
         if self.is_free(number) {
             return Err(Code::Absent);
         }
-        let Some(creating) = self.world.store.creatings.get(&id(number)) else {
+        let Some(creating) = self.world.store.objects.pending_objects.get(&id(number)) else {
             return Err(Code::AlreadySealed);
         };
         match (&creating.stage, attributes) {
@@ -112,7 +112,7 @@ impl Model {
             _ if creating.growing.is_some() => Err(Code::BadRequest),
             (Stage::Announced | Stage::Placing, _) | (_, None) => Err(Code::BadRequest),
             (_, Some(attributes)) if self.members_are_there(attributes) => {
-                self.world.store.check_name(attributes, &creating.sizes)
+                self.world.store.sessions.check_name(attributes, &creating.sizes)
             }
             _ => Err(Code::Absent),
         }
@@ -131,9 +131,9 @@ impl Model {
 
     fn holders(&self, number: u64) -> u32 {
         let store = &self.world.store;
-        match store.find(&id(number)) {
-            Some(entry) => store.holders(entry.record),
-            None => store.tier.get(&id(number)).map_or(0, |spilled| spilled.rare.holders),
+        match store.objects.find(&id(number)) {
+            Some(entry) => store.objects.holders(entry.record),
+            None => store.objects.tier.get(&id(number)).map_or(0, |spilled| spilled.extras.holders),
         }
     }
 
@@ -177,8 +177,13 @@ impl Model {
                 let number = number_of(&object);
                 // It may have been spilled again in the same step, because its file was kept.
                 let is_back = self.world.store.totals.restored > restored_before;
-                let corrupt =
-                    self.world.store.tier.get(&object).is_some_and(|it| it.serial == serial);
+                let corrupt = self
+                    .world
+                    .store
+                    .objects
+                    .tier
+                    .get(&object)
+                    .is_some_and(|it| it.serial == serial);
                 let waited = self.state(number) == ObjectState::Spilled;
                 if waited && done && is_back {
                     self.objects.get_mut(&number).expect("it is known").state = ObjectState::Sealed;
@@ -222,11 +227,13 @@ impl Model {
 
     /// The object that the kernel is asked about.
     fn hardening(&self, extent: ExtentId) -> Option<(u64, Traits, Attributes)> {
-        self.world.store.creatings.from(0).find_map(|(object, creating)| match &creating.stage {
-            Stage::Hardening { range, attributes, .. } if range.extent == extent => {
-                Some((number_of(object), creating.traits, (**attributes).clone()))
+        self.world.store.objects.pending_objects.from(0).find_map(|(object, creating)| {
+            match &creating.stage {
+                Stage::Hardening { range, attributes, .. } if range.extent == extent => {
+                    Some((number_of(object), creating.traits, (**attributes).clone()))
+                }
+                _ => None,
             }
-            _ => None,
         })
     }
 
@@ -240,10 +247,11 @@ impl Model {
                     self.answered(*client, *number, &Reply::Lease(*granted));
                 }
                 Effect::Created(client, number, granted) => {
-                    let found = self.world.store.creatings.from(0).find(|(object, _)| {
-                        let placed = self.world.store.creating(*client, object);
-                        placed.is_some_and(|(range, _)| range == granted.range)
-                    });
+                    let found =
+                        self.world.store.objects.pending_objects.from(0).find(|(object, _)| {
+                            let placed = self.world.store.creating(*client, object);
+                            placed.is_some_and(|(range, _)| range == granted.range)
+                        });
                     if let Some(number) = found.map(|(object, _)| number_of(object)) {
                         self.actor(*client).writing.insert(number, granted.range);
                     }
@@ -273,7 +281,7 @@ impl Model {
 
     fn grows(&self, extent: ExtentId) -> bool {
         let grows = |it: &Extent| it.id == extent && it.kind == Kind::Growing;
-        self.world.store.memory.iter().any(grows)
+        self.world.store.space.memory.iter().any(grows)
     }
 
     fn answered(&mut self, client: ClientNo, number: u64, reply: &Reply) {
@@ -298,7 +306,7 @@ impl Model {
             && let Some(object) = failure.id
         {
             let number = number_of(&object);
-            let gone = self.world.store.creatings.get(&object).is_none();
+            let gone = self.world.store.objects.pending_objects.get(&object).is_none();
             if gone && self.state(number) == ObjectState::Creating {
                 // Its memory could not be had after all.
                 self.forget_creating(number);

@@ -71,13 +71,13 @@ final class Checker {
     slots(0, 1);
     for (int node = 0; node < tables.count(Size.NODES); node++) {
       if (node >= used[Size.NODES.ordinal()]) {
-        throw broken("a node that nothing owns", node);
+        throw broken("a node without an owner", node);
       }
       node(node);
     }
     for (Size size : ALL_USED) {
       if (used[size.ordinal()] != tables.count(size)) {
-        throw broken(size + " that nothing uses", used[size.ordinal()]);
+        throw broken(size + " that are not used", used[size.ordinal()]);
       }
     }
   }
@@ -113,7 +113,7 @@ final class Checker {
   private boolean mention(Size table, int index) {
     int next = used[table.ordinal()];
     if (index < 0 || index > next || index >= tables.count(table)) {
-      throw broken("an index of " + table + " that is neither known nor the next", index);
+      throw broken("an index of " + table + " that is neither in use nor the next", index);
     }
     if (index == next) {
       used[table.ordinal()]++;
@@ -155,7 +155,7 @@ final class Checker {
     } else if (type == Kinds.SLOT_REF) {
       int to = tables.i32(Column.SLOT_REF, at);
       if (to < 0 || to >= used[Size.NODES.ordinal()] || !Kinds.isWhole(kind(to))) {
-        throw broken("a reference to what is no node yet, or rows", slot);
+        throw broken("a reference to a node that does not exist yet, or to rows", slot);
       }
     } else if (SLOT_TABLES.containsKey(type)) {
       mentionOf(SLOT_TABLES.get(type), tables.i32(SLOT_COLUMNS.get(type), at));
@@ -170,7 +170,7 @@ final class Checker {
     take(Size.NODES, start, count);
     for (int node = start; node < start + count; node++) {
       if (!Kinds.isWhole(kind(node))) {
-        throw broken("a node that stands for no value", node);
+        throw broken("a node without a value", node);
       }
     }
   }
@@ -248,7 +248,7 @@ final class Checker {
   private void node(int node) {
     int start2 = tables.i32(Column.NODE_START2, node);
     if (hasUnused(node)) {
-      throw broken("a node with something it has no use for", node);
+      throw broken("a node with fields that it does not use", node);
     }
     switch (kind(node)) {
       case Kinds.OBJECT -> {

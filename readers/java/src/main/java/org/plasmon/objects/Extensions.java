@@ -109,7 +109,7 @@ final class Extensions {
   private static int fold(ByteBuffer data) {
     int fold = data.get(8);
     if (fold != 0 && fold != 1) {
-      throw PloException.broken("a time that no clock shows", fold);
+      throw PloException.broken("a time out of range", fold);
     }
     return fold;
   }
@@ -122,7 +122,7 @@ final class Extensions {
   private static PyZone tzinfo(ByteBuffer data) {
     PyZone zone = zone(data);
     if (zone == null) {
-      throw PloException.broken("a time zone that is none", 0);
+      throw PloException.broken("an invalid time zone", 0);
     }
     return zone;
   }

@@ -52,7 +52,7 @@ final class Immutables {
       }
       int child = frame.children[frame.next[0]++];
       if (isImmutable(child) && states[child] == OPEN) {
-        throw broken("an immutable that would be needed for itself", child);
+        throw broken("an immutable that contains itself", child);
       }
       if (isImmutable(child) && states[child] == 0) {
         stack.push(open(child));

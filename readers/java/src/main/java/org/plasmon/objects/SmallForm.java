@@ -35,7 +35,7 @@ final class SmallForm {
         sizes[number] = Integer.toUnsignedLong(object.getInt(end));
         end += 4;
         if (sizes[number] == 0) {
-          throw new PloException(Size.ALL[number] + " are 0 and said not to be");
+          throw new PloException(Size.ALL[number] + " are 0 and marked as present");
         }
       }
     }

@@ -200,7 +200,7 @@ final class StreamForm {
       throw PloException.cutOff(BODY_AT + bodyBytes + Long.BYTES, object.capacity());
     }
     if (object.getLong(BODY_AT + (int) bodyBytes) != END_MARKER) {
-      throw new PloException("the stream does not end behind its batch");
+      throw new PloException("the stream does not end after its batch");
     }
     return (int) bodyBytes;
   }

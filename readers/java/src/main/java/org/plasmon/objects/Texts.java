@@ -15,7 +15,7 @@ final class Texts {
       bytes.get(0, copy);
       return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(copy)).toString();
     } catch (CharacterCodingException error) {
-      throw new PloException("the object is broken: text that is not UTF-8", error);
+      throw new PloException("the object is broken: a string that is not UTF-8", error);
     }
   }
 
@@ -43,6 +43,7 @@ final class Texts {
   }
 
   private static PloException broken() {
-    return new PloException("the object is broken: text that is not UTF-8, even with surrogates");
+    return new PloException(
+        "the object is broken: a string that is not UTF-8, even with surrogates");
   }
 }

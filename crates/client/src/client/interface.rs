@@ -1,0 +1,475 @@
+//! What a caller does with a store.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use plasmon_proto::limits::REQUEST_IDS_MAX;
+use plasmon_proto::message::{Access, ClientInfo, Filter, Request, Status};
+use plasmon_proto::object::{Level, ObjectInfo, ObjectState};
+use plasmon_proto::ring::Submission;
+use plasmon_proto::{Code, Name, ObjectId};
+use plasmon_shm::eventfd::Doorbell;
+
+use super::Client;
+use crate::buffer::{Buffer, Pinned};
+use crate::error::{Error, Result};
+use crate::ids::Ids;
+use crate::listing::Listing;
+use crate::options::{ConnectOptions, PutOptions, StartOptions};
+use crate::pending::{PendingWait, WAITING};
+use crate::process::Process;
+use crate::reading::why_not;
+use crate::start::{default_socket, start};
+use crate::subscription::Subscription;
+use crate::verdicts::Verdict;
+use crate::waiting::{Until, wait_request};
+use crate::writer::Writer;
+
+/// How long a store that [`Client::connect_or_start`] started outlives its last client, so that the
+/// next program in a shell finds what the first one put.
+const LINGER: Duration = Duration::from_secs(600);
+
+/// The variable with which a user says how long that is to be.
+const LINGER_VARIABLE: &str = "PLASMON_LINGER_MS";
+
+/// Digests that are remembered.
+const DIGESTS_MAX: usize = 4096;
+
+/// Connecting.
+impl Client {
+    /// Connects to a running store.
+    pub fn connect(options: &ConnectOptions) -> Result<Self> {
+        Self::connect_within(options, options.connect_timeout)
+    }
+
+    /// Connects to the running store of this user, or starts one that ends ten minutes after its
+    /// last client, unless the settings say otherwise.
+    ///
+    /// Several processes may do this at once: one of their daemons wins, and all use that one.
+    pub fn connect_or_start(
+        options: &ConnectOptions,
+        start_options: &StartOptions,
+    ) -> Result<Self> {
+        match Self::connect_within(options, Duration::ZERO) {
+            Err(error) if error.code() == Code::Disconnected => {}
+            outcome => return outcome,
+        }
+        let socket = match &options.socket {
+            Some(socket) => socket.clone(),
+            None => default_socket()?,
+        };
+        let mut embedded = start_options.clone();
+        let mut set = |key: &str, value: String| embedded.settings.push((key.to_owned(), value));
+        set("socket", socket.display().to_string());
+        let is_set = |wanted: &str| start_options.settings.iter().any(|(key, _)| key == wanted);
+        if !is_set("end_with_last_client") {
+            set("end_with_last_client", "true".to_owned());
+            let is_set_outside = std::env::var_os(LINGER_VARIABLE).is_some();
+            if !is_set("linger_ms") && !is_set_outside {
+                set("linger_ms", LINGER.as_millis().to_string());
+            }
+        }
+        match start(&embedded) {
+            Ok(_) => {}
+            Err(error) if error.code() == Code::AlreadyRunning => {}
+            Err(error) => return Err(error),
+        }
+        Self::connect_within(options, start_options.timeout)
+    }
+
+    fn connect_within(options: &ConnectOptions, timeout: Duration) -> Result<Self> {
+        let socket = match &options.socket {
+            Some(socket) => socket.clone(),
+            None => default_socket()?,
+        };
+        let process = Process::connect(&socket, options, timeout)?;
+        Ok(Self::of(process, socket, options))
+    }
+
+    /// The socket of the store.
+    pub fn socket(&self) -> &Path {
+        &self.0.socket
+    }
+
+    /// How many bytes of objects the store holds.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.0.processes.newest().session().welcome.capacity_bytes
+    }
+
+    /// How sealed objects are protected.
+    pub fn level(&self) -> Level {
+        self.0.processes.newest().session().welcome.level
+    }
+
+    /// The user (uid) whose daemon serves the store, as the kernel names it.
+    pub fn owner(&self) -> u32 {
+        self.0.processes.newest().owner()
+    }
+
+    /// Whether the store is this user's own, or root's. Another user's daemon can say what it likes
+    /// about itself and about the objects in it.
+    pub fn is_own(&self) -> bool {
+        let owner = self.owner();
+        owner == rustix::process::geteuid().as_raw() || owner == 0
+    }
+
+    /// What this client may do.
+    pub fn access(&self) -> Access {
+        self.0.processes.newest().session().welcome.access
+    }
+
+    /// Stops the daemon if it would end after its last client anyway, holds no object and has no
+    /// other client; [`Code::InUse`] says what it is needed for.
+    pub fn shutdown_unused(&self) -> Result<()> {
+        self.here()?.shutdown_unused()
+    }
+
+    /// Ends the connection now: leases go back, waits end, later calls fail. Buffers stay readable.
+    /// Memory that a builder, a writer or a region could still write to stays lent to this client
+    /// until the last handle of the store is dropped.
+    pub fn disconnect(&self) {
+        self.0.processes.newest().close();
+    }
+}
+
+/// Writing.
+impl Client {
+    /// A new id that nobody else makes.
+    pub fn new_id(&self) -> ObjectId {
+        let process = self.0.processes.newest();
+        // A forked child that has not connected must not count on where its parent does.
+        if process.is_ours() { process.new_id() } else { Ids::new().next() }
+    }
+
+    /// Copies `data` into a new object.
+    ///
+    /// Without an id or a name of the caller's it returns as soon as the object is on its way, and
+    /// should the store refuse it after all, [`Self::flush`] and the next call that writes report
+    /// that. With one it returns when the store has accepted the object.
+    #[inline]
+    pub fn put(&self, data: &[u8], options: &PutOptions) -> Result<ObjectId> {
+        self.put_parts(&[data], options)
+    }
+
+    /// Like [`Self::put`], with the data gathered from several parts: one copy, no intermediate.
+    pub fn put_parts(&self, data: &[&[u8]], options: &PutOptions) -> Result<ObjectId> {
+        self.here()?.put(data, options)
+    }
+
+    /// Many puts with one acknowledgement for those that need it. `options` give what they share;
+    /// its id and name must be absent.
+    ///
+    /// The first refusal ends it with an error that names the object; those before it are put.
+    pub fn put_many(
+        &self,
+        objects: &[(Option<ObjectId>, &[u8])],
+        options: &PutOptions,
+    ) -> Result<Vec<ObjectId>> {
+        self.here()?.put_many(objects, options)
+    }
+
+    /// Reserves an object for writing in place. The metadata is `options.metadata`, and may be
+    /// overwritten with the same length.
+    pub fn create(&self, data_bytes: u64, options: &PutOptions) -> Result<Writer> {
+        self.here()?.create(self, data_bytes, options)
+    }
+
+    /// Returns when everything submitted so far is applied; reports what was refused meanwhile.
+    pub fn flush(&self) -> Result<()> {
+        self.here()?.flush()
+    }
+
+    /// Deletes objects; one code for each, `None` for success. What somebody reads disappears from
+    /// sight now and from memory with its last pin.
+    pub fn delete(&self, ids: &[ObjectId]) -> Result<Vec<Option<Code>>> {
+        self.here()?.delete(ids)
+    }
+
+    /// Deletes objects as soon as nobody reads them, and leaves them as they are until then; one
+    /// code for each, `None` for those that are gone or will go. What is being created stays.
+    pub fn delete_unused(&self, ids: &[ObjectId]) -> Result<Vec<Option<Code>>> {
+        self.here()?.delete_unused(ids)
+    }
+
+    /// Deletes an object without waiting for the answer; a refusal is reported by a later call.
+    pub fn delete_soon(&self, id: &ObjectId) -> Result<()> {
+        const DELETING: &str = "deleting object";
+        let process = self.here()?;
+        let session = process.session();
+        if session.channel().is_none() {
+            return match process.delete(&[*id])?.first() {
+                Some(Some(code)) => Err(Error::new(*code, DELETING).with_id(*id)),
+                _ => Ok(()),
+            };
+        }
+        session.drain();
+        let mut writing = session.writing();
+        writing.verdicts.take_refusals(DELETING)?;
+        process.submit(session, writing, &[Submission::Delete { id: *id }], Verdict::Kept).map(drop)
+    }
+
+    /// Evicts objects with policy cache until so many bytes are free; bytes and objects evicted.
+    pub fn evict(&self, bytes: u64) -> Result<(u64, u64)> {
+        self.here()?.evict(bytes)
+    }
+
+    /// Limits the bytes that this client may own; 0 for no limit.
+    pub fn set_quota(&self, bytes: u64) -> Result<()> {
+        self.here()?.command("setting the quota", Request::Quota { bytes })
+    }
+
+    /// Adopts a namespace: when this process's connection ends, however it ends, the daemon deletes
+    /// everything named in it, whoever put it there, and refuses what still comes with
+    /// [`Code::Cancelled`]. All of it together may have at most `bytes_max` bytes of data and
+    /// metadata, in memory and spilled; 0 for no limit. Asked again, this changes the limit.
+    ///
+    /// The connection says so again to a daemon that was restarted. If this process dies while none
+    /// runs, nobody does, and the objects stay.
+    pub fn adopt(&self, namespace: &str, bytes_max: u64) -> Result<()> {
+        self.here()?.adopt(namespace, bytes_max)
+    }
+
+    /// Gives this client a share of the memory, once: its objects with policy cache take at most so
+    /// many bytes, and make room for its own new objects and for nobody else's until it
+    /// disconnects. For connections that are exact; leases are not held to it.
+    pub fn set_share(&self, bytes: u64) -> Result<()> {
+        self.here()?.command("setting the share", Request::Share { bytes })
+    }
+}
+
+/// Reading.
+impl Client {
+    /// The object, if it is sealed and in memory. The hot path: no system call, no allocation, no
+    /// reference count, except when this process meets an extent or a new index for the first time.
+    ///
+    /// `None` also when this client has no channel, holds too many pins, or would have to ask a
+    /// daemon that is away: then [`Self::get`] says more.
+    #[inline]
+    pub fn get_now<'a>(&'a self, id: &ObjectId) -> Option<Pinned<'a>> {
+        let process = self.here().ok()?;
+        let session = process.session();
+        let channel = session.channel()?;
+        session.drain();
+        let Some(view) = channel.reader.get_mapped(id) else {
+            return process.pin_unmapped(session, channel, id);
+        };
+        channel.reader.touch(view.record());
+        Some(Pinned::new(view, process.fork()))
+    }
+
+    /// Like [`Self::get_now`], as a buffer that can be kept.
+    pub fn take_now(&self, id: &ObjectId) -> Option<Buffer> {
+        self.try_get(id).ok().flatten()
+    }
+
+    /// The object, if it can be had without asking the daemon anything: never waits. `None` also
+    /// for one whose memory is not mapped here yet, and for a client without a channel.
+    pub fn take_mapped(&self, id: &ObjectId) -> Option<Buffer> {
+        let process = self.0.processes.newest();
+        if !process.is_ours() || process.check_open().is_err() {
+            return None;
+        }
+        let session = process.session();
+        let channel = session.channel()?;
+        session.drain();
+        let view = channel.reader.get_mapped(id)?;
+        channel.reader.touch(view.record());
+        let view = view.into_owned(Arc::clone(&channel.reader));
+        Some(Buffer::in_ledger(view, process, self.clone()))
+    }
+
+    /// Those of the objects that are sealed and in memory. Waits only for the daemon's answers.
+    pub fn take_in_memory(&self, ids: &[ObjectId]) -> Result<Vec<Option<Buffer>>> {
+        self.try_get_all(ids)
+    }
+
+    /// An error if the daemon refused the object after its put had returned: it will not come.
+    pub fn check_refused(&self, id: &ObjectId) -> Result<()> {
+        let process = self.0.processes.newest();
+        match process.session().writing().verdicts.refusal_of(id) {
+            Some(code) => Err(Error::new(code, "putting object").with_id(*id)),
+            None => Ok(()),
+        }
+    }
+
+    /// Why a wait for an object ended without it, in this state; `late` when its time has passed.
+    pub fn reason(id: ObjectId, state: ObjectState, late: bool) -> Error {
+        why_not(id, state, late)
+    }
+
+    /// The object, waiting for it to be sealed; no timeout waits for ever, zero does not wait.
+    pub fn get(&self, id: &ObjectId, timeout: Option<Duration>) -> Result<Buffer> {
+        self.get_one(id, Until::timeout(timeout))
+    }
+
+    /// The object as it is now: [`Code::Absent`] at once when it is not there, and
+    /// [`Code::NotSealed`] when it is being created. One that was spilled comes back. Waits for
+    /// the daemon alone, as long as it may leave any question unanswered.
+    pub fn get_existing(&self, id: &ObjectId) -> Result<Buffer> {
+        self.get_one(id, self.question())
+    }
+
+    /// The object of this name.
+    pub fn get_named(&self, name: &Name, timeout: Option<Duration>) -> Result<Buffer> {
+        self.get(&name.id(), timeout).map_err(|error| error.with_name(name.to_string()))
+    }
+
+    /// Many objects with one timeout for all of them; each has a result of its own.
+    pub fn get_many(
+        &self,
+        ids: &[ObjectId],
+        timeout: Option<Duration>,
+    ) -> Result<Vec<Result<Buffer>>> {
+        self.get_all(ids, Until::timeout(timeout))
+    }
+
+    /// Like [`Self::get_existing`], for many objects; each has a result of its own.
+    pub fn get_many_existing(&self, ids: &[ObjectId]) -> Result<Vec<Result<Buffer>>> {
+        self.get_all(ids, self.question())
+    }
+
+    fn question(&self) -> Until {
+        Until::question(self.request_timeout())
+    }
+
+    /// For how long the daemon may leave a question unanswered.
+    pub fn request_timeout(&self) -> Duration {
+        self.0.options.request_timeout
+    }
+
+    /// Whether the object is sealed, in memory or spilled.
+    pub fn contains(&self, id: &ObjectId) -> Result<bool> {
+        let process = self.here()?;
+        let listed = process.session().channel().and_then(|it| it.reader.contains(id));
+        if listed == Some(true) {
+            return Ok(true);
+        }
+        Ok(process.states(&[*id])?.iter().any(|state| state.is_readable()))
+    }
+
+    /// Where objects are in their lives.
+    pub fn states(&self, ids: &[ObjectId]) -> Result<Vec<ObjectState>> {
+        self.here()?.states(ids)
+    }
+
+    /// Waits until `count` of the objects (0: all) are readable or their fate is known; the states
+    /// at the end of the wait, also when the time has passed.
+    pub fn wait(
+        &self,
+        ids: &[ObjectId],
+        count: usize,
+        timeout: Option<Duration>,
+    ) -> Result<Vec<ObjectState>> {
+        self.here()?.wait(ids, count, Until::timeout(timeout), false)
+    }
+
+    /// Like [`Self::wait`], but goes on waiting for objects that were deleted or evicted or whose
+    /// creator died, because somebody may create them again.
+    pub fn wait_beyond_end(
+        &self,
+        ids: &[ObjectId],
+        count: usize,
+        timeout: Option<Duration>,
+    ) -> Result<Vec<ObjectState>> {
+        self.here()?.wait(ids, count, Until::timeout(timeout), true)
+    }
+
+    /// Starts a wait for at most [`REQUEST_IDS_MAX`] objects and returns at once; an event loop
+    /// watches its descriptor.
+    pub fn start_wait(
+        &self,
+        ids: &[ObjectId],
+        count: usize,
+        timeout: Option<Duration>,
+    ) -> Result<PendingWait> {
+        if ids.len() > REQUEST_IDS_MAX {
+            return Err(Error::new(Code::LimitReached, WAITING)
+                .with_amounts(ids.len() as u64, REQUEST_IDS_MAX as u64)
+                .with_detail("objects of one wait"));
+        }
+        if count > ids.len() {
+            return Err(
+                Error::new(Code::BadRequest, WAITING).with_amounts(count as u64, ids.len() as u64)
+            );
+        }
+        let process = self.here()?;
+        let signal = Arc::new(Doorbell::new().map_err(|error| Error::io(WAITING, error))?);
+        let request = wait_request(ids, count, Until::timeout(timeout), false);
+        let number = process.ask_later(request, Arc::clone(&signal))?;
+        Ok(PendingWait::new(self.clone(), Arc::clone(process), signal, number))
+    }
+
+    /// BLAKE3 of the object's data and metadata, computed once for each incarnation.
+    pub fn digest(&self, id: &ObjectId) -> Result<[u8; 32]> {
+        let buffer = self.get(id, Some(Duration::ZERO))?;
+        let digests = || self.0.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = digests().get(&buffer.serial()).copied();
+        if let Some(digest) = known {
+            return Ok(digest);
+        }
+        let mut hasher = blake3::Hasher::new();
+        // The length of the data first, so that bytes moved between the two parts change the
+        // digest.
+        hasher.update(&(buffer.data().len() as u64).to_le_bytes());
+        hasher.update(buffer.data()).update(buffer.metadata());
+        let digest = *hasher.finalize().as_bytes();
+        let mut digests = digests();
+        if digests.len() >= DIGESTS_MAX {
+            digests.clear();
+        }
+        digests.insert(buffer.serial(), digest);
+        Ok(digest)
+    }
+
+    /// Marks objects as recently used.
+    pub fn touch(&self, ids: &[ObjectId]) -> Result<()> {
+        self.here()?.touch(ids)
+    }
+}
+
+/// Looking around.
+impl Client {
+    /// A description of an object, `None` when nothing is known under the id.
+    pub fn stat(&self, id: &ObjectId) -> Result<Option<ObjectInfo>> {
+        self.here()?.stat(id)
+    }
+
+    /// Descriptions of the objects that the filter lets through.
+    pub fn list(&self, filter: &Filter) -> Result<Vec<ObjectInfo>> {
+        self.listing(filter).collect()
+    }
+
+    /// The same, page by page.
+    pub fn listing(&self, filter: &Filter) -> Listing {
+        Listing::new(self.clone(), filter.clone())
+    }
+
+    pub(crate) fn page(
+        &self,
+        filter: &Filter,
+        cursor: u64,
+    ) -> Result<(Vec<ObjectInfo>, Option<u64>)> {
+        self.here()?.page(filter, cursor)
+    }
+
+    /// The figures of the store.
+    pub fn status(&self) -> Result<Status> {
+        self.here()?.status()
+    }
+
+    /// The connected clients.
+    pub fn clients(&self) -> Result<Vec<ClientInfo>> {
+        self.here()?.clients()
+    }
+
+    /// Notifications about the objects that the filter lets through.
+    pub fn subscribe(&self, filter: &Filter) -> Result<Subscription> {
+        Subscription::open(self.0.socket.clone(), self.0.options.clone(), filter.clone())
+    }
+
+    /// Stops the daemon; for the owner of the store.
+    pub fn shutdown(&self) -> Result<()> {
+        self.here()?.shutdown()
+    }
+}

@@ -1,0 +1,271 @@
+//! Which event goes where.
+
+use plasmon_proto::message::{Failure, Reply, Request, Status};
+use plasmon_proto::request::Class;
+use plasmon_proto::ring::Submission;
+use plasmon_proto::{Attributes, Code, ObjectId};
+
+use crate::accounts::Owner;
+use crate::effect::Effect;
+use crate::event::{ClientNo, Event};
+use crate::ports::Directory;
+use crate::records::LISTED;
+use crate::store::Store;
+use crate::work::PIECE;
+
+/// The object that a refusal without an object names.
+const NO_OBJECT: ObjectId = ObjectId::new([0; 20]);
+
+impl<D: Directory> Store<D> {
+    /// Applies one event and appends what is to be done. `now_ms` is milliseconds since 1970 by a
+    /// clock that never runs backwards.
+    #[inline]
+    pub fn step(&mut self, now_ms: u64, event: Event, effects: &mut Vec<Effect>) {
+        self.now_ms = now_ms.max(self.now_ms);
+        self.work.begin_event();
+        std::mem::swap(&mut self.out, effects);
+        match event {
+            // The most frequent by far: told apart here, it need not be moved as an event.
+            Event::Submit(client, position, submission, attributes) => {
+                self.submit(client, position, submission, attributes);
+            }
+            event => self.apply(event),
+        }
+        if !self.objects.unheld.is_empty() && !self.work.collect {
+            self.collect_fresh();
+        }
+        std::mem::swap(&mut self.out, effects);
+    }
+
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::Submit(..) => unreachable!("submissions are told apart before"),
+            Event::Touched(record) => {
+                if self.objects.records.used(record).is_some_and(|found| found.is(LISTED)) {
+                    self.objects.records.touch(record);
+                }
+            }
+            Event::Request(client, request, body) => self.request(client, request, body),
+            Event::Seal(client, request, id, attributes) => {
+                if self.admits(client, request, true) {
+                    self.seal(client, request, id, attributes);
+                }
+            }
+            Event::Connect(client, peer) => {
+                self.disconnect(client);
+                let owner = Owner::of(&peer, self.config.owner_uid);
+                self.sessions.clients.connect(client, peer, owner);
+            }
+            Event::Resume(client, leases, creating) => self.resume(client, &leases, creating),
+            Event::Part(client) => self.part(client),
+            Event::Disconnect(client) => self.disconnect(client),
+            Event::Reserved(ticket, done) => self.reserved(ticket, done),
+            Event::Hardened(ticket, done) => self.hardened(ticket, done),
+            Event::Unpunched(range) => self.space.memory.unpunched(range),
+            Event::Retained(extent, bytes) => {
+                self.space.memory.retain(extent, bytes);
+                self.retry_waiting_for_room();
+            }
+            Event::Released(extent) => {
+                self.space.memory.released(extent);
+                self.retry_waiting_for_room();
+            }
+            Event::Spilled(ticket, done) => self.spilled(ticket, done),
+            Event::Restored(ticket, outcome) => self.restored(ticket, outcome),
+            Event::Opened(ticket, outcome) => self.opened(ticket, outcome),
+            Event::Tick => self.tick(),
+        }
+    }
+
+    fn tick(&mut self) {
+        for _ in 0..PIECE {
+            let Some(waiter) = self.sessions.waits.overdue(self.now_ms) else { break };
+            self.answer_waiter(waiter);
+        }
+        self.go_on();
+        self.expire();
+        if self.objects.deferred_deletes.is_due(self.now_ms) {
+            self.collect_unused(&[]);
+        }
+        if self.objects.lingering.is_due(self.now_ms) {
+            self.collect_lingering();
+        }
+    }
+
+    /// When the store wants a [`Event::Tick`] at the latest, on the clock of [`Self::step`].
+    pub fn next_deadline(&self) -> Option<u64> {
+        if self.work.is_due() {
+            return Some(self.now_ms);
+        }
+        let expiry = self.objects.expiries.first().map(|(at_ms, ..)| *at_ms);
+        let dues = [self.objects.lingering.due_ms(), self.objects.deferred_deletes.due_ms()];
+        [self.sessions.waits.next_deadline(), expiry].into_iter().chain(dues).flatten().min()
+    }
+
+    fn submit(
+        &mut self,
+        client: ClientNo,
+        position: u64,
+        submission: Submission,
+        attributes: Option<Attributes>,
+    ) {
+        let Some(found) = self.sessions.clients.get(client) else { return };
+        let allowed = found.may_write();
+        let result = match submission {
+            _ if !allowed => Err((Code::NotPermitted, submission_id(&submission))),
+            Submission::Put { id, extent, offset, sizes, traits } => {
+                let put = crate::puts::Put { id, extent, offset, sizes, traits };
+                self.put(client, put, attributes).map_err(|code| (code, id))
+            }
+            Submission::Announce { id } => self.announce(client, id).map_err(|code| (code, id)),
+            Submission::Abort { id } => self.abort(client, &id).map_err(|code| (code, id)),
+            Submission::Delete { id } => self.delete_soon(client, &id).map_err(|code| (code, id)),
+            Submission::LeaseWanted { bytes_min, bytes_wanted } => {
+                let size = crate::jobs::Size { bytes_min, bytes_wanted };
+                let answer = crate::asker::Answer::Ring(position);
+                self.lease(client, answer, size);
+                Ok(())
+            }
+            Submission::LeaseReturn(range) => {
+                self.return_lease(client, range).map_err(|code| (code, NO_OBJECT))
+            }
+        };
+        if let Err((code, id)) = result {
+            self.refuse(client, position, code, id);
+        }
+    }
+
+    /// Whether the client is there and may do this; answers the request if not.
+    fn admits(&mut self, client: ClientNo, request: u64, writes: bool) -> bool {
+        match self.sessions.clients.get(client) {
+            Some(found) if found.may_write() || !writes => true,
+            Some(_) => {
+                self.fail(client, request, Failure::of(Code::NotPermitted));
+                false
+            }
+            None => false,
+        }
+    }
+
+    fn request(&mut self, client: ClientNo, request: u64, body: Request) {
+        let writes = body.class() == Class::Write;
+        if !self.admits(client, request, writes) {
+            return;
+        }
+        self.collect_unused_for(&body);
+        let reply = match body {
+            Request::Lease { bytes_min, bytes_wanted } => {
+                let size = crate::jobs::Size { bytes_min, bytes_wanted };
+                return self.lease(client, crate::asker::Answer::Socket(request), size);
+            }
+            Request::Create { id, sizes, traits, strict } => {
+                let wanted = crate::creating::Wanted { id, sizes, traits, strict };
+                return self.create(client, request, wanted);
+            }
+            Request::CreateGrowing { id, traits, bytes, open_ended } => {
+                let beginning = crate::growing::Beginning { id, traits, bytes, open_ended };
+                return self.create_growing(client, request, beginning);
+            }
+            Request::Grow { id, bytes } => return self.grow(client, request, id, bytes),
+            Request::SealGrown { id, data } => return self.seal_grown(client, request, id, data),
+            Request::Seal { id } => {
+                let plain = self.creating(client, &id).is_none_or(|(_, it)| it.attributes == 0);
+                return self.seal(client, request, id, plain.then(Attributes::default));
+            }
+            Request::Get { ids } => return self.get(client, request, ids),
+            Request::OpenSpilled { id } => return self.open_spilled(client, request, id),
+            Request::Wait { ids, count, timeout_ms, beyond_end } => {
+                let until = crate::waiting::Until { count, timeout_ms, beyond_end };
+                return self.wait(client, request, ids, until);
+            }
+            Request::Abort { id } => self
+                .abort(client, &id)
+                .map(|()| Reply::Done)
+                .map_err(|code| Failure::of(code).with_id(id)),
+            Request::Delete { ids } => self.delete(client, &ids),
+            Request::DeleteUnused { ids } => self.delete_unused(&ids),
+            Request::Evict { bytes } => return self.evict_on_request(client, request, bytes),
+            Request::Quota { bytes } => Ok(self.set_quota(client, bytes)),
+            Request::Share { bytes } => self.set_share(client, bytes),
+            Request::Adopt { namespace, bytes_max } => {
+                self.sessions.adopt(client, namespace, bytes_max)
+            }
+            other => self.question(client, other),
+        };
+        self.reply(client, request, reply.unwrap_or_else(Reply::Failed));
+    }
+
+    fn question(&mut self, client: ClientNo, body: Request) -> Result<Reply, Failure> {
+        match body {
+            Request::Release { serials } => self.release(client, &serials),
+            Request::Cancel { request } => Ok(self.cancel(client, request)),
+            Request::States { ids } => self.states(&ids),
+            Request::Stat { id } => Ok(Reply::Info(self.stat(&id))),
+            Request::List { filter, cursor, limit } => self.list(&filter, cursor, limit),
+            Request::Touch { ids } => self.touch(&ids),
+            Request::Subscribe { filter } => {
+                self.sessions.clients.subscribe(client, Some(filter));
+                Ok(Reply::Done)
+            }
+            Request::Unsubscribe => {
+                self.sessions.clients.subscribe(client, None);
+                Ok(Reply::Done)
+            }
+            Request::Status => {
+                let mut status = Status::default();
+                self.status_into(&mut status);
+                Ok(Reply::Status(Box::new(status)))
+            }
+            Request::Lease { .. }
+            | Request::Create { .. }
+            | Request::CreateGrowing { .. }
+            | Request::Grow { .. }
+            | Request::SealGrown { .. }
+            | Request::Seal { .. }
+            | Request::Get { .. }
+            | Request::OpenSpilled { .. }
+            | Request::Wait { .. }
+            | Request::Abort { .. }
+            | Request::Delete { .. }
+            | Request::DeleteUnused { .. }
+            | Request::Evict { .. }
+            | Request::Quota { .. }
+            | Request::Share { .. }
+            | Request::Adopt { .. } => unreachable!("it was answered before"),
+            Request::Hello(_)
+            | Request::Index
+            | Request::Extents { .. }
+            | Request::Clients { .. }
+            | Request::Sync
+            | Request::Shutdown
+            | Request::ShutdownUnused
+            | Request::Slot { .. } => {
+                Err(Failure::of(Code::BadRequest).with_detail("not a question to the store"))
+            }
+        }
+    }
+
+    fn set_quota(&mut self, client: ClientNo, bytes: u64) -> Reply {
+        // A client may tighten the quota that the store's owner gave it, not loosen it.
+        let most = self.config.client_quota_bytes;
+        let bytes = match (bytes, most) {
+            (bytes, 0) => bytes,
+            (0, most) => most,
+            (bytes, most) => bytes.min(most),
+        };
+        if let Some(found) = self.sessions.clients.get_mut(client) {
+            found.quota_bytes = bytes;
+        }
+        Reply::Done
+    }
+}
+
+fn submission_id(submission: &Submission) -> ObjectId {
+    match submission {
+        Submission::Announce { id }
+        | Submission::Put { id, .. }
+        | Submission::Abort { id }
+        | Submission::Delete { id } => *id,
+        Submission::LeaseWanted { .. } | Submission::LeaseReturn(_) => NO_OBJECT,
+    }
+}

@@ -1,0 +1,29 @@
+//! What only some objects have: a name, a time to live, members, holders.
+
+use plasmon_proto::Attributes;
+
+/// The rarer properties of one object in memory, kept beside its record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extras {
+    pub(crate) attributes: Attributes,
+    /// How long its creator took to seal it.
+    pub(crate) construct_ms: u64,
+    /// When it deletes itself.
+    pub(crate) expires_ms: Option<u64>,
+    /// How often it is a member of composite objects.
+    pub(crate) holders: u32,
+    /// How many of these are in the spill tier, where nobody reads them.
+    pub(crate) holders_spilled: u32,
+}
+
+impl Extras {
+    /// Whether a composite in memory holds it: then somebody may read it without a pin of its own.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.holders > self.holders_spilled
+    }
+
+    /// The form in which it is kept: not at all where there is nothing.
+    pub(crate) fn kept(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
+}

@@ -1,0 +1,163 @@
+//! Publishing objects, freeing them, and telling everybody.
+
+use plasmon_proto::message::{ExtentId, Notice};
+use plasmon_proto::object::{Level, Sizes};
+use plasmon_proto::{Attributes, ObjectId, ObjectState, Policy};
+
+use crate::clients::Clients;
+use crate::effect::Effect;
+use crate::extras::Extras;
+use crate::objects::Objects;
+use crate::objects::{Announcement, NewObject};
+use crate::ports::{Directory, Entry};
+use crate::records::{CACHE, EXTRAS, UNHELD};
+use crate::space::Space;
+use crate::store::Store;
+
+impl<D: Directory> Store<D> {
+    /// Makes an object visible. Its memory is charged already, its members are checked.
+    pub(crate) fn publish(&mut self, birth: NewObject) {
+        let NewObject { id, serial, range, sizes, traits, created_ms, owner, extras } = birth;
+        let mut flags = if self.is_evictable(traits.policy) { CACHE } else { 0 };
+        if extras.is_some() {
+            flags |= EXTRAS;
+        }
+        self.space.hold_content(&mut self.sessions.clients, owner, &sizes);
+        let held = extras.as_ref().is_some_and(|extras| extras.holders > 0);
+        let in_use = extras.as_ref().is_some_and(|extras| extras.is_in_use());
+        if traits.owned && !held && self.sessions.await_composite(owner, (id, serial)) {
+            flags |= UNHELD;
+        }
+        let record = self.objects.records.allocate(owner, flags);
+        let construct_ms = extras.as_ref().map_or(0, |extras| extras.construct_ms);
+        let entry = Entry { serial, id, range, sizes, traits, created_ms, construct_ms, record };
+        let records = &mut self.objects.records;
+        let slot = self.objects.directory.insert(&entry, &mut |moved, slot| {
+            records.get_mut(moved).slot = slot;
+        });
+        self.objects.records.get_mut(record).slot = slot;
+        self.objects.visible += 1;
+        if self.space.memory.publish_first(&range) && self.config.level == Level::Leased {
+            self.out.push(Effect::Protect(range.extent));
+        }
+        if let Some(extras) = extras {
+            if let Some(expires_ms) = extras.expires_ms {
+                self.objects.expiries.insert((expires_ms, id, serial));
+            }
+            self.objects.extras.insert(record, extras);
+        }
+        if !in_use {
+            self.objects.enlist(record);
+        }
+    }
+
+    /// Whether memory is made by dropping such objects.
+    pub(crate) fn is_evictable(&self, policy: Policy) -> bool {
+        policy == Policy::Cache && !self.spills_cache()
+    }
+
+    /// A new object was published: its members are held, and the world is told.
+    pub(crate) fn announce_sealed(&mut self, id: ObjectId, sizes: Sizes, attributes: &Attributes) {
+        self.totals.sealed += 1;
+        self.objects.hold_members(&mut self.sessions.clients, &attributes.members);
+        let name = attributes.name.as_ref();
+        if let Some(name) = name {
+            self.sessions.adoptions.born(name, id, &sizes);
+        }
+        self.tell(Announcement { id, state: ObjectState::Sealed, sizes, name });
+    }
+
+    /// Tells subscribers and waiters about an object's new state.
+    pub(crate) fn tell(&mut self, news: Announcement<'_>) {
+        if self.sessions.clients.has_subscribers() {
+            let notice = Notice {
+                id: news.id,
+                state: news.state,
+                data_bytes: news.sizes.data,
+                metadata_bytes: news.sizes.metadata,
+            };
+            for (client, filter) in self.sessions.clients.subscribers() {
+                if crate::subscriptions::matches(filter, news.name) {
+                    self.out.push(Effect::Notify(client, notice));
+                }
+            }
+        }
+        self.tell_waiters(&news.id, news.state);
+    }
+
+    /// Tells waiters about an object's new state.
+    pub(crate) fn tell_waiters(&mut self, id: &ObjectId, state: ObjectState) {
+        if !self.sessions.waits.is_empty() {
+            for waiter in self.sessions.waits.note(id, state) {
+                self.answer_waiter(waiter);
+            }
+        }
+    }
+
+    /// Tells everybody that a hidden object ended, which is remembered already.
+    pub(crate) fn announce_ended(&mut self, entry: &Entry, state: ObjectState) {
+        match state {
+            ObjectState::Evicted => self.totals.evicted += 1,
+            _ => self.totals.deleted += 1,
+        }
+        self.objects.drop_file(entry.serial, &mut self.out);
+        let name =
+            self.objects.extras_of(entry.record).and_then(|extras| extras.attributes.name.clone());
+        if let Some(name) = &name {
+            self.sessions.adoptions.died(name, &entry.id);
+        }
+        self.tell(Announcement { id: entry.id, state, sizes: entry.sizes, name: name.as_ref() });
+    }
+
+    /// The extent has no writer for a restarted daemon to wait for.
+    pub(crate) fn no_writer(&mut self, extent: ExtentId) {
+        self.out.push(Effect::Writer(extent, None));
+    }
+}
+
+impl<D: Directory> Objects<D> {
+    /// Forgets a hidden object that nobody pins and frees its memory. Returns its rarer properties.
+    pub(crate) fn free(
+        &mut self,
+        entry: &Entry,
+        space: &mut Space,
+        clients: &mut Clients,
+        out: &mut Vec<Effect>,
+    ) -> Extras {
+        let record = *self.records.get(entry.record);
+        let charge = space.memory.charge(&entry.range, &entry.sizes);
+        space.drop_content(clients, record.owner, &entry.sizes);
+        self.directory.remove(record.slot);
+        space.memory.release(entry.range, charge, out);
+        clients.uncharge(record.owner, charge);
+        if record.is(UNHELD)
+            && let Some((_, creator)) = clients.of_session_mut(record.owner)
+            && creator.unheld.get(&entry.id) == Some(&entry.serial)
+        {
+            // An incarnation that was put since then is not this one.
+            creator.unheld.remove(&entry.id);
+        }
+        self.records.release(entry.record);
+        if record.flags & EXTRAS == 0 {
+            return Extras::default();
+        }
+        let extras =
+            self.extras.remove(&entry.record).map_or_else(Extras::default, |extras| *extras);
+        if let Some(expires_ms) = extras.expires_ms {
+            self.expiries.remove(&(expires_ms, entry.id, entry.serial));
+        }
+        extras
+    }
+
+    /// Frees an object that ended, and lets its members go.
+    pub(crate) fn free_ended(
+        &mut self,
+        entry: &Entry,
+        space: &mut Space,
+        clients: &mut Clients,
+        out: &mut Vec<Effect>,
+    ) {
+        let extras = self.free(entry, space, clients, out);
+        self.unheld.extend(extras.attributes.members);
+    }
+}

@@ -1,0 +1,306 @@
+//! How objects go to the spill tier and come back.
+
+use plasmon_proto::message::{Failure, Range};
+use plasmon_proto::{Code, ObjectId, ObjectState};
+
+use super::{Reading, Spilled, Writing, stored_bytes};
+use crate::effect::{Effect, SpillOrder};
+use crate::event::{ReadBack, Ticket};
+use crate::extras::Extras;
+use crate::jobs::{Exact, Job, Purpose, Size};
+use crate::memory::Placed;
+use crate::objects::Objects;
+use crate::objects::{Announcement, NewObject};
+use crate::ports::{Directory, Entry};
+use crate::records::{HIDDEN, SPILLING};
+use crate::store::Store;
+
+impl<D: Directory> Store<D> {
+    /// Has those of the objects that are not pinned written to the tier, until `shortage` bytes of
+    /// memory will come free. Returns how many cannot go.
+    pub(crate) fn spill_unpinned(
+        &mut self,
+        candidates: &[Entry],
+        pins: &[u32],
+        shortage: u64,
+    ) -> usize {
+        let Some(bytes_max) = self.config.spill_bytes_max else { return 0 };
+        let mut stay = 0;
+        for (entry, pins) in candidates.iter().zip(pins) {
+            if self.objects.tier.charge_coming() >= shortage {
+                break;
+            }
+            let busy = self.objects.records.get(entry.record).is(SPILLING);
+            if *pins > 0 || busy || !self.objects.fits_tier(entry, bytes_max, &mut self.out) {
+                self.objects.records.touch(entry.record);
+                stay += 1;
+            } else {
+                self.start_spill(entry);
+                self.spill_followers(entry, shortage, bytes_max);
+            }
+        }
+        stay
+    }
+
+    /// Has members of a composite that is being written written as well. Those that must stay
+    /// keep nothing else from going.
+    fn spill_followers(&mut self, composite: &Entry, shortage: u64, bytes_max: u64) {
+        if self
+            .objects
+            .extras_of(composite.record)
+            .is_none_or(|extras| extras.attributes.members.is_empty())
+        {
+            return;
+        }
+        // Whether any is pinned is found out when it is to give its memory up.
+        for entry in self.objects.followers(composite) {
+            if self.objects.tier.charge_coming() >= shortage {
+                break;
+            }
+            if self.objects.fits_tier(&entry, bytes_max, &mut self.out) {
+                self.start_spill(&entry);
+            }
+        }
+    }
+
+    /// Whether objects that could be evicted are spilled instead.
+    pub(crate) fn spills_cache(&self) -> bool {
+        self.config.spill_cache && self.config.spill_bytes_max.is_some()
+    }
+
+    pub(crate) fn start_spill(&mut self, entry: &Entry) {
+        let ticket = self.ticket();
+        let Entry { id, serial, range, sizes, traits, created_ms, record, .. } = *entry;
+        self.objects.records.unlist(record);
+        self.objects.records.get_mut(record).flags |= SPILLING;
+        let charge = self.space.memory.charge(&range, &sizes);
+        let has_file = self.objects.kept.contains(serial);
+        let bytes = if has_file { 0 } else { stored_bytes(&sizes) };
+        self.objects.tier.writing.insert(ticket, Writing { record, id, serial, bytes, charge });
+        if has_file {
+            return self.start_leaving(ticket, entry);
+        }
+        self.objects.directory.set_void(serial, false);
+        let attributes = self
+            .objects
+            .extras_of(record)
+            .map(|extras| extras.attributes.clone())
+            .unwrap_or_default();
+        let construct_ms = self.objects.extras_of(record).map_or(0, |extras| extras.construct_ms);
+        let order =
+            SpillOrder { id, serial, range, sizes, traits, attributes, created_ms, construct_ms };
+        self.out.push(Effect::Spill(ticket, order));
+    }
+
+    pub(crate) fn spilled(&mut self, ticket: Ticket, done: bool) {
+        let Some(writing) = self.objects.tier.writing.remove(&ticket) else { return };
+        let Writing { record, id, serial, bytes, .. } = writing;
+        if done {
+            self.totals.spill_written_bytes += bytes;
+        }
+        // The record is still this object's: what is being written is never freed.
+        self.objects.records.get_mut(record).flags &= !SPILLING;
+        let deleted = self.objects.records.get(record).is(HIDDEN);
+        let gone = deleted || (done && self.give_memory_up(record));
+        let stays = !gone;
+        if done && (deleted || stays) {
+            self.objects.unspill(id, serial, &mut self.out);
+        }
+        if deleted {
+            self.objects.lingering.look_again(serial);
+            self.collect_fresh();
+        } else if stays {
+            self.objects.enlist(record);
+        }
+        // A tier without room for it may have had room but for the files of objects in memory.
+        if !done && !self.objects.drop_files(bytes, &mut self.out) {
+            self.space.jobs.spill_failed();
+        }
+        self.retry_waiting_for_room();
+    }
+
+    /// An object was written: it gives its memory up unless it is in use. A daemon that ends while
+    /// it is hidden leaves the note that it was not deleted: the next one shows it again, because
+    /// which clients pin it is known to their ledgers alone.
+    fn give_memory_up(&mut self, record: u32) -> bool {
+        if self.objects.extras_of(record).is_some_and(Extras::is_in_use) {
+            return false;
+        }
+        let entry = self.objects.entry(record);
+        self.objects.directory.set_leaving(Some(entry.serial));
+        self.objects.hide(&[entry]);
+        if self.look(&[entry.serial]).pins != [0] {
+            self.objects.show(&entry);
+            self.objects.directory.set_leaving(None);
+            return false;
+        }
+        self.enter_tier(&entry, entry.serial);
+        true
+    }
+
+    /// A hidden object that nobody pins gives its memory up: it is in the tier, in the file of this
+    /// incarnation.
+    pub(crate) fn enter_tier(&mut self, entry: &Entry, file: u64) {
+        let owner = self.objects.records.get(entry.record).owner;
+        let extras =
+            self.objects.free(entry, &mut self.space, &mut self.sessions.clients, &mut self.out);
+        self.objects.directory.set_leaving(None);
+        if let Some(expires_ms) = extras.expires_ms {
+            self.objects.expiries.insert((expires_ms, entry.id, file));
+        }
+        let Entry { id, sizes, traits, created_ms, .. } = *entry;
+        let name = extras.attributes.name.clone();
+        let members = extras.attributes.members.clone();
+        let spilled = Spilled {
+            serial: file,
+            sizes,
+            traits,
+            extras,
+            created_ms,
+            owner,
+            corrupt: false,
+            restoring: false,
+        };
+        self.objects.tier.insert(id, spilled);
+        self.objects.deferred_deletes.renumber(entry.serial, file);
+        self.totals.spilled += 1;
+        self.tell(Announcement { id, state: ObjectState::Spilled, sizes, name: name.as_ref() });
+        self.objects.cool_members(&members);
+    }
+
+    /// Brings an object back, unless it is on its way already.
+    pub(crate) fn start_restore(&mut self, id: &ObjectId) {
+        let Some(spilled) = self.objects.tier.get_mut(id) else { return };
+        if spilled.corrupt || spilled.restoring {
+            return;
+        }
+        spilled.restoring = true;
+        let (serial, sizes) = (spilled.serial, spilled.sizes);
+        let purpose = Purpose::Restore { id: *id, serial };
+        let Some(footprint) = sizes.footprint() else { return self.restore_failed(id, serial) };
+        let exact = self.space.memory.is_exact(footprint);
+        let exact =
+            exact.then(|| Exact { charge: self.space.memory.exact_charge(&sizes), strict: false });
+        self.start(Job::new(purpose, Size::exactly(footprint), exact));
+    }
+
+    /// Memory was found for an object that comes back.
+    pub(crate) fn restore_into(&mut self, id: ObjectId, serial: u64, placed: &Placed) {
+        let ticket = self.ticket();
+        let Placed { range, charge, .. } = *placed;
+        self.objects.tier.reading.insert(ticket, Reading { id, serial, range, charge });
+        self.out.push(Effect::Restore(ticket, id, serial, range));
+    }
+
+    /// There is no memory for an object that should come back.
+    pub(crate) fn restore_failed(&mut self, id: &ObjectId, serial: u64) {
+        let Some(spilled) = self.objects.tier.get_mut(id).filter(|it| it.serial == serial) else {
+            return;
+        };
+        spilled.restoring = false;
+        for waiter in self.sessions.waits.give_up(id) {
+            self.answer_waiter(waiter);
+        }
+    }
+
+    /// An object that should come back cannot be read now. A request for it alone hears why; one
+    /// for several hears that it is still spilled.
+    fn read_failed(&mut self, id: &ObjectId) {
+        for waiter in self.sessions.waits.give_up(id) {
+            if self.sessions.waits.is_for_one(waiter) {
+                let failure = Failure::of(Code::Io).with_id(*id).with_detail(
+                    "the object's spill file cannot be read now; the object is not lost: try again",
+                );
+                self.fail_waiter(waiter, failure);
+            } else {
+                self.answer_waiter(waiter);
+            }
+        }
+    }
+
+    pub(crate) fn restored(&mut self, ticket: Ticket, outcome: ReadBack) {
+        let Some(Reading { id, serial, range, charge }) = self.objects.tier.reading.remove(&ticket)
+        else {
+            return;
+        };
+        let wanted = self.objects.tier.get(&id).is_some_and(|spilled| spilled.serial == serial);
+        if !(wanted && outcome == ReadBack::Done) {
+            self.space.memory.release(range, charge, &mut self.out);
+        }
+        if wanted && outcome == ReadBack::Done {
+            self.bring_back(id, range, charge);
+        } else if wanted && let Some(spilled) = self.objects.tier.get_mut(&id) {
+            spilled.restoring = false;
+            if outcome == ReadBack::Corrupt {
+                spilled.corrupt = true;
+                self.tell_waiters(&id, ObjectState::Corrupt);
+            } else {
+                self.read_failed(&id);
+            }
+        }
+        self.retry_waiting_for_room();
+    }
+
+    fn bring_back(&mut self, id: ObjectId, range: Range, charge: u64) {
+        let Some(spilled) = self.objects.tier.remove(&id) else { return };
+        self.space.jobs.stuck = None;
+        if let Some(expires_ms) = spilled.extras.expires_ms {
+            self.objects.expiries.remove(&(expires_ms, id, spilled.serial));
+        }
+        let serial = self.serial();
+        let Spilled { sizes, traits, extras, created_ms, owner, .. } = spilled;
+        self.sessions.clients.own(owner, charge);
+        self.objects.warm_members(&extras.attributes.members);
+        let extras = extras.kept();
+        self.publish(NewObject { id, serial, range, sizes, traits, created_ms, owner, extras });
+        self.totals.restored += 1;
+        self.totals.spill_read_bytes += stored_bytes(&sizes);
+        self.keep_file(serial, id, spilled.serial, stored_bytes(&sizes));
+        self.tell_waiters(&id, ObjectState::Sealed);
+    }
+
+    /// A spilled object ends.
+    pub(crate) fn drop_spilled(&mut self, id: &ObjectId, state: ObjectState) {
+        let Some(spilled) = self.objects.tier.remove(id) else { return };
+        self.space.jobs.stuck = None;
+        if let Some(expires_ms) = spilled.extras.expires_ms {
+            self.objects.expiries.remove(&(expires_ms, *id, spilled.serial));
+        }
+        // If it is being read just now, the tier removes it after that.
+        self.objects.unspill(*id, spilled.serial, &mut self.out);
+        self.totals.deleted += 1;
+        self.objects.recent_ends.add(*id, state);
+        let attributes = spilled.extras.attributes;
+        let name = attributes.name.as_ref();
+        if let Some(name) = name {
+            self.sessions.adoptions.died(name, id);
+        }
+        self.objects.warm_members(&attributes.members);
+        self.tell(Announcement { id: *id, state, sizes: spilled.sizes, name });
+        self.objects.unheld.extend(attributes.members);
+    }
+}
+
+impl<D: Directory> Objects<D> {
+    /// Has a file removed that counts for nothing any more. That is noted at once: before the file
+    /// is gone the daemon may be, and what was deleted must not come back with the next one.
+    pub(crate) fn unspill(&mut self, id: ObjectId, serial: u64, out: &mut Vec<Effect>) {
+        self.directory.set_void(serial, true);
+        out.push(Effect::Unspill(id, serial));
+    }
+
+    /// Whether the tier has an object, or room for it. Files of objects in memory make room.
+    pub(crate) fn fits_tier(
+        &mut self,
+        entry: &Entry,
+        bytes_max: u64,
+        out: &mut Vec<Effect>,
+    ) -> bool {
+        if self.kept.contains(entry.serial) {
+            return true;
+        }
+        let there = self.tier.bytes_coming().saturating_add(self.kept.bytes());
+        let wanted = there.saturating_add(stored_bytes(&entry.sizes));
+        wanted <= bytes_max || self.spare_files(wanted - bytes_max, out)
+    }
+}

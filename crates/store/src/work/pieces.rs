@@ -1,0 +1,116 @@
+//! Doing one piece of what is left.
+
+use std::collections::BTreeMap;
+
+use plasmon_proto::ObjectId;
+
+use super::{Left, PIECE, STEPS_MAX};
+use crate::ports::{Directory, Entry, Look};
+use crate::records::UNHELD;
+use crate::store::Store;
+use crate::waits::WaiterNo;
+
+impl<D: Directory> Store<D> {
+    /// Whether an [`crate::Event::Tick`] finds something to do at once.
+    pub fn has_work(&self) -> bool {
+        self.work.is_due()
+    }
+
+    /// Looks through all ledgers, which an event does once. All pins on these incarnations, also
+    /// those that the store counts.
+    pub(crate) fn look(&mut self, serials: &[u64]) -> Look {
+        debug_assert!(self.work.may_look(), "an event looks through the ledgers once");
+        self.work.looked = true;
+        let mut look = self.objects.directory.look(serials);
+        if !self.sessions.pins.is_empty() {
+            for (count, serial) in look.pins.iter_mut().zip(serials) {
+                *count = count.saturating_add(self.sessions.pins.get(serial).copied().unwrap_or(0));
+            }
+        }
+        look
+    }
+
+    /// Does a piece of what is left.
+    pub(crate) fn go_on(&mut self) {
+        self.go_on_leaving();
+        if std::mem::take(&mut self.work.feed) {
+            self.retry_waiting_for_room();
+        }
+        if let Some(evicting) = self.work.evicting.pop_front() {
+            self.go_on_evicting(evicting);
+        }
+        if let Some(left) = self.work.left.pop_front() {
+            let rest = match left {
+                Left::Creating(session, ids) => Some(self.end_creations(session, ids)),
+                Left::Unheld(ids) => Some(self.end_unheld(ids)),
+                Left::Adopted(remains) => Some(Left::Adopted(self.end_remains(remains))),
+                Left::Pins(pins) => Some(self.end_pins(pins)),
+                Left::Waits(waiters) => Some(self.end_waits(waiters)),
+                Left::Leases(lent) => Some(self.end_leases(lent)),
+                Left::Extents(session) => self.end_extents(session),
+                Left::Unnamed(session, ids) => Some(self.end_unnamed(session, ids)),
+            };
+            rest.into_iter().for_each(|rest| self.work.leave(rest));
+        }
+        if self.work.collect {
+            self.collect_fresh();
+        }
+    }
+
+    fn end_creations(&mut self, session: u32, mut ids: Vec<ObjectId>) -> Left {
+        let piece = ids.split_off(ids.len().saturating_sub(PIECE));
+        for id in piece {
+            let creating = self.objects.pending_objects.get(&id);
+            // Given up meanwhile, the id may belong to others by now.
+            if creating.map_or(self.objects.is_free(&id), |creating| creating.owner == session) {
+                self.creator_died(&id);
+            }
+        }
+        Left::Creating(session, ids)
+    }
+
+    fn end_unnamed(&mut self, session: u32, mut ids: Vec<ObjectId>) -> Left {
+        let piece = ids.split_off(ids.len().saturating_sub(PIECE));
+        for id in piece {
+            let creating = self.objects.pending_objects.get(&id).filter(|it| it.owner == session);
+            if creating
+                .is_some_and(|creating| self.sessions.is_left_over(creating.client, creating))
+            {
+                self.creator_died(&id);
+            }
+        }
+        Left::Unnamed(session, ids)
+    }
+
+    /// The creator of these owned objects left before it made a composite of them.
+    fn end_unheld(&mut self, mut ids: Vec<ObjectId>) -> Left {
+        let piece = ids.split_off(ids.len().saturating_sub(PIECE));
+        let entries = piece.into_iter().filter_map(|id| self.objects.find(&id));
+        let unheld = |entry: &Entry| self.objects.records.get(entry.record).is(UNHELD);
+        let unheld: Vec<_> = entries.filter(unheld).collect();
+        self.hide_deleted(unheld);
+        self.collect_fresh();
+        Left::Unheld(ids)
+    }
+
+    fn end_waits(&mut self, mut waiters: Vec<WaiterNo>) -> Left {
+        let mut ids = 0;
+        while ids < STEPS_MAX
+            && let Some(no) = waiters.pop()
+        {
+            ids += 1 + self.sessions.waits.ids_of(no);
+            self.sessions.waits.remove(no);
+        }
+        Left::Waits(waiters)
+    }
+
+    fn end_pins(&mut self, mut pins: BTreeMap<u64, u32>) -> Left {
+        for _ in 0..STEPS_MAX {
+            let Some((serial, count)) = pins.pop_first() else { break };
+            self.unpin(serial, count);
+            self.objects.lingering.look_again(serial);
+        }
+        self.work.collect = true;
+        Left::Pins(pins)
+    }
+}

@@ -1,0 +1,56 @@
+"""What the native half of a sort takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from plasmon._native import ObjectId
+
+
+class Target(TypedDict):
+    """Where the partitions go, and as what."""
+
+    kind: int
+    name: str | None
+    #: What guards them: a program, its arguments, and variables of its environment.
+    guard: tuple[str, list[str], list[tuple[str, str]]]
+
+
+class InMemory(TypedDict):
+    """What ``sort_into`` takes."""
+
+    partitions: int | None
+    only: tuple[int, int] | None
+    threads: int | None
+    target: Target
+    progress: Callable[[int, int], object] | None
+    made: list[ObjectId]
+
+
+class Spilling(TypedDict):
+    """What ``sort_spilling`` takes."""
+
+    partitions: int | None
+    threads: int | None
+    target: Target
+    progress: Callable[[int, int], object] | None
+    made: list[ObjectId]
+    rows: int | None
+    rows_bytes: int
+    folder: str | None
+    scratch_bytes_max: int | None
+    memory_bytes: int
+
+
+class Worker(TypedDict):
+    """What ``sort_tables`` takes."""
+
+    partitions: int | None
+    only: tuple[int, int] | None
+    threads: int | None
+    kind: int
+    options: list[dict[str, Any]]
+    progress: Callable[[int, int], object] | None
+    made: list[ObjectId]
