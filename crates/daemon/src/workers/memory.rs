@@ -17,8 +17,9 @@ use plasmon_shm::departing::Remains;
 use plasmon_shm::edge;
 use plasmon_shm::{GrowingMemfd, Memfd, Populate, WriteMap};
 use plasmon_store::event::Ticket;
+use rustix::io::Errno;
 
-use super::{Done, Made, Report};
+use super::{Done, Made, Report, seals};
 use plasmon_shm::cgroup::Headroom;
 
 /// How an extent is called in `/proc/PID/maps`.
@@ -206,7 +207,7 @@ pub(super) fn work(
                 report.tell(Done::Reserved { ticket, extent: range.extent, made });
             }
             MemoryJob::Settle { ticket, extent, memfd, bytes, level, strict } => {
-                let settled = memfd.settle(bytes, level, strict);
+                let settled = settle(&memfd, bytes, level, strict);
                 report.tell(Done::Settled { ticket, extent, settled });
             }
             MemoryJob::TrimGrowing { memfd, bytes } => {
@@ -235,6 +236,23 @@ fn close(extent: ExtentId, memfd: Arc<Memfd>, punch: bool) -> Option<Remains> {
             // Such as when it was sealed at this very moment. It stays charged.
             tracing::info!(?extent, %error, "memory cannot be taken away");
             Some(Remains::Fixed(memfd))
+        }
+    }
+}
+
+/// Fixes the size of an extent that grew. A strict one that is still mapped to write to is tried
+/// again, as [`seals`] does it.
+fn settle(memfd: &GrowingMemfd, bytes: u64, level: Level, strict: bool) -> io::Result<Memfd> {
+    let mut pause = seals::FIRST_PAUSE;
+    loop {
+        match memfd.settle(bytes, level, strict) {
+            Err(error)
+                if Errno::from_io_error(&error) == Some(Errno::BUSY) && pause < seals::BUSY_MAX =>
+            {
+                edge::sleep(pause);
+                pause *= 2;
+            }
+            settled => return settled,
         }
     }
 }
