@@ -10,6 +10,10 @@ use rustix::io::{pread, pwrite};
 /// What clients call a channel that they have taken over.
 const JOINED: &str = "joined";
 
+/// How the kernel calls a memfd in the lists of a process. An inode's number is one file's only on
+/// its device, and libraries are on others.
+const MEMFD: &str = "/memfd:";
+
 /// What the daemon calls a channel, and an extent.
 const CHANNEL: &str = "plasmon-channel";
 const EXTENT: &str = "plasmon-extent";
@@ -119,13 +123,18 @@ impl Census {
     }
 }
 
-/// How many descriptors of this real process there are of each file.
+/// How many descriptors of this real process there are of each memfd.
 fn open_inodes() -> BTreeMap<u64, usize> {
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::MetadataExt;
 
     let mut inodes = BTreeMap::new();
     let folder = std::fs::read_dir("/proc/self/fd").expect("Linux has this folder");
     for entry in folder.flatten() {
+        let target = std::fs::read_link(entry.path()).unwrap_or_default();
+        if !target.as_os_str().as_bytes().starts_with(MEMFD.as_bytes()) {
+            continue;
+        }
         if let Ok(found) = std::fs::metadata(entry.path()) {
             *inodes.entry(found.ino()).or_default() += 1;
         }
@@ -133,10 +142,11 @@ fn open_inodes() -> BTreeMap<u64, usize> {
     inodes
 }
 
-/// The files that this real process has mapped.
+/// The memfds that this real process has mapped.
 fn mapped_inodes() -> BTreeSet<u64> {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux has this file");
-    maps.lines().filter_map(|line| line.split_whitespace().nth(4)?.parse().ok()).collect()
+    let memfds = maps.lines().filter(|line| line.contains(MEMFD));
+    memfds.filter_map(|line| line.split_whitespace().nth(4)?.parse().ok()).collect()
 }
 
 /// What a sparse memfd held at one moment.

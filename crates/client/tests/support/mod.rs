@@ -209,10 +209,14 @@ fn extents_bytes(daemon: u32) -> u64 {
     files.into_values().sum()
 }
 
-/// The parts of this process's memory, as first address, address behind the last, and file.
+/// How the kernel calls a memfd in the lists of a process. An inode's number is one file's only on
+/// its device, and libraries are on others.
+const MEMFD: &str = "/memfd:";
+
+/// The parts of this process's memory, as first address, address behind the last, and memfd.
 fn mappings() -> Vec<(usize, usize, u64)> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let parsed = maps.lines().filter_map(|line| {
+    let parsed = maps.lines().filter(|line| line.contains(MEMFD)).filter_map(|line| {
         let mut fields = line.split_whitespace();
         let (start, end) = fields.next()?.split_once('-')?;
         let inode = fields.nth(3)?.parse().ok()?;
@@ -241,7 +245,7 @@ pub fn present_bytes(inode: u64) -> u64 {
         let fields: Vec<&str> = line.split_whitespace().collect();
         match fields[..] {
             [range, _, _, _, found, ..] if range.contains('-') => {
-                within = found.parse() == Ok(inode);
+                within = found.parse() == Ok(inode) && line.contains(MEMFD);
             }
             ["Rss:", count, "kB"] if within => kib += count.parse::<u64>().unwrap(),
             _ => {}
