@@ -331,6 +331,13 @@ impl Sessions {
         }
     }
 
+    /// Says that everything before a position of a ring is applied.
+    pub(crate) fn advance_to(&self, no: SessionNo, position: u64) {
+        if let Some(channel) = self.get(no).and_then(|session| session.channel.as_ref()) {
+            channel.advance_to(position);
+        }
+    }
+
     /// Wakes the client's threads that wait for that.
     pub(crate) fn wake(&self, no: SessionNo) -> io::Result<()> {
         let channel = self.get(no).and_then(|session| session.channel.as_ref());

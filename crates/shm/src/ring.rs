@@ -156,8 +156,13 @@ impl Consumer {
 
     /// Gives the records copied out so far back to the producer.
     pub(crate) fn advance(&self, ring: &Ring<'_>) {
+        self.advance_to(ring, self.next);
+    }
+
+    /// Gives those before a position back.
+    pub(crate) fn advance_to(&self, ring: &Ring<'_>, position: u64) {
         // Pairs with the acquire in `Producer::room`.
-        ring.head.store(self.next, Ordering::Release);
+        ring.head.store(position, Ordering::Release);
     }
 }
 

@@ -264,7 +264,8 @@ impl Client {
             66..69 => self.states(),
             69..72 => self.read(any),
             72..76 => self.wait(any),
-            76..86 => self.delete(own),
+            76..82 => self.delete(own),
+            82..86 => self.replace(own, number),
             86..90 => self.check_held(),
             90..95 => self.release(),
             95..97 => drop(self.store.flush()),
@@ -313,6 +314,24 @@ impl Client {
         let (incarnation, data, options) = self.begin(id, number);
         let outcome = self.store.put(&data, &options).map(drop);
         self.conclude(id, incarnation, before, outcome);
+    }
+
+    /// Puts another object of the same id, without waiting for the end of the one that is there.
+    fn replace(&mut self, id: ObjectId, number: u64) {
+        if !matches!(self.shared.model.borrow().fact(&id), Fact::Present(_)) {
+            return self.put(id, number);
+        }
+        let (incarnation, data, options) = self.begin(id, number);
+        if let Err(error) = self.store.delete_soon(&id) {
+            return self.conclude(id, incarnation, Fact::Unsure, Err(error));
+        }
+        let outcome = self.store.put(&data, &options).map(drop);
+        if let Err(error) = &outcome
+            && error.code() == Code::BadRequest
+        {
+            self.violate(format!("{id} is not replaced: {error}"));
+        }
+        self.conclude(id, incarnation, Fact::Unsure, outcome);
     }
 
     fn create(&mut self, id: ObjectId, number: u64) {

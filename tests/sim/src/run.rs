@@ -149,7 +149,7 @@ pub(crate) struct Run {
     unkept_until: u64,
     steps: u64,
     /// Keepers that there have been.
-    keepers: u64,
+    keeper_changes: u64,
     tally: Tally,
 }
 
@@ -218,7 +218,7 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Repor
         spare_until,
         unkept_until,
         steps: 0,
-        keepers: 0,
+        keeper_changes: 0,
         tally,
     };
     run.live();
@@ -419,10 +419,10 @@ impl Run {
 
     /// Clients that are gone have successors, and so has a store without daemon and keeper.
     fn revive(&mut self) {
-        // Also one that the daemon replaced because it did not read.
-        let keepers = self.world.keepers();
-        if keepers != self.keepers {
-            self.keepers = keepers;
+        // Also one that the daemon replaces because it did not read.
+        let changes = self.world.keeper_changes();
+        if changes != self.keeper_changes {
+            self.keeper_changes = changes;
             self.unkept_until = self.steps + STEPS_HANDOVER;
         }
         let is_served = self.world.living(|it| matches!(it, Role::Daemon | Role::Keeper));

@@ -117,7 +117,7 @@ pub(crate) struct World {
     tasks: RefCell<BTreeMap<u64, Entry>>,
     running: Cell<Option<(u64, u32)>>,
     ending: Cell<Option<u32>>,
-    deferred_deletes: RefCell<Vec<u32>>,
+    kills: RefCell<Vec<u32>>,
     /// Counts what has happened: a task that waits looks again after each.
     happened: Cell<u64>,
     has_worked: Cell<bool>,
@@ -127,6 +127,8 @@ pub(crate) struct World {
     trace: RefCell<VecDeque<String>>,
     violation: RefCell<Option<String>>,
     daemons_ended: Cell<u64>,
+    /// How often a process was killed by another one: keepers, by the daemon that replaces them.
+    killed_by_daemons: Cell<u64>,
     /// Of everything that happened, so that two runs can be compared.
     hash: Cell<u64>,
 }
@@ -146,7 +148,7 @@ impl World {
             tasks: RefCell::default(),
             running: Cell::default(),
             ending: Cell::default(),
-            deferred_deletes: RefCell::default(),
+            kills: RefCell::default(),
             happened: Cell::default(),
             has_worked: Cell::default(),
             names: Cell::default(),
@@ -155,6 +157,7 @@ impl World {
             trace: RefCell::default(),
             violation: RefCell::default(),
             daemons_ended: Cell::default(),
+            killed_by_daemons: Cell::default(),
             hash: Cell::default(),
         })
     }
@@ -289,10 +292,11 @@ impl World {
         processes.values().filter(|process| process.role == Role::Daemon).count() as u64
     }
 
-    /// How many keepers there have been.
-    pub(crate) fn keepers(&self) -> u64 {
+    /// How often a keeper was started, or killed by a daemon that replaces it.
+    pub(crate) fn keeper_changes(&self) -> u64 {
         let processes = self.processes.borrow();
-        processes.values().filter(|process| process.role == Role::Keeper).count() as u64
+        let started = processes.values().filter(|process| process.role == Role::Keeper).count();
+        started as u64 + self.killed_by_daemons.get()
     }
 
     /// How many daemons have ended.
@@ -445,8 +449,8 @@ impl World {
     }
 
     fn carry_out_kills(&self) {
-        let deferred_deletes = std::mem::take(&mut *self.deferred_deletes.borrow_mut());
-        deferred_deletes.into_iter().for_each(|pid| self.end(pid));
+        let kills = std::mem::take(&mut *self.kills.borrow_mut());
+        kills.into_iter().for_each(|pid| self.end(pid));
     }
 
     /// A task that can go on. When all wait, time passes until the first need not wait any more.
@@ -595,7 +599,8 @@ impl Edge for World {
     }
 
     fn kill_process(&self, pid: u32) {
-        self.deferred_deletes.borrow_mut().push(pid);
+        self.killed_by_daemons.update(|count| count + 1);
+        self.kills.borrow_mut().push(pid);
     }
 
     fn wait_process(&self, pid: u32) {

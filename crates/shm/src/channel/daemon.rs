@@ -125,6 +125,11 @@ impl ChannelDaemon {
         self.submissions.advance(&self.layout.submissions());
     }
 
+    /// Says that everything before a position is applied, while more of what was drained is not.
+    pub fn advance_to(&self, position: u64) {
+        self.submissions.advance_to(&self.layout.submissions(), position);
+    }
+
     /// Wakes the client's threads that wait for what was applied.
     pub fn wake(&self) -> io::Result<()> {
         if bell::must_ring(self.layout.sleepers()) {

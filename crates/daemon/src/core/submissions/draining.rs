@@ -94,7 +94,7 @@ impl Core {
             edge::pause(Point::Effect);
             let misunderstood = match Submission::decode(record) {
                 Ok(submission) if is_aligned(&submission) => {
-                    self.submit(client, *position, submission);
+                    self.apply(session, client, *position, submission);
                     None
                 }
                 Ok(_) => Some("a ring record whose range starts between two units".to_owned()),
@@ -112,6 +112,7 @@ impl Core {
             }
         }
         self.records = records;
+        edge::pause(Point::Effect);
         drained.unwrap_or_else(|error| {
             self.abandon_ring(client, &error.to_string());
             0
@@ -125,6 +126,26 @@ impl Core {
             // A record without an id fetches some slot in vain.
             self.store.directory().index.prefetch(&Submission::id_in(record));
         }
+    }
+
+    /// Applies a record. The daemon after one that dies applies again what the head does not say is
+    /// applied. To put what is there already changes nothing; a delete would end what the same
+    /// client put under the same id afterwards. So only puts are said to be applied together.
+    fn apply(
+        &mut self,
+        session: SessionNo,
+        client: ClientNo,
+        position: u64,
+        submission: Submission,
+    ) {
+        let is_put = matches!(submission, Submission::Put { .. } | Submission::Announce { .. });
+        if is_put {
+            return self.submit(client, position, submission);
+        }
+        self.shared().sessions.advance_to(session, position);
+        self.submit(client, position, submission);
+        edge::pause(Point::Effect);
+        self.shared().sessions.advance_to(session, position.wrapping_add(1));
     }
 
     fn submit(&mut self, client: ClientNo, position: u64, submission: Submission) {
