@@ -55,7 +55,7 @@ fn compile(source: &str, linking: Linking, into: &Path) -> PathBuf {
     compiler.args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-g"]);
     compiler.arg(if cpp { "-std=c++17" } else { "-std=c11" });
     compiler.args(["-D_POSIX_C_SOURCE=200809L", "-pthread"]);
-    // Such as "-fsanitize=address": `scripts/sanitizers.py`.
+    // Such as "-fsanitize=address": `scripts/sanitize.sh`.
     compiler.args(std::env::var("PLASMON_TEST_CFLAGS").unwrap_or_default().split_whitespace());
     compiler.arg("-I").arg(crate_path("include")).arg(crate_path(source)).arg("-o").arg(&program);
     match linking {

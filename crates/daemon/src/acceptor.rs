@@ -1,4 +1,4 @@
-//! The listening socket, also when there are no descriptors left for those who knock.
+//! The listening socket, also when there are no descriptors left for new connections.
 //!
 //! A process without free descriptors cannot even accept in order to refuse. So one descriptor is
 //! kept in reserve: it is closed, the connection accepted, told why and closed, and the reserve

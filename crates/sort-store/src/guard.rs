@@ -147,7 +147,7 @@ impl Guard {
         }
         let said = String::from_utf8_lossy(&said);
         let line = said.lines().rev().find(|line| !line.trim().is_empty());
-        line.map_or_else(|| "it ended without a word".to_owned(), |line| line.trim().to_owned())
+        line.map_or_else(|| "it ended without a message".to_owned(), |line| line.trim().to_owned())
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
         let refuses = shell("echo one >&2; echo no store >&2; exit 3", folder.path());
         assert!(start(&refuses).contains("did not start: no store"), "{}", start(&refuses));
         let silent = shell("exit 0", folder.path());
-        assert!(start(&silent).contains("without a word"), "{}", start(&silent));
+        assert!(start(&silent).contains("without a message"), "{}", start(&silent));
     }
 
     #[test]

@@ -16,8 +16,8 @@ use crate::store::Store;
 
 impl<D: Directory> Store<D> {
     /// Makes an object visible. Its memory is charged already, its members are checked.
-    pub(crate) fn publish(&mut self, birth: NewObject) {
-        let NewObject { id, serial, range, sizes, traits, created_ms, owner, extras } = birth;
+    pub(crate) fn publish(&mut self, object: NewObject) {
+        let NewObject { id, serial, range, sizes, traits, created_ms, owner, extras } = object;
         let mut flags = if self.is_evictable(traits.policy) { CACHE } else { 0 };
         if extras.is_some() {
             flags |= EXTRAS;
@@ -68,21 +68,21 @@ impl<D: Directory> Store<D> {
     }
 
     /// Tells subscribers and waiters about an object's new state.
-    pub(crate) fn tell(&mut self, news: Announcement<'_>) {
+    pub(crate) fn tell(&mut self, announcement: Announcement<'_>) {
         if self.sessions.clients.has_subscribers() {
             let notice = Notice {
-                id: news.id,
-                state: news.state,
-                data_bytes: news.sizes.data,
-                metadata_bytes: news.sizes.metadata,
+                id: announcement.id,
+                state: announcement.state,
+                data_bytes: announcement.sizes.data,
+                metadata_bytes: announcement.sizes.metadata,
             };
             for (client, filter) in self.sessions.clients.subscribers() {
-                if crate::subscriptions::matches(filter, news.name) {
+                if crate::subscriptions::matches(filter, announcement.name) {
                     self.out.push(Effect::Notify(client, notice));
                 }
             }
         }
-        self.tell_waiters(&news.id, news.state);
+        self.tell_waiters(&announcement.id, announcement.state);
     }
 
     /// Tells waiters about an object's new state.

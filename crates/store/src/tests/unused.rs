@@ -113,7 +113,7 @@ fn spilled_objects_are_deleted_where_they_are() {
 }
 
 #[test]
-fn an_object_that_is_spilled_while_it_is_doomed_goes() {
+fn an_object_that_is_spilled_while_its_delete_waits_goes() {
     let config = Config { spill_bytes_max: Some(u64::MAX), ..Config::new(4 * MIB) };
     let mut world = World::new(config);
     world.connect(1);
