@@ -25,7 +25,10 @@ pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
             let strict = input.below(4) == 0;
             Request::Create { id: one, sizes, traits: traits(input), strict }
         }
-        4 => Request::Seal { id: one },
+        4 => match input.below(2) {
+            0 => Request::Seal { id: one },
+            _ => Request::Replace { id: one, target: id(input.below(IDS)) },
+        },
         5 => Request::Abort { id: one },
         6 => Request::Delete { ids },
         7 => Request::Get { ids },

@@ -9,7 +9,7 @@ use plasmon_proto::message::{Access, ExtentId, Range, Reply, Request, Status};
 use plasmon_proto::object::ObjectState;
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Attributes, ObjectId};
-use plasmon_store::event::{OpenedFile, Peer, ReadBack};
+use plasmon_store::event::{OpenedFile, Peer, ReadBack, Sealing};
 use plasmon_store::ports::Directory as _;
 use plasmon_store::{ClientNo, Config, Effect, Event, Store, Ticket};
 
@@ -277,12 +277,13 @@ impl World {
 
     fn seal(&mut self, client: u32, input: &mut Input<'_>) {
         let id = id(input.below(IDS));
+        let target = if input.below(3) == 0 { crate::requests::id(input.below(IDS)) } else { id };
         let (_, attributes) = parts(input, 0);
         if self.clients.contains_key(&client) {
             self.number += 1;
             let number = self.number;
             self.outstanding(client, number, Some(id));
-            self.apply(Event::Seal(ClientNo(client), number, id, attributes));
+            self.apply(Event::Seal(ClientNo(client), number, Sealing { id, target }, attributes));
         }
     }
 
@@ -293,6 +294,7 @@ impl World {
             let about = match &request {
                 Request::Create { id, .. }
                 | Request::Seal { id }
+                | Request::Replace { id, .. }
                 | Request::Abort { id }
                 | Request::CreateGrowing { id, .. }
                 | Request::Grow { id, .. }

@@ -362,6 +362,7 @@ class Store:
         owned: bool = False,
         strict: bool = False,
         tag: int = 0,
+        replace: bool = False,
         as_: Literal["arrow"] | None = None,
     ) -> ObjectId: ...
     def create(
@@ -378,6 +379,7 @@ class Store:
         owned: bool = False,
         strict: bool = False,
         tag: int = 0,
+        replace: bool = False,
     ) -> Writer: ...
     @overload
     def get(  # type: ignore[overload-overlap] # a str is an Iterable of str

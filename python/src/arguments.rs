@@ -175,6 +175,7 @@ pub(crate) fn put_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<PutOpti
             "members" if !none => options.members = many_ids(&value, "")?,
             "owned" => options.owned = value.extract()?,
             "strict" => options.strict = value.extract()?,
+            "replace" => options.replace = value.extract()?,
             "tag" => options.tag = value.extract()?,
             "id" | "name" | "members" => {}
             other => {

@@ -330,15 +330,18 @@ impl Store {
     /// "cache" (evicted when memory is short). `ttl` is for how many seconds the object lives.
     /// `members` are objects that live at least as long as this one; with `owned` the object goes
     /// with the last one that it is a member of. `strict` asks the kernel to refuse every later
-    /// write. `tag` says what bytes hold, for bytes only (docs/formats/values.md). `as_="arrow"`
+    /// write. `replace` puts it in the place of an object that has this id or name, in one step:
+    /// others find one or the other, and who reads the old one keeps it; until then there is memory
+    /// for both. `tag` says what bytes hold, for bytes only (docs/formats/values.md). `as_="arrow"`
     /// keeps a data frame as an Arrow table also where that doesn't give back the very same frame.
     ///
-    /// Raises Exists, StoreFull, QuotaExceeded, TooLarge, and TypeError for what cannot be written.
+    /// Raises Exists, InUse (when a composite holds what is to be replaced), StoreFull,
+    /// QuotaExceeded, TooLarge, and TypeError for what cannot be written.
     #[pyo3(
         signature = (value, **options),
         text_signature = "($self, value, *, id=None, name=None, namespace='', metadata=b'', \
                           policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0, \
-                          as_=None)"
+                          replace=False, as_=None)"
     )]
     fn put(&self, value: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Id> {
         let context = self.objects(value.py())?;
@@ -352,7 +355,8 @@ impl Store {
         name = "create",
         signature = (nbytes, **options),
         text_signature = "($self, nbytes, *, id=None, name=None, namespace='', metadata=b'', \
-                          policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0)"
+                          policy='keep', ttl=None, members=None, owned=False, strict=False, tag=0, \
+                          replace=False)"
     )]
     fn create_object(
         &self,

@@ -5,6 +5,8 @@ import pickle
 import threading
 import time
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import plasmon
@@ -50,6 +52,35 @@ def test_an_id_is_taken_once(store, other):
             client.put(b"second", id=id)
         assert caught.value.object_id == id
     assert other.get(id) == b"first"
+
+
+@pytest.mark.parametrize("size", [10, 5 << 20])
+def test_an_object_is_replaced_in_one_step(store, other, size):
+    name = f"replaced {size}"
+    for number in range(4):
+        value = np.full(size, number, np.uint8)
+        id = store.put(value, name=name, replace=True)
+        assert id == plasmon.ObjectId.from_name(name)
+        kept = other.get(name)
+        np.testing.assert_array_equal(kept, value)
+        writer = store.create(5, name=name, replace=True)
+        assert other.get(name).nbytes == size
+        writer.data[:] = b"bytes"
+        assert writer.seal() == id
+        assert other.get(name) == b"bytes"
+        np.testing.assert_array_equal(kept, value)
+    # Everything that can be put: tables go another way than arrays, and lists than both.
+    for value in (pd.DataFrame({"a": [number]}), [1, "two"], "text", b"bytes"):
+        store.put(value, name=name, replace=True)
+        found = other.get(name)
+        assert found.equals(value) if isinstance(value, pd.DataFrame) else found == value
+    with pytest.raises(plasmon.BadRequest, match="name"):
+        store.put(b"", replace=True)
+    held = store.put(b"whole", members=[id])
+    with pytest.raises(plasmon.InUse):
+        store.put(b"new", name=name, replace=True)
+    assert other.get(name) == b"bytes"
+    store.delete(held)
 
 
 def test_many_objects_in_one_call(store, other):

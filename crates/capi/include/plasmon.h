@@ -213,6 +213,7 @@ typedef struct plasmon_put_options {
     size_t members_count;
     int32_t owned;             /* 1: goes with the last composite that holds it */
     int32_t strict;            /* 1: the kernel refuses every write once it is sealed */
+    int32_t replace;           /* 1: an object of this id or name is replaced in one step */
 } plasmon_put_options;
 
 typedef struct plasmon_part {

@@ -43,6 +43,7 @@ pub struct plasmon_put_options {
     members_count: usize,
     owned: i32,
     strict: i32,
+    replace: i32,
 }
 
 impl Default for plasmon_put_options {
@@ -61,6 +62,7 @@ impl Default for plasmon_put_options {
             members_count: 0,
             owned: 0,
             strict: 0,
+            replace: 0,
         }
     }
 }
@@ -107,6 +109,7 @@ pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<
         members,
         owned,
         strict,
+        replace: given.replace != 0,
         trusted: false,
     })
 }

@@ -299,7 +299,8 @@ pub(crate) struct Kept {
     /// Seconds after which the store deletes the object.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) ttl: Option<f64>,
-    /// Delete an object of the same name, once the file is read.
+    /// Replace an object of the same name in one step, when the new one is complete. Until then
+    /// there is memory for both.
     #[arg(long)]
     pub(crate) replace: bool,
 }

@@ -203,6 +203,7 @@ pub(crate) fn options(name: &Name, kept: &Kept) -> Result<PutOptions> {
     Ok(PutOptions {
         name: Some(name.clone()),
         policy: if kept.cache { Policy::Cache } else { Policy::Keep },
+        replace: kept.replace,
         ttl: kept.ttl.map(|ttl| seconds("--ttl", ttl)).transpose()?,
         ..PutOptions::default()
     })

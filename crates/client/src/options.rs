@@ -96,6 +96,13 @@ pub struct PutOptions {
     pub owned: bool,
     /// Whether the kernel must refuse every write once it is sealed.
     pub strict: bool,
+    /// Whether an object that has the chosen id or name already is replaced. The new one takes its
+    /// place in one step when it is sealed: others find one or the other, also when this process or
+    /// the daemon dies. Who reads the old one keeps it. [`Code::InUse`] when a composite holds it.
+    /// Until then there is memory for both.
+    ///
+    /// [`Code::InUse`]: crate::Code::InUse
+    pub replace: bool,
     /// For [`crate::Client::create`]: whether the caller knows that no other client uses the id.
     /// Then an object in leased memory does not wait for an answer of the daemon:
     /// [`crate::Writer::seal`] returns when the object is on its way, and a refusal is reported by

@@ -35,6 +35,8 @@ impl<'a> Payload<'a> {
 pub(crate) struct Plan {
     /// The id that the caller chose, by itself or by a name; `None` leaves it to the client.
     pub(crate) chosen: Option<ObjectId>,
+    /// Whether an object that has this id is replaced.
+    pub(crate) replace: bool,
     pub(crate) traits: Traits,
     pub(crate) attributes: Vec<u8>,
     pub(crate) sizes: Sizes,
@@ -57,7 +59,7 @@ impl Plan {
             chosen.into_iter().fold(error, Error::with_id)
         })?;
         let traits = Traits { policy: options.policy, tag: options.tag, owned: options.owned };
-        Ok(Self { chosen, traits, attributes, sizes, footprint })
+        Ok(Self { chosen, replace: options.replace, traits, attributes, sizes, footprint })
     }
 }
 

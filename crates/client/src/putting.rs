@@ -45,8 +45,7 @@ impl Process {
         strict: bool,
     ) -> Result<ObjectId> {
         if !self.is_carved(session, plan, strict) {
-            let id = plan.chosen.unwrap_or_else(|| self.new_id());
-            return self.put_created(session, id, plan, payload, strict).map(|()| id);
+            return self.put_created(session, plan.chosen, plan, payload, strict);
         }
         let (id, position) = self.put_carved(session, plan.chosen, plan, payload)?;
         if plan.chosen.is_some() {
@@ -58,26 +57,49 @@ impl Process {
     fn put_created(
         &self,
         session: &Session,
-        id: ObjectId,
+        chosen: Option<ObjectId>,
         plan: &Plan,
         payload: Payload<'_>,
         strict: bool,
-    ) -> Result<()> {
+    ) -> Result<ObjectId> {
+        let (id, target) = self.ids_for(PUTTING, chosen, plan)?;
         session.drain();
         session.writing().verdicts.take_refusals(PUTTING)?;
         let strict = strict || session.welcome.level == Level::Strict;
-        let mut created = self.create_large(session, PUTTING, id, plan, strict)?;
+        let created = self.create_large(session, PUTTING, id, plan, strict);
+        let mut created = created.map_err(|error| error.with_id(target))?;
         if let Err(error) = self.write_created(&mut created, payload) {
             self.abandon(session, id);
-            return Err(error.with_id(id));
+            return Err(error.with_id(target));
         }
         if let Err(error) = self.keep_writers_out(session, created.span.extent()) {
             self.abandon(session, id);
-            return Err(error.with_id(id));
+            return Err(error.with_id(target));
         }
         // The way to write the bytes goes before they are sealed; at level strict it must.
         drop(created);
-        self.seal(session, PUTTING, id)
+        self.seal(session, PUTTING, id, target)?;
+        Ok(target)
+    }
+
+    /// The id that an object is created with, and the one that it is sealed as.
+    fn ids_for(
+        &self,
+        doing: &'static str,
+        chosen: Option<ObjectId>,
+        plan: &Plan,
+    ) -> Result<(ObjectId, ObjectId)> {
+        match chosen {
+            Some(target) if plan.replace => Ok((self.new_id(), target)),
+            None if plan.replace => {
+                let detail = "to replace an object, give its name or its id";
+                Err(Error::new(Code::BadRequest, doing).with_detail(detail))
+            }
+            chosen => {
+                let id = chosen.unwrap_or_else(|| self.new_id());
+                Ok((id, id))
+            }
+        }
     }
 
     pub(crate) fn put_many(
@@ -126,8 +148,7 @@ impl Process {
         let payload =
             Payload { data: &parts, metadata: &options.metadata, attributes: &plan.attributes };
         if !self.is_carved(session, &plan, options.strict) {
-            let id = chosen.unwrap_or_else(|| self.new_id());
-            self.put_created(session, id, &plan, payload, options.strict)?;
+            let id = self.put_created(session, chosen, &plan, payload, options.strict)?;
             return Ok((id, None));
         }
         let (id, position) = self.put_carved(session, chosen, &plan, payload)?;
@@ -147,8 +168,7 @@ impl Process {
         }
         session.drain();
         session.writing().verdicts.take_refusals(CREATING)?;
-        let id = plan.chosen.unwrap_or_else(|| self.new_id());
-        self.create_for_writing(store, session, id, &plan, options)
+        self.create_for_writing(store, session, &plan, options)
     }
 
     fn create_carved(
@@ -216,15 +236,16 @@ impl Process {
         self: &Arc<Self>,
         store: &Client,
         session: Arc<Session>,
-        id: ObjectId,
         plan: &Plan,
         options: &PutOptions,
     ) -> Result<Writer> {
+        let (id, target) = self.ids_for(CREATING, plan.chosen, plan)?;
         let strict = options.strict || session.welcome.level == Level::Strict;
-        let mut created = self.create_large(&session, CREATING, id, plan, strict)?;
+        let created = self.create_large(&session, CREATING, id, plan, strict);
+        let mut created = created.map_err(|error| error.with_id(target))?;
         fill_tail(&mut created.span, plan, options);
         let placed = Placed { id, range: created.range, sizes: plan.sizes, traits: plan.traits };
-        let (span, origin) = (created.span, Origin::Created { warm: created.warm });
+        let (span, origin) = (created.span, Origin::Created { warm: created.warm, target });
         Ok(Writer::new(store.clone(), Arc::clone(self), session, placed, origin, span))
     }
 

@@ -29,8 +29,8 @@ pub(crate) enum Origin {
     /// Carved from a lease, announced, sealed through the ring; `awaited` if the caller chose the
     /// id and is to hear the verdict.
     Carved { awaited: bool },
-    /// Created and sealed through the socket; `warm` if its pages were touched before.
-    Created { warm: bool },
+    /// Created and sealed through the socket, as `target`; `warm` if its pages were touched before.
+    Created { warm: bool, target: ObjectId },
 }
 
 /// An object under construction: write its bytes, then seal it. Dropped unsealed, it is aborted.
@@ -60,7 +60,10 @@ impl Writer {
 
     /// The id that the object will have.
     pub fn id(&self) -> ObjectId {
-        self.placed.id
+        match self.origin {
+            Origin::Created { target, .. } => target,
+            Origin::Carved { .. } => self.placed.id,
+        }
     }
 
     /// Where the data goes, for callers that fill it through a pointer. It stays valid until the
@@ -81,7 +84,7 @@ impl Writer {
         assert!(fits, "{} bytes at {at} fit an object of {data}", bytes.len());
         self.check_held("writing an object")?;
         let Some(span) = &mut self.span else { return Ok(()) };
-        if self.origin == (Origin::Created { warm: false }) {
+        if matches!(self.origin, Origin::Created { warm: false, .. }) {
             match span.write(at, &[bytes]) {
                 Ok(()) => return Ok(()),
                 // The memory is closed to new writers already; the mapping was made before.
@@ -119,7 +122,9 @@ impl Writer {
         drop(self.span.take());
         let Self { process, session, placed, .. } = &self;
         match self.origin {
-            Origin::Created { .. } => process.seal(session, SEALING, placed.id)?,
+            Origin::Created { target, .. } => {
+                process.seal(session, SEALING, placed.id, target)?;
+            }
             Origin::Carved { awaited } => {
                 if !process.is_current(session) {
                     return Err(Error::forgotten(SEALING, placed.id));
@@ -139,7 +144,7 @@ impl Writer {
                 }
             }
         }
-        Ok(self.placed.id)
+        Ok(self.id())
     }
 
     /// Gives the object up; its memory is free again.

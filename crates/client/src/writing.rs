@@ -73,6 +73,7 @@ impl Process {
         let strict = strict || session.welcome.level == Level::Strict;
         session.channel().is_some()
             && !strict
+            && !plan.replace
             && !self.is_exact()
             && plan.footprint < large_bytes(session.welcome.capacity_bytes)
     }
@@ -403,31 +404,44 @@ impl Process {
         Ok(())
     }
 
-    /// Seals a created object.
-    pub(crate) fn seal(&self, session: &Session, doing: &'static str, id: ObjectId) -> Result<()> {
+    /// Seals an object that was created under `id` as `target`: the same, or one that it replaces.
+    pub(crate) fn seal(
+        &self,
+        session: &Session,
+        doing: &'static str,
+        id: ObjectId,
+        target: ObjectId,
+    ) -> Result<()> {
         if !self.is_current(session) || !session.writing().is_creating(&id) {
-            return Err(Error::forgotten(doing, id));
+            return Err(Error::forgotten(doing, target));
         }
         if let Some(channel) = session.channel() {
-            channel.wake_waiters(&id);
+            channel.wake_waiters(&target);
         }
-        let sealed = self.ask_again(doing, Request::Seal { id });
+        let replaces = id != target;
+        let request = if replaces { Request::Replace { id, target } } else { Request::Seal { id } };
+        let sealed = self.ask_again(doing, request);
         let sealed = sealed.map(|answer| (answer.reply, answer.again));
         session.writing().clear_creating(&id);
         match sealed {
             Ok((Reply::Done, _)) => Ok(()),
             // Asked twice because the connection broke: the first time did it.
             Ok((Reply::Failed(failure), true)) if failure.code == Code::AlreadySealed => Ok(()),
+            Ok((Reply::Failed(failure), true)) if replaces && failure.code == Code::Absent => {
+                let detail = "the daemon was restarted meanwhile; whether the object is replaced \
+                              is not known: put it again";
+                Err(Error::new(Code::Disconnected, doing).with_id(target).with_detail(detail))
+            }
             Ok((Reply::Failed(failure), _)) => {
-                let error = if self.is_current(session) {
-                    Error::of_failure(doing, failure)
-                } else {
-                    Error::forgotten(doing, id)
-                };
-                Err(error.about(id))
+                if !self.is_current(session) {
+                    return Err(Error::forgotten(doing, target));
+                }
+                // Nobody can seal it any more; its id and its memory are free.
+                self.abandon(session, id);
+                Err(Error::of_failure(doing, failure).about(target))
             }
             Ok(_) => Err(Error::unexpected(doing)),
-            Err(error) => Err(error.about(id)),
+            Err(error) => Err(error.about(target)),
         }
     }
 

@@ -215,6 +215,61 @@ fn names_are_ids() {
 }
 
 #[test]
+fn an_object_is_replaced_in_one_step_and_who_reads_the_old_one_keeps_it() {
+    for level in ["shared", "leased", "strict"] {
+        let node = TestStore::with(64 * MIB, &[("level", level)]);
+        let by_socket = node.connect_by_socket();
+        let (store, reader) = (node.connect(), node.connect());
+        let name = Name::new("", "prices").unwrap();
+        let options =
+            PutOptions { name: Some(name.clone()), replace: true, ..PutOptions::default() };
+        for (number, (store, bytes)) in (1..).zip([
+            (&store, 100),
+            (&store, 5 << 20),
+            (&by_socket, 100),
+            (&by_socket, 5 << 20),
+            (&store, 0),
+        ]) {
+            let before = reader.get_named(&name, NOW).ok();
+            let kept = before.as_ref().map(|buffer| buffer.data().to_vec());
+            let data = pattern(number, bytes);
+            assert_eq!(store.put(&data, &options).unwrap(), name.id());
+            assert!(reader.get_named(&name, NOW).unwrap().data() == data);
+            assert!(before.as_ref().map(|buffer| buffer.data().to_vec()) == kept);
+            // In place, and given up first.
+            let mut writer = store.create(bytes as u64, &options).unwrap();
+            assert_eq!(writer.id(), name.id());
+            writer.fill(7);
+            assert!(reader.get_named(&name, NOW).unwrap().data() == data);
+            writer.abort().unwrap();
+            assert!(reader.get_named(&name, NOW).unwrap().data() == data);
+            let mut writer = store.create(bytes as u64, &options).unwrap();
+            writer.fill(8);
+            assert_eq!(writer.seal().unwrap(), name.id());
+            assert!(reader.get_named(&name, NOW).unwrap().data() == vec![8; bytes]);
+        }
+        assert_eq!(store.stat(&name.id()).unwrap().unwrap().name, Some(name.clone()));
+        assert_eq!(store.list(&Filter::default()).unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn an_object_is_replaced_only_by_its_name_and_never_within_a_composite() {
+    let node = TestStore::new(16 * MIB);
+    let store = node.connect();
+    let nameless = PutOptions { replace: true, ..PutOptions::default() };
+    assert_eq!(store.put(b"new", &nameless).unwrap_err().code(), Code::BadRequest);
+    assert_eq!(store.create(3, &nameless).unwrap_err().code(), Code::BadRequest);
+    store.put(b"old", &with_id(1)).unwrap();
+    let whole = PutOptions { members: vec![id(1)], ..with_id(2) };
+    store.put(b"", &whole).unwrap();
+    let error = store.put(b"new", &PutOptions { id: Some(id(1)), ..nameless }).unwrap_err();
+    assert_eq!((error.code(), error.id()), (Code::InUse, Some(id(1))));
+    assert_eq!(store.get(&id(1), NOW).unwrap().data(), b"old");
+    assert_eq!(store.status().unwrap().creating, 0);
+}
+
+#[test]
 fn a_composite_holds_its_members() {
     let node = TestStore::new(64 * MIB);
     let store = node.connect();

@@ -317,6 +317,17 @@ pub enum Request {
         /// Which.
         id: ObjectId,
     },
+    /// Seals an object that this client creates under another id than it was created with; an
+    /// object of that id is replaced in the same step, and stays for those who read it. Answer:
+    /// [`Reply::Done`], or a failure after which both are as before: [`Code::InUse`] if a composite
+    /// holds the old one, [`Code::Exists`] if one of that id is being created,
+    /// [`Code::BadRequest`] if the new one has the old one as a member.
+    Replace {
+        /// The id that it was created with.
+        id: ObjectId,
+        /// The id that it has from now on.
+        target: ObjectId,
+    },
 }
 
 /// Which objects a listing or a subscription is about; an empty filter means all.

@@ -62,6 +62,7 @@ impl Request {
             | Self::Grow { .. }
             | Self::Seal { .. }
             | Self::SealGrown { .. }
+            | Self::Replace { .. }
             | Self::Abort { .. }
             | Self::Delete { .. }
             | Self::DeleteUnused { .. }
@@ -84,6 +85,7 @@ impl Request {
             | Self::Get { .. } => Cost::Memory,
             Self::Seal { .. }
             | Self::SealGrown { .. }
+            | Self::Replace { .. }
             | Self::OpenSpilled { .. }
             | Self::Share { .. } => Cost::Slow,
             Self::Hello(_)
@@ -144,6 +146,7 @@ impl Request {
             // Nothing in them can be large.
             Self::Index
             | Self::Seal { .. }
+            | Self::Replace { .. }
             | Self::Abort { .. }
             | Self::Cancel { .. }
             | Self::Stat { .. }
@@ -209,6 +212,7 @@ mod tests {
                 Cost::Memory,
             ),
             (Request::SealGrown { id: ID, data: 1 }, Class::Write, Cost::Slow),
+            (Request::Replace { id: ID, target: ID }, Class::Write, Cost::Slow),
             (Request::Delete { ids: ids(1) }, Class::Write, Cost::Light),
             (Request::Shutdown, Class::Owner, Cost::Light),
             (Request::ShutdownUnused, Class::Owner, Cost::Light),

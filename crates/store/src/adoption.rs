@@ -118,12 +118,15 @@ impl Adoptions {
         }
     }
 
-    /// Whether an object of this name and content may be sealed.
-    fn admit(&self, name: &Name, content: u64) -> Result<(), Code> {
+    /// Whether an object of this name and content may be sealed, in place of one of its id.
+    fn admit(&self, name: &Name, id: &ObjectId, content: u64) -> Result<(), Code> {
         if self.ended.contains(&name.namespace) {
             return Err(Code::Cancelled);
         }
-        let bytes = self.spaces.get(&name.namespace).map_or(0, |space| space.bytes);
+        let bytes = self
+            .spaces
+            .get(&name.namespace)
+            .map_or(0, |space| space.bytes.saturating_sub(space.ids.get(id).copied().unwrap_or(0)));
         match self.adopted.get(&name.namespace) {
             Some(Adopted { bytes_max, .. })
                 if *bytes_max > 0 && bytes.saturating_add(content) > *bytes_max =>

@@ -5,6 +5,7 @@
 //! way the id is taken from then on, and waiters learn when its creator dies.
 
 mod creation;
+mod replacement;
 mod seal;
 
 use std::collections::BTreeMap;
@@ -59,8 +60,9 @@ pub(crate) enum Stage {
     Placing,
     /// Its creator writes into this range.
     Writing(Range),
-    /// The kernel is asked to refuse every further write; then the request is answered.
-    Hardening { range: Range, asked: Asked, attributes: Box<Attributes> },
+    /// The kernel is asked to refuse every further write; then it is published under the target's
+    /// id and the request is answered.
+    Hardening { range: Range, asked: Asked, target: ObjectId, attributes: Box<Attributes> },
 }
 
 impl Creating {

@@ -87,6 +87,12 @@ impl Lingering {
         self.due_ms = Some(now_ms);
     }
 
+    /// An object was hidden that nobody looked for in the ledgers yet.
+    pub(crate) fn add(&mut self, record: u32, now_ms: u64) {
+        self.fresh.push(record);
+        self.due_ms = Some(now_ms);
+    }
+
     fn keep(&mut self, serial: u64, record: u32) {
         self.pinned.insert(serial, record);
         self.retry_ms = RETRY_MS;

@@ -7,7 +7,7 @@ use plasmon_proto::{Attributes, Code, ObjectId};
 
 use crate::accounts::Owner;
 use crate::effect::Effect;
-use crate::event::{ClientNo, Event};
+use crate::event::{ClientNo, Event, Sealing};
 use crate::ports::Directory;
 use crate::records::LISTED;
 use crate::store::Store;
@@ -46,9 +46,9 @@ impl<D: Directory> Store<D> {
                 }
             }
             Event::Request(client, request, body) => self.request(client, request, body),
-            Event::Seal(client, request, id, attributes) => {
+            Event::Seal(client, request, Sealing { id, target }, attributes) => {
                 if self.admits(client, request, true) {
-                    self.seal(client, request, id, attributes);
+                    self.seal(client, request, id, target, attributes);
                 }
             }
             Event::Connect(client, peer) => {
@@ -170,7 +170,11 @@ impl<D: Directory> Store<D> {
             Request::SealGrown { id, data } => return self.seal_grown(client, request, id, data),
             Request::Seal { id } => {
                 let plain = self.creating(client, &id).is_none_or(|(_, it)| it.attributes == 0);
-                return self.seal(client, request, id, plain.then(Attributes::default));
+                return self.seal(client, request, id, id, plain.then(Attributes::default));
+            }
+            Request::Replace { id, target } => {
+                let plain = self.creating(client, &id).is_none_or(|(_, it)| it.attributes == 0);
+                return self.seal(client, request, id, target, plain.then(Attributes::default));
             }
             Request::Get { ids } => return self.get(client, request, ids),
             Request::OpenSpilled { id } => return self.open_spilled(client, request, id),
@@ -222,6 +226,7 @@ impl<D: Directory> Store<D> {
             | Request::Grow { .. }
             | Request::SealGrown { .. }
             | Request::Seal { .. }
+            | Request::Replace { .. }
             | Request::Get { .. }
             | Request::OpenSpilled { .. }
             | Request::Wait { .. }

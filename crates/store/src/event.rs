@@ -79,6 +79,15 @@ pub enum OpenedFile {
     Failed,
 }
 
+/// Which object is sealed, and under which id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sealing {
+    /// The id that it was created with.
+    pub id: ObjectId,
+    /// The id that it has from now on; an object of that id is replaced unless it is the same.
+    pub target: ObjectId,
+}
+
 /// One event. Events of one client arrive in the order in which the client caused them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -99,7 +108,7 @@ pub enum Event {
     /// It asked to seal an object, and the daemon read the attributes behind the metadata, which
     /// [`crate::Store::creating`] locates; `None` means that they are no attributes. For an object
     /// without attributes, a plain `Request` does as well.
-    Seal(ClientNo, u64, ObjectId, Option<Attributes>),
+    Seal(ClientNo, u64, Sealing, Option<Attributes>),
     /// It submitted a record at this position of its ring. For a `Put`, the daemon read the
     /// attributes from the memory; `None` means that they are no attributes or the range is not
     /// there.

@@ -196,7 +196,7 @@ impl<D: Directory> Store<D> {
         let Some(creating) = self.objects.pending_objects.get_mut(&id) else { return };
         creating.growing = Some(Growing { data_bytes: Some(data), ..growing });
         let attributes = Box::new(Attributes::default());
-        creating.stage = Stage::Hardening { range, asked, attributes };
+        creating.stage = Stage::Hardening { range, asked, target: id, attributes };
         let (serial, strict) = (creating.serial, creating.strict);
         self.objects.pending_objects.hardening.insert(ticket, (id, serial));
         let (extent, bytes) = (range.extent, self.space.memory.pages(data.max(1)));
@@ -226,7 +226,7 @@ impl<D: Directory> Store<D> {
         creating.growing = None;
         let bytes = creating.sizes.footprint().unwrap_or(range.bytes);
         creating.stage = Stage::Writing(Range { bytes, ..range });
-        self.finish_seal(id, Attributes::default());
+        self.finish_seal(id, id, Attributes::default());
         self.answer_creator(&creator, asked, Reply::Done);
         // What was trimmed off may be enough for somebody who waits.
         self.retry_waiting_for_room();

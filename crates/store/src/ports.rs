@@ -58,7 +58,8 @@ pub trait Directory {
     /// Forgets a hidden entry.
     fn remove(&mut self, slot: SlotNo);
     /// Notes the incarnation that is hidden only until its pins are counted, because its bytes are
-    /// in the spill tier as well. Outlives the daemon, and comes before the entry is hidden.
+    /// in the spill tier as well, or until the object that replaces it is there. Outlives the
+    /// daemon, and comes before the entry is hidden.
     fn set_leaving(&mut self, serial: Option<u64>);
     /// The incarnation that was noted last, by this daemon or an earlier one.
     fn leaving(&self) -> Option<u64>;

@@ -69,6 +69,12 @@ impl<D: Directory> Store<D> {
 
     /// Tells subscribers and waiters about an object's new state.
     pub(crate) fn tell(&mut self, announcement: Announcement<'_>) {
+        self.tell_subscribers(&announcement);
+        self.tell_waiters(&announcement.id, announcement.state);
+    }
+
+    /// Tells subscribers alone.
+    pub(crate) fn tell_subscribers(&mut self, announcement: &Announcement<'_>) {
         if self.sessions.clients.has_subscribers() {
             let notice = Notice {
                 id: announcement.id,
@@ -82,7 +88,6 @@ impl<D: Directory> Store<D> {
                 }
             }
         }
-        self.tell_waiters(&announcement.id, announcement.state);
     }
 
     /// Tells waiters about an object's new state.

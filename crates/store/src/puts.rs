@@ -67,7 +67,7 @@ impl<D: Directory> Store<D> {
             Some(it) if it.check().is_ok() => self
                 .objects
                 .check_members(&it.members)
-                .and_then(|()| self.sessions.check_name(&it, &put.sizes))
+                .and_then(|()| self.sessions.check_name(&put.id, &it, &put.sizes))
                 .map(|()| it),
             _ => Err(Code::BadRequest),
         };

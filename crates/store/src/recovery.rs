@@ -347,13 +347,19 @@ impl Space {
 }
 
 impl<D: Directory> Objects<D> {
-    /// An object that the daemon before was about to give the memory of up was not deleted.
+    /// An object that the daemon before was about to give the memory of up was not deleted, nor was
+    /// one that it was about to replace, unless the new one is there.
     fn show_leaving(&mut self, objects: &mut [Recovered]) {
         let Some(leaving) = self.directory.leaving() else { return };
-        let in_memory = objects.iter_mut().filter(|it| it.hidden && it.range.is_some());
-        if let Some(object) = in_memory.into_iter().find(|it| it.serial == leaving) {
-            self.directory.show(object.slot);
-            object.hidden = false;
+        let in_memory = |it: &Recovered| it.range.is_some();
+        let is_leaving = |it: &Recovered| it.hidden && in_memory(it) && it.serial == leaving;
+        if let Some(at) = objects.iter().position(is_leaving) {
+            let id = objects[at].id;
+            let is_replaced = objects.iter().any(|it| it.id == id && !it.hidden && in_memory(it));
+            if !is_replaced {
+                self.directory.show(objects[at].slot);
+                objects[at].hidden = false;
+            }
         }
         self.directory.set_leaving(None);
     }

@@ -316,10 +316,14 @@ impl Client {
         self.conclude(id, incarnation, before, outcome);
     }
 
-    /// Puts another object of the same id, without waiting for the end of the one that is there.
+    /// Puts another object of the same id: in one step, or without waiting for the end of the one
+    /// that is there.
     fn replace(&mut self, id: ObjectId, number: u64) {
-        if !matches!(self.shared.model.borrow().fact(&id), Fact::Present(_)) {
+        let Fact::Present(old) = self.shared.model.borrow().fact(&id) else {
             return self.put(id, number);
+        };
+        if self.random.permille(700) {
+            return self.replace_at_once(id, number, old);
         }
         let (incarnation, data, options) = self.begin(id, number);
         if let Err(error) = self.store.delete_soon(&id) {
@@ -329,9 +333,20 @@ impl Client {
         if let Err(error) = &outcome
             && error.code() == Code::BadRequest
         {
-            self.violate(format!("{id} is not replaced: {error}"));
+            self.violate(format!("{id} is not put again after its end: {error}"));
         }
         self.conclude(id, incarnation, Fact::Unsure, outcome);
+    }
+
+    fn replace_at_once(&mut self, id: ObjectId, number: u64, old: Incarnation) {
+        let bytes = self.bytes();
+        let incarnation = self.shared.model.borrow_mut().begin_in_place_of(id, old, bytes);
+        let policy = if is_cache(number) { Policy::Cache } else { Policy::Keep };
+        let strict = self.random.permille(100) && self.shared.habits.strict;
+        let options =
+            PutOptions { id: Some(id), policy, strict, replace: true, ..PutOptions::default() };
+        let outcome = self.store.put(&model::data(&id, incarnation), &options).map(drop);
+        self.conclude(id, incarnation, Fact::Present(old), outcome);
     }
 
     fn create(&mut self, id: ObjectId, number: u64) {

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A reader that began when an object was present, and ended with nothing having changed since, has
-//! found it. Nothing is ever found that had ended before.
+//! found it. An object that is replaced is there all the time, the old one or the new one. Nothing
+//! is ever found that had ended before.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +38,9 @@ pub(crate) enum Fact {
     Absent,
     /// It is there.
     Present(Incarnation),
-    /// One of the two, and of which incarnation is not known.
+    /// One of these two is there: the second replaces the first.
+    Either(Incarnation, Incarnation),
+    /// It is there or not, and of which incarnation is not known.
     Unsure,
 }
 
@@ -111,6 +114,19 @@ impl Model {
         incarnation
     }
 
+    /// An incarnation that is about to take the place of another one.
+    pub(crate) fn begin_in_place_of(
+        &mut self,
+        id: ObjectId,
+        old: Incarnation,
+        bytes: usize,
+    ) -> Incarnation {
+        let may_be_evicted = self.known.get(&id).is_some_and(|known| known.may_be_evicted);
+        let new = self.begin(id, bytes, may_be_evicted);
+        self.set(&id, Fact::Either(old, new));
+        new
+    }
+
     /// What is known of an id now.
     pub(crate) fn fact(&self, id: &ObjectId) -> Fact {
         self.known.get(id).map_or(Fact::Absent, |known| known.fact)
@@ -145,7 +161,7 @@ impl Model {
     /// A client ended in the middle of something about these ids, if it was about them.
     pub(crate) fn orphan(&mut self, ids: impl Iterator<Item = ObjectId>) {
         for id in ids {
-            if let Some(known) = self.known.get_mut(&id).filter(|it| it.fact == Fact::Unsure) {
+            if let Some(known) = self.known.get_mut(&id).filter(|it| it.fact.is_open()) {
                 known.is_orphaned = true;
             }
         }
@@ -198,6 +214,12 @@ impl Model {
             Fact::Present(wanted) if self.is_unchanged(look) && wanted != incarnation => {
                 Err(format!("stale: {id} has incarnation {number} and not {}", wanted.number))
             }
+            Fact::Either(old, new)
+                if self.is_unchanged(look) && ![old, new].contains(&incarnation) =>
+            {
+                let (old, new) = (old.number, new.number);
+                Err(format!("stale: {id} has incarnation {number} and neither {old} nor {new}"))
+            }
             _ => Ok(incarnation),
         }
     }
@@ -211,7 +233,9 @@ impl Model {
         }
         let may_be_evicted = self.known.get(&look.id).is_some_and(|known| known.may_be_evicted);
         match look.fact {
-            Fact::Present(incarnation) if self.is_unchanged(look) && !may_be_evicted => {
+            Fact::Present(incarnation) | Fact::Either(_, incarnation)
+                if self.is_unchanged(look) && !may_be_evicted =>
+            {
                 Err(format!(
                     "lost: {} is {told}, and its incarnation {} was acknowledged",
                     look.id, incarnation.number
@@ -235,6 +259,13 @@ impl Model {
     /// All ids that were ever used.
     pub(crate) fn ids(&self) -> Vec<ObjectId> {
         self.known.keys().copied().collect()
+    }
+}
+
+impl Fact {
+    /// Whether an operation may be under way of which nobody knows the end.
+    fn is_open(self) -> bool {
+        matches!(self, Self::Unsure | Self::Either(..))
     }
 }
 

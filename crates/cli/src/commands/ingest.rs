@@ -41,9 +41,6 @@ pub(super) fn ingest(store: &Client, ingest: &Ingest, output: &Output) -> Result
     bar.finish_and_clear();
     let table = built?;
     let rows = table.rows();
-    if ingest.kept.replace {
-        store.delete(&[name.id()])?;
-    }
     let id = match table {
         Destination::Memory(table) => {
             put::write(store, Loaded::table(table)?, options, &object, output)?

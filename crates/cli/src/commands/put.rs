@@ -38,9 +38,6 @@ fn one(store: &Client, put: &Put, path: &Path, output: &Output) -> Result<()> {
     let reading = progress::counted(&format!("reading {}", path.display()), output.is_json());
     let loaded = formats::load(path, kind)?;
     reading.finish_and_clear();
-    if put.kept.replace {
-        store.delete(&[name.id()])?;
-    }
     let data_bytes = loaded.data_bytes;
     let options = target::options(&name, &put.kept)?;
     let id = write(store, loaded, options, &object, output)?;

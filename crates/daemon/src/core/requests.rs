@@ -13,6 +13,7 @@ use plasmon_proto::object::Level;
 use plasmon_proto::request::{Class, Cost};
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::edge::{self, Mutation};
+use plasmon_store::event::Sealing;
 use plasmon_store::{ClientNo, Event};
 
 use super::Core;
@@ -175,7 +176,8 @@ impl Core {
                     self.fail(client, number, Failure::of(Code::InUse).with_detail(need));
                 }
             },
-            Request::Seal { id } => self.seal(client, number, id),
+            Request::Seal { id } => self.seal(client, number, Sealing { id, target: id }),
+            Request::Replace { id, target } => self.seal(client, number, Sealing { id, target }),
             Request::SealGrown { id, .. } if !self.store.directory().index.has_room() => {
                 self.fail(client, number, no_index(id));
             }
@@ -309,7 +311,8 @@ impl Core {
     }
 
     /// Seals an object that was created over the socket; its attributes lie in memory by now.
-    fn seal(&mut self, client: ClientNo, number: u64, id: ObjectId) {
+    fn seal(&mut self, client: ClientNo, number: u64, sealing: Sealing) {
+        let id = sealing.id;
         if !self.store.directory().index.has_room() {
             return self.fail(client, number, no_index(id));
         }
@@ -318,7 +321,7 @@ impl Core {
             Some((range, sizes)) => self.extents.attributes(range.extent, range.offset, &sizes),
             None => None,
         };
-        self.feed(Event::Seal(client, number, id, attributes));
+        self.feed(Event::Seal(client, number, sealing, attributes));
     }
 }
 

@@ -124,10 +124,15 @@ impl Sessions {
     }
 
     /// Whether an object may be sealed under its name.
-    pub(crate) fn check_name(&self, attributes: &Attributes, sizes: &Sizes) -> Result<(), Code> {
+    pub(crate) fn check_name(
+        &self,
+        id: &ObjectId,
+        attributes: &Attributes,
+        sizes: &Sizes,
+    ) -> Result<(), Code> {
         match &attributes.name {
             Some(name) if !self.adoptions.is_idle() => {
-                self.adoptions.admit(name, content_bytes(sizes))
+                self.adoptions.admit(name, id, content_bytes(sizes))
             }
             _ => Ok(()),
         }

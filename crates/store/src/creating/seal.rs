@@ -1,6 +1,7 @@
 //! How an object under construction is sealed.
 
 use plasmon_proto::message::{Failure, Range, Reply};
+use plasmon_proto::object::Sizes;
 use plasmon_proto::{Attributes, Code, ObjectId};
 
 use super::{Creating, Stage};
@@ -18,26 +19,27 @@ impl<D: Directory> Store<D> {
         client: ClientNo,
         request: u64,
         id: ObjectId,
+        target: ObjectId,
         attributes: Option<Attributes>,
     ) {
         if self.seal_goes_on(client, request, &id) {
             return;
         }
-        match self.check_seal(client, &id, attributes) {
+        match self.check_seal(client, &id, &target, attributes) {
             Ok((range, attributes, true)) => {
                 let (ticket, asked) = (self.ticket(), self.sessions.asked(client, request));
                 let Some(creating) = self.objects.pending_objects.get_mut(&id) else { return };
                 let serial = creating.serial;
                 let attributes = Box::new(attributes);
-                creating.stage = Stage::Hardening { range, asked, attributes };
+                creating.stage = Stage::Hardening { range, asked, target, attributes };
                 self.objects.pending_objects.hardening.insert(ticket, (id, serial));
                 self.out.push(Effect::Harden(ticket, range.extent));
             }
             Ok((_, attributes, false)) => {
-                self.finish_seal(&id, attributes);
+                self.finish_seal(&id, &target, attributes);
                 self.reply(client, request, Reply::Done);
             }
-            Err(code) => self.fail(client, request, Failure::of(code).with_id(id)),
+            Err(code) => self.fail(client, request, Failure::of(code).with_id(target)),
         }
     }
 
@@ -62,6 +64,7 @@ impl<D: Directory> Store<D> {
         &self,
         client: ClientNo,
         id: &ObjectId,
+        target: &ObjectId,
         attributes: Option<Attributes>,
     ) -> Result<(Range, Attributes, bool), Code> {
         let Some(creating) = self.objects.pending_objects.get(id) else {
@@ -78,8 +81,7 @@ impl<D: Directory> Store<D> {
         };
         let attributes =
             attributes.filter(|found| found.check().is_ok()).ok_or(Code::BadRequest)?;
-        self.objects.check_members(&attributes.members)?;
-        self.sessions.check_name(&attributes, &creating.sizes)?;
+        self.check_published(id, target, &attributes, &creating.sizes)?;
         Ok((range, attributes, creating.strict))
     }
 
@@ -92,7 +94,7 @@ impl<D: Directory> Store<D> {
         else {
             return;
         };
-        let Stage::Hardening { range, asked, attributes } = creating.stage.clone() else {
+        let Stage::Hardening { range, asked, target, attributes } = creating.stage.clone() else {
             return;
         };
         creating.stage = Stage::Writing(range);
@@ -104,23 +106,33 @@ impl<D: Directory> Store<D> {
             return self.settled(asked, &id, done);
         }
         let sizes = creating.sizes;
-        let allowed = self
-            .objects
-            .check_members(&attributes.members)
-            .and_then(|()| self.sessions.check_name(&attributes, &sizes));
+        let allowed = self.check_published(&id, &target, &attributes, &sizes);
         let reply = if !done {
             let detail = "the object is still mapped for writing";
-            Reply::Failed(Failure::of(Code::InUse).with_id(id).with_detail(detail))
+            Reply::Failed(Failure::of(Code::InUse).with_id(target).with_detail(detail))
         } else if let Err(code) = allowed {
-            Reply::Failed(Failure::of(code).with_id(id))
+            Reply::Failed(Failure::of(code).with_id(target))
         } else {
-            self.finish_seal(&id, *attributes);
+            self.finish_seal(&id, &target, *attributes);
             Reply::Done
         };
         self.answer_creator(&creating, asked, reply);
     }
 
-    pub(crate) fn finish_seal(&mut self, id: &ObjectId, attributes: Attributes) {
+    /// Whether an object with these attributes may be published under `target`.
+    fn check_published(
+        &self,
+        id: &ObjectId,
+        target: &ObjectId,
+        attributes: &Attributes,
+        sizes: &Sizes,
+    ) -> Result<(), Code> {
+        self.objects.check_members(&attributes.members)?;
+        self.check_target(id, target, attributes)?;
+        self.sessions.check_name(target, attributes, sizes)
+    }
+
+    pub(crate) fn finish_seal(&mut self, id: &ObjectId, target: &ObjectId, attributes: Attributes) {
         let Some(creating) = self.end_creating(id) else { return };
         let Some(range) = creating.range() else { return };
         let exact =
@@ -135,8 +147,10 @@ impl<D: Directory> Store<D> {
             attributes: attributes.clone(),
             ..Extras::default()
         };
+        let is_replacing = id != target;
+        let hidden = if is_replacing { self.hide_replaced(target) } else { None };
         self.publish(NewObject {
-            id: *id,
+            id: *target,
             serial: creating.serial,
             range,
             sizes: creating.sizes,
@@ -145,6 +159,12 @@ impl<D: Directory> Store<D> {
             owner: creating.owner,
             extras: extras.kept(),
         });
-        self.announce_sealed(*id, creating.sizes, &attributes);
+        if is_replacing {
+            self.end_replaced(target, hidden);
+        }
+        self.announce_sealed(*target, creating.sizes, &attributes);
+        if is_replacing {
+            self.collect_fresh();
+        }
     }
 }

@@ -261,7 +261,20 @@ impl<D: Directory> Store<D> {
 
     /// A spilled object ends.
     pub(crate) fn drop_spilled(&mut self, id: &ObjectId, state: ObjectState) {
-        let Some(spilled) = self.objects.tier.remove(id) else { return };
+        let Some(spilled) = self.take_spilled(id) else { return };
+        self.objects.recent_ends.add(*id, state);
+        let attributes = spilled.extras.attributes;
+        let name = attributes.name.as_ref();
+        if let Some(name) = name {
+            self.sessions.adoptions.died(name, id);
+        }
+        self.tell(Announcement { id: *id, state, sizes: spilled.sizes, name });
+        self.objects.unheld.extend(attributes.members);
+    }
+
+    /// Takes a spilled object out of the tier. Nobody is told.
+    pub(crate) fn take_spilled(&mut self, id: &ObjectId) -> Option<Spilled> {
+        let spilled = self.objects.tier.remove(id)?;
         self.space.jobs.stuck = None;
         if let Some(expires_ms) = spilled.extras.expires_ms {
             self.objects.expiries.remove(&(expires_ms, *id, spilled.serial));
@@ -269,15 +282,8 @@ impl<D: Directory> Store<D> {
         // If it is being read just now, the tier removes it after that.
         self.objects.unspill(*id, spilled.serial, &mut self.out);
         self.totals.deleted += 1;
-        self.objects.recent_ends.add(*id, state);
-        let attributes = spilled.extras.attributes;
-        let name = attributes.name.as_ref();
-        if let Some(name) = name {
-            self.sessions.adoptions.died(name, id);
-        }
-        self.objects.warm_members(&attributes.members);
-        self.tell(Announcement { id: *id, state, sizes: spilled.sizes, name });
-        self.objects.unheld.extend(attributes.members);
+        self.objects.warm_members(&spilled.extras.attributes.members);
+        Some(spilled)
     }
 }
 

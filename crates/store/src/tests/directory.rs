@@ -121,7 +121,12 @@ impl Directory for TestDirectory {
     }
 
     fn set_leaving(&mut self, serial: Option<u64>) {
-        let hidden = |serial| self.slots.values().any(|(it, seen)| it.serial == serial && !seen);
+        // One that was replaced stays hidden, and the new one is there.
+        let is_replaced = |it: &Entry| self.visible.contains_key(&it.id);
+        let hidden = |serial| {
+            let mut slots = self.slots.values();
+            slots.any(|(it, seen)| it.serial == serial && !seen && !is_replaced(it))
+        };
         assert!(!self.leaving.is_some_and(hidden), "the note outlives the hiding");
         self.leaving = serial;
     }

@@ -17,6 +17,7 @@ mod parting;
 mod quotas;
 mod readers;
 mod recovering;
+mod replacing;
 mod retained;
 mod shares;
 mod spilling;

@@ -42,8 +42,19 @@ impl Left {
     }
 
     fn full_object(
-        mut self,
+        self,
         number: u64,
+        extent: ExtentId,
+        offset: u64,
+        attributes: Attributes,
+        hidden: bool,
+    ) -> Self {
+        self.incarnation((number, 100 + number), extent, offset, attributes, hidden)
+    }
+
+    fn incarnation(
+        mut self,
+        (number, serial): (u64, u64),
         extent: ExtentId,
         offset: u64,
         attributes: Attributes,
@@ -53,7 +64,7 @@ impl Left {
         sizes.attributes = attributes.encode().len() as u64;
         let range = Range { extent, offset, bytes: sizes.footprint().unwrap() };
         let traits = Traits { policy: Policy::Cache, ..Traits::default() };
-        let (serial, record) = (100 + number, 5 * number as u32);
+        let record = 5 * (serial - 100) as u32;
         let (id, created_ms) = (id(number), 900_000);
         let construct_ms = 0;
         let entry = Entry { serial, id, range, sizes, traits, created_ms, construct_ms, record };
@@ -171,6 +182,23 @@ fn an_object_that_was_leaving_the_memory_is_there_and_a_deleted_one_is_not() {
     world.unpin(102);
     let client = world.connect(1);
     assert_eq!(world.delete(client, 2), None);
+}
+
+/// A daemon that was killed while it replaced an object: one of the two is there.
+#[test]
+fn of_an_object_and_the_one_that_replaces_it_one_is_there() {
+    let old = |left: Left| left.full_object(1, ARENA, 0, Attributes::default(), true);
+    let new = |left: Left| left.incarnation((1, 150), ARENA, 1024, Attributes::default(), false);
+    let begun = || Left::default().extent(ARENA, MIB, false);
+    for (mut left, serial) in [(old(begun()), 101), (new(old(begun())), 150)] {
+        left.directory.leaving = Some(101);
+        let (mut world, broken) = left.recover(Config::new(16 * MIB));
+        assert_eq!((broken, world.states(&[1])), (0, vec![Sealed]));
+        assert_eq!(world.store.objects.find(&id(1)).unwrap().serial, serial);
+        assert_eq!(world.store.directory().leaving, None);
+        world.pass(20);
+        assert_eq!((world.status().objects, world.status().lingering), (1, 0));
+    }
 }
 
 /// An object that had been deleted in the tier was there again after the daemon was killed, because

@@ -10,7 +10,7 @@ use plasmon_proto::ring::{Completion, Submission};
 use plasmon_proto::{Attributes, Code, ObjectId, ObjectState, Policy};
 
 use super::TestDirectory;
-use crate::event::{ClientNo, Event, OpenedFile, Peer, ReadBack, Ticket};
+use crate::event::{ClientNo, Event, OpenedFile, Peer, ReadBack, Sealing, Ticket};
 use crate::{Config, Effect, Store};
 
 /// An id that is told by its number.
@@ -387,12 +387,23 @@ impl World {
     }
 
     pub(crate) fn seal(&mut self, client: ClientNo, put: &Put) -> Result<(), Code> {
+        self.seal_as(client, put, put.id).map_err(|failure| failure.code)
+    }
+
+    /// Seals what is being created under an id that another object may have.
+    pub(crate) fn seal_as(
+        &mut self,
+        client: ClientNo,
+        put: &Put,
+        target: ObjectId,
+    ) -> Result<(), Failure> {
         self.next_request += 1;
         let number = self.next_request;
-        self.event(Event::Seal(client, number, put.id, Some(put.attributes.clone())));
+        let sealing = Sealing { id: put.id, target };
+        self.event(Event::Seal(client, number, sealing, Some(put.attributes.clone())));
         match self.answer_to(client, number) {
             Some(Reply::Done) => Ok(()),
-            Some(Reply::Failed(failure)) => Err(failure.code),
+            Some(Reply::Failed(failure)) => Err(failure),
             other => panic!("{other:?} is no answer to a seal"),
         }
     }

@@ -193,17 +193,21 @@ impl Core {
     }
 
     /// Ends an object for a client that is expected back. If it is gone already, the daemon before
-    /// this one had applied the record and died before it could say so: that is no refusal.
+    /// this one had applied the record and died before it could say so: that is no refusal. Nor is
+    /// one of an abort, which that daemon may have told already: the client took it, and would take
+    /// another one for that of a put.
     fn end_again(&mut self, client: ClientNo, position: u64, submission: Submission) {
+        let is_abort = matches!(submission, Submission::Abort { .. });
         let mut effects = Vec::new();
         let event = Event::Submit(client, position, submission, None);
         self.store.step(self.now_ms, event, &mut effects);
         for effect in effects {
-            let is_gone = matches!(
+            let is_told = matches!(
                 effect,
-                Effect::Complete(_, Completion::Refused { code: Code::Absent, .. })
+                Effect::Complete(_, Completion::Refused { code, .. })
+                    if is_abort || code == Code::Absent
             );
-            if !is_gone {
+            if !is_told {
                 self.apply_effect(effect);
             }
         }

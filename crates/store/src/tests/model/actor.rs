@@ -7,7 +7,7 @@ use plasmon_proto::{Attributes, Code, Name, ObjectState, Policy};
 
 use super::{CLIENTS, IDS, Known, Model, OBSERVER, id};
 use crate::effect::Effect;
-use crate::event::{ClientNo, Event, Peer};
+use crate::event::{ClientNo, Event, Peer, Sealing};
 use crate::memory::aligned;
 
 impl Model {
@@ -237,14 +237,17 @@ impl Model {
             true => self.dice.below(IDS),
             false => self.dice.pick(&own),
         };
+        let target = if self.dice.percent(40) { self.dice.below(IDS) } else { number };
         let (_, attributes) = self.sizes();
         let given = self.dice.percent(95).then(|| attributes.clone());
-        let expected = self.expect_seal(client, number, given.as_ref());
+        let expected = self.expect_seal(client, number, target, given.as_ref());
         self.next_number += 1;
         let asked = (1 << 32) + self.next_number;
-        self.actor(client).asked.insert(asked, Request::Seal { id: id(number) });
+        let sealing = Sealing { id: id(number), target: id(target) };
+        let Sealing { id: made, target: object } = sealing;
+        self.actor(client).asked.insert(asked, Request::Replace { id: made, target: object });
         let creating = self.world.store.objects.pending_objects.get(&id(number)).cloned();
-        self.world.event(Event::Seal(client, asked, id(number), given));
+        self.world.event(Event::Seal(client, asked, sealing, given));
         let found = match self.world.answer_to(client, asked) {
             Some(Reply::Done) => Ok(()),
             Some(Reply::Failed(failure)) => Err(failure.code),
@@ -256,10 +259,11 @@ impl Model {
             }
             other => panic!("{other:?} is no answer to a seal"),
         };
-        assert_eq!(found, expected, "seal of object {number}");
+        assert_eq!(found, expected, "seal of object {number} as {target}");
         if found.is_ok() {
             let traits = creating.expect("it was being created").traits;
-            self.sealed(number, traits, attributes);
+            self.forget_creating(number);
+            self.sealed(target, traits, attributes);
         }
     }
 

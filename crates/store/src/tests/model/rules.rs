@@ -1,5 +1,7 @@
 //! What the model expects, and what it learns from the store's effects.
 
+use std::collections::BTreeMap;
+
 use plasmon_proto::message::{ExtentId, Filter, Range, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::Completion;
@@ -84,7 +86,7 @@ impl Model {
         let outcome = match attributes {
             None => Err(Code::BadRequest),
             Some(attributes) if self.members_are_there(attributes) => {
-                self.world.store.sessions.check_name(attributes, &sizes)
+                self.world.store.sessions.check_name(&id(number), attributes, &sizes)
             }
             Some(_) => Err(Code::Absent),
         };
@@ -98,6 +100,7 @@ impl Model {
         &self,
         client: ClientNo,
         number: u64,
+        target: u64,
         attributes: Option<&Attributes>,
     ) -> Result<(), Code> {
         if self.is_free(number) {
@@ -111,10 +114,27 @@ impl Model {
             (Stage::Hardening { .. }, _) => Err(Code::AlreadySealed),
             _ if creating.growing.is_some() => Err(Code::BadRequest),
             (Stage::Announced | Stage::Placing, _) | (_, None) => Err(Code::BadRequest),
-            (_, Some(attributes)) if self.members_are_there(attributes) => {
-                self.world.store.sessions.check_name(attributes, &creating.sizes)
+            (_, Some(attributes)) if !self.members_are_there(attributes) => Err(Code::Absent),
+            (_, Some(attributes)) => {
+                self.expect_replaced(number, target, attributes)?;
+                let sessions = &self.world.store.sessions;
+                sessions.check_name(&id(target), attributes, &creating.sizes)
             }
-            _ => Err(Code::Absent),
+        }
+    }
+
+    fn expect_replaced(
+        &self,
+        number: u64,
+        target: u64,
+        attributes: &Attributes,
+    ) -> Result<(), Code> {
+        match self.state(target) {
+            _ if number == target => Ok(()),
+            _ if attributes.members.contains(&id(target)) => Err(Code::BadRequest),
+            ObjectState::Creating => Err(Code::Exists),
+            _ if self.holders(target) > 0 => Err(Code::InUse),
+            _ => Ok(()),
         }
     }
 
@@ -200,12 +220,13 @@ impl Model {
                         (notice.id, notice.state) == (id(number), ObjectState::Sealed)
                     })
                 };
-                if let Some((number, traits, attributes)) = hardened
+                if let Some((number, target, traits, attributes)) = hardened
                     && done
-                    && was_sealed(number)
+                    && was_sealed(target)
                 {
                     assert!(self.members_are_there(&attributes));
-                    self.sealed(number, traits, attributes);
+                    self.forget_creating(number);
+                    self.sealed(target, traits, attributes);
                 }
             }
             _ => {}
@@ -225,12 +246,13 @@ impl Model {
         self.world.open.iter().position(same).unwrap_or(chosen)
     }
 
-    /// The object that the kernel is asked about.
-    fn hardening(&self, extent: ExtentId) -> Option<(u64, Traits, Attributes)> {
+    /// The object that the kernel is asked about, and what it is sealed as.
+    fn hardening(&self, extent: ExtentId) -> Option<(u64, u64, Traits, Attributes)> {
         self.world.store.objects.pending_objects.from(0).find_map(|(object, creating)| {
             match &creating.stage {
-                Stage::Hardening { range, attributes, .. } if range.extent == extent => {
-                    Some((number_of(object), creating.traits, (**attributes).clone()))
+                Stage::Hardening { range, target, attributes, .. } if range.extent == extent => {
+                    let (number, target) = (number_of(object), number_of(target));
+                    Some((number, target, creating.traits, (**attributes).clone()))
                 }
                 _ => None,
             }
@@ -239,7 +261,18 @@ impl Model {
 
     /// Looks at the effects since the last time.
     pub(super) fn learn(&mut self) {
-        for effect in self.world.effects.split_off(self.seen) {
+        let effects = self.world.effects.split_off(self.seen);
+        let lasts: BTreeMap<ObjectId, usize> = effects
+            .iter()
+            .enumerate()
+            .filter_map(|(at, effect)| match effect {
+                Effect::Notify(_, notice) if notice.state == ObjectState::Sealed => {
+                    Some((notice.id, at))
+                }
+                _ => None,
+            })
+            .collect();
+        for (at, effect) in effects.into_iter().enumerate() {
             match &effect {
                 Effect::Reply(client, number, reply) => self.answered(*client, *number, reply),
                 Effect::Lease(client, number, granted) => {
@@ -261,6 +294,10 @@ impl Model {
                     self.answered(*client, *number, &Reply::SpillFile(*file));
                 }
                 Effect::Complete(client, completion) => self.completed(*client, completion),
+                // An object that was replaced: the new one is known already.
+                Effect::Notify(_, notice)
+                    if notice.state == ObjectState::Deleted
+                        && lasts.get(&notice.id).is_some_and(|sealed| at < *sealed) => {}
                 Effect::Notify(_, notice) => self.noticed(&notice.id, notice.state),
                 // Whose extent grows is not written down: no successor finds it.
                 Effect::Writer(extent, Some(_)) if self.grows(*extent) => {}
