@@ -21,8 +21,8 @@ pub(crate) fn put(
     options: &PutOptions,
 ) -> Result<ObjectId> {
     let metadata = described((kind, text), options)?;
-    // With an id of its own the put returns with the verdict.
-    let chosen = options.id.is_some() || options.name.is_some();
+    // With an id of its own the put returns with the verdict. What replaces nothing is refused.
+    let chosen = options.id.is_some() || options.name.is_some() || options.replace;
     let id = if chosen { options.id } else { Some(store.new_id()) };
     let mut options = PutOptions { id, metadata, tag: tag::COMPOSITE, ..options.clone() };
     let mut groups = Vec::new();
@@ -63,12 +63,13 @@ pub(crate) fn forget(store: &Client, members: &[ObjectId]) {
     let _ = store.delete(members);
 }
 
-/// An error if the object that the options name exists already: better told before anything is
-/// sealed.
+/// An error if the object that the options name exists already and is not to be replaced: better
+/// told before anything is sealed.
 pub(crate) fn check_free(store: &Client, options: &PutOptions) -> Result<()> {
     let named = options.name.as_ref().map(plasmon_client::Name::id);
     let Some(id) = options.id.or(named) else { return Ok(()) };
     match store.states(&[id])?.first() {
+        Some(ObjectState::Sealed | ObjectState::Spilled) if options.replace => Ok(()),
         Some(ObjectState::Creating | ObjectState::Sealed | ObjectState::Spilled) => {
             Err(plasmon_client::Error::new(Code::Exists, PUTTING).with_id(id).into())
         }

@@ -439,7 +439,7 @@ impl Run {
             self.spare_until = self.steps + 150;
         }
         let is_quiet = self.shared.is_calm.get() || self.shared.is_over.get();
-        if is_quiet || self.steps % 50 != 0 {
+        if is_quiet || !self.steps.is_multiple_of(50) {
             return;
         }
         for place in 0..self.shared.places {
