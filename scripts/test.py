@@ -186,7 +186,7 @@ TESTS = [
         "processes killed at random, for a moment",
         ["scripts/soak.sh", "kill", "--rounds", "60"],
         {"PROFILE": "dev"},
-        lane=2,
+        lane=1,
     ),
     Suite(
         "sim",
