@@ -71,9 +71,11 @@ mod layout;
 mod lending;
 mod near;
 mod numpy;
+mod part;
 mod pending;
 mod pool;
 mod process;
+mod protocols;
 mod put;
 mod sort_errors;
 mod sort_into;
@@ -95,13 +97,15 @@ mod _native {
     #[pymodule_export]
     use crate::arrow_read::read_arrow;
     #[pymodule_export]
-    use crate::buffer::{Buffer, Part};
+    use crate::buffer::Buffer;
     #[pymodule_export]
     use crate::columns::{Columns, kinds_of};
     #[pymodule_export]
     use crate::id::Id;
     #[pymodule_export]
     use crate::lending::Lending;
+    #[pymodule_export]
+    use crate::part::Part;
     #[pymodule_export]
     use crate::pending::PendingWait;
     #[pymodule_export]

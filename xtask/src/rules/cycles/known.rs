@@ -83,6 +83,5 @@ pub(super) const KNOWN: &[Circle<'_>] = &[
             "objects/_frames.py",
         ],
     ),
-    ("python/src", &["arrow_read.rs", "buffer.rs", "dlpack.rs"]),
     ("python/src", &["numpy.rs", "pool.rs", "put.rs", "store.rs"]),
 ];
