@@ -15,8 +15,8 @@ use pyo3::types::PyTuple;
 
 use crate::buffer::Buffer;
 use crate::error::raised;
+use crate::header::describe;
 use crate::interrupt::ask;
-use crate::put::describe;
 
 /// Puts `value` if it is a plain array; else gives the options back.
 pub(crate) fn put(

@@ -21,11 +21,12 @@ use pyo3::types::{
     PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PySet, PyString, PyTuple,
 };
 
-use crate::error::{OrRaise, bad_request, raised_by_columns};
+use crate::error::{OrRaise, raised_by_columns};
+use crate::header::{array_header, describe};
 use crate::id::Id;
 use crate::interrupt::{ask, call};
 use crate::numpy;
-use crate::pool;
+use crate::pools;
 use crate::writer::Writer;
 use plasmon_python_objects::context::Context;
 use plasmon_python_objects::serialized::Serialized;
@@ -145,35 +146,6 @@ impl Put {
     }
 }
 
-/// Sets an object's tag and puts the value header before the caller's own metadata.
-pub(crate) fn describe(
-    py: Python<'_>,
-    options: &mut PutOptions,
-    tag: u8,
-    header: &ValueHeader<'_>,
-) -> PyResult<()> {
-    options.tag = tag;
-    options.metadata = header.encode(&options.metadata).ok_or_else(|| {
-        bad_request(py, "putting a value", "its description is too long".to_owned())
-    })?;
-    Ok(())
-}
-
-/// The header of an array in `order` (`C` or `F`).
-fn array_header<'a>(
-    kind: u8,
-    order: char,
-    shape: Vec<u64>,
-    text: &'a str,
-) -> PyResult<ValueHeader<'a>> {
-    let order = match order {
-        'C' => Order::C,
-        'F' => Order::Fortran,
-        other => return Err(PyValueError::new_err(format!("unknown order '{other}'"))),
-    };
-    Ok(ValueHeader { kind, order, shape, text })
-}
-
 #[pymethods]
 impl Put {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -240,7 +212,7 @@ impl Put {
         let options = self.take()?;
         let outcome = call(py, || {
             let table = Table { schema: &schema, batches: &batches, kind, text };
-            pool::put(&self.store, table, &options)
+            pools::put(&self.store, table, &options)
         })?;
         outcome.map(Id::new).map_err(|error| raised_by_columns(py, doing, error))
     }

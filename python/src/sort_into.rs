@@ -14,8 +14,8 @@ use plasmon_sort_store::{Error, GuardCommand, Output, Sealed};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use crate::header::describe;
 use crate::id::{Id, name};
-use crate::put::describe;
 use crate::sort_errors::in_python;
 use crate::sorting::{Key, Watched, of_panic, order_of, read, tell, watch};
 use crate::store::Store;

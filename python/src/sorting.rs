@@ -18,9 +18,9 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::arguments::put_options;
 use crate::error::OrRaise;
+use crate::header::describe;
 use crate::id::Id;
 use crate::interrupt::{outcome, stoppable};
-use crate::put::describe;
 use crate::sort_errors::of_sort;
 use crate::store::Store;
 

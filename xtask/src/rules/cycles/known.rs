@@ -83,5 +83,4 @@ pub(super) const KNOWN: &[Circle<'_>] = &[
             "objects/_frames.py",
         ],
     ),
-    ("python/src", &["numpy.rs", "pool.rs", "put.rs", "store.rs"]),
 ];
