@@ -181,7 +181,7 @@ fn mentions(code: &str) -> Vec<Segments> {
 const PYTHON_ROOTS: &[&str] = &["python/", "", "readers/python/"];
 
 /// The imports at the beginning of modules of Python, without tests. What a function imports while
-/// it runs cannot be half made.
+/// it runs cannot be half made. A compiled module is there by its stub, and imports nothing.
 pub(crate) fn of_python(tree: &Tree) -> Graph {
     let mut graph = Graph::new();
     for file in tree.with_extension(&["py"]).filter(|file| !file.is_under("tests")) {
@@ -255,7 +255,7 @@ fn without_comment(line: &str) -> &str {
 }
 
 fn python_file(tree: &Tree, name: &str) -> Option<String> {
-    [format!("{name}.py"), format!("{name}/__init__.py")]
+    [format!("{name}.py"), format!("{name}/__init__.py"), format!("{name}.pyi")]
         .into_iter()
         .find(|path| tree.file(path).is_some())
 }
@@ -321,6 +321,20 @@ mod tests {
         assert_eq!(rust(&[("x/src/a.rs", code), ("x/src/b.rs", "")]), []);
         let aside = [("x/src/a.rs", "use crate::b;"), ("y/src/b.rs", "")];
         assert_eq!(rust(&aside), []);
+    }
+
+    #[test]
+    fn a_compiled_module_is_not_the_package_that_it_lies_in() {
+        let files = [
+            ("python/plasmon/__init__.py", "from plasmon import _a"),
+            ("python/plasmon/_a.py", "from plasmon import _native"),
+            ("python/plasmon/_native.pyi", "from plasmon import _a"),
+        ];
+        let graph = of_python(&Tree::of(&files));
+        let imports = |path: &str| graph[path].iter().cloned().collect::<Vec<_>>();
+        assert_eq!(imports("python/plasmon/_a.py"), ["python/plasmon/_native.pyi"]);
+        assert_eq!(imports("python/plasmon/__init__.py"), ["python/plasmon/_a.py"]);
+        assert!(!graph.contains_key("python/plasmon/_native.pyi"));
     }
 
     #[test]
