@@ -14,12 +14,11 @@
 
 use std::collections::HashSet;
 
-use plasmon_plo::codes::kind;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::decode::{Decoder, NodeCopy, shared};
+use super::errors::no_key;
 use super::owned::{One, Owned};
 use super::raw::Ptr;
 
@@ -31,6 +30,26 @@ struct Waiting {
     values: Option<Owned>,
     /// Why it is not filled.
     error: Option<PyErr>,
+}
+
+impl Waiting {
+    /// Fills it.
+    fn fill(&self, py: Python<'_>) -> PyResult<()> {
+        let object = self.object.0;
+        for (at, key) in self.keys.0.iter().enumerate() {
+            // SAFETY: a dict or a set and objects, all alive.
+            let outcome = unsafe {
+                match &self.values {
+                    Some(values) => ffi::PyDict_SetItem(object, *key, values.0[at]),
+                    None => ffi::PySet_Add(object, *key),
+                }
+            };
+            if outcome != 0 {
+                return Err(no_key(py));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The dicts and sets that are filled anew.
@@ -58,57 +77,24 @@ impl Again {
         let found = self.waiting.iter().find(|waiting| waiting.object.0 == object)?;
         found.error.as_ref().map(|error| error.clone_ref(py))
     }
-}
 
-impl<'py> Decoder<'_, 'py> {
-    /// Fills a dict or a set in its turn, as far as its keys let it be.
-    pub(super) fn first_filled(&mut self, node: &NodeCopy) -> PyResult<Ptr> {
-        let NodeCopy { number, elem, start, elem2, start2, length, .. } = *node;
-        let is_dict = node.kind == kind::DICT;
-        let mut keys = Owned::nulls(length);
-        self.fill(elem, start, &mut keys.0)?;
-        let values = if is_dict {
-            let mut values = Owned::nulls(length);
-            self.fill(elem2, start2, &mut values.0)?;
-            Some(values)
-        } else {
-            None
-        };
-        let mut object = self.empty(number);
-        if object.is_null() {
-            // SAFETY: attached; a set takes no items from null.
-            object = self.made(unsafe {
-                if is_dict { ffi::PyDict_New() } else { ffi::PySet_New(std::ptr::null_mut()) }
-            })?;
-            self.keep_built(number, object);
-        }
-        let mut waiting = Waiting { object: One(shared(object)), keys, values, error: None };
-        waiting.error = self.insert(&waiting).err();
-        self.again.fails |= waiting.error.is_some();
-        self.again.waiting.push(waiting);
-        Ok(object)
-    }
-
-    fn insert(&self, waiting: &Waiting) -> PyResult<()> {
-        let object = waiting.object.0;
-        for (at, key) in waiting.keys.0.iter().enumerate() {
-            // SAFETY: a dict or a set and objects, all alive.
-            let outcome = unsafe {
-                match &waiting.values {
-                    Some(values) => ffi::PyDict_SetItem(object, *key, values.0[at]),
-                    None => ffi::PySet_Add(object, *key),
-                }
-            };
-            if outcome != 0 {
-                return Err(self.no_key());
-            }
-        }
-        Ok(())
+    /// Fills a dict or a set in its turn, as far as its keys let it be. A dict has values.
+    pub(super) fn fill_first(
+        &mut self,
+        py: Python<'_>,
+        object: One,
+        keys: Owned,
+        values: Option<Owned>,
+    ) {
+        let mut waiting = Waiting { object, keys, values, error: None };
+        waiting.error = waiting.fill(py).err();
+        self.fails |= waiting.error.is_some();
+        self.waiting.push(waiting);
     }
 
     /// Fills them anew, now that everything has its state.
-    pub(super) fn fill_again(&mut self) -> PyResult<()> {
-        for waiting in std::mem::take(&mut self.again.waiting) {
+    pub(super) fn fill_anew(&mut self, py: Python<'_>) -> PyResult<()> {
+        for waiting in std::mem::take(&mut self.waiting) {
             let object = waiting.object.0;
             // SAFETY: a dict or a set, alive.
             let outcome = unsafe {
@@ -120,19 +106,19 @@ impl<'py> Decoder<'_, 'py> {
                 }
             };
             if outcome != 0 {
-                return Err(PyErr::fetch(self.py));
+                return Err(PyErr::fetch(py));
             }
-            self.insert(&waiting)?;
+            waiting.fill(py)?;
         }
         Ok(())
     }
 
     /// Refuses to call something with a dict or a set that lacks what belongs into it.
-    pub(super) fn are_filled(&self, parts: &[Bound<'py, PyAny>]) -> PyResult<()> {
-        if !self.again.fails {
+    pub(super) fn are_filled(&self, py: Python<'_>, parts: &[Bound<'_, PyAny>]) -> PyResult<()> {
+        if !self.fails {
             return Ok(());
         }
-        let of = |part: &Bound<'py, PyAny>| self.again.error_of(self.py, part.as_ptr());
+        let of = |part: &Bound<'_, PyAny>| self.error_of(py, part.as_ptr());
         let error = parts.iter().find_map(|part| {
             let items = part.cast::<PyTuple>();
             of(part).or_else(|| items.ok()?.iter().find_map(|item| of(&item)))

@@ -3,17 +3,18 @@
 //! Arrays that overlap become views of one entry of the heap. An array that uses only some of the
 //! memory that it spans, and shares it with no other, is copied without the gaps.
 
-use plasmon_cpython::dtype::{array_type, known_array_type, known_type, type_text};
+use plasmon_cpython::dtype::{array_type, known_type, type_text};
 use plasmon_plo::codes::{kind, limit, tensor};
 use plasmon_plo::tables::Node;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyMemoryView, PyString};
 
-use super::encode::{Encoder, Items};
+use super::array_memory::fields_fit;
+use super::array_types::Dtype;
+use super::encoder::{Encoder, Items};
 use super::heap::Piece;
 use super::placed::{Of, Placed, changed};
 use super::raw::ndarray::{ArrayFields, fields};
@@ -27,38 +28,6 @@ const ENTRY_ALIGN: usize = 16;
 
 unsafe extern "C" {
     static mut PyPickleBuffer_Type: ffi::PyTypeObject;
-}
-
-/// What is known about an element type.
-#[derive(Clone, Copy, Debug)]
-struct Dtype {
-    object: Ptr,
-    number: usize,
-    itemsize: usize,
-    objects: bool,
-}
-
-/// The arrays of an object that is being written.
-#[derive(Default)]
-pub(super) struct Arrays {
-    class: Option<Ptr>,
-    looked_up: bool,
-    dtypes: Vec<Dtype>,
-    texts: Vec<(Box<str>, usize)>,
-    /// The tensors of arrays of objects in Fortran order, and their strides.
-    fortran: Vec<(usize, Vec<[u8; 8]>)>,
-    /// Whether some array is a view of another object's memory.
-    has_views: bool,
-    pub(super) placed: Placed,
-}
-
-impl Arrays {
-    /// With the type of arrays, if that is known. No code runs.
-    pub(super) fn known(py: Python<'_>) -> Self {
-        let fits = FIELDS_FIT.get(py) == Some(&true);
-        let class = known_array_type(py).filter(|_| fits).map(|class| class.as_ptr());
-        Self { class, looked_up: class.is_some(), ..Self::default() }
-    }
 }
 
 /// The memory of one tensor.
@@ -98,7 +67,7 @@ impl<'py> Encoder<'py> {
         }
         // SAFETY: an exact array that is alive.
         let dtype = unsafe { fields(object) }.dtype;
-        if self.known_dtype(dtype).is_some() {
+        if self.arrays.dtype(dtype).is_some() {
             return true;
         }
         let Some((text, itemsize)) = known_type(dtype) else { return false };
@@ -108,13 +77,9 @@ impl<'py> Encoder<'py> {
         true
     }
 
-    fn known_dtype(&self, object: Ptr) -> Option<Dtype> {
-        self.arrays.dtypes.iter().rev().find(|known| known.object == object).copied()
-    }
-
     /// What is known about an element type; `None` for one that arrays aren't kept with.
     fn dtype(&mut self, object: Ptr) -> Option<Dtype> {
-        if let Some(known) = self.known_dtype(object) {
+        if let Some(known) = self.arrays.dtype(object) {
             return Some(known);
         }
         let dtype = self.own(object);
@@ -170,7 +135,7 @@ impl<'py> Encoder<'py> {
         // SAFETY: `is_array` said that it is an exact array; it is alive.
         let array = unsafe { fields(object) };
         // Code that ran for the element type may have given the array another one.
-        let Some(dtype) = self.known_dtype(array.dtype).filter(|dtype| !dtype.objects) else {
+        let Some(dtype) = self.arrays.dtype(array.dtype).filter(|dtype| !dtype.objects) else {
             return Ok(false);
         };
         let extents = array.shape().iter().map(|extent| (*extent as i64).to_le_bytes());
@@ -407,84 +372,4 @@ fn overlapping(spans: &[Span]) -> usize {
         joins
     });
     together.count()
-}
-
-/// Moves references into an array of objects that is new, or that held None. It must have so many
-/// elements: what was there is dropped by the caller.
-pub(super) fn set_items(array: &Bound<'_, PyAny>, items: &mut [Ptr]) -> PyResult<()> {
-    let py = array.py();
-    if items.is_empty() {
-        return Ok(());
-    }
-    if !fields_fit(py) {
-        let flat = array.call_method1("reshape", (-1,))?;
-        if flat.len()? != items.len() {
-            return Err(super::decode::changed());
-        }
-        for (at, item) in items.iter().enumerate() {
-            // SAFETY: alive: the caller holds it.
-            flat.set_item(at, unsafe { Bound::from_borrowed_ptr(py, *item) })?;
-        }
-        return Ok(());
-    }
-    let kind: char =
-        array.getattr(intern!(py, "dtype"))?.getattr(intern!(py, "kind"))?.extract()?;
-    let exact = array_type(py)?.is_some_and(|class| array.get_type().is(class));
-    if kind != 'O' || !exact {
-        return Err(super::decode::changed());
-    }
-    // SAFETY: an exact array that is alive; no code runs from here on.
-    let found = unsafe { fields(array.as_ptr()) };
-    let size = found.shape().iter().product::<isize>();
-    let itemsize = size_of::<Ptr>();
-    let whole = found.is_c_order(itemsize) || found.is_fortran_order(itemsize);
-    if usize::try_from(size) != Ok(items.len()) || !whole {
-        return Err(super::decode::changed());
-    }
-    if found.is_c_order(itemsize) {
-        // SAFETY: as below, and the places follow one another. Items lie elsewhere.
-        let places = unsafe { std::slice::from_raw_parts_mut(found.data.cast(), items.len()) };
-        places.swap_with_slice(items);
-        return Ok(());
-    }
-    let mut index = vec![0; found.shape().len()];
-    for item in items {
-        let offset: isize = index.iter().zip(found.strides()).map(|(at, by)| at * by).sum();
-        // SAFETY: without gaps in either order, and the index is within the extents: an object's
-        // place. What was there is null or a reference that is dropped by the caller instead.
-        unsafe { std::ptr::swap(found.data.byte_offset(offset).cast::<Ptr>(), item) };
-        // The last index is the fastest.
-        for (at, extent) in index.iter_mut().zip(found.shape()).rev() {
-            *at += 1;
-            if *at < *extent {
-                break;
-            }
-            *at = 0;
-        }
-    }
-    Ok(())
-}
-
-static FIELDS_FIT: PyOnceLock<bool> = PyOnceLock::new();
-
-/// Whether arrays look as this module believes, found out with one of them.
-fn fields_fit(py: Python<'_>) -> bool {
-    *FIELDS_FIT.get_or_init(py, || probe(py).unwrap_or(false))
-}
-
-fn probe(py: Python<'_>) -> PyResult<bool> {
-    let numpy = py.import("numpy")?;
-    let array = numpy.call_method1("ones", ((4, 6), "<i2"))?.call_method0("transpose")?;
-    // SAFETY: an array that is alive; were it laid out otherwise, it would still be this large.
-    let found = unsafe { fields(array.as_ptr()) };
-    let address: usize =
-        array.getattr("__array_interface__")?.get_item("data")?.get_item(0)?.extract()?;
-    let dtype = array.getattr("dtype")?;
-    Ok(found.data.addr() == address
-        && found.dimensions == 2
-        && found.dtype == dtype.as_ptr()
-        && array.getattr("base")?.as_ptr() == found.owner
-        && !found.shape.is_null()
-        && found.shape() == [6, 4]
-        && found.strides() == [2, 12])
 }

@@ -2,71 +2,19 @@
 //!
 //! A class is described when its first object's turn comes, because that is when a reader meets it.
 
-use std::collections::HashMap;
-
 use plasmon_plo::codes::{ext, make, source};
 use plasmon_plo::tables::Class;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
+use super::class_key::ClassKey;
 use super::context::{Strategy, decide};
-use super::encode::Encoder;
+use super::encoder::Encoder;
 use super::raw::{self, Ptr};
-
-/// What distinguishes the classes of an object: a callable, what is done with it, and the names of
-/// attributes by their addresses.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ClassKey {
-    callable: Ptr,
-    make: u8,
-    fields: Vec<Ptr>,
-}
-
-impl ClassKey {
-    /// Objects of a class that consist of attributes.
-    pub(super) fn attributes(class: *mut ffi::PyTypeObject, fields: Vec<Ptr>) -> Self {
-        Self { callable: class.cast(), make: make::ATTRIBUTES, fields }
-    }
-
-    /// Objects that are made by a callable, which the encoder holds on to.
-    pub(super) fn made_by(callable: Ptr, make: u8) -> Self {
-        Self { callable, make, fields: Vec::new() }
-    }
-
-    /// What its objects are made by.
-    pub(super) fn callable(&self) -> Ptr {
-        self.callable
-    }
-
-    /// What is done with that.
-    pub(super) fn make(&self) -> u8 {
-        self.make
-    }
-
-    /// What it consists of.
-    pub(super) fn objects(&self) -> impl Iterator<Item = Ptr> {
-        std::iter::once(self.callable).chain(self.fields.iter().copied())
-    }
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Classes {
-    known: Option<HashMap<ClassKey, usize>>,
-    /// The last one, as most objects are of the class of the one before.
-    last: Option<(ClassKey, usize)>,
-}
 
 /// A callable as `plasmon.objects` describes it: source, name, version; the kind and the bytes of a
 /// pickle of it.
 type Described = (u8, String, i32, u8, Option<Py<PyBytes>>);
-
-impl Classes {
-    /// The objects that the classes are known by.
-    pub(super) fn objects(&self) -> impl Iterator<Item = Ptr> {
-        self.known.iter().flat_map(HashMap::keys).flat_map(ClassKey::objects)
-    }
-}
 
 impl<'py> Encoder<'py> {
     /// The number of a class, which is written when it is new. `name` is that of an object that is
@@ -76,12 +24,10 @@ impl<'py> Encoder<'py> {
         key: ClassKey,
         name: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<usize> {
-        if let Some((last, number)) = &self.classes.last
-            && *last == key
-        {
-            return Ok(*number);
+        if let Some(number) = self.classes.last(&key) {
+            return Ok(number);
         }
-        let known = self.classes.known.get_or_insert_default().get(&key).copied();
+        let known = self.classes.number(&key);
         let number = match known {
             Some(number) => number,
             None => self.write_class(&key, name)?,
@@ -90,8 +36,7 @@ impl<'py> Encoder<'py> {
             // It is known by addresses.
             self.keep_all(&key.objects().collect::<Vec<_>>());
         }
-        self.classes.known.get_or_insert_default().insert(key.clone(), number);
-        self.classes.last = Some((key, number));
+        self.classes.note(key, number);
         Ok(number)
     }
 
@@ -101,9 +46,9 @@ impl<'py> Encoder<'py> {
         given: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<usize> {
         // SAFETY: the objects of the class are alive and hold it, or the encoder holds it.
-        let callable = unsafe { Bound::from_borrowed_ptr(self.py, key.callable) };
-        let class = Class { make: key.make, ..Class::default() };
-        if matches!(key.make, make::ATTRIBUTES | make::STATE)
+        let callable = unsafe { Bound::from_borrowed_ptr(self.py, key.callable()) };
+        let class = Class { make: key.make(), ..Class::default() };
+        if matches!(key.make(), make::ATTRIBUTES | make::STATE)
             && let Ok(kind) = callable.cast::<PyType>()
         {
             let known = self.context.get().known_strategy(self.py, kind.as_type_ptr());
@@ -117,11 +62,11 @@ impl<'py> Encoder<'py> {
             };
             let Strategy { source, version, ref name, .. } = *strategy.get();
             let class = Class { source, name, version, ..class };
-            return Ok(self.push_class(class, &key.fields));
+            return Ok(self.push_class(class, key.fields()));
         }
         self.open();
         let describe = self.context.getattr("_describe")?;
-        let described: Described = describe.call1((&callable, key.make, given))?.extract()?;
+        let described: Described = describe.call1((&callable, key.make(), given))?.extract()?;
         let (source, name, version, kind, pickled) = described;
         let mut class = Class { source, name: &name, version, ..class };
         if source == source::PICKLED
@@ -131,7 +76,7 @@ impl<'py> Encoder<'py> {
             self.tables.exts.data.bytes.extend_from_slice(bytes.as_bytes(self.py));
             class.ext = Some(self.tables.exts.push(kind));
         }
-        Ok(self.push_class(class, &key.fields))
+        Ok(self.push_class(class, key.fields()))
     }
 
     fn push_class(&mut self, class: Class<'_>, fields: &[Ptr]) -> usize {

@@ -4,7 +4,9 @@ use plasmon_plo::codes::{elem, slot};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::decode::{Decoder, changed, shared};
+use super::decoder::Decoder;
+use super::errors::changed;
+use super::owned::shared;
 use super::raw::{self, Ptr};
 
 impl Decoder<'_, '_> {

@@ -5,37 +5,21 @@ use plasmon_plo::tables::{Node, Run};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple, PyType};
 
-use super::classes::ClassKey;
+use super::class_key::ClassKey;
 use super::context::{Strategy, how};
-use super::encode::{Encoder, Items, Work};
+use super::decimal::is_decimal;
+use super::encoder::{Encoder, Items};
 use super::heap::Piece;
-use super::leaves::is_decimal;
+use super::object_dict::dict_of;
 use super::raw::{self, Ptr, Shape};
-use super::rows::dict_of;
+use super::reduced::{Reduced, Taken, copyreg, exhausted, not_reduced};
 use super::runs::Prefix;
-
-static COPYREG: PyOnceLock<(Py<PyDict>, Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
+use super::work::Work;
 
 /// The protocol that objects are asked to take themselves apart for.
 const PROTOCOL: u8 = 5;
-
-/// What `__reduce_ex__` said.
-pub(super) enum Taken<'py> {
-    /// The name that the object is found by.
-    Named(Bound<'py, PyAny>),
-    /// How to make the object.
-    Apart(Reduced<'py>),
-}
-
-/// How to make an object, with a callable and parts.
-pub(super) struct Reduced<'py> {
-    callable: Bound<'py, PyAny>,
-    make: u8,
-    parts: Vec<Bound<'py, PyAny>>,
-}
 
 impl<'py> Encoder<'py> {
     /// An object as an owned reference.
@@ -480,27 +464,6 @@ impl<'py> Encoder<'py> {
     }
 }
 
-/// The rest of an iterator, as a list.
-fn exhausted<'py>(items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
-    let list = PyList::empty(items.py());
-    for item in items.try_iter()? {
-        list.append(item?)?;
-    }
-    Ok(list)
-}
-
-/// The error of an object that cannot be taken apart, with the object.
-fn not_reduced(value: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
-    let py = value.py();
-    if !error.is_instance_of::<PyTypeError>(py) {
-        return error;
-    }
-    let module = py.import("plasmon.objects._names");
-    let refused =
-        module.and_then(|module| module.getattr("not_reduced")?.call1((value, error.value(py))));
-    refused.map_or(error, PyErr::from_value)
-}
-
 fn no_encoder(class: &Bound<'_, PyType>) -> PyErr {
     PyTypeError::new_err(format!("{class} has no serializer"))
 }
@@ -508,15 +471,4 @@ fn no_encoder(class: &Bound<'_, PyType>) -> PyErr {
 fn field_pointers(strategy: &Strategy) -> Option<Vec<Ptr>> {
     let fields = strategy.fields.as_ref()?;
     Some(fields.iter().map(|field| field.as_ptr()).collect())
-}
-
-/// `copyreg.dispatch_table`, `__newobj__` and `__newobj_ex__`.
-fn copyreg(py: Python<'_>) -> PyResult<(&Bound<'_, PyDict>, &Bound<'_, PyAny>, &Bound<'_, PyAny>)> {
-    let (table, new, new_ex) = COPYREG.get_or_try_init(py, || {
-        let module = py.import("copyreg")?;
-        let table = module.getattr("dispatch_table")?.cast_into::<PyDict>()?.unbind();
-        let new = module.getattr("__newobj__")?.unbind();
-        PyResult::Ok((table, new, module.getattr("__newobj_ex__")?.unbind()))
-    })?;
-    Ok((table.bind(py), new.bind(py), new_ex.bind(py)))
 }

@@ -59,7 +59,12 @@ impl Piece {
 
     /// How many bytes there are.
     pub(super) fn bytes(&self) -> u64 {
-        self.slices().map(|slice| slice.len() as u64).sum()
+        let own = match &self.owner {
+            Owner::Object(_, _, bytes) => *bytes,
+            Owner::Lent(flat) => flat.bytes().len(),
+            Owner::Stream(pieces) => pieces.iter().map(Buffer::len).sum(),
+        };
+        (self.pad + own) as u64
     }
 
     /// The bytes, one stretch after the other.

@@ -21,21 +21,9 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::encode::{Encoder, Items, Work};
+use super::encoder::{Encoder, Items};
 use super::raw::{NoCollection, Ptr};
-
-/// References that are dropped with this.
-#[derive(Default)]
-pub(super) struct Kept(pub(super) Vec<Ptr>);
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        for object in self.0.drain(..) {
-            // SAFETY: the encoder took these references, and is attached to the interpreter.
-            unsafe { ffi::Py_DECREF(object) };
-        }
-    }
-}
+use super::work::Work;
 
 impl<'py> Encoder<'py> {
     /// Says that items are in hand that only their container holds: nothing but the encoder's own

@@ -1,123 +1,27 @@
 //! Tensors and extensions: values that have no parts, or keep them for themselves.
 
-use plasmon_cpython::buffer::Flat;
 use plasmon_cpython::dtype::{array_type, type_object};
-use plasmon_cpython::ndarray::{ArrayMaker, NewArray};
+use plasmon_cpython::ndarray::NewArray;
 use plasmon_plo::codes::{ext, tensor};
 use plasmon_plo::view::{Longs, Words};
-use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyBytes, PyComplex, PyDict, PyInt, PyList, PySlice, PyTuple};
 
-use super::decode::{Decoder, NodeCopy, changed, shared, text_of};
+use super::array_memory::set_items;
+use super::decimal::decimal_class;
+use super::decoder::{Decoder, NodeCopy, text_of};
+use super::errors::{broken, changed, misfit};
 use super::memory::Block;
+use super::owned::{Owned, shared};
+use super::quick_arrays::{Extents, QuickArrays};
 use super::raw::{self, Ptr};
-use super::serialized::{broken, misfit};
 
 /// Kinds of elements that refer to nothing and have no parts.
 const PLAIN: &[u8] = b"biufcmMSU";
 
-/// Arrays with more dimensions are rare, and left to NumPy's constructor.
-const DIMENSIONS_FEW: usize = 8;
-
 static DECODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-static DECIMAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-
-/// Whether a value is a decimal number, whose text is all there is of it.
-pub(super) fn is_decimal(value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let class = DECIMAL.import(value.py(), "decimal", "Decimal")?;
-    Ok(value.get_type().is(class))
-}
-
-/// What makes arrays on an object's memory.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct QuickArrays {
-    maker: ArrayMaker,
-    class: *mut ffi::PyTypeObject,
-    /// Where the object's memory starts, and how much of it is there.
-    start: *const u8,
-    bytes: usize,
-}
-
-/// Extents or strides of a tensor, copied out of the object.
-struct Extents {
-    values: [isize; DIMENSIONS_FEW],
-    count: usize,
-}
-
-impl Extents {
-    /// `None` for more than there is room for.
-    #[inline]
-    fn copied(found: &[[u8; 8]]) -> Option<Self> {
-        let mut extents = Self { values: [0; DIMENSIONS_FEW], count: found.len() };
-        let room = extents.values.get_mut(..found.len())?;
-        for (room, value) in room.iter_mut().zip(found) {
-            // SAFETY: a place in the object. What is checked is what is used: the compiler must not
-            // read it again.
-            let value = unsafe { std::ptr::from_ref(value).read_volatile() };
-            *room = i64::from_le_bytes(value) as isize;
-        }
-        Some(extents)
-    }
-
-    #[inline]
-    fn all(&self) -> &[isize] {
-        &self.values[..self.count]
-    }
-
-    /// The strides of elements without gaps, the last index fastest.
-    #[inline]
-    fn strides(&self, itemsize: usize) -> Option<Self> {
-        let mut strides = Self { values: [0; DIMENSIONS_FEW], count: self.count };
-        let mut step = isize::try_from(itemsize).ok()?;
-        for (room, extent) in strides.values.iter_mut().zip(self.all()).rev() {
-            *room = step;
-            step = step.checked_mul(*extent)?;
-        }
-        Some(strides)
-    }
-
-    /// Whether every element of an array with these extents lies in memory of so many bytes.
-    #[inline]
-    fn lie_in(&self, strides: &Self, itemsize: usize, place: i64, bytes: usize) -> bool {
-        let (mut low, mut high) = (i128::from(place), i128::from(place) + itemsize as i128);
-        let mut empty = false;
-        for (extent, stride) in self.all().iter().zip(strides.all()) {
-            if *extent < 0 {
-                return false;
-            }
-            empty |= *extent == 0;
-            // Sums of a few products of 64 bits each fit by far.
-            let reach = (*extent as i128 - 1) * *stride as i128;
-            low += reach.min(0);
-            high += reach.max(0);
-        }
-        let (low, high) = if empty { (i128::from(place), i128::from(place)) } else { (low, high) };
-        self.count == strides.count && low >= 0 && high <= bytes as i128
-    }
-}
-
-impl QuickArrays {
-    /// For a read-only view of the object's memory, in bytes; `None` without NumPy's functions.
-    fn of(memory: &Bound<'_, PyAny>, object_bytes: usize) -> PyResult<Option<Self>> {
-        let py = memory.py();
-        let class = match array_type(py)? {
-            Some(class) => class.as_type_ptr(),
-            None => return Ok(None),
-        };
-        let Some(maker) = ArrayMaker::of(py) else { return Ok(None) };
-        // The view has lent the memory; asked again it says where that is.
-        let lent = Flat::with_flags(memory, ffi::PyBUF_C_CONTIGUOUS)?;
-        // What was checked was lent before, and somebody may lend something else each time.
-        if lent.bytes().len() < object_bytes {
-            return Err(changed());
-        }
-        let (start, bytes) = lent.memory();
-        Ok(Some(Self { maker, class, start, bytes }))
-    }
-}
 
 impl<'a, 'py> Decoder<'a, 'py> {
     /// A tensor as a reference of the caller's.
@@ -405,7 +309,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
             }
             ext::DECIMAL => {
                 // There may be one for each cell of a column.
-                let made = DECIMAL.import(py, "decimal", "Decimal")?.call1((text_of(data)?,));
+                let made = decimal_class(py)?.call1((text_of(data)?,));
                 made.map_err(|error| misfit(py, error))?
             }
             _ => self.in_python(kind, (PyBytes::new(py, data),).into_pyobject(py)?)?,
@@ -435,13 +339,13 @@ impl<'a, 'py> Decoder<'a, 'py> {
     }
 
     pub(super) fn array_of_objects(&mut self, node: &NodeCopy) -> PyResult<Ptr> {
-        let mut items = super::owned::Owned::nulls(node.length);
+        let mut items = Owned::nulls(node.length);
         self.fill(node.elem, node.start, &mut items.0)?;
         let empty = self.empty(node.number);
         let array = if empty.is_null() { self.new_array_of_objects(node)? } else { shared(empty) };
         // SAFETY: a reference of ours.
         let array = unsafe { Bound::from_owned_ptr(self.py, array) };
-        super::arrays::set_items(&array, &mut items.0)?;
+        set_items(&array, &mut items.0)?;
         Ok(if empty.is_null() { array.into_ptr() } else { empty })
     }
 }

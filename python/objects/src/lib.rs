@@ -3,32 +3,47 @@
 //!
 //! ```text
 //! serialize: encode ─ runs ─ rows ─ foreign ─ classes ─ arrays ─► Tables + heap ─► Serialized
-//! loads:     Checked + Order ─► decode ─ makers ─ leaves ─► value
+//! loads:     Checked + Order ─► decode ─ objects ─ leaves ─► value
 //! ```
+//!
+//! What the steps of a direction share lies below them, in `encoder` and `decoder`: the state, and
+//! the types that it is made of.
 //!
 //! What is hot is here. How a type is taken apart and made again, where it is no container, number,
 //! text or array, is decided in Python, in the package `plasmon.objects`; [`context`] keeps what
 //! was decided.
 
 mod again;
+mod array_memory;
+mod array_types;
 mod arrays;
+mod class_key;
 mod classes;
 pub mod context;
+mod decimal;
 mod decode;
+mod decoder;
 mod encode;
+mod encoder;
+mod errors;
 mod fill;
 mod foreign;
 pub mod heap;
 mod hold;
 mod leaves;
-mod makers;
+mod maker;
 pub mod memory;
+mod object_dict;
+mod objects;
 mod owned;
 mod placed;
+mod quick_arrays;
+mod reduced;
 mod rows;
 mod runs;
 pub mod serialized;
 pub mod stream;
+mod work;
 
 use plasmon_cpython as raw;
 use pyo3::prelude::*;
@@ -36,7 +51,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyBytes;
 
 use self::context::Context;
-use self::decode::Source;
+use self::decoder::Source;
 use self::serialized::{Serialized, wanted};
 
 static DEFAULT: PyOnceLock<Py<Context>> = PyOnceLock::new();
@@ -142,5 +157,5 @@ pub fn loads<'py>(
 pub fn object_nbytes(data: &Bound<'_, PyAny>) -> PyResult<u64> {
     let flat = plasmon_cpython::buffer::Flat::of(data)?;
     let found = plasmon_plo::object_bytes(flat.bytes());
-    found.map_err(|error| serialized::raised(data.py(), &error))
+    found.map_err(|error| errors::raised(data.py(), &error))
 }

@@ -87,3 +87,11 @@ impl Drop for Scratch {
         self.clear();
     }
 }
+
+/// One more reference to something that is alive.
+#[inline]
+pub(super) fn shared(object: Ptr) -> Ptr {
+    // SAFETY: alive: constants, and what caches hold.
+    unsafe { ffi::Py_INCREF(object) };
+    object
+}

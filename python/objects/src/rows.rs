@@ -4,13 +4,14 @@
 
 use plasmon_plo::codes::{elem, limit};
 use plasmon_plo::tables::Run;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use super::classes::ClassKey;
-use super::encode::{Column, Encoder, Items, Rows, Work};
+use super::class_key::ClassKey;
+use super::encoder::{Encoder, Items};
+use super::object_dict::dict_of;
 use super::raw::{self, Ptr, Shape};
+use super::work::{Column, Rows, Work};
 
 /// More fields than this are not looked at.
 const FIELDS_MAX: usize = 32;
@@ -225,19 +226,6 @@ fn plain_columns(items: &[Ptr], fields: &[Ptr]) -> Option<Columns> {
         }
     }
     Some(columns)
-}
-
-/// The `__dict__` of an object whose class does nothing special about it, borrowed from the object.
-/// While the encoder is quiet no code runs.
-pub(super) fn dict_of(py: Python<'_>, object: Ptr) -> PyResult<Ptr> {
-    // SAFETY: the object is alive and has a dict, which the strategy made sure of.
-    let dict = unsafe { ffi::PyObject_GenericGetDict(object, std::ptr::null_mut()) };
-    if dict.is_null() {
-        return Err(PyErr::fetch(py));
-    }
-    // SAFETY: the object keeps its dict.
-    unsafe { ffi::Py_DECREF(dict) };
-    Ok(dict)
 }
 
 fn tuple_columns(rows: &[Ptr]) -> Option<Columns> {

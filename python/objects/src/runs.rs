@@ -8,8 +8,9 @@ use plasmon_plo::tables::{Run, word};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::encode::{Encoder, Items, Work};
+use super::encoder::{Encoder, Items};
 use super::raw::{self, Ptr, Shape};
+use super::work::Work;
 use plasmon_cpython::memo::Place;
 
 /// The values of a run that are in a table already, when the rest doesn't fit there.

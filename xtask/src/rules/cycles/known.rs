@@ -46,21 +46,4 @@ pub(super) const KNOWN: &[Circle<'_>] = &[
     ),
     ("hdf5/plugin/src", &["class.rs", "introspect.rs"]),
     ("hdf5/plugin/src", &["host.rs", "id.rs"]),
-    (
-        "python/objects/src",
-        &[
-            "again.rs",
-            "arrays.rs",
-            "classes.rs",
-            "decode.rs",
-            "encode.rs",
-            "foreign.rs",
-            "hold.rs",
-            "leaves.rs",
-            "makers.rs",
-            "rows.rs",
-            "runs.rs",
-            "serialized.rs",
-        ],
-    ),
 ];

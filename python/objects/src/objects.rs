@@ -1,39 +1,15 @@
 //! Objects of classes, and rows.
-//!
-//! What a class of the object stands for is decided in `plasmon.objects._context`, which refuses
-//! what the pickle mode does not allow.
 
 use plasmon_plo::codes::{elem, ext, kind, limit, make, source};
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple, PyType};
+use pyo3::types::{PyString, PyTuple};
 
-use super::decode::{BLOCK, Decoder, NodeCopy, changed, shown_text, text_of};
+use super::decoder::{BLOCK, Decoder, NodeCopy, shown_text, text_of};
+use super::errors::{broken, changed, misfit};
+use super::maker::{Maker, finish};
 use super::owned::Owned;
 use super::raw::{self, Ptr};
-use super::rows::dict_of;
-use super::serialized::{broken, misfit};
-
-/// How the objects of a class are made.
-#[derive(Clone)]
-pub(super) struct Maker<'py> {
-    make: u8,
-    /// Whether it is one of the specification's, whose arguments are the format's business.
-    specified: bool,
-    /// The class or the callable, or the object itself.
-    target: Bound<'py, PyAny>,
-    /// The names of attributes.
-    fields: Vec<Field<'py>>,
-}
-
-/// An attribute.
-#[derive(Clone)]
-struct Field<'py> {
-    name: Bound<'py, PyString>,
-    /// Whether a descriptor of the class hides it in the object's dict.
-    hidden: bool,
-}
 
 impl<'a, 'py> Decoder<'a, 'py> {
     fn maker(&mut self, class: usize) -> PyResult<Maker<'py>> {
@@ -114,7 +90,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
 
     fn constructed(&mut self, maker: &Maker<'py>, node: &NodeCopy) -> PyResult<Ptr> {
         let parts = self.parts(node, 0, maker.arguments())?;
-        self.are_filled(&parts)?;
+        self.again.are_filled(self.py, &parts)?;
         maker.construct(self.py, &parts).map(Bound::into_ptr)
     }
 
@@ -132,7 +108,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
         // SAFETY: `built` holds it, and so does this.
         let object = unsafe { Bound::from_borrowed_ptr(self.py, made) };
         if maker.make == make::ATTRIBUTES {
-            if maker.fields.len() != node.length {
+            if maker.attributes() != node.length {
                 return Err(changed());
             }
             let mut values = Owned::nulls(node.length);
@@ -142,7 +118,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
         }
         let rest = self.parts(node, maker.arguments(), node.length)?;
         // The state may be kept as it is; items and pairs are taken out of what they are in.
-        self.are_filled(rest.get(1..).unwrap_or_default())?;
+        self.again.are_filled(self.py, rest.get(1..).unwrap_or_default())?;
         let finished = finish(&object, &rest);
         finished.map_err(|error| if maker.specified { misfit(self.py, error) } else { error })?;
         self.still_built(node.number, made)
@@ -275,108 +251,4 @@ impl<'a, 'py> Decoder<'a, 'py> {
         let refuse = self.py.import("plasmon.objects._context")?.getattr("refused")?;
         Err(PyErr::from_value(refuse.call1((what, place))?))
     }
-}
-
-impl<'py> Maker<'py> {
-    /// `found` is what `_resolve` gave: a callable, or a class and its hidden attributes.
-    fn new(
-        make: u8,
-        specified: bool,
-        found: Bound<'py, PyAny>,
-        names: Vec<Bound<'py, PyString>>,
-    ) -> PyResult<Self> {
-        if make != make::ATTRIBUTES {
-            return Ok(Self { make, specified, target: found, fields: Vec::new() });
-        }
-        let (target, hidden): (_, Bound<'py, PyTuple>) = found.extract()?;
-        let is_hidden = |name: &Bound<'py, PyString>| hidden.contains(name);
-        let fields = names.into_iter().map(|name| {
-            let hidden = !hidden.is_empty() && is_hidden(&name)?;
-            Ok(Field { name, hidden })
-        });
-        Ok(Self { make, specified, target, fields: fields.collect::<PyResult<_>>()? })
-    }
-
-    /// How many of an object's first parts it is made of.
-    fn arguments(&self) -> usize {
-        match self.make {
-            make::ATTRIBUTES | make::VALUE => 0,
-            make::NEW_EX => 2,
-            _ => 1,
-        }
-    }
-
-    fn construct(
-        &self,
-        py: Python<'py>,
-        parts: &[Bound<'py, PyAny>],
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let arguments = || {
-            let first = parts.first().and_then(|first| first.cast::<PyTuple>().ok());
-            first.ok_or_else(|| broken(py, "an object whose arguments are not a tuple"))
-        };
-        match self.make {
-            make::ATTRIBUTES => self.bare(py),
-            make::VALUE => Ok(self.target.clone()),
-            make::STATE => match parts.first() {
-                Some(state) => self.target.call1((state,)),
-                None => Err(changed()),
-            },
-            make::CALL => {
-                let made = self.target.call(arguments()?, None);
-                made.map_err(|error| if self.specified { misfit(py, error) } else { error })
-            }
-            make::NEW | make::NEW_EX => {
-                let arguments = arguments()?;
-                let mut all = vec![self.target.clone()];
-                all.extend(arguments.iter());
-                let named = parts.get(1).map(|named| named.cast::<PyDict>()).transpose()?;
-                let new = self.target.getattr(intern!(py, "__new__"))?;
-                new.call(PyTuple::new(py, all)?, named)
-            }
-            _ => Err(changed()),
-        }
-    }
-
-    /// An object of a class without a layout of its own, its constructor not called.
-    fn bare(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let class = self.target.cast::<PyType>()?.as_type_ptr();
-        let empty = PyTuple::empty(py);
-        // SAFETY: `_resolve` made sure that every base of the class but `object` is a class of
-        // Python's without a layout of its own, so what `object` makes is one of it.
-        unsafe {
-            let new = ffi::PyBaseObject_Type.tp_new.ok_or_else(changed)?;
-            Bound::from_owned_ptr_or_err(py, new(class, empty.as_ptr(), std::ptr::null_mut()))
-        }
-    }
-
-    fn set_attributes(&self, object: &Bound<'py, PyAny>, values: &[Ptr]) -> PyResult<()> {
-        for (Field { name, hidden }, value) in self.fields.iter().zip(values) {
-            let object = object.as_ptr();
-            // SAFETY: all three are alive. `_resolve` made sure that the attribute is a slot or an
-            // item of the object's dict, so no code of the class runs.
-            let outcome = unsafe {
-                if *hidden {
-                    ffi::PyDict_SetItem(dict_of(name.py(), object)?, name.as_ptr(), *value)
-                } else {
-                    ffi::PyObject_GenericSetAttr(object, name.as_ptr(), *value)
-                }
-            };
-            if outcome != 0 {
-                return Err(PyErr::fetch(name.py()));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Does what comes after an object's construction: state, items, pairs, setter.
-fn finish(object: &Bound<'_, PyAny>, rest: &[Bound<'_, PyAny>]) -> PyResult<()> {
-    if rest.is_empty() {
-        return Ok(());
-    }
-    let mut all = vec![object.clone()];
-    all.extend(rest.iter().cloned());
-    let module = object.py().import("plasmon.objects._reduce")?;
-    module.getattr("finish")?.call1(PyTuple::new(object.py(), all)?).map(drop)
 }
