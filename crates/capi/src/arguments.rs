@@ -4,9 +4,7 @@ use std::ffi::{CStr, c_char};
 use std::slice;
 use std::time::Duration;
 
-use plasmon_client::{Code, Error, Filter, ObjectId, Result};
-
-use crate::id::plasmon_id;
+use plasmon_client::{Code, Error, Filter, Result};
 
 /// An invalid call.
 pub(crate) fn bad_request(detail: impl Into<String>) -> Error {
@@ -162,17 +160,6 @@ pub(crate) unsafe fn optional_text<'a>(
 pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str> {
     // SAFETY: the caller's promise, passed on.
     unsafe { optional_text(pointer, name) }?.ok_or_else(|| null(name))
-}
-
-/// Ids; a null is allowed when there are none.
-///
-/// # Safety
-///
-/// As [`array`].
-pub(crate) unsafe fn ids(pointer: *const plasmon_id, count: usize) -> Result<Vec<ObjectId>> {
-    // SAFETY: the caller's promise, passed on.
-    let ids = unsafe { array(pointer, count, "ids") }?;
-    Ok(ids.iter().map(|id| id.id()).collect())
 }
 
 /// A filter; null means any.

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use plasmon_client::{Error, Result};
 
-use crate::error::{remember, remember_panic};
+use crate::last_error::{remember, remember_panic};
 
 /// Success.
 pub const PLASMON_OK: i32 = 0;
@@ -23,7 +23,7 @@ pub(crate) fn run(body: impl FnOnce() -> Result<i32>) -> i32 {
         Ok(Ok(code)) => code,
         Ok(Err(error)) => failed(error),
         Err(panic) => {
-            remember_panic(&*panic);
+            remember_panic(&*panic, PLASMON_PANIC);
             PLASMON_PANIC
         }
     }
@@ -37,7 +37,7 @@ pub(crate) fn done(body: impl FnOnce() -> Result<()>) -> i32 {
 /// Runs the body of a function that gives a value and cannot fail; `fallback` if it panics.
 pub(crate) fn value<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
-        remember_panic(&*panic);
+        remember_panic(&*panic, PLASMON_PANIC);
         fallback
     })
 }

@@ -1,14 +1,13 @@
-//! The last error of each thread, and what codes mean.
+//! What C asks about errors: the last one of a thread, and what codes mean.
 
-use std::any::Any;
-use std::cell::RefCell;
-use std::ffi::{CString, c_char};
+use std::ffi::c_char;
 
-use plasmon_client::{Code, Error};
+use plasmon_client::Code;
 
 use crate::arguments::write_out;
-use crate::boundary::{PLASMON_OK, PLASMON_PANIC, done, value};
+use crate::boundary::{PLASMON_OK, done, value};
 use crate::id::plasmon_id;
+use crate::last_error::{self, Facts};
 
 /// The facts of a failure, as C sees them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,60 +21,30 @@ pub struct plasmon_error {
     found: u64,
 }
 
-#[derive(Debug, Default)]
-struct Last {
-    message: CString,
-    facts: plasmon_error,
-}
-
-thread_local! {
-    static LAST: RefCell<Last> = RefCell::default();
-}
-
-fn keep(message: String, facts: plasmon_error) {
-    // A zero byte within would end the text early: what is behind it is of no use to C.
-    let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
-    // A thread that is ending has nobody left to ask.
-    let _ = LAST.try_with(|last| last.replace(Last { message, facts }));
-}
-
-/// Keeps an error for the thread that caused it.
-pub(crate) fn remember(error: Error) {
-    let facts = plasmon_error {
-        code: i32::from(error.code().number()),
-        os_error: error.os_error().unwrap_or(0),
-        has_id: i32::from(error.id().is_some()),
-        id: error.id().map(plasmon_id::from).unwrap_or_default(),
-        wanted: error.wanted(),
-        found: error.found(),
-    };
-    keep(error.to_string(), facts);
-}
-
-/// Keeps what a panic said.
-pub(crate) fn remember_panic(panic: &(dyn Any + Send)) {
-    let said = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
-    let facts = plasmon_error { code: PLASMON_PANIC, ..plasmon_error::default() };
-    keep(format!("a bug in the Plasmon library: {said}; please report it"), facts);
+impl From<Facts> for plasmon_error {
+    fn from(facts: Facts) -> Self {
+        Self {
+            code: facts.code,
+            os_error: facts.os_error,
+            has_id: i32::from(facts.id.is_some()),
+            id: facts.id.map(plasmon_id::from).unwrap_or_default(),
+            wanted: facts.wanted,
+            found: facts.found,
+        }
+    }
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn plasmon_error_message() -> *const c_char {
-    value(c"".as_ptr(), || {
-        LAST.try_with(|last| last.borrow().message.as_ptr()).unwrap_or(c"".as_ptr())
-    })
+    value(c"".as_ptr(), last_error::message)
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn plasmon_error_facts(facts: *mut plasmon_error) -> i32 {
     done(|| {
-        let last = LAST.try_with(|last| last.borrow().facts).unwrap_or_default();
+        let last = last_error::facts().into();
         // SAFETY: the caller gives a pointer to the struct, or null, which is refused.
         unsafe { write_out(facts, "facts", last) }
     })
@@ -162,6 +131,7 @@ pub extern "C" fn plasmon_code_advice(code: i32) -> *const c_char {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::boundary::PLASMON_PANIC;
     use std::ffi::CStr;
 
     #[test]

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use plasmon_client::{Name, ObjectId, Result};
 
-use crate::arguments::{array_mut, bad_request, borrow, optional_text, text, write_out};
+use crate::arguments::{array, array_mut, bad_request, borrow, optional_text, text, write_out};
 use crate::boundary::done;
 
 /// An object's id, as C sees it.
@@ -24,6 +24,17 @@ impl From<ObjectId> for plasmon_id {
     fn from(id: ObjectId) -> Self {
         Self { bytes: *id.as_bytes() }
     }
+}
+
+/// Ids; a null is allowed when there are none.
+///
+/// # Safety
+///
+/// As [`array`].
+pub(crate) unsafe fn ids(pointer: *const plasmon_id, count: usize) -> Result<Vec<ObjectId>> {
+    // SAFETY: the caller's promise, passed on.
+    let ids = unsafe { array(pointer, count, "ids") }?;
+    Ok(ids.iter().map(|id| id.id()).collect())
 }
 
 /// A name from its two texts.

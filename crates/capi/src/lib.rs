@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! C ──► boundary::run ─┬─ arguments (null? text? number?) ─► plasmon_client ─► out parameters
-//!                      ├─ Err ─► error::remember ─► its code
+//!                      ├─ Err ─► last_error::remember ─► its code
 //!                      └─ panic ─► PLASMON_PANIC
 //! ```
 //!
@@ -27,6 +27,7 @@ pub mod connecting;
 pub mod describing;
 pub mod error;
 pub mod id;
+mod last_error;
 pub mod reading;
 pub mod subscribing;
 pub mod waiting;

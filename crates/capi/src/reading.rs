@@ -5,10 +5,10 @@ use std::ptr;
 
 use plasmon_client::Buffer;
 
-use crate::arguments::{array_mut, borrow, clear_out, give, ids, take_back, timeout, write_out};
+use crate::arguments::{array_mut, borrow, clear_out, give, take_back, timeout, write_out};
 use crate::boundary::{PLASMON_OK, done, failed, value};
 use crate::connecting::plasmon_store;
-use crate::id::plasmon_id;
+use crate::id::{ids, plasmon_id};
 
 /// A pinned object, as C sees it: opaque.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use std::os::fd::AsRawFd;
 use plasmon_client::{ObjectState, PendingWait, Result};
 
 use crate::arguments::{
-    array_mut, borrow, borrow_mut, check_out, clear_out, give, ids, take_back, timeout, write_out,
+    array_mut, borrow, borrow_mut, check_out, clear_out, give, take_back, timeout, write_out,
 };
 use crate::boundary::{PLASMON_END, PLASMON_OK, PLASMON_PENDING, done, run, value};
 use crate::connecting::plasmon_store;
-use crate::id::plasmon_id;
+use crate::id::{ids, plasmon_id};
 
 /// A wait in progress, as C sees it: opaque.
 #[derive(Debug)]

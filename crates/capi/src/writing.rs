@@ -7,12 +7,12 @@ use std::time::Duration;
 use plasmon_client::{Code, Policy, PutOptions, Result, Writer};
 
 use crate::arguments::{
-    array, array_mut, bad_request, borrow, clear_out, give, ids, optional_text, options, take_back,
+    array, array_mut, bad_request, borrow, clear_out, give, optional_text, options, take_back,
     write_optional, write_out,
 };
 use crate::boundary::{PLASMON_OK, done, value};
 use crate::connecting::plasmon_store;
-use crate::id::{name_of, plasmon_id};
+use crate::id::{self, name_of, plasmon_id};
 
 /// An object under construction, as C sees it: opaque.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ pub(crate) unsafe fn put_options(pointer: *const plasmon_put_options) -> Result<
     let metadata =
         unsafe { array(given.metadata.cast::<u8>(), given.metadata_bytes, "metadata") }?.to_vec();
     // SAFETY: the same.
-    let members = unsafe { ids(given.members, given.members_count) }?;
+    let members = unsafe { id::ids(given.members, given.members_count) }?;
     let policy = match given.policy {
         0 => Policy::Keep,
         1 => Policy::Cache,
@@ -295,7 +295,7 @@ pub unsafe extern "C" fn plasmon_delete(
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
         // SAFETY: the caller gives so many ids, or null when there are none.
-        let codes = store.0.delete(&unsafe { crate::arguments::ids(ids, count) }?)?;
+        let codes = store.0.delete(&unsafe { id::ids(ids, count) }?)?;
         if outcomes.is_null() {
             return Ok(());
         }
@@ -352,7 +352,7 @@ pub unsafe extern "C" fn plasmon_touch(
         // SAFETY: the caller gives an open store, or null.
         let store = unsafe { borrow(store, "store") }?;
         // SAFETY: the caller gives so many ids, or null when there are none.
-        store.0.touch(&unsafe { crate::arguments::ids(ids, count) }?)
+        store.0.touch(&unsafe { id::ids(ids, count) }?)
     })
 }
 
