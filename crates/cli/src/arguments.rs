@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use plasmon_client::PutOptions;
+use plasmon_proto::{Name, Policy};
 
-use crate::completion;
+use crate::{completion, target};
 
 /// Shares Arrow data between processes: immutable objects in shared memory, read in place.
 #[derive(Debug, Parser)]
@@ -303,6 +305,19 @@ pub(crate) struct Kept {
     /// there is memory for both.
     #[arg(long)]
     pub(crate) replace: bool,
+}
+
+impl Kept {
+    /// How an object of this name is put.
+    pub(crate) fn options(&self, name: &Name) -> anyhow::Result<PutOptions> {
+        Ok(PutOptions {
+            name: Some(name.clone()),
+            policy: if self.cache { Policy::Cache } else { Policy::Keep },
+            replace: self.replace,
+            ttl: self.ttl.map(|ttl| target::seconds("--ttl", ttl)).transpose()?,
+            ..PutOptions::default()
+        })
+    }
 }
 
 /// Arguments of `sort`.

@@ -7,14 +7,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::CommandFactory;
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
 };
 use clap_complete::env::{CompleteEnv, Shells};
 use plasmon_client::{Client, ConnectOptions};
 
-use crate::arguments::{Arguments, Shell};
 use crate::target;
 
 /// What is set when a shell asks.
@@ -66,22 +64,21 @@ const DEMO_WORDS: &[&str] = &[
 const PATHS_WORDS: &[&str] =
     &["--cmake", "--daemon", "--help", "--include", "--json", "--lib", "--pkg-config"];
 
-/// Answers a shell, and does not return if one asks.
-pub(crate) fn answer() {
-    CompleteEnv::with_factory(Arguments::command).var(VARIABLE).complete();
+/// Answers a shell about this command line, and does not return if one asks.
+pub(crate) fn answer(command: fn() -> clap::Command) {
+    CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
 
-/// What a shell runs at its start so that it asks.
-pub(crate) fn script(shell: Shell) -> std::io::Result<Vec<u8>> {
+/// What the shell of this name runs at its start so that it asks.
+pub(crate) fn script(shell: &str) -> std::io::Result<Vec<u8>> {
     let mut script = Vec::new();
     let shells = Shells::builtins();
-    let key = shell.key();
-    let shell = shells.completer(key).ok_or(std::io::ErrorKind::Unsupported)?;
-    if key == "bash" {
+    let completer = shells.completer(shell).ok_or(std::io::ErrorKind::Unsupported)?;
+    if shell == "bash" {
         // Names of objects have colons, where bash would begin another word.
         script.extend(b"COMP_WORDBREAKS=${COMP_WORDBREAKS//:}\n");
     }
-    shell.write_registration(VARIABLE, "plasmon", "plasmon", "plasmon", &mut script)?;
+    completer.write_registration(VARIABLE, "plasmon", "plasmon", "plasmon", &mut script)?;
     Ok(script)
 }
 

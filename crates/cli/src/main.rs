@@ -15,10 +15,10 @@ mod target;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 fn main() -> ExitCode {
-    completion::answer();
+    completion::answer(arguments::Arguments::command);
     let arguments = match arguments::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return wrong(&error),

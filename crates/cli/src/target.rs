@@ -14,13 +14,12 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use plasmon_client::{Client, Error, PutOptions};
+use plasmon_client::{Client, Error};
 use plasmon_proto::id::OBJECT_ID_BYTES;
 use plasmon_proto::message::Filter;
 use plasmon_proto::object::{ObjectInfo, ObjectState};
-use plasmon_proto::{Code, Name, ObjectId, Policy};
+use plasmon_proto::{Code, Name, ObjectId};
 
-use crate::arguments::Kept;
 use crate::failure::{Told, usage};
 
 /// The fewest digits that are looked for among the beginnings of ids.
@@ -195,17 +194,6 @@ pub(crate) fn name_of(object: &ObjectInfo) -> String {
 pub(crate) fn seconds(flag: &str, value: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(value).map_err(|_| {
         usage(format!("{flag} takes a number of seconds, 0 or more; found {value}")).into()
-    })
-}
-
-/// How an object of this name is put, as flags say it.
-pub(crate) fn options(name: &Name, kept: &Kept) -> Result<PutOptions> {
-    Ok(PutOptions {
-        name: Some(name.clone()),
-        policy: if kept.cache { Policy::Cache } else { Policy::Keep },
-        replace: kept.replace,
-        ttl: kept.ttl.map(|ttl| seconds("--ttl", ttl)).transpose()?,
-        ..PutOptions::default()
     })
 }
 

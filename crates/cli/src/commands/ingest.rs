@@ -27,7 +27,7 @@ pub(super) fn ingest(store: &Client, ingest: &Ingest, output: &Output) -> Result
     let start = Instant::now();
     let name = target::new_name(&ingest.name, ingest.kept.namespace.as_deref())?;
     let object = Target::parse(&target::shown(&name))?;
-    let options = target::options(&name, &ingest.kept)?;
+    let options = ingest.kept.options(&name)?;
     let files = ingest.files.iter().map(|path| {
         let kind = FileType::of_table(path, ingest.format)?;
         Ok((path.as_path(), kind.with_delimiter(ingest.delimiter)?))

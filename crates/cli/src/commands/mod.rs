@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<()> {
             package::run("plasmon.paths", "this command", rest, arguments)
         }
         Command::Completions { shell } => {
-            std::io::stdout().lock().write_all(&completion::script(*shell)?)?;
+            std::io::stdout().lock().write_all(&completion::script(shell.key())?)?;
             Ok(())
         }
         Command::Man(man) => manual::manual(man),

@@ -39,7 +39,7 @@ fn one(store: &Client, put: &Put, path: &Path, output: &Output) -> Result<()> {
     let loaded = formats::load(path, kind)?;
     reading.finish_and_clear();
     let data_bytes = loaded.data_bytes;
-    let options = target::options(&name, &put.kept)?;
+    let options = put.kept.options(&name)?;
     let id = write(store, loaded, options, &object, output)?;
     let seconds = start.elapsed().as_secs_f64();
     let document = json!({
