@@ -9,7 +9,8 @@ use std::os::fd::AsFd;
 use libfuzzer_sys::fuzz_target;
 use plasmon_fuzz::{Input, poke};
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::ExtentId;
+use plasmon_proto::message::{ExtentId, Placement};
+use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_shm::{
     ChannelClient, ChannelDaemon, ControlDaemon, ControlReader, Found, HashKey, IndexReader,
     IndexWriter, Memfd, Reader, SlotImage, State,
@@ -147,16 +148,11 @@ fn image(number: usize, serial: u64) -> SlotImage {
     SlotImage {
         serial: serial.max(1),
         id: id(number),
-        extent: ExtentId(number as u64),
-        offset: 64,
-        data: serial & 0xffff_ffff_ffff,
-        metadata: 0,
-        attributes: 0,
-        created_ms: 0,
-        construct_ms: 0,
+        placement: Placement { extent: ExtentId(number as u64), offset: 64 },
+        meta: ObjectMeta {
+            sizes: Sizes { data: serial & 0xffff_ffff_ffff, ..Sizes::default() },
+            ..ObjectMeta::default()
+        },
         record: serial as u32,
-        tag: 0,
-        cache: false,
-        owned: false,
     }
 }

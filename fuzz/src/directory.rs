@@ -71,7 +71,7 @@ impl Directory for Double {
     fn insert(&mut self, entry: &Entry, moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo {
         assert!(self.find(&entry.id).is_none(), "an id is inserted once");
         assert!((1..1 << 62).contains(&entry.serial));
-        assert_eq!(entry.range.bytes, entry.sizes.footprint().expect("sizes are checked"));
+        assert_eq!(entry.range.bytes, entry.meta.sizes.footprint().expect("sizes are checked"));
         self.assert_free(&entry.range);
         let free = |slots: &[Option<_>]| slots.iter().position(Option::is_none);
         if free(&self.slots).is_none() {

@@ -60,7 +60,7 @@ impl<'a> Pinned<'a> {
 
     /// What kind of value the bytes hold: see [`crate::tag`].
     pub fn tag(&self) -> u8 {
-        self.view().image().tag
+        self.view().image().meta.traits.tag
     }
 
     /// The number of this incarnation of the object, never used again.
@@ -70,12 +70,12 @@ impl<'a> Pinned<'a> {
 
     /// When it was created, in milliseconds since 1970.
     pub fn created_ms(&self) -> u64 {
-        self.view().image().created_ms
+        self.view().image().meta.created_ms
     }
 
     /// What the store may do with it when memory is short.
     pub fn policy(&self) -> Policy {
-        policy(self.view().image().cache)
+        self.view().image().meta.traits.policy
     }
 }
 
@@ -205,7 +205,7 @@ impl Buffer {
     /// What kind of value the bytes hold: see [`crate::tag`].
     pub fn tag(&self) -> u8 {
         match self.body() {
-            Body::Ledger(view) => view.image().tag,
+            Body::Ledger(view) => view.image().meta.traits.tag,
             Body::Counted(view) => view.location().traits.tag,
         }
     }
@@ -221,7 +221,7 @@ impl Buffer {
     /// What the store may do with it when memory is short.
     pub fn policy(&self) -> Policy {
         match self.body() {
-            Body::Ledger(view) => policy(view.image().cache),
+            Body::Ledger(view) => view.image().meta.traits.policy,
             Body::Counted(view) => view.location().traits.policy,
         }
     }
@@ -260,10 +260,6 @@ impl Drop for Held {
             view.reader().touch(view.record());
         }
     }
-}
-
-fn policy(cache: bool) -> Policy {
-    if cache { Policy::Cache } else { Policy::Keep }
 }
 
 fn describe(

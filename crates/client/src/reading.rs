@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use plasmon_proto::message::{Location, Range, Reply, Request};
+use plasmon_proto::message::{Location, Placement, Range, Reply, Request};
 use plasmon_proto::object::ObjectState;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::counted::CountedView;
@@ -187,8 +187,9 @@ impl Process {
     /// pin excludes unless the daemon was restarted.
     fn map_held<'a>(&self, channel: &'a Channel, held: Held<'a>) -> Result<Option<View<'a>>> {
         let image = held.image();
-        let (extent, bytes) = (image.extent, image.data.saturating_add(image.metadata));
-        let fetched = self.fetch_extent(&Range { extent, offset: image.offset, bytes })?;
+        let (Placement { extent, offset }, sizes) = (image.placement, image.meta.sizes);
+        let bytes = sizes.data.saturating_add(sizes.metadata);
+        let fetched = self.fetch_extent(&Range { extent, offset, bytes })?;
         let Some((map, stays)) = fetched.filter(|_| self.is_current_channel(channel)) else {
             return Ok(None);
         };

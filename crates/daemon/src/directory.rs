@@ -8,8 +8,6 @@ use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::Range;
-use plasmon_proto::object::{Policy, Sizes, Traits};
 use plasmon_shm::edge::{self, Point};
 use plasmon_shm::index::moving::{Index, Step};
 use plasmon_shm::scan::PinCounts;
@@ -45,37 +43,14 @@ pub(crate) struct Shared {
 /// What a slot says, as the store understands it. `None` when a slot of an adopted table is no
 /// object: the table was written by a daemon like this one, but it costs nothing to check.
 pub(crate) fn entry_of(image: &SlotImage) -> Option<Entry> {
-    let sizes = Sizes { data: image.data, metadata: image.metadata, attributes: image.attributes };
-    let range = Range { extent: image.extent, offset: image.offset, bytes: sizes.footprint()? };
-    let policy = if image.cache { Policy::Cache } else { Policy::Keep };
-    Some(Entry {
-        serial: image.serial,
-        id: image.id,
-        range,
-        sizes,
-        traits: Traits { policy, tag: image.tag, owned: image.owned },
-        created_ms: image.created_ms,
-        construct_ms: image.construct_ms,
-        record: image.record,
-    })
+    let SlotImage { serial, id, placement, meta, record } = *image;
+    Some(Entry { serial, id, range: placement.range(&meta.sizes)?, meta, record })
 }
 
 fn image_of(entry: &Entry) -> SlotImage {
-    SlotImage {
-        serial: entry.serial,
-        id: entry.id,
-        extent: entry.range.extent,
-        offset: entry.range.offset,
-        data: entry.sizes.data,
-        metadata: entry.sizes.metadata,
-        attributes: entry.sizes.attributes,
-        created_ms: entry.created_ms.min(CREATED_MS_MAX),
-        construct_ms: entry.construct_ms,
-        record: entry.record,
-        tag: entry.traits.tag,
-        cache: entry.traits.policy == Policy::Cache,
-        owned: entry.traits.owned,
-    }
+    let Entry { serial, id, range, mut meta, record } = *entry;
+    meta.created_ms = meta.created_ms.min(CREATED_MS_MAX);
+    SlotImage { serial, id, placement: range.placement(), meta, record }
 }
 
 impl Shared {

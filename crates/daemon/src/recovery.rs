@@ -295,9 +295,9 @@ pub(crate) fn recovered_objects(
 fn recovered(slot: u32, state: State, image: &SlotImage, extents: &Extents) -> Option<Recovered> {
     // What is in no extent is told as well: the store takes it out of the index.
     let entry = entry_of(image)?;
-    let attributes = match entry.sizes.attributes {
+    let attributes = match entry.meta.sizes.attributes {
         0 => Some(Attributes::default()),
-        _ => extents.attributes(entry.range.extent, entry.range.offset, &entry.sizes),
+        _ => extents.attributes(entry.range.extent, entry.range.offset, &entry.meta.sizes),
     };
     if attributes.is_none() {
         tracing::warn!(id = %entry.id, "an object's attributes cannot be read any more");
@@ -306,11 +306,8 @@ fn recovered(slot: u32, state: State, image: &SlotImage, extents: &Extents) -> O
         id: entry.id,
         serial: entry.serial,
         range: Some(entry.range),
-        sizes: entry.sizes,
-        traits: entry.traits,
+        meta: entry.meta,
         attributes: attributes.unwrap_or_default(),
-        created_ms: entry.created_ms,
-        construct_ms: entry.construct_ms,
         slot,
         record: image.record,
         hidden: state == State::Hidden,
@@ -323,11 +320,8 @@ pub(crate) fn spilled_objects(found: Vec<Described>) -> impl Iterator<Item = Rec
         id: object.id,
         serial: object.serial,
         range: None,
-        sizes: object.sizes,
-        traits: object.traits,
+        meta: object.meta(),
         attributes: object.attributes,
-        created_ms: object.created_ms,
-        construct_ms: object.construct_ms,
         slot: 0,
         record: 0,
         hidden: false,

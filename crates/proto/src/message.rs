@@ -57,6 +57,32 @@ pub struct Range {
     pub bytes: u64,
 }
 
+/// Where the parts of an object start; their sizes say where they end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Placement {
+    /// The extent.
+    pub extent: ExtentId,
+    /// The offset in the extent, a multiple of [`crate::limits::OBJECT_ALIGN`].
+    pub offset: u64,
+}
+
+impl Placement {
+    /// The memory of an object of these sizes, `None` when one of them exceeds its limit.
+    #[inline]
+    pub fn range(self, sizes: &Sizes) -> Option<Range> {
+        let Self { extent, offset } = self;
+        Some(Range { extent, offset, bytes: sizes.footprint()? })
+    }
+}
+
+impl Range {
+    /// Where the range starts.
+    #[inline]
+    pub const fn placement(&self) -> Placement {
+        Placement { extent: self.extent, offset: self.offset }
+    }
+}
+
 /// What a client may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Access {

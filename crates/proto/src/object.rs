@@ -207,6 +207,26 @@ pub struct Traits {
     pub owned: bool,
 }
 
+/// What is known of an object from the moment at which it is complete, wherever it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectMeta {
+    /// The sizes of its parts.
+    pub sizes: Sizes,
+    /// Policy, tag, ownership.
+    pub traits: Traits,
+    /// When it was created, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// How long its creator took to seal it, in milliseconds; an index slot says up to a 64th more.
+    pub construct_ms: u64,
+}
+
+impl ObjectMeta {
+    /// When it was sealed, in milliseconds since 1970.
+    pub fn sealed_ms(&self) -> u64 {
+        self.created_ms.saturating_add(self.construct_ms)
+    }
+}
+
 /// The registered kinds of values ([`Traits::tag`]).
 pub mod tag {
     /// Bytes as they are.

@@ -17,7 +17,9 @@ fn main() {}
 use std::{io, time::Instant};
 
 #[cfg(not(loom))]
-use plasmon_proto::{ObjectId, message::ExtentId};
+use plasmon_proto::ObjectId;
+use plasmon_proto::message::{ExtentId, Placement};
+use plasmon_proto::object::{ObjectMeta, Sizes};
 #[cfg(not(loom))]
 use plasmon_shm::{
     ChannelClient, ChannelDaemon, ControlDaemon, ControlReader, Found, HashKey, IndexReader,
@@ -60,17 +62,12 @@ fn store(objects: u64) -> io::Result<(Reader, Slices)> {
         index.insert(&SlotImage {
             serial: number + 1,
             id: id(number),
-            extent: ExtentId::new(0, 1),
-            offset: number * 64,
-            data: 64,
-            metadata: 0,
-            attributes: 0,
-            created_ms: 0,
-            construct_ms: 0,
+            placement: Placement { extent: ExtentId::new(0, 1), offset: number * 64 },
+            meta: ObjectMeta {
+                sizes: Sizes { data: 64, ..Sizes::default() },
+                ..ObjectMeta::default()
+            },
             record: number as u32,
-            tag: 0,
-            cache: false,
-            owned: false,
         });
     }
     inserts.cut();

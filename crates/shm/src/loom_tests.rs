@@ -15,7 +15,8 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Condvar, Mutex, Notify};
 use loom::thread;
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::ExtentId;
+use plasmon_proto::message::{ExtentId, Placement};
+use plasmon_proto::object::{ObjectMeta, Sizes};
 
 use crate::alarm;
 use crate::bell;
@@ -62,17 +63,13 @@ fn image(serial: u64) -> SlotImage {
     SlotImage {
         serial,
         id: id(serial),
-        extent: ExtentId(serial),
-        offset: 64 * serial,
-        data: serial,
-        metadata: serial,
-        attributes: 0,
-        created_ms: serial,
-        construct_ms: 0,
+        placement: Placement { extent: ExtentId(serial), offset: 64 * serial },
+        meta: ObjectMeta {
+            sizes: Sizes { data: serial, metadata: serial, ..Sizes::default() },
+            created_ms: serial,
+            ..ObjectMeta::default()
+        },
         record: serial as u32,
-        tag: 0,
-        cache: false,
-        owned: false,
     }
 }
 

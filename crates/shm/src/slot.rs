@@ -12,7 +12,8 @@
 
 use plasmon_proto::id::ObjectId;
 use plasmon_proto::limits::{ATTRIBUTES_BYTES_MAX, OBJECT_ALIGN, OBJECT_BYTES_MAX};
-use plasmon_proto::message::ExtentId;
+use plasmon_proto::message::{ExtentId, Placement};
+use plasmon_proto::object::{ObjectMeta, Policy, Sizes, Traits};
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -126,63 +127,52 @@ pub struct SlotImage {
     pub serial: u64,
     /// The id.
     pub id: ObjectId,
-    /// The extent that holds its parts.
-    pub extent: ExtentId,
-    /// Where they start in the extent: a multiple of 64, below 256 GiB.
-    pub offset: u64,
-    /// Bytes of data.
-    pub data: u64,
-    /// Bytes of metadata, which lie directly behind the data.
-    pub metadata: u64,
-    /// Bytes of encoded attributes, directly behind the metadata.
-    pub attributes: u64,
-    /// When it was created, in milliseconds since 1970.
-    pub created_ms: u64,
-    /// How long it took to be sealed, in milliseconds; a slot may say up to a 64th more.
-    pub construct_ms: u64,
+    /// Where its parts start: the offset is a multiple of 64, below 256 GiB.
+    pub placement: Placement,
+    /// Sizes, traits and times.
+    pub meta: ObjectMeta,
     /// The daemon's number for the object.
     pub record: u32,
-    /// What kind of value it is.
-    pub tag: u8,
-    /// Whether it may be evicted.
-    pub cache: bool,
-    /// Whether it goes with the last composite that holds it.
-    pub owned: bool,
 }
 
 impl SlotImage {
     /// Whether every field fits the bits that a slot has for it.
     pub const fn fits(&self) -> bool {
-        self.data <= WIDE_MAX
-            && self.created_ms <= CREATED_MS_MAX
+        let (Placement { offset, .. }, ObjectMeta { sizes, created_ms, .. }) =
+            (self.placement, self.meta);
+        sizes.data <= WIDE_MAX
+            && created_ms <= CREATED_MS_MAX
             && self.serial != 0
             && self.serial <= SERIAL_MAX
-            && self.offset.is_multiple_of(OBJECT_ALIGN)
-            && self.offset / OBJECT_ALIGN <= u32::MAX as u64
-            && self.metadata <= u32::MAX as u64
-            && self.attributes <= ATTRIBUTES_BYTES_MAX as u64
+            && offset.is_multiple_of(OBJECT_ALIGN)
+            && offset / OBJECT_ALIGN <= u32::MAX as u64
+            && sizes.metadata <= u32::MAX as u64
+            && sizes.attributes <= ATTRIBUTES_BYTES_MAX as u64
     }
 
     /// The eight words of a slot that holds this object in `state`. The image must
     /// [fit](Self::fits).
     pub fn encode(&self, state: State) -> [u64; SLOT_WORDS] {
+        let Self {
+            placement, meta: ObjectMeta { sizes, traits, created_ms, construct_ms }, ..
+        } = self;
         let key = Key::of(&self.id);
-        let extent = self.extent.0;
-        let span = encode_span(self.construct_ms);
+        let extent = placement.extent.0;
+        let span = encode_span(*construct_ms);
         let (span_low, span_high) = (span & ((1 << SPAN_LOW_BITS) - 1), span >> SPAN_LOW_BITS);
         [
             Head::new(self.serial, state).0,
             key.words[0],
             key.words[1],
             key.words[2] | extent << 32,
-            (self.offset / OBJECT_ALIGN) | (self.metadata << 32),
-            self.data | (extent >> 32 & 0xffff) << WIDE_BITS,
-            self.created_ms | span_low << CREATED_BITS | (extent >> 48) << WIDE_BITS,
+            (placement.offset / OBJECT_ALIGN) | (sizes.metadata << 32),
+            sizes.data | (extent >> 32 & 0xffff) << WIDE_BITS,
+            created_ms | span_low << CREATED_BITS | (extent >> 48) << WIDE_BITS,
             u64::from(self.record)
-                | self.attributes << 32
-                | u64::from(self.tag) << 47
-                | u64::from(self.cache) << 55
-                | u64::from(self.owned) << 56
+                | sizes.attributes << 32
+                | u64::from(traits.tag) << 47
+                | u64::from(traits.policy == Policy::Cache) << 55
+                | u64::from(traits.owned) << 56
                 | span_high << SPAN_HIGH_AT,
         ]
     }
@@ -191,23 +181,28 @@ impl SlotImage {
     #[inline]
     pub fn decode(words: &[u64; SLOT_WORDS]) -> Self {
         let low = |word: u64| word & u64::from(u32::MAX);
-        Self {
-            serial: Head(words[0]).serial(),
-            id: ObjectId::from_words([words[1], words[2], words[3]]),
-            extent: extent_of(words),
-            offset: low(words[4]) * OBJECT_ALIGN,
+        let sizes = Sizes {
             data: words[5] & WIDE_MAX,
             metadata: words[4] >> 32,
             attributes: words[7] >> 32 & ATTRIBUTES_BYTES_MAX as u64,
-            created_ms: words[6] & CREATED_MS_MAX,
-            construct_ms: decode_span(
-                words[6] >> CREATED_BITS & ((1 << SPAN_LOW_BITS) - 1)
-                    | words[7] >> SPAN_HIGH_AT << SPAN_LOW_BITS,
-            ),
+        };
+        let policy = if words[7] >> 55 & 1 == 0 { Policy::Keep } else { Policy::Cache };
+        let tag = (words[7] >> 47) as u8;
+        let construct_ms = decode_span(
+            words[6] >> CREATED_BITS & ((1 << SPAN_LOW_BITS) - 1)
+                | words[7] >> SPAN_HIGH_AT << SPAN_LOW_BITS,
+        );
+        Self {
+            serial: Head(words[0]).serial(),
+            id: ObjectId::from_words([words[1], words[2], words[3]]),
+            placement: Placement { extent: extent_of(words), offset: low(words[4]) * OBJECT_ALIGN },
+            meta: ObjectMeta {
+                sizes,
+                traits: Traits { policy, tag, owned: words[7] >> 56 & 1 != 0 },
+                created_ms: words[6] & CREATED_MS_MAX,
+                construct_ms,
+            },
             record: words[7] as u32,
-            tag: (words[7] >> 47) as u8,
-            cache: words[7] >> 55 & 1 != 0,
-            owned: words[7] >> 56 & 1 != 0,
         }
     }
 }
@@ -227,25 +222,25 @@ impl SlotWords {
         SlotImage::decode(&self.0)
     }
 
-    /// [`SlotImage::extent`].
+    /// The extent of [`SlotImage::placement`].
     #[inline]
     pub(crate) fn extent(&self) -> ExtentId {
         extent_of(&self.0)
     }
 
-    /// [`SlotImage::offset`].
+    /// The offset of [`SlotImage::placement`].
     #[inline]
     pub(crate) fn offset(&self) -> u64 {
         (self.0[4] & u64::from(u32::MAX)) * OBJECT_ALIGN
     }
 
-    /// [`SlotImage::data`].
+    /// Bytes of data.
     #[inline]
     pub(crate) fn data(&self) -> u64 {
         self.0[5] & WIDE_MAX
     }
 
-    /// [`SlotImage::metadata`].
+    /// Bytes of metadata.
     #[inline]
     pub(crate) fn metadata(&self) -> u64 {
         self.0[4] >> 32
@@ -398,18 +393,28 @@ mod tests {
         SlotImage {
             serial: SERIAL_MAX,
             id: ObjectId::new(std::array::from_fn(|i| i as u8 + 1)),
-            extent: ExtentId(u64::MAX),
-            offset: 64 * u64::from(u32::MAX),
-            data: WIDE_MAX,
-            metadata: u64::from(u32::MAX),
-            attributes: ATTRIBUTES_BYTES_MAX as u64,
+            placement: placement(64 * u64::from(u32::MAX)),
+            meta: meta(),
+            record: u32::MAX,
+        }
+    }
+
+    fn placement(offset: u64) -> Placement {
+        Placement { extent: ExtentId(u64::MAX), offset }
+    }
+
+    fn meta() -> ObjectMeta {
+        ObjectMeta {
+            sizes: sizes(),
+            traits: Traits { policy: Policy::Cache, tag: u8::MAX, owned: true },
             created_ms: CREATED_MS_MAX,
             construct_ms: decode_span(0x7ff),
-            record: u32::MAX,
-            tag: u8::MAX,
-            cache: true,
-            owned: true,
         }
+    }
+
+    fn sizes() -> Sizes {
+        let attributes = ATTRIBUTES_BYTES_MAX as u64;
+        Sizes { data: WIDE_MAX, metadata: u64::from(u32::MAX), attributes }
     }
 
     /// After a restart a time to live counted from the creation, because a slot did not say when
@@ -433,22 +438,27 @@ mod tests {
         assert!(full.fits());
         assert_eq!(SlotImage::decode(&full.encode(State::Live)), full);
         assert_eq!(Head(full.encode(State::Hidden)[0]).state(), State::Hidden);
-        let extent = ExtentId(0x0123_4567_89ab_cdef);
-        let plain = SlotImage { cache: false, tag: 0, attributes: 0, extent, ..full };
+        let placement = Placement { extent: ExtentId(0x0123_4567_89ab_cdef), offset: 64 };
+        let traits = Traits { owned: true, ..Traits::default() };
+        let meta = ObjectMeta { traits, sizes: Sizes { attributes: 0, ..sizes() }, ..meta() };
+        let plain = SlotImage { placement, meta, ..full };
         assert_eq!(SlotImage::decode(&plain.encode(State::Live)), plain);
     }
 
     #[test]
     fn an_image_past_its_limits_does_not_fit() {
+        let sized = |sizes| SlotImage { meta: ObjectMeta { sizes, ..meta() }, ..image() };
+        let attributes = ATTRIBUTES_BYTES_MAX as u64 + 1;
+        let late = ObjectMeta { created_ms: CREATED_MS_MAX + 1, ..meta() };
         for wrong in [
             SlotImage { serial: 0, ..image() },
             SlotImage { serial: SERIAL_MAX + 1, ..image() },
-            SlotImage { offset: 32, ..image() },
-            SlotImage { offset: 64 << 32, ..image() },
-            SlotImage { metadata: 1 << 32, ..image() },
-            SlotImage { data: WIDE_MAX + 1, ..image() },
-            SlotImage { created_ms: CREATED_MS_MAX + 1, ..image() },
-            SlotImage { attributes: ATTRIBUTES_BYTES_MAX as u64 + 1, ..image() },
+            SlotImage { placement: placement(32), ..image() },
+            SlotImage { placement: placement(64 << 32), ..image() },
+            SlotImage { meta: late, ..image() },
+            sized(Sizes { metadata: 1 << 32, ..sizes() }),
+            sized(Sizes { data: WIDE_MAX + 1, ..sizes() }),
+            sized(Sizes { attributes, ..sizes() }),
         ] {
             assert!(!wrong.fits(), "{wrong:?}");
         }

@@ -23,8 +23,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, Range};
-use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::message::{ExtentId, Placement, Range};
+use plasmon_proto::object::{ObjectMeta, Policy, Sizes, Traits};
 use plasmon_proto::ring::{Completion, Submission};
 use plasmon_shm::scan::PinCounts;
 use plasmon_shm::{
@@ -266,8 +266,8 @@ impl Owner {
                 continue;
             }
             let image = self.index.image(slot);
-            let writer = image.extent.index();
-            let base = self.extents[writer].2.base().wrapping_add(image.offset as usize);
+            let writer = image.placement.extent.index();
+            let base = self.extents[writer].2.base().wrapping_add(image.placement.offset as usize);
             // SAFETY: a cell within the extent's mapping, hidden from readers and pinned by none.
             unsafe { base.write_bytes(0xdb, CELL_BYTES) };
             self.index.remove(slot);
@@ -277,8 +277,8 @@ impl Owner {
             }
             let bytes = CELL_BYTES as u64;
             self.clients[READERS + writer].returns.push(Range {
-                extent: image.extent,
-                offset: image.offset,
+                extent: image.placement.extent,
+                offset: image.placement.offset,
                 bytes,
             });
         }
@@ -305,17 +305,13 @@ fn image(serial: u64, id: ObjectId, extent: ExtentId, offset: u64, sizes: Sizes)
     SlotImage {
         serial,
         id,
-        extent,
-        offset,
-        data: sizes.data,
-        metadata: 0,
-        attributes: 0,
-        created_ms: 0,
-        construct_ms: 0,
+        placement: Placement { extent, offset },
+        meta: ObjectMeta {
+            sizes,
+            traits: Traits { policy: Policy::Cache, ..Traits::default() },
+            ..ObjectMeta::default()
+        },
         record: serial as u32,
-        tag: 0,
-        cache: true,
-        owned: false,
     }
 }
 

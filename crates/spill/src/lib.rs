@@ -57,7 +57,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::object::{ObjectMeta, Sizes, Traits};
 use plasmon_proto::{Attributes, ObjectId};
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +69,7 @@ pub mod tier;
 pub use folder::FolderLock;
 pub use tier::{FileTier, TierConfig};
 
-/// What a tier remembers of an object besides its bytes.
+/// What a tier remembers of an object besides its bytes, in the order in which its file has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Described {
     /// The id.
@@ -86,6 +86,20 @@ pub struct Described {
     pub created_ms: u64,
     /// How long it took to be sealed, in milliseconds.
     pub construct_ms: u64,
+}
+
+impl Described {
+    /// The description of an object.
+    pub fn new(id: ObjectId, serial: u64, meta: ObjectMeta, attributes: Attributes) -> Self {
+        let ObjectMeta { sizes, traits, created_ms, construct_ms } = meta;
+        Self { id, serial, sizes, traits, attributes, created_ms, construct_ms }
+    }
+
+    /// Sizes, traits and times.
+    pub fn meta(&self) -> ObjectMeta {
+        let Self { sizes, traits, created_ms, construct_ms, .. } = *self;
+        ObjectMeta { sizes, traits, created_ms, construct_ms }
+    }
 }
 
 /// One incarnation of an object.

@@ -42,14 +42,14 @@ impl<D: Directory> Store<D> {
                 if held {
                     continue;
                 }
-                if entry.traits.owned || expired {
+                if entry.meta.traits.owned || expired {
                     ended.push(entry);
                 }
             } else if let Some(spilled) = self.objects.tier.get_mut(&id) {
                 let extras = &mut spilled.extras;
                 extras.holders = extras.holders.saturating_sub(1);
                 let expired = extras.expires_ms.is_some_and(|at_ms| at_ms <= self.now_ms);
-                if extras.holders == 0 && (spilled.traits.owned || expired) {
+                if extras.holders == 0 && (spilled.meta.traits.owned || expired) {
                     self.drop_spilled(&id, ObjectState::Deleted);
                 }
             }
@@ -89,7 +89,7 @@ impl<D: Directory> Objects<D> {
         for id in members {
             if let Some(entry) = self.find(id) {
                 self.extras_mut(entry.record).holders += 1;
-                if entry.traits.owned {
+                if entry.meta.traits.owned {
                     let record = self.records.get_mut(entry.record);
                     record.flags &= !UNHELD;
                     let owner = record.owner;
@@ -195,7 +195,7 @@ impl<D: Directory> Objects<D> {
             let Some(entry) = self.find(id) else { continue };
             let Some(extras) = self.extras_of(entry.record) else { continue };
             let expired = extras.expires_ms.is_some_and(|at_ms| at_ms <= now_ms);
-            let goes = entry.traits.owned || expired;
+            let goes = entry.meta.traits.owned || expired;
             if extras.holders == count && goes && !self.records.get(entry.record).is(SPILLING) {
                 followers.push(entry);
             }

@@ -3,7 +3,7 @@
 use plasmon_proto::Attributes;
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::{ExtentId, Granted, Lost, Notice, Range, Reply, SpillFile};
-use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::object::ObjectMeta;
 use plasmon_proto::ring::Completion;
 
 use crate::event::{ClientNo, Ticket};
@@ -113,14 +113,8 @@ pub struct SpillOrder {
     pub serial: u64,
     /// Where its bytes are.
     pub range: Range,
-    /// The sizes of its parts.
-    pub sizes: Sizes,
-    /// Policy, tag, ownership.
-    pub traits: Traits,
+    /// Sizes, traits and times.
+    pub meta: ObjectMeta,
     /// Its attributes.
     pub attributes: Attributes,
-    /// When it was created, in milliseconds since 1970.
-    pub created_ms: u64,
-    /// How long it took to be sealed, in milliseconds.
-    pub construct_ms: u64,
 }

@@ -1,7 +1,7 @@
 //! What can happen to a store.
 
 use plasmon_proto::message::{Access, Creating, ExtentId, Range, Request};
-use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::object::ObjectMeta;
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, ObjectId};
 
@@ -39,16 +39,10 @@ pub struct Recovered {
     pub serial: u64,
     /// Where it is, `None` when it is spilled.
     pub range: Option<Range>,
-    /// The sizes of its parts.
-    pub sizes: Sizes,
-    /// Policy, tag, ownership.
-    pub traits: Traits,
+    /// Sizes, traits and times: a time to live counts from the seal.
+    pub meta: ObjectMeta,
     /// Its attributes.
     pub attributes: Attributes,
-    /// When it was created, in milliseconds since 1970.
-    pub created_ms: u64,
-    /// How long it took to be sealed: a time to live counts from then.
-    pub construct_ms: u64,
     /// Whether it was already hidden, that is deleted but pinned, when the daemon died.
     pub hidden: bool,
     /// Its slot in the index; without meaning when it is spilled.

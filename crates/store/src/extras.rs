@@ -6,8 +6,6 @@ use plasmon_proto::Attributes;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extras {
     pub(crate) attributes: Attributes,
-    /// How long its creator took to seal it.
-    pub(crate) construct_ms: u64,
     /// When it deletes itself.
     pub(crate) expires_ms: Option<u64>,
     /// How often it is a member of composite objects.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::message::Range;
-use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_proto::{Name, ObjectId, ObjectState};
 
 use crate::creating::PendingObjects;
@@ -47,9 +47,7 @@ pub(crate) struct NewObject {
     pub(crate) id: ObjectId,
     pub(crate) serial: u64,
     pub(crate) range: Range,
-    pub(crate) sizes: Sizes,
-    pub(crate) traits: Traits,
-    pub(crate) created_ms: u64,
+    pub(crate) meta: ObjectMeta,
     /// The session of its creator.
     pub(crate) owner: u32,
     /// `None` for the many that have nothing of the kind.

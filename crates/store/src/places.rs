@@ -85,7 +85,7 @@ impl Places {
             let found = &objects[at];
             let range = found
                 .range
-                .filter(|range| range.offset >= end && memory.could_hold(range, &found.sizes));
+                .filter(|range| range.offset >= end && memory.could_hold(range, &found.meta.sizes));
             let Some(range) = range else {
                 self.broken.push(at);
                 continue;

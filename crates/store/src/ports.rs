@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use plasmon_proto::ObjectId;
 use plasmon_proto::message::Range;
-use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::object::ObjectMeta;
 
 /// What a slot of the index says about one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +15,8 @@ pub struct Entry {
     pub id: ObjectId,
     /// Where its parts are; `bytes` is the footprint.
     pub range: Range,
-    /// The sizes of its parts.
-    pub sizes: Sizes,
-    /// Policy, tag, ownership.
-    pub traits: Traits,
-    /// When it was created, in milliseconds since 1970.
-    pub created_ms: u64,
-    /// How long it took to be sealed, in milliseconds; what is kept may be up to a 64th more.
-    pub construct_ms: u64,
+    /// Sizes, traits and times.
+    pub meta: ObjectMeta,
     /// The store's record number.
     pub record: u32,
 }

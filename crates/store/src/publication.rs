@@ -17,20 +17,19 @@ use crate::store::Store;
 impl<D: Directory> Store<D> {
     /// Makes an object visible. Its memory is charged already, its members are checked.
     pub(crate) fn publish(&mut self, object: NewObject) {
-        let NewObject { id, serial, range, sizes, traits, created_ms, owner, extras } = object;
-        let mut flags = if self.is_evictable(traits.policy) { CACHE } else { 0 };
+        let NewObject { id, serial, range, meta, owner, extras } = object;
+        let mut flags = if self.is_evictable(meta.traits.policy) { CACHE } else { 0 };
         if extras.is_some() {
             flags |= EXTRAS;
         }
-        self.space.hold_content(&mut self.sessions.clients, owner, &sizes);
+        self.space.hold_content(&mut self.sessions.clients, owner, &meta.sizes);
         let held = extras.as_ref().is_some_and(|extras| extras.holders > 0);
         let in_use = extras.as_ref().is_some_and(|extras| extras.is_in_use());
-        if traits.owned && !held && self.sessions.await_composite(owner, (id, serial)) {
+        if meta.traits.owned && !held && self.sessions.await_composite(owner, (id, serial)) {
             flags |= UNHELD;
         }
         let record = self.objects.records.allocate(owner, flags);
-        let construct_ms = extras.as_ref().map_or(0, |extras| extras.construct_ms);
-        let entry = Entry { serial, id, range, sizes, traits, created_ms, construct_ms, record };
+        let entry = Entry { serial, id, range, meta, record };
         let records = &mut self.objects.records;
         let slot = self.objects.directory.insert(&entry, &mut |moved, slot| {
             records.get_mut(moved).slot = slot;
@@ -111,7 +110,12 @@ impl<D: Directory> Store<D> {
         if let Some(name) = &name {
             self.sessions.adoptions.died(name, &entry.id);
         }
-        self.tell(Announcement { id: entry.id, state, sizes: entry.sizes, name: name.as_ref() });
+        self.tell(Announcement {
+            id: entry.id,
+            state,
+            sizes: entry.meta.sizes,
+            name: name.as_ref(),
+        });
     }
 
     /// The extent has no writer for a restarted daemon to wait for.
@@ -130,8 +134,8 @@ impl<D: Directory> Objects<D> {
         out: &mut Vec<Effect>,
     ) -> Extras {
         let record = *self.records.get(entry.record);
-        let charge = space.memory.charge(&entry.range, &entry.sizes);
-        space.drop_content(clients, record.owner, &entry.sizes);
+        let charge = space.memory.charge(&entry.range, &entry.meta.sizes);
+        space.drop_content(clients, record.owner, &entry.meta.sizes);
         self.directory.remove(record.slot);
         space.memory.release(entry.range, charge, out);
         clients.uncharge(record.owner, charge);

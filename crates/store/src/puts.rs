@@ -1,7 +1,7 @@
 //! Puts: objects that a client wrote into memory leased to it. This is the hot path of the daemon.
 
 use plasmon_proto::message::{ExtentId, Range};
-use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::object::{ObjectMeta, Sizes, Traits};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
 use crate::creating::Stage;
@@ -45,7 +45,7 @@ impl<D: Directory> Store<D> {
         let range = Range { extent: put.extent, offset: put.offset, bytes };
         if let Some(entry) = self.objects.find(&put.id) {
             // The same record twice: the daemon died between applying it and saying so.
-            if entry.range == range && entry.sizes == put.sizes {
+            if entry.range == range && entry.meta.sizes == put.sizes {
                 return Ok(());
             }
             self.return_lease(client, range)?;
@@ -95,9 +95,12 @@ impl<D: Directory> Store<D> {
             id: put.id,
             serial,
             range,
-            sizes: put.sizes,
-            traits: put.traits,
-            created_ms: self.now_ms,
+            meta: ObjectMeta {
+                sizes: put.sizes,
+                traits: put.traits,
+                created_ms: self.now_ms,
+                construct_ms: 0,
+            },
             owner,
             extras,
         });

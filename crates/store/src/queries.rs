@@ -153,11 +153,11 @@ impl<D: Directory> Store<D> {
         let strict = self.space.memory.extent(&entry.range).is_some_and(|extent| extent.strict);
         ObjectInfo {
             state: ObjectState::Sealed,
-            sizes: entry.sizes,
-            traits: entry.traits,
+            sizes: entry.meta.sizes,
+            traits: entry.meta.traits,
             name: extras.and_then(|it| it.attributes.name.clone()),
-            created_ms: entry.created_ms,
-            construct_ms: extras.map_or(0, |it| it.construct_ms),
+            created_ms: entry.meta.created_ms,
+            construct_ms: entry.meta.construct_ms,
             expires_ms: extras.and_then(|it| it.expires_ms),
             creator_pid: self.sessions.pid_of(record.owner),
             pins,
@@ -182,11 +182,11 @@ impl<D: Directory> Store<D> {
     fn spilled_info(&self, id: &ObjectId, spilled: &Spilled) -> ObjectInfo {
         ObjectInfo {
             state: spilled.state(),
-            sizes: spilled.sizes,
-            traits: spilled.traits,
+            sizes: spilled.meta.sizes,
+            traits: spilled.meta.traits,
             name: spilled.extras.attributes.name.clone(),
-            created_ms: spilled.created_ms,
-            construct_ms: spilled.extras.construct_ms,
+            created_ms: spilled.meta.created_ms,
+            construct_ms: spilled.meta.construct_ms,
             expires_ms: spilled.extras.expires_ms,
             creator_pid: self.sessions.pid_of(spilled.owner),
             holders: spilled.extras.holders,

@@ -132,7 +132,7 @@ impl<D: Directory> Store<D> {
             if is_broken[at] {
                 continue;
             }
-            self.space.memory.adopt_object(&range, &object.sizes, places.alone[at]);
+            self.space.memory.adopt_object(&range, &object.meta.sizes, places.alone[at]);
             self.adopt_object(record, object);
             if !object.hidden {
                 visible.push((object.serial, record));
@@ -148,8 +148,8 @@ impl<D: Directory> Store<D> {
     }
 
     fn adopt_object(&mut self, record: u32, object: &Recovered) {
-        self.space.hold_content(&mut self.sessions.clients, NOBODY, &object.sizes);
-        if self.is_evictable(object.traits.policy) {
+        self.space.hold_content(&mut self.sessions.clients, NOBODY, &object.meta.sizes);
+        if self.is_evictable(object.meta.traits.policy) {
             self.objects.records.get_mut(record).flags |= CACHE;
         }
         if !object.attributes.is_empty() {
@@ -165,7 +165,7 @@ impl<D: Directory> Store<D> {
         } else {
             self.objects.visible += 1;
             if let Some(name) = &object.attributes.name {
-                self.sessions.adoptions.born(name, object.id, &object.sizes);
+                self.sessions.adoptions.born(name, object.id, &object.meta.sizes);
             }
         }
     }
@@ -191,14 +191,12 @@ impl<D: Directory> Store<D> {
             }
             composites.push(extras.attributes.members.clone());
             if let Some(name) = &extras.attributes.name {
-                self.sessions.adoptions.born(name, object.id, &object.sizes);
+                self.sessions.adoptions.born(name, object.id, &object.meta.sizes);
             }
             let spilled = Spilled {
                 serial: object.serial,
-                sizes: object.sizes,
-                traits: object.traits,
+                meta: object.meta,
                 extras,
-                created_ms: object.created_ms,
                 owner: NOBODY,
                 corrupt: false,
                 restoring: false,
@@ -391,10 +389,10 @@ impl<D: Directory> Objects<D> {
 
     /// Inserts an entry anew whose record number cannot be kept.
     fn rehouse(&mut self, object: &Recovered) -> u32 {
-        let Recovered { id, serial, sizes, traits, created_ms, construct_ms, hidden, .. } = *object;
+        let Recovered { id, serial, meta, hidden, .. } = *object;
         let range = object.range.expect("objects in memory have a range");
         let record = self.records.allocate(NOBODY, RECOVERED);
-        let entry = Entry { serial, id, range, sizes, traits, created_ms, construct_ms, record };
+        let entry = Entry { serial, id, range, meta, record };
         let records = &mut self.records;
         let slot = self.directory.insert(&entry, &mut |moved, slot| {
             records.get_mut(moved).slot = slot;
@@ -418,8 +416,8 @@ fn parted(range: Range, by: Range) -> [Range; 3] {
 }
 
 fn recovered_extras(object: &Recovered) -> Extras {
-    let (attributes, construct_ms) = (object.attributes.clone(), object.construct_ms);
-    let sealed_ms = object.created_ms.saturating_add(construct_ms);
+    let attributes = object.attributes.clone();
+    let sealed_ms = object.meta.sealed_ms();
     let expires_ms = attributes.ttl_ms.map(|ttl_ms| sealed_ms.saturating_add(ttl_ms));
-    Extras { attributes, construct_ms, expires_ms, ..Extras::default() }
+    Extras { attributes, expires_ms, ..Extras::default() }
 }

@@ -71,7 +71,7 @@ impl<D: Directory> Store<D> {
         let cached = self
             .objects
             .candidates(&self.sessions, Whose::Session(session))
-            .map(|record| self.objects.entry(record).sizes);
+            .map(|record| self.objects.entry(record).meta.sizes);
         let creating = self.objects.pending_objects.from(0).filter(|(_, it)| it.owner == session);
         let creating = creating.map(|(_, it)| it.sizes);
         cached.chain(creating).map(|sizes| content_bytes(&sizes)).sum()

@@ -22,7 +22,7 @@ mod transfer;
 use std::collections::BTreeMap;
 
 use plasmon_proto::message::Range;
-use plasmon_proto::object::{Sizes, Traits};
+use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_proto::{ObjectId, ObjectState};
 
 use crate::event::Ticket;
@@ -32,10 +32,8 @@ use crate::extras::Extras;
 #[derive(Clone, Debug)]
 pub(crate) struct Spilled {
     pub(crate) serial: u64,
-    pub(crate) sizes: Sizes,
-    pub(crate) traits: Traits,
+    pub(crate) meta: ObjectMeta,
     pub(crate) extras: Extras,
-    pub(crate) created_ms: u64,
     /// The session of its creator.
     pub(crate) owner: u32,
     /// It could not be read back.
@@ -98,7 +96,7 @@ impl SpillTier {
     }
 
     pub(crate) fn insert(&mut self, id: ObjectId, spilled: Spilled) {
-        self.bytes = self.bytes.saturating_add(stored_bytes(&spilled.sizes));
+        self.bytes = self.bytes.saturating_add(stored_bytes(&spilled.meta.sizes));
         self.by_serial.insert(spilled.serial, id);
         self.by_id.insert(id, spilled);
     }
@@ -115,7 +113,7 @@ impl SpillTier {
     fn remove(&mut self, id: &ObjectId) -> Option<Spilled> {
         let spilled = self.by_id.remove(id)?;
         self.by_serial.remove(&spilled.serial);
-        self.bytes = self.bytes.saturating_sub(stored_bytes(&spilled.sizes));
+        self.bytes = self.bytes.saturating_sub(stored_bytes(&spilled.meta.sizes));
         Some(spilled)
     }
 

@@ -175,7 +175,12 @@ impl<D: Directory> Store<D> {
                 self.objects.records.touch(entry.record);
             }
             let (serial, range) = (entry.serial, entry.range);
-            located.push(Ok(Location { serial, range, sizes: entry.sizes, traits: entry.traits }));
+            located.push(Ok(Location {
+                serial,
+                range,
+                sizes: entry.meta.sizes,
+                traits: entry.meta.traits,
+            }));
         }
         Reply::Located(located)
     }

@@ -282,15 +282,7 @@ impl Core {
             ticket,
             memfd: Arc::clone(memfd),
             offset: order.range.offset,
-            object: Box::new(Described {
-                id: order.id,
-                serial: order.serial,
-                sizes: order.sizes,
-                traits: order.traits,
-                attributes: order.attributes,
-                created_ms: order.created_ms,
-                construct_ms: order.construct_ms,
-            }),
+            object: Box::new(Described::new(order.id, order.serial, order.meta, order.attributes)),
         };
         if let Err(error) = self.workers.files(job) {
             tracing::warn!(%error, "nothing can be spilled");

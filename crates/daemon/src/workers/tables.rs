@@ -63,7 +63,8 @@ fn collapse(mut table: Collapsing, tables: &Receiver<Memfd>) -> Option<Memfd> {
 mod tests {
     use super::*;
     use plasmon_proto::ObjectId;
-    use plasmon_proto::message::ExtentId;
+    use plasmon_proto::message::{ExtentId, Placement};
+    use plasmon_proto::object::{ObjectMeta, Sizes};
     use plasmon_shm::{HashKey, IndexWriter, SlotImage};
     use std::sync::mpsc::channel;
 
@@ -74,17 +75,13 @@ mod tests {
         let image = SlotImage {
             serial: 7,
             id: ObjectId::new([9; 20]),
-            extent: ExtentId::new(0, 1),
-            offset: 64,
-            data: 100,
-            metadata: 0,
-            attributes: 0,
-            created_ms: 5,
-            construct_ms: 0,
+            placement: Placement { extent: ExtentId::new(0, 1), offset: 64 },
+            meta: ObjectMeta {
+                sizes: Sizes { data: 100, ..Sizes::default() },
+                created_ms: 5,
+                ..ObjectMeta::default()
+            },
             record: 3,
-            tag: 0,
-            cache: false,
-            owned: false,
         };
         let slot = index.insert(&image);
         let (sender, tables) = channel();

@@ -321,7 +321,8 @@ impl Copying {
 mod tests {
     use std::collections::BTreeMap;
 
-    use plasmon_proto::message::ExtentId;
+    use plasmon_proto::message::{ExtentId, Placement};
+    use plasmon_proto::object::{ObjectMeta, Sizes};
 
     use super::*;
 
@@ -331,17 +332,12 @@ mod tests {
         SlotImage {
             serial: number + 1,
             id: ObjectId::new(id),
-            extent: ExtentId(1),
-            offset: 64,
-            data: number,
-            metadata: 0,
-            attributes: 0,
-            created_ms: 0,
-            construct_ms: 0,
+            placement: Placement { extent: ExtentId(1), offset: 64 },
+            meta: ObjectMeta {
+                sizes: Sizes { data: number, ..Sizes::default() },
+                ..ObjectMeta::default()
+            },
             record: number as u32,
-            tag: 0,
-            cache: false,
-            owned: false,
         }
     }
 
@@ -450,7 +446,7 @@ mod tests {
         assert_eq!(index.table.counts().live, 3000);
         for number in 0..3000 {
             let place = index.place(&crowding(number)).expect("it is there");
-            assert_eq!((place.table, index.table.image(place.slot).data), (2, number));
+            assert_eq!((place.table, index.table.image(place.slot).meta.sizes.data), (2, number));
         }
     }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, SlotPlace};
+use plasmon_proto::message::{ExtentId, Placement, SlotPlace};
+use plasmon_proto::object::{ObjectMeta, Sizes, Traits};
 use proptest::prelude::*;
 
 use super::{IndexReader, IndexWriter};
@@ -26,17 +27,14 @@ fn image(number: u64, serial: u64) -> SlotImage {
     SlotImage {
         serial,
         id: id(number),
-        extent: ExtentId(number),
-        offset: 64 * (number & 0xffff),
-        data: number,
-        metadata: 3,
-        attributes: 0,
-        created_ms: 1,
-        construct_ms: 0,
+        placement: Placement { extent: ExtentId(number), offset: 64 * (number & 0xffff) },
+        meta: ObjectMeta {
+            sizes: Sizes { data: number, metadata: 3, ..Sizes::default() },
+            traits: Traits { tag: 2, owned: true, ..Traits::default() },
+            created_ms: 1,
+            ..ObjectMeta::default()
+        },
         record: number as u32,
-        tag: 2,
-        cache: false,
-        owned: true,
     }
 }
 

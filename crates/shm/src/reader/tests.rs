@@ -4,7 +4,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use plasmon_proto::ObjectId;
-use plasmon_proto::message::{ExtentId, Range};
+use plasmon_proto::message::{ExtentId, Placement, Range};
+use plasmon_proto::object::{ObjectMeta, Sizes, Traits};
 use plasmon_proto::ring::Completion;
 
 use super::*;
@@ -59,17 +60,17 @@ impl Node {
         self.index.insert(&SlotImage {
             serial: u64::from(number),
             id: id(number),
-            extent: EXTENT,
-            offset,
-            data: data.len() as u64,
-            metadata: metadata.len() as u64,
-            attributes: 0,
-            created_ms: 0,
-            construct_ms: 0,
+            placement: Placement { extent: EXTENT, offset },
+            meta: ObjectMeta {
+                sizes: Sizes {
+                    data: data.len() as u64,
+                    metadata: metadata.len() as u64,
+                    ..Sizes::default()
+                },
+                traits: Traits { tag: 7, ..Traits::default() },
+                ..ObjectMeta::default()
+            },
             record: u32::from(number),
-            tag: 7,
-            cache: false,
-            owned: false,
         });
     }
 
@@ -94,12 +95,16 @@ fn an_object_is_read_where_it_was_written() {
     node.publish(2, 128, b"", b"");
     let reader = node.reader.clone();
     let Found::Unmapped(held) = reader.get(&id(1)).unwrap() else { panic!("not mapped yet") };
-    assert_eq!((held.image().extent, node.pins()), (EXTENT, 1), "it is pinned all the same");
+    assert_eq!(
+        (held.image().placement.extent, node.pins()),
+        (EXTENT, 1),
+        "it is pinned all the same"
+    );
     let held = held.view().expect_err("still not mapped");
     node.map_extent();
     let view = held.view().expect("now it is");
     assert_eq!((view.data(), view.metadata()), (&b"data"[..], &b"metadata"[..]));
-    assert_eq!((view.image().tag, node.pins()), (7, 1));
+    assert_eq!((view.image().meta.traits.tag, node.pins()), (7, 1));
     drop(view);
     assert_eq!(node.pins(), 0);
     let Found::Object(empty) = reader.get(&id(2)).unwrap() else { panic!("it is there") };
@@ -245,8 +250,12 @@ fn an_object_beyond_its_mapping_is_not_shown() {
     node.map_extent();
     let reader = node.reader.clone();
     assert!(matches!(reader.get(&id(1)).unwrap(), Found::Object(_)));
-    node.index.insert(&SlotImage { serial: 3, id: id(3), data: 65, ..node.image(1) });
-    node.index.insert(&SlotImage { serial: 4, id: id(4), offset: 1 << 37, ..node.image(1) });
+    let image = node.image(1);
+    let sizes = Sizes { data: 65, ..image.meta.sizes };
+    let longer = ObjectMeta { sizes, ..image.meta };
+    node.index.insert(&SlotImage { serial: 3, id: id(3), meta: longer, ..image });
+    let placement = Placement { offset: 1 << 37, ..image.placement };
+    node.index.insert(&SlotImage { serial: 4, id: id(4), placement, ..image });
     for number in [3, 4] {
         assert!(reader.get_mapped(&id(number)).is_none());
         let Found::Unmapped(held) = reader.get(&id(number)).unwrap() else { panic!("within") };

@@ -69,10 +69,10 @@ impl<D: Directory> Store<D> {
             let extras = self.objects.extras_of(entry.record);
             let name = extras.and_then(|extras| extras.attributes.name.clone());
             let name = name.as_ref();
-            self.tell_subscribers(&Announcement { id, state, sizes: entry.sizes, name });
-        } else if let Some(Spilled { sizes, extras, .. }) = self.take_spilled(target) {
+            self.tell_subscribers(&Announcement { id, state, sizes: entry.meta.sizes, name });
+        } else if let Some(Spilled { meta, extras, .. }) = self.take_spilled(target) {
             let name = extras.attributes.name.as_ref();
-            self.tell_subscribers(&Announcement { id, state, sizes, name });
+            self.tell_subscribers(&Announcement { id, state, sizes: meta.sizes, name });
             self.objects.unheld.extend(extras.attributes.members);
         }
     }

@@ -1,7 +1,7 @@
 //! How an object under construction is sealed.
 
 use plasmon_proto::message::{Failure, Range, Reply};
-use plasmon_proto::object::Sizes;
+use plasmon_proto::object::{ObjectMeta, Sizes};
 use plasmon_proto::{Attributes, Code, ObjectId};
 
 use super::{Creating, Stage};
@@ -142,7 +142,6 @@ impl<D: Directory> Store<D> {
         }
         let ttl_ms = attributes.ttl_ms;
         let extras = Extras {
-            construct_ms: self.now_ms.saturating_sub(creating.since_ms),
             expires_ms: ttl_ms.map(|ttl_ms| self.now_ms.saturating_add(ttl_ms)),
             attributes: attributes.clone(),
             ..Extras::default()
@@ -153,9 +152,12 @@ impl<D: Directory> Store<D> {
             id: *target,
             serial: creating.serial,
             range,
-            sizes: creating.sizes,
-            traits: creating.traits,
-            created_ms: creating.since_ms,
+            meta: ObjectMeta {
+                sizes: creating.sizes,
+                traits: creating.traits,
+                created_ms: creating.since_ms,
+                construct_ms: self.now_ms.saturating_sub(creating.since_ms),
+            },
             owner: creating.owner,
             extras: extras.kept(),
         });

@@ -73,7 +73,7 @@ impl<D: Directory> Store<D> {
         evicting.next = next;
         let entries = piece.into_iter().map(|record| self.objects.entry(record));
         let entries: Vec<Entry> =
-            entries.filter(|entry| entry.traits.policy == Policy::Cache).collect();
+            entries.filter(|entry| entry.meta.traits.policy == Policy::Cache).collect();
         let serials: Vec<u64> = entries.iter().map(|entry| entry.serial).collect();
         let pins = self.look(&serials).pins;
         let bytes_max = self.config.spill_bytes_max.unwrap_or(0);
@@ -193,8 +193,8 @@ impl<D: Directory> Store<D> {
 
     fn measured(&self, entry: &Entry, measure: Measure) -> u64 {
         match measure {
-            Measure::Content => entry.sizes.data.saturating_add(entry.sizes.metadata),
-            Measure::Charge => self.space.memory.charge(&entry.range, &entry.sizes),
+            Measure::Content => entry.meta.sizes.data.saturating_add(entry.meta.sizes.metadata),
+            Measure::Charge => self.space.memory.charge(&entry.range, &entry.meta.sizes),
         }
     }
 }

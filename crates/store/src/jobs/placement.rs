@@ -97,7 +97,7 @@ impl<D: Directory> Store<D> {
             // Nobody knows yet what a lease will hold.
             Purpose::Lease { .. } => return 0,
             Purpose::Restore { id, .. } => {
-                self.objects.tier.get(&id).map_or(0, |spilled| content_bytes(&spilled.sizes))
+                self.objects.tier.get(&id).map_or(0, |spilled| content_bytes(&spilled.meta.sizes))
             }
         };
         self.space.content_bytes.saturating_add(coming).saturating_sub(self.config.capacity_bytes)

@@ -17,7 +17,7 @@ impl<D: Directory> Store<D> {
         let Some(spilled) = self.objects.tier.get(&id).filter(|spilled| !spilled.corrupt) else {
             return self.reply(client, request, Reply::States(vec![self.objects.state(&id)]));
         };
-        let (serial, sizes, traits) = (spilled.serial, spilled.sizes, spilled.traits);
+        let (serial, sizes, traits) = (spilled.serial, spilled.meta.sizes, spilled.meta.traits);
         let file = SpillFile { serial, offset: 0, sizes, traits };
         let Some(found) = self.sessions.clients.get_mut(client) else { return };
         if found.openings >= OPENINGS_PER_CLIENT_MAX {

@@ -70,12 +70,12 @@ impl<D: Directory> Store<D> {
 
     pub(crate) fn start_spill(&mut self, entry: &Entry) {
         let ticket = self.ticket();
-        let Entry { id, serial, range, sizes, traits, created_ms, record, .. } = *entry;
+        let Entry { id, serial, range, meta, record } = *entry;
         self.objects.records.unlist(record);
         self.objects.records.get_mut(record).flags |= SPILLING;
-        let charge = self.space.memory.charge(&range, &sizes);
+        let charge = self.space.memory.charge(&range, &meta.sizes);
         let has_file = self.objects.kept.contains(serial);
-        let bytes = if has_file { 0 } else { stored_bytes(&sizes) };
+        let bytes = if has_file { 0 } else { stored_bytes(&meta.sizes) };
         self.objects.tier.writing.insert(ticket, Writing { record, id, serial, bytes, charge });
         if has_file {
             return self.start_leaving(ticket, entry);
@@ -86,9 +86,7 @@ impl<D: Directory> Store<D> {
             .extras_of(record)
             .map(|extras| extras.attributes.clone())
             .unwrap_or_default();
-        let construct_ms = self.objects.extras_of(record).map_or(0, |extras| extras.construct_ms);
-        let order =
-            SpillOrder { id, serial, range, sizes, traits, attributes, created_ms, construct_ms };
+        let order = SpillOrder { id, serial, range, meta, attributes };
         self.out.push(Effect::Spill(ticket, order));
     }
 
@@ -148,23 +146,20 @@ impl<D: Directory> Store<D> {
         if let Some(expires_ms) = extras.expires_ms {
             self.objects.expiries.insert((expires_ms, entry.id, file));
         }
-        let Entry { id, sizes, traits, created_ms, .. } = *entry;
+        let Entry { id, meta, .. } = *entry;
         let name = extras.attributes.name.clone();
         let members = extras.attributes.members.clone();
-        let spilled = Spilled {
-            serial: file,
-            sizes,
-            traits,
-            extras,
-            created_ms,
-            owner,
-            corrupt: false,
-            restoring: false,
-        };
+        let spilled =
+            Spilled { serial: file, meta, extras, owner, corrupt: false, restoring: false };
         self.objects.tier.insert(id, spilled);
         self.objects.deferred_deletes.renumber(entry.serial, file);
         self.totals.spilled += 1;
-        self.tell(Announcement { id, state: ObjectState::Spilled, sizes, name: name.as_ref() });
+        self.tell(Announcement {
+            id,
+            state: ObjectState::Spilled,
+            sizes: meta.sizes,
+            name: name.as_ref(),
+        });
         self.objects.cool_members(&members);
     }
 
@@ -175,7 +170,7 @@ impl<D: Directory> Store<D> {
             return;
         }
         spilled.restoring = true;
-        let (serial, sizes) = (spilled.serial, spilled.sizes);
+        let (serial, sizes) = (spilled.serial, spilled.meta.sizes);
         let purpose = Purpose::Restore { id: *id, serial };
         let Some(footprint) = sizes.footprint() else { return self.restore_failed(id, serial) };
         let exact = self.space.memory.is_exact(footprint);
@@ -248,14 +243,14 @@ impl<D: Directory> Store<D> {
             self.objects.expiries.remove(&(expires_ms, id, spilled.serial));
         }
         let serial = self.serial();
-        let Spilled { sizes, traits, extras, created_ms, owner, .. } = spilled;
+        let Spilled { meta, extras, owner, .. } = spilled;
         self.sessions.clients.own(owner, charge);
         self.objects.warm_members(&extras.attributes.members);
         let extras = extras.kept();
-        self.publish(NewObject { id, serial, range, sizes, traits, created_ms, owner, extras });
+        self.publish(NewObject { id, serial, range, meta, owner, extras });
         self.totals.restored += 1;
-        self.totals.spill_read_bytes += stored_bytes(&sizes);
-        self.keep_file(serial, id, spilled.serial, stored_bytes(&sizes));
+        self.totals.spill_read_bytes += stored_bytes(&meta.sizes);
+        self.keep_file(serial, id, spilled.serial, stored_bytes(&meta.sizes));
         self.tell_waiters(&id, ObjectState::Sealed);
     }
 
@@ -268,7 +263,7 @@ impl<D: Directory> Store<D> {
         if let Some(name) = name {
             self.sessions.adoptions.died(name, id);
         }
-        self.tell(Announcement { id: *id, state, sizes: spilled.sizes, name });
+        self.tell(Announcement { id: *id, state, sizes: spilled.meta.sizes, name });
         self.objects.unheld.extend(attributes.members);
     }
 
@@ -306,7 +301,7 @@ impl<D: Directory> Objects<D> {
             return true;
         }
         let there = self.tier.bytes_coming().saturating_add(self.kept.bytes());
-        let wanted = there.saturating_add(stored_bytes(&entry.sizes));
+        let wanted = there.saturating_add(stored_bytes(&entry.meta.sizes));
         wanted <= bytes_max || self.spare_files(wanted - bytes_max, out)
     }
 }

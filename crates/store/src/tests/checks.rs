@@ -30,7 +30,7 @@ impl Store<TestDirectory> {
     /// Every range in use with its charge.
     fn ranges(&self) -> Vec<(Range, u64)> {
         let objects = self.objects.directory.entries().map(|(_, entry, _)| {
-            (entry.range, self.space.memory.charge(&entry.range, &entry.sizes))
+            (entry.range, self.space.memory.charge(&entry.range, &entry.meta.sizes))
         });
         let creating = self.objects.pending_objects.from(0).filter_map(|(id, creating)| {
             Some((self.creating(creating.client, id)?.0, creating.charge))
@@ -65,7 +65,7 @@ impl Store<TestDirectory> {
 
     fn check_content(&self) {
         let sealed =
-            self.objects.directory.entries().map(|(_, entry, _)| content_bytes(&entry.sizes));
+            self.objects.directory.entries().map(|(_, entry, _)| content_bytes(&entry.meta.sizes));
         let creating = self
             .objects
             .pending_objects
@@ -198,7 +198,7 @@ impl Store<TestDirectory> {
         for (_, entry, _) in self.objects.directory.entries() {
             let owner = self.objects.records.get(entry.record).owner;
             *owned.entry(owner).or_default() +=
-                self.space.memory.charge(&entry.range, &entry.sizes);
+                self.space.memory.charge(&entry.range, &entry.meta.sizes);
         }
         for (_, creating) in self.objects.pending_objects.from(0) {
             let coming = creating.growing.map_or(0, |growing| growing.coming_bytes);
@@ -260,12 +260,12 @@ impl Store<TestDirectory> {
                 let name =
                     self.objects.extras_of(entry.record).and_then(|it| it.attributes.name.as_ref());
                 if visible && within(name) {
-                    there.insert(entry.id, content_bytes(&entry.sizes));
+                    there.insert(entry.id, content_bytes(&entry.meta.sizes));
                 }
             }
             for (id, spilled) in self.objects.tier.from(0) {
                 if within(spilled.extras.attributes.name.as_ref()) {
-                    there.insert(*id, content_bytes(&spilled.sizes));
+                    there.insert(*id, content_bytes(&spilled.meta.sizes));
                 }
             }
             let known = self.sessions.adoptions.spaces().get(namespace);

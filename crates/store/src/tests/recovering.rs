@@ -1,7 +1,7 @@
 //! Taking over what an earlier daemon left.
 
 use plasmon_proto::message::{Creating, ExtentId, Range, Reply, Request};
-use plasmon_proto::object::{Level, Traits};
+use plasmon_proto::object::{Level, ObjectMeta, Traits};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, Code, ObjectState, Policy};
 
@@ -65,24 +65,12 @@ impl Left {
         let range = Range { extent, offset, bytes: sizes.footprint().unwrap() };
         let traits = Traits { policy: Policy::Cache, ..Traits::default() };
         let record = 5 * (serial - 100) as u32;
-        let (id, created_ms) = (id(number), 900_000);
-        let construct_ms = 0;
-        let entry = Entry { serial, id, range, sizes, traits, created_ms, construct_ms, record };
+        let id = id(number);
+        let meta = ObjectMeta { sizes, traits, created_ms: 900_000, construct_ms: 0 };
+        let entry = Entry { serial, id, range, meta, record };
         let slot = self.directory.leave(entry, !hidden);
         let range = Some(range);
-        self.objects.push(Recovered {
-            id,
-            serial,
-            range,
-            sizes,
-            traits,
-            attributes,
-            created_ms,
-            construct_ms,
-            hidden,
-            slot,
-            record,
-        });
+        self.objects.push(Recovered { id, serial, range, meta, attributes, hidden, slot, record });
         self
     }
 
@@ -91,11 +79,8 @@ impl Left {
             id: id(number),
             serial,
             range: None,
-            sizes: sizes(1000),
-            traits: Traits::default(),
+            meta: ObjectMeta { sizes: sizes(1000), created_ms: 900_000, ..ObjectMeta::default() },
             attributes: Attributes::default(),
-            created_ms: 900_000,
-            construct_ms: 0,
             hidden: false,
             slot: 0,
             record: 0,
@@ -478,7 +463,7 @@ fn a_time_to_live_counts_from_the_seal_also_after_a_restart() {
     left.objects[0].attributes = living;
     for object in &mut left.objects {
         // Created at 900,000; sealed 90 s later.
-        object.construct_ms = 90_000;
+        object.meta.construct_ms = 90_000;
     }
     let (mut world, _) = left.recover(Config::new(16 * MIB));
     for number in [1, 2] {

@@ -60,7 +60,7 @@ impl Model {
         attributes: Option<&Attributes>,
     ) -> Result<(), Code> {
         let placed = self.world.store.objects.find(&id(number));
-        if placed.is_some_and(|entry| entry.range == range && entry.sizes == sizes) {
+        if placed.is_some_and(|entry| entry.range == range && entry.meta.sizes == sizes) {
             return Ok(());
         }
         let creating = self.world.store.objects.pending_objects.get(&id(number)).cloned();
