@@ -1,9 +1,8 @@
-"""Our sort, into a store, on threads or with worker processes."""
+"""Our sort, into a store."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import plasmon
 from bench.ours.worker import Plasmon
@@ -14,37 +13,24 @@ from bench.rivals.tables.made import ORDERS, measured, resident_bytes, table
 class Sorter(Plasmon):
     """A client that sorts."""
 
-    def op_sort(
-        self,
-        case: str,
-        rows: int,
-        threads: int | None = None,
-        workers: int | None = None,
-    ) -> Answer:
+    def op_sort(self, case: str, rows: int, threads: int | None = None) -> Answer:
         # Libraries and a small sort are there before: what they take does not grow with the input.
         plasmon.sort(table(case, 1000), ORDERS[case][0][0], store=self.store).delete()
         base = resident_bytes()
-        data: Any = table(case, rows)
+        data = table(case, rows)
         order = [(name, "descending" if down else "ascending") for name, down in ORDERS[case]]
-        nbytes = data.nbytes
-        if workers is not None:
-            # With processes the input is in the store, which is where it would come from.
-            data = self.store.put(data)
         kept: list[plasmon.Sorted] = []
 
         def run() -> None:
             if kept:
                 kept.pop().delete()
-            made = plasmon.sort(data, order, threads=threads, workers=workers, store=self.store)
-            kept.append(made)
+            kept.append(plasmon.sort(data, order, threads=threads, store=self.store))
 
         try:
-            return measured(run, nbytes, base, _store_cpu_ns)
+            return measured(run, data.nbytes, base, _store_cpu_ns)
         finally:
             for made in kept:
                 made.delete()
-            if workers is not None:
-                self.store.delete(data)
 
 
 def _store_cpu_ns() -> float:

@@ -36,7 +36,7 @@ WHAT = {
 }
 #: Rows for `--quick`, of each size.
 QUICK_PART = 50
-#: The store takes the input of a sort with workers, the result, and the result before it.
+#: The store takes the result, and the result before it.
 START = {"capacity_bytes": 16 << 30, "settings": [["warm_bytes_max", "8g"]]}
 
 WORK = {
@@ -84,25 +84,19 @@ def _case(case: str, size: str, what: str) -> Case:
     return Case(name, title, entries, rounds=1, quick_rounds=1, unit=unit, heat=heat)
 
 
-#: Who shares the work, and how we are asked for it.
-CREWS = {
-    "workers": "plasmon.sort(workers=N): processes that read the input in the store",
-    "threads": "plasmon.sort(threads=N): threads of one process",
-}
-
-
-def _scaling(case: str, size: str, crew: str) -> Case:
+def _scaling(case: str, size: str) -> Case:
+    rows, work = SIZES[size], "plasmon.sort(threads=N)"
     entries = tuple(
-        _entry(OURS, case, SIZES[size], "wall", CREWS[crew], f"{count} {crew}", **{crew: count})
+        _entry(OURS, case, rows, "wall", work, f"{count} threads", threads=count)
         for count in (1, 2)
     )
-    title = f"{CASES_OF[case]}, {size} rows, with 1 and with 2 {crew}"
-    return Case(f"{case}_{size}_{crew}", title, entries, rounds=1, quick_rounds=1)
+    title = f"{CASES_OF[case]}, {size} rows, with 1 and with 2 threads"
+    return Case(f"{case}_{size}_threads", title, entries, rounds=1, quick_rounds=1)
 
 
 CASES = (
     *(_case(case, size, what) for size in SIZES for case in CASES_OF for what in WHAT),
-    *(_scaling(case, "1e8", crew) for case in ("key", "key_payload7") for crew in CREWS),
+    *(_scaling(case, "1e8") for case in ("key", "key_payload7")),
 )
 
 
@@ -152,11 +146,10 @@ class Efficiency:
     """The speed-up from one to two, over two."""
 
     case: str
-    crew: str
 
     def __call__(self, results: Results) -> float:
-        case = f"{self.case}_1e8_{self.crew}"
-        return results.ratio(case, f"{OURS} 1 {self.crew}", f"{OURS} 2 {self.crew}") / 2
+        case = f"{self.case}_1e8_threads"
+        return results.ratio(case, f"{OURS} 1 threads", f"{OURS} 2 threads") / 2
 
 
 def _peak(results: Results) -> float:
@@ -175,17 +168,15 @@ def _ratio(case: str, rival: str) -> Figure:
     )
 
 
-def _scaling_figure(name: str, case: str, crew: str) -> Figure:
-    what = f"speed-up from 1 to 2 {crew}, over 2: {CASES_OF[case]}"
-    return Figure(name, what, "x", Efficiency(case, crew), at_least(0.9))
+def _scaling_figure(name: str, case: str) -> Figure:
+    what = f"speed-up from 1 to 2 threads, over 2: {CASES_OF[case]}"
+    return Figure(name, what, "x", Efficiency(case), at_least(0.9))
 
 
 FIGURES = (
     *(_ratio(case, rival) for case in CASES_OF for rival in RIVALS),
-    _scaling_figure("scaling_1_to_2", "key_payload7", "workers"),
-    _scaling_figure("scaling_1_to_2_threads", "key_payload7", "threads"),
-    _scaling_figure("scaling_1_to_2_key", "key", "workers"),
-    _scaling_figure("scaling_1_to_2_key_threads", "key", "threads"),
+    _scaling_figure("scaling_1_to_2_threads", "key_payload7"),
+    _scaling_figure("scaling_1_to_2_key_threads", "key"),
     Figure(
         "peak_memory_ratio",
         "peak memory of the sort, input and result included, over the input; the worst case",

@@ -4,8 +4,9 @@ The program that Plasma was introduced with: a data frame lies in the store, wor
 it where it lies, and each makes some of the sorted partitions. Every task takes the same sample and
 finds the same bounds, so nothing but ids passes between the processes.
 
-This is for programs that have worker processes anyway. ``plasmon.sort`` does the same with threads
-of one process and reads each key twice; here every task reads all keys, and its own once more.
+This is for programs that have worker processes anyway. ``plasmon.sort`` makes the same partitions
+with threads of one process, and is faster: it reads each key twice, while here every task reads all
+keys, and its own once more.
 """
 
 from __future__ import annotations

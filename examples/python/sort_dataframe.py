@@ -1,14 +1,13 @@
 """Sorts a data frame of float64 in partitions of the store, beside pandas.
 
 The experiment: rows of one key (or a key and payload columns) lie in K partitions in the store;
-worker processes sort them into as many sorted partitions, in place; pandas sorts the same rows in
-one frame. Run it: ``python sort_dataframe.py --rows 1e8 --payload 3``.
+``sort`` reads them there and makes as many sorted ones; pandas sorts the same rows in one frame.
+Run it: ``python sort_dataframe.py --rows 1e8 --payload 3``.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 
@@ -58,7 +57,6 @@ def main() -> None:
     parser.add_argument("--rows", type=float, default=1e6, help="how many rows (1e6)")
     parser.add_argument("--partitions", type=int, default=8, help="how many partitions (8)")
     parser.add_argument("--payload", type=int, default=0, help="columns beside the key (0)")
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (cores)")
     parser.add_argument("--no-baseline", action="store_true", help="do not sort with pandas")
     arguments = parser.parse_args()
     nbytes = fitting(arguments)
@@ -69,14 +67,10 @@ def main() -> None:
         inputs = [store.put(table) for table in made]
         begin = time.perf_counter()
         result = store.sort(
-            inputs,
-            "key",
-            partitions=arguments.partitions,
-            workers=arguments.workers,
-            progress=sys.stderr.isatty(),
+            inputs, "key", partitions=arguments.partitions, progress=sys.stderr.isatty()
         )
         ours = time.perf_counter() - begin
-        print(f"plasmon: {result.num_rows:,} rows in {ours:.3f} s, {arguments.workers} workers")
+        print(f"plasmon: {result.num_rows:,} rows in {ours:.3f} s")
         keys = np.concatenate([part["key"].to_numpy() for part in result])
         if arguments.no_baseline:
             assert (keys[:-1] <= keys[1:]).all(), "the rows are in order"

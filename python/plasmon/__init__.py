@@ -46,7 +46,7 @@ from plasmon._errors import (
 from plasmon._info import ClientInfo, Lost, Notice, ObjectInfo, ObjectList, Status
 from plasmon._ingest import ingest
 from plasmon._native import Buffer, ObjectId, Serialized, Writer, __version__, default_socket
-from plasmon._sort import Sorted, WorkerDied, sort, sort_part
+from plasmon._sort import Sorted, sort, sort_part
 from plasmon._store import Daemon, Store, Subscription, connect, start
 from plasmon.objects import (
     BrokenObject,
@@ -108,7 +108,6 @@ __all__ = [
     "TooManyPins",
     "Unsupported",
     "VersionMismatch",
-    "WorkerDied",
     "Writer",
     "__version__",
     "connect",

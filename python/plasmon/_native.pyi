@@ -129,12 +129,6 @@ def sort_into(
     by: list[tuple[str, bool, bool]],
     wanted: _sort_types.InMemory,
 ) -> list[tuple[ObjectId, int]]: ...
-def sort_tables(
-    store: Store,
-    tables: list[Any],
-    by: list[tuple[str, bool, bool]],
-    wanted: _sort_types.Worker,
-) -> list[tuple[ObjectId, int]]: ...
 def sort_spilling(
     store: Store,
     tables: Iterable[Any],

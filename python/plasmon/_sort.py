@@ -4,9 +4,8 @@
     >>> with plasmon.sort(frame, ["city", ("price", "descending")]) as result:
     ...     result.to_polars()          # lies in the store's memory
 
-The work is done by ``crates/sort`` (see ``docs/guides/sort.md``): on threads of this process, or,
-with ``workers``, by processes that read the partitions where they lie and each write their share
-of the result. This module turns what people have into tables, and results into what they want.
+The work is done by ``crates/sort`` (see ``docs/guides/sort.md``) on threads of this process. This
+module turns what people have into tables, and results into what they want.
 """
 
 from __future__ import annotations
@@ -35,24 +34,9 @@ _KINDS = {
     ("pandas", "DataFrame"): _native.TABLE_PANDAS_FRAME,
     ("polars", "DataFrame"): _native.TABLE_POLARS_FRAME,
 }
-#: The most objects that one sort makes (``crates/sort``), and the most processes that it starts.
+#: The most objects that one sort makes (``crates/sort``).
 _PARTITIONS_MAX = 4096
-_WORKERS_MAX = 256
 _FILES = ".parquet, .csv, .tsv, .json, .jsonl, .ndjson, .arrow, .arrows, .feather or .ipc"
-
-
-class WorkerDied(RuntimeError):
-    """A worker process was lost in the middle of a sort.
-
-    ``pid`` is the process, ``partitions`` what it was to make, ``code`` its exit code, or minus
-    the number of the signal that killed it. The store is as it was before; sort again.
-    """
-
-    def __init__(self, text: str, pid: int, partitions: range, code: int) -> None:
-        super().__init__(text)
-        self.pid = pid
-        self.partitions = partitions
-        self.code = code
 
 
 class Sorted:
@@ -165,7 +149,6 @@ def sort(
     *,
     nulls: Literal["first", "last"] = "last",
     partitions: int | None = None,
-    workers: int | None = None,
     threads: int | None = None,
     name: str | None = None,
     progress: Progress = None,
@@ -184,32 +167,29 @@ def sort(
     Missing values come last, or first if ``nulls`` says so, in either direction. NaN is greater
     than any number. Rows with equal keys stay in their order.
 
-    ``partitions`` is the number of objects to make; by default as few as can be, or one for each
-    worker. With ``workers`` processes share the work, else ``threads`` of this process do, by
-    default one for each core; 256 of either at most. ``name`` names the result: the only partition,
-    or ``name/0000`` and so on. ``progress`` is True for a line on the standard error, or a function
-    of steps done and steps in all. ``store`` is the store to sort into; by default :func:`connect`
-    finds one.
+    ``partitions`` is the number of objects to make; by default as few as can be. ``threads`` share
+    the work, by default one for each core, 256 at most. ``name`` names the result: the only
+    partition, or ``name/0000`` and so on. ``progress`` is True for a line on the standard error, or
+    a function of steps done and steps in all. ``store`` is the store to sort into; by default
+    :func:`connect` finds one.
 
     ``spill`` says what happens when rows do not fit the memory or the store: by default they are
     sorted in parts through a scratch file without a name in ``spill_dir`` (else ``$TMPDIR``, else
     ``/var/tmp``), with ``memory_bytes`` of memory (else half of what is free, and less for a small
-    store), on threads of this process. ``"always"`` does so in any case, ``"never"`` refuses. The
-    result then has as many partitions as the memory asks for, unless ``partitions`` asks for more.
-    The scratch file takes ``spill_bytes_max`` at most (else what its file system has, but for its
-    last part).
+    store). ``"always"`` does so in any case, ``"never"`` refuses. The result then has as many
+    partitions as the memory asks for, unless ``partitions`` asks for more. The scratch file takes
+    ``spill_bytes_max`` at most (else what its file system has, but for its last part).
 
     Raises ValueError for an order or a number that is invalid, TypeError for data or columns
     that cannot be sorted, NoRoom with the bytes that are needed and there, before the work is
-    begun where that can be told, OSError for the scratch file, and :class:`WorkerDied` when a
-    worker process was lost. After an error, and after Ctrl-C, nothing is left in the store.
+    begun where that can be told, and OSError for the scratch file. After an error, and after
+    Ctrl-C, nothing is left in the store.
     """
     order = keys(by, nulls)
     if spill not in {"auto", "always", "never"}:
         raise ValueError(f'spill is "auto", "always" or "never", found {spill!r}')
     for what, number, most in (
         ("partitions", partitions, _PARTITIONS_MAX),
-        ("workers", workers, _WORKERS_MAX),
         ("threads", threads, None),
         ("spill_bytes_max", spill_bytes_max, None),
         ("memory_bytes", memory_bytes, None),
@@ -233,15 +213,13 @@ def sort(
         with _Line.of(progress) as tell:
             if not room.spills:
                 try:
-                    return _in_memory(
-                        store, data, order, partitions, workers, threads, name, tell, made
-                    )
+                    return _in_memory(store, data, order, partitions, threads, name, tell, made)
                 except _errors.NoRoom:
                     # All partitions at once were too much for what others have in the store.
                     if room.memory_bytes is None:
                         raise
             return _sort_spilling.sort(
-                store, data, order, partitions, threads or workers, name, tell, made, room
+                store, data, order, partitions, threads, name, tell, made, room
             )
     except BaseException as error:
         _take_back(store, made, error)
@@ -263,20 +241,27 @@ def _in_memory(
     data: Any,
     order: list[Key],
     partitions: int | None,
-    workers: int | None,
     threads: int | None,
     name: str | None,
     tell: Callable[[int, int], object] | None,
     made: list[ObjectId],
 ) -> Sorted:
-    if workers is not None:
-        from plasmon import _sort_workers
-
-        return _sort_workers.sort(
-            store, data, order, partitions or workers, workers, threads, name, tell, made
-        )
+    """Sorts rows that fit the memory and the store."""
     tables, kind = _tables(store, data)
-    return _into_store(store, tables, order, partitions, threads, kind, name, tell, made)
+    found = _native.sort_into(
+        store,
+        tables,
+        order,
+        {
+            "partitions": partitions,
+            "only": None,
+            "threads": threads,
+            "target": target(store, kind, name),
+            "progress": tell,
+            "made": made,
+        },
+    )
+    return Sorted(store, [id for id, _ in found], [rows for _, rows in found])
 
 
 def sort_part(
@@ -325,44 +310,11 @@ def sort_part(
         raise
 
 
-def _into_store(
-    store: Store,
-    tables: list[Any],
-    order: list[Key],
-    partitions: int | None,
-    threads: int | None,
-    kind: int,
-    name: str | None,
-    tell: Callable[[int, int], object] | None,
-    made: list[ObjectId],
-) -> Sorted:
-    """Sorts tables on threads of this process."""
-    found = _native.sort_into(
-        store,
-        tables,
-        order,
-        {
-            "partitions": partitions,
-            "only": None,
-            "threads": threads,
-            "target": target(store, kind, name),
-            "progress": tell,
-            "made": made,
-        },
-    )
-    return Sorted(store, [id for id, _ in found], [rows for _, rows in found])
-
-
 def target(store: Store, kind: int, name: str | None) -> Target:
     """Where the partitions of a sort go, as what, and what guards them."""
     from plasmon import _sort_partition_guard
 
     return {"kind": kind, "name": name, "guard": _sort_partition_guard.program(store)}
-
-
-def names(name: str, partitions: int) -> list[str]:
-    """The names of partitions."""
-    return [name] if partitions == 1 else [f"{name}/{at:04}" for at in range(partitions)]
 
 
 def parts_of(data: Any) -> list[Any]:
@@ -451,17 +403,3 @@ class _Line:
         if self._drawn >= 0:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
-
-
-def put_all(store: Store, parts: list[Any], put: list[ObjectId]) -> list[ObjectId]:
-    """The ids of all parts of the data; ``put`` are those of the parts that are put for it."""
-    ids: list[ObjectId] = []
-    own = iter(put)
-    for part in parts:
-        if isinstance(part, _native.ObjectId):
-            ids.append(part)
-            continue
-        value, kind = table(store, part)
-        ids.append(next(own))
-        store.put(value if kind != _native.TABLE_PANDAS_FRAME else part, id=ids[-1])
-    return ids

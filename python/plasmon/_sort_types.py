@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from plasmon._native import ObjectId
@@ -42,15 +42,3 @@ class Spilling(TypedDict):
     folder: str | None
     scratch_bytes_max: int | None
     memory_bytes: int
-
-
-class Worker(TypedDict):
-    """What ``sort_tables`` takes."""
-
-    partitions: int | None
-    only: tuple[int, int] | None
-    threads: int | None
-    kind: int
-    options: list[dict[str, Any]]
-    progress: Callable[[int, int], object] | None
-    made: list[ObjectId]

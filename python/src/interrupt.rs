@@ -22,19 +22,11 @@ thread_local! {
 /// Does something with the client, detached from the interpreter. Raises what a signal handler
 /// raised meanwhile, whatever became of the call.
 pub(crate) fn call<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
-    match outcome(py, work) {
-        (_, Some(error)) => Err(error),
-        (outcome, None) => Ok(outcome),
-    }
-}
-
-/// Does the same, and tells both: what became of the call, and what a signal handler raised.
-pub(crate) fn outcome<T: Send>(
-    py: Python<'_>,
-    work: impl FnOnce() -> T + Send,
-) -> (T, Option<PyErr>) {
     let outcome = py.detach(|| plasmon_client::interruptible(signals::handle, work));
-    (outcome, signals::take_raised())
+    match signals::take_raised() {
+        Some(error) => Err(error),
+        None => Ok(outcome),
+    }
 }
 
 /// Asks the client something, detached from the interpreter.

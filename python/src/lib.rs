@@ -121,8 +121,6 @@ mod _native {
     #[pymodule_export]
     use crate::sort_room::{guard_sort, plan_sort};
     #[pymodule_export]
-    use crate::sorting::sort_tables;
-    #[pymodule_export]
     use crate::spilling::sort_spilling;
     #[pymodule_export]
     use crate::store::Store;

@@ -18,9 +18,8 @@ from .random_tables import checks, exact, made
 
 COUNT = 300
 PARTS = 10
-#: Sorts that spill, and those with workers, take longest.
+#: Sorts that spill take longest.
 SPILLING_EVERY = 10
-WORKERS_EVERY = 150
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -29,8 +28,6 @@ def test_random_tables(store: plasmon.Store, part: int) -> None:
     for seed in range(first, first + COUNT // PARTS):
         try:
             checks.check(seed, store, spilling=seed % SPILLING_EVERY == 0)
-            if seed % WORKERS_EVERY == 0:
-                checks.check_workers(seed, store)
         except checks.Failure as failure:
             text = f"make soak NAME=tables SEED={seed} shows it: {failure}"
             raise AssertionError(text) from failure

@@ -1,14 +1,8 @@
-"""Sorting into the store, with threads and with worker processes."""
+"""Sorting into the store."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
-import textwrap
-import threading
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,8 +11,6 @@ import pyarrow as pa
 import pytest
 
 import plasmon
-from plasmon import _sort_workers
-from plasmon._sort_clearing import delete_made
 
 from .conftest import MIB, child
 
@@ -71,12 +63,9 @@ def sorting(own):
         ([("word", "ascending"), "number"], ["word", "number"], [False, False]),
     ],
 )
-@pytest.mark.parametrize("workers", [None, 2])
-def test_rows_are_in_order_with_threads_and_with_processes(
-    sorting, by, columns, descending, workers
-):
+def test_rows_are_in_order(sorting, by, columns, descending):
     table = frame()
-    with plasmon.sort(table, by, partitions=3, workers=workers, store=sorting) as result:
+    with plasmon.sort(table, by, partitions=3, store=sorting) as result:
         assert len(result.ids) == 3
         assert result.num_rows == len(result) == ROWS
         assert sum(part.num_rows for part in result) == ROWS
@@ -115,10 +104,9 @@ def test_tables_in_the_store_are_sorted_as_one(sorting):
     before = objects(sorting)
     wanted = polars_sorted(pa.concat_tables(parts), ["number"], [False])
     for data in (ids, [f"part {at}" for at in range(4)]):
-        for workers in (None, 3):
-            with sorting.sort(data, "number", workers=workers) as result:
-                assert same(result.to_arrow(), wanted)
-            assert objects(sorting) == before
+        with sorting.sort(data, "number") as result:
+            assert same(result.to_arrow(), wanted)
+        assert objects(sorting) == before
 
 
 def test_parts_are_those_of_the_whole(sorting):
@@ -133,16 +121,12 @@ def test_parts_are_those_of_the_whole(sorting):
 
 def test_names_are_given_to_the_partitions(sorting):
     plasmon.sort(frame(100), "number", name="one", store=sorting)
-    for workers in (None, 2):
-        name = f"many {workers}"
-        plasmon.sort(frame(100), "number", name=name, partitions=2, workers=workers, store=sorting)
-        rows = [sorting.get(f"{name}/000{at}").num_rows for at in range(2)]
-        assert sum(rows) == 100
-        with pytest.raises(plasmon.Exists):
-            plasmon.sort(
-                frame(100), "number", name=name, partitions=2, workers=workers, store=sorting
-            )
-        assert sorting.contains(f"{name}/0000"), "a refused sort takes nothing away"
+    plasmon.sort(frame(100), "number", name="many", partitions=2, store=sorting)
+    rows = [sorting.get(f"many/000{at}").num_rows for at in range(2)]
+    assert sum(rows) == 100
+    with pytest.raises(plasmon.Exists):
+        plasmon.sort(frame(100), "number", name="many", partitions=2, store=sorting)
+    assert sorting.contains("many/0000"), "a refused sort takes nothing away"
     assert sorting.get("one").num_rows == 100
 
 
@@ -166,9 +150,8 @@ def test_what_makes_no_sense_is_refused_with_a_name(sorting):
         ("prize", '"prize"; it has "number", "word"'),
         (["row", "row"], "named twice"),
     ]:
-        for workers in (None, 2):
-            with pytest.raises(ValueError, match=text):
-                plasmon.sort(table, by, workers=workers, store=sorting)
+        with pytest.raises(ValueError, match=text):
+            plasmon.sort(table, by, store=sorting)
     with pytest.raises(TypeError, match="column's name"):
         plasmon.sort(table, [3], store=sorting)
     with pytest.raises(ValueError, match="partitions must be 1 or more"):
@@ -201,24 +184,21 @@ def test_nulls_come_where_they_are_wanted(sorting):
 
 def test_no_rows_and_one_row(sorting):
     for rows in (0, 1):
-        for workers in (None, 2):
-            result = plasmon.sort(frame(rows), "number", workers=workers, store=sorting)
-            assert result.to_arrow().num_rows == rows
-            assert result.to_arrow().schema.names == frame(0).schema.names
+        result = plasmon.sort(frame(rows), "number", store=sorting)
+        assert result.to_arrow().num_rows == rows
+        assert result.to_arrow().schema.names == frame(0).schema.names
 
 
 def test_progress_reaches_its_end(sorting, capfd):
-    for workers in (None, 2):
-        told: list[tuple[int, int]] = []
-        plasmon.sort(
-            frame(),
-            "number",
-            workers=workers,
-            progress=lambda done, total, told=told: told.append((done, total)),
-            store=sorting,
-        )
-        done, total = told[-1]
-        assert done >= total > 0
+    told: list[tuple[int, int]] = []
+    plasmon.sort(
+        frame(),
+        "number",
+        progress=lambda done, total: told.append((done, total)),
+        store=sorting,
+    )
+    done, total = told[-1]
+    assert done >= total > 0
     plasmon.sort(frame(), "number", progress=True, store=sorting)
     assert "sorting [" in capfd.readouterr().err
 
@@ -230,91 +210,20 @@ def test_an_exception_of_the_caller_stops_the_sort_and_leaves_nothing(sorting):
     def stop(done: int, total: int) -> None:
         raise Stop
 
-    for workers in (None, 2):
-        with pytest.raises(Stop):
-            plasmon.sort(frame(), "number", workers=workers, progress=stop, store=sorting)
-        assert not objects(sorting)
+    with pytest.raises(Stop):
+        plasmon.sort(frame(), "number", progress=stop, store=sorting)
+    assert not objects(sorting)
 
 
 def test_a_store_that_is_too_small_says_so_and_keeps_nothing(own):
     store = own(4 * MIB)
-    for workers in (None, 2):
-        with pytest.raises(plasmon.NoRoom):
-            plasmon.sort(frame(400_000), "number", workers=workers, store=store)
-        assert not objects(store)
-
-
-def test_a_killed_worker_is_named_and_the_store_is_clean(sorting, monkeypatch):
-    """A worker that is killed must not cost more than the sort: what it and the others made so far
-    would otherwise stay in the store for ever, with ids that nobody knows."""
-    table = frame()
-    given = sorting.put(table)
-    killed: list[int] = []
-    start = _sort_workers._start
-
-    def start_and_kill(store, share):
-        worker = start(store, share)
-        if share.start == 1:
-            # Stopped, so that it is there and has made nothing when the others are done.
-            os.kill(worker.process.pid, signal.SIGSTOP)
-            killed.append(worker.process.pid)
-        return worker
-
-    def tell(done: int, total: int) -> None:
-        if killed and any(info.state == "sealed" for info in sorting.list() if info.id != given):
-            os.kill(killed.pop(), signal.SIGKILL)
-
-    monkeypatch.setattr(_sort_workers, "_start", start_and_kill)
-    with pytest.raises(plasmon.WorkerDied, match="SIGKILL") as caught:
-        sorting.sort(given, "number", workers=2, progress=tell)
-    assert str(caught.value.pid) in str(caught.value)
-    assert caught.value.partitions == range(1, 2)
-    assert caught.value.code == -signal.SIGKILL
-    assert objects(sorting) == {given}
-    monkeypatch.undo()
-    with sorting.sort(given, "number", workers=2) as result:
-        assert same(result.to_arrow(), polars_sorted(table, ["number"], [False]))
-
-
-def test_ctrl_c_ends_the_workers_and_leaves_nothing(sorting, tmp_path: Path):
-    given = sorting.put(frame(200_000))
-    code = """
-        import os, signal, sys
-        import plasmon
-        from plasmon import _sort_workers
-
-        store = plasmon.connect(sys.argv[1])
-        start = _sort_workers._start
-
-        def remember(store, share):
-            worker = start(store, share)
-            print(worker.process.pid, flush=True)
-            os.kill(worker.process.pid, signal.SIGSTOP)
-            return worker
-
-        _sort_workers._start = remember
-        follow = _sort_workers._follow
-
-        def interrupted(running, tell):
-            os.kill(os.getpid(), signal.SIGINT)
-            follow(running, tell)
-
-        _sort_workers._follow = interrupted
-        store.sort(plasmon.ObjectId.from_hex(sys.argv[2]), "number", workers=2)
-    """
-    done = child(code, str(sorting.socket), given.hex())
-    assert "KeyboardInterrupt" in done.stderr
-    pids = [int(line) for line in done.stdout.split()]
-    assert len(pids) == 2
-    for pid in pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-    assert objects(sorting) == {given}
+    with pytest.raises(plasmon.NoRoom):
+        plasmon.sort(frame(400_000), "number", store=store)
+    assert not objects(store)
 
 
 @pytest.mark.parametrize("spill", ["never", "always"])
-@pytest.mark.parametrize("workers", [None, 2])
-def test_ctrl_c_at_the_very_end_leaves_nothing(sorting, tmp_path, spill, workers):
+def test_ctrl_c_at_the_very_end_leaves_nothing(sorting, tmp_path, spill):
     """Ctrl-C in the last 50 ms of a sort left its whole result in the store: all was sealed, and
     the exception came before the caller had the ids."""
     given = sorting.put(frame(30_000))
@@ -333,65 +242,17 @@ def test_ctrl_c_at_the_very_end_leaves_nothing(sorting, tmp_path, spill, workers
                 os.kill(os.getpid(), signal.SIGINT)
 
         _sort.Sorted = Interrupted
-        from plasmon import _sort_spilling, _sort_workers
-        _sort_spilling.Sorted = _sort_workers.Sorted = Interrupted
+        from plasmon import _sort_spilling
+        _sort_spilling.Sorted = Interrupted
         store.sort(
             plasmon.ObjectId.from_hex(sys.argv[2]), "number", partitions=2,
-            workers=int(sys.argv[3]) or None, spill=sys.argv[4], spill_dir=sys.argv[5],
+            spill=sys.argv[3], spill_dir=sys.argv[4],
         )
     """
-    arguments = [given.hex(), str(workers or 0), spill, str(tmp_path)]
-    done = child(code, str(sorting.socket), *arguments)
+    done = child(code, str(sorting.socket), given.hex(), spill, str(tmp_path))
     assert "KeyboardInterrupt" in done.stderr
     assert done.stdout == "sealed\n"
     assert objects(sorting) == {given}
-
-
-@pytest.mark.parametrize("moment", ["_follow", "_end"])
-def test_a_killed_sort_with_workers_leaves_nothing(sorting, moment):
-    """The copy of the input stayed in the store for ever, and so did what the workers had sealed:
-    only the killed process knew their ids. And its workers wrote tracebacks to its terminal."""
-    code = """
-        import os, signal, sys
-        import numpy as np, pyarrow as pa
-        import plasmon
-        from plasmon import _sort_workers
-
-        store = plasmon.connect(sys.argv[1])
-        before = getattr(_sort_workers, sys.argv[2])
-
-        def killed(running, *rest):
-            for worker in running if sys.argv[2] == "_follow" else []:
-                worker.running.told.readline()
-            print(sum(info.state == "sealed" for info in store.list()), flush=True)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        setattr(_sort_workers, sys.argv[2], killed)
-        table = pa.table({"a": np.random.default_rng(1).random(200_000)})
-        store.sort(table, "a", workers=2)
-    """
-    gone = sorting.subscribe()
-    done = child(code, str(sorting.socket), moment)
-    assert done.returncode == -signal.SIGKILL
-    assert int(done.stdout) >= (1 if moment == "_follow" else 3)
-    assert not done.stderr
-    while objects(sorting):
-        assert gone.next(timeout=60) is not None, "the guard deletes what was put and made"
-
-
-def test_what_a_worker_says_at_its_end_is_in_the_error(sorting, monkeypatch, capfd):
-    """A worker that could not start wrote its traceback to the caller's standard error, and the
-    exception said nothing but its exit code."""
-    popen = subprocess.Popen
-
-    def broken(command, **options):
-        return popen([command[0], "-c", "raise ImportError('no such luck')"], **options)
-
-    monkeypatch.setattr(subprocess, "Popen", broken)
-    with pytest.raises((plasmon.WorkerDied, RuntimeError), match="no such luck"):
-        sorting.sort(frame(), "number", workers=2)
-    assert not capfd.readouterr().err
-    assert not objects(sorting)
 
 
 def test_the_module_is_light():
@@ -399,34 +260,3 @@ def test_the_module_is_light():
     loaded = child(code).stdout.split()
     assert not {"pyarrow", "numpy", "pandas", "polars"} & set(loaded)
     assert sys.version_info >= (3, 11)
-
-
-def test_what_a_dying_process_was_creating_is_deleted(own):
-    """The store had not noticed yet that a killed worker was gone: its partitions were the
-    worker's own, and the sort ended in NotOwner in place of what had stopped it."""
-    store = own()
-    dying = child_of(store)
-    id = plasmon.ObjectId.from_hex(dying.stdout.readline().strip())
-    assert store.states(id) == ["creating"]
-    with pytest.raises(plasmon.NotOwner):
-        store.delete(id)
-    ended = threading.Timer(0.2, dying.kill)
-    ended.start()
-    delete_made(store, [id, store.put(b"sealed")])
-    ended.join()
-    dying.wait()
-    dying.stdout.close()
-    assert not objects(store)
-
-
-def child_of(store):
-    """A process that creates an object and goes no further."""
-    code = """
-        import plasmon, sys, time
-        store = plasmon.connect(sys.argv[1])
-        writer = store.create(1 << 20)
-        print(writer.id.hex(), flush=True)
-        time.sleep(1000)
-    """
-    command = [sys.executable, "-c", textwrap.dedent(code), str(store.socket)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

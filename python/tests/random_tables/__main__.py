@@ -23,8 +23,6 @@ from . import checks
 REPORT_S = 10.0
 #: So many failures are shown.
 FAILURES_MAX = 20
-#: Sorts with worker processes, which take long, are made for each of so many tables.
-WORKERS_EVERY = 25
 #: After so many tables libraries hold what they will ever hold; then it may grow by so much.
 WARM_TABLES = 500
 GROWTH_MAX = 200 << 20
@@ -44,12 +42,6 @@ def _resident_bytes() -> int:
     return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _run(seed: int, store: plasmon.Store) -> None:
-    checks.check(seed, store)
-    if seed % WORKERS_EVERY == 0:
-        checks.check_workers(seed, store)
-
-
 def main() -> int:
     """Runs tables until the time is up; how many failed decides what is returned."""
     arguments = _arguments()
@@ -60,7 +52,7 @@ def main() -> int:
     with daemon.connect() as store:
         while time.monotonic() - start < arguments.seconds:
             try:
-                _run(seed, store)
+                checks.check(seed, store)
             except checks.Failure as failure:
                 failed[str(failure)[:80]] += 1
                 if failed.total() <= FAILURES_MAX:

@@ -27,11 +27,6 @@ def check(seed: int, store: plasmon.Store, *, spilling: bool = True) -> None:
             _check(name, run, seed * len(CHECKS) + at, store)
 
 
-def check_workers(seed: int, store: plasmon.Store) -> None:
-    """:func:`check` of a sort that starts processes, which takes long: not for every table."""
-    _check("sort with workers", _sort_with_workers, seed, store)
-
-
 def _check(name: str, run: Any, seed: int, store: plasmon.Store) -> None:
     try:
         run(Make(seed), store)
@@ -128,10 +123,6 @@ def _sort_in_memory(make: Make, store: plasmon.Store) -> None:
 
 def _sort_spilling(make: Make, store: plasmon.Store) -> None:
     _check_sorted(make, store, spill="always", memory_bytes=make.choice([1 << 20, 16 << 20]))
-
-
-def _sort_with_workers(make: Make, store: plasmon.Store) -> None:
-    _check_sorted(make, store, workers=2)
 
 
 # Building
