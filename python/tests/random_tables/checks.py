@@ -125,6 +125,20 @@ def _sort_spilling(make: Make, store: plasmon.Store) -> None:
     _check_sorted(make, store, spill="always", memory_bytes=make.choice([1 << 20, 16 << 20]))
 
 
+def _sort_parts(make: Make, store: plasmon.Store) -> None:
+    table, by, nulls = _keyed(make)
+    wanted, count = expected_rows(table, by, nulls), make.choice([1, 2, 3])
+    parts = [
+        plasmon.sort_part(table, by, part=part, partitions=count, nulls=nulls, store=store)
+        for part in range(count)
+    ]
+    found = [row for id in parts for row in store.get(id)["row"].to_pylist()]
+    store.delete(parts)
+    if found != wanted:
+        what = f"by {by}, nulls {nulls}, {count} parts of {table.schema.types}"
+        raise Failure(f"{what}: the rows are {found}, not {wanted}")
+
+
 # Building
 
 
@@ -210,6 +224,7 @@ CHECKS: dict[str, Callable[[Make, plasmon.Store], None]] = {
     "put and get": _put_and_get,
     "sort in memory": _sort_in_memory,
     "sort that spills": _sort_spilling,
+    "sort part by part": _sort_parts,
     "build of arrays": _build_of_arrays,
     "build of values": _build_of_values,
     "files": files.of_other_writers,
