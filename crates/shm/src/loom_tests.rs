@@ -580,7 +580,7 @@ fn loom_a_question_finds_what_was_submitted_before_it() {
             asked: AtomicU64::new(0),
         });
         let (one, other) = (shared.clone(), shared.clone());
-        let first = thread::spawn(move || drop(one.submit()));
+        let first = thread::spawn(move || one.submit());
         let second = thread::spawn(move || {
             let position = other.submit();
             other.asked.store(position, Ordering::Release);

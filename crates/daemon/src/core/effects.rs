@@ -69,7 +69,7 @@ impl Core {
             }
             Effect::Open(ticket, id, serial) => self.open(ticket, Incarnation { id, serial }),
             Effect::Opened(client, number, ticket, file) => {
-                match self.spill_files.opened.remove(&ticket) {
+                match self.tier.opened.remove(&ticket) {
                     Some(fd) => {
                         let passed = vec![Passed::Made(fd)];
                         self.reply(client, number, &Reply::SpillFile(file), passed);
@@ -81,17 +81,17 @@ impl Core {
                 }
             }
             Effect::Unspill(id, serial) => {
-                self.spill_files.removals.begin();
+                self.tier.removals.begin();
                 if let Err(error) = self.workers.files(FileJob::Remove(Incarnation { id, serial }))
                 {
                     tracing::warn!(%id, %error, "cannot remove the file of a spilled object");
-                    self.spill_files.removals.end(false);
+                    self.tier.removals.end(false);
                 }
             }
             // The store has counted it.
             Effect::Expel(client, why) => {
                 self.expel(client, 0, why);
-                self.expelled_total -= 1;
+                self.departures.expelled_total -= 1;
             }
         }
     }
@@ -120,13 +120,13 @@ impl Core {
         status.uptime_ms = self.clock.uptime_ms();
         status.capacity_bytes = self.config.capacity_bytes;
         status.clients = self.peers.ready().count() as u64;
-        status.spill_fault.clone_from(&self.tier_fault);
+        status.spill_fault.clone_from(&self.tier.fault);
         status.memory_limit_bytes = self.memory_limit_bytes;
         status.longest_turn_us = u64::try_from(self.longest_turn.as_micros()).unwrap_or(u64::MAX);
-        status.expelled_total += self.expelled_total;
+        status.expelled_total += self.departures.expelled_total;
         status.resident_bytes = self.resident_bytes();
         status.linger_ms = self.config.end_with_last_client.then_some(self.config.linger_ms);
-        status.starter_pid = self.starter.pid();
+        status.starter_pid = self.lifetime.starter.pid();
         Reply::Status(status)
     }
 
@@ -309,9 +309,9 @@ impl Core {
 
     /// A file is open for a client, unless that is gone: then it is closed again.
     fn opened(&mut self, ticket: Ticket, outcome: OpenedFile, file: Option<OwnedFd>) {
-        self.spill_files.opened.extend(file.map(|file| (ticket, file)));
+        self.tier.opened.extend(file.map(|file| (ticket, file)));
         self.feed(Event::Opened(ticket, outcome));
-        self.spill_files.opened.remove(&ticket);
+        self.tier.opened.remove(&ticket);
     }
 
     /// The way into an extent that the daemon itself writes to.
@@ -357,14 +357,14 @@ impl Core {
                 }
                 Done::Spilled(ticket, done) => self.feed(Event::Spilled(ticket, done)),
                 Done::Removed(is_gone) => {
-                    if self.spill_files.removals.end(is_gone) {
+                    if self.tier.removals.end(is_gone) {
                         self.shared().control.clear_void();
                     }
                 }
                 Done::Restored(ticket, outcome) => self.feed(Event::Restored(ticket, outcome)),
                 Done::Opened { ticket, outcome, file } => self.opened(ticket, outcome, file),
                 Done::TierOpened { found, lock } => self.tier_opened(found, lock),
-                Done::TierFault(fault) => self.tier_fault = fault,
+                Done::TierFault(fault) => self.tier.fault = fault,
                 Done::Hardened(ticket, sealed) => self.feed(Event::Hardened(ticket, sealed)),
                 Done::Keeper(started) => self.keeper_started(started),
                 Done::Looked(found) => self.looked(found),

@@ -74,7 +74,7 @@ impl Core {
         match self.acceptor.take_name_again() {
             Ok(()) => {
                 tracing::warn!(path, "the socket file was removed and has been created again");
-                self.is_displaced = false;
+                self.lifetime.is_displaced = false;
                 self.refuses_descriptors &= self.acceptor.listener().refuse_descriptors();
                 let Self { store, acceptor, .. } = self;
                 let listener = acceptor.listener();
@@ -82,10 +82,10 @@ impl Core {
                     std::iter::once(listener.as_fd()).chain(listener.lock()).collect();
                 store.directory_mut().keeper.hold(&Label::Listener, &fds);
             }
-            Err(error @ BindError::AlreadyRunning { .. }) if !self.is_displaced => {
+            Err(error @ BindError::AlreadyRunning { .. }) if !self.lifetime.is_displaced => {
                 tracing::error!(%error, "the socket file was removed and another daemon serves the \
                     socket; this daemon ends after its last client");
-                self.is_displaced = true;
+                self.lifetime.is_displaced = true;
                 self.wait_for_company();
             }
             Err(BindError::AlreadyRunning { .. }) => {}
@@ -142,7 +142,7 @@ impl Core {
             tracing::warn!(%error, "a connection cannot be watched");
             self.part(client);
         }
-        self.idle_deadline = None;
+        self.lifetime.idle_deadline = None;
     }
 
     /// Whether a user may have one more connection.
@@ -184,7 +184,7 @@ impl Core {
         let _ = connection.shutdown();
         let uid = connection.peer().map_or(u32::MAX, |peer| peer.uid);
         for _ in 0..TURNED_AWAY_UNREAD_MAX {
-            match connection.recv(&mut self.message, false) {
+            match connection.recv(&mut self.inbox.message, false) {
                 Ok(received) if received.bytes > 0 => self.close_foreign(uid, received.fds),
                 Ok(_) | Err(_) => break,
             }
@@ -434,7 +434,7 @@ impl Core {
         Welcome {
             client: client.0,
             token: session.map_or(0, |session| session.token),
-            store: self.store_token,
+            store: self.keeping.store_token,
             epoch: shared.control.epoch(),
             resumed: entrance.resumed,
             lost: Lost::default(),

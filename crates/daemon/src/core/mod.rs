@@ -18,26 +18,28 @@
 mod effects;
 mod greeting;
 mod growing;
+mod inbox;
 mod keeping;
+mod lifetime;
 pub(crate) mod looking;
 mod partings;
 mod releasing;
-mod removing;
 mod requests;
 mod sending;
+mod spill_tier;
 mod spinning;
 mod submissions;
 #[cfg(test)]
 mod tests;
+mod unsent;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plasmon_proto::message::Lost;
-use plasmon_proto::ring::Record;
 use plasmon_shm::departing::Departing;
 use plasmon_shm::edge::Point;
 use plasmon_shm::{Listener, edge};
@@ -53,19 +55,22 @@ use crate::extents::{Extents, Told};
 use crate::outbox::Budget;
 use crate::passing::Passing;
 use crate::peers::Peers;
-use crate::poll::{Interest, Poll, Ready, Source};
+use crate::poll::{Poll, Ready, Source};
 use crate::rings::{REST_EVERY_MS, Rings};
 use crate::sessions::SessionNo;
 use crate::settings::Config;
 use crate::starter::Starter;
 use crate::workers::Workers;
 
-use self::keeping::Kept;
+use self::inbox::Inbox;
+use self::keeping::Keeping;
+use self::lifetime::Lifetime;
 use self::looking::Looks;
-use self::partings::Parting;
-use self::removing::SpillFiles;
+use self::partings::Departures;
+use self::spill_tier::Tier;
 use self::spinning::Spinning;
-use self::submissions::Passes;
+use self::submissions::{Passes, Reads};
+use self::unsent::Unsent;
 
 /// How often reads are reported to the eviction clock while there is other work, in milliseconds.
 const TOUCHES_EVERY_MS: u64 = 100;
@@ -103,8 +108,6 @@ pub(crate) struct Parts {
 #[derive(Debug)]
 pub(crate) struct Core {
     config: Config,
-    flags: Vec<String>,
-    store_token: u64,
     owner_uid: u32,
     clock: Clock,
     poll: Poll,
@@ -115,29 +118,17 @@ pub(crate) struct Core {
     extents: Extents,
     /// Extents that were dropped and that other processes have mapped.
     departing: Departing<Told>,
-    spill_lock: Option<FolderLock>,
-    tier_fault: String,
-    /// Files of the tier that are being removed.
-    spill_files: SpillFiles,
+    tier: Tier,
     memory_limit_bytes: u64,
     /// Fresh memory that the worker is asking the kernel for.
     reserving: BTreeMap<Ticket, u64>,
     peers: Peers,
     rings: Rings,
     rested_ms: u64,
-    keeper_interest: Interest,
-    /// What waits until the keeper has heard of it.
-    unkept: Vec<Kept>,
-    effects: Vec<Effect>,
-    events: VecDeque<Event>,
-    is_feeding: bool,
-    /// Clients that have something to be sent.
-    unsent: BTreeSet<ClientNo>,
-    /// Clients that are to be sent something later, and when.
-    later: Vec<ClientNo>,
-    send_again_at: Option<Instant>,
-    /// Clients that end with this turn, and why.
-    leaving: BTreeMap<ClientNo, Parting>,
+    keeping: Keeping,
+    feed: Feed,
+    unsent: Unsent,
+    departures: Departures,
     closer: Closer,
     /// What clients that come back are told next.
     lost: BTreeMap<ClientNo, Lost>,
@@ -145,32 +136,30 @@ pub(crate) struct Core {
     looks: Looks,
     /// Whether the kernel keeps descriptors out of the daemon's sockets.
     refuses_descriptors: bool,
-    records: Vec<(u64, Record)>,
     passes: Passes,
-    /// Clients whose sockets are to be read.
-    asking: VecDeque<ClientNo>,
-    /// Clients that asked something, in the order of their questions.
-    questions: VecDeque<ClientNo>,
-    touched: Vec<u32>,
-    touched_ms: u64,
+    reads: Reads,
+    inbox: Inbox,
     /// The time that events are given to the store with: read when the loop wakes and for every
     /// batch of records, which is as exact as its milliseconds are.
     now_ms: u64,
-    message: Vec<u8>,
-    expelled_total: u64,
     spinning: Spinning,
-    starter: Starter,
-    /// Until when a daemon without clients waits for one.
-    idle_deadline: Option<Instant>,
-    /// Whether another daemon has taken this one's place, so that nobody finds this one any more.
-    is_displaced: bool,
+    lifetime: Lifetime,
     /// What may wait to be sent to all clients together.
     budget: Arc<Budget>,
     /// Descriptors that clients may not have received.
     passing: Passing,
     /// From one wake-up to the next look for news.
     longest_turn: Duration,
-    is_stopping: bool,
+}
+
+/// Events on their way into the store, and effects on their way out.
+#[derive(Debug, Default)]
+struct Feed {
+    /// Room for the effects of one event.
+    effects: Vec<Effect>,
+    /// Events that came up while effects were applied.
+    events: VecDeque<Event>,
+    is_under_way: bool,
 }
 
 impl Core {
@@ -190,11 +179,9 @@ impl Core {
         let peers = Peers::new(users, config.connections_max);
         let open_files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let mut core = Self {
-            starter: Starter::watch(config.starter, &poll)?,
+            lifetime: Lifetime::new(Starter::watch(config.starter, &poll)?),
             refuses_descriptors: acceptor.listener().refuse_descriptors(),
             config,
-            flags,
-            store_token,
             owner_uid: rustix::process::geteuid().as_raw(),
             clock,
             poll,
@@ -204,42 +191,27 @@ impl Core {
             store,
             extents,
             departing: Departing::default(),
-            spill_lock,
-            tier_fault,
-            spill_files: SpillFiles::default(),
+            tier: Tier::new(spill_lock, tier_fault),
             memory_limit_bytes,
             reserving: BTreeMap::new(),
             peers,
             rings,
             rested_ms: 0,
-            keeper_interest: Interest { readable: true, writable: false },
-            unkept: Vec::new(),
-            effects: Vec::new(),
-            events: VecDeque::new(),
-            is_feeding: false,
-            unsent: BTreeSet::new(),
-            later: Vec::new(),
-            send_again_at: None,
-            leaving: BTreeMap::new(),
+            keeping: Keeping::new(flags, store_token),
+            feed: Feed::default(),
+            unsent: Unsent::default(),
+            departures: Departures::default(),
             closer: Closer::default(),
             lost: BTreeMap::new(),
             looks: Looks::default(),
-            records: Vec::new(),
             passes: Passes::default(),
-            asking: VecDeque::new(),
-            questions: VecDeque::new(),
-            touched: Vec::new(),
-            touched_ms: 0,
+            reads: Reads::default(),
+            inbox: Inbox::default(),
             now_ms: clock.now_ms(),
-            message: Vec::new(),
-            expelled_total: 0,
             spinning,
-            idle_deadline: None,
-            is_displaced: false,
             budget: Arc::default(),
             passing: Passing::new(open_files_max, users),
             longest_turn: Duration::ZERO,
-            is_stopping: false,
         };
         core.watch_keeper()?;
         core.watch_processes();
@@ -253,7 +225,7 @@ impl Core {
         self.workers.warm_up()?;
         self.wait_for_company();
         let mut ready = Vec::new();
-        while !self.is_stopping {
+        while !self.lifetime.is_stopping {
             self.turn(&mut ready)?;
         }
         self.end();
@@ -302,10 +274,7 @@ impl Core {
 
     /// Whether the last turn left something for this one.
     fn has_more_to_do(&self) -> bool {
-        self.passes.is_under_way()
-            || !self.questions.is_empty()
-            || !self.asking.is_empty()
-            || !self.leaving.is_empty()
+        self.passes.is_under_way() || !self.inbox.is_empty() || !self.departures.is_empty()
     }
 
     fn attend(&mut self, ready: Ready) {
@@ -337,7 +306,7 @@ impl Core {
             tracing::warn!(%error, "the pipe of signals cannot be read");
         }
         tracing::info!("stopping after a signal");
-        self.is_stopping = true;
+        self.lifetime.is_stopping = true;
     }
 
     /// What is due by the clock.
@@ -347,7 +316,7 @@ impl Core {
         if self.store.next_deadline().is_some_and(|at_ms| at_ms <= now_ms) {
             self.feed(Event::Tick);
         }
-        if now_ms >= self.touched_ms + TOUCHES_EVERY_MS {
+        if now_ms >= self.reads.touched_ms + TOUCHES_EVERY_MS {
             self.collect_touches(None);
         }
         if now_ms >= self.rested_ms + REST_EVERY_MS {
@@ -355,10 +324,7 @@ impl Core {
             self.rings.rest_idle(&mut self.store.directory_mut().sessions);
         }
         let now = edge::now();
-        if self.send_again_at.is_some_and(|at| at <= now) {
-            self.send_again_at = None;
-            self.unsent.extend(self.later.drain(..));
-        }
+        self.unsent.retry(now);
         self.look_at_departing(now);
         self.refuse_the_silent(now);
         self.look_at_processes(now);
@@ -376,9 +342,9 @@ impl Core {
         {
             tracing::info!(%error, "the index stays in small pages");
         }
-        if self.idle_deadline.is_some_and(|until| until <= now) {
+        if self.lifetime.is_idle_for_too_long(now) {
             tracing::info!("the last client has disconnected");
-            self.is_stopping = true;
+            self.lifetime.is_stopping = true;
         }
     }
 
@@ -388,10 +354,10 @@ impl Core {
         let store = self.store.next_deadline().map(|at_ms| self.clock.until(at_ms));
         let greeting = self.peers.next_deadline().map(left);
         let acceptor = self.acceptor.paused_until().map(left);
-        let idle = self.idle_deadline.map(left);
+        let idle = self.lifetime.idle_deadline.map(left);
         let name = Some(left(self.acceptor.look_at()));
         let keeper = self.store.directory().keeper.next_deadline().map(left);
-        let sending = self.send_again_at.map(left);
+        let sending = self.unsent.next_deadline().map(left);
         let departing = self.departing.next_deadline().map(left);
         let looking = self.looks.next().map(left);
         let deadlines =
@@ -403,28 +369,28 @@ impl Core {
     /// follow in order.
     #[inline]
     fn feed(&mut self, event: Event) {
-        if self.is_feeding {
-            return self.events.push_back(event);
+        if self.feed.is_under_way {
+            return self.feed.events.push_back(event);
         }
-        let mut effects = std::mem::take(&mut self.effects);
+        let mut effects = std::mem::take(&mut self.feed.effects);
         self.store.step(self.now_ms, event, &mut effects);
         if !effects.is_empty() {
             self.carry_all_out(&mut effects);
         }
-        self.effects = effects;
+        self.feed.effects = effects;
     }
 
     fn carry_all_out(&mut self, effects: &mut Vec<Effect>) {
-        self.is_feeding = true;
+        self.feed.is_under_way = true;
         loop {
             for effect in effects.drain(..) {
                 edge::pause(Point::Effect);
                 self.apply_effect(effect);
             }
-            let Some(event) = self.events.pop_front() else { break };
+            let Some(event) = self.feed.events.pop_front() else { break };
             self.store.step(self.now_ms, event, effects);
         }
-        self.is_feeding = false;
+        self.feed.is_under_way = false;
     }
 
     fn shared(&mut self) -> &mut Shared {

@@ -6,7 +6,10 @@
 
 mod closing;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use plasmon_store::ClientNo;
 
 /// Messages that are read and thrown away from a connection that is going to be closed.
 const UNREAD_MAX: usize = 64;
@@ -16,6 +19,27 @@ const RETURN_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long a store waits for a client whose starter is gone: its workers may be connecting again.
 const ORPHAN_LINGER: Duration = Duration::from_millis(200);
+
+/// Clients that end.
+#[derive(Debug, Default)]
+pub(super) struct Departures {
+    /// Those that end with this turn, and why.
+    clients: BTreeMap<ClientNo, Parting>,
+    /// How many were expelled.
+    pub(super) expelled_total: u64,
+}
+
+impl Departures {
+    /// Whether no client ends with this turn.
+    pub(super) fn is_empty(&self) -> bool {
+        self.clients.is_empty()
+    }
+
+    /// Whether the client ends with this turn.
+    pub(super) fn contains(&self, client: ClientNo) -> bool {
+        self.clients.contains_key(&client)
+    }
+}
 
 /// Why a client ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

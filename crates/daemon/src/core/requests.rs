@@ -44,18 +44,18 @@ impl Core {
             && !peer.is_asking
         {
             peer.is_asking = true;
-            self.asking.push_back(client);
+            self.inbox.asking.push_back(client);
         }
     }
 
     /// Reads one request each of clients that sent something. It is answered after the next pass
     /// over the rings: what anybody submitted before the question was asked counts for its answer.
     pub(super) fn read_requests(&mut self) {
-        for _ in 0..self.asking.len() {
-            if self.questions.len() >= QUESTIONS_MAX {
+        for _ in 0..self.inbox.asking.len() {
+            if self.inbox.questions.len() >= QUESTIONS_MAX {
                 return;
             }
-            let Some(client) = self.asking.pop_front() else { return };
+            let Some(client) = self.inbox.asking.pop_front() else { return };
             if let Some(peer) = self.peers.get_mut(client) {
                 peer.is_asking = false;
                 self.read_request(client);
@@ -65,7 +65,7 @@ impl Core {
 
     fn read_request(&mut self, client: ClientNo) {
         let Some(peer) = self.peers.get(client) else { return };
-        if peer.question.is_some() || self.leaving.contains_key(&client) {
+        if peer.question.is_some() || self.departures.contains(client) {
             return;
         }
         if peer.outbox.is_full() {
@@ -75,7 +75,7 @@ impl Core {
             self.unsent.insert(client);
             return;
         }
-        let received = match peer.connection.recv(&mut self.message, false) {
+        let received = match peer.connection.recv(&mut self.inbox.message, false) {
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(error) => {
@@ -94,7 +94,7 @@ impl Core {
         if received.bytes == 0 {
             return self.leave(client);
         }
-        match frame::decode_request(&self.message) {
+        match frame::decode_request(&self.inbox.message) {
             Ok((number, request)) => self.note_question(client, number, request),
             Err(error) => self.expel(client, 0, &error.to_string()),
         }
@@ -107,19 +107,19 @@ impl Core {
             return self.answer(client);
         }
         self.passes.ring();
-        self.questions.push_back(client);
+        self.inbox.questions.push_back(client);
     }
 
     /// Answers the questions that waited for the rings, for as long as a turn may take.
     pub(super) fn answer_questions(&mut self) {
         let begun = edge::now();
-        while let Some(client) = self.questions.front().copied() {
+        while let Some(client) = self.inbox.questions.front().copied() {
             let question = self.peers.get(client).and_then(|peer| peer.question.as_ref());
             if question.is_some_and(|question| !self.passes.is_over(question.pass)) {
                 // Those after it were read later.
                 return;
             }
-            self.questions.pop_front();
+            self.inbox.questions.pop_front();
             self.answer(client);
             if edge::since(begun) >= SLICE {
                 return;
@@ -132,7 +132,7 @@ impl Core {
         // Without one, the number is another connection's by now.
         let Some(Question { number, request, .. }) = peer.question.take() else { return };
         let stage = peer.stage;
-        if self.leaving.contains_key(&client) {
+        if self.departures.contains(client) {
             return;
         }
         match (stage, request) {
@@ -292,7 +292,7 @@ impl Core {
     fn shut_down(&mut self, client: ClientNo, number: u64) {
         tracing::info!(?client, "stopping at a client's request");
         self.reply(client, number, &Reply::Done, Vec::new());
-        self.is_stopping = true;
+        self.lifetime.is_stopping = true;
     }
 
     /// What this daemon is needed for, in words; `None` when it could end without a loss.

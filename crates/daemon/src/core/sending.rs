@@ -1,7 +1,6 @@
 //! Sending clients what waits for them.
 
 use std::io;
-use std::time::Duration;
 
 use plasmon_proto::Code;
 use plasmon_proto::message::{Failure, Reply};
@@ -17,9 +16,6 @@ use crate::poll::{Interest, Source};
 
 /// The request number of an answer to a connection that has not asked anything yet.
 pub(super) const UNASKED: u64 = 0;
-
-/// When a message is tried again that could not be sent for a reason that no event ends.
-const SEND_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 impl Core {
     /// Queues a reply for a client that is still there.
@@ -53,9 +49,7 @@ impl Core {
         match sent {
             Ok(sent) => {
                 if sent == Sent::Later {
-                    let at = edge::now() + SEND_AGAIN_AFTER;
-                    self.send_again_at.get_or_insert(at);
-                    self.later.push(client);
+                    self.unsent.put_off(client, edge::now());
                 }
                 let interest = Interest { readable: !is_full, writable: sent == Sent::Blocked };
                 self.set_interest(client, interest);
@@ -80,7 +74,7 @@ impl Core {
             let Some(peer) = self.peers.get_mut(other) else { continue };
             if !peer.connection.has_unread().unwrap_or(false) {
                 self.passing.received(peer.credentials.uid, &mut peer.unread);
-            } else if peer.unread.is_overdue(now) && !self.leaving.contains_key(&other) {
+            } else if peer.unread.is_overdue(now) && !self.departures.contains(other) {
                 let why =
                     "it did not receive its descriptors while other clients waited to send theirs";
                 self.expel(other, UNASKED, why);

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use plasmon_proto::limits::{OBJECT_ALIGN, SUBMISSIONS};
 use plasmon_proto::message::Range;
-use plasmon_proto::ring::Submission;
+use plasmon_proto::ring::{Record, Submission};
 
 use crate::rings::Work;
 
@@ -22,6 +22,17 @@ const _: () = assert!(WAKE_EVERY.is_multiple_of(BATCH), "batches end where a cli
 
 /// Records that are applied in one turn of the loop.
 pub(super) const RECORDS_PER_TURN: usize = 8 * BATCH;
+
+/// Room for what is read from a client's channel, used again for each.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    /// Records of a ring, with their positions.
+    records: Vec<(u64, Record)>,
+    /// Record numbers of objects that clients read.
+    touched: Vec<u32>,
+    /// When those of all clients were collected last.
+    pub(super) touched_ms: u64,
+}
 
 /// What is done of the rings, in passes: each applies what the rings held when it began, over as
 /// many turns of the loop as that takes.

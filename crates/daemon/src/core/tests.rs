@@ -173,7 +173,7 @@ fn a_question_dies_with_its_connection() {
     writer.fill_ring();
     ask(&asker.connection, 9, &Request::Sync);
     hand.turn();
-    assert_eq!(hand.core.questions.len(), 1);
+    assert_eq!(hand.core.inbox.questions.len(), 1);
     drop(asker);
     while hand.core.has_more_to_do() {
         hand.turn();

@@ -66,9 +66,9 @@ impl Core {
         let keeper = &self.store.directory().keeper;
         let interest = Interest { readable: true, writable: keeper.is_full() };
         if let Some(fd) = keeper.watched()
-            && self.keeper_interest != interest
+            && self.keeping.interest != interest
         {
-            self.keeper_interest = interest;
+            self.keeping.interest = interest;
             if let Err(error) = self.poll.change(fd, Source::Keeper, interest) {
                 tracing::error!(%error, "the keeper cannot be watched");
             }
@@ -77,7 +77,7 @@ impl Core {
 
     /// Starts another keeper, in a thread: a program takes a while to start.
     fn replace_keeper(&mut self) {
-        let flags = self.flags.clone();
+        let flags = self.keeping.flags.clone();
         let start = move || Done::Keeper(KeeperLink::start(&flags, Stdio::inherit()));
         if let Err(error) = self.workers.aside("plasmon-starter", start) {
             self.keeper_started(Err(error));
@@ -93,7 +93,7 @@ impl Core {
         match watched {
             Ok(link) => {
                 tracing::info!(pid = link.pid(), "a new keeper takes the store's memory");
-                self.keeper_interest = Interest { readable: true, writable: false };
+                self.keeping.interest = Interest { readable: true, writable: false };
                 let labels = self.labels();
                 let hang_timeout = self.config.hang_timeout;
                 self.shared().keeper.fill(link, labels.into_iter(), hang_timeout);
@@ -112,10 +112,10 @@ impl Core {
         let shared = self.store.directory();
         let mut labels = vec![
             Label::Listener,
-            Label::Control { store: self.store_token },
+            Label::Control { store: self.keeping.store_token },
             Label::Index { number: shared.index.table.number() },
         ];
-        labels.extend(self.spill_lock.as_ref().map(|_| Label::SpillFolder));
+        labels.extend(self.tier.lock.as_ref().map(|_| Label::SpillFolder));
         labels.extend(self.extents.iter().map(|(extent, _)| Label::Extent(extent)));
         labels.extend(self.departing.extents().map(Label::Extent));
         labels.extend(shared.sessions.iter().map(|(_, session)| session.label()));
@@ -143,7 +143,7 @@ impl Core {
                 let table = &shared.index.table;
                 (table.number() == *number).then(|| vec![table.memfd().as_fd()])
             }
-            Label::SpillFolder => self.spill_lock.as_ref().map(|lock| vec![lock.as_fd()]),
+            Label::SpillFolder => self.tier.lock.as_ref().map(|lock| vec![lock.as_fd()]),
             Label::Extent(extent) => {
                 let present = self.extents.get(*extent).map(|memfd| memfd.as_fd());
                 let held = present.or_else(|| self.departing.fixed(*extent));
@@ -159,17 +159,17 @@ impl Core {
     /// Goes on with something once the keeper has what it is about, or cannot be had for now.
     pub(in crate::core) fn when_kept(&mut self, step: Kept) {
         if self.store.directory().keeper.is_behind(edge::now()) {
-            self.unkept.push(step);
+            self.keeping.waiting.push(step);
         } else {
             self.go_on(step);
         }
     }
 
     fn release_kept(&mut self, now: Instant) {
-        if self.unkept.is_empty() || self.store.directory().keeper.is_behind(now) {
+        if self.keeping.waiting.is_empty() || self.store.directory().keeper.is_behind(now) {
             return;
         }
-        for step in std::mem::take(&mut self.unkept) {
+        for step in std::mem::take(&mut self.keeping.waiting) {
             self.go_on(step);
         }
     }
@@ -225,12 +225,12 @@ impl Core {
     /// The spill tier of a store that was taken over can be used: now, or not before now.
     pub(in crate::core) fn tier_opened(&mut self, found: Vec<Described>, lock: Option<FolderLock>) {
         tracing::info!(objects = found.len(), "the spill tier works again");
-        self.tier_fault.clear();
+        self.tier.fault.clear();
         // Whatever is in the tier is told to the store now, and what ended is removed again.
-        self.spill_files.removals.forgive();
+        self.tier.removals.forgive();
         if let Some(lock) = lock {
             self.shared().keeper.hold(&Label::SpillFolder, &[lock.as_fd()]);
-            self.spill_lock = Some(lock);
+            self.tier.lock = Some(lock);
         }
         let objects = recovery::spilled_objects(found).collect();
         let mut effects = Vec::new();

@@ -22,31 +22,31 @@ impl Core {
     pub(in crate::core) fn expel(&mut self, client: ClientNo, number: u64, why: &str) {
         let pid = self.peers.get(client).map_or(0, |peer| peer.credentials.pid);
         tracing::warn!(?client, pid, why, "a client is expelled");
-        self.expelled_total += 1;
+        self.departures.expelled_total += 1;
         self.dismiss(client, number, Failure::of(Code::BadRequest).with_detail(why));
     }
 
     /// Tells a client why, and parts from it when the turn is over.
     pub(in crate::core) fn dismiss(&mut self, client: ClientNo, number: u64, failure: Failure) {
         self.reply(client, number, &Reply::Failed(failure), Vec::new());
-        self.leaving.insert(client, Parting::Dismissed);
+        self.departures.clients.insert(client, Parting::Dismissed);
     }
 
     /// Whether nothing that this client says counts any more.
     pub(in crate::core) fn is_dismissed(&self, client: ClientNo) -> bool {
-        self.leaving.get(&client) == Some(&Parting::Dismissed)
+        self.departures.clients.get(&client) == Some(&Parting::Dismissed)
     }
 
     /// Has a client go that does not hear the daemon any more.
     pub(in crate::core) fn leave(&mut self, client: ClientNo) {
-        self.leaving.entry(client).or_insert(Parting::Gone);
+        self.departures.clients.entry(client).or_insert(Parting::Gone);
     }
 
     /// Ends the clients that must go, and those that are found gone when others hear of it, for as
     /// long as a turn may take.
     pub(in crate::core) fn part_leaving(&mut self) {
         let begun = edge::now();
-        while let Some((client, parting)) = self.leaving.pop_first() {
+        while let Some((client, parting)) = self.departures.clients.pop_first() {
             self.let_leave(client, parting);
             if edge::since(begun) >= SLICE {
                 return;
@@ -57,7 +57,7 @@ impl Core {
     /// Ends a client that is told why before anything else happens.
     pub(in crate::core) fn dismiss_now(&mut self, client: ClientNo, number: u64, failure: Failure) {
         self.dismiss(client, number, failure);
-        if let Some(parting) = self.leaving.remove(&client) {
+        if let Some(parting) = self.departures.clients.remove(&client) {
             self.let_leave(client, parting);
         }
     }
@@ -79,7 +79,7 @@ impl Core {
         // Closing with messages unread would throw ours away, too.
         for _ in 0..UNREAD_MAX {
             let Some(peer) = self.peers.get(client) else { return };
-            match peer.connection.recv(&mut self.message, false) {
+            match peer.connection.recv(&mut self.inbox.message, false) {
                 Ok(received) => {
                     let is_end = received.bytes == 0;
                     self.close_foreign(uid, received.fds);
@@ -138,7 +138,7 @@ impl Core {
         // It may be away already.
         let Some(peer) = self.peers.part(client) else { return };
         self.close_peer(peer);
-        self.unsent.remove(&client);
+        self.unsent.remove(client);
         self.feed(Event::Part(client));
         self.shared().sessions.part(session);
         self.looks.begin(session, edge::now());
@@ -153,7 +153,7 @@ impl Core {
             Some(Departed::Peer(peer)) => self.close_peer(peer),
             Some(Departed::Expected) => {}
         }
-        self.unsent.remove(&client);
+        self.unsent.remove(client);
         if was_known {
             self.feed(Event::Disconnect(client));
         }
@@ -237,7 +237,7 @@ impl Core {
 
     /// The process is gone that the store was started for: it ends after its last client.
     pub(in crate::core) fn starter_ended(&mut self) {
-        if self.starter.ended(&self.poll) {
+        if self.lifetime.starter.ended(&self.poll) {
             tracing::info!("the process that started this store has ended");
             self.wait_for_company();
         }
@@ -249,8 +249,8 @@ impl Core {
 
     /// Starts to count the time without clients.
     pub(in crate::core) fn wait_for_company(&mut self) {
-        let is_orphan = self.starter.is_gone();
-        let ends = self.config.end_with_last_client || self.is_displaced || is_orphan;
+        let is_orphan = self.lifetime.starter.is_gone();
+        let ends = self.config.end_with_last_client || self.lifetime.is_displaced || is_orphan;
         if !ends || !self.peers.is_empty() {
             return;
         }
@@ -260,6 +260,6 @@ impl Core {
             && self.clock.uptime_ms() < RETURN_WITHIN.as_millis() as u64
             && self.store.directory().sessions.iter().next().is_some();
         let wait = if taken_over { linger.max(RETURN_WITHIN) } else { linger };
-        self.idle_deadline = Deadline::after(wait).instant();
+        self.lifetime.idle_deadline = Deadline::after(wait).instant();
     }
 }

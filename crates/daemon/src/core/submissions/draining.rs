@@ -83,7 +83,7 @@ impl Core {
     /// Applies the next records of a ring; how many. Less than wanted means that there are no more,
     /// or that nothing more of this client is to be applied.
     fn drain_batch(&mut self, session: SessionNo, client: ClientNo, wanted: usize) -> usize {
-        let mut records = std::mem::take(&mut self.records);
+        let mut records = std::mem::take(&mut self.reads.records);
         records.clear();
         let mut drained = self.shared().sessions.drain(session, wanted, &mut records);
         self.prefetch(&records);
@@ -111,7 +111,7 @@ impl Core {
                 break;
             }
         }
-        self.records = records;
+        self.reads.records = records;
         edge::pause(Point::Effect);
         drained.unwrap_or_else(|error| {
             self.abandon_ring(client, &error.to_string());
@@ -227,16 +227,16 @@ impl Core {
     /// Tells the store what clients read lately: all, or this one and others in turn, so that a
     /// request costs the same however many clients there are.
     pub(in crate::core) fn collect_touches(&mut self, of: Option<ClientNo>) {
-        let mut touched = std::mem::take(&mut self.touched);
+        let mut touched = std::mem::take(&mut self.reads.touched);
         touched.clear();
         match of {
             Some(client) => self.shared().sessions.some_touches(client, &mut touched),
             None => {
-                self.touched_ms = self.now_ms;
+                self.reads.touched_ms = self.now_ms;
                 self.shared().sessions.touches(&mut touched);
             }
         }
         touched.drain(..).for_each(|record| self.feed(Event::Touched(record)));
-        self.touched = touched;
+        self.reads.touched = touched;
     }
 }

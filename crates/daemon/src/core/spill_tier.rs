@@ -1,19 +1,33 @@
-//! Files of the spill tier that are on their way out. While there are any, the control page lists
-//! those that count for nothing, so that a daemon that is started meanwhile does not take one for
-//! an object.
+//! The spill tier as the core sees it: its folder's lock, its fault, and the files that the core
+//! waits for.
+//!
+//! While files are being removed, the control page lists those that count for nothing, so that a
+//! daemon that is started meanwhile does not take one for an object.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
+use plasmon_spill::FolderLock;
 use plasmon_store::Ticket;
 
-/// Files of the spill tier that the core waits for.
-#[derive(Debug, Default)]
-pub(super) struct SpillFiles {
-    /// On their way out.
+/// The spill tier.
+#[derive(Debug)]
+pub(super) struct Tier {
+    /// The lock on the folder, where there is one.
+    pub(super) lock: Option<FolderLock>,
+    /// Why the tier cannot be used; empty when it can.
+    pub(super) fault: String,
+    /// Files on their way out.
     pub(super) removals: Removals,
-    /// Opened for clients, until the store says to whom they go.
+    /// Files opened for clients, until the store says to whom they go.
     pub(super) opened: BTreeMap<Ticket, OwnedFd>,
+}
+
+impl Tier {
+    /// A tier whose files all rest.
+    pub(super) fn new(lock: Option<FolderLock>, fault: String) -> Self {
+        Self { lock, fault, removals: Removals::default(), opened: BTreeMap::new() }
+    }
 }
 
 /// How many files are being removed.
