@@ -8,9 +8,10 @@ use plasmon_hdf5_model::Marker;
 use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, dataset};
 use plasmon_hdf5_sys::{BY_NAME, BY_SELF, DEFAULT, KIND_DATASET, Location, Ptr};
 
-use crate::array::{get, marker};
+use crate::array::get;
 use crate::backend;
-use crate::creating::{future_path, name_data};
+use crate::creating::future_path;
+use crate::creation_list::{marker, name_data, remove_external};
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::node::Node;
@@ -83,7 +84,7 @@ pub(crate) fn remake(
     offset: u64,
 ) -> Option<Ptr> {
     let bytes = bytes(host, dcpl.get())?;
-    let dcpl = Id::of_list(host, host.without_external(dcpl.release()))?;
+    remove_external(host, dcpl.get());
     name_data(host, dcpl.get(), marker, (offset, bytes)).ok()?;
     make_unnamed(host, under, &dcpl)
 }

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use plasmon_hdf5_model::{
-    Convert, Marker, Member, Memory as Bytes, Place, Records, Run, Table, Unconverted, Written,
-    transfer,
+    Convert, Member, Memory as Bytes, Place, Records, Run, Table, Unconverted, Written, transfer,
 };
 use plasmon_hdf5_sys::arguments::{FileName, OBJECT_GET_NAME, ObjectName, Single, dataset, file};
 use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Location, Ptr, SPACE_ALL, UNLIMITED};
 
 use crate::backend::{Data, Source};
 use crate::container::Container;
+use crate::creation_list::{external, marker};
 use crate::host::Host;
 use crate::id::Id;
 use crate::kinds;
@@ -468,38 +468,6 @@ pub(crate) fn get(host: &Host, under: Ptr, what: c_int) -> Option<Hid> {
         (host.api.H5VLdataset_get)(under, host.native(), arguments, DEFAULT, std::ptr::null_mut())
     };
     (done >= 0).then_some(arguments.value.cast_signed())
-}
-
-/// What a creation property list in the skeleton says of our data.
-pub(crate) fn marker(host: &Host, dcpl: Hid) -> Option<(Marker, u64)> {
-    let (name, offset, _) = external(host, dcpl)?;
-    Some((Marker::of_name(&name)?, offset))
-}
-
-/// The only external file of a creation property list: its name, and from which byte on how many.
-pub(crate) fn external(host: &Host, dcpl: Hid) -> Option<(String, u64, u64)> {
-    let mut name = vec![0_u8; NAME_BYTES];
-    let (mut offset, mut bytes) = (0, 0);
-    // SAFETY: the list is open; the name is cut off at the room for it, and an end is put behind.
-    let done = unsafe {
-        if (host.api.H5Pget_external_count)(dcpl) != 1 {
-            return None;
-        }
-        let room = name.len() - 1;
-        (host.api.H5Pget_external)(
-            dcpl,
-            0,
-            room,
-            name.as_mut_ptr().cast(),
-            &raw mut offset,
-            &raw mut bytes,
-        )
-    };
-    if done < 0 {
-        return None;
-    }
-    let name = CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
-    Some((name.to_owned(), u64::try_from(offset).ok()?, bytes))
 }
 
 /// The name of the skeleton that an object is in.

@@ -13,10 +13,11 @@ use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, dataset};
 use plasmon_hdf5_sys::{KIND_DATASET, KIND_GROUP, Location, Ptr, Text};
 
 use crate::adopting::{make_unnamed, remake};
-use crate::array::{Array, file_name, get, marker, object_path};
+use crate::array::{Array, file_name, get, object_path};
 use crate::attributes;
 use crate::backend::{self, Original, Source};
 use crate::creating::{ready, unlink};
+use crate::creation_list::{give_back, marker};
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::info::Backend;
@@ -167,9 +168,8 @@ impl Separation<'_> {
         let kind = get(host, shared, dataset::GET_TYPE).and_then(|id| Id::of_type(host, id));
         let kind = kind.ok_or("the copy has no type")?;
         let mut values = array.values(shared, kind.get())?;
-        let dcpl = Id::of_list(host, host.as_given(dcpl.release(), array.chunk(shared)));
-        let made = dcpl.and_then(|dcpl| make_unnamed(host, shared, &dcpl));
-        let made = made.ok_or("the copy cannot be made")?;
+        give_back(host, dcpl.get(), array.chunk(shared));
+        let made = make_unnamed(host, shared, &dcpl).ok_or("the copy cannot be made")?;
         // SAFETY: the dataset is the native connector's; the memory holds all of its values.
         let done = unsafe { whole::write(host, made, kind.get(), values.as_mut_ptr().cast()) };
         if done < 0 { Err("the copy cannot be written".to_owned()) } else { Ok(made) }

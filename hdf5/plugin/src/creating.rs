@@ -3,21 +3,22 @@
 //! The file of data is complete before the skeleton names it, so a process that is killed in
 //! between leaves a file that nobody names, never a name without a file.
 
-use std::ffi::{CStr, CString, c_int};
+use std::ffi::{CStr, c_int};
 use std::sync::Arc;
 
 use plasmon_hdf5_model::{Marker, Table};
 use plasmon_hdf5_sys::arguments::{LINK_DELETE, Single};
 use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr, Text, UNLIMITED};
 
-use crate::array::{external, file_name, object_path};
+use crate::array::{file_name, object_path};
 use crate::backend::{self, Data, Source};
 use crate::container::Container;
+use crate::creation_list::{external, name_data, set_external};
 use crate::elements;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::info::Backend;
-use crate::kinds::{self, LAYOUT_CONTIGUOUS};
+use crate::kinds;
 use crate::node::Node;
 use crate::ranks::Ranks;
 use crate::tie::Within;
@@ -210,35 +211,6 @@ pub(crate) unsafe fn unlink(host: &Host, from: Ptr, place: &Location, name: Text
         (host.api.H5VLlink_specific)(from, &raw const place, host.native(), delete, dxpl, none)
     };
     done >= 0
-}
-
-/// Says in a creation property list where the data is, and from which byte on how many.
-pub(crate) fn name_data(
-    host: &Host,
-    dcpl: Hid,
-    marker: &Marker,
-    place: (u64, u64),
-) -> Result<(), String> {
-    set_external(host, dcpl, &marker.to_name(), place)
-}
-
-/// Puts an external file into a creation property list.
-fn set_external(
-    host: &Host,
-    dcpl: Hid,
-    name: &str,
-    (offset, bytes): (u64, u64),
-) -> Result<(), String> {
-    let name = CString::new(name).map_err(|e| e.to_string())?;
-    let offset = i64::try_from(offset).map_err(|e| e.to_string())?;
-    // SAFETY: the list is ours; the name ends and is copied. External storage is contiguous.
-    let done = unsafe {
-        if (host.api.H5Pget_layout)(dcpl) != LAYOUT_CONTIGUOUS {
-            (host.api.H5Pset_layout)(dcpl, LAYOUT_CONTIGUOUS);
-        }
-        (host.api.H5Pset_external)(dcpl, name.as_ptr(), offset, bytes)
-    };
-    if done < 0 { Err("the skeleton cannot name the data".to_owned()) } else { Ok(()) }
 }
 
 /// How many bytes HDF5 takes a dataset for: those of its own type, which may have gaps; without a

@@ -8,6 +8,7 @@ use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 use crate::array::{Array, Call, Memory};
 use crate::chunks;
 use crate::creating::{self, Draft, Order};
+use crate::creation_list;
 use crate::explaining;
 use crate::forward::{call, close, open, pass};
 use crate::growing;
@@ -101,13 +102,12 @@ call! {
         let done = get_native::<SLOT>(object, arguments, dxpl, request);
         let is_list = arguments.cast::<i32>().read() == dataset::GET_CREATION;
         if done >= 0 && is_list {
-            let arguments = &mut *arguments.cast::<Single>();
-            let list = arguments.value.cast_signed();
+            let list = (*arguments.cast::<Single>()).value.cast_signed();
             let ours = guard::or(false, || {
                 Node::of(object).and_then(|node| node.array(host)).is_some()
             });
             if ours {
-                arguments.value = guard::or(list, || as_given(host, object, list)).cast_unsigned();
+                guard::or((), || give_back(host, object, list));
             }
         }
         let asked = arguments.cast::<i32>().read();
@@ -205,13 +205,13 @@ call! {
     };
 }
 
-/// A creation property list of the skeleton as the program gave it. Takes the list over.
-fn as_given(host: &'static Host, object: Ptr, list: Hid) -> Hid {
+/// Makes a creation property list of the skeleton what the program gave.
+fn give_back(host: &'static Host, object: Ptr, dcpl: Hid) {
     // SAFETY: the object is a dataset of ours, and open.
     let node = unsafe { Node::of(object) };
     let array = node.and_then(|node| Some((node.array(host)?, node.native())));
     let chunk = array.filter(|(array, _)| array.grows()).map(|(array, at)| array.chunk(at));
-    host.as_given(list, chunk.unwrap_or_default())
+    creation_list::give_back(host, dcpl, chunk.unwrap_or_default());
 }
 
 /// Lets others see what was written.

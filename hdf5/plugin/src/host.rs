@@ -7,8 +7,6 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use plasmon_hdf5_sys::{Api, DEFAULT, Hid, INVALID, Library, Mpi, Ptr};
 
-use crate::id::Id;
-
 /// How many copies of libhdf5 one process can use the plugin with. Each costs a set of callbacks.
 pub(crate) const HOSTS_MAX: usize = 12;
 
@@ -16,9 +14,6 @@ pub(crate) const HOSTS_MAX: usize = 12;
 const OLDEST: (u32, u32, u32) = (1, 14, 0);
 /// Versions from this one on are not known.
 const TOO_NEW: u32 = 3;
-
-/// The property of a creation list that names external files.
-const EXTERNAL_FILES: &CStr = c"efl";
 
 /// The native connector's number.
 const NATIVE: i32 = 0;
@@ -163,41 +158,6 @@ impl Host {
     pub(crate) fn copy_list(&self, list: Hid) -> Hid {
         // SAFETY: the list is one that the program or the library gave us.
         unsafe { (self.api.H5Pcopy)(list) }
-    }
-
-    /// A dataset's creation property list as the program gave it: without the external storage
-    /// that we put in, and with its chunks. Takes the list over.
-    pub(crate) fn as_given(&'static self, list: Hid, chunk: &[u64]) -> Hid {
-        let list = self.without_external(list);
-        if let Ok(rank) = i32::try_from(chunk.len())
-            && rank > 0
-        {
-            // SAFETY: the list is ours; there are as many dimensions as are said.
-            unsafe { (self.api.H5Pset_chunk)(list, rank, chunk.as_ptr()) };
-        }
-        list
-    }
-
-    /// A creation property list without the external storage that we put in. Takes the list over.
-    pub(crate) fn without_external(&'static self, list: Hid) -> Hid {
-        let Some(list) = Id::of_list(self, list) else { return list };
-        let class = self.global(c"H5P_CLS_DATASET_CREATE_ID_g");
-        // SAFETY: the class is the library's own.
-        let Some(fresh) = Id::of_list(self, unsafe { (self.api.H5Pcreate)(class) }) else {
-            return list.release();
-        };
-        let name = EXTERNAL_FILES.as_ptr();
-        let mut bytes = 0;
-        // SAFETY: both are creation property lists, which have a property of this name and the
-        // same size; an empty list of files, as the fresh one has, owns no memory.
-        unsafe {
-            (self.api.H5Pget_size)(fresh.get(), name, &raw mut bytes);
-            let mut none = vec![0_u64; bytes.div_ceil(size_of::<u64>())];
-            if (self.api.H5Pget)(fresh.get(), name, none.as_mut_ptr().cast()) >= 0 {
-                (self.api.H5Pset)(list.get(), name, none.as_ptr().cast());
-            }
-        }
-        list.release()
     }
 
     /// Runs what may fail without harm: HDF5 prints nothing of it, and its errors are forgotten.

@@ -51,13 +51,6 @@ impl Id {
     pub(crate) fn get(&self) -> Hid {
         self.id
     }
-
-    /// Gives the identifier away.
-    pub(crate) fn release(self) -> Hid {
-        let id = self.id;
-        std::mem::forget(self);
-        id
-    }
 }
 
 impl Drop for Id {

@@ -28,6 +28,7 @@ mod connector;
 mod container;
 mod copying;
 mod creating;
+mod creation_list;
 mod dataset;
 mod datatype;
 mod elements;

@@ -9,8 +9,9 @@ use plasmon_hdf5_model::Place;
 use plasmon_hdf5_sys::arguments::{FileFlush, dataset, file};
 use plasmon_hdf5_sys::{KIND_DATASET, KIND_FILE, KIND_GROUP, Location, Ptr};
 
-use crate::array::{get, marker};
+use crate::array::get;
 use crate::backend;
+use crate::creation_list::marker;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::node::Node;

@@ -30,6 +30,7 @@ use plasmon_hdf5_sys::{
 use crate::array::{self, Call, Memory, get};
 use crate::connector::VALUE;
 use crate::container::Container;
+use crate::creation_list;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::kinds::LAYOUT_VIRTUAL;
@@ -435,7 +436,7 @@ fn is_ours(host: &'static Host, dataset: &Id) -> bool {
     list.is_some_and(|list| {
         // SAFETY: the list is open.
         let layout = unsafe { (host.api.H5Pget_layout)(list.get()) };
-        layout == LAYOUT_VIRTUAL || array::marker(host, list.get()).is_some()
+        layout == LAYOUT_VIRTUAL || creation_list::marker(host, list.get()).is_some()
     })
 }
 

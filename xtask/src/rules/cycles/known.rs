@@ -43,5 +43,4 @@ pub(super) const KNOWN: &[Circle<'_>] = &[
         ],
     ),
     ("hdf5/plugin/src", &["class.rs", "introspect.rs"]),
-    ("hdf5/plugin/src", &["host.rs", "id.rs"]),
 ];
