@@ -1,8 +1,5 @@
 //! The table of callbacks, one for each slot.
 
-use std::ffi::CStr;
-use std::sync::OnceLock;
-
 use plasmon_hdf5_sys::class::{
     AttributeClass, BlobClass, CLASS_VERSION, DatasetClass, DatatypeClass, FileClass, GroupClass,
     InfoClass, IntrospectClass, LinkClass, ObjectClass, RequestClass, TokenClass, VolClass,
@@ -10,39 +7,33 @@ use plasmon_hdf5_sys::class::{
 };
 use plasmon_hdf5_sys::{Herr, Hid, Ptr, Request};
 
-use crate::connector::VALUE;
+use crate::connector::{NAME, VALUE, VERSION};
 use crate::forward::pass;
-use crate::host::HOSTS_MAX;
+use crate::host::{HOSTS_MAX, Host};
 use crate::{
     attribute, blob, dataset, datatype, file, group, host, info, introspect, link, object, request,
     token, wrap,
 };
 
-/// The connector's name, as in `HDF5_VOL_CONNECTOR`.
-pub(crate) const NAME: &CStr = c"plasmon";
-/// The version of what it does.
-const VERSION: u32 = 1;
+/// What makes the table of a slot.
+const TABLES: [fn() -> VolClass; HOSTS_MAX] = [
+    table::<0>,
+    table::<1>,
+    table::<2>,
+    table::<3>,
+    table::<4>,
+    table::<5>,
+    table::<6>,
+    table::<7>,
+    table::<8>,
+    table::<9>,
+    table::<10>,
+    table::<11>,
+];
 
-/// The table of a slot.
-pub(crate) fn of_slot(slot: usize) -> *const VolClass {
-    static TABLES: OnceLock<[VolClass; HOSTS_MAX]> = OnceLock::new();
-    let tables = TABLES.get_or_init(|| {
-        [
-            table::<0>(),
-            table::<1>(),
-            table::<2>(),
-            table::<3>(),
-            table::<4>(),
-            table::<5>(),
-            table::<6>(),
-            table::<7>(),
-            table::<8>(),
-            table::<9>(),
-            table::<10>(),
-            table::<11>(),
-        ]
-    });
-    std::ptr::from_ref(&tables[slot])
+/// The table of a slot, which is kept with the libhdf5 in it.
+pub(crate) fn of_slot(slot: usize, host: &'static Host) -> *const VolClass {
+    std::ptr::from_ref(host.fill_table(TABLES[slot]))
 }
 
 unsafe extern "C" fn initialize(_vipl: Hid) -> Herr {

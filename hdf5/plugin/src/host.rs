@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_void};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use plasmon_hdf5_sys::{Api, DEFAULT, Hid, INVALID, Library, Mpi, Ptr};
+use plasmon_hdf5_sys::{Api, DEFAULT, Hid, INVALID, Library, Mpi, Ptr, VolClass};
 
 /// How many copies of libhdf5 one process can use the plugin with. Each costs a set of callbacks.
 pub(crate) const HOSTS_MAX: usize = 12;
@@ -34,6 +34,8 @@ pub(crate) struct Host {
     /// Where its global variables are, those that were asked for.
     variables: Mutex<HashMap<&'static CStr, Option<usize>>>,
     native: AtomicI64,
+    /// The callbacks that it was given.
+    table: OnceLock<VolClass>,
 }
 
 /// Which numbers an error has: whose it is, and what it is.
@@ -75,6 +77,16 @@ impl Host {
         let found = unsafe { (self.api.H5VLget_connector_id_by_value)(NATIVE) };
         self.native.store(found, Ordering::Release);
         found
+    }
+
+    /// The callbacks of this libhdf5, which `make` makes the first time.
+    pub(crate) fn fill_table(&self, make: impl FnOnce() -> VolClass) -> &VolClass {
+        self.table.get_or_init(make)
+    }
+
+    /// The callbacks of this libhdf5. Only callbacks ask.
+    pub(crate) fn table(&self) -> &VolClass {
+        self.table.get().expect("a callback is called from the table that it is in")
     }
 
     /// The MPI that this libhdf5 was built with, if it was. Looked for when a file is opened: the
@@ -204,19 +216,18 @@ pub(crate) fn named(part: Option<&str>) -> Option<&'static Host> {
     (part.is_some() || hosts.next().is_none()).then_some(found)
 }
 
-/// The slot of the libhdf5 that an address lies in, or why it gets none.
-pub(crate) fn claim(caller: *const c_void) -> Result<usize, String> {
+/// The libhdf5 that an address lies in and its slot, or why it gets none.
+pub(crate) fn claim(caller: *const c_void) -> Result<(usize, &'static Host), String> {
     let library = Library::of_address(caller as usize)
         .ok_or("cannot determine which libhdf5 loads the plugin")?;
     let _one_at_a_time = CLAIMING.lock().unwrap_or_else(PoisonError::into_inner);
     for (slot, place) in HOSTS.iter().enumerate() {
         match place.get() {
-            Some(host) if host.path == library.path() => return Ok(slot),
+            Some(host) if host.path == library.path() => return Ok((slot, host)),
             Some(_) => {}
             None => {
                 let host = introduce(library)?;
-                place.set(host).map_err(|_| "two threads filled one slot")?;
-                return Ok(slot);
+                return Ok((slot, place.get_or_init(|| host)));
             }
         }
     }
@@ -239,7 +250,14 @@ fn introduce(library: Library) -> Result<Host, String> {
             "{path} is HDF5 {major}.{minor}.{release}; HDF5 1.14.3 to 2.2 is needed"
         ));
     }
-    let (mpi, variables) = (OnceLock::new(), Mutex::new(HashMap::new()));
-    let version = (major, minor, release);
-    Ok(Host { api, version, mpi, path, library, variables, native: AtomicI64::new(INVALID) })
+    Ok(Host {
+        api,
+        version: (major, minor, release),
+        mpi: OnceLock::new(),
+        path,
+        library,
+        variables: Mutex::new(HashMap::new()),
+        native: AtomicI64::new(INVALID),
+        table: OnceLock::new(),
+    })
 }

@@ -105,7 +105,7 @@ pub unsafe extern "C" fn H5PLget_plugin_info() -> *const c_void {
 /// The table of callbacks for the libhdf5 that `caller` lies in; never null.
 extern "C" fn class_for(caller: *const c_void) -> *const VolClass {
     guard::or(std::ptr::from_ref(refusal::class()), || match host::claim(caller) {
-        Ok(slot) => class::of_slot(slot),
+        Ok((slot, host)) => class::of_slot(slot, host),
         Err(reason) => refusal::because(&reason),
     })
 }

@@ -9,6 +9,8 @@ use std::sync::{Mutex, OnceLock};
 use plasmon_hdf5_sys::class::{CLASS_VERSION, VolClass};
 use plasmon_hdf5_sys::{Herr, Hid, Ptr, Request, Text};
 
+use crate::connector;
+
 static REASON: Mutex<String> = Mutex::new(String::new());
 
 /// The connector that opens no file; remembers the reason to give.
@@ -25,9 +27,9 @@ pub(crate) fn class() -> &'static VolClass {
         // it are options, or texts that are set right below.
         let mut class: VolClass = unsafe { std::mem::zeroed() };
         class.version = CLASS_VERSION;
-        class.value = crate::connector::VALUE;
-        class.name = crate::class::NAME.as_ptr();
-        class.connector_version = 1;
+        class.value = connector::VALUE;
+        class.name = connector::NAME.as_ptr();
+        class.connector_version = connector::VERSION;
         class.file.create = Some(create);
         class.file.open = Some(open);
         class.file.specific = Some(specific);

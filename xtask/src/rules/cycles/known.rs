@@ -42,5 +42,4 @@ pub(super) const KNOWN: &[Circle<'_>] = &[
             "tie.rs",
         ],
     ),
-    ("hdf5/plugin/src", &["class.rs", "introspect.rs"]),
 ];
