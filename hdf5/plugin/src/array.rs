@@ -1,7 +1,5 @@
 //! A dataset whose data is ours.
 
-use std::ffi::{CStr, OsStr, c_int};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use plasmon_hdf5_model::{
     Convert, Member, Memory as Bytes, Place, Records, Run, Table, Unconverted, Written, transfer,
 };
-use plasmon_hdf5_sys::arguments::{FileName, OBJECT_GET_NAME, ObjectName, Single, dataset, file};
-use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Location, Ptr, SPACE_ALL, UNLIMITED};
+use plasmon_hdf5_sys::arguments::dataset;
+use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Ptr, SPACE_ALL, UNLIMITED};
 
 use crate::backend::{Data, Source};
 use crate::container::Container;
@@ -20,10 +18,9 @@ use crate::id::Id;
 use crate::kinds;
 use crate::members;
 use crate::selection::Selection;
+use crate::skeleton::{file_name, get};
 use crate::tie::{Tie, Within};
-
-/// The longest name of a file in the skeleton that is looked at.
-const NAME_BYTES: usize = 8192;
+use crate::transfer::{Call, Memory};
 
 /// A dataset that is Arrow.
 pub(crate) struct Array {
@@ -47,18 +44,6 @@ pub(crate) struct Array {
     pub(crate) dirty: AtomicBool,
     /// Whether rows were added or taken away through this object.
     resized: AtomicBool,
-}
-
-/// What a read or a write is about.
-pub(crate) struct Call {
-    /// The type of the elements in memory.
-    pub(crate) memory_type: Hid,
-    /// Which elements of the memory.
-    pub(crate) memory_space: Hid,
-    /// Which elements of the dataset.
-    pub(crate) file_space: Hid,
-    /// The transfer property list.
-    pub(crate) dxpl: Hid,
 }
 
 impl Array {
@@ -426,24 +411,6 @@ pub(crate) struct Work<'a> {
     pub(crate) stride: usize,
 }
 
-/// The memory of a program.
-#[derive(Clone, Copy)]
-pub(crate) enum Memory {
-    /// Is read into.
-    Target(*mut u8),
-    /// Is written from.
-    Source(*const u8),
-}
-
-impl Memory {
-    fn is_null(self) -> bool {
-        match self {
-            Self::Target(memory) => memory.is_null(),
-            Self::Source(memory) => memory.is_null(),
-        }
-    }
-}
-
 /// The elements of memory from the first to the last that some runs touch.
 fn extent(runs: &[Run]) -> Option<(u64, u64)> {
     let first = runs.iter().map(|run| run.memory).min()?;
@@ -457,57 +424,4 @@ fn bytes_of(first: u64, elements: u64, stride: usize) -> Option<(usize, usize)> 
     let bytes = usize::try_from(elements).ok()?.checked_mul(stride)?;
     isize::try_from(start.checked_add(bytes)?).ok()?;
     Some((start, bytes))
-}
-
-/// Something that the native connector tells of a dataset as an identifier, which is ours then.
-pub(crate) fn get(host: &Host, under: Ptr, what: c_int) -> Option<Hid> {
-    let mut arguments = Single::new(what, 0);
-    // SAFETY: the dataset is the native connector's; the arguments are long enough for any answer.
-    let done = unsafe {
-        let arguments = (&raw mut arguments).cast();
-        (host.api.H5VLdataset_get)(under, host.native(), arguments, DEFAULT, std::ptr::null_mut())
-    };
-    (done >= 0).then_some(arguments.value.cast_signed())
-}
-
-/// The name of the skeleton that an object is in.
-pub(crate) fn file_name(host: &Host, under: Ptr, kind: c_int) -> Option<std::ffi::OsString> {
-    let mut text = vec![0_u8; NAME_BYTES];
-    let mut length = 0;
-    let mut arguments = FileName {
-        operation: file::GET_NAME,
-        padding: 0,
-        kind,
-        bytes: text.len(),
-        text: text.as_mut_ptr().cast(),
-        length: &raw mut length,
-    };
-    // SAFETY: the object is the native connector's, of that kind; the text is cut off at the room.
-    let done = unsafe {
-        let arguments = (&raw mut arguments).cast();
-        (host.api.H5VLfile_get)(under, host.native(), arguments, DEFAULT, std::ptr::null_mut())
-    };
-    let name = CStr::from_bytes_until_nul(&text).ok()?;
-    (done >= 0).then(|| OsStr::from_bytes(name.to_bytes()).to_owned())
-}
-
-/// The path of an object in its file.
-pub(crate) fn object_path(host: &Host, under: Ptr, kind: c_int) -> Option<Vec<u8>> {
-    let mut text = vec![0_u8; NAME_BYTES];
-    let mut length = 0;
-    let mut arguments = ObjectName {
-        operation: OBJECT_GET_NAME,
-        bytes: text.len(),
-        text: text.as_mut_ptr().cast(),
-        length: &raw mut length,
-    };
-    let place = Location::itself(kind);
-    // SAFETY: the object is the native connector's; the text is cut off at the room for it.
-    let done = unsafe {
-        let arguments = (&raw mut arguments).cast();
-        let none = std::ptr::null_mut();
-        (host.api.H5VLobject_get)(under, &raw const place, host.native(), arguments, DEFAULT, none)
-    };
-    let name = CStr::from_bytes_until_nul(&text).ok()?;
-    (done >= 0).then(|| name.to_bytes().to_vec())
 }

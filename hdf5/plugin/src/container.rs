@@ -12,10 +12,10 @@ use plasmon_hdf5_model::Place;
 use plasmon_hdf5_sys::Ptr;
 
 use crate::backend::{Source, Staging};
-use crate::file::with_file;
 use crate::host::Host;
 use crate::info::{Backend, Settings};
 use crate::ranks::Ranks;
+use crate::skeleton::with_file;
 use crate::tie::Tie;
 
 /// How many objects are remembered whose attributes were changed by name: the copies of more are

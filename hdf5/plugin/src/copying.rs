@@ -13,7 +13,7 @@ use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, dataset};
 use plasmon_hdf5_sys::{KIND_DATASET, KIND_GROUP, Location, Ptr, Text};
 
 use crate::adopting::{make_unnamed, remake};
-use crate::array::{Array, file_name, get, object_path};
+use crate::array::Array;
 use crate::attributes;
 use crate::backend::{self, Original, Source};
 use crate::creating::{ready, unlink};
@@ -23,6 +23,7 @@ use crate::id::Id;
 use crate::info::Backend;
 use crate::node::Node;
 use crate::pointing;
+use crate::skeleton::{file_name, get, object_path};
 use crate::walking::{self, Opened};
 use crate::whole;
 

@@ -10,7 +10,6 @@ use plasmon_hdf5_model::{Marker, Table};
 use plasmon_hdf5_sys::arguments::{LINK_DELETE, Single};
 use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr, Text, UNLIMITED};
 
-use crate::array::{file_name, object_path};
 use crate::backend::{self, Data, Source};
 use crate::container::Container;
 use crate::creation_list::{external, name_data, set_external};
@@ -21,6 +20,7 @@ use crate::info::Backend;
 use crate::kinds;
 use crate::node::Node;
 use crate::ranks::Ranks;
+use crate::skeleton::{file_name, object_path};
 use crate::tie::Within;
 
 /// `H5D_FILL_VALUE_USER_DEFINED`.

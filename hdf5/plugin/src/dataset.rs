@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use plasmon_hdf5_sys::arguments::{Single, dataset};
 use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 
-use crate::array::{Array, Call, Memory};
+use crate::array::Array;
 use crate::chunks;
 use crate::creating::{self, Draft, Order};
 use crate::creation_list;
@@ -16,7 +16,7 @@ use crate::guard;
 use crate::host::{self, Fault, Host};
 use crate::mirroring;
 use crate::node::{Failure, Node, Parts};
-use crate::orphans;
+use crate::transfer::{Call, Memory};
 use crate::virtuals::Virtual;
 
 open! {
@@ -170,7 +170,7 @@ call! {
         // close the file: not all of them need to have written into this dataset.
         let alone = |node: &&Node| node.was_written() && node.container.ranks.is_none();
         if let Some(node) = Node::of(object).filter(alone)
-            && let Err(error) = guard::or(Ok(()), || orphans::flush_of_dataset(host, node))
+            && let Err(error) = guard::or(Ok(()), || node.flush_dataset(host))
         {
             host.push_error(Fault::Write, &error);
             return -1;

@@ -5,10 +5,10 @@ use std::ffi::{CStr, c_char, c_int};
 use plasmon_hdf5_sys::arguments::{Optional, dataset};
 use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Ptr, Text};
 
-use crate::array::get;
 use crate::host::{self, Host};
 use crate::id::Id;
 use crate::node::Node;
+use crate::skeleton::get;
 use crate::{guard, kinds};
 
 /// The number of the operation, above those that the native connector reserves.

@@ -1,6 +1,6 @@
 //! Files: the skeleton is a file of the native connector under the same name.
 
-use std::ffi::{CStr, CString, OsStr, c_uint};
+use std::ffi::{CStr, OsStr, c_uint};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,18 +14,17 @@ use plasmon_hdf5_sys::{
 use crate::attributes;
 use crate::backend;
 use crate::comment;
-use crate::connector::VALUE;
 use crate::container::Container;
 use crate::file_object;
 use crate::forward::{call, close, pass};
 use crate::guard;
 use crate::host::{self, Fault, Host, Lists};
-use crate::id::Id;
 use crate::info::{self, Backend, Settings};
 use crate::mirroring;
 use crate::node::Node;
 use crate::orphans;
 use crate::ranks::Ranks;
+use crate::skeleton::with_file;
 use crate::tie::{Tie, Within};
 
 /// The attribute of the root of a file that shows data of others.
@@ -105,32 +104,6 @@ impl Drop for NativeAccess {
         // SAFETY: the copy is ours and used nowhere else.
         self.host.keeping_errors(|| unsafe { (self.host.api.H5Pclose)(self.fapl) });
     }
-}
-
-/// Asks a file something that is opened for that, for reading; `None` when it cannot be opened.
-///
-/// It is opened through this connector. The program may have it open through it as well, and HDF5
-/// takes every object of one file for that connector's which opened it first: the native one could
-/// not close the file again.
-pub(crate) fn with_file<T>(
-    host: &'static Host,
-    path: &Path,
-    ask: impl FnOnce(Ptr) -> Option<T>,
-) -> Option<T> {
-    let name = CString::new(path.as_os_str().as_bytes()).ok()?;
-    host.keeping_errors(|| {
-        let list = Id::of_list(host, host.copy_list(host.default_list(Lists::FileAccess)))?;
-        // SAFETY: the list is ours, the connector is registered, and it has default settings; the
-        // name ends; a file that cannot be opened says nothing.
-        let opened = unsafe {
-            let own = Id::of_connector(host, (host.api.H5VLget_connector_id_by_value)(VALUE))?;
-            (host.api.H5Pset_vol)(list.get(), own.get(), std::ptr::null());
-            (host.api.H5Fopen)(name.as_ptr(), 0, list.get())
-        };
-        let opened = Id::of_file(host, opened)?;
-        // SAFETY: the file is open; HDF5 gives the object of the native connector.
-        ask(unsafe { (host.api.H5VLobject)(opened.get()) })
-    })
 }
 
 /// What a file named that is about to go.

@@ -6,13 +6,13 @@
 use plasmon_hdf5_sys::arguments::{Single, dataset};
 use plasmon_hdf5_sys::{Herr, Ptr};
 
-use crate::array::{Array, get};
+use crate::array::Array;
 use crate::creating::fill_values;
 use crate::host::Host;
 use crate::id::Id;
 use crate::kinds;
 use crate::node::Node;
-use crate::orphans;
+use crate::skeleton::get;
 
 /// Gives a dataset other dimensions. `native` does so in the skeleton.
 ///
@@ -76,7 +76,7 @@ fn shrink(
     if done < 0 {
         return Ok(done);
     }
-    orphans::flush_of_dataset(host, node)?;
+    node.flush_dataset(host)?;
     array.resize(node.native(), &before, rows, &[])?;
     Ok(done)
 }

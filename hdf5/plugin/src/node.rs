@@ -4,11 +4,13 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use plasmon_hdf5_sys::Ptr;
+use plasmon_hdf5_sys::{KIND_DATASET, Ptr};
 
-use crate::array::{Array, Call, Memory};
+use crate::array::Array;
 use crate::container::Container;
 use crate::host::Host;
+use crate::skeleton;
+use crate::transfer::{Call, Memory};
 
 /// Why a transfer failed; without a text HDF5 has said it.
 pub(crate) type Failure = Option<String>;
@@ -129,6 +131,14 @@ impl Node {
     /// Whether data of ours was written through this object.
     pub(crate) fn was_written(&self) -> bool {
         self.known_array().is_some_and(|array| array.dirty.load(Ordering::Relaxed))
+    }
+
+    /// Writes the skeleton of an open dataset, to the disk if the program's settings ask for that.
+    pub(crate) fn flush_dataset(&self, host: &Host) -> Result<(), String> {
+        if !skeleton::flush(host, self.native(), KIND_DATASET) {
+            return Err("the skeleton cannot be written".to_owned());
+        }
+        self.container.sync()
     }
 
     /// Remembers that the dataset's attributes may change.

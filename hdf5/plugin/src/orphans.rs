@@ -6,15 +6,15 @@
 use std::ffi::c_int;
 
 use plasmon_hdf5_model::Place;
-use plasmon_hdf5_sys::arguments::{FileFlush, dataset, file};
+use plasmon_hdf5_sys::arguments::dataset;
 use plasmon_hdf5_sys::{KIND_DATASET, KIND_FILE, KIND_GROUP, Location, Ptr};
 
-use crate::array::get;
 use crate::backend;
 use crate::creation_list::marker;
-use crate::host::{Host, Lists};
+use crate::host::Host;
 use crate::id::Id;
 use crate::node::Node;
+use crate::skeleton::{flush, get};
 use crate::tie::Within;
 use crate::walking::{self, Opened};
 
@@ -73,25 +73,4 @@ pub(crate) fn objects(host: &'static Host, under: Ptr, kind: c_int) -> Option<Ve
         _ => {}
     }
     Some(found)
-}
-
-/// Writes the skeleton of an open dataset, to the disk if the program's settings ask for that.
-pub(crate) fn flush_of_dataset(host: &Host, node: &Node) -> Result<(), String> {
-    if !flush(host, node.native(), KIND_DATASET) {
-        return Err("the skeleton cannot be written".to_owned());
-    }
-    node.container.sync()
-}
-
-/// Writes the skeleton that an object is in.
-pub(crate) fn flush(host: &Host, under: Ptr, kind: c_int) -> bool {
-    let mut arguments =
-        FileFlush { operation: file::FLUSH, padding: 0, kind, scope: 0, rest: [0; 4] };
-    let dxpl = host.default_list(Lists::Transfer);
-    // SAFETY: the object is the native connector's.
-    let done = unsafe {
-        let arguments = (&raw mut arguments).cast();
-        (host.api.H5VLfile_specific)(under, host.native(), arguments, dxpl, std::ptr::null_mut())
-    };
-    done >= 0
 }

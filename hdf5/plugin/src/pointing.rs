@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use plasmon_hdf5_sys::Ptr;
 use plasmon_hdf5_sys::arguments::dataset;
 
-use crate::array::get;
 use crate::attributes::{self, Attribute};
 use crate::host::{Host, Lists};
 use crate::id::Id;
+use crate::skeleton::get;
 use crate::whole;
 
 /// `H5T_REFERENCE`.

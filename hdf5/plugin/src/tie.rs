@@ -26,8 +26,8 @@ use plasmon_hdf5_sys::{KIND_FILE, KIND_GROUP, Location, Ptr};
 
 use crate::comment;
 use crate::host::Host;
-use crate::orphans::flush;
 use crate::ranks::Ranks;
+use crate::skeleton::flush;
 use crate::walking::{self, Opened};
 
 /// One skeleton, and the data that it belongs to.

@@ -27,7 +27,6 @@ use plasmon_hdf5_sys::{
     ACCESS_WRITE, DEFAULT, KIND_DATASET, Ptr, SPACE_ALL, SPACE_BLOCK, SPACE_PLIST,
 };
 
-use crate::array::{self, Call, Memory, get};
 use crate::connector::VALUE;
 use crate::container::Container;
 use crate::creation_list;
@@ -36,6 +35,8 @@ use crate::id::Id;
 use crate::kinds::LAYOUT_VIRTUAL;
 use crate::mappings::{self, Mapping, Name, Part};
 use crate::node::{Failure, Node, Parts};
+use crate::skeleton::{file_name, get};
+use crate::transfer::{Call, Memory};
 
 /// How deep virtual datasets may show other ones: one could show itself.
 const DEPTH_MAX: u32 = 16;
@@ -108,7 +109,7 @@ impl Virtual {
         if layout != LAYOUT_VIRTUAL || container.ranks.is_some() {
             return None;
         }
-        let given = array::file_name(host, under, KIND_DATASET)?;
+        let given = file_name(host, under, KIND_DATASET)?;
         Some(Self {
             host,
             mappings: mappings::of_list(host, &dcpl)?,

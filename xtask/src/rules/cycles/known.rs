@@ -26,20 +26,12 @@ pub(super) const KNOWN: &[Circle<'_>] = &[
     (
         "hdf5/plugin/src",
         &[
-            "array.rs",
             "backend/files.rs",
             "backend/mod.rs",
             "backend/objects.rs",
             "backend/staging.rs",
             "backend/views.rs",
             "container.rs",
-            "file.rs",
-            "forward.rs",
-            "members.rs",
-            "mirroring.rs",
-            "node.rs",
-            "orphans.rs",
-            "tie.rs",
         ],
     ),
 ];
