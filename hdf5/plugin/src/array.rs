@@ -10,9 +10,11 @@ use plasmon_hdf5_model::{
 use plasmon_hdf5_sys::arguments::dataset;
 use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Ptr, SPACE_ALL, UNLIMITED};
 
-use crate::backend::{Data, Source};
+use crate::backend;
 use crate::container::Container;
 use crate::creation_list::{external, marker};
+use crate::data::Data;
+use crate::data::source::Source;
 use crate::host::Host;
 use crate::id::Id;
 use crate::kinds;
@@ -177,7 +179,7 @@ impl Array {
     fn data(&self, under: Ptr) -> Result<&Arc<dyn Data>, String> {
         let open = || {
             let source = self.located()?;
-            source.open(&self.now(under)?, self.body_offset, self.writable)
+            backend::open(&source, &self.now(under)?, self.body_offset, self.writable)
         };
         self.data.get_or_init(open).as_ref().map_err(String::clone)
     }

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use plasmon_hdf5_model::Place;
 use plasmon_hdf5_sys::Ptr;
 
-use crate::backend::{Source, Staging};
+use crate::data::source::Source;
+use crate::data::staging::Staging;
 use crate::host::Host;
 use crate::info::{Backend, Settings};
 use crate::ranks::Ranks;

@@ -10,9 +10,11 @@ use plasmon_hdf5_model::{Marker, Table};
 use plasmon_hdf5_sys::arguments::{LINK_DELETE, Single};
 use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr, Text, UNLIMITED};
 
-use crate::backend::{self, Data, Source};
+use crate::backend;
 use crate::container::Container;
 use crate::creation_list::{external, name_data, set_external};
+use crate::data::Data;
+use crate::data::source::Source;
 use crate::elements;
 use crate::host::{Host, Lists};
 use crate::id::Id;

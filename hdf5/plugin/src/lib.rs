@@ -29,6 +29,7 @@ mod container;
 mod copying;
 mod creating;
 mod creation_list;
+mod data;
 mod dataset;
 mod datatype;
 mod elements;

@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plasmon_hdf5_model::{
-    Columns, DataFile, DataFolder, FileError, Image, Place, Table, Written, copy_data,
-    data_directory, remove_file, rename_data,
+    Columns, DataFile, DataFolder, FileError, Image, Place, Table, Written, copy_data, remove_file,
+    rename_data,
 };
 
-use super::{Data, Made, Source, UNKNOWN};
+use super::made::{Made, UNKNOWN};
 use crate::container::Container;
-use crate::tie::{Within, data_of};
+use crate::data::Data;
+use crate::data::source::Source;
+use crate::tie::Within;
 
 impl Data for DataFile {
     fn columns(&self) -> Columns<'_> {
@@ -109,22 +111,6 @@ pub(super) fn copy(
     place(&within).ok_or_else(|| "the file's name is not UTF-8".to_owned())
 }
 
-/// Whether the data at a path, from the skeleton's folder, may be the skeleton's to change. Data
-/// with a number is looked at closely when it is opened and before it is changed. In layouts of
-/// before it is the skeleton's if it is in its folder of data, or in one that no skeleton has, as
-/// after the skeleton was renamed.
-pub(super) fn is_own(skeleton: &Path, within: &Path) -> bool {
-    if data_of(within).is_some() {
-        return true;
-    }
-    let (Some(name), Some(folder)) = (skeleton.file_name(), skeleton.parent()) else {
-        return false;
-    };
-    let Some(data) = within.iter().next() else { return false };
-    let owner = Path::new(data).file_stem().unwrap_or_default();
-    data == data_directory(name) || !folder.join(owner).exists()
-}
-
 /// Removes the files of data that a skeleton does not name any more. A name that is free is given
 /// to other data, which a copy of the skeleton would take for what it knows: so the data gets
 /// another generation before.
@@ -153,23 +139,4 @@ pub(super) fn keep_only(from: Within<'_>, container: &Container, wanted: &[Place
 /// A path from the skeleton's folder, as the skeleton names it.
 fn place(within: &Path) -> Option<Place> {
     within.to_str().map(|path| Place::File(path.to_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_of_another_skeleton_is_not_ours() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (ours, other) = (folder.path().join("x.h5"), folder.path().join("other.h5"));
-        std::fs::write(&ours, "").expect("a file");
-        let own = |within: &str| is_own(&ours, Path::new(within));
-        assert!(own("x.h5.arrow/g/y.arrow"));
-        // The skeleton was called otherwise when it was written.
-        assert!(own("other.h5.arrow/y.arrow"));
-        std::fs::write(&other, "").expect("a file");
-        assert!(!own("other.h5.arrow/y.arrow"));
-        assert!(own("x.h5.arrow/g/y.arrow") && !own(""));
-    }
 }

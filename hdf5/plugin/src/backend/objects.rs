@@ -7,8 +7,10 @@ use std::sync::Arc;
 use plasmon_hdf5_model::{Columns, Place, Table};
 use plasmon_hdf5_store::{self as store, Dataset, Of};
 
-use super::{Data, Made, Source, UNKNOWN};
+use super::made::{Made, UNKNOWN};
 use crate::container::Container;
+use crate::data::Data;
+use crate::data::source::Source;
 use crate::info::Settings;
 use crate::tie::Within;
 
@@ -123,16 +125,6 @@ pub(super) fn keep_only(from: Within<'_>, container: &Container, wanted: &[Place
 /// Whether the store that new data is to go to is there.
 pub(super) fn reach(settings: &Settings) -> Result<(), String> {
     store::store(&socket(settings)?).map(drop).map_err(|error| error.to_string())
-}
-
-/// Whether this user, and not only a skeleton, names the store: in the connector's settings, or as
-/// the user's own store.
-pub(super) fn is_listed(settings: &Settings, socket: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let own = store::default_socket().ok();
-    let mut listed = settings.store.iter().chain(&own);
-    listed
-        .any(|listed| std::path::absolute(listed).is_ok_and(|listed| real(&listed) == real(socket)))
 }
 
 /// The store that new data goes to.

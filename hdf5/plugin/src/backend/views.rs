@@ -6,7 +6,7 @@ use std::sync::Arc;
 use plasmon_hdf5_model::{Columns, Table, ViewOf};
 use plasmon_hdf5_views::Column;
 
-use super::Data;
+use crate::data::Data;
 
 impl Data for Column {
     fn columns(&self) -> Columns<'_> {

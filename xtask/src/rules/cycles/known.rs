@@ -23,15 +23,4 @@ pub(super) const KNOWN: &[Circle<'_>] = &[
     ("crates/sort/src", &["external/merge.rs", "external/mod.rs"]),
     ("crates/sort/src", &["interleave.rs", "sorting.rs", "sorting/memory.rs"]),
     ("hdf5/model/src", &["moving.rs", "records.rs", "transfer.rs"]),
-    (
-        "hdf5/plugin/src",
-        &[
-            "backend/files.rs",
-            "backend/mod.rs",
-            "backend/objects.rs",
-            "backend/staging.rs",
-            "backend/views.rs",
-            "container.rs",
-        ],
-    ),
 ];

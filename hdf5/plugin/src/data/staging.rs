@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Data;
+use crate::data::Data;
 
 /// The data of one file that is not committed.
 #[derive(Default)]

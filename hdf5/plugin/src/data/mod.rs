@@ -1,0 +1,94 @@
+//! The data of a dataset, wherever it is kept.
+
+pub(crate) mod source;
+pub(crate) mod staging;
+
+use std::io;
+
+use plasmon_hdf5_model::{Columns, Run, Table, Written};
+
+/// The open data of a dataset.
+pub(crate) trait Data: Send + Sync {
+    /// The columns, to be read and written.
+    fn columns(&self) -> Columns<'_>;
+
+    /// Says beside the data what the columns are called, and what the dataset's attributes are, if
+    /// there is room for it.
+    fn describe(&self, table: &Table, attributes: &[(String, String)]) -> io::Result<()>;
+
+    /// What the first column is called.
+    fn first_column(&self) -> io::Result<String>;
+
+    /// Gives a table that grows another number of rows. New ones hold `fill`.
+    fn resize(&self, _table: &Table, _rows: u64, _fill: &[Vec<u8>]) -> io::Result<()> {
+        Err(io::Error::other("the rows of data that is kept here cannot change"))
+    }
+
+    /// Takes the room behind the last row away.
+    fn settle(&self, _table: &Table) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The dimensions of the chunks that the program asked for.
+    fn chunk(&self) -> io::Result<Vec<u64>> {
+        Ok(Vec::new())
+    }
+
+    /// The chunks that were written; `None` when all of them are there.
+    fn written(&self) -> io::Result<Option<Written>> {
+        Ok(None)
+    }
+
+    /// Says which chunks were written.
+    fn tell_written(&self, _written: &Written) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Waits until the data is on the disk, if there is one.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Takes what was written so far for what a new dataset begins with.
+    fn begin_filled(&self) {}
+
+    /// Whether what is written is seen by others only when it is committed.
+    fn stages(&self) -> bool {
+        false
+    }
+
+    /// Whether there is something to commit.
+    fn is_staged(&self) -> bool {
+        false
+    }
+
+    /// Lets others see what was written: everything, or only if no byte is missing. After an error
+    /// that is lost, and what was committed before is as it was.
+    fn commit(&self, _everything: bool) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The same number for all handles of this process on data that stages.
+    fn identity(&self) -> usize {
+        0
+    }
+}
+
+impl dyn Data {
+    /// Remembers that the chunks of these elements were written.
+    pub(crate) fn note_written(
+        &self,
+        table: &Table,
+        chunk: &[u64],
+        runs: &[Run],
+    ) -> io::Result<()> {
+        let Some(mut written) = self.written()? else { return Ok(()) };
+        let is_new = written.insert_runs(table, chunk, runs);
+        if is_new { self.tell_written(&written) } else { Ok(()) }
+    }
+
+    /// Forgets the chunks that no row of a table is in.
+    pub(crate) fn forget_written(&self, now: &Table, chunk: &[u64]) -> io::Result<()> {
+        let end: Option<u64> = now.grid(chunk).map(|grid| grid.iter().product());
+        let (Some(mut written), Some(end)) = (self.written()?, end) else { return Ok(()) };
+        if written.truncate(end) { self.tell_written(&written) } else { Ok(()) }
+    }
+}
