@@ -1,15 +1,15 @@
 //! Attributes: they live in the skeleton, so every call is passed on. Those of datasets are
-//! mirrored when the dataset is closed (`mirroring`).
+//! mirrored when the dataset is closed (`attribute_mirror`).
 
 use std::ffi::c_void;
 
 use plasmon_hdf5_sys::{BY_NAME, Herr, Hid, Location, Ptr, Request, Text};
 
+use crate::attribute_mirror;
 use crate::creating::future_path;
 use crate::forward::{call, close, open, pass};
 use crate::guard;
 use crate::host::{self, Host};
-use crate::mirroring;
 use crate::node::Node;
 
 open! {
@@ -74,7 +74,7 @@ unsafe fn note(host: &'static Host, object: Ptr, place: *const Location) {
     let (Some(node), Some(known)) = (node, known) else { return };
     // SAFETY: promised by the caller; a place by name has one.
     unsafe {
-        if mirroring::concerns_dataset(known) {
+        if attribute_mirror::concerns_dataset(known) {
             node.expect_attributes();
         } else if known.by == BY_NAME && node.container.keeps_arrow {
             let name = known.data.by_name.name;

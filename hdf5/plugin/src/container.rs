@@ -48,7 +48,7 @@ pub(crate) struct Container {
     /// What ties this skeleton, and others that links led to, to their data.
     ties: Mutex<BTreeMap<PathBuf, Arc<Tie>>>,
     /// Whether data may have lost its dataset.
-    has_orphans: AtomicBool,
+    has_unused: AtomicBool,
     /// Whether some data is in a store.
     has_objects: AtomicBool,
     /// Objects whose links were deleted.
@@ -77,7 +77,7 @@ impl Container {
             staging: Staging::default(),
             ranks: None,
             ties: Mutex::default(),
-            has_orphans: AtomicBool::new(false),
+            has_unused: AtomicBool::new(false),
             named: Mutex::default(),
             deleted: Mutex::default(),
         }
@@ -195,8 +195,8 @@ impl Container {
     }
 
     /// Whether a dataset may have gone.
-    pub(crate) fn may_have_orphans(&self) -> bool {
-        self.has_orphans.load(Ordering::Relaxed)
+    pub(crate) fn may_have_unused(&self) -> bool {
+        self.has_unused.load(Ordering::Relaxed)
             || self.tie().is_some_and(|tie| tie.may_have_unnamed())
     }
 
@@ -221,7 +221,7 @@ impl Container {
     }
 
     /// Remembers that a dataset may have gone.
-    pub(crate) fn expect_orphans(&self) {
-        self.has_orphans.store(true, Ordering::Relaxed);
+    pub(crate) fn expect_unused(&self) {
+        self.has_unused.store(true, Ordering::Relaxed);
     }
 }

@@ -6,6 +6,7 @@ use plasmon_hdf5_sys::arguments::{Single, dataset};
 use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 
 use crate::array::Array;
+use crate::attribute_mirror;
 use crate::chunks;
 use crate::creating::{self, Draft, Order};
 use crate::creation_list;
@@ -14,7 +15,6 @@ use crate::forward::{call, close, open, pass};
 use crate::growing;
 use crate::guard;
 use crate::host::{self, Fault, Host};
-use crate::mirroring;
 use crate::node::{Failure, Node, Parts};
 use crate::transfer::{Call, Memory};
 use crate::virtuals::Virtual;
@@ -160,7 +160,7 @@ call! {
         }
         guard::or(None, || {
             let node = Node::of(object).filter(|node| node.may_have_attributes())?;
-            host.keeping_errors(|| mirroring::refresh(host, node))
+            host.keeping_errors(|| attribute_mirror::refresh(host, node))
         });
         if !committed(host, object, true) {
             return -1;

@@ -11,6 +11,7 @@ use plasmon_hdf5_sys::{
     ACCESS_TRUNCATE, ACCESS_WRITE, Herr, Hid, INVALID, KIND_FILE, Ptr, Request, Text,
 };
 
+use crate::attribute_mirror;
 use crate::attributes;
 use crate::backend;
 use crate::comment;
@@ -20,12 +21,11 @@ use crate::forward::{call, close, pass};
 use crate::guard;
 use crate::host::{self, Fault, Host, Lists};
 use crate::info::{self, Backend, Settings};
-use crate::mirroring;
 use crate::node::Node;
-use crate::orphans;
 use crate::ranks::Ranks;
 use crate::skeleton::with_file;
 use crate::tie::{Tie, Within};
+use crate::unused;
 
 /// The attribute of the root of a file that shows data of others.
 const VIEW: &CStr = c"plasmon.view";
@@ -54,7 +54,7 @@ call! {
         let host = host::of::<SLOT>();
         guard::or((), || {
             if let Some(node) = Node::of(object) {
-                host.keeping_errors(|| mirroring::refresh_named(host, node));
+                host.keeping_errors(|| attribute_mirror::refresh_named(host, node));
             }
         });
         let finish = || Node::of(object).map_or(Ok(()), |node| node.container.staging.finish());
@@ -63,8 +63,8 @@ call! {
         }
         guard::or((), || {
             let Some(node) = Node::of(object) else { return };
-            if node.container.writable && node.container.may_have_orphans() {
-                host.keeping_errors(|| orphans::remove(host, node));
+            if node.container.writable && node.container.may_have_unused() {
+                host.keeping_errors(|| unused::remove(host, node));
             }
         });
         // Several processes write the skeleton here, together; the first then waits for the disk.
@@ -119,7 +119,7 @@ impl Earlier {
     /// That of a file under a name, if there is one.
     fn of(host: &'static Host, path: &Path) -> Self {
         let read = |under| {
-            let objects = orphans::objects(host, under, KIND_FILE).unwrap_or_default();
+            let objects = unused::objects(host, under, KIND_FILE).unwrap_or_default();
             let tie = Tie::of_file(host, under, path.to_owned());
             let data = tie.owned().map(|home| (tie, home));
             Some(Self { objects, data })

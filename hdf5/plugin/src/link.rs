@@ -5,7 +5,7 @@ use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request};
 
 use crate::forward::{call, pass};
 use crate::node::Node;
-use crate::{adopting, guard, host, orphans};
+use crate::{adopting, guard, host, unused};
 
 pass! {
     /// `H5Lget_*`.
@@ -40,7 +40,7 @@ call! {
         if arguments.cast::<i32>().read() == LINK_DELETE && let Some(node) = Node::of(object) {
             let host = host::of::<SLOT>();
             // What cannot be looked at stays behind, and takes room.
-            guard::or(None, || host.keeping_errors(|| orphans::note(host, node, &*place)));
+            guard::or(None, || host.keeping_errors(|| unused::note(host, node, &*place)));
         }
         specific_native::<SLOT>(object, place, arguments, dxpl, request)
     };

@@ -1,4 +1,4 @@
-//! Files of data whose dataset was deleted.
+//! Data that no dataset names any more, because the dataset was deleted.
 //!
 //! A deleted dataset's file stays until the skeleton that no longer names it is written: else a
 //! process that is killed in between would leave a dataset without data.
@@ -47,7 +47,7 @@ pub(crate) fn remove(host: &'static Host, node: &Node) {
 ///
 /// HDF5 handed the place over, and the object that it is seen from.
 pub(crate) unsafe fn note(host: &'static Host, node: &Node, place: &Location) -> Option<()> {
-    node.container.expect_orphans();
+    node.container.expect_unused();
     if !node.container.has_objects() {
         return Some(());
     }
