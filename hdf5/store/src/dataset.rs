@@ -11,7 +11,7 @@ use plasmon_hdf5_model::{Bytes, Columns, Stream, Table};
 
 use crate::coverage::Coverage;
 use crate::error::Error;
-use crate::object::{Objects, Sealed};
+use crate::object::{Object, Sealed};
 
 /// In how many pieces a draft may be written before its gaps are filled: what is remembered of
 /// them stays small.
@@ -68,7 +68,7 @@ impl Dataset {
 
     /// A dataset whose newest version is there.
     pub(crate) fn existing(store: &Client, name: &str, table: &Table) -> Result<Self, Error> {
-        let sealed = Objects { store, name }.open(table)?;
+        let sealed = Object { store, name }.open(table)?;
         Ok(Self::of(store, name, table, Some(sealed)))
     }
 
@@ -153,8 +153,8 @@ impl Dataset {
     ///
     /// # Errors
     ///
-    /// The store is full, gone, or has another version. What was written since the last success is
-    /// lost then; the version before is still there.
+    /// The store is full, gone, or has a version of another process. What was written since the
+    /// last success is lost then; the version before is still there.
     pub fn commit(&self, everything: bool) -> Result<(), Error> {
         let mut state = self.current()?;
         if let Some(draft) = &state.draft
@@ -178,12 +178,11 @@ impl Dataset {
         let mut state = self.current()?;
         let old = std::mem::replace(&mut state.name, name.to_owned());
         let Some(sealed) = state.sealed.take() else { return Ok(()) };
-        let (body, old_version) = (sealed.body_id(), sealed.version);
-        if let Err(error) = self.publish(&mut state, body) {
+        if let Err(error) = self.publish(&mut state, sealed.body_id()) {
             (state.name, state.sealed) = (old, Some(sealed));
             return Err(error);
         }
-        Objects { store: &self.store, name: &old }.delete(old_version);
+        Object { store: &self.store, name: &old }.delete();
         Ok(())
     }
 
@@ -193,8 +192,8 @@ impl Dataset {
         let state = self.current()?;
         let Some(sealed) = &state.sealed else { return Ok(()) };
         let stream = self.stream(&state.about);
-        let objects = Objects { store: &self.store, name };
-        objects.put(1, sealed.body_id(), &stream, self.table.body_bytes())
+        let object = Object { store: &self.store, name };
+        object.put(sealed.body_id(), &stream, self.table.body_bytes())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -210,8 +209,8 @@ impl Dataset {
             if state.draft.is_some() {
                 return Err(Error::Parents(state.name.clone()));
             }
-            let objects = Objects { store: &self.store, name: &state.name };
-            let sealed = objects.open(&self.table)?;
+            let object = Object { store: &self.store, name: &state.name };
+            let sealed = object.open(&self.table)?;
             state.sealed = Some(sealed);
             self.generation.store(generation, Ordering::Relaxed);
         }
@@ -255,22 +254,16 @@ impl Dataset {
         })
     }
 
-    /// Puts the next version over a sealed body and takes the one before away. If that one has the
-    /// name without an ending, the new one gets it in a second step.
+    /// Puts the next version over a sealed body, in the place of the one before.
     fn publish(&self, state: &mut State, body: ObjectId) -> Result<(), Error> {
-        let before = state.sealed.as_ref().map_or(0, |sealed| sealed.version);
-        let objects = Objects { store: &self.store, name: &state.name };
+        let object = Object { store: &self.store, name: &state.name };
         let (stream, bytes) = (self.stream(&state.about), self.table.body_bytes());
-        objects.put(before + 1, body, &stream, bytes)?;
+        match &state.sealed {
+            Some(before) => object.replace(before, body, &stream, bytes)?,
+            None => object.put(body, &stream, bytes)?,
+        }
         state.about_changed = false;
-        if before > 0 {
-            objects.delete(before);
-        }
-        // If this fails, the version under the other name stays the newest.
-        if before % 2 == 1 && objects.put(before + 2, body, &stream, bytes).is_ok() {
-            objects.delete(before + 1);
-        }
-        state.sealed = Some(objects.open(&self.table)?);
+        state.sealed = Some(object.open(&self.table)?);
         Ok(())
     }
 
@@ -284,7 +277,7 @@ impl Dataset {
     }
 
     fn refused(&self, state: &State, why: plasmon_client::Error) -> Error {
-        Objects { store: &self.store, name: &state.name }.refused(why)
+        Object { store: &self.store, name: &state.name }.refused(why)
     }
 }
 
@@ -334,7 +327,7 @@ impl Bytes for Dataset {
         draft
             .writer
             .copy_at(usize_range(&range).start, from)
-            .map_err(|why| io::Error::other(Objects { store: &self.store, name }.refused(why)))?;
+            .map_err(|why| io::Error::other(Object { store: &self.store, name }.refused(why)))?;
         draft.written.add(range);
         if draft.written.pieces() > PIECES_MAX {
             draft.complete(0..self.table.body_bytes(), sealed.as_ref());

@@ -6,10 +6,12 @@
 //!                end of stream               ┘
 //! ```
 //!
-//! A sealed object cannot be changed or renamed, so what is written over is a new version under
-//! the other one of two names: odd versions are `<name>`, even ones `<name>@`. A new version is
-//! there before the old one goes, so there is always one, whenever the writer is killed. Then the
-//! name without an ending is free for it: the body is the same, and so nothing is copied.
+//! A sealed object cannot be changed, so what is written over is a new version, which takes the
+//! place of the one before in one step (ADR 85): there is always one, also when the writer is
+//! killed.
+//!
+//! Earlier connectors put every other version under `<name>@`. A writer of theirs that was killed
+//! left it there. The higher number counts, and the next version deletes what was left.
 
 use std::time::Duration;
 
@@ -26,20 +28,26 @@ pub(crate) const NAMESPACE: &str = "hdf5";
 const MAGIC: [u8; 4] = *b"PLH5";
 /// How long bringing an object back from a file may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often a version that goes while it is looked for is looked for again.
-const TRIES: usize = 4;
 
-/// A dataset's objects in a store, whatever the version.
+/// A dataset's object in a store, and what an earlier connector may have left beside it.
 #[derive(Clone, Copy)]
-pub(crate) struct Objects<'a> {
+pub(crate) struct Object<'a> {
     pub(crate) store: &'a Client,
     pub(crate) name: &'a str,
+}
+
+/// A version that is there.
+struct Found {
+    version: u64,
+    composite: Buffer,
 }
 
 /// A version that is sealed.
 #[derive(Clone, Debug)]
 pub(crate) struct Sealed {
-    pub(crate) version: u64,
+    version: u64,
+    /// Whether an earlier connector left an object beside it.
+    has_left: bool,
     /// The composite, which keeps its member.
     composite: Buffer,
     body: Buffer,
@@ -64,10 +72,10 @@ impl Sealed {
     }
 }
 
-impl Objects<'_> {
+impl Object<'_> {
     /// The newest version, if it is that of a table.
     pub(crate) fn open(self, table: &Table) -> Result<Sealed, Error> {
-        let (version, composite) = self.newest()?;
+        let (Found { version, composite }, has_left) = self.newest()?;
         let foreign = |why| Error::Foreign(self.name.to_owned(), why);
         let found = Composite::decode(composite.data());
         let found = found.map_err(|_| foreign("it is not a table in parts"))?;
@@ -88,63 +96,53 @@ impl Objects<'_> {
         if (body.len() as u64) < bytes {
             return Err(foreign("its member is too short"));
         }
-        Ok(Sealed { version, composite, body, head })
+        Ok(Sealed { version, has_left, composite, body, head })
     }
 
-    /// Puts a version over a sealed body, which the store keeps as long as the version.
-    pub(crate) fn put(
+    /// Puts the first version over a sealed body, which the store keeps as long as the version.
+    pub(crate) fn put(self, body: ObjectId, table: &Stream, bytes: u64) -> Result<(), Error> {
+        let (data, options) = self.composite(1, body, table, bytes)?;
+        self.told(self.store.put(&data, &options))
+    }
+
+    /// Puts the next version over a sealed body, in the place of the one that is known here.
+    pub(crate) fn replace(
         self,
-        version: u64,
+        before: &Sealed,
         body: ObjectId,
         table: &Stream,
         bytes: u64,
     ) -> Result<(), Error> {
-        let mut writer = CompositeWriter::default();
-        writer.push(&table.head);
-        writer.push_member(0, 0, bytes);
-        writer.push(&table.foot);
-        let header = ValueHeader { kind: table_kind::TABLE, ..ValueHeader::default() };
-        let own = [&MAGIC[..], &version.to_le_bytes()].concat();
-        let options = PutOptions {
-            name: Some(self.version_name(version)?),
-            metadata: header.encode(&own).unwrap_or_default(),
-            tag: tag::COMPOSITE,
-            members: vec![body],
-            ..PutOptions::default()
-        };
-        let data = writer.encode(&[body]);
-        match self.store.put(&data, &options) {
-            // What a writer left that was killed before it could take the old version away.
-            Err(error) if error.code() == Code::Exists && self.is_older(version) => {
-                self.delete(version);
-                self.store.put(&data, &options)
-            }
+        self.check_newest(before)?;
+        let next = before.version.checked_add(1);
+        let next =
+            next.ok_or(Error::Foreign(self.name.to_owned(), "its number is the last one"))?;
+        let (data, options) = self.composite(next, body, table, bytes)?;
+        let options = PutOptions { replace: true, ..options };
+        let done = match self.store.put(&data, &options) {
+            // Whether it is there already is not known then. Once more does no harm.
+            Err(error) if error.code() == Code::Disconnected => self.store.put(&data, &options),
             done => done,
+        };
+        self.told(done)?;
+        if before.has_left {
+            // What cannot be deleted now is older, and goes with the next version.
+            let _ = self.store.delete(&[self.left_name()?.id()]);
         }
-        .map(drop)
-        .map_err(|error| match error.code() {
-            Code::Exists => Error::Overtaken(self.name.to_owned()),
-            _ => self.refused(error),
-        })
+        Ok(())
     }
 
-    /// Deletes a version. What cannot be deleted now goes with the next one.
-    pub(crate) fn delete(self, version: u64) {
-        if let Ok(name) = self.version_name(version) {
-            let _ = self.store.delete(&[name.id()]);
-        }
-    }
-
-    /// Deletes all versions, as far as they are there.
-    pub(crate) fn delete_all(self) {
+    /// Deletes what is there.
+    pub(crate) fn delete(self) {
         if let Ok(names) = self.names() {
             let _ = self.store.delete(&names.map(|name| name.id()));
         }
     }
 
-    /// Whether no version is there.
-    pub(crate) fn are_none(self) -> Result<bool, Error> {
-        let states = self.states()?;
+    /// Whether the name is free.
+    pub(crate) fn is_none(self) -> Result<bool, Error> {
+        let ids = self.names()?.map(|name| name.id());
+        let states = self.store.states(&ids).map_err(|why| self.refused(why))?;
         let taken = |state: &ObjectState| state.is_readable() || *state == ObjectState::Creating;
         Ok(!states.iter().any(taken))
     }
@@ -155,59 +153,106 @@ impl Objects<'_> {
         Error::Refused { name, socket, why }
     }
 
-    /// The newest version that is sealed.
-    fn newest(self) -> Result<(u64, Buffer), Error> {
-        for _ in 0..TRIES {
-            let states = self.states()?;
-            let names = self.names()?;
-            let mut found: Option<(u64, Buffer)> = None;
-            for (name, _) in names.iter().zip(&states).filter(|(_, state)| state.is_readable()) {
-                let object = match self.store.get(&name.id(), Some(READ_TIMEOUT)) {
-                    Ok(object) => object,
-                    // It went since: the other one is newer.
-                    Err(error) if matches!(error.code(), Code::Deleted | Code::Absent) => continue,
-                    Err(error) => return Err(self.refused(error)),
-                };
-                let version = version(&object).ok_or_else(|| {
-                    Error::Foreign(self.name.to_owned(), "it was not written by the connector")
-                })?;
-                if found.as_ref().is_none_or(|(newest, _)| *newest < version) {
-                    found = Some((version, object));
-                }
-            }
-            if let Some(found) = found {
-                return Ok(found);
-            }
-            if !states.iter().any(|state| state.is_readable()) {
-                let told = states.into_iter().find(|state| *state != ObjectState::Absent);
-                let (name, socket) = (self.name.to_owned(), self.store.socket().to_owned());
-                let state = told.unwrap_or(ObjectState::Absent);
-                return Err(Error::Missing { name, socket, state });
-            }
-        }
-        Err(Error::Overtaken(self.name.to_owned()))
+    /// A version over a sealed body, and how it is put.
+    fn composite(
+        self,
+        version: u64,
+        body: ObjectId,
+        table: &Stream,
+        bytes: u64,
+    ) -> Result<(Vec<u8>, PutOptions), Error> {
+        let mut writer = CompositeWriter::default();
+        writer.push(&table.head);
+        writer.push_member(0, 0, bytes);
+        writer.push(&table.foot);
+        let header = ValueHeader { kind: table_kind::TABLE, ..ValueHeader::default() };
+        let own = [&MAGIC[..], &version.to_le_bytes()].concat();
+        let options = PutOptions {
+            name: Some(self.own_name()?),
+            metadata: header.encode(&own).unwrap_or_default(),
+            tag: tag::COMPOSITE,
+            members: vec![body],
+            ..PutOptions::default()
+        };
+        Ok((writer.encode(&[body]), options))
     }
 
-    fn states(self) -> Result<Vec<ObjectState>, Error> {
-        let ids = self.names()?.map(|name| name.id());
-        self.store.states(&ids).map_err(|why| self.refused(why))
+    /// What came of a put, with the object and the store.
+    fn told(self, done: plasmon_client::Result<ObjectId>) -> Result<(), Error> {
+        done.map(drop).map_err(|error| match error.code() {
+            Code::Exists => Error::Overtaken(self.name.to_owned()),
+            _ => self.refused(error),
+        })
+    }
+
+    /// Whether a version is still the newest. One that was deleted since is written again.
+    fn check_newest(self, known: &Sealed) -> Result<(), Error> {
+        let newest = match self.newest() {
+            Err(Error::Missing { .. }) => return Ok(()),
+            newest => newest?.0,
+        };
+        let members = Composite::decode(newest.composite.data()).map(|found| found.members);
+        let is_known = newest.version == known.version
+            && members.is_ok_and(|members| members == [known.body_id()]);
+        if is_known { Ok(()) } else { Err(Error::Overtaken(self.name.to_owned())) }
+    }
+
+    /// The newest version that is sealed, and whether an earlier connector left one.
+    fn newest(self) -> Result<(Found, bool), Error> {
+        // In this order: a writer puts the next version first, then deletes what was left.
+        let (left_state, left) = self.find(&self.left_name()?)?;
+        let (state, found) = self.find(&self.own_name()?)?;
+        let has_left = left.is_some();
+        // Of two it is not known whether the one that cannot be read is the newer.
+        let is_corrupt = [left_state, state].contains(&ObjectState::Corrupt);
+        let newest = left.into_iter().chain(found).max_by_key(|found| found.version);
+        match newest.filter(|_| !is_corrupt) {
+            Some(newest) => Ok((newest, has_left)),
+            None => {
+                let (name, socket) = (self.name.to_owned(), self.store.socket().to_owned());
+                let state = if is_corrupt { ObjectState::Corrupt } else { state };
+                Err(Error::Missing { name, socket, state })
+            }
+        }
+    }
+
+    /// What is under a name, if it can be read.
+    fn find(self, name: &Name) -> Result<(ObjectState, Option<Found>), Error> {
+        let id = name.id();
+        let states = self.store.states(&[id]).map_err(|why| self.refused(why))?;
+        let state = states.first().copied().unwrap_or(ObjectState::Absent);
+        if !state.is_readable() {
+            return Ok((state, None));
+        }
+        let composite = match self.store.get(&id, Some(READ_TIMEOUT)) {
+            Ok(composite) => composite,
+            // It went since.
+            Err(error) if error.code() == Code::Deleted => return Ok((ObjectState::Deleted, None)),
+            Err(error) if error.code() == Code::Absent => return Ok((ObjectState::Absent, None)),
+            Err(error) => return Err(self.refused(error)),
+        };
+        let version = version(&composite).ok_or_else(|| {
+            Error::Foreign(self.name.to_owned(), "it was not written by the connector")
+        })?;
+        Ok((state, Some(Found { version, composite })))
     }
 
     fn names(self) -> Result<[Name; 2], Error> {
-        Ok([self.version_name(1)?, self.version_name(2)?])
+        Ok([self.own_name()?, self.left_name()?])
     }
 
-    fn version_name(self, version: u64) -> Result<Name, Error> {
-        let text = if version % 2 == 1 { self.name.to_owned() } else { format!("{}@", self.name) };
+    fn own_name(self) -> Result<Name, Error> {
+        self.name_of(self.name.to_owned())
+    }
+
+    /// The name that earlier connectors gave every other version.
+    fn left_name(self) -> Result<Name, Error> {
+        self.name_of(format!("{}@", self.name))
+    }
+
+    fn name_of(self, text: String) -> Result<Name, Error> {
         Name::new(NAMESPACE, text)
             .map_err(|why| Error::BadName(self.name.to_owned(), why.to_string()))
-    }
-
-    /// Whether what is under a version's name is an older one.
-    fn is_older(self, than: u64) -> bool {
-        let name = self.version_name(than).ok();
-        let found = name.and_then(|name| self.store.get(&name.id(), Some(Duration::ZERO)).ok());
-        found.and_then(|found| version(&found)).is_some_and(|version| version < than)
     }
 }
 

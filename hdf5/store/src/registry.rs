@@ -10,7 +10,7 @@ use plasmon_hdf5_model::{Mark, Table, object_name};
 
 use crate::dataset::Dataset;
 use crate::error::Error;
-use crate::object::Objects;
+use crate::object::Object;
 
 /// For how long to go on trying when the store goes away: a daemon that is started again answers
 /// within milliseconds.
@@ -99,7 +99,7 @@ impl Locked {
         for copy in 0..COPIES_MAX {
             let name = name(copy);
             let known = self.dataset(store.socket(), &name).is_some();
-            if !known && (Objects { store, name: &name }).are_none()? {
+            if !known && (Object { store, name: &name }).is_none()? {
                 return Ok(name);
             }
         }
@@ -196,10 +196,10 @@ pub fn copy(dataset: &Dataset, of: Of<'_>) -> Result<String, Error> {
     Ok(name)
 }
 
-/// Deletes the objects of a dataset that no skeleton names, as far as they are there.
+/// Deletes the object of a dataset that no skeleton names, if it is there.
 pub fn remove(socket: &Path, name: &str) {
     let mut registry = Locked::new();
     if let Ok(store) = registry.store(socket) {
-        Objects { store: &store, name }.delete_all();
+        Object { store: &store, name }.delete();
     }
 }

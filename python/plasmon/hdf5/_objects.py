@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 NAMESPACE = "hdf5"
 #: What names an object in a skeleton, and what its store.
 _OBJECT, _STORE = "hdf5:", " in the store "
-#: Behind the name of every other version.
-_OTHER = "@"
+#: What earlier connectors put after the name of every other version.
+_LEFT = "@"
 _READABLE = ("sealed", "spilled")
 _READ_TIMEOUT_S = 60.0
 
@@ -52,7 +52,7 @@ class ObjectPlace:
                 f"PLASMON_SOCKET={self.socket}"
             )
         store = connection(socket or self.socket)
-        names = [self.name, self.name + _OTHER]
+        names = [self.name, self.name + _LEFT]
         states = store.states(names, namespace=NAMESPACE)
         there = [name for name, state in zip(names, states, strict=True) if state in _READABLE]
         if not there:
@@ -62,7 +62,7 @@ class ObjectPlace:
                 "writer ended before it closed the file"
             )
         if len(there) > 1:
-            # A writer was killed between the new version and the end of the old one.
+            # A writer of an earlier connector was killed between two versions.
             there.sort(key=lambda name: _version(store.get_buffer(name, namespace=NAMESPACE)))
         table: pa.Table = store.get(there[-1], namespace=NAMESPACE, timeout=_READ_TIMEOUT_S)
         return table
@@ -72,7 +72,7 @@ class ObjectPlace:
         from plasmon._passing import connection
 
         store = connection(self.socket)
-        names = [self.name, self.name + _OTHER]
+        names = [self.name, self.name + _LEFT]
         states = store.states(names, namespace=NAMESPACE)
         for name, state in zip(names, states, strict=True):
             if state in _READABLE:
