@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use plasmon_hdf5_sys::{Herr, Hid, Ptr, Text};
 
+use crate::guard;
+use crate::host;
 use crate::host::Host;
-use crate::{guard, host};
 
 /// The settings as HDF5 holds them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

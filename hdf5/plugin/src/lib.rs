@@ -6,6 +6,21 @@
 //!              └── host.rs ◄──┘  the same libhdf5, found by return address
 //! ```
 //!
+//! ```text
+//! vol           the callbacks, one module for each class of HDF5's table
+//! operations    what they do with datasets of ours: make, copy, grow, show, clean up
+//! node          what HDF5 holds of us
+//! arrow         datasets whose data is Arrow: types, selections, moving elements
+//! backend       makes, opens, renames and removes data, in files, stores and views
+//! container     what is known of an open file
+//! data          where data is, and what of it is not committed
+//! tie           what ties a file to its data
+//! skeleton      what is asked of the HDF5 file, by the native connector
+//! host          one libhdf5; id, info, ranks: its identifiers, settings, processes
+//! ```
+//!
+//! Each imports only those below it.
+//!
 //! Everything that is not ours is passed to the native connector of the same libhdf5, unchanged.
 //! So a file is a real HDF5 file, and the whole interface of HDF5 goes on working.
 //!
@@ -15,56 +30,21 @@
 //! Loading never fails, because h5py ends the process at import when the connector named in
 //! `HDF5_VOL_CONNECTOR` cannot be loaded: what is wrong is said when a file is opened.
 
-mod adopting;
-mod array;
-mod attribute;
-mod attribute_mirror;
-mod attributes;
+mod arrow;
 mod backend;
-mod blob;
-mod chunks;
-mod class;
-mod comment;
 mod connector;
 mod container;
-mod copying;
-mod creating;
-mod creation_list;
 mod data;
-mod dataset;
-mod datatype;
-mod elements;
-mod explaining;
-mod file;
-mod file_object;
-mod forward;
-mod group;
-mod growing;
 mod guard;
 mod host;
 mod id;
 mod info;
-mod introspect;
-mod kinds;
-mod link;
-mod mappings;
-mod members;
 mod node;
-mod object;
-mod pointing;
+mod operations;
 mod ranks;
-mod refusal;
-mod request;
-mod selection;
 mod skeleton;
 mod tie;
-mod token;
-mod transfer;
-mod unused;
-mod virtuals;
-mod walking;
-mod whole;
-mod wrap;
+mod vol;
 
 use std::ffi::{c_int, c_void};
 
@@ -107,8 +87,8 @@ pub unsafe extern "C" fn H5PLget_plugin_info() -> *const c_void {
 
 /// The table of callbacks for the libhdf5 that `caller` lies in; never null.
 extern "C" fn class_for(caller: *const c_void) -> *const VolClass {
-    guard::or(std::ptr::from_ref(refusal::class()), || match host::claim(caller) {
-        Ok((slot, host)) => class::of_slot(slot, host),
-        Err(reason) => refusal::because(&reason),
+    guard::or(std::ptr::from_ref(vol::refusal::class()), || match host::claim(caller) {
+        Ok((slot, host)) => vol::class::of_slot(slot, host),
+        Err(reason) => vol::refusal::because(&reason),
     })
 }

@@ -6,11 +6,11 @@ use std::sync::{Arc, OnceLock};
 
 use plasmon_hdf5_sys::{KIND_DATASET, Ptr};
 
-use crate::array::Array;
+use crate::arrow::array::Array;
+use crate::arrow::transfer::{Call, Memory};
 use crate::container::Container;
 use crate::host::Host;
 use crate::skeleton;
-use crate::transfer::{Call, Memory};
 
 /// Why a transfer failed; without a text HDF5 has said it.
 pub(crate) type Failure = Option<String>;

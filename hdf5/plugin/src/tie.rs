@@ -24,11 +24,11 @@ use plasmon_hdf5_model::{
 };
 use plasmon_hdf5_sys::{KIND_FILE, KIND_GROUP, Location, Ptr};
 
-use crate::comment;
 use crate::host::Host;
 use crate::ranks::Ranks;
+use crate::skeleton::comment;
 use crate::skeleton::flush;
-use crate::walking::{self, Opened};
+use crate::skeleton::walking::{self, Opened};
 
 /// One skeleton, and the data that it belongs to.
 #[derive(Debug)]

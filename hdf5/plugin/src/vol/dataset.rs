@@ -5,19 +5,19 @@ use std::ffi::c_void;
 use plasmon_hdf5_sys::arguments::{Single, dataset};
 use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 
-use crate::array::Array;
-use crate::attribute_mirror;
-use crate::chunks;
-use crate::creating::{self, Draft, Order};
-use crate::creation_list;
-use crate::explaining;
-use crate::forward::{call, close, open, pass};
-use crate::growing;
+use crate::arrow::array::Array;
+use crate::arrow::transfer::{Call, Memory};
 use crate::guard;
 use crate::host::{self, Fault, Host};
 use crate::node::{Failure, Node, Parts};
-use crate::transfer::{Call, Memory};
-use crate::virtuals::Virtual;
+use crate::operations::attribute_mirror;
+use crate::operations::chunks;
+use crate::operations::creating::{self, Draft, Order};
+use crate::operations::explaining;
+use crate::operations::growing;
+use crate::operations::virtuals::Virtual;
+use crate::skeleton::creation_list;
+use crate::vol::forward::{call, close, open, pass};
 
 open! {
     /// `H5Dopen`.

@@ -27,16 +27,15 @@ use plasmon_hdf5_sys::{
     ACCESS_WRITE, DEFAULT, KIND_DATASET, Ptr, SPACE_ALL, SPACE_BLOCK, SPACE_PLIST,
 };
 
+use crate::arrow::transfer::{Call, Memory};
 use crate::connector::VALUE;
 use crate::container::Container;
-use crate::creation_list;
 use crate::host::{Host, Lists};
 use crate::id::Id;
-use crate::kinds::LAYOUT_VIRTUAL;
-use crate::mappings::{self, Mapping, Name, Part};
 use crate::node::{Failure, Node, Parts};
+use crate::operations::mappings::{self, Mapping, Name, Part};
+use crate::skeleton::creation_list::{self, LAYOUT_VIRTUAL};
 use crate::skeleton::{file_name, get};
-use crate::transfer::{Call, Memory};
 
 /// How deep virtual datasets may show other ones: one could show itself.
 const DEPTH_MAX: u32 = 16;

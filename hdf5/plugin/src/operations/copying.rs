@@ -12,21 +12,21 @@ use plasmon_hdf5_model::{Marker, Place};
 use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, dataset};
 use plasmon_hdf5_sys::{KIND_DATASET, KIND_GROUP, Location, Ptr, Text};
 
-use crate::adopting::{make_unnamed, remake};
-use crate::array::Array;
-use crate::attributes;
+use crate::arrow::array::Array;
 use crate::backend::{self, Original};
-use crate::creating::{ready, unlink};
-use crate::creation_list::{give_back, marker};
 use crate::data::source::Source;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::info::Backend;
 use crate::node::Node;
-use crate::pointing;
+use crate::operations::adopting::{make_unnamed, remake};
+use crate::operations::creating::{ready, unlink};
+use crate::operations::pointing;
+use crate::skeleton::attributes;
+use crate::skeleton::creation_list::{give_back, marker};
+use crate::skeleton::walking::{self, Opened};
+use crate::skeleton::whole;
 use crate::skeleton::{file_name, get, object_path};
-use crate::walking::{self, Opened};
-use crate::whole;
 
 /// Gives the datasets of a fresh copy their own data.
 pub(crate) fn separate(

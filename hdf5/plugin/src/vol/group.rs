@@ -3,9 +3,9 @@
 use plasmon_hdf5_sys::arguments::{GROUP_MOUNT, Mount};
 use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 
-use crate::forward::{close, open, pass};
 use crate::host;
 use crate::node::Node;
+use crate::vol::forward::{close, open, pass};
 
 open! {
     /// `H5Gcreate`.

@@ -6,12 +6,12 @@
 use plasmon_hdf5_sys::arguments::{Single, dataset};
 use plasmon_hdf5_sys::{Herr, Ptr};
 
-use crate::array::Array;
-use crate::creating::fill_values;
+use crate::arrow::array::Array;
+use crate::arrow::kinds;
 use crate::host::Host;
 use crate::id::Id;
-use crate::kinds;
 use crate::node::Node;
+use crate::operations::creating::fill_values;
 use crate::skeleton::get;
 
 /// Gives a dataset other dimensions. `native` does so in the skeleton.

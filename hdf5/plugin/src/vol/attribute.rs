@@ -5,12 +5,12 @@ use std::ffi::c_void;
 
 use plasmon_hdf5_sys::{BY_NAME, Herr, Hid, Location, Ptr, Request, Text};
 
-use crate::attribute_mirror;
-use crate::creating::future_path;
-use crate::forward::{call, close, open, pass};
 use crate::guard;
 use crate::host::{self, Host};
 use crate::node::Node;
+use crate::operations::attribute_mirror;
+use crate::operations::creating::future_path;
+use crate::vol::forward::{call, close, open, pass};
 
 open! {
     /// `H5Acreate` and its kin.

@@ -7,9 +7,9 @@ use std::ffi::{c_int, c_void};
 
 use plasmon_hdf5_sys::{Herr, Ptr, VolClass};
 
-use crate::forward::pass;
 use crate::host;
 use crate::node::Node;
+use crate::vol::forward::pass;
 
 /// `H5VL_GET_CONN_LVL_CURR`: this connector, not the one at the end.
 const THIS: c_int = 0;

@@ -4,12 +4,12 @@ use std::ffi::c_int;
 
 use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 
-use crate::comment;
-use crate::copying;
-use crate::forward::{call, open, pass};
 use crate::guard;
 use crate::host::{self, Fault};
 use crate::node::Node;
+use crate::operations::copying;
+use crate::skeleton::comment;
+use crate::vol::forward::{call, open, pass};
 
 open! {
     /// `H5Oopen` and its kin.

@@ -9,13 +9,13 @@ use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, dataset};
 use plasmon_hdf5_sys::{BY_NAME, BY_SELF, DEFAULT, KIND_DATASET, Location, Ptr};
 
 use crate::backend;
-use crate::creating::future_path;
-use crate::creation_list::{marker, name_data, remove_external};
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::node::Node;
+use crate::operations::creating::future_path;
+use crate::skeleton::creation_list::{marker, name_data, remove_external};
 use crate::skeleton::get;
-use crate::walking;
+use crate::skeleton::walking;
 
 /// `H5VL_DATASET_GET_DAPL`.
 const GET_ACCESS: i32 = 0;

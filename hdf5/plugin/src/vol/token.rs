@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use plasmon_hdf5_sys::{Herr, Ptr, Text};
 
-use crate::forward::pass;
+use crate::vol::forward::pass;
 
 pass! {
     /// Compares two tokens.

@@ -10,19 +10,19 @@ use plasmon_hdf5_model::{
 use plasmon_hdf5_sys::arguments::dataset;
 use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Ptr, SPACE_ALL, UNLIMITED};
 
+use crate::arrow::kinds;
+use crate::arrow::members;
+use crate::arrow::selection::Selection;
+use crate::arrow::transfer::{Call, Memory};
 use crate::backend;
 use crate::container::Container;
-use crate::creation_list::{external, marker};
 use crate::data::Data;
 use crate::data::source::Source;
 use crate::host::Host;
 use crate::id::Id;
-use crate::kinds;
-use crate::members;
-use crate::selection::Selection;
+use crate::skeleton::creation_list::{external, marker};
 use crate::skeleton::{file_name, get};
 use crate::tie::{Tie, Within};
-use crate::transfer::{Call, Memory};
 
 /// A dataset that is Arrow.
 pub(crate) struct Array {

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use plasmon_hdf5_sys::{Herr, Ptr};
 
-use crate::forward::pass;
+use crate::vol::forward::pass;
 
 pass! {
     /// Stores a value.

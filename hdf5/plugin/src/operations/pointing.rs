@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use plasmon_hdf5_sys::Ptr;
 use plasmon_hdf5_sys::arguments::dataset;
 
-use crate::attributes::{self, Attribute};
 use crate::host::{Host, Lists};
 use crate::id::Id;
+use crate::skeleton::attributes::{self, Attribute};
 use crate::skeleton::get;
-use crate::whole;
+use crate::skeleton::whole;
 
 /// `H5T_REFERENCE`.
 const CLASS_REFERENCE: i32 = 7;

@@ -9,14 +9,14 @@ use std::ffi::{CStr, c_char};
 use plasmon_hdf5_model::ATTRIBUTE;
 use plasmon_hdf5_sys::{BY_NAME, BY_SELF, Hid, KIND_DATASET, KIND_FILE, Location, Ptr};
 
-use crate::array::Array;
-use crate::attributes::{self, Attribute};
+use crate::arrow::array::Array;
+use crate::arrow::kinds;
 use crate::container::Container;
 use crate::host::{Host, Lists};
 use crate::id::Id;
-use crate::kinds;
 use crate::node::Node;
-use crate::walking::Opened;
+use crate::skeleton::attributes::{self, Attribute};
+use crate::skeleton::walking::Opened;
 
 /// The largest value that is mirrored, in bytes.
 const VALUE_BYTES_MAX: usize = 4096;

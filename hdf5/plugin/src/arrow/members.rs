@@ -6,10 +6,10 @@ use std::ops::Range;
 use plasmon_hdf5_model::{Column, Convert, Member};
 use plasmon_hdf5_sys::Hid;
 
-use crate::elements::{self, CLASS_COMPOUND};
+use crate::arrow::elements::{self, CLASS_COMPOUND};
+use crate::arrow::transfer::Memory;
 use crate::host::Host;
 use crate::id::Id;
-use crate::transfer::Memory;
 
 /// A column with its types on both sides.
 pub(crate) struct Seen {

@@ -7,7 +7,7 @@ use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr};
 
 use crate::host::{Host, Lists};
 use crate::id::Id;
-use crate::walking;
+use crate::skeleton::walking;
 
 /// `H5VL_ATTR_GET_NAME`.
 const GET_NAME: i32 = 2;

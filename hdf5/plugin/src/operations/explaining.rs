@@ -5,11 +5,12 @@ use std::ffi::{CStr, c_char, c_int};
 use plasmon_hdf5_sys::arguments::{Optional, dataset};
 use plasmon_hdf5_sys::{DEFAULT, Hid, KIND_DATASET, Ptr, Text};
 
+use crate::arrow::kinds;
+use crate::guard;
 use crate::host::{self, Host};
 use crate::id::Id;
 use crate::node::Node;
 use crate::skeleton::get;
-use crate::{guard, kinds};
 
 /// The number of the operation, above those that the native connector reserves.
 const EXPLAIN: c_int = 20_583;

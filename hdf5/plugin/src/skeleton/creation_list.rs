@@ -2,15 +2,22 @@
 //!
 //! Programs get the list as they gave it: without that file, and with the chunks they asked for.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_int};
 
 use plasmon_hdf5_model::Marker;
 use plasmon_hdf5_sys::Hid;
 
 use crate::host::Host;
 use crate::id::Id;
-use crate::kinds::LAYOUT_CONTIGUOUS;
 
+/// `H5D_COMPACT`.
+pub(crate) const LAYOUT_COMPACT: c_int = 0;
+/// `H5D_CONTIGUOUS`.
+pub(crate) const LAYOUT_CONTIGUOUS: c_int = 1;
+/// `H5D_CHUNKED`.
+pub(crate) const LAYOUT_CHUNKED: c_int = 2;
+/// `H5D_VIRTUAL`.
+pub(crate) const LAYOUT_VIRTUAL: c_int = 3;
 /// The longest name of an external file that is looked at.
 const NAME_BYTES: usize = 8192;
 /// The property of the list that has the external files.

@@ -5,17 +5,10 @@ use std::ffi::c_int;
 use plasmon_hdf5_model::{Column, Table, Written};
 use plasmon_hdf5_sys::{Hid, RANK_MAX};
 
-use crate::elements;
+use crate::arrow::elements;
 use crate::host::Host;
+use crate::skeleton::creation_list::{LAYOUT_CHUNKED, LAYOUT_COMPACT, LAYOUT_CONTIGUOUS};
 
-/// `H5D_COMPACT`.
-const LAYOUT_COMPACT: c_int = 0;
-/// `H5D_CONTIGUOUS`.
-pub(crate) const LAYOUT_CONTIGUOUS: c_int = 1;
-/// `H5D_CHUNKED`.
-const LAYOUT_CHUNKED: c_int = 2;
-/// `H5D_VIRTUAL`.
-pub(crate) const LAYOUT_VIRTUAL: c_int = 3;
 /// `H5D_ALLOC_TIME_LATE`.
 const ALLOCATE_LATE: c_int = 2;
 /// `H5D_ALLOC_TIME_EARLY`.

@@ -10,13 +10,13 @@ use plasmon_hdf5_sys::arguments::dataset;
 use plasmon_hdf5_sys::{KIND_DATASET, KIND_FILE, KIND_GROUP, Location, Ptr};
 
 use crate::backend;
-use crate::creation_list::marker;
 use crate::host::Host;
 use crate::id::Id;
 use crate::node::Node;
+use crate::skeleton::creation_list::marker;
+use crate::skeleton::walking::{self, Opened};
 use crate::skeleton::{flush, get};
 use crate::tie::Within;
-use crate::walking::{self, Opened};
 
 /// Removes the files of data that no dataset of an open skeleton names. Nothing is removed when the
 /// skeleton cannot be written or visited.

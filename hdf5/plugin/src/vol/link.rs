@@ -3,9 +3,12 @@
 use plasmon_hdf5_sys::arguments::{HardLink, LINK_CREATE_HARD, LINK_DELETE};
 use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request};
 
-use crate::forward::{call, pass};
+use crate::guard;
+use crate::host;
 use crate::node::Node;
-use crate::{adopting, guard, host, unused};
+use crate::operations::adopting;
+use crate::operations::unused;
+use crate::vol::forward::{call, pass};
 
 pass! {
     /// `H5Lget_*`.

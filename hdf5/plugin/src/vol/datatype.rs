@@ -2,7 +2,7 @@
 
 use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 
-use crate::forward::{close, open, pass};
+use crate::vol::forward::{close, open, pass};
 
 open! {
     /// `H5Tcommit`.

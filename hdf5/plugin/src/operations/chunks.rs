@@ -10,13 +10,13 @@ use plasmon_hdf5_model::{Member, Run, Table, Written};
 use plasmon_hdf5_sys::arguments::{Optional, dataset};
 use plasmon_hdf5_sys::{Hid, Ptr};
 
-use crate::array::{Array, Work};
-use crate::elements;
+use crate::arrow::array::{Array, Work};
+use crate::arrow::elements;
+use crate::arrow::transfer::Memory;
 use crate::host::Host;
 use crate::id::Id;
 use crate::node::Node;
 use crate::skeleton::get;
-use crate::transfer::Memory;
 
 const GET_STORAGE_SIZE: c_int = 2;
 const GET_COUNT: c_int = 3;

@@ -1,5 +1,12 @@
 //! What is asked of a skeleton and of the objects in it, by the native connector.
 
+pub(crate) mod attributes;
+pub(crate) mod comment;
+pub(crate) mod creation_list;
+pub(crate) mod file_object;
+pub(crate) mod walking;
+pub(crate) mod whole;
+
 use std::ffi::{CStr, CString, OsStr, OsString, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

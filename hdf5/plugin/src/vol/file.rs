@@ -11,21 +11,21 @@ use plasmon_hdf5_sys::{
     ACCESS_TRUNCATE, ACCESS_WRITE, Herr, Hid, INVALID, KIND_FILE, Ptr, Request, Text,
 };
 
-use crate::attribute_mirror;
-use crate::attributes;
 use crate::backend;
-use crate::comment;
 use crate::container::Container;
-use crate::file_object;
-use crate::forward::{call, close, pass};
 use crate::guard;
 use crate::host::{self, Fault, Host, Lists};
 use crate::info::{self, Backend, Settings};
 use crate::node::Node;
+use crate::operations::attribute_mirror;
+use crate::operations::unused;
 use crate::ranks::Ranks;
+use crate::skeleton::attributes;
+use crate::skeleton::comment;
+use crate::skeleton::file_object;
 use crate::skeleton::with_file;
 use crate::tie::{Tie, Within};
-use crate::unused;
+use crate::vol::forward::{call, close, pass};
 
 /// The attribute of the root of a file that shows data of others.
 const VIEW: &CStr = c"plasmon.view";

@@ -8,12 +8,22 @@ use plasmon_hdf5_sys::class::{
 use plasmon_hdf5_sys::{Herr, Hid, Ptr, Request};
 
 use crate::connector::{NAME, VALUE, VERSION};
-use crate::forward::pass;
+use crate::host;
 use crate::host::{HOSTS_MAX, Host};
-use crate::{
-    attribute, blob, dataset, datatype, file, group, host, info, introspect, link, object, request,
-    token, wrap,
-};
+use crate::info;
+use crate::vol::attribute;
+use crate::vol::blob;
+use crate::vol::dataset;
+use crate::vol::datatype;
+use crate::vol::file;
+use crate::vol::forward::pass;
+use crate::vol::group;
+use crate::vol::introspect;
+use crate::vol::link;
+use crate::vol::object;
+use crate::vol::request;
+use crate::vol::token;
+use crate::vol::wrap;
 
 /// What makes the table of a slot.
 const TABLES: [fn() -> VolClass; HOSTS_MAX] = [

@@ -10,18 +10,18 @@ use plasmon_hdf5_model::{Marker, Table};
 use plasmon_hdf5_sys::arguments::{LINK_DELETE, Single};
 use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr, Text, UNLIMITED};
 
+use crate::arrow::elements;
+use crate::arrow::kinds;
 use crate::backend;
 use crate::container::Container;
-use crate::creation_list::{external, name_data, set_external};
 use crate::data::Data;
 use crate::data::source::Source;
-use crate::elements;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::info::Backend;
-use crate::kinds;
 use crate::node::Node;
 use crate::ranks::Ranks;
+use crate::skeleton::creation_list::{external, name_data, set_external};
 use crate::skeleton::{file_name, object_path};
 use crate::tie::Within;
 
