@@ -28,7 +28,7 @@ use crate::host::Host;
 use crate::ranks::Ranks;
 use crate::skeleton::comment;
 use crate::skeleton::flush;
-use crate::skeleton::walking::{self, Opened};
+use crate::skeleton::walk::{self, Opened};
 
 /// One skeleton, and the data that it belongs to.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Tie {
     /// What an open file says, by its object of the native connector.
     pub(crate) fn of_file(host: &'static Host, under: Ptr, path: PathBuf) -> Self {
         let learn = || {
-            let root = walking::info(host, under, KIND_FILE)?.token;
+            let root = walk::info(host, under, KIND_FILE)?.token;
             Some((root, comment::get(host, under, KIND_FILE).unwrap_or_default()))
         };
         let (root, comment) = host.keeping_errors(learn).unwrap_or_default();

@@ -16,7 +16,7 @@ use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::node::Node;
 use crate::skeleton::attributes::{self, Attribute};
-use crate::skeleton::walking::Opened;
+use crate::skeleton::walk::Opened;
 
 /// The largest value that is mirrored, in bytes.
 const VALUE_BYTES_MAX: usize = 4096;

@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::id::Id;
 use crate::node::Node;
 use crate::skeleton::creation_list::marker;
-use crate::skeleton::walking::{self, Opened};
+use crate::skeleton::walk::{self, Opened};
 use crate::skeleton::{flush, get};
 use crate::tie::Within;
 
@@ -26,7 +26,7 @@ pub(crate) fn remove(host: &'static Host, node: &Node) {
     }
     let mut wanted = Vec::new();
     let container = &node.container;
-    let complete = walking::datasets(host, node.native(), KIND_FILE, &mut |under| {
+    let complete = walk::datasets(host, node.native(), KIND_FILE, &mut |under| {
         let dcpl = Id::of_list(host, get(host, under, dataset::GET_CREATION)?)?;
         if let Some((marker, _)) = marker(host, dcpl.get()) {
             wanted.push(marker.place);
@@ -69,7 +69,7 @@ pub(crate) fn objects(host: &'static Host, under: Ptr, kind: c_int) -> Option<Ve
     };
     match kind {
         KIND_DATASET => visit(under)?,
-        KIND_GROUP | KIND_FILE => walking::datasets(host, under, kind, &mut visit)?,
+        KIND_GROUP | KIND_FILE => walk::datasets(host, under, kind, &mut visit)?,
         _ => {}
     }
     Some(found)

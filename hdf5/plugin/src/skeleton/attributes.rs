@@ -7,7 +7,7 @@ use plasmon_hdf5_sys::{Hid, KIND_DATASET, Location, Ptr};
 
 use crate::host::{Host, Lists};
 use crate::id::Id;
-use crate::skeleton::walking;
+use crate::skeleton::walk;
 
 /// `H5VL_ATTR_GET_NAME`.
 const GET_NAME: i32 = 2;
@@ -126,7 +126,7 @@ pub(crate) fn each(
     most: u64,
     visit: &mut dyn FnMut(&Attribute),
 ) -> Option<()> {
-    let count = walking::info(host, dataset, KIND_DATASET)?.attributes.min(most);
+    let count = walk::info(host, dataset, KIND_DATASET)?.attributes.min(most);
     let aapl = host.default_list(Lists::AttributeAccess);
     let dxpl = host.default_list(Lists::Transfer);
     for at in 0..count {

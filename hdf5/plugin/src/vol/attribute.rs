@@ -9,7 +9,7 @@ use crate::guard;
 use crate::host::{self, Host};
 use crate::node::Node;
 use crate::operations::attribute_mirror;
-use crate::operations::creating::future_path;
+use crate::operations::creation::future_path;
 use crate::vol::forward::{call, close, open, pass};
 
 open! {

@@ -12,9 +12,9 @@ use crate::host::{self, Fault, Host};
 use crate::node::{Failure, Node, Parts};
 use crate::operations::attribute_mirror;
 use crate::operations::chunks;
-use crate::operations::creating::{self, Draft, Order};
-use crate::operations::explaining;
-use crate::operations::growing;
+use crate::operations::creation::{self, Draft, Order};
+use crate::operations::explanation;
+use crate::operations::extent;
 use crate::operations::virtuals::Virtual;
 use crate::skeleton::creation_list;
 use crate::vol::forward::{call, close, open, pass};
@@ -65,14 +65,14 @@ call! {
                     draft.discard();
                     return made;
                 }
-                let stays = guard::or(true, || creating::is_at_home(host, made));
+                let stays = guard::or(true, || creation::is_at_home(host, made));
                 if stays {
                     return made;
                 }
                 // The name led into another file: its data cannot be beside this one.
                 close_native::<SLOT>(made, dxpl, request);
                 draft.discard();
-                creating::unlink(host, Node::under(object), &*place, name);
+                creation::unlink(host, Node::under(object), &*place, name);
                 make(dcpl)
             }
             Some(Err(error)) => {
@@ -83,7 +83,7 @@ call! {
     };
     /// Operations of single connectors: ours, and those of the native one.
     optional<SLOT>(object: Ptr, arguments: Ptr, dxpl: Hid, request: Request) -> Herr = {
-        let answer = || explaining::answer(host::of::<SLOT>(), Node::of(object)?, arguments);
+        let answer = || explanation::answer(host::of::<SLOT>(), Node::of(object)?, arguments);
         if guard::or(None, answer).is_some() {
             return 0;
         }
@@ -134,7 +134,7 @@ call! {
             let stopped = || Err("the connector failed because of a bug in it; please report \
                                   it".to_owned());
             let done =
-                guard::or_else(stopped, || growing::set_extent(host, node, arguments, &native));
+                guard::or_else(stopped, || extent::set_extent(host, node, arguments, &native));
             return done.unwrap_or_else(|error| {
                 host.push_error(Fault::Write, &error);
                 -1

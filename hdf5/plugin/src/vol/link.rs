@@ -6,7 +6,7 @@ use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request};
 use crate::guard;
 use crate::host;
 use crate::node::Node;
-use crate::operations::adopting;
+use crate::operations::first_link;
 use crate::operations::unused;
 use crate::vol::forward::{call, pass};
 
@@ -52,7 +52,7 @@ call! {
         dxpl: Hid, request: Request) -> Herr = {
         let mut link = HardLink::EMPTY;
         let host = host::of::<SLOT>();
-        guard::or(None, || adopting::name(host, arguments, object, place));
+        guard::or(None, || first_link::name(host, arguments, object, place));
         let arguments = unwrapped(arguments, &mut link);
         create_at::<SLOT>(object, arguments, place, lcpl, lapl, dxpl, request)
     };

@@ -7,7 +7,7 @@ use plasmon_hdf5_sys::{Herr, Hid, Location, Ptr, Request, Text};
 use crate::guard;
 use crate::host::{self, Fault};
 use crate::node::Node;
-use crate::operations::copying;
+use crate::operations::copies;
 use crate::skeleton::comment;
 use crate::vol::forward::{call, open, pass};
 
@@ -63,7 +63,7 @@ call! {
         let separated = guard::or_else(stopped, || match (Node::of(source), Node::of(target)) {
             (Some(source), Some(target)) => {
                 let (source, target) = ((source, &*from, name), (target, &*to, target_name));
-                copying::separate(host, source, target)
+                copies::separate(host, source, target)
             }
             _ => Ok(()),
         });

@@ -19,12 +19,12 @@ use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::info::Backend;
 use crate::node::Node;
-use crate::operations::adopting::{make_unnamed, remake};
-use crate::operations::creating::{ready, unlink};
-use crate::operations::pointing;
+use crate::operations::creation::{ready, unlink};
+use crate::operations::first_link::{make_unnamed, remake};
+use crate::operations::references;
 use crate::skeleton::attributes;
 use crate::skeleton::creation_list::{give_back, marker};
-use crate::skeleton::walking::{self, Opened};
+use crate::skeleton::walk::{self, Opened};
 use crate::skeleton::whole;
 use crate::skeleton::{file_name, get, object_path};
 
@@ -81,7 +81,7 @@ struct Separation<'a> {
 impl Separation<'_> {
     fn group(&mut self, group: &Opened, depth: usize) -> Result<(), String> {
         let unreadable = || "the objects of the copy cannot be visited".to_owned();
-        let names = walking::names(self.host, group.under, depth).ok_or_else(unreadable)?;
+        let names = walk::names(self.host, group.under, depth).ok_or_else(unreadable)?;
         for name in names {
             let place = Location::named(KIND_GROUP, name.as_ptr());
             // SAFETY: the group is the native connector's and open; the name ends.
@@ -100,15 +100,15 @@ impl Separation<'_> {
     fn redirect(&self, copy: &Opened) -> Result<(), String> {
         let mut moved = HashMap::new();
         for (token, made) in &self.made {
-            let info = walking::info(self.host, made.under, KIND_DATASET);
+            let info = walk::info(self.host, made.under, KIND_DATASET);
             let info = info.ok_or("the copy is unknown")?;
-            moved.insert(pointing::address(*token), pointing::address(info.token));
+            moved.insert(references::address(*token), references::address(info.token));
         }
         if moved.is_empty() {
             return Ok(());
         }
-        walking::datasets(self.host, copy.under, KIND_GROUP, &mut |under| {
-            pointing::redirect(self.host, under, &moved)
+        walk::datasets(self.host, copy.under, KIND_GROUP, &mut |under| {
+            references::redirect(self.host, under, &moved)
         })
         .ok_or_else(|| "references in the copy cannot be changed".to_owned())
     }
@@ -125,7 +125,7 @@ impl Separation<'_> {
         let list = |under| Id::of_list(host, get(host, under, dataset::GET_CREATION)?);
         let dcpl = list(shared.under).ok_or("the copy has no creation properties")?;
         let Some((marker, offset)) = marker(host, dcpl.get()) else { return Ok(()) };
-        let info = walking::info(host, shared.under, KIND_DATASET).ok_or("the copy is unknown")?;
+        let info = walk::info(host, shared.under, KIND_DATASET).ok_or("the copy is unknown")?;
         if !self.made.contains_key(&info.token) {
             let under = self.own(shared.under, dcpl, &marker, offset)?;
             self.made.insert(info.token, Opened::adopt(host, under, KIND_DATASET));

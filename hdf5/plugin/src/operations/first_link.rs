@@ -12,10 +12,10 @@ use crate::backend;
 use crate::host::{Host, Lists};
 use crate::id::Id;
 use crate::node::Node;
-use crate::operations::creating::future_path;
+use crate::operations::creation::future_path;
 use crate::skeleton::creation_list::{marker, name_data, remove_external};
 use crate::skeleton::get;
-use crate::skeleton::walking;
+use crate::skeleton::walk;
 
 /// `H5VL_DATASET_GET_DAPL`.
 const GET_ACCESS: i32 = 0;
@@ -45,7 +45,7 @@ pub(crate) unsafe fn name(
     // SAFETY: the objects are ours and open; the name is that of the place.
     let (node, group, name) =
         unsafe { (Node::of(link.current)?, Node::of(group)?, (*place).data.by_name.name) };
-    let info = walking::info(host, node.native(), KIND_DATASET)?;
+    let info = walk::info(host, node.native(), KIND_DATASET)?;
     if info.links > 0 || info.attributes > 0 {
         return None;
     }

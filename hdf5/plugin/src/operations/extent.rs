@@ -11,7 +11,7 @@ use crate::arrow::kinds;
 use crate::host::Host;
 use crate::id::Id;
 use crate::node::Node;
-use crate::operations::creating::fill_values;
+use crate::operations::creation::fill_values;
 use crate::skeleton::get;
 
 /// Gives a dataset other dimensions. `native` does so in the skeleton.
