@@ -17,7 +17,7 @@ use plasmon_store::ports::{Directory, Entry, Look, SlotNo};
 
 use crate::sessions::Sessions;
 use crate::workers;
-use plasmon_keeper::KeeperSeat;
+use plasmon_keeper::KeeperHandle;
 use plasmon_keeper::Label;
 
 /// Slots of a new store's table.
@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     /// Everybody's ledgers.
     pub(crate) sessions: Sessions,
     /// Who gets a copy of a new table.
-    pub(crate) keeper: KeeperSeat,
+    pub(crate) keeper: KeeperHandle,
     /// Whether the index grew since this was last looked at.
     pub(crate) grown: bool,
 }

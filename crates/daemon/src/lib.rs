@@ -124,7 +124,7 @@
 //! * `recvmsg`, `sendmsg` to clients (`requests`, `outbox`): `MSG_DONTWAIT`. Descriptors are
 //!   refused (`SO_PASSRIGHTS`) or received whole and closed elsewhere, never dropped within the
 //!   call
-//! * `sendmsg`, `recvmsg` with the keeper (`keeper::seat`): `MSG_DONTWAIT`; what does not go is
+//! * `sendmsg`, `recvmsg` with the keeper (`keeper::handle`): `MSG_DONTWAIT`; what does not go is
 //!   said later
 //! * `close` of a connection (`partings`): nothing of a client's lies in it; where the kernel takes
 //!   descriptors, or replies are unsent, a thread closes it (`closer`)
@@ -167,6 +167,7 @@
 mod acceptor;
 mod clock;
 mod closer;
+mod connection_limits;
 mod core;
 mod directory;
 mod extents;
@@ -178,7 +179,6 @@ mod poll;
 mod program;
 mod recovery;
 mod rings;
-mod seats;
 mod sessions;
 pub mod settings;
 #[cfg(feature = "sim")]

@@ -16,10 +16,10 @@ use plasmon_shm::Connection;
 use plasmon_shm::socket::Peer as Credentials;
 use plasmon_store::event::ClientNo;
 
+use crate::connection_limits::{ConnectionLimits, Holder, NoRoom, Silent};
 use crate::outbox::Outbox;
 use crate::passing::Unread;
 use crate::poll::Interest;
-use crate::seats::{Holder, NoSeat, Seats, Silent};
 use crate::settings::config::ConnectionsMax;
 
 /// Where a connection is in its life.
@@ -69,7 +69,7 @@ pub(crate) struct Question {
 
 /// One number.
 #[derive(Debug)]
-enum Seat {
+enum Slot {
     Free,
     /// The store knows the client, which has no connection and may come back.
     Expected,
@@ -88,18 +88,18 @@ pub(crate) enum Departed {
 /// All connections.
 #[derive(Debug)]
 pub(crate) struct Peers {
-    seats: Vec<Seat>,
+    slots: Vec<Slot>,
     free: VecDeque<u32>,
     count: usize,
     /// Whose they are.
-    users: Seats,
+    users: ConnectionLimits,
 }
 
 impl Peers {
     /// No connections yet, of so many users.
     pub(crate) fn new(users: usize, most: ConnectionsMax) -> Self {
-        let users = Seats::new(users, most);
-        Self { seats: Vec::new(), free: VecDeque::new(), count: 0, users }
+        let users = ConnectionLimits::new(users, most);
+        Self { slots: Vec::new(), free: VecDeque::new(), count: 0, users }
     }
 
     /// Takes a connection in and numbers it.
@@ -108,7 +108,7 @@ impl Peers {
         let uid = peer.credentials.uid;
         self.users.take(holder(&peer.credentials));
         let stage = peer.stage;
-        let client = self.seat(Seat::Taken(Box::new(peer)));
+        let client = self.place(Slot::Taken(Box::new(peer)));
         if let Stage::Greeting(until) = stage {
             self.users.expect_hello(Silent { client, uid, until });
         }
@@ -116,44 +116,44 @@ impl Peers {
     }
 
     /// Whether one more connection of this process may be taken in.
-    pub(crate) fn has_room_for(&self, credentials: &Credentials) -> Result<(), NoSeat> {
+    pub(crate) fn has_room_for(&self, credentials: &Credentials) -> Result<(), NoRoom> {
         self.users.has_room_for(holder(credentials))?;
-        if self.count < CLIENTS_MAX { Ok(()) } else { Err(NoSeat::Full) }
+        if self.count < CLIENTS_MAX { Ok(()) } else { Err(NoRoom::Full) }
     }
 
     /// The connection of this user that must go before another one comes, because too many of them
     /// have not said hello.
     pub(crate) fn surplus_silent(&mut self, uid: u32) -> Option<ClientNo> {
-        let Self { seats, users, .. } = self;
-        users.surplus_silent(uid, |silent| !is_silent(seats, silent)).map(|silent| silent.client)
+        let Self { slots, users, .. } = self;
+        users.surplus_silent(uid, |silent| !is_silent(slots, silent)).map(|silent| silent.client)
     }
 
     /// The connection that should have said hello by now.
     pub(crate) fn late(&mut self, now: Instant) -> Option<ClientNo> {
-        let Self { seats, users, .. } = self;
-        let oldest = users.oldest_silent(|silent| !is_silent(seats, silent))?;
+        let Self { slots, users, .. } = self;
+        let oldest = users.oldest_silent(|silent| !is_silent(slots, silent))?;
         (oldest.until <= now).then_some(oldest.client)
     }
 
     /// When the first connection that has not said hello must have.
     pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
-        let Self { seats, users, .. } = self;
-        users.oldest_silent(|silent| !is_silent(seats, silent)).map(|silent| silent.until)
+        let Self { slots, users, .. } = self;
+        users.oldest_silent(|silent| !is_silent(slots, silent)).map(|silent| silent.until)
     }
 
     /// Keeps a number for a client that is expected.
     pub(crate) fn expect(&mut self) -> ClientNo {
-        self.seat(Seat::Expected)
+        self.place(Slot::Expected)
     }
 
-    fn seat(&mut self, seat: Seat) -> ClientNo {
+    fn place(&mut self, slot: Slot) -> ClientNo {
         // The longest free number first: an event that still names an old client then rarely meets
         // a new one, and if it does, that one is only looked at once too often.
         let number = self.free.pop_front().unwrap_or_else(|| {
-            self.seats.push(Seat::Free);
-            (self.seats.len() - 1) as u32
+            self.slots.push(Slot::Free);
+            (self.slots.len() - 1) as u32
         });
-        self.seats[number as usize] = seat;
+        self.slots[number as usize] = slot;
         ClientNo(number)
     }
 
@@ -162,23 +162,23 @@ impl Peers {
         if !self.is_expected(to) || self.get(from).is_none() {
             return false;
         }
-        let mut seat = std::mem::replace(&mut self.seats[from.0 as usize], Seat::Free);
-        if let Seat::Taken(peer) = &mut seat {
+        let mut slot = std::mem::replace(&mut self.slots[from.0 as usize], Slot::Free);
+        if let Slot::Taken(peer) = &mut slot {
             // It is queued by its old number, which finds nobody from now on.
             peer.is_asking = false;
         }
-        self.seats[to.0 as usize] = seat;
+        self.slots[to.0 as usize] = slot;
         self.free.push_back(from.0);
         true
     }
 
     /// Takes a connection away and keeps the number for its client.
     pub(crate) fn part(&mut self, client: ClientNo) -> Option<Box<Peer>> {
-        let seat = self.seats.get_mut(client.0 as usize)?;
-        if !matches!(seat, Seat::Taken(_)) {
+        let slot = self.slots.get_mut(client.0 as usize)?;
+        if !matches!(slot, Slot::Taken(_)) {
             return None;
         }
-        let Seat::Taken(peer) = std::mem::replace(seat, Seat::Expected) else { return None };
+        let Slot::Taken(peer) = std::mem::replace(slot, Slot::Expected) else { return None };
         self.count -= 1;
         self.users.leave(holder(&peer.credentials));
         Some(peer)
@@ -186,11 +186,11 @@ impl Peers {
 
     /// Frees a number.
     pub(crate) fn remove(&mut self, client: ClientNo) -> Option<Departed> {
-        let seat = self.seats.get_mut(client.0 as usize)?;
-        let departed = match std::mem::replace(seat, Seat::Free) {
-            Seat::Free => return None,
-            Seat::Expected => Departed::Expected,
-            Seat::Taken(peer) => {
+        let slot = self.slots.get_mut(client.0 as usize)?;
+        let departed = match std::mem::replace(slot, Slot::Free) {
+            Slot::Free => return None,
+            Slot::Expected => Departed::Expected,
+            Slot::Taken(peer) => {
                 self.count -= 1;
                 self.users.leave(holder(&peer.credentials));
                 Departed::Peer(peer)
@@ -202,23 +202,23 @@ impl Peers {
 
     /// A connection.
     pub(crate) fn get(&self, client: ClientNo) -> Option<&Peer> {
-        match self.seats.get(client.0 as usize)? {
-            Seat::Taken(peer) => Some(peer),
-            Seat::Free | Seat::Expected => None,
+        match self.slots.get(client.0 as usize)? {
+            Slot::Taken(peer) => Some(peer),
+            Slot::Free | Slot::Expected => None,
         }
     }
 
     /// A connection.
     pub(crate) fn get_mut(&mut self, client: ClientNo) -> Option<&mut Peer> {
-        match self.seats.get_mut(client.0 as usize)? {
-            Seat::Taken(peer) => Some(peer),
-            Seat::Free | Seat::Expected => None,
+        match self.slots.get_mut(client.0 as usize)? {
+            Slot::Taken(peer) => Some(peer),
+            Slot::Free | Slot::Expected => None,
         }
     }
 
     /// Whether the client is expected.
     pub(crate) fn is_expected(&self, client: ClientNo) -> bool {
-        matches!(self.seats.get(client.0 as usize), Some(Seat::Expected))
+        matches!(self.slots.get(client.0 as usize), Some(Slot::Expected))
     }
 
     /// Whether the store knows the client.
@@ -233,8 +233,8 @@ impl Peers {
 
     /// The next connections from this number on, and around, that may have descriptors to receive.
     pub(crate) fn next_unread(&self, from: u32, most: usize) -> Vec<ClientNo> {
-        let from = (from as usize).min(self.seats.len());
-        let numbers = (from..self.seats.len()).chain(0..from);
+        let from = (from as usize).min(self.slots.len());
+        let numbers = (from..self.slots.len()).chain(0..from);
         let clients = numbers.map(|number| ClientNo(number as u32));
         let is_unread =
             |client: &ClientNo| self.get(*client).is_some_and(|peer| peer.unread.is_any());
@@ -248,10 +248,10 @@ impl Peers {
 
     /// All connections in the order of their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ClientNo, &Peer)> {
-        let numbered = self.seats.iter().zip(0..);
-        numbered.filter_map(|(seat, number)| match seat {
-            Seat::Taken(peer) => Some((ClientNo(number), &**peer)),
-            Seat::Free | Seat::Expected => None,
+        let numbered = self.slots.iter().zip(0..);
+        numbered.filter_map(|(slot, number)| match slot {
+            Slot::Taken(peer) => Some((ClientNo(number), &**peer)),
+            Slot::Free | Slot::Expected => None,
         })
     }
 }
@@ -261,9 +261,9 @@ fn holder(credentials: &Credentials) -> Holder {
 }
 
 /// Whether a connection has still not said hello.
-fn is_silent(seats: &[Seat], silent: &Silent) -> bool {
-    match seats.get(silent.client.0 as usize) {
-        Some(Seat::Taken(peer)) => peer.stage == Stage::Greeting(silent.until),
-        Some(Seat::Free | Seat::Expected) | None => false,
+fn is_silent(slots: &[Slot], silent: &Silent) -> bool {
+    match slots.get(silent.client.0 as usize) {
+        Some(Slot::Taken(peer)) => peer.stage == Stage::Greeting(silent.until),
+        Some(Slot::Free | Slot::Expected) | None => false,
     }
 }

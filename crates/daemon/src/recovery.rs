@@ -40,7 +40,7 @@ use plasmon_store::event::{Recovered, RecoveredExtent};
 use crate::directory::{Shared, entry_of};
 use crate::extents::Extents;
 use crate::sessions::{LINGERING_MAX, Session, Sessions, writer_mark};
-use plasmon_keeper::KeeperSeat;
+use plasmon_keeper::KeeperHandle;
 use plasmon_keeper::Label;
 use plasmon_keeper::{Held, KeeperLink};
 use plasmon_shm::shortage::is_failure_of_machine;
@@ -118,7 +118,7 @@ impl Inventory {
         for (label, fds) in held.labelled {
             piles.put(label, fds)?;
         }
-        let mut keeper = KeeperSeat::taken(link);
+        let mut keeper = KeeperHandle::taken(link);
         let listener = piles.listener.ok_or(BadInventory::Missing("listening socket"))?;
         let (store_token, control) = piles.control.ok_or(BadInventory::Missing("control page"))?;
         let control =

@@ -26,8 +26,8 @@ use crate::recovery::{self, BadInventory, Inventory};
 use crate::sessions::{LINGERING_MAX, Sessions};
 use crate::settings::{BadStart, Config, Spill};
 use crate::workers::{Ahead, Done, OpenTier, OpenedTier, Tier, Workers};
+use plasmon_keeper::KeeperHandle;
 use plasmon_keeper::KeeperLink;
-use plasmon_keeper::KeeperSeat;
 use plasmon_keeper::Label;
 use plasmon_shm::cgroup::{Groups, Headroom};
 use plasmon_shm::shortage::is_failure_of_machine;
@@ -134,7 +134,7 @@ pub(crate) fn fresh_with(
         let link =
             KeeperLink::start(&flags, keeper_errors).map_err(system("starting the keeper"))?;
         recovery::hold_door(&link, &listener).map_err(system("talking to the keeper"))?;
-        shared.keeper = KeeperSeat::taken(link);
+        shared.keeper = KeeperHandle::taken(link);
         let Shared { keeper, control, wakes, index, .. } = &mut shared;
         let pages = [control.memfd().as_fd(), wakes.as_fd()];
         keeper.hold(&Label::Control { store: store_token }, &pages);
@@ -247,7 +247,7 @@ fn new_shared() -> io::Result<Shared> {
         control,
         wakes: WakePage::create()?,
         sessions: Sessions::new(LINGERING_MAX),
-        keeper: KeeperSeat::unwanted(),
+        keeper: KeeperHandle::unwanted(),
         grown: false,
     })
 }

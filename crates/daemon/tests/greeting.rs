@@ -195,7 +195,7 @@ fn foreign_only_reads() {
 
 #[test]
 fn silent_connections_make_room_for_those_that_speak() {
-    // Connections that never said hello took every seat for ten seconds, and again.
+    // Connections that never said hello took every place for ten seconds, and again.
     let desk = start(&[]);
     let mut silent: Vec<Client> = (0..300).map(|_| desk.connect()).collect();
     let mut client = desk.client();
@@ -211,8 +211,8 @@ fn silent_connections_make_room_for_those_that_speak() {
 
 #[test]
 fn a_process_and_a_user_have_as_many_connections_as_the_settings_say() {
-    // One process could take every seat of its user, and with each the memory of a channel and
-    // descriptors on the way.
+    // One process could take every connection of its user, and with each the memory of a channel
+    // and descriptors on the way.
     for (flag, said) in [
         ("--connections-per-process-max", "too many connections of this process (pid "),
         ("--connections-per-user-max", "too many connections of this user"),

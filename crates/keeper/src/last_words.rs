@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::fs::OFlags;
 
-use crate::patience::Death;
+use crate::restart_policy::Death;
 
 /// How the flag begins that names the daemons' log.
 const LOG_FLAG: &[u8] = b"--log-file=";

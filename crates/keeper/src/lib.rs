@@ -18,17 +18,17 @@
 #![forbid(unsafe_code)]
 
 mod child;
+mod handle;
 mod last_words;
 mod link;
-mod patience;
 mod process;
-mod seat;
+mod restart_policy;
 mod watchdog;
 mod wire;
 
+pub use handle::{KeeperHandle, Said};
 pub use link::{Held, KeeperLink};
 pub use process::{keep, run};
-pub use seat::{KeeperSeat, Said};
 pub use wire::{FromKeeper, Label};
 
 /// The argument that makes this program a keeper; the daemon's own flags follow it.

@@ -15,7 +15,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use crate::child::Child;
-use crate::patience::{Death, Decision, Patience};
+use crate::restart_policy::{Death, Decision, RestartPolicy};
 use crate::watchdog::{Progress, Verdict, Watchdog};
 use crate::wire::{self, FromKeeper, Label, ToKeeper, WIRE_VERSION};
 use crate::{EXIT_SHORTAGE, last_words};
@@ -66,7 +66,7 @@ pub fn keep(flags: &[OsString], link: Connection) -> ExitCode {
 struct Keeper<'a> {
     flags: &'a [OsString],
     held: BTreeMap<Label, Vec<OwnedFd>>,
-    patience: Patience,
+    restart_policy: RestartPolicy,
     serving_since: Option<Instant>,
     /// Whether any daemon of the store has accepted connections.
     has_served: bool,
@@ -95,7 +95,7 @@ impl<'a> Keeper<'a> {
         Self {
             flags,
             held: BTreeMap::new(),
-            patience: Patience::default(),
+            restart_policy: RestartPolicy::default(),
             serving_since: None,
             has_served: false,
             daemon: None,
@@ -117,7 +117,7 @@ impl<'a> Keeper<'a> {
             let life = self.serving_since.take().map(edge::since);
             let mut death = life.map_or_else(|| failed_start(code), Death::Serving);
             loop {
-                match self.patience.after(death) {
+                match self.restart_policy.after(death) {
                     Decision::GiveUp => {
                         last_words::say(self.flags, death);
                         return ExitCode::FAILURE;
@@ -260,7 +260,7 @@ impl<'a> Keeper<'a> {
         let begin = FromKeeper::Begin {
             version: WIRE_VERSION,
             keeper_pid: edge::process_id(),
-            failed_starts: self.patience.failed_starts(),
+            failed_starts: self.restart_policy.failed_starts(),
             was_hung: self.was_hung,
         };
         if let Err(error) = hand_over(&ours, &self.held, &begin) {
@@ -299,17 +299,17 @@ fn hand_over(
     held: &BTreeMap<Label, Vec<OwnedFd>>,
     begin: &FromKeeper,
 ) -> io::Result<()> {
-    send_patiently(link, begin, &[])?;
+    send_with_retry(link, begin, &[])?;
     for (label, fds) in held {
         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-        send_patiently(link, &FromKeeper::Held(label.clone()), &fds)?;
+        send_with_retry(link, &FromKeeper::Held(label.clone()), &fds)?;
     }
-    send_patiently(link, &FromKeeper::Complete, &[])
+    send_with_retry(link, &FromKeeper::Complete, &[])
 }
 
 /// Sends one message, also when the system is out of something for a moment: too many descriptors
 /// that other processes of this user have not received yet, for one.
-fn send_patiently(
+fn send_with_retry(
     link: &Connection,
     message: &FromKeeper,
     fds: &[BorrowedFd<'_>],

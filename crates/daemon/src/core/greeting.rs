@@ -21,12 +21,12 @@ use super::sending::{UNASKED, encode};
 use super::submissions::range_is_aligned;
 use crate::acceptor::Accepted;
 use crate::closer::CLOSING_PER_USER_MAX;
+use crate::connection_limits::{HELLO_WITHIN, NoRoom, SILENT_PER_USER_MAX};
 use crate::directory::Shared;
 use crate::outbox::{Outbox, Passed};
 use crate::passing::Unread;
 use crate::peers::{Peer, Stage};
 use crate::poll::{Interest, Source};
-use crate::seats::{HELLO_WITHIN, NoSeat, SILENT_PER_USER_MAX};
 use crate::sessions::{LINGERING_MAX, Session, SessionNo};
 use plasmon_keeper::Label;
 
@@ -156,14 +156,14 @@ impl Core {
                 .with_amounts(CLOSING_PER_USER_MAX as u64 + 1, CLOSING_PER_USER_MAX as u64)
                 .with_detail(detail));
         }
-        let Err(no_seat) = self.peers.has_room_for(credentials) else { return Ok(()) };
-        let (most, detail) = match no_seat {
-            NoSeat::Full => (CLIENTS_MAX, "the store has the maximum number of clients".to_owned()),
-            NoSeat::User(count) => {
+        let Err(no_room) = self.peers.has_room_for(credentials) else { return Ok(()) };
+        let (most, detail) = match no_room {
+            NoRoom::Full => (CLIENTS_MAX, "the store has the maximum number of clients".to_owned()),
+            NoRoom::User(count) => {
                 let limit = "the setting connections_per_user_max allows no more";
                 (count, format!("too many connections of this user: it has {count}, and {limit}"))
             }
-            NoSeat::Process(count) => {
+            NoRoom::Process(count) => {
                 let limit = "the setting connections_per_process_max allows no more";
                 let whose = format!("this process (pid {})", credentials.pid);
                 (count, format!("too many connections of {whose}: it has {count}, and {limit}"))
@@ -218,7 +218,7 @@ impl Core {
         leases.retain(range_is_aligned);
         creating.retain(|object| range_is_aligned(&object.range));
         let entrance = self.enter(client, access, channel, token)?;
-        let expected = self.take_expected_seat(client, entrance.session);
+        let expected = self.take_expected(client, entrance.session);
         let client = expected.unwrap_or(client);
         let Some(peer) = self.peers.get_mut(client) else { return Ok(()) };
         peer.stage = Stage::Ready;
@@ -246,7 +246,7 @@ impl Core {
     }
 
     /// Moves a client that was expected back to the number by which the store knows it.
-    fn take_expected_seat(&mut self, client: ClientNo, session: SessionNo) -> Option<ClientNo> {
+    fn take_expected(&mut self, client: ClientNo, session: SessionNo) -> Option<ClientNo> {
         let expected = self.shared().sessions.get(session)?.client?;
         if !self.peers.move_to_expected(client, expected) {
             return None;

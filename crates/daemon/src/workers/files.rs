@@ -161,7 +161,7 @@ fn apply_effect(job: FileJob, medium: &mut dyn SpillTier) -> (Option<String>, Op
         }
         FileJob::Restore { ticket, into, range, which } => {
             let result =
-                allowed().and_then(|()| patiently(|| restore(medium, &into, &range, which)));
+                allowed().and_then(|()| with_retry(|| restore(medium, &into, &range, which)));
             let result = told("restored", &which.id, result);
             let outcome = match &result {
                 Ok(()) => ReadBack::Done,
@@ -193,7 +193,7 @@ fn open(
 ) -> (Option<String>, Option<Done>) {
     let mut file = None;
     let result = allowed().and_then(|()| {
-        patiently(|| {
+        with_retry(|| {
             file = Some(medium.open(which)?);
             Ok(())
         })
@@ -278,7 +278,7 @@ fn write_all_at(file: BorrowedFd<'_>, mut offset: u64, mut bytes: &[u8]) -> io::
 }
 
 /// Tries again as long as the system is only out of something.
-fn patiently(mut work: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+fn with_retry(mut work: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
     for _ in 1..TRIES {
         match work() {
             Err(Error::Io { source, .. }) if is_passing(&source) => edge::sleep(TRY_AGAIN_AFTER),

@@ -48,13 +48,13 @@ pub(crate) enum Decision {
 
 /// The deaths seen so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct RestartPolicy {
     failed_starts: u32,
     shortages: u32,
     short_lives: u32,
 }
 
-impl Patience {
+impl RestartPolicy {
     /// Daemons that died in a row before they served, over something else than a shortage.
     pub(crate) fn failed_starts(&self) -> u32 {
         self.failed_starts
@@ -101,58 +101,61 @@ mod tests {
 
     #[test]
     fn failed_starts_wait_longer_and_end() {
-        let mut patience = Patience::default();
+        let mut restart_policy = RestartPolicy::default();
         for wait_ms in [20, 40, 80, 160] {
             let wait = Duration::from_millis(wait_ms);
-            assert_eq!(patience.after(Death::Starting), Decision::Restart(wait));
+            assert_eq!(restart_policy.after(Death::Starting), Decision::Restart(wait));
         }
-        assert_eq!(patience.failed_starts(), 4);
-        assert_eq!(patience.after(Death::Starting), Decision::GiveUp);
+        assert_eq!(restart_policy.failed_starts(), 4);
+        assert_eq!(restart_policy.after(Death::Starting), Decision::GiveUp);
     }
 
     /// Half a second without free descriptors while the daemon was started again ended the store,
     /// with every object in it.
     #[test]
     fn a_shortage_is_waited_for_and_is_no_failed_start() {
-        let mut patience = Patience::default();
+        let mut restart_policy = RestartPolicy::default();
         let mut waited = Duration::ZERO;
         for count in 1..SHORTAGES_MAX {
-            let Decision::Restart(wait) = patience.after(Death::Shortage) else {
+            let Decision::Restart(wait) = restart_policy.after(Death::Shortage) else {
                 panic!("it gives up after {count}")
             };
             assert!((FAILED_START_WAIT..=SHORTAGE_WAIT_MAX).contains(&wait));
             waited += wait;
         }
         assert!(waited > Duration::from_secs(9 * 60));
-        assert_eq!(patience.failed_starts(), 0);
-        assert_eq!(patience.after(Death::Shortage), Decision::GiveUp);
-        patience.after(Death::Serving(Duration::ZERO));
-        assert_eq!(patience.after(Death::Shortage), Decision::Restart(FAILED_START_WAIT));
+        assert_eq!(restart_policy.failed_starts(), 0);
+        assert_eq!(restart_policy.after(Death::Shortage), Decision::GiveUp);
+        restart_policy.after(Death::Serving(Duration::ZERO));
+        assert_eq!(restart_policy.after(Death::Shortage), Decision::Restart(FAILED_START_WAIT));
     }
 
     #[test]
     fn a_served_life_forgives_failed_starts_and_a_long_one_everything() {
-        let mut patience = Patience::default();
+        let mut restart_policy = RestartPolicy::default();
         for _ in 1..FAILED_STARTS_MAX {
-            patience.after(Death::Starting);
+            restart_policy.after(Death::Starting);
         }
         let short = Death::Serving(Duration::from_millis(1));
-        assert_eq!(patience.after(short), Decision::Restart(Duration::ZERO));
+        assert_eq!(restart_policy.after(short), Decision::Restart(Duration::ZERO));
         for _ in 1..SHORT_LIVES_FREE {
-            assert_eq!(patience.after(short), Decision::Restart(Duration::ZERO));
+            assert_eq!(restart_policy.after(short), Decision::Restart(Duration::ZERO));
         }
-        assert_eq!(patience.after(short), Decision::Restart(SHORT_LIFE_WAIT));
-        assert_eq!(patience.after(Death::Serving(SHORT_LIFE)), Decision::Restart(Duration::ZERO));
-        assert_eq!(patience.after(short), Decision::Restart(Duration::ZERO));
+        assert_eq!(restart_policy.after(short), Decision::Restart(SHORT_LIFE_WAIT));
+        assert_eq!(
+            restart_policy.after(Death::Serving(SHORT_LIFE)),
+            Decision::Restart(Duration::ZERO)
+        );
+        assert_eq!(restart_policy.after(short), Decision::Restart(Duration::ZERO));
     }
 
     #[test]
     fn endless_short_lives_end() {
-        let mut patience = Patience::default();
+        let mut restart_policy = RestartPolicy::default();
         let short = Death::Serving(Duration::ZERO);
         for _ in 1..SHORT_LIVES_MAX {
-            assert_ne!(patience.after(short), Decision::GiveUp);
+            assert_ne!(restart_policy.after(short), Decision::GiveUp);
         }
-        assert_eq!(patience.after(short), Decision::GiveUp);
+        assert_eq!(restart_policy.after(short), Decision::GiveUp);
     }
 }

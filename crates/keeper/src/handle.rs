@@ -33,7 +33,7 @@ const SEND_AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// belong to the label by then. A keeper that does not read is replaced after a while; where the
 /// system is out of something, which is not the keeper's fault, it stays.
 #[derive(Debug, Default)]
-pub struct KeeperSeat {
+pub struct KeeperHandle {
     link: Option<KeeperLink>,
     wanted: bool,
     is_starting: bool,
@@ -69,13 +69,13 @@ pub enum Said {
     Gone,
 }
 
-impl KeeperSeat {
-    /// A seat that stays empty: the store ends with its daemon.
+impl KeeperHandle {
+    /// No keeper, for good: the store ends with its daemon.
     pub fn unwanted() -> Self {
         Self::default()
     }
 
-    /// A seat with this keeper, which holds everything there is.
+    /// The handle of this keeper, which holds everything there is.
     pub fn taken(link: KeeperLink) -> Self {
         Self { link: Some(link), wanted: true, is_complete: true, ..Self::default() }
     }
@@ -243,7 +243,7 @@ impl KeeperSeat {
         }
     }
 
-    /// Takes the seat away from a keeper that is gone.
+    /// Lets go of a keeper that is gone.
     pub fn vacate(&mut self) {
         (self.full_since, self.send_again_at, self.is_complete) = (None, None, false);
         self.backlog.clear();
@@ -253,7 +253,7 @@ impl KeeperSeat {
         }
     }
 
-    /// Fills the seat with a keeper that is to be told of all this.
+    /// Takes a keeper that is to be told of all this.
     pub fn fill(
         &mut self,
         link: KeeperLink,

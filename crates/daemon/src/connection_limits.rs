@@ -1,8 +1,8 @@
 //! Who may have how many connections, so that no user can take those of the others.
 //!
-//! Half of all seats are divided among the users that the store admits; the other half is for
-//! anybody who is admitted. A store for one user has all its seats for that user. Settings limit
-//! what one user and one process may have.
+//! Half of all connections are divided among the users that the store admits; the other half is
+//! for anybody who is admitted. A store for one user has all its connections for that user.
+//! Settings limit what one user and one process may have.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -26,9 +26,9 @@ pub(crate) struct Holder {
     pub(crate) pid: u32,
 }
 
-/// Why there is no seat.
+/// Why there is no room for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoSeat {
+pub(crate) enum NoRoom {
     /// The store has as many connections as it takes, or this user its share of them.
     Full,
     /// This user has so many, which is what the settings allow.
@@ -37,9 +37,9 @@ pub(crate) enum NoSeat {
     Process(usize),
 }
 
-/// The seats that are taken.
+/// How many connections there are, and of whom, against what is allowed.
 #[derive(Debug)]
-pub(crate) struct Seats {
+pub(crate) struct ConnectionLimits {
     by_user: HashMap<u32, usize>,
     by_process: HashMap<u32, usize>,
     most: ConnectionsMax,
@@ -64,8 +64,8 @@ pub(crate) struct Silent {
     pub(crate) until: Instant,
 }
 
-impl Seats {
-    /// Free seats for so many admitted users.
+impl ConnectionLimits {
+    /// Limits for a number of admitted users, with no connection yet.
     pub(crate) fn new(users: usize, most: ConnectionsMax) -> Self {
         let share = match users {
             0 | 1 => CLIENTS_MAX,
@@ -83,26 +83,26 @@ impl Seats {
         }
     }
 
-    /// Whether there is a seat for one more connection of this user and process.
-    pub(crate) fn has_room_for(&self, holder: Holder) -> Result<(), NoSeat> {
+    /// Whether there is room for one more connection of this user and process.
+    pub(crate) fn has_room_for(&self, holder: Holder) -> Result<(), NoRoom> {
         let of_user = self.taken(holder.uid);
         let of_process = self.by_process.get(&holder.pid).copied().unwrap_or(0);
         if of_process >= self.most.of_process {
-            return Err(NoSeat::Process(of_process));
+            return Err(NoRoom::Process(of_process));
         }
         if of_user >= self.most.of_user {
-            return Err(NoSeat::User(of_user));
+            return Err(NoRoom::User(of_user));
         }
         let is_free = of_user < self.share || self.common_taken < self.common;
-        if is_free { Ok(()) } else { Err(NoSeat::Full) }
+        if is_free { Ok(()) } else { Err(NoRoom::Full) }
     }
 
-    /// How many seats a user has.
+    /// How many connections a user has.
     pub(crate) fn taken(&self, uid: u32) -> usize {
         self.by_user.get(&uid).copied().unwrap_or(0)
     }
 
-    /// A connection takes its seat.
+    /// Counts a connection that opened.
     pub(crate) fn take(&mut self, holder: Holder) {
         if holder.pid != 0 {
             *self.by_process.entry(holder.pid).or_default() += 1;
@@ -114,7 +114,7 @@ impl Seats {
         }
     }
 
-    /// A connection leaves its seat.
+    /// Counts a connection that closed.
     pub(crate) fn leave(&mut self, holder: Holder) {
         let Holder { uid, pid } = holder;
         if let Some(taken) = self.by_process.get_mut(&pid) {
@@ -174,77 +174,77 @@ mod tests {
     }
 
     #[test]
-    fn no_user_takes_the_seats_of_another() {
-        let mut seats = Seats::new(2, ANY);
+    fn no_user_takes_the_connections_of_another() {
+        let mut limits = ConnectionLimits::new(2, ANY);
         let share = CLIENTS_MAX / 4;
         // The first takes its share and all that is common.
         let mut taken = 0;
-        while seats.has_room_for(of(1)).is_ok() {
-            seats.take(of(1));
+        while limits.has_room_for(of(1)).is_ok() {
+            limits.take(of(1));
             taken += 1;
         }
         assert_eq!(taken, share + CLIENTS_MAX / 2);
         for _ in 0..share {
-            assert_eq!(seats.has_room_for(of(2)), Ok(()));
-            seats.take(of(2));
+            assert_eq!(limits.has_room_for(of(2)), Ok(()));
+            limits.take(of(2));
         }
-        assert_eq!(seats.has_room_for(of(2)), Err(NoSeat::Full), "every seat is taken");
-        seats.leave(of(1));
-        assert!(seats.has_room_for(of(2)).is_ok() && seats.has_room_for(of(1)).is_ok());
-        seats.take(of(2));
-        assert_eq!(seats.has_room_for(of(1)), Err(NoSeat::Full), "the common seat is taken");
-        seats.leave(of(2));
-        assert_eq!(seats.has_room_for(of(1)), Ok(()));
+        assert_eq!(limits.has_room_for(of(2)), Err(NoRoom::Full), "every connection is taken");
+        limits.leave(of(1));
+        assert!(limits.has_room_for(of(2)).is_ok() && limits.has_room_for(of(1)).is_ok());
+        limits.take(of(2));
+        assert_eq!(limits.has_room_for(of(1)), Err(NoRoom::Full), "the common connection is taken");
+        limits.leave(of(2));
+        assert_eq!(limits.has_room_for(of(1)), Ok(()));
     }
 
     #[test]
-    fn the_only_user_has_every_seat() {
-        let mut seats = Seats::new(1, ANY);
+    fn the_only_user_has_every_connection() {
+        let mut limits = ConnectionLimits::new(1, ANY);
         let holder = |number: usize| Holder { uid: 7, pid: number as u32 };
         (0..CLIENTS_MAX).for_each(|number| {
-            assert_eq!(seats.has_room_for(holder(number)), Ok(()));
-            seats.take(holder(number));
+            assert_eq!(limits.has_room_for(holder(number)), Ok(()));
+            limits.take(holder(number));
         });
-        assert_eq!(seats.has_room_for(holder(CLIENTS_MAX)), Err(NoSeat::User(CLIENTS_MAX)));
-        (0..CLIENTS_MAX).for_each(|number| seats.leave(holder(number)));
-        assert_eq!((seats.taken(7), seats.common_taken), (0, 0));
-        assert!(seats.by_user.is_empty() && seats.by_process.is_empty());
+        assert_eq!(limits.has_room_for(holder(CLIENTS_MAX)), Err(NoRoom::User(CLIENTS_MAX)));
+        (0..CLIENTS_MAX).for_each(|number| limits.leave(holder(number)));
+        assert_eq!((limits.taken(7), limits.common_taken), (0, 0));
+        assert!(limits.by_user.is_empty() && limits.by_process.is_empty());
     }
 
-    /// One process could have every seat, and with each of them memory and descriptors.
+    /// One process could have every connection, and with each of them memory and descriptors.
     #[test]
     fn a_user_and_a_process_have_what_the_settings_say() {
-        let mut seats = Seats::new(1, ConnectionsMax { of_user: 5, of_process: 2 });
+        let mut limits = ConnectionLimits::new(1, ConnectionsMax { of_user: 5, of_process: 2 });
         let process = |pid| Holder { uid: 7, pid };
         for _ in 0..2 {
-            assert_eq!(seats.has_room_for(process(1)), Ok(()));
-            seats.take(process(1));
+            assert_eq!(limits.has_room_for(process(1)), Ok(()));
+            limits.take(process(1));
         }
-        assert_eq!(seats.has_room_for(process(1)), Err(NoSeat::Process(2)));
+        assert_eq!(limits.has_room_for(process(1)), Err(NoRoom::Process(2)));
         // Nobody can say which processes these are.
-        (0..3).for_each(|_| seats.take(process(0)));
-        assert_eq!(seats.has_room_for(process(0)), Err(NoSeat::User(5)));
-        assert_eq!(seats.has_room_for(process(2)), Err(NoSeat::User(5)));
-        assert_eq!(seats.has_room_for(Holder { uid: 8, pid: 3 }), Ok(()));
-        seats.leave(process(1));
-        assert_eq!(seats.has_room_for(process(1)), Ok(()));
+        (0..3).for_each(|_| limits.take(process(0)));
+        assert_eq!(limits.has_room_for(process(0)), Err(NoRoom::User(5)));
+        assert_eq!(limits.has_room_for(process(2)), Err(NoRoom::User(5)));
+        assert_eq!(limits.has_room_for(Holder { uid: 8, pid: 3 }), Ok(()));
+        limits.leave(process(1));
+        assert_eq!(limits.has_room_for(process(1)), Ok(()));
     }
 
     #[test]
     fn the_oldest_silent_connection_of_a_user_makes_room() {
-        let mut seats = Seats::new(2, ANY);
+        let mut limits = ConnectionLimits::new(2, ANY);
         let now = Instant::now();
         let silent =
             |number: u32, uid| Silent { client: ClientNo(number), uid, until: now + HELLO_WITHIN };
         let limit = SILENT_PER_USER_MAX as u32;
-        (0..limit).for_each(|number| seats.expect_hello(silent(number, 1)));
-        seats.expect_hello(silent(limit, 2));
-        assert_eq!(seats.surplus_silent(2, |_| false), None);
-        assert_eq!(seats.surplus_silent(1, |_| false), Some(silent(0, 1)));
+        (0..limit).for_each(|number| limits.expect_hello(silent(number, 1)));
+        limits.expect_hello(silent(limit, 2));
+        assert_eq!(limits.surplus_silent(2, |_| false), None);
+        assert_eq!(limits.surplus_silent(1, |_| false), Some(silent(0, 1)));
         // The oldest has said hello.
         let is_over = |silent: &Silent| silent.client == ClientNo(0);
-        assert_eq!(seats.surplus_silent(1, is_over), None);
-        assert_eq!(seats.oldest_silent(is_over), Some(silent(1, 1)));
-        assert_eq!(seats.oldest_silent(|_| true), None);
+        assert_eq!(limits.surplus_silent(1, is_over), None);
+        assert_eq!(limits.oldest_silent(is_over), Some(silent(1, 1)));
+        assert_eq!(limits.oldest_silent(|_| true), None);
     }
 }
