@@ -54,7 +54,9 @@ impl Node {
                     child.append(column, is_ordered(field))?;
                 }
             }
-            Values::Dictionary(dictionary) => dictionary.append(array, ordered)?,
+            Values::Dictionary { keys, values } => {
+                keys.append(array, ordered, |value| values.append(value, false))?;
+            }
         }
         match array.nulls().filter(|nulls| nulls.null_count() > 0) {
             Some(nulls) => self.note_nulls(nulls),
@@ -115,7 +117,7 @@ impl Node {
             Values::Struct(children) => {
                 children.iter_mut().try_for_each(|child| child.append_nulls(count))?;
             }
-            Values::Dictionary(dictionary) => dictionary.append_nulls(count)?,
+            Values::Dictionary { keys, .. } => keys.append_nulls(count)?,
         }
         self.note(false, count)
     }

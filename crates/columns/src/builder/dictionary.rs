@@ -1,27 +1,26 @@
-//! A dictionary that grows: keys, and each value once.
+//! The keys of a dictionary that grows, which holds each value once.
 //!
 //! Arrays that are appended have dictionaries of their own. The values that they use are looked up
 //! by their row encoding, which is equal where values are, and appended if they are new; keys are
 //! written anew. Keys of values that were not used before an append failed are forgotten with it.
+//! The values themselves are a node beside the keys, which grows by one value for each new key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, downcast_dictionary_array};
 use arrow_row::{RowConverter, SortField};
-use arrow_schema::{DataType, Field};
+use arrow_schema::DataType;
 
-use super::node::{Mark, Node};
 use crate::error::{Error, Result};
 use crate::memory::{Bytes, Source};
 
-/// The growing form of a dictionary array, without its validity.
+/// The growing keys of a dictionary array, without its validity, and which value has which.
 #[derive(Debug)]
-pub(crate) struct Dictionary {
-    pub(crate) keys: Bytes,
-    pub(crate) values: Node,
+pub(crate) struct DictionaryKeys {
+    pub(crate) bytes: Bytes,
     key_type: DataType,
-    key_width: usize,
+    width: usize,
     keys_max: u64,
     ordered: bool,
     rows: RowConverter,
@@ -30,7 +29,7 @@ pub(crate) struct Dictionary {
     last: Option<(ArrayRef, Vec<Option<u64>>)>,
 }
 
-impl Dictionary {
+impl DictionaryKeys {
     pub(crate) fn new(
         source: &Source,
         (key_type, values): (&DataType, &DataType),
@@ -38,7 +37,7 @@ impl Dictionary {
     ) -> Result<Self> {
         let whole = DataType::Dictionary(Box::new(key_type.clone()), Box::new(values.clone()));
         let unsupported = || Error::Unsupported(whole.clone());
-        let (key_width, bits) = match key_type {
+        let (width, bits) = match key_type {
             DataType::Int8 => (1, 7),
             DataType::UInt8 => (1, 8),
             DataType::Int16 => (2, 15),
@@ -53,10 +52,9 @@ impl Dictionary {
         }
         let rows = RowConverter::new(vec![SortField::new(values.clone())])?;
         Ok(Self {
-            keys: Bytes::new(source),
-            values: Node::new(source, &Field::new("", values.clone(), true))?,
+            bytes: Bytes::new(source),
             key_type: key_type.clone(),
-            key_width,
+            width,
             keys_max: (1 << bits) - 1,
             ordered,
             rows,
@@ -65,7 +63,14 @@ impl Dictionary {
         })
     }
 
-    pub(crate) fn append(&mut self, array: &dyn Array, ordered: bool) -> Result<()> {
+    /// Appends the keys of an array; `append_value` appends a value that is new, the only one of
+    /// the array that it is given.
+    pub(crate) fn append(
+        &mut self,
+        array: &dyn Array,
+        ordered: bool,
+        mut append_value: impl FnMut(&dyn Array) -> Result<()>,
+    ) -> Result<()> {
         let (values, keys): (ArrayRef, Vec<Option<usize>>) = downcast_dictionary_array!(
             array => {
                 let keys = array.keys_iter().collect();
@@ -80,7 +85,8 @@ impl Dictionary {
         let rows = self.rows.convert_columns(&[Arc::clone(&values)])?;
         if self.ordered && ordered {
             for (at, key) in here.iter_mut().enumerate() {
-                *key = Some(self.key_of(rows.row(at).as_ref(), &*values, at)?);
+                let append = || append_value(&*values.slice(at, 1));
+                *key = Some(self.key_of(rows.row(at).as_ref(), append)?);
             }
             if !here.is_sorted() {
                 let text = "the values of an ordered dictionary come in another order than before";
@@ -94,7 +100,8 @@ impl Dictionary {
                 Some(key) => match here[key] {
                     Some(key) => key,
                     None => {
-                        let new = self.key_of(rows.row(key).as_ref(), &*values, key)?;
+                        let append = || append_value(&*values.slice(key, 1));
+                        let new = self.key_of(rows.row(key).as_ref(), append)?;
                         *here[key].insert(new)
                     }
                 },
@@ -106,23 +113,24 @@ impl Dictionary {
     }
 
     /// The key of a value, which is appended if it is new.
-    fn key_of(&mut self, row: &[u8], values: &dyn Array, at: usize) -> Result<u64> {
+    fn key_of(&mut self, row: &[u8], append: impl FnOnce() -> Result<()>) -> Result<u64> {
         if let Some(key) = self.known.get(row) {
             return Ok(*key);
         }
-        let key = self.values.length as u64;
+        // Every value is known, and the keys are their numbers.
+        let key = self.known.len() as u64;
         if key > self.keys_max {
             let data_type = self.key_type.clone();
             return Err(Error::Overflow { what: "the keys", data_type, instead: "wider keys" });
         }
-        self.values.append(&*values.slice(at, 1), false)?;
+        append()?;
         self.known.insert(row.into(), key);
         Ok(key)
     }
 
     fn push_keys(&mut self, keys: &[u64]) -> Result<()> {
-        let width = self.key_width;
-        self.keys.extend(keys.len() * width, |into| {
+        let width = self.width;
+        self.bytes.extend(keys.len() * width, |into| {
             for (place, key) in into.chunks_exact_mut(width).zip(keys) {
                 place.copy_from_slice(&key.to_le_bytes()[..width]);
             }
@@ -130,15 +138,13 @@ impl Dictionary {
     }
 
     pub(crate) fn append_nulls(&mut self, count: usize) -> Result<()> {
-        self.keys.extend(self.key_width * count, |into| into.fill(0))
+        self.bytes.extend(self.width * count, |into| into.fill(0))
     }
 
-    /// Takes back what follows `length` keys, and the values that came with them.
-    pub(crate) fn rewind(&mut self, length: usize, values: &Mark) {
-        self.keys.truncate(length * self.key_width);
-        self.values.rewind(values);
-        let left = self.values.length as u64;
-        self.known.retain(|_, key| *key < left);
+    /// Takes back what follows `length` keys, and what is known of all but the first values.
+    pub(crate) fn rewind(&mut self, length: usize, values: usize) {
+        self.bytes.truncate(length * self.width);
+        self.known.retain(|_, key| *key < values as u64);
         self.last = None;
     }
 }

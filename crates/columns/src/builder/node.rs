@@ -2,7 +2,7 @@
 
 use arrow_schema::{DataType, Field};
 
-use super::dictionary::Dictionary;
+use super::dictionary::DictionaryKeys;
 use crate::error::{Error, Result};
 use crate::memory::{Bits, Bytes, Source};
 
@@ -36,7 +36,7 @@ pub(crate) enum Values {
     /// One node for each field.
     Struct(Vec<Node>),
     /// Keys and the values that they stand for.
-    Dictionary(Box<Dictionary>),
+    Dictionary { keys: Box<DictionaryKeys>, values: Box<Node> },
 }
 
 /// Where each value starts and the last one ends: one more than there are values.
@@ -117,9 +117,11 @@ impl Node {
             DataType::Struct(fields) => {
                 Values::Struct(fields.iter().map(|field| child(field)).collect::<Result<_>>()?)
             }
-            DataType::Dictionary(keys, values) => {
+            DataType::Dictionary(key_type, value_type) => {
                 let ordered = field.dict_is_ordered() == Some(true);
-                Values::Dictionary(Box::new(Dictionary::new(source, (keys, values), ordered)?))
+                let keys = DictionaryKeys::new(source, (key_type, value_type), ordered)?;
+                let values = child(&Field::new("", value_type.as_ref().clone(), true))?;
+                Values::Dictionary { keys: Box::new(keys), values: Box::new(values) }
             }
             DataType::FixedSizeBinary(width) => {
                 let width = usize::try_from(*width).map_err(|_| unsupported(data_type))?;
@@ -177,7 +179,7 @@ impl Node {
             Values::List { offsets, child } => (offsets.end, vec![child.mark()]),
             Values::FixedList { child, .. } => (0, vec![child.mark()]),
             Values::Struct(children) => (0, children.iter().map(Self::mark).collect()),
-            Values::Dictionary(dictionary) => (0, vec![dictionary.values.mark()]),
+            Values::Dictionary { values, .. } => (0, vec![values.mark()]),
         };
         Mark { length: own[0] as usize, null_count: own[1] as usize, end: ends, children }
     }
@@ -204,7 +206,10 @@ impl Node {
             Values::Struct(children) => {
                 children.iter_mut().zip(&mark.children).for_each(|(it, mark)| it.rewind(mark));
             }
-            Values::Dictionary(dictionary) => dictionary.rewind(mark.length, &mark.children[0]),
+            Values::Dictionary { keys, values } => {
+                values.rewind(&mark.children[0]);
+                keys.rewind(mark.length, values.length);
+            }
         }
     }
 
@@ -230,9 +235,9 @@ impl Node {
             }
             Values::FixedList { child, .. } => own.extend(child.addresses()),
             Values::Struct(children) => own.extend(children.iter().flat_map(Self::addresses)),
-            Values::Dictionary(dictionary) => {
-                own.extend(bytes(&dictionary.keys));
-                own.extend(dictionary.values.addresses());
+            Values::Dictionary { keys, values } => {
+                own.extend(bytes(&keys.bytes));
+                own.extend(values.addresses());
             }
         }
         own

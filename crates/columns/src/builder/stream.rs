@@ -110,10 +110,10 @@ impl<'a> Batch<'a> {
             (Values::Struct(children), DataType::Struct(fields)) => {
                 children.iter().zip(fields).for_each(|(child, inner)| self.take(child, inner));
             }
-            (Values::Dictionary(dictionary), _) => {
-                self.slots.push(Slot::Bytes(&dictionary.keys));
+            (Values::Dictionary { keys, values }, _) => {
+                self.slots.push(Slot::Bytes(&keys.bytes));
                 let number = dictionary_number(field).unwrap_or_default();
-                self.dictionaries.push((number, &dictionary.values));
+                self.dictionaries.push((number, values));
             }
             (values, found) => unreachable!("{values:?} was made for another type than {found}"),
         }
@@ -155,9 +155,9 @@ pub(crate) fn into_buffers(node: Node, out: &mut Vec<Bytes>, dictionaries: &mut 
         Values::Struct(children) => {
             children.into_iter().for_each(|child| into_buffers(child, out, dictionaries));
         }
-        Values::Dictionary(dictionary) => {
-            out.push(dictionary.keys);
-            dictionaries.push(dictionary.values);
+        Values::Dictionary { keys, values } => {
+            out.push(keys.bytes);
+            dictionaries.push(*values);
         }
     }
 }
