@@ -7,8 +7,9 @@ use std::time::Duration;
 use arrow_buffer::Buffer;
 use plasmon_client::{Growing, ObjectId, PutOptions};
 
-use super::slabs::{Spot, rounded};
-use super::{Block, Member, Place, Pool, State};
+use super::allocation::Pool;
+use super::blocks::{Block, Member, Place};
+use super::slabs::Spot;
 use crate::composing;
 use crate::encoding::Encoded;
 use crate::error::Result;
@@ -167,44 +168,4 @@ fn seal_own(own: &mut [(usize, Block)]) -> Result<()> {
         }
     }
     Ok(Growing::seal_all_lent(&mut growing)?)
-}
-
-impl State {
-    /// The buffer in which these bytes lie.
-    fn block_of(&self, bytes: &[u8]) -> Option<(usize, &Block)> {
-        let address = bytes.as_ptr() as usize;
-        let (start, block) = self.blocks.range(..=address).next_back()?;
-        (address + bytes.len() <= start + block.bytes).then_some((*start, block))
-    }
-
-    /// Publishes small buffers: those that lie one behind the other as one object.
-    fn publish(
-        &mut self,
-        small: &BTreeMap<Spot, (usize, usize)>,
-        sealed: &mut Vec<usize>,
-    ) -> Result<()> {
-        let mut rest = small.iter().peekable();
-        while let Some((first, (address, bytes))) = rest.next() {
-            let mut run = vec![(*address, 0)];
-            self.slabs.clear_padding(*first, *bytes);
-            let (mut end, mut length) = (first.offset + rounded(*bytes), *bytes as u64);
-            while let Some((spot, (address, bytes))) =
-                rest.next_if(|(spot, _)| spot.slab == first.slab && spot.offset == end)
-            {
-                run.push((*address, spot.offset - first.offset));
-                self.slabs.clear_padding(*spot, *bytes);
-                length = spot.offset - first.offset + *bytes as u64;
-                end += rounded(*bytes);
-            }
-            let Some(published) = self.slabs.publish(*first, length) else { continue };
-            let id = published?;
-            for (address, offset) in run {
-                if let Some(block) = self.blocks.get_mut(&address) {
-                    block.shared = Some(Member { id, offset, pin: None });
-                    sealed.push(address);
-                }
-            }
-        }
-        Ok(())
-    }
 }

@@ -4,7 +4,6 @@
 pub(super) type Circle<'a> = (&'a str, &'a [&'a str]);
 
 pub(super) const KNOWN: &[Circle<'_>] = &[
-    ("crates/columns/src", &["pool/mod.rs", "pool/sharing.rs"]),
     (
         "crates/plo/src",
         &[
