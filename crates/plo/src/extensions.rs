@@ -1,13 +1,12 @@
-//! What the data of an extension says: dates, moments, zones, paths, texts.
+//! What the data of an extension says: dates, moments, zones, paths, strings.
 //!
-//! The check reads each extension once, so that whoever makes a value of a checked object meets
-//! none that is not one; plain values of Rust are read with the same functions.
+//! The check reads each extension once, so that a reader of a checked object meets none that is
+//! invalid; plain values of Rust are read with the same functions.
 
 use std::ops::RangeInclusive;
 
 use crate::codes::ext;
 use crate::error::{Result, broken};
-use crate::natural::{Clock, PathKind, Zone};
 
 /// Microseconds of a day.
 const DAY_MICROS: i64 = 86_400_000_000;
@@ -15,6 +14,39 @@ const DAY_MICROS: i64 = 86_400_000_000;
 const DAYS: RangeInclusive<i64> = -719_162..=2_932_896;
 /// How far a zone may be from UTC: less than a day.
 const OFFSET_MICROS: RangeInclusive<i64> = 1 - DAY_MICROS..=DAY_MICROS - 1;
+
+/// What a clock shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock<'a> {
+    /// Microseconds.
+    pub micros: i64,
+    /// 1 for the second time that a clock which was set back shows this.
+    pub fold: u8,
+    /// The time zone.
+    pub zone: Option<Zone<'a>>,
+}
+
+/// A time zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zone<'a> {
+    /// UTC.
+    Utc,
+    /// A fixed offset from it, in microseconds, with its own name if it has one.
+    Fixed(i64, Option<&'a str>),
+    /// A zone by its IANA key.
+    Iana(&'a str),
+}
+
+/// Whose path a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathKind {
+    /// Of the platform that wrote it.
+    Platform,
+    /// Of POSIX.
+    Posix,
+    /// Of Windows.
+    Windows,
+}
 
 /// The text of an entry with a number.
 pub(crate) fn text(bytes: &[u8], number: usize) -> Result<&str> {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Class, Dtype, Pickle, Tensor, Value};
+use super::tensor::{Dtype, Tensor};
+use super::values::{Class, Pickle, Value};
 use crate::codes::ext;
 use crate::error::Result;
 use crate::extensions::{Fields, text};

@@ -1,8 +1,15 @@
-//! Arrays of any element type.
+//! Arrays, and their element types.
 
 use std::borrow::Cow;
 
-use super::Dtype;
+/// An element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dtype<'a> {
+    /// NumPy's text, or one letter of Python's `struct`.
+    pub text: &'a str,
+    /// Bytes of an element.
+    pub itemsize: usize,
+}
 
 /// An array: a shape and strides over memory that other arrays may share.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,16 +4,6 @@
 pub(super) type Circle<'a> = (&'a str, &'a [&'a str]);
 
 pub(super) const KNOWN: &[Circle<'_>] = &[
-    (
-        "crates/plo/src",
-        &[
-            "extensions.rs",
-            "natural.rs",
-            "natural/build.rs",
-            "natural/leaves.rs",
-            "natural/tensor.rs",
-        ],
-    ),
     ("crates/plo/src", &["layout.rs", "stream.rs", "tables/mod.rs", "tables/whole.rs"]),
     ("crates/plo/src", &["view.rs", "view/find.rs"]),
     ("crates/shm/src", &["channel/client.rs", "channel/daemon.rs", "channel/mod.rs"]),

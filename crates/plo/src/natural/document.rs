@@ -1,13 +1,38 @@
-//! Containers. Nodes that stand for values and the rows of row nodes are numbered anew in the order
-//! of the nodes; so whatever refers to one knows its number before it is made.
+//! A document: the containers of an object, and its root. Nodes that stand for values and the rows
+//! of row nodes are numbered anew in the order of the nodes; so whatever refers to one knows its
+//! number before it is made.
 
 use super::leaves::Leaves;
-use super::{Container, Document, NodeId, Object, Value};
+use super::values::{Container, NodeId, Object, Value};
 use crate::check::Checked;
 use crate::codes::{elem, kind, slot};
 use crate::error::Result;
 use crate::order::Order;
 use crate::sizes::at;
+
+/// An object: its root, and the containers that are in it.
+#[derive(Clone, Debug)]
+pub struct Document<'a> {
+    /// The value.
+    pub root: Value<'a>,
+    /// The containers, which values name by number.
+    pub nodes: Vec<Container<'a>>,
+}
+
+impl<'a> Document<'a> {
+    /// Reads the object at the front of `bytes`.
+    pub fn of(bytes: &'a [u8]) -> Result<Self> {
+        document(&Checked::of(bytes)?)
+    }
+
+    /// The container that a value names, if it is one.
+    pub fn container(&self, value: &Value<'a>) -> Option<&Container<'a>> {
+        match value {
+            Value::Node(id) => self.nodes.get(id.0),
+            _ => None,
+        }
+    }
+}
 
 /// A run of a node.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +50,7 @@ struct Build<'o, 'a> {
 }
 
 /// The values of an object.
-pub(super) fn document<'a>(object: &Checked<'a>) -> Result<Document<'a>> {
+fn document<'a>(object: &Checked<'a>) -> Result<Document<'a>> {
     // What can't be made in any order is no value.
     Order::of(object)?;
     let count = object.view.count(at::NODES);
