@@ -1,70 +1,53 @@
-//! Where the tables of an object lie: its sizes first, from which everything follows.
+//! Where the tables of an object lie: one buffer after the other, as its sizes say.
 
-use super::{
-    Bitmap, ClassesView, ExtsView, Longs, NodesView, SlotsView, TensorsView, TextsView, View, Words,
-};
-use crate::codes::limit::ENTRIES_MAX;
+use super::header::read_sizes;
+use super::slices::{Bitmap, Longs, TextsView, Words, stretch};
+use super::tables::{ClassesView, ExtsView, NodesView, SlotsView, TensorsView, View};
 use crate::error::{Error, Result, broken};
-use crate::layout::{BODY_AT, Form, HEAP_ALIGN, Layout, header_bytes};
-use crate::sizes::{self, Sizes, at};
-use crate::stream::{BATCH_MESSAGE, SCHEMA_MESSAGE, read_batch_message};
-use crate::write::SMALL_MAGIC;
+use crate::layout::{END_MARKER, Form, HEAP_ALIGN, Layout};
+use crate::sizes::{Sizes, at};
 
-/// The sizes, the layout, and where the first buffer is.
-pub(super) fn read_sizes(bytes: &[u8]) -> Result<(Sizes, Layout, u64)> {
-    if bytes.starts_with(&SMALL_MAGIC) {
-        return read_small_sizes(bytes);
-    }
-    let Some(rest) = bytes.strip_prefix(SCHEMA_MESSAGE) else {
-        return Err(Error::NotAnObject("start with neither the small form's magic nor its schema"));
-    };
-    let Some(message) = rest.get(..BATCH_MESSAGE.len()) else {
-        return Err(Error::Truncated { wanted: BODY_AT, found: bytes.len() as u64 });
-    };
-    let (sizes, _) = read_batch_message(message)?;
-    Ok((sizes, Layout::of(&sizes, Form::Stream), BODY_AT))
-}
-
-fn read_small_sizes(bytes: &[u8]) -> Result<(Sizes, Layout, u64)> {
-    let truncated = |wanted| Error::Truncated { wanted, found: bytes.len() as u64 };
-    let (fixed, rest) = bytes.split_first_chunk::<16>().ok_or_else(|| truncated(16))?;
-    let words = fixed.as_chunks::<4>().0;
-    let word = |at: usize| u32::from_le_bytes(words[at]);
-    let mut present = u64::from(word(2)) | u64::from(word(3)) << 32;
-    if present >> sizes::COUNT != 0 {
-        return broken("an unknown size", present.leading_zeros());
-    }
-    let (count, front) = (present.count_ones() as usize, header_bytes(present));
-    let Some(given) = rest.as_chunks::<4>().0.get(..count) else {
-        return Err(truncated(16 + 4 * count as u64));
-    };
-    let mut sizes = Sizes::default();
-    for size in given {
-        let number = present.trailing_zeros() as usize;
-        present &= present - 1;
-        let size = u64::from(u32::from_le_bytes(*size));
-        if size == 0 || (size > ENTRIES_MAX && number != at::HEAP_BYTES) {
-            return broken("a size of 0 that is marked as present, or one past its limit", number);
+impl<'a> View<'a> {
+    /// Finds the tables of the object at the front of `bytes`. What follows it is ignored.
+    pub fn of(bytes: &'a [u8]) -> Result<Box<Self>> {
+        let (sizes, layout, front) = read_sizes(bytes)?;
+        let Some(object) = usize::try_from(layout.bytes).ok().and_then(|end| bytes.get(..end))
+        else {
+            return Err(Error::Truncated { wanted: layout.bytes, found: bytes.len() as u64 });
+        };
+        if layout.form == Form::Stream && !object.ends_with(&END_MARKER) {
+            return broken("no end marker", layout.bytes);
         }
-        sizes.set(number, size);
+        let (form, end) = (layout.form, front as usize);
+        let mut cursor = Cursor { object, sizes, form, end, wrong: None };
+        let mut view = Box::new(Self::empty(sizes, layout));
+        cursor.tables(&mut view);
+        view.heap = stretch(object, layout.heap_at as usize, sizes.count(at::HEAP_BYTES));
+        if layout.form == Form::Small
+            && layout != Layout::small_ending_at(cursor.end as u64, sizes.get(at::HEAP_BYTES))
+        {
+            return broken("a length that does not follow from the sizes", layout.bytes);
+        }
+        if view.heap.len() != sizes.count(at::HEAP_BYTES) {
+            return broken("an incomplete heap", layout.heap_at);
+        }
+        match cursor.wrong {
+            None => Ok(view),
+            Some(place) => broken("outer offsets that are not one row's", place),
+        }
     }
-    let bytes = u64::from(word(1));
-    // The tables will have to end where this says that the heap begins.
-    let heap_at = bytes.checked_sub(sizes.get(at::HEAP_BYTES));
-    let Some(heap_at) = heap_at else { return broken("a length less than the heap's", word(1)) };
-    Ok((sizes, Layout { form: Form::Small, heap_at, bytes }, front))
 }
 
 /// Gives the buffers one after the other. Tables without entries take nothing but, in the stream
 /// form, their outer offsets; most tables of a small object are such.
-pub(super) struct Cursor<'a> {
-    pub(super) object: &'a [u8],
-    pub(super) sizes: Sizes,
-    pub(super) form: Form,
-    pub(super) end: usize,
+struct Cursor<'a> {
+    object: &'a [u8],
+    sizes: Sizes,
+    form: Form,
+    end: usize,
     /// Where the first buffer lies that is not all there, or outer offsets that are not those of
     /// one row.
-    pub(super) wrong: Option<usize>,
+    wrong: Option<usize>,
 }
 
 impl<'a> Cursor<'a> {
@@ -195,7 +178,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Fills the view with the tables before the heap's data.
-    pub(super) fn tables(&mut self, view: &mut View<'a>) {
+    fn tables(&mut self, view: &mut View<'a>) {
         if self.table(at::SLOTS) {
             self.slots(&mut view.slots);
         }
