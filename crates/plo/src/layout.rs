@@ -4,9 +4,8 @@
 //! [`ARROW_NODES`] say how the stream form's record batch counts them: with outer offsets, and with
 //! validity bitmaps that are always empty.
 
+use crate::messages::{BODY_AT, END_MARKER};
 use crate::sizes::{Sizes, at};
-use crate::stream::{BATCH_MESSAGE, SCHEMA_MESSAGE};
-use crate::tables::Tables;
 
 /// How many bytes a buffer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -328,15 +327,6 @@ impl Layout {
         }
     }
 
-    /// The layout of tables in the small form, without looking at those that are empty.
-    pub(crate) fn small(tables: &Tables, sizes: &Sizes, present: u64) -> Self {
-        let mut end = header_bytes(present);
-        tables.visit(false, |_, buffers| {
-            end += buffers.iter().map(|b| (b.len() as u64).next_multiple_of(8)).sum::<u64>();
-        });
-        Self::small_ending_at(end, sizes.get(at::HEAP_BYTES))
-    }
-
     /// The layout of an object in the small form whose buffers end here.
     pub(crate) fn small_ending_at(end: u64, heap: u64) -> Self {
         let heap_at = if heap == 0 { end } else { end.next_multiple_of(HEAP_ALIGN) };
@@ -357,12 +347,6 @@ impl Form {
 
 /// Every buffer of the stream form, and the heap's entries in both, start at a multiple of this.
 pub const HEAP_ALIGN: u64 = 64;
-
-/// How a stream ends.
-pub const END_MARKER: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
-
-/// Where the body of the stream form starts.
-pub const BODY_AT: u64 = (SCHEMA_MESSAGE.len() + BATCH_MESSAGE.len()) as u64;
 
 /// Bytes before the buffers of the small form, by which sizes are not 0.
 pub(crate) fn header_bytes(present: u64) -> u64 {

@@ -39,6 +39,7 @@ mod error;
 mod extensions;
 pub mod layout;
 mod locate;
+pub mod messages;
 pub mod natural;
 pub mod order;
 pub mod sizes;

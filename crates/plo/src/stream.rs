@@ -1,27 +1,12 @@
-//! The constant parts of the stream form: the schema message, and the batch message with its
-//! numbers filled in.
+//! The batch message of the stream form: its numbers are filled in, and read again.
 
 use crate::error::{Error, Result, broken};
 use crate::layout::{
-    ARROW_BUFFER_COUNT, ARROW_BUFFERS, ARROW_NODE_COUNT, ArrowBuffer, BODY_AT, BUFFERS, END_MARKER,
-    HEAP_ALIGN, Layout, arrow_nodes,
+    ARROW_BUFFER_COUNT, ARROW_BUFFERS, ARROW_NODE_COUNT, ArrowBuffer, BUFFERS, Form, HEAP_ALIGN,
+    Layout, arrow_nodes, set_arrow_buffer, set_arrow_node,
 };
+use crate::messages::{BATCH_MESSAGE, BODY_AT, BODY_LENGTH_AT, BUFFERS_AT, END_MARKER, NODES_AT};
 use crate::sizes::{Sizes, at};
-
-/// The schema message: the first bytes of every object in stream form.
-pub const SCHEMA_MESSAGE: &[u8] = include_bytes!("../../../spec/objects/schema.bin");
-
-/// The batch message with zeros where the numbers go.
-pub const BATCH_MESSAGE: &[u8] = include_bytes!("../../../spec/objects/batch.bin");
-
-/// Where the batch message has the length of the body. `tests/layout.rs` finds these three.
-pub const BODY_LENGTH_AT: usize = 32;
-
-/// Where its field nodes start, each a length and a count of nulls.
-pub const NODES_AT: usize = 88;
-
-/// Where its buffers start, each an offset in the body and a length.
-pub const BUFFERS_AT: usize = 1136;
 
 /// The number of the field node of the child `null` of slots.
 const NULL_NODE: usize = 2;
@@ -72,16 +57,16 @@ pub fn read_batch_message(message: &[u8]) -> Result<(Sizes, u64)> {
     }
     let mut sizes = Sizes::default();
     for number in 0..ARROW_NODE_COUNT {
-        crate::layout::set_arrow_node(&mut sizes, number, word(NODES_AT + STRUCT_BYTES * number));
+        set_arrow_node(&mut sizes, number, word(NODES_AT + STRUCT_BYTES * number));
     }
     for number in 0..ARROW_BUFFER_COUNT {
         let length = word(BUFFERS_AT + STRUCT_BYTES * number + 8);
-        crate::layout::set_arrow_buffer(&mut sizes, number, length);
+        set_arrow_buffer(&mut sizes, number, length);
     }
     if let Some(number) = sizes.past_limit() {
         return broken("a size past its limit", number);
     }
-    let layout = Layout::of(&sizes, crate::layout::Form::Stream);
+    let layout = Layout::of(&sizes, Form::Stream);
     let wanted = batch_message(&sizes, &layout);
     match wanted.iter().zip(message).position(|(wanted, found)| wanted != found) {
         Some(at) => broken("an unexpected byte of the batch message", at),

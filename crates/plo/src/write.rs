@@ -6,10 +6,10 @@
 
 use crate::codes::limit;
 use crate::error::Result;
-use crate::layout::{BODY_AT, END_MARKER, Form, Layout};
-
-use crate::sizes::at;
-use crate::stream::{SCHEMA_MESSAGE, batch_message};
+use crate::layout::{Form, Layout, header_bytes};
+use crate::messages::{BODY_AT, END_MARKER, SCHEMA_MESSAGE};
+use crate::sizes::{Sizes, at};
+use crate::stream::batch_message;
 use crate::tables::Tables;
 
 /// How the small form starts.
@@ -67,6 +67,16 @@ fn copy_few(bytes: &[u8], room: &mut [u8]) {
     room_rest.iter_mut().zip(rest).for_each(|(room, byte)| *room = *byte);
 }
 
+/// The layout of tables in the small form, without looking at those that are empty.
+#[inline]
+fn small_layout(tables: &Tables, sizes: &Sizes, present: u64) -> Layout {
+    let mut end = header_bytes(present);
+    tables.visit(false, |_, buffers| {
+        end += buffers.iter().map(|b| (b.len() as u64).next_multiple_of(8)).sum::<u64>();
+    });
+    Layout::small_ending_at(end, sizes.get(at::HEAP_BYTES))
+}
+
 impl Plan {
     /// Lays tables out.
     pub fn of(tables: &Tables, wanted: Wanted) -> Result<Self> {
@@ -78,7 +88,7 @@ impl Plan {
             Wanted::Small => u64::from(u32::MAX),
         };
         if most != 0 {
-            let layout = Layout::small(tables, &sizes, present);
+            let layout = small_layout(tables, &sizes, present);
             if layout.bytes <= most {
                 return Ok(Self { layout, heap_bytes });
             }

@@ -15,7 +15,7 @@ use arrow_ipc::{Buffer, FieldNode, MessageBuilder, MessageHeader, MetadataVersio
 use arrow_ipc::{MessageArgs, RecordBatchBuilder};
 use arrow_schema::{DataType, Field, Fields, Schema, UnionFields, UnionMode};
 use flatbuffers::FlatBufferBuilder;
-use plasmon_plo::stream::{BATCH_MESSAGE, BODY_LENGTH_AT, BUFFERS_AT, NODES_AT, SCHEMA_MESSAGE};
+use plasmon_plo::messages::{BATCH_MESSAGE, BODY_LENGTH_AT, BUFFERS_AT, NODES_AT, SCHEMA_MESSAGE};
 use serde_json::json;
 
 const NODES: usize = 65;

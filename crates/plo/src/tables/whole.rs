@@ -1,6 +1,12 @@
 //! All the tables together: their sizes, and their buffers in the order of the format.
 
-use super::{Classes, Dtypes, Exts, Heap, Nodes, Slots, Tensors};
+use super::classes::Classes;
+use super::dtypes::Dtypes;
+use super::exts::Exts;
+use super::heap::Heap;
+use super::nodes::Nodes;
+use super::slots::Slots;
+use super::tensors::Tensors;
 use crate::columns::{Bits, Long, Texts, Word};
 use crate::error::{Error, Result};
 use crate::sizes::{self, Sizes, at};

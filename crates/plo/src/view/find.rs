@@ -4,7 +4,8 @@ use super::header::read_sizes;
 use super::slices::{Bitmap, Longs, TextsView, Words, stretch};
 use super::tables::{ClassesView, ExtsView, NodesView, SlotsView, TensorsView, View};
 use crate::error::{Error, Result, broken};
-use crate::layout::{END_MARKER, Form, HEAP_ALIGN, Layout};
+use crate::layout::{Form, HEAP_ALIGN, Layout};
+use crate::messages::END_MARKER;
 use crate::sizes::{Sizes, at};
 
 impl<'a> View<'a> {

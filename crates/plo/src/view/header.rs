@@ -2,9 +2,10 @@
 
 use crate::codes::limit::ENTRIES_MAX;
 use crate::error::{Error, Result, broken};
-use crate::layout::{BODY_AT, Form, Layout, header_bytes};
+use crate::layout::{Form, Layout, header_bytes};
+use crate::messages::{BATCH_MESSAGE, BODY_AT, SCHEMA_MESSAGE};
 use crate::sizes::{self, Sizes, at};
-use crate::stream::{BATCH_MESSAGE, SCHEMA_MESSAGE, read_batch_message};
+use crate::stream::read_batch_message;
 use crate::write::SMALL_MAGIC;
 
 /// How many bytes at the front of `bytes` are an object, without looking further into it; for

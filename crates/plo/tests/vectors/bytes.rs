@@ -1,8 +1,9 @@
 //! Objects whose frame is wrong: what starts them, their sizes, their messages, their offsets.
 
 use plasmon_plo::codes::{elem, kind, slot};
-use plasmon_plo::layout::BODY_AT;
-use plasmon_plo::stream::{BATCH_MESSAGE, BODY_LENGTH_AT, BUFFERS_AT, NODES_AT, SCHEMA_MESSAGE};
+use plasmon_plo::messages::{
+    BATCH_MESSAGE, BODY_AT, BODY_LENGTH_AT, BUFFERS_AT, NODES_AT, SCHEMA_MESSAGE,
+};
 use plasmon_plo::tables::Tables;
 
 use crate::sample::{node, run};
