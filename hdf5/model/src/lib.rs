@@ -18,6 +18,8 @@
 mod beneath;
 mod bytes;
 mod column;
+mod conversion;
+mod error;
 mod file;
 mod folder;
 mod growing;
@@ -29,9 +31,11 @@ mod manifest;
 mod mapping;
 mod mark;
 mod marker;
+mod memory;
 mod moving;
 mod naming;
 mod records;
+mod run;
 mod schema;
 mod squares;
 mod table;
@@ -41,6 +45,8 @@ mod written;
 pub use beneath::open_regular;
 pub use bytes::{Bytes, Columns};
 pub use column::{Base, Column, Number};
+pub use conversion::{Convert, Unconverted};
+pub use error::TransferError;
 pub use file::{
     DataFile, DataFolder, FileError, Note, copy_data, remove_file, rename_back, rename_data,
 };
@@ -52,10 +58,12 @@ pub use manifest::{Entry, Manifest, Owner};
 pub use mapping::{Blocks, SourceFolders, is_numbered, numbered};
 pub use mark::Mark;
 pub use marker::{Marker, Place, ViewOf};
+pub use memory::{Member, Memory, Records};
 pub use naming::{
     data_directory, is_object_of, is_unnamed, object_data, object_name, relative_path,
 };
+pub use run::Run;
 pub use schema::ATTRIBUTE;
 pub use table::Table;
-pub use transfer::{Convert, Member, Memory, Records, Run, TransferError, Unconverted, transfer};
+pub use transfer::transfer;
 pub use written::Written;

@@ -9,8 +9,11 @@
 use std::io;
 
 use crate::bytes::Bytes;
+use crate::conversion::Convert;
+use crate::error::TransferError;
+use crate::memory::{Member, Memory, Records};
 use crate::records::{Tile, copy_strided, gather, scatter, tiles};
-use crate::transfer::{Convert, Member, Memory, Records, Run, TransferError};
+use crate::run::Run;
 
 /// How many bytes of columns are read at once: what the second cache holds besides the records.
 const READ_BYTES: usize = 512 * 1024;

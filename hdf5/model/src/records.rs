@@ -6,8 +6,8 @@
 
 use plasmon_scatter::Past;
 
+use crate::memory::Member;
 use crate::squares::{self, PIECE_BYTES, Sink};
-use crate::transfer::Member;
 
 /// Members of one size that follow each other in memory: from which on, and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

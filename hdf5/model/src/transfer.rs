@@ -9,12 +9,15 @@
 //! another program cuts off, or a disk that is full, must be an error, not the end of the process.
 
 use std::io;
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use crate::bytes::Columns;
+use crate::conversion::{Convert, Unconverted};
+use crate::error::TransferError;
 use crate::layout::Extents;
+use crate::memory::{Member, Memory, Records};
 use crate::moving::Job;
+use crate::run::Run;
 use crate::table::Table;
 
 /// From this many bytes on a thread has enough to do.
@@ -23,170 +26,6 @@ const THREAD_BYTES: u64 = 4 << 20;
 const STREAM_BYTES: u64 = 2 << 20;
 /// How many threads work at most: more of them wait for the memory.
 const THREADS_MAX: u64 = 4;
-
-/// A piece of a selection: elements that follow each other on both sides, a tooth, and more teeth
-/// of that size at equal steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// The first element in the dataset.
-    pub file: u64,
-    /// The first element in the memory.
-    pub memory: u64,
-    /// How many follow each other.
-    pub elements: u64,
-    /// How often.
-    pub teeth: u64,
-    /// From one tooth to the next in the dataset, in elements.
-    pub file_step: u64,
-    /// And in the memory.
-    pub memory_step: u64,
-}
-
-impl Run {
-    /// A run of one tooth.
-    #[must_use]
-    pub const fn of(file: u64, memory: u64, elements: u64) -> Self {
-        Self { file, memory, elements, teeth: 1, file_step: elements, memory_step: elements }
-    }
-
-    /// How many elements there are in all teeth.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.elements * self.teeth
-    }
-
-    /// The element of the dataset behind the last one.
-    #[must_use]
-    pub fn file_end(&self) -> u64 {
-        self.file + (self.teeth - 1) * self.file_step + self.elements
-    }
-
-    /// The element of the memory behind the last one.
-    #[must_use]
-    pub fn memory_end(&self) -> u64 {
-        self.memory + (self.teeth - 1) * self.memory_step + self.elements
-    }
-
-    /// One tooth by itself.
-    #[must_use]
-    pub fn tooth(&self, at: u64) -> Self {
-        let (file, memory) = (self.file + at * self.file_step, self.memory + at * self.memory_step);
-        Self::of(file, memory, self.elements)
-    }
-
-    /// The first teeth, and the others if there are more.
-    pub(crate) fn split_teeth(self, teeth: u64) -> (Self, Option<Self>) {
-        let rest = (teeth < self.teeth).then(|| Self {
-            file: self.file + teeth * self.file_step,
-            memory: self.memory + teeth * self.memory_step,
-            teeth: self.teeth - teeth,
-            ..self
-        });
-        (Self { teeth: teeth.min(self.teeth), ..self }, rest)
-    }
-
-    /// The first elements of a run of one tooth, and the others if there are more.
-    pub(crate) fn split_elements(self, elements: u64) -> (Self, Option<Self>) {
-        let rest = (elements < self.elements).then(|| {
-            Self::of(self.file + elements, self.memory + elements, self.elements - elements)
-        });
-        (Self::of(self.file, self.memory, elements.min(self.elements)), rest)
-    }
-}
-
-/// How a column is seen from the memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Member {
-    /// Which column.
-    pub column: usize,
-    /// How many bytes an element has in the file.
-    pub file_bytes: usize,
-    /// And in memory.
-    pub memory_bytes: usize,
-    /// Where it lies within a record in memory.
-    pub offset: usize,
-    /// Whether the bytes are other ones.
-    pub converts: bool,
-}
-
-/// Changes elements of the file into those of the memory, or the other way.
-pub trait Convert {
-    /// Converts the first `elements` of a buffer in place. The buffer has room for that many of the
-    /// larger kind.
-    ///
-    /// # Errors
-    ///
-    /// What HDF5 says.
-    fn convert(&mut self, member: usize, elements: usize, buffer: &mut [u8]) -> Result<(), String>;
-}
-
-/// Why a transfer ended early.
-#[derive(Debug, thiserror::Error)]
-pub enum TransferError {
-    /// The system refuses.
-    #[error("{0}")]
-    System(#[from] io::Error),
-    /// The types cannot be converted.
-    #[error("{0}")]
-    Conversion(String),
-    /// The runs do not lie within the memory; our own mistake.
-    #[error("a run of elements lies outside of the memory")]
-    Outside,
-}
-
-/// The memory of a program: records of `stride` bytes. Its first byte belongs to the element
-/// `first`.
-#[derive(Clone, Copy, Debug)]
-pub struct Records {
-    /// The element that the memory begins with.
-    pub first: u64,
-    /// From one record to the next.
-    pub stride: usize,
-}
-
-impl Records {
-    /// Where elements of a member lie in the memory, from the first byte of the first to the last
-    /// byte of the last.
-    pub(crate) fn range(self, member: &Member, from: u64, elements: u64) -> Option<Range<usize>> {
-        let records = usize::try_from(from.checked_sub(self.first)?).ok()?;
-        let start = records.checked_mul(self.stride)?.checked_add(member.offset)?;
-        let last = usize::try_from(elements.checked_sub(1)?).ok()?.checked_mul(self.stride)?;
-        Some(start..start.checked_add(last)?.checked_add(member.memory_bytes)?)
-    }
-}
-
-/// The memory of a program, and which way the elements go.
-#[derive(Debug)]
-pub enum Memory<'m> {
-    /// Is read into.
-    Target(&'m mut [u8]),
-    /// Is written from.
-    Source(&'m [u8]),
-}
-
-impl<'m> Memory<'m> {
-    /// The same memory for a shorter time.
-    pub(crate) fn again(&mut self) -> Memory<'_> {
-        match self {
-            Self::Target(memory) => Memory::Target(memory),
-            Self::Source(memory) => Memory::Source(memory),
-        }
-    }
-
-    /// The memory before and behind a byte.
-    fn split(self, at: usize) -> Option<(Memory<'m>, Memory<'m>)> {
-        Some(match self {
-            Self::Target(memory) => {
-                let (before, behind) = memory.split_at_mut_checked(at)?;
-                (Memory::Target(before), Memory::Target(behind))
-            }
-            Self::Source(memory) => {
-                let (before, behind) = memory.split_at_checked(at)?;
-                (Memory::Source(before), Memory::Source(behind))
-            }
-        })
-    }
-}
 
 /// Moves runs of elements between a dataset and memory.
 ///
@@ -241,16 +80,6 @@ fn pieces(
         pieces.push((own, memory, records));
     }
     Ok(pieces)
-}
-
-/// Conversions where there are none.
-#[derive(Clone, Copy, Debug)]
-pub struct Unconverted;
-
-impl Convert for Unconverted {
-    fn convert(&mut self, _: usize, _: usize, _: &mut [u8]) -> Result<(), String> {
-        Err("there is nothing to convert".to_owned())
-    }
 }
 
 /// A transfer.

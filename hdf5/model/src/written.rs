@@ -12,8 +12,8 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use crate::run::Run;
 use crate::table::Table;
-use crate::transfer::Run;
 
 /// The entry of the schema's metadata.
 pub(crate) const WRITTEN_KEY: &str = "hdf5.written";

@@ -8,5 +8,4 @@ pub(super) const KNOWN: &[Circle<'_>] = &[
     ("crates/shm/src", &["edge.rs", "edge/simulated.rs", "pidfd.rs", "socket.rs"]),
     ("crates/sort/src", &["external/merge.rs", "external/mod.rs"]),
     ("crates/sort/src", &["interleave.rs", "sorting.rs", "sorting/memory.rs"]),
-    ("hdf5/model/src", &["moving.rs", "records.rs", "transfer.rs"]),
 ];
