@@ -11,7 +11,7 @@ use std::time::Instant;
 use plasmon_proto::limits::TOUCHES;
 use plasmon_proto::ring::{Completion, Record};
 
-use super::{
+use super::layout::{
     CHANNEL_BYTES, COMPLETION_HEAD_AT, COMPLETION_TAIL_AT, LEDGER_HIGH_AT, LEFT_AT, LOST_AT,
     Layout, MAGIC, MAGIC_AT, PARTED_AT, REFUSALS_LOST_AT, SUBMISSION_HEAD_AT, SUBMISSION_TAIL_AT,
     TOUCH_CURSOR_AT, not_a_channel,

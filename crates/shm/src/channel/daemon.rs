@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use plasmon_proto::limits::TOUCHES;
 use plasmon_proto::ring::{Completion, Record};
 
-use super::pages::Pages;
-use super::{
+use super::layout::{
     CHANNEL_BYTES, COMPLETION_HEAD_AT, COMPLETION_TAIL_AT, LEDGER_AT, LEDGER_HIGH_AT, LEFT_AT,
     LOST_AT, Layout, MAGIC, MAGIC_AT, PARTED_AT, REFUSALS_LOST_AT, SUBMISSION_HEAD_AT,
     TOUCH_CURSOR_AT, not_a_channel,
 };
+use super::pages::Pages;
 use crate::bell;
 use crate::edge::{self, Attempt, Mutation};
 use crate::futex;

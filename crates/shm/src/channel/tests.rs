@@ -1,6 +1,6 @@
 //! Daemon and client of one channel in one process, and what a hostile client can write into it.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use plasmon_proto::Code;
@@ -10,8 +10,13 @@ use plasmon_proto::message::ExtentId;
 use plasmon_proto::ring::{Completion, Record, Submission};
 use proptest::prelude::*;
 
+use super::layout::{
+    COMPLETIONS_AT, LEDGER_AT, LEDGER_HIGH_AT, SLEEPERS_AT, SUBMISSION_TAIL_AT, SUBMISSIONS_AT,
+    TOUCHES_AT,
+};
 use super::*;
 use crate::control::{ControlDaemon, ControlReader};
+use crate::map::WriteMap;
 use crate::memfd::Memfd;
 use crate::scan::PinCounts;
 
