@@ -88,6 +88,8 @@ pub mod mappings;
 #[cfg(not(loom))]
 pub mod memfd;
 #[cfg(not(loom))]
+mod peer;
+#[cfg(not(loom))]
 pub mod pidfd;
 #[cfg(not(loom))]
 pub mod reader;

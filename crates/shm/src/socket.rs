@@ -24,6 +24,8 @@ use crate::edge;
 use crate::edge::simulated;
 use crate::pidfd::ProcessFd;
 
+pub use crate::peer::Peer;
+
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
@@ -44,17 +46,6 @@ thread_local! {
     /// Where messages arrive before they are copied to their receiver: most are some dozen bytes,
     /// and zeroing room for the longest one each time would cost more than the system call.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Who is at the other end, as the kernel saw it when it connected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Its process, 0 when that is in a namespace which we cannot see.
-    pub pid: u32,
-    /// Its user.
-    pub uid: u32,
-    /// Its group.
-    pub gid: u32,
 }
 
 /// A received message.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{Attempt, Mutation, Point};
-use crate::socket::Peer;
+use super::points::{Attempt, Mutation, Point};
+use crate::peer::Peer;
 
 /// What answers for the kernel, to one simulated process at a time.
 pub trait World {

@@ -4,7 +4,6 @@
 pub(super) type Circle<'a> = (&'a str, &'a [&'a str]);
 
 pub(super) const KNOWN: &[Circle<'_>] = &[
-    ("crates/shm/src", &["edge.rs", "edge/simulated.rs", "pidfd.rs", "socket.rs"]),
     ("crates/sort/src", &["external/merge.rs", "external/mod.rs"]),
     ("crates/sort/src", &["interleave.rs", "sorting.rs", "sorting/memory.rs"]),
 ];
