@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_row::OwnedRow;
 use arrow_schema::SchemaRef;
 
-use super::{Block, External, Means};
+use super::runs::{Block, Means, Runs};
 use crate::error::Result;
 use crate::sorting::{Create, Job, Partition, sort};
 use crate::table::{Table, sorted_schema};
@@ -30,7 +30,7 @@ struct Cut {
 /// Sorted runs, of which partitions are made one after the other.
 #[derive(Debug)]
 pub struct Merge<'a> {
-    source: External<'a>,
+    source: Runs<'a>,
     schema: SchemaRef,
     bounds: Vec<Option<Bound>>,
     /// How many partitions were made.
@@ -40,9 +40,9 @@ pub struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    pub(super) fn new(source: External<'a>, partitions: usize) -> Result<Self> {
-        let bounds = bounds(&source.runs, partitions);
-        let from = vec![Cut::default(); source.runs.len()];
+    pub(super) fn new(source: Runs<'a>, partitions: usize) -> Result<Self> {
+        let bounds = bounds(&source.blocks, partitions);
+        let from = vec![Cut::default(); source.blocks.len()];
         let restored = source.dictionaries.schema(&source.schema, false)?;
         let schema = sorted_schema(&restored);
         Ok(Self { source, schema, bounds, made: 0, from })
@@ -90,7 +90,7 @@ impl<'a> Merge<'a> {
 
     /// Where the next partition ends in each run.
     fn ends(&self) -> Result<Vec<Cut>> {
-        let runs = &self.source.runs;
+        let runs = &self.source.blocks;
         match self.bounds.get(self.made) {
             Some(Some(bound)) => (0..runs.len()).map(|run| self.cut(bound, run)).collect(),
             Some(None) | None => {
@@ -110,7 +110,7 @@ impl<'a> Merge<'a> {
         if run == bound.run {
             return Ok(Cut { block: bound.block, row: 0 });
         }
-        let blocks = &self.source.runs[run];
+        let blocks = &self.source.blocks[run];
         let next = blocks.partition_point(|block| is_before(&block.first));
         let Some(block) = next.checked_sub(1) else { return Ok(Cut::default()) };
         // The first row of this block comes before the bound, the first of the next does not.
@@ -148,7 +148,7 @@ impl<'a> Merge<'a> {
         to: Cut,
         batches: &mut Vec<RecordBatch>,
     ) -> Result<()> {
-        let blocks = self.source.runs[run].iter().enumerate();
+        let blocks = self.source.blocks[run].iter().enumerate();
         for (at, block) in blocks.take(to.block + 1).skip(from.block) {
             let first = if at == from.block { from.row } else { 0 };
             let last = if at == to.block { to.row } else { block.rows };
@@ -170,7 +170,7 @@ impl<'a> Merge<'a> {
     }
 }
 
-/// Bounds between partitions of about as many bytes each; `None` where there is nothing behind.
+/// Bounds between partitions of about as many bytes each; `None` where nothing follows.
 fn bounds(runs: &[Vec<Block>], partitions: usize) -> Vec<Option<Bound>> {
     let blocks = |(run, blocks): (usize, &Vec<Block>)| -> Vec<(usize, usize)> {
         (0..blocks.len()).map(|block| (run, block)).collect()

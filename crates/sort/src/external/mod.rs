@@ -14,25 +14,22 @@
 //! The scratch file has no name, so it goes with the process, however that ends.
 
 mod merge;
+mod runs;
 mod scratch;
 
-use std::path::Path;
-
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_row::OwnedRow;
 use arrow_schema::{DataType, SchemaRef};
 
 pub use self::merge::Merge;
-use self::scratch::{Scratch, Stored};
+pub use self::runs::Means;
+use self::runs::Runs;
 use crate::column::text_lengths;
-use crate::dictionary::{Dictionaries, Unifier};
+use crate::dictionary::Unifier;
 use crate::error::{Error, Result};
 use crate::heap::Heap;
-use crate::key::{RowKeys, resolve};
 use crate::order::SortKey;
 use crate::sorting::{Job, PARTITIONS_MAX, sort};
-use crate::table::{Table, codes, sorted_schema};
-use crate::workers::Progress;
+use crate::table::{Table, codes};
 
 /// Memory for each byte of a run or of a partition: itself, its sorted rows, and what a sort takes
 /// beside them.
@@ -50,88 +47,23 @@ const RUN_ROWS_MAX: usize = 1 << 31;
 /// Steps of progress for each row: it is sorted twice.
 const STEPS: u64 = 8;
 
-/// With what an external sort works.
-#[derive(Clone, Copy, Debug)]
-pub struct Means<'a> {
-    /// The folder of the scratch file, which needs room for all rows.
-    pub folder: &'a Path,
-    /// How large the scratch file may be; `None`: as the file system allows, but for its last part.
-    pub scratch_bytes_max: Option<u64>,
-    /// How much memory to use.
-    pub memory_bytes: u64,
-    /// With how many threads; `None`: as many as there are processors.
-    pub threads: Option<usize>,
-    /// How far it is, and the way to stop it.
-    pub progress: &'a Progress,
-}
-
 /// Rows that were read and sorted, run by run.
 #[derive(Debug)]
 pub struct External<'a> {
-    means: Means<'a>,
-    order: Vec<SortKey>,
-    schema: SchemaRef,
+    runs: Runs<'a>,
     /// Blocks have codes; their dictionaries are in memory, each value once.
     unifier: Unifier,
-    /// Those of all runs so far.
-    dictionaries: Dictionaries,
-    keys: BlockKeys,
-    scratch: Scratch,
-    runs: Vec<Vec<Block>>,
     pending: Vec<RecordBatch>,
     pending_bytes: u64,
     pending_rows: usize,
 }
 
-/// Consecutive sorted rows in the scratch file.
-#[derive(Debug)]
-struct Block {
-    stored: Stored,
-    rows: usize,
-    first: OwnedRow,
-}
-
-/// Finds the keys of sorted rows.
-#[derive(Debug)]
-struct BlockKeys {
-    rows: RowKeys,
-    columns: Vec<usize>,
-    /// The types of the columns, with their dictionaries.
-    shapes: Vec<DataType>,
-}
-
-impl BlockKeys {
-    fn of(&self, batch: &RecordBatch, row: usize, dictionaries: &Dictionaries) -> Result<OwnedRow> {
-        let value = |(at, shape): (&usize, &DataType)| {
-            dictionaries.restore(*at, &batch.column(*at).slice(row, 1), shape)
-        };
-        let columns = self.columns.iter().zip(&self.shapes).map(value);
-        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
-        Ok(self.rows.convert(&columns)?.row(0).owned())
-    }
-}
-
 impl<'a> External<'a> {
     /// A sort of rows of this schema, none of which are there yet.
     pub fn new(schema: &SchemaRef, order: &[SortKey], means: Means<'a>) -> Result<Self> {
-        let columns = resolve(schema, order)?;
-        let sorted = sorted_schema(schema);
-        let keys: Vec<(&SortKey, &DataType)> = order
-            .iter()
-            .zip(&columns)
-            .map(|(key, at)| (key, sorted.field(*at).data_type()))
-            .collect();
-        let rows = RowKeys::new(&keys)?;
-        let shapes = keys.iter().map(|(_, shape)| (*shape).clone()).collect();
         Ok(Self {
-            means,
-            order: order.to_vec(),
-            schema: schema.clone(),
+            runs: Runs::new(schema, order, means)?,
             unifier: Unifier::new(schema),
-            dictionaries: Dictionaries::default(),
-            keys: BlockKeys { rows, columns, shapes },
-            scratch: Scratch::new(means.folder, means.scratch_bytes_max)?,
-            runs: Vec::new(),
             pending: Vec::new(),
             pending_bytes: 0,
             pending_rows: 0,
@@ -140,21 +72,21 @@ impl<'a> External<'a> {
 
     /// Says how many rows there will be, so that the progress has an end that does not move.
     pub fn expect_rows(&mut self, rows: u64) {
-        self.means.progress.fix(STEPS * rows);
+        self.runs.means.progress.fix(STEPS * rows);
     }
 
     /// Says how many bytes the rows will take, about: an error when the scratch file cannot have so
     /// many.
     pub fn expect_bytes(&self, bytes: u64) -> Result<()> {
-        self.scratch.check(bytes)
+        self.runs.scratch.check(bytes)
     }
 
     /// Adds rows. They are held until there is a run of them, and then let go.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         let batch = &codes(&mut self.unifier, batch)?;
         let (found, column) = self.unifier.own_bytes();
-        if found > self.means.memory_bytes / 2 {
-            let (column, limit) = (column.to_owned(), self.means.memory_bytes);
+        if found > self.runs.means.memory_bytes / 2 {
+            let (column, limit) = (column.to_owned(), self.runs.means.memory_bytes);
             return Err(Error::DictionaryBytes { column, found, limit });
         }
         let rows = batch.num_rows();
@@ -180,8 +112,8 @@ impl<'a> External<'a> {
     /// Ends the input: what is left is to make the partitions, so many, or as few as can be.
     pub fn finish(mut self, partitions: Option<usize>) -> Result<Merge<'a>> {
         self.write_run()?;
-        let bytes = self.scratch.bytes();
-        let most = self.means.memory_bytes / MEMORY_PER_PARTITION_BYTE;
+        let bytes = self.runs.scratch.bytes();
+        let most = self.runs.means.memory_bytes / MEMORY_PER_PARTITION_BYTE;
         let most = most.clamp(1, PARTITION_BYTES_MAX);
         let least = bytes.div_ceil(most).max(1);
         let wanted = partitions.map_or(least, |wanted| wanted as u64);
@@ -190,18 +122,18 @@ impl<'a> External<'a> {
                 wanted: wanted as usize,
                 found: bytes,
                 needed: bytes.div_ceil(wanted.max(1)) * COPIES,
-                limit: self.means.memory_bytes,
+                limit: self.runs.means.memory_bytes,
                 least,
             });
         }
         if !(1..=PARTITIONS_MAX as u64).contains(&wanted) {
             return Err(Error::Partitions { wanted: wanted as usize, limit: PARTITIONS_MAX });
         }
-        Merge::new(self, wanted as usize)
+        Merge::new(self.runs, wanted as usize)
     }
 
     fn run_bytes(&self) -> u64 {
-        (self.means.memory_bytes / COPIES).max(BLOCK_BYTES_MIN)
+        (self.runs.means.memory_bytes / COPIES).max(BLOCK_BYTES_MIN)
     }
 
     fn write_run(&mut self) -> Result<()> {
@@ -210,49 +142,22 @@ impl<'a> External<'a> {
         }
         let block_bytes = (self.run_bytes() / BLOCKS).max(BLOCK_BYTES_MIN);
         let wanted = self.pending_bytes.div_ceil(block_bytes).clamp(1, BLOCKS) as usize;
-        self.dictionaries = self.unifier.dictionaries()?;
-        let (schema, pending) = (self.schema.clone(), std::mem::take(&mut self.pending));
-        let table = Table::of_codes(schema, pending, self.dictionaries.clone(), true)?;
+        self.runs.dictionaries = self.unifier.dictionaries()?;
+        let (schema, pending) = (self.runs.schema.clone(), std::mem::take(&mut self.pending));
+        let table = Table::of_codes(schema, pending, self.runs.dictionaries.clone(), true)?;
         (self.pending_bytes, self.pending_rows) = (0, 0);
-        let Means { threads, progress, .. } = self.means;
+        let Means { threads, progress, .. } = self.runs.means;
         let (partitions, only) = (Some(wanted), None);
-        let job = Job { table: &table, order: &self.order, partitions, only, threads, progress };
+        let job =
+            Job { table: &table, order: &self.runs.order, partitions, only, threads, progress };
         let sorted = sort(&job, &mut |bytes| Ok(Heap::new(bytes)))?;
         drop(table);
         let mut blocks = Vec::with_capacity(sorted.len());
         for partition in sorted.into_iter().filter(|partition| partition.rows != 0) {
             progress.advance(0)?;
-            self.write_blocks(&partition.memory, partition.rows, block_bytes, &mut blocks)?;
+            self.runs.write_blocks(&partition.memory, partition.rows, block_bytes, &mut blocks)?;
         }
-        self.runs.push(blocks);
-        Ok(())
-    }
-
-    /// Writes sorted rows as one block, or as several when a value that is met often has made more
-    /// of them than a block should have.
-    fn write_blocks(
-        &mut self,
-        stream: &[u8],
-        rows: usize,
-        block_bytes: u64,
-        blocks: &mut Vec<Block>,
-    ) -> Result<()> {
-        for batch in scratch::decode(stream)? {
-            let parts = (stream.len() as u64).div_ceil(2 * block_bytes).clamp(1, rows as u64);
-            if parts == 1 && batch.num_rows() == rows {
-                let (stored, first) =
-                    (self.scratch.append(stream)?, self.keys.of(&batch, 0, &self.dictionaries)?);
-                blocks.push(Block { stored, rows, first });
-                continue;
-            }
-            let step = batch.num_rows().div_ceil(parts as usize);
-            for from in (0..batch.num_rows()).step_by(step) {
-                let part = batch.slice(from, step.min(batch.num_rows() - from));
-                let first = self.keys.of(&part, 0, &self.dictionaries)?;
-                let stored = self.scratch.append(&scratch::encode(&part)?)?;
-                blocks.push(Block { stored, rows: part.num_rows(), first });
-            }
-        }
+        self.runs.blocks.push(blocks);
         Ok(())
     }
 }

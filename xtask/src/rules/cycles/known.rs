@@ -4,6 +4,5 @@
 pub(super) type Circle<'a> = (&'a str, &'a [&'a str]);
 
 pub(super) const KNOWN: &[Circle<'_>] = &[
-    ("crates/sort/src", &["external/merge.rs", "external/mod.rs"]),
     ("crates/sort/src", &["interleave.rs", "sorting.rs", "sorting/memory.rs"]),
 ];
