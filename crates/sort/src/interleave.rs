@@ -16,8 +16,8 @@ use arrow_schema::DataType;
 use arrow_select::interleave::interleave;
 
 use crate::error::{Error, Result};
+use crate::job::{Create, Job, Partition};
 use crate::offsets::{extent, lots, rows_max};
-use crate::sorting::{Create, Job, Numbers, Partition};
 use crate::workers::each;
 
 /// Rows of a batch: enough for kernels. There are fewer where offsets of 32 bits ask for it.
@@ -27,6 +27,12 @@ const OFFSETS_MAX: u64 = i32::MAX as u64;
 
 /// A dictionary that every partition has as a whole, however many there are.
 const DICTIONARY_BYTES_SMALL: u64 = 4 << 10;
+
+/// The row numbers of a table in the order that was found, and where its partitions begin and end.
+pub(crate) struct Numbers {
+    pub(crate) rows: Vec<u32>,
+    pub(crate) partitions: Vec<Range<usize>>,
+}
 
 /// Writes the partitions of a table in an order that was found.
 pub(crate) fn partitions<M>(

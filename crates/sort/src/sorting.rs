@@ -12,30 +12,24 @@
 
 mod memory;
 
-use std::error::Error as StdError;
 use std::ops::{DerefMut, Range};
 
 use arrow_buffer::bit_mask::set_bits;
 
-use self::memory::BucketMemory;
-use crate::classify::{Classified, classify};
+use self::memory::{BucketMemory, Carries, Division};
+use crate::classify::classify;
 use crate::column::{Column, Motion};
 use crate::error::{Error, Result};
-use crate::interleave;
+use crate::interleave::{self, Numbers};
 use crate::ipc::Layout;
+use crate::job::{Create, Job, PARTITIONS_MAX, Partition, THREADS_MAX};
 use crate::key::{Keys, spread};
 use crate::leaf::{self, Bits, Bucket, Context, Scratch};
-use crate::order::SortKey;
 use crate::scatter::Scatter;
 use crate::split::{Buckets, sample_rows};
-use crate::table::{Piece, Table};
-use crate::workers::{Progress, each, each_with};
+use crate::table::Table;
+use crate::workers::{each, each_with};
 
-/// Partitions that one sort makes.
-pub const PARTITIONS_MAX: usize = 4096;
-
-/// The most threads that a sort starts, however many it may: each has memory of its own.
-pub const THREADS_MAX: usize = 256;
 /// Rows of a bucket that is sorted without leaving the nearer caches.
 const BUCKET_ROWS: usize = 32 << 10;
 const BUCKETS_MAX: usize = 1024;
@@ -51,37 +45,6 @@ const PIECES_PER_THREAD: usize = 2;
 /// Text of one partition when nobody chose their number: what 32 bits address, less some room for
 /// partitions that are not all of one size.
 const TEXT_BYTES: u64 = (i32::MAX as u64) / 4 * 3;
-
-/// What to sort and how.
-#[derive(Clone, Debug)]
-pub struct Job<'a> {
-    /// The rows.
-    pub table: &'a Table,
-    /// By what, the most significant first.
-    pub order: &'a [SortKey],
-    /// Into how many partitions; `None`: as few as can be.
-    pub partitions: Option<usize>,
-    /// Which of the partitions to make; `None`: all. Processes that are given the same table, order
-    /// and number of partitions agree on what is in each.
-    pub only: Option<Range<usize>>,
-    /// With how many threads, [`THREADS_MAX`] at most; `None`: as many as there are processors.
-    pub threads: Option<usize>,
-    /// How far it is, and the way to stop it.
-    pub progress: &'a Progress,
-}
-
-/// One sorted partition, an Arrow IPC stream.
-#[derive(Debug)]
-pub struct Partition<M> {
-    /// The memory that was given for it, filled.
-    pub memory: M,
-    /// How many rows it has.
-    pub rows: usize,
-}
-
-/// Gives memory for a partition of so many bytes, at an address that is a multiple of 64.
-pub type Create<'a, M> =
-    dyn FnMut(u64) -> std::result::Result<M, Box<dyn StdError + Send + Sync>> + 'a;
 
 /// Sorts a table into memory that `create` gives, partition by partition. Rows with equal keys
 /// stay in their order.
@@ -108,29 +71,16 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The row numbers of a sorted table, and where its partitions begin and end.
-pub(crate) struct Numbers {
-    pub(crate) rows: Vec<u32>,
-    pub(crate) partitions: Vec<Range<usize>>,
-}
-
 /// A sort whose rows' buckets are known.
 struct Sort<'a> {
     job: &'a Job<'a>,
     threads: usize,
     keys: &'a Keys,
-    columns: &'a [Column],
     buckets: Buckets,
-    pieces: Vec<(Piece, Classified)>,
     /// The number of the first bucket that is made; all that follows counts from it.
     first: usize,
-    /// Rows in each bucket.
-    rows: Vec<u64>,
-    /// The buckets of each partition.
-    partitions: Vec<Range<usize>>,
+    division: Division<'a>,
     lone: Option<usize>,
-    /// Whether prefixes are scattered, and whether numbers are.
-    carries: (bool, bool),
 }
 
 impl<'a> Sort<'a> {
@@ -164,51 +114,27 @@ impl<'a> Sort<'a> {
         let prefixes = !in_bucket || columns.is_empty();
         let moves_alone = |column: &Column| column.motion != Motion::Bits && !column.nullable;
         let numbers = prefixes || !columns.iter().all(moves_alone);
-        let mut sort = Self {
-            job,
-            threads,
-            keys,
+        let mut division = Division {
             columns,
-            partitions: partitions.unwrap_or_default(),
-            buckets,
-            first: made.start,
             pieces,
             rows,
-            lone,
-            carries: (prefixes, numbers),
+            partitions: partitions.unwrap_or_default(),
+            carries: Carries { prefixes, numbers },
         };
-        if sort.partitions.is_empty() {
-            sort.partitions = Buckets::partitions(&sort.rows, sort.partitions_needed());
+        if division.partitions.is_empty() {
+            let needed = partitions_needed(&division);
+            division.partitions = Buckets::partitions(&division.rows, needed);
         }
-        Ok(sort)
-    }
-
-    /// As few partitions as the offsets of their texts allow.
-    fn partitions_needed(&self) -> usize {
-        let small = |at: &usize| self.columns[*at].motion == Motion::Text { large: false };
-        let bytes = |at: usize| {
-            let pieces = self.pieces.iter().map(|(_, piece)| &piece.text_bytes[at]);
-            pieces.flatten().sum::<u64>()
-        };
-        let most = (0..self.columns.len()).filter(small).map(bytes).max().unwrap_or(0);
-        most.div_ceil(TEXT_BYTES).clamp(1, PARTITIONS_MAX as u64) as usize
-    }
-
-    /// Bytes of a column's texts in some buckets.
-    fn text_bytes(&self, column: usize, buckets: Range<usize>) -> u64 {
-        let piece = |(_, piece): &(Piece, Classified)| -> u64 {
-            piece.text_bytes[column].get(buckets.clone()).unwrap_or_default().iter().sum()
-        };
-        self.pieces.iter().map(piece).sum()
+        Ok(Self { job, threads, keys, buckets, first: made.start, division, lone })
     }
 
     fn layouts(&self) -> Result<Vec<Layout>> {
-        let schema = self.job.table.sorted_schema();
+        let (schema, division) = (self.job.table.sorted_schema(), &self.division);
         let layout = |buckets: &Range<usize>| {
-            let rows = self.rows[buckets.clone()].iter().sum::<u64>() as usize;
-            let mut text_bytes = Vec::with_capacity(self.columns.len());
-            for (at, column) in self.columns.iter().enumerate() {
-                let found = self.text_bytes(at, buckets.clone());
+            let rows = division.rows[buckets.clone()].iter().sum::<u64>() as usize;
+            let mut text_bytes = Vec::with_capacity(division.columns.len());
+            for (at, column) in division.columns.iter().enumerate() {
+                let found = division.text_bytes(at, buckets.clone());
                 if column.motion == (Motion::Text { large: false }) && found > i32::MAX as u64 {
                     let field = schema.field(at);
                     let (column, data_type) = (field.name().clone(), field.data_type().clone());
@@ -216,9 +142,9 @@ impl<'a> Sort<'a> {
                 }
                 text_bytes.push(found);
             }
-            Layout::new(&schema, self.columns, rows, &text_bytes)
+            Layout::new(&schema, division.columns, rows, &text_bytes)
         };
-        self.partitions.iter().map(layout).collect()
+        division.partitions.iter().map(layout).collect()
     }
 
     /// Moves everything.
@@ -234,9 +160,9 @@ impl<'a> Sort<'a> {
             assert!(memory.len() >= layout.bytes, "the memory holds what was asked for");
             memories.push(memory);
         }
-        let mut carried = self.carried();
+        let mut carried = self.division.carried();
         {
-            let mut memory = self.memory(&layouts, &mut memories, &mut carried);
+            let mut memory = self.division.memory(&layouts, &mut memories, &mut carried);
             self.scatter(&mut memory)?;
             let bits = self.leaves(memory)?;
             self.finish(&layouts, &mut memories, &bits);
@@ -247,27 +173,22 @@ impl<'a> Sort<'a> {
 
     /// Only the order of the rows.
     fn numbers(&self) -> Result<Numbers> {
-        let mut carried = self.carried();
-        let mut memory = self.memory::<Vec<u8>>(&[], &mut [], &mut carried);
+        let mut carried = self.division.carried();
+        let mut memory = self.division.memory::<Vec<u8>>(&[], &mut [], &mut carried);
         self.scatter(&mut memory)?;
         self.leaves(memory)?;
-        let rows = |buckets: Range<usize>| self.rows[buckets].iter().sum::<u64>() as usize;
+        let rows = |buckets: Range<usize>| self.division.rows[buckets].iter().sum::<u64>() as usize;
         let places = |buckets: &Range<usize>| rows(0..buckets.start)..rows(0..buckets.end);
-        let partitions = self.partitions.iter().map(places).collect();
+        let partitions = self.division.partitions.iter().map(places).collect();
         Ok(Numbers { rows: carried.0, partitions })
-    }
-
-    fn carried(&self) -> (Vec<u32>, Vec<u64>) {
-        let rows = self.rows.iter().sum::<u64>() as usize;
-        let (prefixes, numbers) = self.carries;
-        (vec![0; if numbers { rows } else { 0 }], vec![0; if prefixes { rows } else { 0 }])
     }
 
     fn scatter(&self, memory: &mut [BucketMemory<'_>]) -> Result<()> {
         let Job { table, progress, .. } = *self.job;
+        let (keys, division) = (self.keys, &self.division);
         let streams = table.rows() >= STREAM_ROWS_MIN;
-        let scatter = Scatter { table, keys: self.keys, columns: self.columns, progress, streams };
-        let tasks: Vec<_> = self.pieces.iter().zip(self.targets(memory)).collect();
+        let scatter = Scatter { table, keys, columns: division.columns, progress, streams };
+        let tasks: Vec<_> = division.pieces.iter().zip(division.targets(memory)).collect();
         each(self.threads, tasks, |((piece, classified), targets)| {
             scatter.run(piece, classified, targets)
         })?;
@@ -276,7 +197,8 @@ impl<'a> Sort<'a> {
 
     fn leaves(&self, memory: Vec<BucketMemory<'_>>) -> Result<Vec<Bits>> {
         let Job { table, progress, .. } = *self.job;
-        let context = Context { table, keys: self.keys, columns: self.columns, lone: self.lone };
+        let (keys, columns) = (self.keys, self.division.columns);
+        let context = Context { table, keys, columns, lone: self.lone };
         let tasks: Vec<_> = memory.into_iter().enumerate().collect();
         each_with(self.threads, tasks, Scratch::new, |scratch, (at, memory)| {
             let BucketMemory { rows, values, ends, numbers, prefixes } = memory;
@@ -293,9 +215,10 @@ impl<'a> Sort<'a> {
     where
         M: DerefMut<Target = [u8]>,
     {
-        for ((range, layout), memory) in self.partitions.iter().zip(layouts).zip(memories) {
-            let mut null_counts = vec![0; self.columns.len()];
-            for (at, (column, places)) in self.columns.iter().zip(&layout.columns).enumerate() {
+        let Division { columns, partitions, .. } = &self.division;
+        for ((range, layout), memory) in partitions.iter().zip(layouts).zip(memories) {
+            let mut null_counts = vec![0; columns.len()];
+            for (at, (column, places)) in columns.iter().zip(&layout.columns).enumerate() {
                 let truths = column.motion == Motion::Bits;
                 if truths {
                     memory[places.values.clone()].fill(0);
@@ -303,7 +226,7 @@ impl<'a> Sort<'a> {
                 memory[places.validity.clone()].fill(0);
                 let mut row = 0;
                 for bucket in range.clone() {
-                    let rows = self.rows[bucket] as usize;
+                    let rows = self.division.rows[bucket] as usize;
                     let Some((values, valid)) = bits[bucket].get(at) else { continue };
                     if truths {
                         set_bits(&mut memory[places.values.clone()], values, row, 0, rows);
@@ -326,6 +249,17 @@ fn bucket_count(rows: usize, few: bool) -> usize {
     }
     // Numbers alone are sorted so fast that a second byte for each row would not pay.
     (rows / BUCKET_ROWS).clamp(2, if few { FEW_BUCKETS } else { BUCKETS_MAX })
+}
+
+/// As few partitions as the offsets of their texts allow.
+fn partitions_needed(division: &Division<'_>) -> usize {
+    let small = |at: &usize| division.columns[*at].motion == Motion::Text { large: false };
+    let bytes = |at: usize| {
+        let pieces = division.pieces.iter().map(|(_, piece)| &piece.text_bytes[at]);
+        pieces.flatten().sum::<u64>()
+    };
+    let most = (0..division.columns.len()).filter(small).map(bytes).max().unwrap_or(0);
+    most.div_ceil(TEXT_BYTES).clamp(1, PARTITIONS_MAX as u64) as usize
 }
 
 /// The buckets, and how many rows of the sample are in each.

@@ -27,8 +27,9 @@ use crate::column::text_lengths;
 use crate::dictionary::Unifier;
 use crate::error::{Error, Result};
 use crate::heap::Heap;
+use crate::job::{Job, PARTITIONS_MAX};
 use crate::order::SortKey;
-use crate::sorting::{Job, PARTITIONS_MAX, sort};
+use crate::sorting::sort;
 use crate::table::{Table, codes};
 
 /// Memory for each byte of a run or of a partition: itself, its sorted rows, and what a sort takes

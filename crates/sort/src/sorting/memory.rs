@@ -3,14 +3,47 @@
 
 use std::ops::{DerefMut, Range};
 
-use super::Sort;
 use crate::classify::Classified;
-use crate::column::Motion;
+use crate::column::{Column, Motion};
 use crate::ipc::Layout;
 use crate::scatter::Targets;
 use crate::table::Piece;
 
-impl Sort<'_> {
+/// How the rows divide: over the pieces that they come from, and the buckets and partitions that
+/// they go to.
+pub(super) struct Division<'a> {
+    pub(super) columns: &'a [Column],
+    pub(super) pieces: Vec<(Piece, Classified)>,
+    /// Rows in each bucket.
+    pub(super) rows: Vec<u64>,
+    /// The buckets of each partition.
+    pub(super) partitions: Vec<Range<usize>>,
+    pub(super) carries: Carries,
+}
+
+/// What is scattered beside the columns.
+#[derive(Clone, Copy)]
+pub(super) struct Carries {
+    pub(super) prefixes: bool,
+    pub(super) numbers: bool,
+}
+
+impl Division<'_> {
+    /// Bytes of a column's texts in some buckets.
+    pub(super) fn text_bytes(&self, column: usize, buckets: Range<usize>) -> u64 {
+        let piece = |(_, piece): &(Piece, Classified)| -> u64 {
+            piece.text_bytes[column].get(buckets.clone()).unwrap_or_default().iter().sum()
+        };
+        self.pieces.iter().map(piece).sum()
+    }
+
+    /// Memory for the numbers and for the prefixes, as far as they are scattered.
+    pub(super) fn carried(&self) -> (Vec<u32>, Vec<u64>) {
+        let rows = self.rows.iter().sum::<u64>() as usize;
+        let Carries { prefixes, numbers } = self.carries;
+        (vec![0; if numbers { rows } else { 0 }], vec![0; if prefixes { rows } else { 0 }])
+    }
+
     /// Cuts all memory into what belongs to each bucket.
     pub(super) fn memory<'m, M>(
         &self,
@@ -65,7 +98,7 @@ impl Sort<'_> {
         buckets
     }
 
-    /// What each piece writes, in each bucket behind the pieces before it.
+    /// What each piece writes, in each bucket after the pieces before it.
     pub(super) fn targets<'b>(&self, memory: &'b mut [BucketMemory<'_>]) -> Vec<Targets<'b>> {
         let columns = || self.columns.iter().map(|_| Vec::new()).collect();
         let mut targets: Vec<Targets<'b>> = Vec::with_capacity(self.pieces.len());
@@ -97,10 +130,10 @@ impl Sort<'_> {
             }
             let (mut numbers, mut prefixes) = (&mut *memory.numbers, &mut *memory.prefixes);
             for (targets, piece) in targets.iter_mut().zip(&self.pieces) {
-                if self.carries.1 {
+                if self.carries.numbers {
                     targets.numbers.push(numbers.split_off_mut(..rows(piece)).unwrap_or_default());
                 }
-                if self.carries.0 {
+                if self.carries.prefixes {
                     targets
                         .prefixes
                         .push(prefixes.split_off_mut(..rows(piece)).unwrap_or_default());
