@@ -1,8 +1,6 @@
 //! Files of one crate, or modules of one package, that import each other in a circle: none of them
 //! can be understood, tested or moved without the others.
 
-mod known;
-
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::finding::Finding;
@@ -10,55 +8,21 @@ use crate::imports::{self, Graph};
 use crate::rust::RustSource;
 use crate::tree::Tree;
 
-use known::{Circle, KNOWN};
-
 const RULE: &str = "cycle";
-
-/// The file of the known circles.
-const LIST: &str = "xtask/src/rules/cycles/known.rs";
 
 /// Checks the imports of Rust within each crate and those of Python.
 pub(super) fn check(tree: &Tree, sources: &[RustSource<'_>]) -> Vec<Finding> {
-    check_against(tree, sources, KNOWN)
-}
-
-fn check_against(tree: &Tree, sources: &[RustSource<'_>], known: &[Circle<'_>]) -> Vec<Finding> {
     let mut graph = imports::of_rust(sources);
     graph.extend(imports::of_python(tree));
-    let known: Vec<BTreeSet<String>> = known
-        .iter()
-        .map(|(folder, files)| files.iter().map(|file| format!("{folder}/{file}")).collect())
-        .collect();
-    let circles = circles(&graph);
-    let mut findings: Vec<Finding> =
-        circles.iter().filter_map(|circle| judge(&graph, circle, &known)).collect();
-    let gone = known.iter().filter(|known| !circles.iter().any(|circle| circle.is_subset(known)));
-    findings.extend(gone.map(|known| {
-        let first = known.first().map_or("", String::as_str);
-        let message = format!("the circle of {first} is gone, or has more files: correct KNOWN");
-        Finding::of(LIST, RULE, message)
-    }));
-    findings
+    circles(&graph).iter().filter_map(|circle| describe(&graph, circle)).collect()
 }
 
-/// What is wrong with a circle, if it is not known.
-fn judge(graph: &Graph, circle: &BTreeSet<String>, known: &[BTreeSet<String>]) -> Option<Finding> {
-    match known.iter().find(|known| circle.is_subset(known)) {
-        Some(known) if known == circle => None,
-        Some(known) => {
-            let out: Vec<&str> = known.difference(circle).map(String::as_str).collect();
-            let message = format!("no longer in this circle, take out of KNOWN: {}", out.join(" "));
-            Some(Finding::of(LIST, RULE, message))
-        }
-        None => {
-            let before = known.iter().find(|known| !known.is_disjoint(circle));
-            let new = circle.iter().find(|file| before.is_none_or(|known| !known.contains(*file)));
-            let path = new.or(circle.first())?;
-            let way = way_round(graph, path).join(" -> ");
-            let message = format!("imports in a circle of {} files: {way}", circle.len());
-            Some(Finding::of(path, RULE, message))
-        }
-    }
+/// The circle's first file, with the shortest way round.
+fn describe(graph: &Graph, circle: &BTreeSet<String>) -> Option<Finding> {
+    let path = circle.first()?;
+    let way = way_round(graph, path).join(" -> ");
+    let message = format!("imports in a circle of {} files: {way}", circle.len());
+    Some(Finding::of(path, RULE, message))
 }
 
 /// The sets of files that reach each other, of two files and more.
@@ -122,33 +86,18 @@ mod tests {
         ("x/src/d.rs", "use crate::a::A;"),
     ];
 
-    fn findings(files: &[(&str, &str)], known: &[Circle<'_>]) -> Vec<String> {
+    fn findings(files: &[(&str, &str)]) -> Vec<String> {
         let tree = Tree::of(files);
         let sources = super::super::sources(&tree);
-        let findings = check_against(&tree, &sources, known);
-        findings.iter().map(ToString::to_string).collect()
+        check(&tree, &sources).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_new_circle_is_shown_with_the_way_round() {
+    fn a_circle_is_shown_with_the_way_round() {
         let expected = "x/src/a.rs: cycle: imports in a circle of 3 files: \
                         x/src/a.rs -> x/src/b.rs -> x/src/c.rs -> x/src/a.rs";
-        assert_eq!(findings(CIRCLE, &[]), [expected]);
-        let two: &[Circle<'_>] = &[("x/src", &["a.rs", "b.rs"])];
-        let found = findings(CIRCLE, two);
-        assert!(found[0].starts_with("x/src/c.rs: cycle: imports in a circle"), "{found:?}");
-    }
-
-    #[test]
-    fn a_known_circle_passes_until_it_is_smaller_or_gone() {
-        assert!(findings(CIRCLE, &[("x/src", &["a.rs", "b.rs", "c.rs"])]).is_empty());
-        let four: &[Circle<'_>] = &[("x/src", &["a.rs", "b.rs", "c.rs", "d.rs"])];
-        let found = findings(CIRCLE, four);
-        assert_eq!(found.len(), 1);
-        assert!(found[0].ends_with("take out of KNOWN: x/src/d.rs"), "{found:?}");
-        let found = findings(&CIRCLE[..3], &[("x/src", &["a.rs", "b.rs", "c.rs"])]);
-        assert_eq!(found.len(), 1);
-        assert!(found[0].contains("the circle of x/src/a.rs is gone"), "{found:?}");
+        assert_eq!(findings(CIRCLE), [expected]);
+        assert!(findings(&CIRCLE[1..3]).is_empty());
     }
 
     #[test]
@@ -157,8 +106,8 @@ mod tests {
             ("python/plasmon/_a.py", "from plasmon import _b\n"),
             ("python/plasmon/_b.py", "from plasmon._a import x\n"),
         ];
-        assert_eq!(findings(&files, &[]).len(), 1);
+        assert_eq!(findings(&files).len(), 1);
         let late = [files[0], ("python/plasmon/_b.py", "def f():\n    import plasmon._a\n")];
-        assert!(findings(&late, &[]).is_empty());
+        assert!(findings(&late).is_empty());
     }
 }
