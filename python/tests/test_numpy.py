@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plasmon
-from plasmon import _native, _values
+from plasmon import _dtypes, _native
 
 STRUCTURED = np.dtype([("a", "<i4"), ("b", ">f8"), ("c", "S3", (2,))])
 ALIGNED = np.dtype([("a", "i1"), ("b", "f8"), ("n", [("x", "u2"), ("y", "u1")])], align=True)
@@ -145,7 +145,7 @@ def test_types_without_a_text_come_back(store, dtype):
     value = np.zeros(3, dtype)
     for back in (store.get(store.put(value)), store.get(store.put([value]))[0]):
         assert type(back) is np.ndarray
-        assert _values.is_same_dtype(back.dtype, dtype)
+        assert _dtypes.is_same_dtype(back.dtype, dtype)
         assert back.tolist() == value.tolist()
 
 
@@ -161,16 +161,16 @@ def test_the_header_is_as_documented(store):
 
 @pytest.mark.parametrize("dtype", [STRUCTURED, TITLED], ids=str)
 def test_structured_types_are_described_in_json(dtype):
-    text = _values.describe_dtype(dtype)
+    text = _dtypes.describe_dtype(dtype)
     assert isinstance(json.loads(text), list)
-    assert _values.dtype_of(text) == dtype
-    assert _values.dtype_of(text).fields.keys() == dtype.fields.keys()
+    assert _dtypes.dtype_of(text) == dtype
+    assert _dtypes.dtype_of(text).fields.keys() == dtype.fields.keys()
 
 
 @pytest.mark.parametrize("text", ["|O", "<q9", "[[", "[1]", '[["a"]]', "import os", "", "[[]]"])
 def test_texts_that_are_no_type(text):
     with pytest.raises((ValueError, TypeError, SyntaxError, KeyError, IndexError)):
-        _values.dtype_of(text)
+        _dtypes.dtype_of(text)
 
 
 def test_arrays_as_something_else(store):

@@ -80,7 +80,7 @@ pub fn type_object<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAn
     if let Some(found) = types().get(text) {
         return Ok(found.bind(py).clone());
     }
-    let made = py.import("plasmon._values")?.getattr("dtype_of")?.call1((text,))?;
+    let made = py.import("plasmon._dtypes")?.getattr("dtype_of")?.call1((text,))?;
     let mut types = types();
     if types.len() < TYPES_MAX {
         types.insert(text.into(), made.clone().unbind());

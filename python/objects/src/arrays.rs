@@ -104,7 +104,7 @@ impl<'py> Encoder<'py> {
         } else if let Some(text) = type_text(dtype)? {
             self.dtype_number(&text, itemsize)
         } else if kind == 'V' {
-            let describe = py.import("plasmon._values")?.getattr("describe_dtype")?;
+            let describe = py.import("plasmon._dtypes")?.getattr("describe_dtype")?;
             let Ok(text) = describe.call1((dtype,)) else { return Ok(None) };
             self.dtype_number(text.cast::<PyString>()?.to_str()?, itemsize)
         } else {
@@ -124,7 +124,7 @@ impl<'py> Encoder<'py> {
 
     /// The number of the element type that a handler speaks of.
     pub(super) fn described_dtype(&mut self, dtype: &Bound<'py, PyAny>) -> PyResult<usize> {
-        let describe = self.py.import("plasmon._values")?.getattr("describe_dtype")?;
+        let describe = self.py.import("plasmon._dtypes")?.getattr("describe_dtype")?;
         let text = describe.call1((dtype,))?;
         let itemsize: usize = dtype.getattr(intern!(self.py, "itemsize"))?.extract()?;
         Ok(self.dtype_number(text.cast::<PyString>()?.to_str()?, itemsize))

@@ -161,7 +161,7 @@ def _encode_dtype(value: Any) -> _Encoded:
 
 def _is_described(dtype: Any) -> bool:
     """Whether an element type has a text."""
-    from plasmon._values import describe_dtype
+    from plasmon._dtypes import describe_dtype
 
     try:
         describe_dtype(dtype)

@@ -279,7 +279,7 @@ def _take_ndarray(value: Any) -> tuple[Any, ...]:
 def _take_recarray(value: Any) -> tuple[Any, ...]:
     import numpy as np
 
-    from plasmon._values import is_same_dtype
+    from plasmon._dtypes import is_same_dtype
 
     data = value.view(np.ndarray)
     fits = data.dtype.names is not None and not data.dtype.hasobject
@@ -302,7 +302,7 @@ def _parts_of_dtype(dtype: Any) -> tuple[Any, ...] | None:
     """What :func:`_dtype` makes an element type of; None for one that it cannot make."""
     import numpy as np
 
-    from plasmon._values import is_same_dtype
+    from plasmon._dtypes import is_same_dtype
 
     if dtype.hasobject or dtype.kind == "T":
         return None
