@@ -23,6 +23,15 @@ def describe_dtype(dtype: Any) -> str:
     return text
 
 
+def is_described(dtype: Any) -> bool:
+    """Whether an element type has a text."""
+    try:
+        describe_dtype(dtype)
+    except TypeError:
+        return False
+    return True
+
+
 def is_same_dtype(a: Any, b: Any) -> bool:
     """Whether two element types agree in all that NumPy's own comparison leaves out, too."""
     if a is b:

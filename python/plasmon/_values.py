@@ -1,4 +1,4 @@
-"""From values to objects and back: which encoding a value has.
+"""From values to objects and back: how each kind of ``_value_kinds`` is written and read.
 
 Bytes and plain NumPy arrays never come here on their hot paths; see ``python/src/put.rs``. The
 layouts are in ``docs/formats/values.md``. No library is imported that the value, or the caller, did
@@ -8,7 +8,6 @@ not bring along.
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,54 +15,48 @@ from plasmon import _arrow_notes, _native
 from plasmon._arrow_forms import for_polars, numpy_of, pandas_of
 from plasmon._dtypes import describe_dtype, dtype_of
 from plasmon._errors import Corrupt, PlasmonError, Unsupported
-from plasmon._library import library_of
 from plasmon._pandas_tables import checked_table, frame_of_table, table_of_frame
+from plasmon._value_kinds import Kind, is_arrow, is_pandas, kind_of
 
 if TYPE_CHECKING:
     from plasmon._native import Buffer, ObjectId, _Put
 
 
 def encode(value: Any, sink: _Put, form: Any = None) -> ObjectId:
-    """Puts a value that is neither bytes nor a plain array; as a ``form``, if that is asked for."""
+    """Puts a value as what it is; as a ``form``, if that is asked for."""
     if form is not None:
         return _encode_form(value, sink, form)
-    for base in type(value).__mro__:
-        library = library_of(base)
-        encoder = _ENCODERS.get((library, base.__name__))
-        if encoder is not None:
-            return encoder(value, sink)
-    if hasattr(value, "__arrow_c_stream__"):
-        return sink.arrow(value, _native.TABLE_TABLE)
-    if hasattr(value, "__arrow_c_array__") and not isinstance(value, _native.Buffer):
-        return sink.arrow(value, _native.TABLE_ARRAY, column=True)
-    return _encode_other(value, sink)
+    return _ENCODERS[kind_of(value)](value, sink)
 
 
 def _encode_form(value: Any, sink: _Put, form: Any) -> ObjectId:
     """Puts a value as Arrow data, also where it will be another one when it is read."""
     if form != "arrow":
         raise ValueError(f'as_ is "arrow" or left out, found {form!r}')
-    library, name = library_of(type(value)), type(value).__name__
-    for base in type(value).__mro__ if library != "pandas" else ():
-        encoder = _ENCODERS.get((library_of(base), base.__name__))
-        if encoder is not None and library_of(base) in {"pyarrow", "polars"}:
-            return encoder(value, sink)
-    if library == "pandas" and name in {"DataFrame", "Series"}:
+    if is_pandas(value):
         _needs_pyarrow(value)
         return _put_pandas(value, _table_of(value, checked_table), sink)
-    if hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__"):
-        return encode(value, sink)
-    raise TypeError(f'only frames and Arrow data can be put as_="arrow", not a {_name(value)}')
+    kind = kind_of(value)
+    if not is_arrow(value, kind):
+        raise TypeError(f'only frames and Arrow data can be put as_="arrow", not a {_name(value)}')
+    return _ENCODERS[kind](value, sink)
 
 
-def _encode_other(value: Any, sink: _Put) -> ObjectId:
-    """Memory that is lent stays memory; whatever else can be is a Python object."""
-    if type(value) is bytes or isinstance(value, _native.Buffer):
-        return sink.raw(value)
+def _encode_raw(value: Any, sink: _Put) -> ObjectId:
+    return sink.raw(value)
+
+
+def _encode_memory(value: Any, sink: _Put) -> ObjectId:
+    return sink.memory(memoryview(value))
+
+
+def _encode_object(value: Any, sink: _Put) -> ObjectId:
+    return sink.python(value)
+
+
+def _encode_object_or_memory(value: Any, sink: _Put) -> ObjectId:
     from plasmon.objects._errors import NotSerializable
 
-    if type(value) in {memoryview, pickle.PickleBuffer}:
-        return _encode_view(memoryview(value), sink)
     try:
         return sink.python(value)
     except NotSerializable:
@@ -74,28 +67,12 @@ def _encode_other(value: Any, sink: _Put) -> ObjectId:
             view = None
         if view is None:
             raise
-        return _encode_view(view, sink)
+        return sink.memory(view)
 
 
 def _name(value: Any) -> str:
     kind = type(value)
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
-
-
-def _encode_view(view: memoryview, sink: _Put) -> ObjectId:
-    text = view.format.removeprefix("@")
-    if len(text) != 1 or text not in "bBhHiIlLqQnNefd?c":
-        raise TypeError(
-            f"cannot put a buffer with the format {view.format!r}, which would not come back as it "
-            "is: put an array or its bytes"
-        )
-    data = view if view.c_contiguous else view.tobytes()
-    shape = list(view.shape or ())
-    return sink.array(data, _native.ARRAY_MEMORYVIEW, "C", shape, text)
-
-
-def _encode_python(value: Any, sink: _Put) -> ObjectId:
-    return sink.python(value)
 
 
 # NumPy
@@ -104,10 +81,6 @@ def _encode_python(value: Any, sink: _Put) -> ObjectId:
 def _encode_numpy(value: Any, sink: _Put) -> ObjectId:
     import numpy as np
 
-    if type(value) not in {np.ndarray, np.memmap} or value.dtype.hasobject:
-        return sink.python(value)
-    if value.dtype.kind == "T" or _is_foreign(value.dtype):
-        return sink.python(value)
     text = describe_dtype(value.dtype)
     shape = list(value.shape)
     plain = value.view(np.ndarray)
@@ -120,15 +93,6 @@ def _encode_numpy(value: Any, sink: _Put) -> ObjectId:
         whole = plain.view(f"V{value.itemsize}") if value.dtype.names else plain
         np.ndarray(value.shape, whole.dtype, writer.data)[...] = whole
     return writer.id
-
-
-def _is_foreign(dtype: Any) -> bool:
-    """Whether an element type has no text."""
-    try:
-        describe_dtype(dtype)
-    except TypeError:
-        return True
-    return False
 
 
 # Arrow, pandas, polars
@@ -175,15 +139,9 @@ def _needs_pyarrow(value: Any) -> None:
 
 
 def _encode_pandas(value: Any, sink: _Put) -> ObjectId:
-    """A frame or a series: a table where that gives it back as it is, else a Python object."""
-    try:
-        import pyarrow as pa
-    except ImportError:
-        return sink.python(value)
-    from plasmon._pandas_kept import is_kept
+    """A frame or a series as a table, or as a Python object if there is no such table."""
+    import pyarrow as pa
 
-    if not is_kept(value):
-        return sink.python(value)
     try:
         table = _table_of(value, table_of_frame)
     except (pa.ArrowException, TypeError, ValueError):
@@ -208,9 +166,6 @@ def _put_pandas(value: Any, table: Any, sink: _Put) -> ObjectId:
 
 def _encode_polars(value: Any, sink: _Put) -> ObjectId:
     frame = hasattr(value, "columns")
-    if library_of(type(value)) != "polars":
-        # A subclass is not its base.
-        return sink.python(value)
     value, text = _arrow_notes.take_polars(value)
     kind = _native.TABLE_POLARS_FRAME if frame else _native.TABLE_POLARS_SERIES
     return sink.arrow(value, kind, column=not frame, text=text)
@@ -220,20 +175,23 @@ def _refuse_lazy(value: Any, _sink: _Put) -> ObjectId:
     raise _arrow_notes.refuse_lazy(value)
 
 
-_ENCODERS: dict[tuple[str, str], Callable[[Any, _Put], ObjectId]] = {
-    ("numpy", "ndarray"): _encode_numpy,
-    ("numpy", "generic"): _encode_python,
-    ("pyarrow", "Table"): _arrow(_native.TABLE_TABLE),
-    ("pyarrow", "RecordBatch"): _arrow(_native.TABLE_RECORD_BATCH),
-    ("pyarrow", "Array"): _arrow(_native.TABLE_ARRAY, column=True),
-    ("pyarrow", "ChunkedArray"): _arrow(_native.TABLE_CHUNKED_ARRAY, column=True),
-    ("pyarrow", "Buffer"): _encode_arrow_buffer,
-    ("pyarrow", "Tensor"): _encode_arrow_tensor,
-    ("pandas", "DataFrame"): _encode_pandas,
-    ("pandas", "Series"): _encode_pandas,
-    ("polars", "DataFrame"): _encode_polars,
-    ("polars", "Series"): _encode_polars,
-    ("polars", "LazyFrame"): _refuse_lazy,
+_ENCODERS: dict[Kind, Callable[[Any, _Put], ObjectId]] = {
+    Kind.RAW: _encode_raw,
+    Kind.MEMORY: _encode_memory,
+    Kind.ARRAY: _encode_numpy,
+    Kind.ARROW_BUFFER: _encode_arrow_buffer,
+    Kind.ARROW_TENSOR: _encode_arrow_tensor,
+    Kind.TABLE: _arrow(_native.TABLE_TABLE),
+    Kind.RECORD_BATCH: _arrow(_native.TABLE_RECORD_BATCH),
+    Kind.ARROW_ARRAY: _arrow(_native.TABLE_ARRAY, column=True),
+    Kind.CHUNKED_ARRAY: _arrow(_native.TABLE_CHUNKED_ARRAY, column=True),
+    Kind.PANDAS: _encode_pandas,
+    Kind.POLARS: _encode_polars,
+    Kind.LAZY: _refuse_lazy,
+    Kind.STREAM: lambda value, sink: sink.arrow(value, _native.TABLE_TABLE),
+    Kind.COLUMN: lambda value, sink: sink.arrow(value, _native.TABLE_ARRAY, column=True),
+    Kind.OBJECT: _encode_object,
+    Kind.OBJECT_OR_MEMORY: _encode_object_or_memory,
 }
 
 

@@ -27,7 +27,7 @@
 //!   meanwhile. NumPy arrays that only hold a reference mark it as lent. `Writer` likewise counts
 //!   views; `seal(force=True)` seals under live views and keeps pin and mapping until they are
 //!   gone.
-//! * What a value becomes is decided in `_values.py`; its bytes are described by the value header
+//! * What a value is, is decided in `_value_kinds.py`; its bytes are described by the value header
 //!   in `crates/proto::value` (docs/formats/values.md), which all bindings use. `tag=` of `put`
 //!   and `create` names the kind of bytes that the caller lays out.
 //! * Waits run in steps of 250 ms, detached from the interpreter, so that Ctrl-C works and no lock

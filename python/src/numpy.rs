@@ -18,32 +18,32 @@ use crate::error::raised;
 use crate::header::describe;
 use crate::interrupt::ask;
 
-/// Puts `value` if it is a plain array; else gives the options back.
+/// Puts `value` if it is a plain array.
 pub(crate) fn put(
     store: &plasmon_client::Client,
     value: &Bound<'_, PyAny>,
-    mut options: PutOptions,
-) -> PyResult<Result<ObjectId, PutOptions>> {
+    options: &mut PutOptions,
+) -> PyResult<Option<ObjectId>> {
     let py = value.py();
     if !array_type(py)?.is_some_and(|array| value.get_type().is(array)) {
-        return Ok(Err(options));
+        return Ok(None);
     }
     let dtype = value.getattr(intern!(py, "dtype"))?;
-    let Some(text) = type_text(&dtype)? else { return Ok(Err(options)) };
+    let Some(text) = type_text(&dtype)? else { return Ok(None) };
     // Without PyBUF_FORMAT NumPy lends out elements that the buffer protocol has no name for.
-    let Ok(flat) = Flat::with_flags(value, ffi::PyBUF_STRIDES) else { return Ok(Err(options)) };
+    let Ok(flat) = Flat::with_flags(value, ffi::PyBUF_STRIDES) else { return Ok(None) };
     let order = if flat.is_contiguous(b'C') {
         Order::C
     } else if flat.is_contiguous(b'F') {
         Order::Fortran
     } else {
-        return Ok(Err(options));
+        return Ok(None);
     };
     let kind = array_kind::NUMPY;
     let header = ValueHeader { kind, order, shape: flat.shape(), text: &text };
-    describe(py, &mut options, tag::NDARRAY, &header)?;
+    describe(py, options, tag::NDARRAY, &header)?;
     let bytes = flat.bytes();
-    ask(py, || store.put(bytes, &options)).map(Ok)
+    ask(py, || store.put(bytes, options)).map(Some)
 }
 
 /// The array in `owner`, on the object's memory.

@@ -1,25 +1,25 @@
 //! Making an object out of a value.
 //!
-//! Bytes, memoryviews, NumPy arrays and plain Python values, the hot cases, are recognized here.
-//! Anything else goes to `plasmon._values.encode`, which decides what it is and calls one method of
-//! the [`Put`] that it is given.
+//! What a value is, is decided in `plasmon._value_kinds`; `plasmon._values.encode` asks it and
+//! calls one method of the [`Put`] that it is given. Before it goes a shortcut for what is put
+//! most, which comes to the same: bytes, memoryviews, plain NumPy arrays, and the types that are
+//! always objects, which that module lists.
 
 use std::sync::{Mutex, PoisonError};
 
 use plasmon_client::{ObjectId, PutOptions, tag};
 use plasmon_columns::Table;
-use plasmon_cpython::buffer::Flat;
+use plasmon_cpython::buffer::{Flat, letter_of};
 use plasmon_plo::Wanted;
 use plasmon_proto::value::{Order, ValueHeader, array_kind};
 use plasmon_python_arrow::Source;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{
-    PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PySet, PyString, PyTuple,
-};
+use pyo3::types::{PyBytes, PyMemoryView};
 
 use crate::error::{OrRaise, raised_by_columns};
 use crate::header::{array_header, describe};
@@ -31,37 +31,56 @@ use crate::writer::Writer;
 use plasmon_python_objects::context::Context;
 use plasmon_python_objects::serialized::Serialized;
 
-/// The formats of elements that memory comes back with, those of the module `struct`.
-const ELEMENTS: &str = "bBhHiIlLqQnNefd?c";
-
 static ENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static OBJECT_TYPES: PyOnceLock<Vec<Py<PyAny>>> = PyOnceLock::new();
 
 /// Puts `value` and returns the new object's id. `context` is for values that are neither Arrow
 /// data nor arrays. `form` is how the user wants it to be kept, if not as what it is.
 pub(crate) fn put(
     store: &plasmon_client::Client,
     value: &Bound<'_, PyAny>,
-    options: PutOptions,
+    mut options: PutOptions,
     form: Option<&Bound<'_, PyAny>>,
     context: &Bound<'_, Context>,
 ) -> PyResult<Id> {
+    if form.is_none()
+        && let Some(id) = shortcut(store, value, &mut options, context)?
+    {
+        return Ok(Id::new(id));
+    }
+    encode(store, value, options, form, context)
+}
+
+/// Puts a value if it is one of the hot cases.
+fn shortcut(
+    store: &plasmon_client::Client,
+    value: &Bound<'_, PyAny>,
+    options: &mut PutOptions,
+    context: &Bound<'_, Context>,
+) -> PyResult<Option<ObjectId>> {
     let py = value.py();
-    if form.is_some() {
-        return encode(store, value, options, form, context);
-    }
-    if is_plain(value) {
-        return python(store, value, options, context);
-    }
     if let Ok(bytes) = value.cast_exact::<PyBytes>() {
         let bytes = bytes.as_bytes();
-        return ask(py, || store.put(bytes, &options)).map(Id::new);
+        return ask(py, || store.put(bytes, options)).map(Some);
     }
-    let lent = if value.is_exact_instance_of::<PyMemoryView>() { memory } else { numpy::put };
-    let options = match lent(store, value, options)? {
-        Ok(id) => return Ok(Id::new(id)),
-        Err(options) => options,
-    };
-    encode(store, value, options, None, context)
+    if is_object(value)? {
+        return python(store, value, options, context).map(Some);
+    }
+    if let Ok(view) = value.cast_exact::<PyMemoryView>() {
+        return memory(store, view, options).map(Some);
+    }
+    numpy::put(store, value, options)
+}
+
+/// Whether a value is of a type whose values are always Python objects. The types are compared by
+/// address: a class may have a hash or an equality of its own.
+fn is_object(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let (py, found) = (value.py(), value.get_type());
+    let types = OBJECT_TYPES.get_or_try_init(py, || {
+        let types = py.import("plasmon._value_kinds")?.getattr("OBJECT_TYPES")?;
+        types.try_iter()?.map(|kind| kind.map(Bound::unbind)).collect::<PyResult<_>>()
+    })?;
+    Ok(types.iter().any(|kind| kind.is(&found)))
 }
 
 /// Puts a value that is not one of the hot cases.
@@ -82,52 +101,46 @@ fn encode(
     Ok(Id::new(id.cast::<Id>()?.get().id()))
 }
 
-/// Whether a value is certainly no Arrow data, no array and no bytes.
-fn is_plain(value: &Bound<'_, PyAny>) -> bool {
-    value.is_none()
-        || value.is_exact_instance_of::<PyList>()
-        || value.is_exact_instance_of::<PyDict>()
-        || value.is_exact_instance_of::<PyTuple>()
-        || value.is_exact_instance_of::<PyString>()
-        || value.is_exact_instance_of::<PyInt>()
-        || value.is_exact_instance_of::<PyFloat>()
-        || value.is_exact_instance_of::<PyBool>()
-        || value.is_exact_instance_of::<PySet>()
-}
-
-/// Puts memory whose elements lie without gaps; else gives the options back: what lies otherwise,
-/// and elements that have no name of one letter, are sorted out in `plasmon._values`.
+/// Puts memory of elements that have a letter; elements with gaps between them are copied.
 fn memory(
     store: &plasmon_client::Client,
-    value: &Bound<'_, PyAny>,
-    mut options: PutOptions,
-) -> PyResult<Result<ObjectId, PutOptions>> {
-    let py = value.py();
-    let flat = Flat::with_flags(value, ffi::PyBUF_FULL_RO)?;
-    let letter = flat.format().strip_prefix('@').unwrap_or(flat.format());
-    if !flat.is_contiguous(b'C') || letter.len() != 1 || !ELEMENTS.contains(letter) {
-        return Ok(Err(options));
-    }
+    view: &Bound<'_, PyMemoryView>,
+    options: &mut PutOptions,
+) -> PyResult<ObjectId> {
+    let py = view.py();
+    let flat = Flat::with_flags(view, ffi::PyBUF_FULL_RO)?;
+    let Some(text) = letter_of(flat.format()) else {
+        return Err(PyTypeError::new_err(format!(
+            "cannot put a buffer with the format '{}', which would not come back as it is: put an \
+             array or its bytes",
+            flat.format()
+        )));
+    };
     let kind = array_kind::MEMORYVIEW;
-    let header = ValueHeader { kind, order: Order::C, shape: flat.shape(), text: letter };
-    describe(py, &mut options, tag::NDARRAY, &header)?;
+    let header = ValueHeader { kind, order: Order::C, shape: flat.shape(), text };
+    describe(py, options, tag::NDARRAY, &header)?;
+    if !flat.is_contiguous(b'C') {
+        let copy = view.call_method0(intern!(py, "tobytes"))?;
+        let bytes = copy.cast::<PyBytes>()?.as_bytes();
+        return ask(py, || store.put(bytes, options));
+    }
     let bytes = flat.bytes();
-    ask(py, || store.put(bytes, &options)).map(Ok)
+    ask(py, || store.put(bytes, options))
 }
 
 /// Puts a value in the PLO format.
 fn python(
     store: &plasmon_client::Client,
     value: &Bound<'_, PyAny>,
-    mut options: PutOptions,
+    options: &mut PutOptions,
     context: &Bound<'_, Context>,
-) -> PyResult<Id> {
+) -> PyResult<ObjectId> {
     let py = value.py();
     let object = Serialized::of(context, value, Wanted::Auto)?;
     options.tag = tag::PYTHON;
-    let outcome = object.with_parts(|parts| call(py, || store.put_parts(parts, &options)));
+    let outcome = object.with_parts(|parts| call(py, || store.put_parts(parts, options)));
     object.recycle();
-    outcome?.or_raise(py).map(Id::new)
+    outcome?.or_raise(py)
 }
 
 /// A put that waits for its value, usable once.
@@ -162,12 +175,18 @@ impl Put {
     /// Puts a value of any other kind in the PLO format.
     fn python(&self, value: &Bound<'_, PyAny>) -> PyResult<Id> {
         let options = self.take()?;
-        let outcome = python(&self.store, value, options.clone(), self.context.bind(value.py()));
+        let context = self.context.bind(value.py());
+        let outcome = python(&self.store, value, &mut options.clone(), context);
         if outcome.is_err() {
             // The value may be put as something else.
             *self.options.lock().unwrap_or_else(PoisonError::into_inner) = Some(options);
         }
-        outcome
+        outcome.map(Id::new)
+    }
+
+    /// Puts memory with its format and its shape.
+    fn memory(&self, view: &Bound<'_, PyMemoryView>) -> PyResult<Id> {
+        memory(&self.store, view, &mut self.take()?).map(Id::new)
     }
 
     /// Puts the elements of an array that lie without gaps in `order`.

@@ -8,6 +8,16 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+/// The formats of elements that memory comes back with, those of the module `struct`. What puts
+/// memory into the store and what writes it into objects ask [`letter_of`].
+const LETTERS: &str = "bBhHiIlLqQnNefd?c";
+
+/// The letter that a format is; none if memory of such elements would not come back as it is.
+pub fn letter_of(format: &str) -> Option<&str> {
+    let letter = format.strip_prefix('@').unwrap_or(format);
+    (letter.len() == 1 && LETTERS.contains(letter)).then_some(letter)
+}
+
 /// Memory of another object that lies without gaps, through the buffer protocol.
 #[expect(missing_debug_implementations, reason = "the view of the buffer protocol has none")]
 pub struct Flat {

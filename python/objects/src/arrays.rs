@@ -3,6 +3,7 @@
 //! Arrays that overlap become views of one entry of the heap. An array that uses only some of the
 //! memory that it spans, and shares it with no other, is copied without the gaps.
 
+use plasmon_cpython::buffer::letter_of;
 use plasmon_cpython::dtype::{array_type, known_type, type_text};
 use plasmon_plo::codes::{kind, limit, tensor};
 use plasmon_plo::tables::Node;
@@ -159,11 +160,10 @@ impl<'py> Encoder<'py> {
         }
         let view = if is_pickle_buffer { value.call_method0("raw")? } else { value };
         let format: String = view.getattr("format")?.extract()?;
-        let letter = format.trim_start_matches('@');
-        if letter.len() != 1 || !"bBhHiIlLqQnNefd?c".contains(letter) {
+        let Some(letter) = letter_of(&format) else {
             let text = format!("cannot serialize a memoryview with the format '{format}'");
             return Err(PyTypeError::new_err(text));
-        }
+        };
         let itemsize: usize = view.getattr("itemsize")?.extract()?;
         let shape: Vec<i64> = view.getattr("shape")?.extract()?;
         if shape.len() > limit::DIMENSIONS_MAX {

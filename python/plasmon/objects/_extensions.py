@@ -13,6 +13,7 @@ import zoneinfo
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from plasmon._dtypes import is_described
 from plasmon._library import library_of
 from plasmon.objects import _cloudpickle, _frames, _specified
 from plasmon.objects._errors import broken, is_the_machines, refused
@@ -149,25 +150,14 @@ def _encode_singleton(value: Any) -> _Encoded:
 
 
 def _encode_scalar(value: Any) -> _Encoded:
-    if value.dtype.kind == "V" and not _is_described(value.dtype):
+    if value.dtype.kind == "V" and not is_described(value.dtype):
         return None
     # NumPy gives four zeros for an empty str.
     return SCALAR, (value.dtype, value.tobytes()[: value.dtype.itemsize])
 
 
 def _encode_dtype(value: Any) -> _Encoded:
-    return (DTYPE, (value, b"")) if _is_described(value) else None
-
-
-def _is_described(dtype: Any) -> bool:
-    """Whether an element type has a text."""
-    from plasmon._dtypes import describe_dtype
-
-    try:
-        describe_dtype(dtype)
-    except TypeError:
-        return False
-    return True
+    return (DTYPE, (value, b"")) if is_described(value) else None
 
 
 # Types and functions

@@ -9,6 +9,7 @@ from typing import Any
 
 from plasmon import _arrow_notes, _native, _values
 from plasmon._library import library_of
+from plasmon._value_kinds import Kind, kind_of_base, kind_of_class
 from plasmon.objects._errors import broken, is_the_machines
 
 ARROW = 22
@@ -46,27 +47,20 @@ def _refuse_lazy(value: Any) -> _Encoded:
     raise _arrow_notes.refuse_lazy(value)
 
 
-_ENCODERS: dict[tuple[str, str], Callable[[Any], _Encoded]] = {
-    ("pyarrow", "Table"): _arrow(_native.TABLE_TABLE),
-    ("pyarrow", "RecordBatch"): _arrow(_native.TABLE_RECORD_BATCH),
-    ("pyarrow", "Array"): _arrow(_native.TABLE_ARRAY, column=True),
-    ("pyarrow", "ChunkedArray"): _arrow(_native.TABLE_CHUNKED_ARRAY, column=True),
-    ("polars", "DataFrame"): _encode_polars,
-    ("polars", "Series"): _encode_polars,
-    ("polars", "LazyFrame"): _refuse_lazy,
+_ENCODERS: dict[Kind | None, Callable[[Any], _Encoded]] = {
+    Kind.TABLE: _arrow(_native.TABLE_TABLE),
+    Kind.RECORD_BATCH: _arrow(_native.TABLE_RECORD_BATCH),
+    Kind.ARROW_ARRAY: _arrow(_native.TABLE_ARRAY, column=True),
+    Kind.CHUNKED_ARRAY: _arrow(_native.TABLE_CHUNKED_ARRAY, column=True),
+    Kind.POLARS: _encode_polars,
+    Kind.LAZY: _refuse_lazy,
 }
 
 
 def encoder(kind: type) -> Callable[[Any], _Encoded] | None:
     """What makes an extension of Arrow data of this type. Subclasses of frames are not frames."""
-    library = library_of(kind)
-    if library == "pyarrow":
-        for base in kind.__mro__:
-            found = _ENCODERS.get((library, base.__name__))
-            if found is not None:
-                return found
-        return None
-    return _ENCODERS.get((library, kind.__name__))
+    find = kind_of_base if library_of(kind) == "pyarrow" else kind_of_class
+    return _ENCODERS.get(find(kind))
 
 
 def decode(kind: int, text: str, memory: memoryview, *, check: bool) -> Any:
