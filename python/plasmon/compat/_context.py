@@ -17,20 +17,22 @@ from __future__ import annotations
 import datetime as dt
 import pickle as plain_pickle
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
 from plasmon import _native
 from plasmon.compat import _handlers
+from plasmon.compat._cycles import has_cycle
 from plasmon.compat._errors import (
     DeserializationCallbackError,
     SerializationCallbackError,
     deprecated,
 )
+from plasmon.objects import NotSerializable, _context, _extensions, _specified
 from plasmon.objects import SerializationContext as _CoreContext
-from plasmon.objects import _context, _extensions, _specified
+from plasmon.objects._context import Pickle
 
 try:
     import cloudpickle as _pickle
@@ -54,10 +56,6 @@ _BASES: dict[type, Callable[[Any], Any]] = {
 }
 
 
-#: What is registered for these is for subclasses that nothing else is known about.
-_LAST_RESORTS = (object, np.ndarray)
-
-
 def is_named_tuple(cls: Any) -> bool:
     """Whether a class is a named tuple."""
     fields = getattr(cls, "_fields", None)
@@ -77,13 +75,16 @@ class _Known(NamedTuple):
 class _Core(_CoreContext):
     """The context that the format's reader and writer ask, on behalf of an old one."""
 
-    def __init__(self, owner: SerializationContext) -> None:
-        super().__init__("std")
+    #: What is registered for these is for subclasses that nothing else is known about.
+    _last_resorts: tuple[type, ...] = (object, np.ndarray)
+
+    def __init__(self, owner: SerializationContext, pickle: Pickle = "std") -> None:
+        super().__init__(pickle)
         self._owner = owner
 
     def _decide(self, kind: type) -> _native._Strategy:
         found = self._owner._find(kind)
-        if found is not None and found[0] not in _LAST_RESORTS:
+        if found is not None and found[0] not in self._last_resorts:
             return self._owner._strategy(*found, kind)
         known = self._known(kind)
         if known is not None:
@@ -94,9 +95,9 @@ class _Core(_CoreContext):
 
     def _known(self, kind: type) -> _native._Strategy | None:
         """How objects of a class are taken apart that needs no registration."""
-        name = _handlers.arrow_name(kind)
-        if name is not None:
-            return _state(_handlers.ARROW[name][1].take, name, ARROW)
+        arrow = self._arrow(kind)
+        if arrow is not None:
+            return arrow
         if issubclass(kind, np.unsignedinteger):
             encode = _extensions.encoder(kind, self)
             return _native._Strategy(_context.EXT, _within_64_bits(encode))
@@ -106,6 +107,11 @@ class _Core(_CoreContext):
             if issubclass(kind, base):
                 return _state(take, base.__name__, BASE)
         return None
+
+    def _arrow(self, kind: type) -> _native._Strategy | None:
+        """How objects of Arrow's own are taken apart."""
+        name = _handlers.arrow_name(kind)
+        return None if name is None else _state(_handlers.ARROW[name][1].take, name, ARROW)
 
     def _resolve(
         self, source: int, make: int, name: str, version: int, fields: tuple[str, ...], mode: int
@@ -117,14 +123,22 @@ class _Core(_CoreContext):
         if version == BASE:
             return _handlers.the_same
         if version == PICKLED:
-            return self._owner._unpickle
+            return self._unpickler(name)
+        known = self._registration(name)
+        if make == _context.MAKE_ATTRIBUTES:
+            return _context._bare(known.type, fields)
+        return _maker(name, known, version)
+
+    def _registration(self, name: str) -> _Known:
         known = self._owner._known.get(name)
         if known is None:
             text = f"Type ID {name} not registered in deserialization callback"
             raise DeserializationCallbackError(text, name)
-        if make == _context.MAKE_ATTRIBUTES:
-            return _context._bare(known.type, fields)
-        return _maker(name, known, version)
+        return known
+
+    def _unpickler(self, _name: str) -> Callable[[Any], Any]:
+        """What reads the pickles that are stored under a type id, registered or not."""
+        return self._owner._unpickle
 
 
 def _maker(name: str, known: _Known, version: int) -> Callable[[Any], Any]:
@@ -197,10 +211,13 @@ class SerializationContext:
         self._type_ids: dict[Any, str] = {}
         self._known: dict[str, _Known] = {}
         self.set_pickle(_pickle.dumps, plain_pickle.loads)
-        self._core = _Core(self)
+        self._core = self._new_core()
+
+    def _new_core(self) -> _Core:
+        return _Core(self)
 
     @classmethod
-    def _new(cls) -> SerializationContext:
+    def _new(cls) -> Self:
         """A context without the warning that there is something better."""
         context = cls.__new__(cls)
         context._set_up()
@@ -218,7 +235,7 @@ class SerializationContext:
         self._pickle = serializer
         self._loads = deserializer
 
-    def clone(self) -> SerializationContext:
+    def clone(self) -> Self:
         """A context that knows the same types, to register more with."""
         other = type(self)._new()
         other._type_ids = dict(self._type_ids)
@@ -249,23 +266,56 @@ class SerializationContext:
             )
         self._type_ids[type_] = type_id
         self._known[type_id] = _Known(type_, pickle, custom_serializer, custom_deserializer)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Has the classes of values looked up again."""
         self._core._forget()
 
     def serialize(self, obj: Any) -> Any:
         """:func:`serialize` with this context."""
-        return _functions().serialize(obj, context=self)
+        return self._functions().serialize(obj, context=self)
 
     def serialize_to(self, value: Any, sink: Any) -> None:
         """:func:`serialize_to` with this context."""
-        _functions().serialize_to(value, sink, context=self)
+        self._functions().serialize_to(value, sink, context=self)
 
     def deserialize(self, what: Any) -> Any:
         """:func:`deserialize` with this context."""
-        return _functions().deserialize(what, context=self)
+        return self._functions().deserialize(what, context=self)
 
     def deserialize_components(self, what: Any) -> Any:
         """:func:`deserialize_components` with this context."""
-        return _functions().deserialize_components(what, context=self)
+        return self._functions().deserialize_components(what, context=self)
+
+    def _functions(self) -> Any:
+        """The module whose functions take contexts of this class."""
+        from plasmon.compat import pyarrow_serialization
+
+        return pyarrow_serialization
+
+    def _plan(self, value: Any) -> _native.Serialized:
+        """A value ready to be written."""
+        try:
+            plan = self._core.serialize(value)
+        except NotSerializable as error:
+            culprit = getattr(error, "culprit", (value,))[0]
+            raise SerializationCallbackError(str(error), culprit) from error
+        if has_cycle(memoryview(plan.to_components()["data"][0])):
+            raise pa.lib.ArrowNotImplementedError(
+                "This object exceeds the maximum recursion depth. It may contain itself "
+                "recursively. (plasmon.serialize takes it.)"
+            )
+        return plan
+
+    def _value(self, buffer: pa.Buffer) -> Any:
+        """The value that bytes hold."""
+        try:
+            return self._core.loads(buffer)
+        except ValueError as error:
+            if type(error) is not ValueError:
+                raise  # from a deserializer of the program, or of a kind of its own
+            raise pa.ArrowInvalid(str(error)) from error
 
     def _find(self, kind: type) -> tuple[Any, str] | None:
         """The registered class that is closest to a class, and its type id."""
@@ -302,9 +352,3 @@ def _attributes(value: Any) -> dict[str, Any]:
         text = f"We do not know how to serialize the object '{value}'"
         raise SerializationCallbackError(text, value)
     return dict(value.__dict__)
-
-
-def _functions() -> Any:
-    from plasmon.compat import pyarrow_serialization
-
-    return pyarrow_serialization

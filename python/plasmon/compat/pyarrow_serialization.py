@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -28,14 +28,13 @@ import pyarrow as pa
 from plasmon import _native
 from plasmon.compat import _handlers
 from plasmon.compat._context import SerializationContext, is_named_tuple
-from plasmon.compat._cycles import has_cycle
 from plasmon.compat._errors import (
     ArrowSerializationError,
     DeserializationCallbackError,
     SerializationCallbackError,
     deprecated,
 )
-from plasmon.objects import NotSerializable, object_nbytes
+from plasmon.objects import object_nbytes
 
 __all__ = [
     "ArrowSerializationError",
@@ -90,14 +89,20 @@ class SerializedPyObject:
         #: What the arrays' memory belongs to, if the reader said so.
         self.base: Any = None
 
+    @staticmethod
+    def _context() -> SerializationContext:
+        """The context of those who give none."""
+        return _default_context()
+
     @classmethod
-    def _of_plan(cls, plan: _native.Serialized) -> SerializedPyObject:
+    def _of_value(cls, value: Any, context: SerializationContext | None) -> Self:
+        plan = (cls._context() if context is None else context)._plan(value)
         made = cls.__new__(cls)
         made._set_up(plan, None)
         return made
 
     @classmethod
-    def _of_buffer(cls, buffer: pa.Buffer, base: Any = None) -> SerializedPyObject:
+    def _of_buffer(cls, buffer: pa.Buffer, base: Any = None) -> Self:
         made = cls.__new__(cls)
         made._set_up(None, buffer)
         made.base = base
@@ -154,13 +159,7 @@ class SerializedPyObject:
 
     def deserialize(self, context: SerializationContext | None = None) -> Any:
         """The value again; its arrays lie on this object's bytes, read-only."""
-        context = _default_context() if context is None else context
-        try:
-            return context._core.loads(self._written())
-        except ValueError as error:
-            if type(error) is not ValueError:
-                raise  # from a deserializer of the program, or of a kind of its own
-            raise pa.ArrowInvalid(str(error)) from error
+        return (self._context() if context is None else context)._value(self._written())
 
     def to_components(self, memory_pool: Any = None) -> dict[str, Any]:
         """The bytes as buffers in a dict, to be sent one by one; see :meth:`from_components`.
@@ -184,8 +183,8 @@ class SerializedPyObject:
             "tail": tail,
         }
 
-    @staticmethod
-    def from_components(components: dict[str, Any]) -> SerializedPyObject:
+    @classmethod
+    def from_components(cls, components: dict[str, Any]) -> Self:
         """The object of :meth:`to_components`, its buffers gathered into one: a copy.
 
         Raises ArrowInvalid for what :meth:`to_components` doesn't give.
@@ -210,22 +209,32 @@ class SerializedPyObject:
         for part in parts:
             room[at : at + len(part)] = part
             at += len(part)
-        return SerializedPyObject._of_buffer(whole)
+        return cls._of_buffer(whole)
 
+    @classmethod
+    def _read(cls, source: Any, base: Any = None) -> Self:
+        if isinstance(source, str | os.PathLike):
+            with pa.OSFile(os.fspath(source), "rb") as file:
+                return cls._read(file, base)
+        if isinstance(source, pa.NativeFile):
+            return cls._read_from(source, base)
+        if hasattr(source, "read"):
+            start = source.tell()
+            made = cls._read_from(pa.PythonFile(source, "r"), base)
+            source.seek(start + made.total_bytes)
+            return made
+        return cls._read_from(pa.BufferReader(source), base)
 
-def _serialize(value: Any, context: SerializationContext | None) -> SerializedPyObject:
-    context = _default_context() if context is None else context
-    try:
-        plan = context._core.serialize(value)
-    except NotSerializable as error:
-        culprit = getattr(error, "culprit", (value,))[0]
-        raise SerializationCallbackError(str(error), culprit) from error
-    if has_cycle(memoryview(plan.to_components()["data"][0])):
-        raise pa.lib.ArrowNotImplementedError(
-            "This object exceeds the maximum recursion depth. It may contain itself recursively. "
-            "(plasmon.serialize takes it.)"
-        )
-    return SerializedPyObject._of_plan(plan)
+    @classmethod
+    def _read_from(cls, file: pa.NativeFile, base: Any) -> Self:
+        """The value where a file stands, which then stands behind it."""
+        start = file.tell()
+        nbytes = _record_nbytes(file.read(_FRONT_BYTES))
+        file.seek(start)
+        buffer = file.read_buffer(nbytes + _padding(nbytes))
+        if buffer.size < nbytes:
+            raise pa.ArrowInvalid(f"the value has {nbytes} bytes, and {buffer.size} are there")
+        return cls._of_buffer(buffer, base)
 
 
 def _record_nbytes(front: Any) -> int:
@@ -236,44 +245,19 @@ def _record_nbytes(front: Any) -> int:
         raise pa.ArrowInvalid(f"these bytes are not a serialized value: {error}") from error
 
 
-def _read(source: Any, base: Any = None) -> SerializedPyObject:
-    if isinstance(source, str | os.PathLike):
-        with pa.OSFile(os.fspath(source), "rb") as file:
-            return _read(file, base)
-    if isinstance(source, pa.NativeFile):
-        return _read_from(source, base)
-    if hasattr(source, "read"):
-        start = source.tell()
-        made = _read_from(pa.PythonFile(source, "r"), base)
-        source.seek(start + made.total_bytes)
-        return made
-    return _read_from(pa.BufferReader(source), base)
-
-
-def _read_from(file: pa.NativeFile, base: Any) -> SerializedPyObject:
-    """The value where a file stands, which then stands behind it."""
-    start = file.tell()
-    nbytes = _record_nbytes(file.read(_FRONT_BYTES))
-    file.seek(start)
-    buffer = file.read_buffer(nbytes + _padding(nbytes))
-    if buffer.size < nbytes:
-        raise pa.ArrowInvalid(f"the value has {nbytes} bytes, and {buffer.size} are there")
-    return SerializedPyObject._of_buffer(buffer, base)
-
-
 def serialize(value: Any, context: SerializationContext | None = None) -> SerializedPyObject:
     """A value ready to be written.
 
     Raises SerializationCallbackError for an object that the context doesn't know.
     """
     deprecated("serialize")
-    return _serialize(value, context)
+    return SerializedPyObject._of_value(value, context)
 
 
 def serialize_to(value: Any, sink: Any, context: SerializationContext | None = None) -> None:
     """Writes a value to an Arrow or Python file, or to the file of a path."""
     deprecated("serialize_to")
-    _serialize(value, context).write_to(sink)
+    SerializedPyObject._of_value(value, context).write_to(sink)
 
 
 def read_serialized(source: Any, base: Any = None) -> SerializedPyObject:
@@ -282,13 +266,13 @@ def read_serialized(source: Any, base: Any = None) -> SerializedPyObject:
     ``base`` is not needed: the arrays of a value keep the memory on which they lie.
     """
     deprecated("read_serialized")
-    return _read(source, base)
+    return SerializedPyObject._read(source, base)
 
 
 def deserialize_from(source: Any, base: Any, context: SerializationContext | None = None) -> Any:
     """The next value of an Arrow or Python file, or the first of a buffer."""
     deprecated("deserialize_from")
-    return _read(source, base).deserialize(context)
+    return SerializedPyObject._read(source, base).deserialize(context)
 
 
 def deserialize_components(
@@ -306,7 +290,7 @@ def deserialize(obj: Any, context: SerializationContext | None = None) -> Any:
     ArrowInvalid for bytes that are no such value.
     """
     deprecated("deserialize")
-    return _read(pa.py_buffer(obj), obj).deserialize(context)
+    return SerializedPyObject._read(pa.py_buffer(obj), obj).deserialize(context)
 
 
 # What contexts know
