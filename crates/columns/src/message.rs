@@ -1,17 +1,13 @@
 //! Headers of Arrow IPC messages, and how they are framed.
 
 use arrow_ipc::convert::try_fb_to_schema;
-use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteOptions};
-use arrow_ipc::{
-    Buffer, DictionaryBatchBuilder, FieldNode, MessageBuilder, MessageHeader, MetadataVersion,
-    RecordBatchBuilder, root_as_message,
-};
+use arrow_ipc::{Buffer, FieldNode, root_as_message};
 use arrow_schema::{ArrowError, Field, Fields, Schema};
-use flatbuffers::FlatBufferBuilder;
+pub(crate) use plasmon_arrow_ipc::END;
+use plasmon_arrow_ipc::{ALIGN, Batch, PREFIX_BYTES, prefix};
 use plasmon_proto::limits::OBJECT_ALIGN;
 
-/// What ends a stream.
-pub(crate) const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+const _: () = assert!(ALIGN as u64 == OBJECT_ALIGN, "objects are aligned as messages are");
 
 /// What the header of a batch tells about its body.
 #[derive(Debug, Default)]
@@ -34,66 +30,35 @@ impl Body {
             buffers.push(Buffer::new(at as i64, bytes as i64));
             at += bytes.next_multiple_of(OBJECT_ALIGN);
         }
-        let mut builder = FlatBufferBuilder::new();
-        let nodes = builder.create_vector(&self.nodes);
-        let buffers = builder.create_vector(&buffers);
-        let counts = match self.variadic.is_empty() {
-            true => None,
-            false => Some(builder.create_vector(&self.variadic)),
+        let batch = Batch {
+            rows: self.rows as i64,
+            nodes: &self.nodes,
+            buffers: &buffers,
+            variadic: &self.variadic,
+            body_bytes: at as i64,
         };
-        let mut batch = RecordBatchBuilder::new(&mut builder);
-        batch.add_length(self.rows as i64);
-        batch.add_nodes(nodes);
-        batch.add_buffers(buffers);
-        if let Some(counts) = counts {
-            batch.add_variadicBufferCounts(counts);
-        }
-        let batch = batch.finish();
-        let (kind, header) = match dictionary {
-            None => (MessageHeader::RecordBatch, batch.as_union_value()),
-            Some(number) => {
-                let mut dictionary = DictionaryBatchBuilder::new(&mut builder);
-                dictionary.add_id(number);
-                dictionary.add_data(batch);
-                (MessageHeader::DictionaryBatch, dictionary.finish().as_union_value())
-            }
-        };
-        let mut message = MessageBuilder::new(&mut builder);
-        message.add_version(MetadataVersion::V5);
-        message.add_header_type(kind);
-        message.add_bodyLength(at as i64);
-        message.add_header(header);
-        let root = message.finish();
-        builder.finish(root, None);
-        builder.finished_data().to_vec()
+        batch.message(dictionary)
     }
 }
 
 /// The header of a schema, and the fields as a reader finds them, with the numbers of their
 /// dictionaries.
 pub(crate) fn schema(schema: &Schema) -> Result<(Vec<u8>, Fields), ArrowError> {
-    let options = IpcWriteOptions::try_new(OBJECT_ALIGN as usize, false, MetadataVersion::V5)?;
-    let mut tracker = DictionaryTracker::new(false);
-    let encoded = IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(
-        schema,
-        &mut tracker,
-        &options,
-    );
+    let header = plasmon_arrow_ipc::schema_message(schema);
     let broken = |error: &dyn std::fmt::Display| ArrowError::IpcError(error.to_string());
-    let message = root_as_message(&encoded.ipc_message).map_err(|error| broken(&error))?;
+    let message = root_as_message(&header).map_err(|error| broken(&error))?;
     let read = message.header_as_schema().ok_or_else(|| broken(&"no schema"))?;
     let fields = try_fb_to_schema(read)?.fields;
-    Ok((encoded.ipc_message, fields))
+    Ok((header, fields))
 }
 
 /// A header with what goes before it, so that the body starts at a multiple of the alignment: what
 /// follows must be padded.
 pub(crate) fn framed(header: &[u8], stream_bytes: u64) -> Vec<u8> {
-    let start = stream_bytes + 8;
+    let start = stream_bytes + PREFIX_BYTES as u64;
     let end = (start + header.len() as u64).next_multiple_of(OBJECT_ALIGN);
-    let mut bytes = Vec::with_capacity(8 + header.len());
-    bytes.extend_from_slice(&[0xff; 4]);
-    bytes.extend_from_slice(&((end - start) as u32).to_le_bytes());
+    let mut bytes = Vec::with_capacity(PREFIX_BYTES + header.len());
+    bytes.extend_from_slice(&prefix((end - start) as u32));
     bytes.extend_from_slice(header);
     bytes
 }

@@ -11,18 +11,11 @@
 
 use std::ops::Range;
 
-use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
-use arrow_ipc::{Buffer, FieldNode, MessageBuilder, MessageHeader, MetadataVersion};
-use arrow_ipc::{RecordBatchBuilder, root_as_message};
+use arrow_ipc::{Buffer, FieldNode};
 use arrow_schema::Schema;
-use flatbuffers::FlatBufferBuilder;
+use plasmon_arrow_ipc::{ALIGN, Batch, END, push_framed, schema_message};
 
 use crate::column::{Column, Motion};
-use crate::error::Result;
-
-const ALIGN: usize = 64;
-const CONTINUATION: [u8; 4] = [0xFF; 4];
-const END: [u8; 8] = [0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0];
 
 /// Where the parts of a column lie in the partition's bytes.
 #[derive(Clone, Debug)]
@@ -52,10 +45,8 @@ impl Layout {
         columns: &[Column],
         rows: usize,
         text_bytes: &[u64],
-    ) -> Result<Self> {
-        let options = IpcWriteOptions::try_new(ALIGN, false, MetadataVersion::V5)?;
-        let writer = StreamWriter::try_new_with_options(Vec::new(), schema, options)?;
-        let schema = writer.get_ref().clone();
+    ) -> Self {
+        let schema = framed(&schema_message(schema));
         let mut at = 0;
         let mut part = |bytes: usize| {
             let from = at;
@@ -83,7 +74,7 @@ impl Layout {
                 *range = range.start + head..range.end + head;
             }
         }
-        Ok(layout)
+        layout
     }
 
     /// Writes everything but the columns.
@@ -105,11 +96,9 @@ impl Layout {
 
     /// The framed header of the batch. Before the body has its place, places count from its start.
     fn header(&self, null_counts: &[usize]) -> Vec<u8> {
-        let mut builder = FlatBufferBuilder::new();
         let rows = self.rows as i64;
         let nodes: Vec<FieldNode> =
             null_counts.iter().map(|nulls| FieldNode::new(rows, *nulls as i64)).collect();
-        let nodes = builder.create_vector(&nodes);
         let buffer = |range: &Range<usize>| {
             Buffer::new((range.start - self.body.start) as i64, range.len() as i64)
         };
@@ -122,27 +111,19 @@ impl Layout {
             }
             buffers.push(buffer(&places.values));
         }
-        let buffers = builder.create_vector(&buffers);
-        let mut batch = RecordBatchBuilder::new(&mut builder);
-        batch.add_length(rows);
-        batch.add_nodes(nodes);
-        batch.add_buffers(buffers);
-        let batch = batch.finish();
-        let mut message = MessageBuilder::new(&mut builder);
-        message.add_version(MetadataVersion::V5);
-        message.add_header_type(MessageHeader::RecordBatch);
-        message.add_bodyLength(self.body.len() as i64);
-        message.add_header(batch.as_union_value());
-        let message = message.finish();
-        builder.finish(message, None);
-        let data = builder.finished_data();
-        debug_assert!(root_as_message(data).is_ok(), "a message that can be read");
-        let framed = (8 + data.len()).next_multiple_of(ALIGN);
-        let mut header = Vec::with_capacity(framed);
-        header.extend_from_slice(&CONTINUATION);
-        header.extend_from_slice(&((framed - 8) as u32).to_le_bytes());
-        header.extend_from_slice(data);
-        header.resize(framed, 0);
-        header
+        let batch = Batch {
+            rows,
+            nodes: &nodes,
+            buffers: &buffers,
+            variadic: &[],
+            body_bytes: self.body.len() as i64,
+        };
+        framed(&batch.message(None))
     }
+}
+
+fn framed(message: &[u8]) -> Vec<u8> {
+    let mut framed = Vec::new();
+    push_framed(&mut framed, message, 0);
+    framed
 }

@@ -142,7 +142,7 @@ impl<'a> Sort<'a> {
                 }
                 text_bytes.push(found);
             }
-            Layout::new(&schema, division.columns, rows, &text_bytes)
+            Ok(Layout::new(&schema, division.columns, rows, &text_bytes))
         };
         division.partitions.iter().map(layout).collect()
     }

@@ -15,18 +15,14 @@ use std::collections::HashMap;
 
 use arrow_ipc::convert::IpcSchemaEncoder;
 use arrow_ipc::writer::DictionaryTracker;
-use arrow_ipc::{
-    Block, Buffer, FieldNode, FooterBuilder, Message, MessageArgs, MessageHeader, MetadataVersion,
-    RecordBatch, RecordBatchArgs,
-};
+use arrow_ipc::{Block, Buffer, FieldNode, FooterBuilder, MetadataVersion};
 use flatbuffers::FlatBufferBuilder;
+use plasmon_arrow_ipc::{Batch, END, PREFIX_BYTES, push_framed, schema_message};
 
 use crate::layout::{Extent, Extents, extents, is_aligned, message_bytes_of};
 use crate::table::{ALIGNMENT_BYTES, Table};
 
 pub(crate) const MAGIC: &[u8; 6] = b"ARROW1";
-const CONTINUATION: [u8; 4] = [0xFF; 4];
-pub(crate) const PREFIX_BYTES: usize = 8;
 
 /// How much room the schema has, so that names and metadata can change where the file is.
 const SCHEMA_BYTES: usize = 1024;
@@ -51,7 +47,7 @@ impl Image {
     /// The file of a table, with more entries for the schema's metadata.
     #[must_use]
     pub fn of(table: &Table, more: &[(String, String)]) -> Self {
-        let schema = schema_message(table, metadata(more));
+        let schema = schema_message(&table.schema(metadata(more)));
         let more_bytes: usize = more.iter().map(|(key, text)| key.len() + text.len()).sum();
         let least = SCHEMA_BYTES + more_bytes;
         let end = (MAGIC.len() + 2 + PREFIX_BYTES + schema.len()).max(least);
@@ -69,7 +65,7 @@ impl Image {
         body_at: u64,
         capacity: u64,
     ) -> Option<Self> {
-        let schema = schema_message(table, metadata(more));
+        let schema = schema_message(&table.schema(metadata(more)));
         let room = body_at.checked_sub(message_bytes_of(table))?;
         let fits =
             is_aligned(body_at) && (MAGIC.len() + 2 + PREFIX_BYTES + schema.len()) as u64 <= room;
@@ -81,7 +77,7 @@ impl Image {
         head.extend_from_slice(MAGIC);
         head.extend_from_slice(&[0, 0]);
         let batch_at = usize::try_from(extents.first().message_at).unwrap_or(0);
-        push_message(&mut head, schema, batch_at);
+        push_framed(&mut head, schema, batch_at);
         let mut messages = extents.iter().map(|extent| batch(table, &extent));
         head.extend(messages.next().unwrap_or_default());
         let later: Vec<(u64, Vec<u8>)> =
@@ -126,12 +122,12 @@ impl Stream {
     #[must_use]
     pub fn of(table: &Table, more: &[(String, String)]) -> Self {
         let mut head = Vec::new();
-        push_message(&mut head, &schema_message(table, metadata(more)), 0);
+        push_framed(&mut head, &schema_message(&table.schema(metadata(more))), 0);
         let batch_at = head.len();
         for extent in extents(table, 0, 0).iter() {
-            push_message(&mut head, &batch_message(table, &extent), 0);
+            push_framed(&mut head, &batch_message(table, &extent), 0);
         }
-        let foot = [CONTINUATION, [0; 4]].concat();
+        let foot = END.to_vec();
         Self { head, foot, batch_at }
     }
 
@@ -157,7 +153,7 @@ impl Stream {
 pub(crate) fn batch(table: &Table, extent: &Extent) -> Vec<u8> {
     let mut message = Vec::new();
     let room = extent.body_at - extent.message_at;
-    push_message(&mut message, &batch_message(table, extent), usize::try_from(room).unwrap_or(0));
+    push_framed(&mut message, &batch_message(table, extent), usize::try_from(room).unwrap_or(0));
     message
 }
 
@@ -175,36 +171,6 @@ fn block(extent: &Extent) -> Block {
 fn signed(number: u64) -> i64 {
     // A table has at most 2^62 bytes.
     i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// Appends a message with its prefix, padded so that what follows may be a buffer and begins at
-/// `least` or behind it.
-fn push_message(head: &mut Vec<u8>, message: &[u8], least: usize) {
-    let end = (head.len() + PREFIX_BYTES + message.len()).max(least);
-    let end = end.next_multiple_of(ALIGNMENT_BYTES as usize);
-    let length = u32::try_from(end - head.len() - PREFIX_BYTES).unwrap_or(u32::MAX);
-    head.extend_from_slice(&CONTINUATION);
-    head.extend_from_slice(&length.to_le_bytes());
-    head.extend_from_slice(message);
-    head.resize(end, 0);
-}
-
-fn schema_message(table: &Table, metadata: HashMap<String, String>) -> Vec<u8> {
-    let mut builder = FlatBufferBuilder::new();
-    let mut tracker = DictionaryTracker::new(true);
-    let schema = IpcSchemaEncoder::new()
-        .with_dictionary_tracker(&mut tracker)
-        .schema_to_fb_offset(&mut builder, &table.schema(metadata));
-    let arguments = MessageArgs {
-        version: MetadataVersion::V5,
-        header_type: MessageHeader::Schema,
-        header: Some(schema.as_union_value()),
-        bodyLength: 0,
-        custom_metadata: None,
-    };
-    let message = Message::create(&mut builder, &arguments);
-    builder.finish(message, None);
-    builder.finished_data().to_vec()
 }
 
 fn batch_message(table: &Table, extent: &Extent) -> Vec<u8> {
@@ -226,28 +192,14 @@ fn batch_message(table: &Table, extent: &Extent) -> Vec<u8> {
         let bytes = rows * table.row_elements() * column.bytes() as u64;
         buffers.push(Buffer::new(signed(place.offset), signed(bytes)));
     }
-    let mut builder = FlatBufferBuilder::new();
-    let (nodes, buffers) = (builder.create_vector(&nodes), builder.create_vector(&buffers));
-    let batch = RecordBatch::create(
-        &mut builder,
-        &RecordBatchArgs {
-            length: signed(rows),
-            nodes: Some(nodes),
-            buffers: Some(buffers),
-            compression: None,
-            variadicBufferCounts: None,
-        },
-    );
-    let arguments = MessageArgs {
-        version: MetadataVersion::V5,
-        header_type: MessageHeader::RecordBatch,
-        header: Some(batch.as_union_value()),
-        bodyLength: signed(extent.body_bytes),
-        custom_metadata: None,
+    let batch = Batch {
+        rows: signed(rows),
+        nodes: &nodes,
+        buffers: &buffers,
+        variadic: &[],
+        body_bytes: signed(extent.body_bytes),
     };
-    let message = Message::create(&mut builder, &arguments);
-    builder.finish(message, None);
-    builder.finished_data().to_vec()
+    batch.message(None)
 }
 
 fn foot(table: &Table, metadata: HashMap<String, String>, blocks: &[Block]) -> Vec<u8> {
@@ -267,8 +219,7 @@ fn foot(table: &Table, metadata: HashMap<String, String>, blocks: &[Block]) -> V
     builder.finish(footer, None);
     let data = builder.finished_data();
     let mut foot = Vec::with_capacity(data.len() + 18);
-    foot.extend_from_slice(&CONTINUATION);
-    foot.extend_from_slice(&[0; 4]);
+    foot.extend_from_slice(&END);
     foot.extend_from_slice(data);
     foot.extend_from_slice(&u32::try_from(data.len()).unwrap_or(u32::MAX).to_le_bytes());
     foot.extend_from_slice(MAGIC);

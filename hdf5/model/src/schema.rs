@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::image::{MAGIC, PREFIX_BYTES, VERSION_KEY};
+use plasmon_arrow_ipc::PREFIX_BYTES;
+
+use crate::image::{MAGIC, VERSION_KEY};
 use crate::table::CHUNK_KEY;
 
 /// What the names of mirrored attributes begin with in the schema's metadata.

@@ -38,9 +38,10 @@ const PLACES: &[Place] = &[
     Place { pure: true, ..place("crates/plo", &[]) },
     place("crates/client", &["plasmon-proto", "plasmon-shm"]),
     place("crates/scatter", &[]),
-    place("crates/sort", &["plasmon-scatter"]),
+    Place { pure: true, ..place("crates/arrow-ipc", &[]) },
+    place("crates/sort", &["plasmon-scatter", "plasmon-arrow-ipc"]),
     place("crates/sort-store", &["plasmon-proto", "plasmon-shm", "plasmon-client", "plasmon-sort"]),
-    place("crates/columns", &["plasmon-proto", "plasmon-client"]),
+    place("crates/columns", &["plasmon-proto", "plasmon-client", "plasmon-arrow-ipc"]),
     place("crates/files", &[]),
     place("crates/keeper", &["plasmon-proto", "plasmon-shm"]),
     place(
@@ -65,7 +66,7 @@ const PLACES: &[Place] = &[
         ],
     ),
     place("hdf5/sys", &[]),
-    place("hdf5/model", &["plasmon-scatter"]),
+    place("hdf5/model", &["plasmon-scatter", "plasmon-arrow-ipc"]),
     place("hdf5/store", &["plasmon-proto", "plasmon-client", "plasmon-hdf5-model"]),
     place(
         "hdf5/views",
