@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// Print JSON: one document, or one line per event.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -33,7 +33,7 @@ pub(crate) enum Command {
     Start(Start),
     /// Stop the store. Its objects are deleted.
     Stop,
-    /// Show the store's memory, objects and clients in figures.
+    /// Show metrics of the store's memory, objects and clients.
     Status,
     /// List the objects.
     #[command(alias = "list")]
@@ -44,19 +44,19 @@ pub(crate) enum Command {
         #[arg(add = completion::objects())]
         object: String,
     },
-    /// Put files into the store: Parquet, Arrow, CSV and JSON as tables, npy as arrays, others as
-    /// bytes with `--format raw`.
+    /// Put files into the store: Parquet, Arrow, CSV and JSON as tables, npy as arrays, any other
+    /// file as bytes with `--format raw`.
     Put(Put),
-    /// Build one table from Parquet, Arrow, CSV or JSON files in the store, a batch at a time.
+    /// Build one table in the store from Parquet, Arrow, CSV or JSON files, batch by batch.
     Ingest(Ingest),
     /// Write an object to a file or to the standard output.
     Get(Get),
-    /// Delete objects: by name, or those that flags and patterns select.
+    /// Delete objects by name, or all that flags and patterns select.
     #[command(alias = "delete")]
     Rm(Remove),
-    /// Sort tables: files, or tables in the store, into a file or into the store.
+    /// Sort files and tables in the store into one table, in a file or in the store.
     Sort(Sort),
-    /// Delete objects when the sort that is making them is gone: for `sort` itself.
+    /// Delete the objects of a sort that was killed; `sort` runs this itself.
     #[command(hide = true)]
     SortGuard,
     /// Follow the events of objects, one per line.
@@ -67,7 +67,7 @@ pub(crate) enum Command {
         /// Only objects whose name starts with this.
         #[arg(long)]
         prefix: Option<String>,
-        /// End after this many lines.
+        /// Stop after this many lines.
         #[arg(long, value_name = "N")]
         count: Option<u64>,
     },
@@ -76,23 +76,23 @@ pub(crate) enum Command {
         /// Seconds between two updates.
         #[arg(long, default_value_t = 1.0)]
         interval: f64,
-        /// End after this many updates; 0 runs until interrupted.
+        /// Stop after this many updates; 0 runs until interrupted.
         #[arg(long, default_value_t = 0)]
         count: u64,
     },
-    /// Check this machine and the store, and say what to change.
+    /// Check this machine and the store, and suggest changes.
     Doctor,
     /// Keep the shuffle of Apache Spark 3.5 and 4.x in shared memory.
     #[command(subcommand)]
     Spark(Spark),
-    /// Run the demonstration on a generated file, or on your own with --input.
+    /// Run the demo on a generated file, or on another file with --input.
     #[command(disable_help_flag = true)]
     RunDemo {
-        /// Arguments of the demonstration; `--help` lists them.
+        /// Arguments of the demo; `--help` lists them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, add = completion::demo())]
         arguments: Vec<String>,
     },
-    /// HDF5 files whose datasets are Arrow: run, inspect, export, import, doctor, view.
+    /// Work with HDF5 files whose datasets are Arrow: run, inspect, export, import, doctor, view.
     #[command(disable_help_flag = true)]
     Hdf5 {
         /// Arguments of the tool; `--help` lists them.
@@ -102,24 +102,24 @@ pub(crate) enum Command {
     /// Print where the library, headers and build files for C and C++ are.
     #[command(disable_help_flag = true)]
     Paths {
-        /// --include, --lib, --pkg-config, --cmake or --daemon; without one, all of them.
+        /// --include, --lib, --pkg-config, --cmake or --daemon (default: all of them).
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, add = completion::paths())]
         arguments: Vec<String>,
     },
-    /// Print the shell script that completes this command and the names of objects.
+    /// Print a shell script that completes commands, flags and names of objects.
     ///
-    /// In ~/.bashrc: `source <(plasmon completions bash)`; in ~/.zshrc the same with zsh; for fish:
-    /// `plasmon completions fish > ~/.config/fish/completions/plasmon.fish`.
+    /// Add `source <(plasmon completions bash)` to ~/.bashrc, or the same with zsh to ~/.zshrc. For
+    /// fish, run `plasmon completions fish > ~/.config/fish/completions/plasmon.fish`.
     Completions {
-        /// Which shell.
+        /// The shell.
         #[arg(value_enum)]
         shell: Shell,
     },
-    /// Print a page of the manual, as in `plasmon man get | man -l -`.
+    /// Print a page of the manual, for example with `plasmon man get | man -l -`.
     Man(Manual),
 }
 
-/// The shells that are completed.
+/// The shells with a completion script.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Shell {
     /// Bash.
@@ -182,7 +182,7 @@ pub(crate) struct Start {
     /// The capacity of the store in bytes, such as 4g (default: half of the machine's memory).
     #[arg(long, short, value_name = "BYTES")]
     pub(crate) capacity: Option<String>,
-    /// The folder for objects that do not fit into memory.
+    /// The folder for objects that do not fit in memory.
     #[arg(long, value_name = "DIR")]
     pub(crate) spill_dir: Option<PathBuf>,
     /// Another setting of the daemon, as key=value; see `plasmond --help`.
@@ -190,7 +190,7 @@ pub(crate) struct Start {
     pub(crate) settings: Vec<String>,
 }
 
-/// Which objects a command is about.
+/// The objects that a command selects.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Selection {
     /// Only objects named in this namespace.
@@ -227,7 +227,7 @@ fn age(text: &str) -> Result<Duration, String> {
 /// Arguments of `ls`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
-    /// Only objects whose name, as listed, starts with this or matches a pattern such as '*-2026'.
+    /// Only objects whose name in the list starts with this, or matches a pattern such as '*-2026'.
     #[arg(value_name = "NAME", add = completion::objects())]
     pub(crate) name: Option<String>,
     #[command(flatten)]
@@ -257,7 +257,7 @@ pub(crate) enum Order {
 /// Arguments of `rm`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Remove {
-    /// Names, ids or the first digits of ids; or patterns such as 'tmp*'.
+    /// Names, ids, the first digits of ids, or patterns such as 'tmp*'.
     #[arg(value_name = "OBJECT", conflicts_with = "all", add = completion::objects())]
     pub(crate) objects: Vec<String>,
     /// All objects.
@@ -265,7 +265,7 @@ pub(crate) struct Remove {
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// Do not ask before flags or patterns delete objects.
+    /// Do not ask for confirmation when flags or patterns select the objects.
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
@@ -276,23 +276,23 @@ pub(crate) struct Put {
     /// The files.
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// The name of the object (default: the file's name without its ending).
+    /// The name of the object (default: the file's name without its extension).
     #[arg(long, short)]
     pub(crate) name: Option<String>,
-    /// The type of the file (default: by its ending).
+    /// The type of the file (default: from its extension).
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
-    /// What separates the columns of a CSV file (default: a comma, in .tsv files a tab).
+    /// The character between the columns of a CSV file (default: a comma, in .tsv files a tab).
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
     pub(crate) delimiter: Option<u8>,
     #[command(flatten)]
     pub(crate) kept: Kept,
 }
 
-/// How an object is kept that a command makes.
+/// How the store keeps an object that a command makes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Kept {
-    /// The namespace of the name.
+    /// The namespace of the object's name.
     #[arg(long)]
     pub(crate) namespace: Option<String>,
     /// Let the store evict the object when memory is short.
@@ -301,14 +301,14 @@ pub(crate) struct Kept {
     /// Seconds after which the store deletes the object.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) ttl: Option<f64>,
-    /// Replace an object of the same name in one step, when the new one is complete. Until then
-    /// there is memory for both.
+    /// Replace an object of the same name in one step, once the new one is complete. Until then,
+    /// both take memory.
     #[arg(long)]
     pub(crate) replace: bool,
 }
 
 impl Kept {
-    /// How an object of this name is put.
+    /// The options to put an object of this name with.
     pub(crate) fn options(&self, name: &Name) -> anyhow::Result<PutOptions> {
         Ok(PutOptions {
             name: Some(name.clone()),
@@ -324,38 +324,40 @@ impl Kept {
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("result").required(true).multiple(false))]
 pub(crate) struct Sort {
-    /// Parquet, Arrow, CSV and JSON files, or names or ids of tables in the store; sorted as one
-    /// table.
+    /// Parquet, Arrow, CSV and JSON files, and names or ids of tables in the store, sorted together
+    /// as one table.
     #[arg(required = true, value_name = "IN", add = completion::files_and_objects())]
     pub(crate) inputs: Vec<String>,
-    /// The columns, the most significant first, such as "city,-price"; a minus sorts descending.
+    /// The columns to sort by, the most significant first, such as "city,-price"; a minus sorts
+    /// descending.
     #[arg(long, value_name = "COLUMNS", allow_hyphen_values = true)]
     pub(crate) by: String,
-    /// The file to write: Parquet, Arrow, CSV or JSON, by its ending.
+    /// The file to write: Parquet, Arrow, CSV or JSON, by its extension.
     #[arg(long, short, value_name = "FILE", group = "result")]
     pub(crate) out: Option<PathBuf>,
-    /// The name of the result in the store; of several partitions NAME/0000 and so on.
+    /// The name of the result in the store; several partitions are named NAME/0000 and so on.
     #[arg(long, group = "result")]
     pub(crate) name: Option<String>,
-    /// Missing values first (default: last).
+    /// Sort missing values first (default: last).
     #[arg(long)]
     pub(crate) nulls_first: bool,
     /// The number of partitions (default: as few as possible).
     #[arg(long, value_name = "N")]
     pub(crate) partitions: Option<usize>,
-    /// The number of threads (default: one for each processor).
+    /// The number of threads (default: one per processor).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// How much memory to use, such as 4g (default: what is free, and half of that with a scratch
-    /// file). Tables that need more, or more than the store holds, are sorted through a scratch
+    /// The most memory to use, such as 4g (default: all that is free, or half of it with a scratch
+    /// file). Tables that need more, or do not fit in the store, are sorted through a scratch
     /// file.
     #[arg(long, value_name = "BYTES", value_parser = byte_count)]
     pub(crate) memory: Option<u64>,
-    /// The folder of the scratch file (default: that of --out, or with --name $TMPDIR or /var/tmp).
+    /// The folder of the scratch file (default: the folder of --out; with --name, $TMPDIR or
+    /// /var/tmp).
     #[arg(long, value_name = "DIR")]
     pub(crate) spill_dir: Option<PathBuf>,
-    /// The largest size of the scratch file, such as 40g (default: nearly all free space of its
-    /// file system).
+    /// The largest size of the scratch file, such as 40g (default: nearly all of the free space in
+    /// its file system).
     #[arg(long, value_name = "BYTES", value_parser = byte_count)]
     pub(crate) spill_max: Option<u64>,
 }
@@ -369,21 +371,21 @@ fn byte_count(text: &str) -> Result<u64, String> {
 /// Arguments of `ingest`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ingest {
-    /// The files, which must have the same columns.
+    /// The files; all must have the same columns.
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// The name of the table.
     #[arg(long, short)]
     pub(crate) name: String,
-    /// The type of the files (default: by their endings).
+    /// The type of the files (default: from their extensions).
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
-    /// What separates the columns of a CSV file (default: a comma, in .tsv files a tab).
+    /// The character between the columns of a CSV file (default: a comma, in .tsv files a tab).
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
     pub(crate) delimiter: Option<u8>,
     #[command(flatten)]
     pub(crate) kept: Kept,
-    /// Seconds to wait for room while the store is full.
+    /// How many seconds to wait for room while the store is full.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub(crate) patience: f64,
 }
@@ -397,27 +399,27 @@ pub(crate) struct Get {
     /// The file to write (default: the standard output).
     #[arg(long, short)]
     pub(crate) output: Option<PathBuf>,
-    /// The type of the output (default: by the file's ending, else the object's bytes).
+    /// The type of the output (default: from the file's extension, else the object's bytes).
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
-    /// Wait until the object exists, or until --timeout (default: do not wait).
+    /// Wait until the object exists or --timeout has passed (default: do not wait).
     #[arg(long)]
     pub(crate) wait: bool,
-    /// The longest time to wait for the object, in seconds.
+    /// How many seconds to wait for the object at most.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
 }
 
-/// What a file holds.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// A Parquet file.
     Parquet,
     /// A CSV file with a header line.
     Csv,
-    /// A JSON file: an array of objects, one for each row.
+    /// A JSON file: an array of objects, one per row.
     Json,
-    /// JSON lines: an object in each line.
+    /// JSON lines: one object per line.
     Jsonl,
     /// An Arrow file, also called Feather.
     Arrow,
@@ -429,7 +431,7 @@ pub(crate) enum Format {
     Raw,
 }
 
-/// What separates the columns of a CSV file: one character, or the word "tab".
+/// The delimiter of a CSV file: one character, or the word "tab".
 fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),

@@ -1,4 +1,4 @@
-//! What a shell completes: commands and flags, and the names of objects in the running store.
+//! Shell completion of commands, flags and the names of objects in the running store.
 //!
 //! A shell calls this command again with `PLASMON_COMPLETE` set and the words of its line. The
 //! names come from a store that is running already; without one there are none, and no error.
@@ -15,13 +15,13 @@ use plasmon_client::{Client, ConnectOptions};
 
 use crate::target;
 
-/// What is set when a shell asks.
+/// The variable that a shell sets when it asks for completions.
 const VARIABLE: &str = "PLASMON_COMPLETE";
 
-/// How long a person waits for a store that does not answer.
+/// How long a completion waits for a store that does not answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// More names than these help nobody.
+/// The most names that are offered; more would not be read.
 const CANDIDATES_MAX: usize = 1000;
 
 /// What the commands take that are written in Python and have no declaration here. A test of the

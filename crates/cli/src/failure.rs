@@ -1,4 +1,4 @@
-//! From errors to exit codes, and to what is told of them.
+//! From errors to exit codes and messages.
 
 use plasmon_client::Error;
 use plasmon_proto::{Code, ObjectId};
@@ -17,7 +17,7 @@ pub(crate) mod exit {
     pub(crate) const FULL: u8 = 5;
 }
 
-/// A wrong command line, of which only the command itself can know.
+/// A wrong command line that only the command itself can detect.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(String);
@@ -37,7 +37,7 @@ pub(crate) struct Told {
     pub(crate) object: String,
     /// Its id, if one object is meant.
     pub(crate) id: Option<ObjectId>,
-    /// What to tell.
+    /// The message.
     pub(crate) text: String,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Told {
 #[error("{0}")]
 pub(crate) struct NoStore(pub(crate) String);
 
-/// What a program is told of an error.
+/// An error as JSON, for programs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// The process's exit code.
@@ -110,7 +110,7 @@ fn exit_code(code: Code, has_object: bool) -> u8 {
     }
 }
 
-/// Whether the reader of our output went away, which is no failure of ours.
+/// Whether the reader of the output closed it, which is not a failure of the command.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Tells what is wrong with the command line, or what was asked for about it (`--help`).
+/// Prints what is wrong with the command line, or the help or version that was asked for.
 fn wrong(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args_os().take_while(|it| it != "--").any(|it| it == "--json");
     if !error.use_stderr() || !wants_json {

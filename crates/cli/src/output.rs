@@ -1,4 +1,4 @@
-//! What the command prints: tables for people, JSON for programs.
+//! The output of the command: tables for people, JSON for programs.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,7 +19,7 @@ pub(crate) struct Output {
 /// How a piece of text is shown where the terminal has colours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Paint {
-    /// A head, or what the eye should find.
+    /// A heading, or something to highlight.
     Strong,
     /// All is well.
     Good,
@@ -40,7 +40,7 @@ impl Paint {
     }
 }
 
-/// Whether what goes to a terminal may have colours: any `NO_COLOR` but an empty one says no.
+/// Whether output to a terminal may have colours: any `NO_COLOR` except an empty one forbids them.
 fn wants_color() -> bool {
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     !no_color && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
@@ -66,7 +66,7 @@ impl Output {
         }
     }
 
-    /// Whether a program reads.
+    /// Whether the output is JSON, for a program.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
@@ -87,7 +87,7 @@ impl Output {
         if self.is_live() { tcgetwinsize(io::stdout()).ok() } else { None }
     }
 
-    /// Whether a person watches.
+    /// Whether the output is watched on a terminal.
     pub(crate) fn is_live(&self) -> bool {
         !self.json && io::stdout().is_terminal()
     }
@@ -110,13 +110,13 @@ impl Output {
         Ok(())
     }
 
-    /// Tells of something that is no error on the standard error.
+    /// Prints a note that is not an error to the standard error.
     pub(crate) fn warn(&self, text: &str) {
         // A warning that nobody can read changes nothing.
         let _ = writeln!(io::stderr(), "plasmon: warning: {text}");
     }
 
-    /// Tells what went wrong on the standard error, whole chain and advice.
+    /// Prints an error to the standard error, with its causes and advice.
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let mut err = io::stderr().lock();
         let written = if self.json {

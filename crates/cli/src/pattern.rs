@@ -1,11 +1,11 @@
-//! Patterns such as `tmp*`, as a shell has them: `*` for any letters, `?` for one, `[ab]` for some.
+//! Patterns such as `tmp*`, as in a shell: `*` for any letters, `?` for one, `[ab]` for a set.
 
-/// Whether a text is a pattern rather than a name.
+/// Whether a string is a pattern rather than a name.
 pub(crate) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// Whether a text is what the pattern says, from its beginning to its end.
+/// Whether the pattern matches a whole string.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());

@@ -1,4 +1,4 @@
-//! Progress bars for what takes longer than a second; silent unless a person watches.
+//! Progress bars for work that takes longer than a second, shown only on a terminal.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) fn bytes(total: u64, what: &str, quiet: bool) -> ProgressBar {
     bar
 }
 
-/// What shows how much was read or written where nothing says how much there will be.
+/// A counter of the bytes read or written, for work whose total is not known.
 pub(crate) fn counted(what: &str, quiet: bool) -> ProgressBar {
     let shown = !quiet && io::stderr().is_terminal();
     let target =

@@ -1,4 +1,4 @@
-//! Which objects a command is about: those of `ls` are those that `rm` deletes with the same flags.
+//! The selection of objects: `ls` lists what `rm` deletes with the same flags.
 
 use std::time::Duration;
 

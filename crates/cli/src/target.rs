@@ -1,4 +1,4 @@
-//! From what a person types to an object: one rule for every command.
+//! From the words of a command line to an object: one rule for every command.
 //!
 //! ```text
 //! 40 hexadecimal digits ──► an id
@@ -8,8 +8,7 @@
 //!                           6 hexadecimal digits or more: the one id that begins so
 //! ```
 //!
-//! Names are written in the same way where a command makes an object and where it shows one, so
-//! what is printed can be typed.
+//! Commands print names in the form in which they read them, so a printed name can be typed.
 
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ const ID_DIGITS_MIN: usize = 6;
 /// was typed.
 const LOOKED_AT_MAX: usize = 100_000;
 
-/// How alike two names are that may have been mistaken for each other, from 0 to 1.
+/// How similar two names must be, from 0 to 1, to suggest one for the other.
 const ALIKE_MIN: f64 = 0.84;
 
 /// How many names are suggested.
@@ -47,7 +46,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// What a text means without a look at the store.
+    /// The object that a string names, found without the store.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         if let Ok(id) = text.parse() {
             return Ok(Self { text: text.to_owned(), id, name: None });
@@ -58,7 +57,7 @@ impl Target {
         Ok(Self { text: text.to_owned(), id: name.id(), name: Some(name) })
     }
 
-    /// The object that a text means in this store.
+    /// The object that a string names in this store.
     pub(crate) fn find(store: &Client, text: &str) -> Result<Self> {
         let found = Self::parse(text)?;
         if !is_id_start(text) || !is_absent(store.states(&[found.id])?[0]) {
@@ -93,7 +92,7 @@ impl Target {
         )
     }
 
-    /// An error about this object as a person wants to read it.
+    /// An error about this object, with the name that was typed.
     pub(crate) fn told(&self, store: &Client, error: Error) -> anyhow::Error {
         let text = match error.code() {
             Code::Absent => self.absent(store),
@@ -133,8 +132,8 @@ pub(crate) fn shown(name: &Name) -> String {
     if is_plain { name.text.clone() } else { format!("{}:{}", name.namespace, name.text) }
 }
 
-/// The name of an object that is made. Without a namespace the text means what it means where the
-/// object is asked for; what could not be asked for is refused.
+/// The name for a new object. Without a namespace the string is read as in a lookup; a name that no
+/// lookup could find is refused.
 pub(crate) fn new_name(text: &str, namespace: Option<&str>) -> Result<Name> {
     let name = match namespace {
         None => match Target::parse(text)?.name {
@@ -158,7 +157,7 @@ fn is_absent(state: ObjectState) -> bool {
     !matches!(state, ObjectState::Sealed | ObjectState::Spilled | ObjectState::Creating)
 }
 
-/// Whether a text can be the beginning of an id.
+/// Whether a string can be the beginning of an id.
 pub(crate) fn is_id_start(text: &str) -> bool {
     (ID_DIGITS_MIN..2 * OBJECT_ID_BYTES).contains(&text.len())
         && text.bytes().all(|letter| letter.is_ascii_hexdigit())

@@ -15,7 +15,7 @@ pub(super) fn options(arguments: &Arguments) -> ConnectOptions {
     }
 }
 
-/// Connects to the running store; the command never starts one on its own but for `start`.
+/// Connects to the running store. Only `start` starts one.
 pub(super) fn connect(arguments: &Arguments) -> Result<Client> {
     Client::connect(&options(arguments)).map_err(|error| {
         if error.code() != Code::Disconnected {

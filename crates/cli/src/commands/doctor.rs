@@ -14,7 +14,7 @@ use super::connecting::options;
 use crate::arguments::Arguments;
 use crate::output::{Output, Paint, bytes};
 
-/// Fewer descriptors than this and a client with many large objects may run out.
+/// With fewer descriptors than this, a client with many large objects may run out.
 const DESCRIPTORS_WANTED: u64 = 4096;
 
 /// The first kernel with every call that the store needs (`MADV_POPULATE_WRITE`).
@@ -184,7 +184,7 @@ fn used(store: &Client) -> std::result::Result<Vec<Check>, Error> {
     Ok(checks)
 }
 
-/// Whether clients keep memory that belongs to nothing any more.
+/// Whether clients retain memory that belongs to no object any more.
 fn resident(status: &Status) -> Check {
     let (resident, retained) = (bytes(status.resident_bytes), status.retained_bytes);
     let found = match retained {

@@ -77,8 +77,8 @@ fn file(get: &Get) -> Option<&Path> {
     get.output.as_deref().filter(|path| *path != Path::new("-"))
 }
 
-/// What to write. Bytes are what their name says, whatever that is; what is not known for anything
-/// else is refused.
+/// The type of file to write. With an unknown extension an object of bytes is written unchanged,
+/// and any other object is refused.
 fn file_type(get: &Get, tag_found: u8) -> Result<FileType> {
     let Some(path) = file(get) else {
         return Ok(FileType::plain(get.format.unwrap_or(Format::Raw)));
@@ -99,8 +99,8 @@ fn write(kind: FileType, buffer: &Buffer, out: &mut (dyn Write + Send)) -> Resul
     Ok(())
 }
 
-/// Writes beside the file and renames. What is not a file, such as `/dev/stdout` or a pipe with a
-/// name, is written as it is: a file in its place would be something else.
+/// Writes a temporary file beside the file and renames it. A path that is not a regular file, such
+/// as `/dev/stdout` or a named pipe, is written directly: a rename would replace it with a file.
 pub(super) fn replace(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>,

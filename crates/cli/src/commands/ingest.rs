@@ -60,7 +60,7 @@ pub(super) fn ingest(store: &Client, ingest: &Ingest, output: &Output) -> Result
     })
 }
 
-/// Better told before than after minutes: what cannot fit an empty store will not fit this one.
+/// Refuses a table that does not fit even an empty store, before minutes of reading.
 fn check_size(store: &Client, least: u64) -> Result<()> {
     let capacity = store.capacity_bytes();
     if least <= capacity {
@@ -74,10 +74,10 @@ fn check_size(store: &Client, least: u64) -> Result<()> {
     )))
 }
 
-/// What else can be done with a table that does not fit.
+/// Advice for a table that does not fit.
 const WAYS_OUT: &str = "start the store with more capacity, or ingest fewer files at a time";
 
-/// What is said when there is no more memory in the middle of a file. Nothing of the table stays.
+/// The error when the store is full in the middle of a file. Nothing of the table stays.
 fn no_room(store: &Client, table: &TableBuilder, error: Error) -> anyhow::Error {
     let rows = table.rows();
     let capacity = bytes(store.capacity_bytes());

@@ -18,7 +18,7 @@ pub(super) fn filter(namespace: Option<&str>, prefix: Option<&str>) -> Filter {
     Filter { namespace: namespace.map(str::to_owned), prefix: prefix.map(str::to_owned) }
 }
 
-/// Prints the store's figures.
+/// Prints the store's metrics.
 pub(super) fn status(store: &Client, output: &Output) -> Result<()> {
     let status = store.status()?;
     let socket = store.socket().display().to_string();
@@ -135,7 +135,7 @@ pub(super) fn list(store: &Client, list: &List, output: &Output) -> Result<()> {
     })
 }
 
-/// What starts like a text without wildcards is meant by it.
+/// A string without wildcards selects the names that start with it.
 fn pattern(text: &str) -> String {
     if is_pattern(text) { text.to_owned() } else { format!("{text}*") }
 }
@@ -199,7 +199,7 @@ fn digits_needed(objects: &[ObjectInfo]) -> usize {
     most.unwrap_or(0).max(ID_DIGITS)
 }
 
-/// A text of at most so many letters.
+/// A string, cut to at most this many letters.
 fn cut(text: String, letters_max: Option<usize>) -> String {
     match letters_max {
         Some(max) if text.chars().count() > max => {

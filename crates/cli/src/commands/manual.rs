@@ -1,4 +1,4 @@
-//! `plasmon man`: pages of the manual, made of what `--help` says.
+//! `plasmon man`: pages of the manual, made from the `--help` texts.
 
 use std::fs;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Commands that are written in Python: hands over to the package that this command was installed
-//! with.
+//! Commands that are written in Python: this process becomes a Python interpreter that runs the
+//! package that this command was installed with.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

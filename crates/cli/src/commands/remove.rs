@@ -34,7 +34,7 @@ pub(super) fn remove(store: &Client, remove: &Remove, output: &Output) -> Result
     }
 }
 
-/// Deletes objects one by one, and tells of each what became of it.
+/// Deletes objects one by one, and prints the outcome of each.
 fn by_name(store: &Client, objects: &[String], output: &Output) -> Result<()> {
     let found = objects.iter().map(|text| Target::find(store, text));
     let targets = found.collect::<Result<Vec<_>>>()?;
@@ -53,7 +53,7 @@ fn by_name(store: &Client, objects: &[String], output: &Output) -> Result<()> {
     tell(failed, output)
 }
 
-/// Tells of all errors but the first, which the command ends with.
+/// Prints all errors except the first, with which the command ends.
 fn tell(failed: Vec<anyhow::Error>, output: &Output) -> Result<()> {
     let mut failed = failed.into_iter();
     let first = failed.next();

@@ -65,8 +65,8 @@ pub(super) fn start(arguments: &Arguments, start: &Start, output: &Output) -> Re
     })
 }
 
-/// What is wrong with a capacity that is more than the memory there is: the store promises what it
-/// cannot hold.
+/// The warning about a capacity larger than the memory of the machine or of the control group: the
+/// store promises more than it can hold.
 fn warning(status: &Status) -> Option<String> {
     let machine = rustix::system::sysinfo().totalram as u64;
     let limited = status.memory_limit_bytes > 0 && status.memory_limit_bytes < machine;
@@ -84,7 +84,7 @@ fn warning(status: &Status) -> Option<String> {
     })
 }
 
-/// Stops the daemon and waits until it is gone.
+/// Stops the daemon and waits until it has ended.
 pub(super) fn stop(store: &Client, output: &Output) -> Result<()> {
     let status = store.status()?;
     let processes = [status.pid, status.keeper_pid];

@@ -25,7 +25,7 @@ use crate::formats::{FileType, TableWriter, read_stream};
 use crate::output::Output;
 use crate::target;
 
-/// Sorts; `connect` is called only when the store has to do with it.
+/// Sorts; `connect` is called only when the sort uses the store.
 pub(super) fn sort(
     connect: &dyn Fn() -> Result<Client>,
     sort: &Sort,

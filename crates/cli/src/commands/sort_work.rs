@@ -1,4 +1,4 @@
-//! What `plasmon sort` is asked for, and the bar that shows how far it is.
+//! The task of `plasmon sort`, and its progress bar.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

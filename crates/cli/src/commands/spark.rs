@@ -1,4 +1,4 @@
-//! `plasmon spark`: what Apache Spark is told so that its shuffle goes through the store.
+//! `plasmon spark`: the settings with which Apache Spark's shuffle goes through the store.
 
 mod archive;
 mod checks;
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments, command: &Spark, output: &Output) -> Re
     }
 }
 
-/// Everything that Spark has to be told.
+/// All settings that Spark needs.
 fn conf(
     socket: Option<&Path>,
     line: &CommandLine,

@@ -36,7 +36,7 @@ pub(super) fn stat(store: &Client, text: &str, output: &Output) -> Result<()> {
     })
 }
 
-/// What a sealed object looks like. One in the spill tier is not brought back for that.
+/// The shape of a sealed object. A spilled object is not restored for that.
 fn shape(store: &Client, object: &ObjectInfo) -> Option<Result<Shape>> {
     if object.state != ObjectState::Sealed {
         return None;

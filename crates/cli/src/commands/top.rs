@@ -1,4 +1,4 @@
-//! `plasmon top`: the store, live, with keys where a person sits at a terminal.
+//! `plasmon top`: the store, live, with keys on a terminal.
 
 mod keys;
 

@@ -1,4 +1,4 @@
-//! `plasmon watch`: what happens to objects, a line each.
+//! `plasmon watch`: the events of objects, one per line.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::target::shown;
 /// Names that are remembered for when their objects go; more objects are shown by their ids.
 const NAMES_MAX: usize = 100_000;
 
-/// Prints notices until `count` of them were printed, or for ever.
+/// Prints `count` notices, or notices until interrupted.
 pub(super) fn watch(
     store: &Client,
     filter: &Filter,

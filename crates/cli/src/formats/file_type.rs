@@ -119,7 +119,7 @@ pub(crate) fn stem(path: &Path) -> Option<&str> {
     parts(path).0.to_str()
 }
 
-/// What is said of a file whose ending is not known.
+/// The error for a file whose ending is not known.
 fn unknown(path: &Path) -> String {
     let ending = path.extension().unwrap_or_default().to_string_lossy();
     format!(

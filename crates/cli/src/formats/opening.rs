@@ -1,4 +1,4 @@
-//! Opening a file that is given to the command, and what is said when that fails.
+//! Opening a file that is given to the command, and the error when that fails.
 
 use std::fs::File;
 use std::path::Path;

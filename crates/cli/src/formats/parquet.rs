@@ -1,4 +1,4 @@
-//! What Parquet cannot express, and what it becomes there.
+//! Types that Parquet cannot express, and the types that stand in for them.
 //!
 //! Parquet's times and timestamps are in milliseconds or finer units. Seconds would be written as
 //! plain integers, which other programs read as such.

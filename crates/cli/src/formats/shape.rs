@@ -1,4 +1,4 @@
-//! What a table or an array looks like, from its headers alone: nothing of its data is read.
+//! The shape of a table or an array, from its headers alone: none of its data is read.
 
 use anyhow::{Context, Result, bail};
 use arrow_ipc::{MessageHeader, convert::try_fb_to_schema, root_as_message};

@@ -13,7 +13,7 @@ use plasmon_columns::Batches;
 /// Every buffer begins at a multiple of this.
 const ALIGNMENT: usize = 64;
 
-/// How Arrow data is written, here and into files.
+/// The options with which Arrow data is written, in objects and in files.
 pub(super) fn ipc_options() -> Result<IpcWriteOptions> {
     Ok(IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)?)
 }
@@ -35,7 +35,7 @@ impl Table {
         Ok(())
     }
 
-    /// How many bytes [`Self::encode`] writes, found by letting it write into nothing.
+    /// How many bytes [`Self::encode`] writes, found by encoding without storing.
     pub(super) fn encoded_bytes(&self) -> Result<u64> {
         let mut count = 0;
         self.encode(Count(&mut count))?;

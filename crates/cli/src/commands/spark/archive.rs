@@ -38,7 +38,7 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    /// Reads the directory of a file; an error says why it is none.
+    /// Reads the directory of a file; the error says why the file is not a zip file.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).context("it cannot be read")?;
         let length = file.metadata().context("it cannot be read")?.len();

@@ -1,4 +1,4 @@
-//! `plasmon spark doctor`: looks at what `plasmon spark submit` would use, and nothing else.
+//! `plasmon spark doctor`: checks exactly what `plasmon spark submit` would use.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -19,10 +19,10 @@ use super::jar::{JAVA_WANTED, PACKAGE, STORE, jar};
 /// The oldest line of Spark whose shuffle may outlive its executors.
 const SPARK_WANTED: (u32, u32) = (3, 5);
 
-/// How long the temporary directory's path may be, so that a socket in it still has a name.
+/// The longest path of the temporary directory that leaves room for the name of a socket in it.
 const TEMPORARY_BYTES_MAX: usize = 68;
 
-/// All checks, in the order in which `submit` would come upon what is wrong.
+/// All checks, in the order in which `submit` would meet the faults.
 pub(super) fn checks(arguments: &Arguments) -> Vec<Check> {
     let (java_check, java) = java_check();
     let program = spark_submit();

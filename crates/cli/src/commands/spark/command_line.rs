@@ -1,8 +1,8 @@
-//! The command line of spark-submit, as far as it settles what ours must be joined with.
+//! The command line of spark-submit, as far as it decides which class paths are joined with ours.
 //!
-//! Of a setting that is given twice Spark takes one. Our class paths would replace those of the
-//! user or of the site, or be replaced by them, and executors without the jar die at their start.
-//! So the class paths are taken out of the command line, joined, and given once.
+//! Spark takes only one value of a setting that is given twice. Our class paths would replace those
+//! of the user or of the site, or be replaced by them, and executors without the jar die at their
+//! start. So the class paths are taken out of the command line, joined, and given once.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub(super) struct CommandLine {
     pub(super) properties_file: Option<String>,
     /// Whether spark-defaults.conf is read beside that file.
     pub(super) loads_defaults: bool,
-    /// Everything but the class paths, in its order.
+    /// Everything except the class paths, in its order.
     pub(super) rest: Vec<String>,
 }
 
@@ -185,8 +185,8 @@ mod tests {
         (driver.1, executor.1, parsed.rest.join(" "))
     }
 
-    /// A class path of the user's replaced ours, so executors died and were started for ever; ours
-    /// replaced that of the site.
+    /// A class path of the user's replaced ours, so executors died and were restarted forever;
+    /// ours replaced that of the site.
     #[test]
     fn class_paths_of_the_user_and_of_the_site_are_joined_with_ours() {
         let site = "spark.executor.extraClassPath /site/*\nspark.driver.extraClassPath=/site/d";
