@@ -6,7 +6,7 @@
     >>> store.get(id).sum()                      # none: the array lies on the object's memory
     499999500000.0
 
-Objects are immutable once sealed, named by an :class:`ObjectId` or by a text, and stay where they
+Objects are immutable once sealed, named by an :class:`ObjectId` or a string, and stay where they
 are for as long as an array, a table or a buffer refers to them. See :func:`connect`,
 :class:`Store` and, for what can go wrong, :class:`PlasmonError`.
 """

@@ -1,4 +1,4 @@
-"""Arrow data as other libraries want it, where what they make of it themselves is another value.
+"""Arrow data for other libraries, where their own conversion would change a value.
 
 NumPy has no integers with nulls: pyarrow makes floats of them, which hold 53 bits. polars 2.1 reads
 decimals of 32 and 64 bits as if they had 128 when they lie in a list or a struct or come through
@@ -98,7 +98,7 @@ def _widened(kind: Any) -> Any:
 
 
 def rebuilt(kind: Any, of_part: Callable[[Any], Any]) -> Any:
-    """A type with its parts made anew; itself if it has none, or if they stay the same.
+    """A type with its parts rebuilt; the type itself if it has no parts, or if all stay the same.
 
     Types that no builder has, such as unions, stay as they are.
     """

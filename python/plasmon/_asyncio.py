@@ -1,8 +1,8 @@
 """Waiting inside an event loop, by descriptors that it watches.
 
-Tasks that wait for objects share their requests: what several of them wait for is asked for
-together, so that any number of tasks takes a few descriptors, and a few of the waits that the store
-allows one client. What has to ask the store and wait for its answer runs in a thread of the loop's
+Tasks that wait for objects share their requests: one request covers the objects of several tasks,
+so that any number of tasks takes a few descriptors, and a few of the waits that the store allows
+one client. A call that must wait for an answer of the store runs in a thread of the loop's
 executor.
 """
 
@@ -62,7 +62,7 @@ async def answer(pending: PendingWait) -> list[str]:
 
 
 class Patience:
-    """For how long a get waits for objects that are not there yet."""
+    """How long a get waits for objects that do not exist yet."""
 
     def __init__(self, timeout: float | None, wait: bool) -> None:
         if timeout is not None and not timeout >= 0:
@@ -77,7 +77,7 @@ class Patience:
 
 
 class Wanted:
-    """The objects of a get, and what its caller calls them."""
+    """The objects of a get, with the names that the caller gave."""
 
     def __init__(self, store: Store, given: Sequence[ObjectId | str], namespace: str) -> None:
         self.ids = store._ids_of(given, namespace=namespace)

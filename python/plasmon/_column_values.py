@@ -280,7 +280,7 @@ def _are_times(type: Any, values: list[Any]) -> bool:
 
 
 def _are_finite(type: Any, values: list[Any]) -> bool:
-    """Whether floats are floats of fewer bits, too, but for rounding."""
+    """Whether floats fit in floats of fewer bits, apart from rounding."""
     import pyarrow as pa
     import pyarrow.compute
 

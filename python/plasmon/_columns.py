@@ -108,10 +108,10 @@ class _Column:
     def append(self, value: Any) -> None:
         """Appends one value; None is a null. For lists and structs it is a list or a dict.
 
-        The value is taken at once: what the caller changes in it later does not change the column.
-        One that the type does not hold, or not without a loss, raises ArrowInvalid, a ValueError,
-        or ArrowTypeError, a TypeError, and the builder is as before. StoreFull, when the store is
-        full, may come some values later: no value is lost by that.
+        The value is taken at once: a later change of it by the caller does not change the column.
+        A value that the type cannot hold without a loss raises ArrowInvalid, a ValueError, or
+        ArrowTypeError, a TypeError, and leaves the builder unchanged. When the store is full,
+        StoreFull may be raised some values later; no value is lost by that.
         """
         self._gather(self._taken(value))
 
@@ -171,7 +171,7 @@ class _Column:
     def extend(self, values: Any) -> None:
         """Appends many values: a NumPy array, Arrow data of any library, or an iterable.
 
-        What is of another type is converted, if nothing is lost by that; else ArrowInvalid or
+        Values of another type are converted if nothing is lost by that; else ArrowInvalid or
         ArrowTypeError names the row and the value, and nothing is appended. Floats are rounded to
         the precision of the column. Each array or chunk is appended as a whole or, when the store
         is full, not at all.
@@ -284,7 +284,7 @@ class _Column:
                 self._known.add(value)
 
     def _forget(self) -> None:
-        """Begins anew: what is built next has nothing yet."""
+        """Starts again with no values."""
         self._gathered.clear()
         if self._known is not None:
             self._known.clear()
@@ -342,7 +342,7 @@ class ColumnBuilder(_Column):
     def snapshot(self) -> Any:
         """A pyarrow array with a copy of what was appended so far.
 
-        It works also when the store is full, or gone.
+        It also works when the store is full or has ended.
         """
         self.flush()
         return _imported(self._native.snapshot()).column(0).combine_chunks()
@@ -432,7 +432,7 @@ class TableBuilder:
         self._append_arrays([column._arrow(values) for column, values in pairs])
 
     def _check_names(self, given: Iterable[str], may_be_left_out: Iterable[str] = ()) -> None:
-        """Refuses rows whose columns are not those of the table, in whatever order."""
+        """Refuses rows whose columns are not those of the table; the order does not matter."""
         names = [*given]
         known = {*self.schema.names, *may_be_left_out}
         unknown = [name for name in names if name not in known]

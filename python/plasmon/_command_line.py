@@ -1,4 +1,4 @@
-"""How the parts of the command `plasmon` that are written in Python look and end.
+"""Help, errors and exit codes of the parts of the command `plasmon` that are written in Python.
 
 They are like the others: the same form of `--help`, `plasmon: ...` on the standard error or one
 JSON document with `--json`, and the exit codes of `plasmon --help`.

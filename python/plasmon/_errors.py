@@ -1,4 +1,4 @@
-"""What can go wrong, as a tree of exceptions.
+"""The errors of the store, as a tree of exceptions.
 
 Every error of the store has a stable code, the same number in every language. The numbers, keys
 and advice are declared once, in ``crates/proto``; a class here takes those of the code that has its
@@ -83,9 +83,9 @@ class NotFound(PlasmonError, KeyError):
 
 
 class Absent(NotFound):
-    """There is no such object: only the last ends of objects are remembered.
+    """There is no such object: the store remembers only the most recent ends of objects.
 
-    Shown, it says which name may have been meant.
+    Its text suggests a similar name, if there is one.
     """
 
     #: Finds the name of an object that is nearly the one that was asked for.
@@ -147,7 +147,7 @@ class AlreadySealed(PlasmonError):
 
 
 class InUse(PlasmonError):
-    """Somebody holds the object."""
+    """The object is in use."""
 
 
 class TooManyPins(PlasmonError):
@@ -175,7 +175,7 @@ class NotOwner(PlasmonError):
 
 
 class Corrupt(PlasmonError):
-    """The stored bytes are not what they are said to be."""
+    """The stored bytes do not match their description."""
 
 
 class LimitReached(PlasmonError):

@@ -1,8 +1,8 @@
 """Where a Plasma store puts what it evicts: external stores, known by the scheme of an endpoint.
 
 Plasma handed evicted objects to a plug-in. Plasmon's daemon has a spill tier, which writes objects
-to a directory, brings them back when somebody reads them, and knows them all the while. So an
-external store is a directory for the time that the store runs:
+to a directory, restores them when they are read, and lists them meanwhile. So an external store is
+a directory for the time that the store runs:
 
 ======================  ==========================================================================
 ``hashtable://name``    memory: a directory of this store alone in a file system that lies in

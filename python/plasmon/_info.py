@@ -89,15 +89,15 @@ class ObjectList(list[ObjectInfo]):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The figures of a store. Totals count since the daemon was started.
+    """The metrics of a store. Totals count since the daemon was started.
 
     The capacity counts ``used_bytes``, ``leased_bytes`` and ``retained_bytes``: memory that belongs
     to no object any more and that the kernel keeps while a process has it mapped. ``warm_bytes``
-    are free and kept for the next writer as long as there is room. ``resident_bytes`` is what the
-    machine has really given for objects. ``away_bytes``, part of what is used and leased, are lent
-    to clients whose connection broke and that may still write. ``linger_ms`` says how long after
-    its last client the daemon ends, None that it stays; ``starter_pid`` is the process that started
-    it for itself and that it ends with, or 0. ``spilled_bytes`` are in files alone, and
+    are free and kept for the next writer as long as there is room. ``resident_bytes`` is the memory
+    that the machine has allocated for objects. ``away_bytes``, part of the used and leased bytes,
+    are lent to clients whose connection broke and that may still write. ``linger_ms`` says how long
+    after its last client the daemon ends, or None if it stays; ``starter_pid`` is the process that
+    the store was started for and ends with, or 0. ``spilled_bytes`` are only in files, and
     ``spill_kept_bytes`` in memory and in a file, which makes spilling them again cost nothing.
     """
 
@@ -149,7 +149,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
-    """A connected client; ``access`` is ``rw`` or ``ro``, a quota of 0 is none."""
+    """A connected client; ``access`` is ``rw`` or ``ro``, a quota of 0 means no limit."""
 
     client: int
     name: str
@@ -174,7 +174,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """So many notices were dropped here; None when a restarted daemon cannot know."""
+    """How many notices were dropped here; None if unknown, because the daemon was restarted."""
 
     count: int | None
 

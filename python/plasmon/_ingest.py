@@ -59,21 +59,21 @@ def ingest(
     delimiter: str | None = None,
     **options: Any,
 ) -> ObjectId:
-    """Reads Parquet, Arrow, CSV and JSON files, by their endings, into one table in the store.
+    """Reads Parquet, Arrow, CSV and JSON files, by extension, into one table in the store.
 
         id = plasmon.ingest(["jan.parquet", "feb.parquet"], name="trips", store=store)
 
-    What pyarrow decodes of Parquet and Arrow files lies in the store at once, so the put copies
-    nothing; where the memory pool is not built there is a warning, and one copy. CSV and JSON, also
+    pyarrow decodes Parquet and Arrow files directly into the store, so the put copies nothing;
+    where the memory pool is not built there is a warning, and one copy. CSV and JSON, also
     compressed, are read twice, as the command reads them: the values of all rows of all files
     decide the types. ``delimiter`` separates the columns of CSV files, in place of a comma or a
-    tab. Takes the options of :meth:`Store.put`. Without a store it is that of
+    tab. Takes the options of :meth:`Store.put`. Without ``store`` the table goes to that of
     :func:`plasmon.connect`.
 
     Raises TooLarge, before anything is read, for files whose table can never fit; StoreFull when
-    there is no room for it now, and then nothing of it stays; ValueError for files of other columns
-    or of an ending that is not known, and with the line and the column for text that cannot be
-    read. While a Parquet file is read the store also holds what its reader works with: for a table
+    there is no room for it now, and then nothing of it stays; ValueError for files with different
+    columns or an unknown extension, and, with the line and the column, for text that cannot be
+    read. While a Parquet file is read, the store also holds the buffers of its reader: for a table
     nearly as large as the store, or one that should wait for room, ``plasmon ingest`` needs less.
     """
     pa = needs.pyarrow(

@@ -33,7 +33,7 @@ _SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
 
 def arrow_major(version: str) -> int:
-    """The number that the binary interface of Arrow changes with."""
+    """The major version of Arrow, with which its binary interface changes."""
     return int(version.partition(".")[0])
 
 
@@ -126,7 +126,7 @@ _default: list[tuple[int, Any]] = []
 
 
 def default_store() -> Store:
-    """The connection of this process for whoever names none."""
+    """The connection of this process for calls without a store."""
     from plasmon._store import connect
 
     if not _default or _default[0][0] != os.getpid():

@@ -1,4 +1,4 @@
-"""The compiled half of the package; what the methods do is in their docstrings at run time."""
+"""The compiled half of the package. Its methods have docstrings at run time."""
 
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike

@@ -1,8 +1,8 @@
 """Which pandas frames and series an Arrow table gives back as they were.
 
 Only those are stored as tables. The others are Python objects of their blocks, which keeps
-everything. The answer takes a look at the labels and at each column's type, never at the elements.
-What a type becomes on its way through Arrow is tried out once where it depends on versions.
+everything. The answer depends on the labels and each column's type, never on the elements. Where
+the form of a type after Arrow depends on versions, it is tried out once.
 """
 
 from __future__ import annotations

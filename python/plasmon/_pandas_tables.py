@@ -1,8 +1,8 @@
 """Frames of pandas as Arrow tables that share their columns, and back.
 
-pyarrow does both. What goes around it are columns that it would copy (floats, because of NaN) or
-that pandas cannot name (some types of Arrow). Which frames a table gives back unchanged is known
-in ``_pandas_kept``.
+pyarrow does both, except for columns that it would copy (floats, because of NaN) or that pandas
+cannot name (some types of Arrow). ``_pandas_kept`` decides which frames a table gives back
+unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def table_of_frame(frame: Any) -> Any:
 
 
 def checked_table(frame: Any) -> Any:
-    """An Arrow table of a frame of which its user said that it may be another one when it is read.
+    """An Arrow table of a frame, for a caller that accepts a different frame when it is read.
 
     Labels that a table cannot have are refused, and so is what pyarrow cannot convert.
     """

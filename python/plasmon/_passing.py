@@ -42,7 +42,7 @@ _connecting = threading.Lock()
 
 
 def _renew_lock() -> None:
-    """In a child that was forked: another thread may have held the lock, and isn't there."""
+    """In a forked child, replaces the lock: the thread that held it may not exist there."""
     global _connecting  # noqa: PLW0603 - there is one for the process
     _connecting = threading.Lock()
 

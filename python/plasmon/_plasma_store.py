@@ -1,7 +1,7 @@
 """The `plasma_store` command: Plasma's flags, served by Plasmon's daemon.
 
-The flags are checked as Plasma checked them, then this process becomes the daemon; only with an
-external store it stays, because somebody must clean up after the daemon::
+The flags are checked as Plasma checked them, then this process becomes the daemon. With an
+external store it stays, to clean up after the daemon::
 
     plasma_store ── no -e ──► exec plasmond
                  └─ -e ─────► plasmond as a child; signals are passed on; clean up

@@ -1,4 +1,4 @@
-"""Connecting to a store, and everything about it that is not on a hot path."""
+"""Connecting to a store, and all of its methods that are not on a hot path."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Store(_native.Store):
     Objects are named by an :class:`ObjectId`, or by a str, which is a name in ``namespace``. Times
     are in seconds, sizes in bytes. Made by :func:`connect`; a context manager that disconnects.
 
-    A store reads like a dict of what is in it, and what is in it does not change:
+    A store reads like a dict of its objects, which do not change:
 
         >>> store = plasmon.connect()
         >>> id = store.put({"a": 1}, name="settings")
@@ -138,8 +138,8 @@ class Store(_native.Store):
     def builder(self, type: Any, *, bytes_hint: int = 0, patience: float = 0.0) -> ColumnBuilder:
         """A builder for a column of an Arrow type, which grows in the store without ever moving.
 
-        ``type`` is an Arrow type, its name, or a NumPy dtype. ``bytes_hint`` says how long its
-        buffers will be, if that is known; ``patience`` for how many seconds to wait for room while
+        ``type`` is an Arrow type, its name, or a NumPy dtype. ``bytes_hint`` is the expected size
+        of its buffers, if that is known; ``patience`` is how many seconds to wait for room while
         the store is full, before StoreFull is raised.
         """
         return ColumnBuilder(self, type, bytes_hint=bytes_hint, patience=patience)
@@ -153,10 +153,10 @@ class Store(_native.Store):
     def memory_pool(self) -> Any:
         """A ``pyarrow.MemoryPool`` whose buffers lie in this store.
 
-        What pyarrow allocates with it (``dataset.to_table(memory_pool=pool)``, ``pyarrow.csv``,
-        compute functions, IPC readers) lies in shared memory, and :meth:`put` of such a table
-        copies nothing. For functions that take no pool there is :meth:`pooled`. There is one pool
-        for each connection; tables may outlive it.
+        Memory that pyarrow allocates with it (``dataset.to_table(memory_pool=pool)``,
+        ``pyarrow.csv``, compute functions, IPC readers) is shared memory, and :meth:`put` of such a
+        table copies nothing. For functions that take no pool there is :meth:`pooled`. There is one
+        pool for each connection; tables may outlive it.
 
         Raises ImportError, with the command that builds it, where the extension is not built for
         the installed pyarrow; Unsupported for a store of level strict, which seals no memory that
@@ -165,15 +165,15 @@ class Store(_native.Store):
         return memory_pool(self)
 
     def pooled(self) -> AbstractContextManager[Any]:
-        """In its block, what pyarrow allocates without naming a pool lies in this store.
+        """In its block, pyarrow's default memory pool allocates in this store.
 
             with store.pooled():
                 table = pq.read_table(path)
             id = store.put(table)                    # copies nothing
 
         pyarrow has one default pool for all threads of the process. Where :meth:`memory_pool`
-        raises because there is no pool, a RuntimeWarning says so with the same words, the block
-        gets pyarrow's own pool, and ``put`` copies.
+        raises because there is no pool, a RuntimeWarning with the same message is issued, the block
+        uses pyarrow's own pool, and ``put`` copies.
         """
         return pooled(self)
 
@@ -211,11 +211,12 @@ class Store(_native.Store):
         missing: Literal["raise", "ignore"] = "ignore",
         errors: Literal["raise", "return"] = "raise",
     ) -> int | _Outcomes:
-        """Deletes objects; how many there were to delete.
+        """Deletes objects and returns how many there were to delete.
 
-        What somebody still reads disappears from sight now and from memory with its last reader.
-        One that is not there is no error unless ``missing`` says so. Raises what else refused; with
-        ``errors="return"`` nothing is raised, and a list has None or the exception for each id.
+        An object that is still being read is hidden now, and its memory is free after its last
+        reader. An object that is not there is no error unless ``missing`` says so. Raises any other
+        refusal; with ``errors="return"`` nothing is raised, and a list has None or the exception
+        for each id.
 
             >>> store.put(1, name="one")
             >>> store.delete(["one", "two"])
@@ -244,7 +245,7 @@ class Store(_native.Store):
         return ObjectList(ObjectInfo(*fields) for fields in self._list_fields(namespace, prefix))
 
     def status(self) -> Status:
-        """The figures of the store."""
+        """The metrics of the store."""
         return cast(Status, known(Status, self._status_fields()))
 
     def clients(self) -> _Clients:
@@ -256,7 +257,7 @@ class Store(_native.Store):
     def sort(self, data: Any, by: Any, *, namespace: str = "", **options: Any) -> Sorted:
         """Sorts tables of this store, by id or by name, or any others, into this store.
 
-        Takes what :func:`plasmon.sort` takes, but that a str is the name of a table in
+        Takes what :func:`plasmon.sort` takes, except that a str is the name of a table in
         ``namespace``; a path is a :class:`pathlib.Path`.
         """
         from plasmon._sort import sort
@@ -317,10 +318,10 @@ class Store(_native.Store):
         return values[0] if is_one else values
 
     def keys(self) -> _Keys:
-        """What the readable objects are called: their names, or the ids of those without one.
+        """The names of the readable objects, or the ids of those without a name.
 
-        Objects in other namespaces, and members of others, are not among them; :meth:`list` has
-        them all.
+        Objects in other namespaces and members of composites are left out; :meth:`list` has them
+        all.
         """
         return [
             info.name if info.name is not None else info.id
@@ -419,26 +420,27 @@ def connect(
 ) -> Store:
     """Connects to the store of this user, starting one if none runs.
 
-    Without a socket it takes ``$PLASMON_SOCKET``, or the socket in the user's runtime directory; if
-    nobody listens there it starts a daemon that ends ten minutes after its last client (``start``;
-    with a socket of your own the default is not to start; ``settings={"linger_ms": ...}`` says how
-    long after). ``capacity`` (bytes, or text such as ``"4g"``) and ``settings`` (see
-    docs/settings.md) are for a store that is started here; a running one keeps its own.
+    Without ``socket`` it takes ``$PLASMON_SOCKET``, or the socket in the user's runtime directory;
+    if no daemon listens there it starts one that ends ten minutes after its last client.
+    ``start`` says whether to start a daemon (default: only without ``socket``), and
+    ``settings={"linger_ms": ...}`` how long it stays after its last client. ``capacity`` (bytes, or
+    a string such as ``"4g"``) and ``settings`` (see docs/settings.md) are for a store that is
+    started here; a running one keeps its own.
 
     ``name`` is shown in listings of clients. ``channel=False`` does without shared rings and
-    ledgers: slower, and needs less trust; what it holds is only sure to stay as long as the
-    connection, so copy what you keep for long. ``exact=True`` has the daemon place every object and
-    counts a release as use: slower, but the capacity and the order of eviction are exact.
-    ``timeout`` is for how many seconds to go on trying while nobody listens,
-    ``reconnect_timeout`` the same after the daemon went away, ``request_timeout`` how long it may
-    leave a question unanswered before that is TimedOut. ``copy_threads`` copy a large object; by
-    default one for each core, at most 6.
+    ledgers: slower, and needs less trust; the objects it holds are only sure to stay as long as the
+    connection, so copy data that is kept for long. ``exact=True`` has the daemon place every object
+    and counts a release as use: slower, but the capacity and the order of eviction are exact.
+    ``timeout`` is how many seconds to try while no daemon listens, ``reconnect_timeout`` the same
+    after the daemon went away, and ``request_timeout`` how many seconds the daemon may leave a
+    request unanswered before TimedOut is raised. ``copy_threads`` is the number of threads that
+    copy a large object; by default one per core, at most 6.
 
     The store must be this user's or root's, or its socket must lie where only its owner can have
     put it; ``owner`` names another user (a uid) whose store is meant.
 
-    Raises Disconnected when there is no store and none was to be started, NotPermitted when it
-    belongs to a user who was not meant.
+    Raises Disconnected when there is no store and none was to be started, NotPermitted when the
+    store belongs to another user than the one meant.
     """
     return Store(
         socket=None if socket is None else os.fspath(socket),
@@ -457,7 +459,7 @@ def connect(
 
 
 class Daemon:
-    """A store of one's own. Made by :func:`start`.
+    """A private store. Made by :func:`start`.
 
     As a context manager it gives a connection to the store and stops it at the end of the block.
     """
@@ -525,13 +527,13 @@ def start(
     timeout: float = 10.0,
     stays: bool = False,
 ) -> Daemon:
-    """Starts a store of one's own, by default on a socket in a new temporary directory.
+    """Starts a private store, by default on a socket in a new temporary directory.
 
     A context manager that gives a connection and stops the store at the end of the block. Without
-    one the store ends with this process, however that ends, or with the last client that it has
-    then; with ``stays`` it goes on until it is stopped. ``capacity`` is in bytes or text such as
-    ``"512m"``; ``settings`` are those of docs/settings.md. Raises AlreadyRunning when somebody
-    serves the socket.
+    a block the store ends once this process has ended, for any reason, and the last client has
+    disconnected; with ``stays`` it goes on until it is stopped. ``capacity`` is in bytes or a
+    string such as ``"512m"``; ``settings`` are those of docs/settings.md. Raises AlreadyRunning
+    when another daemon serves the socket.
     """
     directory = None
     if socket is None:

@@ -108,9 +108,9 @@ _lock = threading.Lock()
 
 
 class PlasmonBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
-    """What ``backend="plasmon"`` stands for.
+    """The backend that ``backend="plasmon"`` selects.
 
-    Not derived from joblib's LokyBackend, though much alike: Parallel takes whatever is one for the
+    Not derived from joblib's LokyBackend, though similar: Parallel treats any subclass of it as the
     owner of a folder with memory maps.
     """
 

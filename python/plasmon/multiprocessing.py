@@ -13,7 +13,7 @@
 After :func:`install` everything that multiprocessing pickles (queues, pipes, pools, arguments of
 processes) sends NumPy arrays, pyarrow, pandas and polars data of some size by reference. Nothing is
 copied where they arrive: **they are read-only there**, unless one asks for copies. The reference is
-for one reader: whoever unpickles it has the object deleted as soon as nothing lies on it any more.
+for one reader: the process that unpickles it deletes the object as soon as nothing lies on it.
 
 A child that was forked sends its own values the same way; one that was spawned calls
 :func:`install` itself, best as the pool's initializer. PyTorch's tensors are left to PyTorch, which

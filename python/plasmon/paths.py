@@ -1,4 +1,4 @@
-"""Where the package keeps what programs in C and C++ are built with.
+"""The library, headers and build files of the package, for programs in C and C++.
 
     $ export PKG_CONFIG_PATH=$(plasmon paths --pkg-config)
     $ cc program.c $(pkg-config --cflags --libs plasmon)
@@ -67,7 +67,7 @@ def _parser() -> Parser:
         "lib": f"the folder of {LIBRARY}",
         "pkg-config": "the folder of plasmon.pc, for PKG_CONFIG_PATH",
         "cmake": "the folder of plasmon-config.cmake, for plasmon_DIR",
-        "daemon": "the program of the daemon, for PLASMON_DAEMON",
+        "daemon": "the daemon's executable, for PLASMON_DAEMON",
     }
     for name, text in helps.items():
         key = name.replace("-", "_")

@@ -1,8 +1,8 @@
 """PyTorch's tensors as objects: in the processor's memory, dense or sparse (COO), of any type.
 
-Written, a tensor's elements are copied once, from where they lie to where they go. Read, they are
-copied out again by default, because a tensor cannot be read-only: whoever changed one that lies in
-the store would be ended by the kernel. Programs that only read say so::
+A write copies a tensor's elements once, directly into the object. A read copies them out again by
+default, because a tensor cannot be read-only: a program that changed one on the store's memory
+would be ended by the kernel. Programs that only read can avoid that copy::
 
     with plasmon.torch.in_place():
         weights = store.get("weights")      # on the object's memory: never change it
@@ -138,7 +138,7 @@ def _parts(tensor: Any, layout: str) -> tuple[Any, ...]:
 
 
 def make_tensor(layout: str, dtype: str, flags: int, *parts: Any) -> Any:
-    """The tensor of what :func:`take_tensor` gave. Runs no code of whoever wrote it.
+    """The tensor of what :func:`take_tensor` gave. Runs no code of its writer.
 
     ``dtype`` is the name of the type, ``flags`` is 1 for a tensor that requires gradients, plus 2
     for a parameter. The parts of a dense tensor are one array of any shape; those of a sparse one

@@ -1,4 +1,4 @@
-//! What callers give: ids and names, times, and the options of a new object.
+//! The arguments of calls: ids and names, times, and the options of a new object.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(crate) fn many_ids(given: &Bound<'_, PyAny>, namespace: &str) -> PyResult<Ve
     items.map(|item| one_id(&item?, namespace)).collect()
 }
 
-/// Many ids, and what their caller calls those that it named.
+/// Many ids, with the names that the caller gave for some of them.
 pub(crate) fn many_labelled(
     given: &Bound<'_, PyAny>,
     namespace: &str,
@@ -64,7 +64,7 @@ fn no_ids() -> PyErr {
     PyTypeError::new_err("objects are named with an ObjectId, a str, or an iterable of them")
 }
 
-/// A time in seconds; infinity and `None` mean for ever.
+/// A time in seconds; infinity and `None` mean no limit.
 pub(crate) fn seconds(given: Option<f64>) -> PyResult<Option<Duration>> {
     match given {
         None => Ok(None),
@@ -75,16 +75,16 @@ pub(crate) fn seconds(given: Option<f64>) -> PyResult<Option<Duration>> {
     }
 }
 
-/// For how long a get waits for what is not there yet.
+/// How long a get waits for objects that do not exist yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
-    /// Not at all: what is not there is an error at once.
+    /// Not at all: a missing object is an error at once.
     None,
-    /// For so long; `None` for ever.
+    /// For this long; `None` without a limit.
     Within(Option<Duration>),
 }
 
-/// What a caller says about waiting: a timeout asks for it as well as `wait`.
+/// How long a call is to wait: a timeout asks for a wait, as `wait` does.
 pub(crate) fn patience(timeout: Option<f64>, wait: bool) -> PyResult<Patience> {
     match seconds(timeout)? {
         None if timeout.is_none() && !wait => Ok(Patience::None),
@@ -122,7 +122,7 @@ impl<'py> GetOptions<'py> {
     }
 }
 
-/// What a caller calls one object, for an error: its name, unless it gave the id.
+/// The caller's name for one object, for an error: its name, unless the id was given.
 pub(crate) fn label(given: &Bound<'_, PyAny>, namespace: &str) -> Option<String> {
     let text = given.cast::<PyString>().ok()?.to_string_lossy().into_owned();
     Some(if namespace.is_empty() { text } else { format!("{namespace}:{text}") })
@@ -231,7 +231,7 @@ pub(crate) fn connect_options(
     Ok((connect, starts.then_some(start)))
 }
 
-/// What comes instead of an object that is not there, if the caller said so.
+/// The default that the caller gave for an object that is not there.
 pub(crate) fn instead<'py>(given: &Bound<'py, PyTuple>) -> PyResult<Option<Bound<'py, PyAny>>> {
     match given.len() {
         0 => Ok(None),
@@ -243,7 +243,7 @@ pub(crate) fn instead<'py>(given: &Bound<'py, PyTuple>) -> PyResult<Option<Bound
     }
 }
 
-/// How many of so many objects a wait is for; `None` means all.
+/// How many of the objects a wait is for; `None` means all.
 pub(crate) fn needed(count: Option<usize>, ids: usize) -> PyResult<usize> {
     match count {
         None => Ok(ids),

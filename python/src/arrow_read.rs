@@ -4,7 +4,7 @@
 //! object stays pinned until the last of them is dropped, on whatever thread that happens.
 //!
 //! A stream that only processes of the same user can have written is taken as it is. When the store
-//! admits other users ([`Buffer::is_trusted`] is false), every offset and every text is checked
+//! admits other users ([`Buffer::is_trusted`] is false), every offset and every string is checked
 //! first, and at level `leased`, where the writer may still write, a copy of them is checked and
 //! used: then no object can make this process read where it should not.
 
@@ -92,7 +92,7 @@ fn stream_of(
 }
 
 /// The Arrow data of an IPC stream in memory that others may still write to, as record batches on
-/// it: what is checked is a copy.
+/// it: the checks are made on a copy.
 #[pyfunction]
 pub(crate) fn read_arrow<'py>(memory: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
     let py = memory.py();

@@ -1,14 +1,13 @@
-//! A pinned object in Python: bytes that stay where they are for as long as somebody refers to
-//! them.
+//! A pinned object in Python: bytes that stay where they are for as long as they are referred to.
 //!
-//! A buffer is either held or released. Whoever gets at its memory is counted: memoryviews and what
-//! is made from them through the buffer protocol, Arrow and DLPack consumers through an [`Export`].
+//! A buffer is either held or released. Users of its memory are counted: memoryviews and objects
+//! made from them through the buffer protocol, Arrow and DLPack consumers through an [`Export`].
 //! NumPy arrays that only keep a reference to the buffer itself cannot be counted; they mark the
 //! buffer as lent, which lasts until it is collected.
 //!
 //! ```text
 //! held ── release(), nothing counted, not lent ──► released
-//!   └──── collected, when nobody refers to it ───► released
+//!   └──── collected, when nothing refers to it ──► released
 //! ```
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -83,7 +82,7 @@ impl Buffer {
         self.lock().exports -= 1;
     }
 
-    /// Marks the buffer as lent to somebody who holds a reference to it and cannot be counted.
+    /// Marks the buffer as lent to an object that holds a reference to it and cannot be counted.
     pub(crate) fn lend(&self) {
         self.lock().lent = true;
     }
@@ -114,7 +113,7 @@ fn was_released() -> PyErr {
     PyValueError::new_err("the buffer was released")
 }
 
-/// Somebody who looks at a buffer's data: the object stays pinned until this is dropped.
+/// A counted use of a buffer's data: the object stays pinned until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Export {
     owner: Py<Buffer>,

@@ -1,9 +1,9 @@
-//! Columns and tables that are built in the store: what `plasmon.ColumnBuilder` and
-//! `plasmon.TableBuilder` are made of.
+//! Columns and tables that are built in the store: the base of `plasmon.ColumnBuilder` and
+//! `plasmon.TableBuilder`.
 //!
 //! The Python half decides what a value is (a NumPy array, Arrow data, one value); here it arrives
-//! as Arrow data, as the bytes of numbers, or as a count of nulls. Memory is asked for and copied
-//! to detached from the interpreter.
+//! as Arrow data, as the bytes of numbers, or as a count of nulls. Memory is allocated and filled
+//! while detached from the interpreter.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -166,7 +166,7 @@ impl Columns {
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
-    /// Seals what was built: it is an object at once, and nothing was copied. Takes the options of
+    /// Seals the column or table as an object, at once and without a copy. Takes the options of
     /// put(). The builder is empty afterwards.
     #[pyo3(
         signature = (**options),
@@ -198,7 +198,7 @@ impl Columns {
 }
 
 /// The exact types of the values of a list. With a depth those of the items of its lists, and of
-/// theirs; `None` if what should be a list is none.
+/// theirs; `None` if a value that should be a list is not a list.
 #[pyfunction]
 #[pyo3(signature = (values, depth = 0))]
 pub(crate) fn kinds_of<'py>(

@@ -34,7 +34,7 @@ pub(crate) fn level(level: Level) -> &'static str {
     level.key()
 }
 
-/// Anything that serde can describe, as dicts, lists, numbers and texts.
+/// Anything that serde can describe, as dicts, lists, numbers and strings.
 pub(crate) fn plain<'py>(
     py: Python<'py>,
     value: &impl serde::Serialize,

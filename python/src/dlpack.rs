@@ -113,7 +113,7 @@ unsafe extern "C" fn delete(tensor: *mut Tensor) {
     drop(unsafe { Box::from_raw(tensor) });
 }
 
-/// Frees the tensor of a capsule that nobody consumed; a consumer renames the capsule.
+/// Frees the tensor of a capsule that was not consumed; a consumer renames the capsule.
 unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
     // SAFETY: CPython calls it with the capsule that is being collected, attached.
     let tensor = unsafe {

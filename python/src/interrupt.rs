@@ -1,6 +1,6 @@
 //! Calls of the client that Ctrl-C can end.
 //!
-//! Whatever may wait for the daemon runs detached from the interpreter, in [`call`] or [`ask`].
+//! A call that may wait for the daemon runs detached from the interpreter, in [`call`] or [`ask`].
 //! While it waits, the client asks several times a second whether a signal came; Python's handlers
 //! run then, and the exception of one that raises ends the call and is raised in its place.
 
@@ -20,7 +20,7 @@ thread_local! {
 }
 
 /// Does something with the client, detached from the interpreter. Raises what a signal handler
-/// raised meanwhile, whatever became of the call.
+/// raised meanwhile, also when the call succeeded.
 pub(crate) fn call<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     let outcome = py.detach(|| plasmon_client::interruptible(signals::handle, work));
     match signals::take_raised() {

@@ -1,12 +1,12 @@
-//! Memory that is lent out, with somebody to tell when nobody looks at it any more.
+//! Memory that is lent out, with a callback for when no view of it is left.
 //!
 //! A [`Lending`] lies between the owner of some memory (a buffer, a writer, anything with the
-//! buffer protocol) and those who look at it. It holds one view of the owner and gives out views of
+//! buffer protocol) and the users of it. It holds one view of the owner and gives out views of
 //! its own. When the last of them and the lending itself are gone, it gives the owner back first
-//! and calls `ended(key)` then: by that time the object is no longer pinned on its account. Weak
-//! references cannot be used for that, because they are told while the object is still alive.
+//! and then calls `ended(key)`: by that time it no longer pins the object. Weak references cannot
+//! be used for that, because their callbacks run while the object is still alive.
 //!
-//! `plasmon.plasma` needs it: there an object that is to be deleted goes with its last reader.
+//! `plasmon.plasma` needs it: there a deleted object is removed after its last reader.
 
 use std::ffi::c_int;
 
@@ -28,7 +28,7 @@ fn lent(owner: &Bound<'_, PyAny>) -> PyResult<Flat> {
     })
 }
 
-/// Memory of `owner` that is lent out. When nobody looks at it any more, `ended(key)` is called.
+/// Memory of `owner` that is lent out. When no view of it is left, `ended(key)` is called.
 #[pyclass(frozen, module = "plasmon._native", name = "Lending", weakref)]
 pub(crate) struct Lending {
     owner: Option<Py<PyAny>>,

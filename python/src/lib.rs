@@ -13,9 +13,9 @@
 //!         └──────────── get ─► buffer::Buffer ── bytes and numpy arrays here, the rest in _values
 //! ```
 //!
-//! Rules that hold everywhere in this crate: whatever can wait runs detached from the interpreter;
-//! a lock is never held while attaching to it; memory is lent out only under a count that keeps the
-//! object pinned ([`buffer::Export`]).
+//! Rules that hold everywhere in this crate: a call that can wait runs detached from the
+//! interpreter; a lock is never held while attaching to it; memory is lent out only under a count
+//! that keeps the object pinned ([`buffer::Export`]).
 //!
 //! # The package
 //!
@@ -32,13 +32,13 @@
 //!   and `create` names the kind of bytes that the caller lays out.
 //! * Waits run in steps of 250 ms, detached from the interpreter, so that Ctrl-C works and no lock
 //!   is held while attaching.
-//! * What waits, and until when. A get without `timeout=` or `wait=True`, and everything built on
-//!   one (`sort`, `Sorted`, HDF5's reads, sealing under views), asks about now: `request_timeout`,
-//!   60 s, is for the daemon's answer alone. What is spilled comes back within another 60 s. `put`,
+//! * Limits of waits. A get without `timeout=` or `wait=True`, and everything built on one (`sort`,
+//!   `Sorted`, HDF5's reads, sealing under views), does not wait for objects: `request_timeout`,
+//!   60 s, is for the daemon's answer alone. Spilled objects come back within another 60 s. `put`,
 //!   `create`, builders and `ingest` find room now or within `patience=`; Spark's calls within
-//!   `patienceMs`. `connect` and `start` have timeouts, and a broken connection is mended within
-//!   `reconnect_timeout`. Values passed between processes arrive within `RECEIVE_TIMEOUT_S`.
-//!   Without an end wait only what says so: `wait=True`, `wait()`, `wait_async()`, a subscription,
+//!   `patienceMs`. `connect` and `start` have timeouts, and a broken connection is restored within
+//!   `reconnect_timeout`. Values passed between processes arrive within `RECEIVE_TIMEOUT_S`. Only
+//!   these wait without a limit: `wait=True`, `wait()`, `wait_async()`, a subscription,
 //!   `plasmon get --wait`, `plasmon watch`, `PLASMON_FOREVER`, and `plasmon.plasma`, as Plasma did.
 //!
 //! # Plasma's API
@@ -56,7 +56,7 @@
 //!   `plasma_store` starts the daemon, without a keeper.
 //! * `_native.Lending`: memory lent out with a function to call when no view is left, after the pin
 //!   is gone. One lies between each object in use and all its buffers, so a client pins an object
-//!   once however many buffers it gave out.
+//!   once for any number of buffers.
 
 mod arguments;
 mod arrow_read;

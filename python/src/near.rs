@@ -1,4 +1,4 @@
-//! What a misspelt name may have meant, looked for when the error is shown.
+//! The suggestion for a misspelt name, looked up when the error is shown.
 
 use plasmon_client::{Name, WeakClient};
 use pyo3::prelude::*;

@@ -46,7 +46,7 @@ impl PendingWait {
         }
     }
 
-    /// Ends the wait; nobody is told an answer any more.
+    /// Ends the wait; no answer comes any more.
     fn close(&self, py: Python<'_>) {
         let wait = self.wait.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| drop(wait));

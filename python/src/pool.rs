@@ -1,4 +1,4 @@
-//! Memory pools in the store: what `Store.memory_pool()` is made of.
+//! Memory pools in the store, for `Store.memory_pool()`.
 //!
 //! pyarrow's pools are C++ objects. Ours is made by a small extension that is built for the pyarrow
 //! that is installed (`plasmon/_arrow_pool`); it gets the pool as a table of functions, the same

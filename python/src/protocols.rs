@@ -1,5 +1,5 @@
-//! What a buffer is in Python: its attributes, and the protocols through which it lends its memory
-//! to other libraries.
+//! The attributes of a buffer in Python, and the protocols through which it lends its memory to
+//! other libraries.
 
 use std::ffi::c_int;
 
@@ -35,7 +35,7 @@ impl Buffer {
         self.with(|buffer| buffer.data().len())
     }
 
-    /// What kind of value the bytes hold, one of the numbers in docs/formats/values.md.
+    /// The type of value that the bytes hold, one of the numbers in docs/formats/values.md.
     #[getter]
     fn tag(&self) -> PyResult<u8> {
         self.with(|buffer| buffer.tag())
@@ -59,7 +59,7 @@ impl Buffer {
         self.with(|buffer| buffer.data().as_ptr() as usize)
     }
 
-    /// Whether only processes of this user, who could harm this one anyway, can have written the
+    /// Whether only processes of this user, which could harm this one anyway, can have written the
     /// bytes.
     #[getter]
     fn trusted(&self) -> bool {
@@ -86,7 +86,7 @@ impl Buffer {
         PyMemoryView::from(Part::new(slf, Which::Metadata { skip: own })?.as_any())
     }
 
-    /// A read-only view of everything behind the data: the value header, then the creator's
+    /// A read-only view of everything after the data: the value header, then the creator's
     /// metadata.
     #[getter]
     fn stored_metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
@@ -137,8 +137,8 @@ impl Buffer {
         .unwrap_or_else(|_| "<plasmon.Buffer, released>".to_owned())
     }
 
-    /// Lends the data out through the buffer protocol: an array by its element type and shape, to
-    /// those who ask for more than bytes.
+    /// Lends the data out through the buffer protocol: an array by its element type and shape, for
+    /// a request for more than bytes.
     ///
     /// # Safety
     ///

@@ -35,7 +35,7 @@ static ENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static OBJECT_TYPES: PyOnceLock<Vec<Py<PyAny>>> = PyOnceLock::new();
 
 /// Puts `value` and returns the new object's id. `context` is for values that are neither Arrow
-/// data nor arrays. `form` is how the user wants it to be kept, if not as what it is.
+/// data nor arrays. `form` is the form that the user asked for, if not that of the value.
 pub(crate) fn put(
     store: &plasmon_client::Client,
     value: &Bound<'_, PyAny>,
@@ -220,7 +220,7 @@ impl Put {
         Ok(Writer::new(self.store.clone(), writer))
     }
 
-    /// Puts whatever `source` offers through `__arrow_c_stream__` or `__arrow_c_array__`.
+    /// Puts the data that `source` offers through `__arrow_c_stream__` or `__arrow_c_array__`.
     #[pyo3(signature = (source, kind, *, column = false, text = ""))]
     fn arrow(&self, source: &Bound<'_, PyAny>, kind: u8, column: bool, text: &str) -> PyResult<Id> {
         let (py, source) = (source.py(), Source::of(source)?);

@@ -1,4 +1,4 @@
-//! What a sort in Python asks `plasmon-sort-store`: whether there is room, and to guard objects.
+//! The use of `plasmon-sort-store` by a sort in Python: to check for room, and to guard objects.
 
 use plasmon_sort_store::{Plan, Resources, Sizes, Spill, StoreRoom, available_bytes, plan, serve};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -41,7 +41,7 @@ pub(crate) fn plan_sort(
 }
 
 /// Guards the objects whose ids come through the standard input, until the sort that makes them
-/// says that it is done; deletes them when it ends without a word.
+/// says that it is done; deletes them if it ends without saying so.
 #[pyfunction]
 pub(crate) fn guard_sort(py: Python<'_>, store: &Bound<'_, Store>) -> PyResult<()> {
     let client = store.get().client().clone();

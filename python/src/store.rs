@@ -1,4 +1,4 @@
-//! The connection to a store: what `plasmon.Store` is built on.
+//! The connection to a store, the base of `plasmon.Store`.
 //!
 //! The path of a get that finds its object in memory has no Python code and no system call: look
 //! the id up, pin, make a [`Buffer`]. Everything that can wait is detached from the interpreter.
@@ -63,7 +63,8 @@ impl Store {
         Buffer::new(buffer, self.trusted)
     }
 
-    /// How Python objects are written and read: as the user said, or by whom the store admits.
+    /// How Python objects are written and read: as the user chose, or by the users that the store
+    /// admits.
     fn objects<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Context>> {
         let chosen = self.context.lock().unwrap_or_else(PoisonError::into_inner);
         match &*chosen {
@@ -73,7 +74,7 @@ impl Store {
         }
     }
 
-    /// One object; an error calls it what its caller does.
+    /// One object; an error names it as the caller does.
     fn one(
         &self,
         given: &Bound<'_, PyAny>,
@@ -93,8 +94,8 @@ impl Store {
         found.map_err(|error| self.explained(given, namespace, error))
     }
 
-    /// An error about an object, which calls it what its caller does. Of one that is not there it
-    /// finds out, when it is shown, which name may have been meant.
+    /// An error about an object, which it names as the caller does. If the object is not there, the
+    /// error, when shown, looks up which name may have been meant.
     #[cold]
     fn explained(&self, given: &Bound<'_, PyAny>, namespace: &str, error: Error) -> PyErr {
         let (py, is_absent) = (given.py(), error.code() == Code::Absent);
@@ -109,7 +110,7 @@ impl Store {
         raised
     }
 
-    /// Many objects; an error calls each what the caller does.
+    /// Many objects; an error names each as the caller does.
     fn many(
         &self,
         given: &Bound<'_, PyAny>,
@@ -268,7 +269,7 @@ impl Store {
         exception(py, &if let Some(name) = name { error.with_name(name) } else { error })
     }
 
-    /// For how many seconds the daemon may leave a question unanswered.
+    /// How many seconds the daemon may leave a request unanswered.
     #[getter]
     fn request_timeout(&self) -> f64 {
         self.client.request_timeout().as_secs_f64()
@@ -294,9 +295,9 @@ impl Store {
 
     /// How Python objects are written and read: a SerializationContext.
     ///
-    /// By default, a store that only this user's processes can write (level "shared") is trusted as
-    /// those are: plasmon.objects.trusting_context, with pickle. Any other store gets
-    /// plasmon.objects.default_context, without. Set it to choose; None goes back to the default.
+    /// By default, a store that only this user's processes can write (level "shared") is trusted
+    /// like them: plasmon.objects.trusting_context, with pickle. Any other store gets
+    /// plasmon.objects.default_context, without. Set it to choose; None restores the default.
     #[getter]
     fn context<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Context>> {
         self.objects(py)
@@ -313,30 +314,31 @@ impl Store {
         self.client.access() == Access::ReadWrite
     }
 
-    /// A new id that nobody else makes.
+    /// A new unique id.
     fn new_id(&self) -> Id {
         Id::new(self.client.new_id())
     }
 
     /// Copies a value into a new object and returns its id.
     ///
-    /// bytes, NumPy arrays, pyarrow, pandas and polars data, anything with the buffer protocol or
-    /// the Arrow PyCapsule interface, and any Python object that plasmon.serialize takes; what it
-    /// was comes back from get(). One copy.
+    /// Takes bytes, NumPy arrays, pyarrow, pandas and polars data, anything with the buffer
+    /// protocol or the Arrow PyCapsule interface, and any Python object that plasmon.serialize
+    /// takes; get() returns it in its original type. One copy.
     ///
-    /// `id` or `name` (a text, in `namespace`) choose the id; without either it is new and the call
-    /// does not wait for the store to accept the object: a refusal is raised by flush() or by a get
-    /// of the id. `metadata` is bytes of your own. `policy` is "keep" (never dropped silently) or
-    /// "cache" (evicted when memory is short). `ttl` is for how many seconds the object lives.
-    /// `members` are objects that live at least as long as this one; with `owned` the object goes
-    /// with the last one that it is a member of. `strict` asks the kernel to refuse every later
-    /// write. `replace` puts it in the place of an object that has this id or name, in one step:
-    /// others find one or the other, and who reads the old one keeps it; until then there is memory
-    /// for both. `tag` says what bytes hold, for bytes only (docs/formats/values.md). `as_="arrow"`
-    /// keeps a data frame as an Arrow table also where that doesn't give back the very same frame.
+    /// `id` or `name` (a string, in `namespace`) choose the id; without either it is new and the
+    /// call does not wait for the store to accept the object: a refusal is raised by flush() or by
+    /// a get of the id. `metadata` is additional bytes of the caller. `policy` is "keep" (never
+    /// dropped silently) or "cache" (evicted when memory is short). `ttl` is the object's time to
+    /// live in seconds. `members` are objects that live at least as long as this one; with `owned`
+    /// the object is deleted with the last composite that holds it. `strict` asks the kernel to
+    /// refuse every later write. `replace` replaces an object that has this id or name, in one
+    /// step: a reader finds either the old or the new object, and keeps the old one while it reads
+    /// it; until then both take memory. `tag` says what bytes hold, for bytes only
+    /// (docs/formats/values.md). `as_="arrow"` stores a data frame as an Arrow table even if that
+    /// does not give back the very same frame.
     ///
-    /// Raises Exists, InUse (when a composite holds what is to be replaced), StoreFull,
-    /// QuotaExceeded, TooLarge, and TypeError for what cannot be written.
+    /// Raises Exists, InUse (when a composite holds the object to be replaced), StoreFull,
+    /// QuotaExceeded, TooLarge, and TypeError for a value that cannot be written.
     #[pyo3(
         signature = (value, **options),
         text_signature = "($self, value, *, id=None, name=None, namespace='', metadata=b'', \
@@ -349,8 +351,8 @@ impl Store {
         put::put(&self.client, value, options, form.as_ref(), &context)
     }
 
-    /// Reserves an object of so many bytes for writing in place: a Writer. Takes the options of
-    /// put().
+    /// Reserves an object of this many bytes and returns a Writer to fill it in place. Takes the
+    /// options of put().
     #[pyo3(
         name = "create",
         signature = (nbytes, **options),
@@ -371,12 +373,12 @@ impl Store {
 
     /// The value of an object, or a list with the values of many, in one call.
     ///
-    /// What is not there raises Absent, a KeyError, at once. With `timeout` it waits for so many
-    /// seconds for objects that are not sealed yet, with `wait` for ever. Arrays, tables and frames
-    /// lie on the object's memory, read-only, and keep it pinned; bytes are copied (get_buffer()
-    /// reads them in place). `as_` asks for another form: "arrow", "pandas", "polars", "numpy",
-    /// "bytes" or "memoryview". A `default`, given by its place as for dict.get(), comes instead of
-    /// what is not there.
+    /// An object that is not there raises Absent, a KeyError, at once. With `timeout` it waits up
+    /// to that many seconds for objects that are not sealed yet, with `wait` without a limit.
+    /// Arrays, tables and frames lie on the object's memory, read-only, and keep it pinned; bytes
+    /// are copied (get_buffer() reads them in place). `as_` asks for another form: "arrow",
+    /// "pandas", "polars", "numpy", "bytes" or "memoryview". A `default`, a positional argument as
+    /// for dict.get(), is returned for an object that is not there.
     ///
     ///     >>> store.put([1, 2], name="numbers")
     ///     >>> store.get("numbers")
@@ -413,8 +415,8 @@ impl Store {
         Ok(PyList::new(py, values?)?.into_any())
     }
 
-    /// The object itself, pinned and read in place, whatever it holds. Waits only when asked to,
-    /// like get().
+    /// The object itself, of any type, pinned and read in place. Waits only when asked to, like
+    /// get().
     #[pyo3(signature = (id, *, namespace = "", timeout = None, wait = false))]
     fn get_buffer(
         &self,
@@ -498,7 +500,7 @@ impl Store {
     /// `timeout` seconds at most; their states then, also when the time has passed.
     ///
     /// With `beyond_end` it goes on waiting for objects that were deleted or evicted or whose
-    /// creator died, because somebody may create them again.
+    /// creator died, because they may be created again.
     #[pyo3(signature = (ids, count = None, timeout = None, *, namespace = "", beyond_end = false))]
     fn wait(
         &self,
@@ -558,8 +560,8 @@ impl Store {
         outcomes.collect()
     }
 
-    /// Deletes objects as soon as nobody reads them, and leaves them in sight until then; how many
-    /// are gone or will go. What is being created stays.
+    /// Deletes objects as soon as no client reads them; until then they stay visible. Returns how
+    /// many are or will be deleted. Objects under construction stay.
     #[pyo3(name = "_delete_unused", signature = (ids, *, namespace = ""))]
     fn delete_unused(&self, ids: &Bound<'_, PyAny>, namespace: &str) -> PyResult<usize> {
         let (py, ids) = (ids.py(), many_ids(ids, namespace)?);
@@ -567,8 +569,8 @@ impl Store {
         Ok(outcomes.iter().filter(|outcome| outcome.is_none()).count())
     }
 
-    /// Evicts objects with policy "cache", least recently used first, until so many bytes are free
-    /// or none is left; how many bytes and objects that were.
+    /// Evicts objects with policy "cache", least recently used first, until this many bytes are
+    /// free or no such object is left. Returns how many bytes and objects were evicted.
     #[pyo3(signature = (nbytes))]
     fn evict(&self, py: Python<'_>, nbytes: u64) -> PyResult<(u64, u64)> {
         ask(py, || self.client.evict(nbytes))
@@ -639,8 +641,8 @@ impl Store {
     }
 
     /// Gives this client a share of the memory, once: its objects with policy "cache" take at most
-    /// so many bytes, and make room for its own new objects and for nobody else's until it
-    /// disconnects. For exact connections.
+    /// this many bytes, and are evicted only for its own new objects, until it disconnects. For
+    /// exact connections.
     #[pyo3(name = "_set_share", signature = (nbytes))]
     fn set_share(&self, py: Python<'_>, nbytes: u64) -> PyResult<()> {
         ask(py, || self.client.set_share(nbytes))

@@ -1,4 +1,4 @@
-//! Waiting in steps, for what must look around in between.
+//! Waiting in steps, for calls that must check for signals in between.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) enum Step<T> {
 }
 
 /// Waits in steps, each of which Ctrl-C can end, until one is done or the time has passed.
-/// `None` waits for ever.
+/// `None` waits without a limit.
 pub(crate) fn wait<T: Send>(
     py: Python<'_>,
     timeout: Option<Duration>,

@@ -46,7 +46,7 @@ struct Inner {
 #[derive(Debug)]
 enum State {
     Open(plasmon_client::Writer),
-    /// Given up, but somebody could still write into its memory.
+    /// Given up, but a view could still write into its memory.
     #[expect(dead_code, reason = "held until it is dropped, which aborts")]
     Doomed(plasmon_client::Writer),
     /// Sealed, and while views are alive, kept as it was.
@@ -149,7 +149,7 @@ impl Writer {
         PyMemoryView::from(slf.as_any())
     }
 
-    /// Copies bytes into the object at an offset; the offset behind them.
+    /// Copies bytes into the object at an offset; returns the offset after them.
     #[pyo3(signature = (data, offset = 0))]
     fn write(&self, data: &Bound<'_, PyAny>, offset: usize) -> PyResult<usize> {
         let part = Flat::of(data)?;
@@ -162,10 +162,10 @@ impl Writer {
         Ok(offset + bytes)
     }
 
-    /// Makes the object immutable and visible to everybody, and returns its id.
+    /// Makes the object immutable and visible to all clients, and returns its id.
     ///
     /// Raises BufferError while a memoryview or an array still refers to the memory, because it
-    /// could change what is to be immutable. With `force` it seals all the same; such a view stays
+    /// could change the immutable object. With `force` it seals all the same; such a view stays
     /// writable until it is dropped, and the object stays pinned for as long.
     #[pyo3(signature = (*, force = false))]
     fn seal(&self, py: Python<'_>, force: bool) -> PyResult<Id> {

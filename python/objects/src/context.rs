@@ -22,7 +22,7 @@ pub(super) mod pickle {
 /// The modes by their numbers, which `plasmon.objects._extensions` has too.
 const MODES: [&str; 3] = ["never", "std", "cloudpickle"];
 
-/// What `plasmon.SerializationContext` is built on.
+/// The base of `plasmon.SerializationContext`.
 #[pyclass(frozen, subclass, module = "plasmon._native", name = "_Context")]
 #[derive(Debug)]
 pub struct Context {
@@ -208,7 +208,7 @@ impl Context {
         Ok(())
     }
 
-    /// Whether equal values become equal bytes, however they are referred to.
+    /// Whether equal values become equal bytes, regardless of the references to them.
     #[getter]
     fn canonical(&self) -> bool {
         self.is_canonical()

@@ -3,7 +3,7 @@
 use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-/// A value that is too large, or bytes that are no object.
+/// A value that is too large, or bytes that are not an object.
 pub(super) fn raised(py: Python<'_>, error: &plasmon_plo::Error) -> PyErr {
     match error {
         plasmon_plo::Error::TooLarge { .. } => PyValueError::new_err(error.to_string()),
@@ -16,9 +16,9 @@ pub(super) fn broken(py: Python<'_>, what: &str) -> PyErr {
     broken_object(py, &format!("the object is broken: {what}"), "broken")
 }
 
-/// What CPython or NumPy says of arguments that they will not make anything of, as the error of an
-/// object that has them. What is not there on this machine, and what ends the program, stays as it
-/// is.
+/// An error of CPython or NumPy about invalid arguments, as the error of an object that has them.
+/// Errors about something missing on this machine, and those that end the program, stay as they
+/// are.
 pub(super) fn misfit(py: Python<'_>, error: PyErr) -> PyErr {
     if !error.is_instance_of::<PyException>(py) {
         return error;

@@ -1,5 +1,5 @@
-//! Python objects in the PLO format: `plasmon.serialize`, `dumps`, `loads` and what they are made
-//! of. The format is in `spec/objects.md`, its bytes in `crates/plo`.
+//! Python objects in the PLO format: `plasmon.serialize`, `dumps` and `loads`. The format is in
+//! `spec/objects.md`, its bytes in `crates/plo`.
 //!
 //! ```text
 //! serialize: encode ─ runs ─ rows ─ foreign ─ classes ─ arrays ─► Tables + heap ─► Serialized
@@ -69,7 +69,7 @@ fn named<'py>(
     Ok(context.bind(py).clone())
 }
 
-/// The context of those who give none.
+/// The context of calls without one.
 pub fn default_context(py: Python<'_>) -> PyResult<Bound<'_, Context>> {
     named(py, &DEFAULT, "default_context")
 }
@@ -99,11 +99,11 @@ fn chosen<'py>(
 
 /// Takes a value apart; the result knows how many bytes it needs and can be written anywhere.
 ///
-/// `context` says what may be written beyond plain data, by default that of everybody:
+/// `context` says what may be written beyond plain data; the default is
 /// `plasmon.objects.default_context`. `form` is "small" (compact), "stream" (an Arrow IPC stream)
 /// or "auto": small up to 16,384 bytes.
 ///
-/// Raises NotSerializable for what the context has no way to write, with the place where it is;
+/// Raises NotSerializable for a part that the context cannot write, with its place in the value;
 /// ValueError for a value past a limit of the format, by name.
 #[pyfunction]
 #[pyo3(signature = (value, *, context = None, form = None))]
@@ -131,13 +131,13 @@ pub fn dumps<'py>(
 /// The value in bytes in the PLO format: anything contiguous with the buffer protocol.
 ///
 /// Arrays, tables and views lie on that memory, read-only, and keep it. Pickles are read as the
-/// context says; the default one refuses them. What follows the object is not looked at.
+/// context says; the default one refuses them. Bytes after the object are ignored.
 ///
-/// Raises BrokenObject for bytes that are no object or break a rule of the format, before anything
-/// is made; PickleRefused for what only pickle can make when the context doesn't allow that;
-/// LookupError for what is not there on this machine (a module, a time zone); ValueError for a
-/// class that the context does not know, or knows in another version. What a class's own code
-/// raises, and pickle, passes through.
+/// Raises BrokenObject for bytes that are not an object or break a rule of the format, before
+/// anything is made; PickleRefused for a part that needs pickle when the context does not allow it;
+/// LookupError for something missing on this machine (a module, a time zone); ValueError for a
+/// class that the context does not know, or knows in another version. Exceptions of a class's own
+/// code and of pickle pass through.
 #[pyfunction]
 #[pyo3(signature = (data, *, context = None))]
 pub fn loads<'py>(
@@ -151,8 +151,8 @@ pub fn loads<'py>(
 
 /// How many bytes at the start of `data` are one object, for objects that follow one another.
 ///
-/// The front is enough to say so: `data` may end before the object does. Raises BrokenObject for
-/// bytes that don't start like one, and with the code "truncated" when there are too few.
+/// The front is enough: `data` may end before the object does. Raises BrokenObject for bytes that
+/// do not start like an object, and with the code "truncated" when there are too few.
 #[pyfunction]
 pub fn object_nbytes(data: &Bound<'_, PyAny>) -> PyResult<u64> {
     let flat = plasmon_cpython::buffer::Flat::of(data)?;

@@ -28,8 +28,8 @@ thread_local! {
 
 /// A value in the PLO format that has a size and is not written yet. Made by `plasmon.serialize`.
 ///
-/// It holds on to the arrays and buffers of the value; change none of them until it is written. An
-/// array that was given another shape or other memory in place is found out, and refused.
+/// It refers to the arrays and buffers of the value; change none of them until it is written. An
+/// array that was given another shape or other memory in place is detected, and refused.
 #[pyclass(frozen, module = "plasmon", name = "Serialized")]
 #[expect(missing_debug_implementations, reason = "it has a repr in Python")]
 pub struct Serialized {

@@ -228,9 +228,9 @@ class SerializationContext:
     ) -> None:
         """Sets the functions for types registered with ``pickle=True``.
 
-        By default cloudpickle's, where it is installed, else pickle's. Bytes from elsewhere can
-        have the deserializer called for any type id, registered or not: a ``pickle.loads`` runs
-        what their writer wanted.
+        By default cloudpickle's, where it is installed, else pickle's. Foreign bytes can have the
+        deserializer called for any type id, registered or not: a ``pickle.loads`` runs any code
+        that their writer chose.
         """
         self._pickle = serializer
         self._loads = deserializer

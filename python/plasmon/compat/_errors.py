@@ -31,7 +31,7 @@ class DeserializationCallbackError(ArrowSerializationError):
 
 
 def deprecated(name: str) -> None:
-    """Warns whoever called the caller, as pyarrow did: filters of old programs go on working."""
+    """Warns at the caller's caller, as pyarrow did: filters of old programs go on working."""
     warnings.warn(
         f"'pyarrow.{name}' is deprecated as of 2.0.0 and was removed from pyarrow 12. Use "
         "plasmon.serialize, pickle or the pyarrow IPC functionality instead.",

@@ -63,7 +63,7 @@ _default: SerializationContext | None = None
 
 
 def _default_context() -> SerializationContext:
-    """The context of those who give none."""
+    """The context of calls without one."""
     global _default  # noqa: PLW0603 - made when it is first needed, as importing pandas takes long
     if _default is None:
         context = SerializationContext._new()
@@ -324,7 +324,7 @@ def register_torch_serialization_handlers(serialization_context: SerializationCo
 
 
 def default_serialization_context() -> SerializationContext:
-    """A new context that knows what the one of those who give none knows."""
+    """A new context that knows the same types as the one of calls without a context."""
     deprecated("default_serialization_context")
     context = SerializationContext._new()
     _register_default(context)

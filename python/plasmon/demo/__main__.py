@@ -38,7 +38,7 @@ def parser() -> Parser:
         " for comparison. It takes a minute or two.",
     )
     flags.add_argument(
-        "--input", type=Path, help="your own Parquet file instead of the generated one"
+        "--input", type=Path, help="a Parquet file to use instead of the generated one"
     )
     flags.add_argument(
         "--rows", type=int, default=data.ROWS_DEFAULT, help="rows of the generated file"

@@ -91,7 +91,7 @@ def compare(
 
 
 def _why(reason: Exception) -> str:
-    """Whatever goes wrong in one way is a line beside the others."""
+    """Why one way failed, as a line beside the results of the others."""
     if isinstance(reason, Impossible):
         return str(reason)
     return f"failed here: {type(reason).__name__}: {reason}"

@@ -65,7 +65,7 @@ class Way:
 
     @contextmanager
     def prepared(self, table: pa.Table) -> Iterator[None]:
-        """Whatever is done once, before there are workers."""
+        """The work that is done once, before there are workers."""
         del table
         yield
 

@@ -166,7 +166,7 @@ def _parser() -> Parser:
     command("plugin-path", "print the folders for HDF5_PLUGIN_PATH", _plugin_path)
     one = command("run", "run a program with the connector, checked before", _run)
     one.add_argument(
-        "--settings", metavar="<SETTINGS>", help="of the connector, such as 'backend=store'"
+        "--settings", metavar="<SETTINGS>", help="the connector's settings, e.g. 'backend=store'"
     )
     one.add_argument(
         "program",
@@ -193,7 +193,7 @@ def _parser() -> Parser:
     one.add_argument("sources", nargs="+", metavar="<SOURCE>", help="folder, file or store:NAME")
     one.add_argument("--out", type=Path, required=True, metavar="<FILE>", help="the file to write")
     one.add_argument("--store", type=Path, metavar="<SOCKET>", help=_STORE)
-    one.add_argument("--namespace", default="", help="of the names of objects")
+    one.add_argument("--namespace", default="", help="the namespace of the objects' names")
     return parser
 
 

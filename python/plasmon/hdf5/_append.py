@@ -83,7 +83,7 @@ class Appender:
             self.flush()
 
     def flush(self) -> None:
-        """Adds what was written to the file and closes that: whoever opens it finds the rows."""
+        """Adds the rows written so far to the file and closes it, so that readers find them."""
         import numpy as np
 
         if not self._waiting:

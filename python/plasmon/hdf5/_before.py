@@ -1,8 +1,8 @@
 """Data of the layout before numbers: files that a skeleton names, and no manifest lists.
 
 Such a name is all that ties a file to its data: `x.h5.arrow/g/x.arrow`, seen from the file's
-folder, whatever the file is called now. So what a file names is its own as long as no other file in
-that folder names it, and as long as it lies in a folder of data.
+folder, even after the file was renamed. So data that a file names is its own as long as no other
+file in that folder names it, and as long as it lies in a folder of data.
 """
 
 from __future__ import annotations

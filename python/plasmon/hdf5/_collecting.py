@@ -1,10 +1,10 @@
-"""`plasmon hdf5 gc`: what programs that ended have left in a folder.
+"""`plasmon hdf5 gc`: removes data that programs have left in a folder.
 
-Three things stay behind. Data whose HDF5 file was removed by name: nothing tells the connector.
+There are three sorts. Data whose HDF5 file was removed by name, of which the connector is not told.
 Files of data that a program had begun when it was killed, and that no dataset names. Drafts, which
-have a name of their own until they are complete. Each goes only if it is the connector's own, a
-manifest lists it or its name is that of a draft, and if no program is at work there: a program
-holds a lock on the manifest of the data that it writes, which ends with it.
+have a special name until they are complete. Each is removed only if it is the connector's own (a
+manifest lists it, or its name is that of a draft), and if no program is at work there: a program
+holds a lock on the manifest of the data that it writes, and the lock ends with the program.
 """
 
 from __future__ import annotations

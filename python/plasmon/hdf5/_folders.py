@@ -1,4 +1,4 @@
-"""What a folder has of HDF5 files and of their data, and which belongs to which.
+"""The HDF5 files and data in a folder, and which belongs to which.
 
 Nothing here opens a file through the connector, and nothing is changed. That no file of a folder
 belongs to some data does not mean that none does: a file may have been moved elsewhere.
@@ -36,7 +36,7 @@ class Finding:
 
     @property
     def is_problem(self) -> bool:
-        """Whether somebody should look at it."""
+        """Whether it needs attention."""
         return self.kind in _PROBLEMS
 
     def as_json(self) -> dict[str, str]:
@@ -48,7 +48,7 @@ class Finding:
 
 
 def look(root: Path) -> list[Finding]:
-    """Goes over a folder and those in it, but not over links to others."""
+    """Visits a folder and those in it, but does not follow links to others."""
     found: list[Finding] = []
     for name, folders, _ in os.walk(root):
         folder = Path(name)

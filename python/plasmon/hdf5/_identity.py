@@ -161,7 +161,7 @@ def home_of(skeleton: Path, identity: Identity) -> tuple[Path, Manifest]:
 
 
 def read(home: Path) -> Manifest:
-    """The manifest in a folder of data. Raises OSError when it is none."""
+    """The manifest in a folder of data. Raises OSError when the file is not a manifest."""
     lines = (home / _MANIFEST).read_bytes().decode("ascii", "replace").split("\n")[:-1]
     data = generation = owner = ""
     following = None

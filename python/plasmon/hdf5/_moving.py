@@ -71,7 +71,7 @@ class Pair:
 
 
 def pair(path: Path) -> Pair:
-    """A file and its data. Raises OSError when it is no HDF5 file, or its data is not its own."""
+    """A file and its data. Raises OSError if it is not HDF5, or its data belongs to another."""
     skeleton = Path(os.path.realpath(path))
     with h5py.File(skeleton, "r") as file:
         identity = _identity.identity_of(file)

@@ -113,7 +113,7 @@ def add(command: _Add) -> None:
     one = command("gc", "remove data that no file of a folder needs", _gc)
     one.add_argument("folder", type=Path, nargs="?", default=Path(), help="where (default: here)")
     one.add_argument("--dry-run", action="store_true", help="only list what would be removed")
-    one.add_argument("--yes", action="store_true", help="remove it without a question")
+    one.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     one = command("pack", "write a file and its data as one archive", _pack)
     one.add_argument("source", type=Path, help="an HDF5 file")
     one.add_argument("target", type=Path, help="the archive to write, or a folder")

@@ -80,7 +80,7 @@ def is_active() -> bool:
 
 
 def access_list() -> Any:
-    """An h5py property list that opens files through the connector, in whatever environment."""
+    """An h5py property list that opens files through the connector, in any environment."""
     import h5py
 
     access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)

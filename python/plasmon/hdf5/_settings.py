@@ -110,7 +110,7 @@ def problems(environment: Mapping[str, str]) -> list[str]:
 
 
 def note(environment: Mapping[str, str]) -> str:
-    """What a person should know of settings that are not wrong."""
+    """A note for the user about settings that are valid."""
     if environment.get(VOL_CONNECTOR):
         return ""
     return (

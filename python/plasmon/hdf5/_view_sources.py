@@ -207,7 +207,7 @@ def _array(source: Source, array: np.ndarray[Any, Any]) -> None:
 
 
 def _distinct(source: Source, schema: pa.Schema) -> Iterator[pa.Field]:
-    """The columns; of those with one name none, for nobody could tell which is meant."""
+    """The columns, without those that share a name, which would be ambiguous."""
     for column in schema:
         unique = schema.names.count(column.name) == 1
         yield column if unique else pa.field(column.name, pa.null())

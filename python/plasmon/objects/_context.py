@@ -53,7 +53,7 @@ class SerializationContext(_native._Context):
     * ``"never"`` (the default): it is refused when it is written, and bytes that need pickle are
       refused when they are read. No bytes can run code then.
     * ``"std"``: classes and functions are named by where they are imported from, and objects are
-      made as :mod:`pickle` makes them. Whoever wrote the bytes can run code in the reader.
+      made as :mod:`pickle` makes them. The writer of the bytes can run code in the reader.
     * ``"cloudpickle"``: besides, what cannot be imported (lambdas, local classes) is pickled by
       value, with :mod:`cloudpickle`.
 
@@ -61,7 +61,7 @@ class SerializationContext(_native._Context):
     reading many objects several times faster; it runs afterwards as ever. ``gc="run"`` lets it.
 
     With ``canonical=True`` the bytes do not depend on how many references there happen to be to
-    parts of a value, nor on the order of sets of texts and numbers: for hashing content. Slower,
+    parts of a value, nor on the order of sets of strings and numbers: for hashing content. Slower,
     and larger.
     """
 
@@ -92,9 +92,9 @@ class SerializationContext(_native._Context):
         sides register it. Without callbacks an object is its attributes: those named in ``fields``,
         the fields of a dataclass, or all of its ``__dict__``; they are set without running
         code of the class. Enums and named tuples need no callbacks either. ``serializer(object)``
-        gives a value that stands for the object, ``deserializer(value)`` makes it again; the value
-        must not contain the object itself. ``version`` is written with the id; other versions are
-        refused when they are read.
+        returns a value that stands for the object, ``deserializer(value)`` makes the object again;
+        the value must not contain the object itself. ``version`` is written with the id; other
+        versions are refused when they are read.
 
         Returns the class, so that it can be used as a decorator. Subclasses are registered for
         themselves.

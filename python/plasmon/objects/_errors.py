@@ -56,7 +56,7 @@ def is_the_machines(error: BaseException) -> bool:
 
 
 def guarded(make: Callable[..., Any]) -> Callable[..., Any]:
-    """A constructor whose failure means that the object is broken, but for what is not there."""
+    """A constructor whose failure means a broken object, unless something is missing here."""
 
     @functools.wraps(make)
     def guarded_make(*parts: Any) -> Any:

@@ -67,7 +67,7 @@ def decode(kind: int, text: str, memory: memoryview, *, check: bool) -> Any:
     """The data of a stream, on its memory.
 
     With ``check`` its writer is not trusted and may still write to the memory: the headers, offsets
-    and texts in it are copied, checked and used, see ``plasmon_columns::Checks``.
+    and strings in it are copied, checked and used, see ``plasmon_columns::Checks``.
     """
     try:
         return _decode(kind, text, memory, check=check)

@@ -1,4 +1,4 @@
-"""What makes pandas objects again: constructors that get whatever bytes say, and check it.
+"""Constructors of pandas objects, which get arguments from foreign bytes, and check them.
 
 Nothing is made that is much larger than what was read. A range of labels takes no memory however
 long it is said to be, so lengths are compared before anything is as long; and the elements of an

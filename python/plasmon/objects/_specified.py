@@ -1,6 +1,6 @@
 """The classes that the format itself knows: section 7 of ``spec/objects.md``.
 
-Their constructors get whatever bytes say, so each checks its arguments: no code runs, and nothing
+Their arguments come from foreign bytes, so each constructor checks them: no code runs, and nothing
 is built that is much larger than what was read.
 """
 

@@ -1,16 +1,16 @@
 """The client: Plasma's calls on a connection to a Plasmon store.
 
-What Plasma's client kept in C++ is kept here: which objects this client is creating, which it
-reads, and which are to be deleted when it has read them::
+As Plasma's client did in C++, it keeps which objects this client is creating, which it reads, and
+which are to be deleted when it has read them::
 
     create ──► creating ──seal──► in use ──last buffer gone──► (deleted, if that was asked for)
                                      ▲
                        get ──────────┘
 
-An object in use is pinned once, however many buffers look at it; the pin belongs to a `Lending`,
-which knows when nobody looks any more. The connection is an exact one: the daemon places every
-object, so the capacity holds to the byte, and a release counts as use, so the order of eviction is
-that of Plasma.
+An object in use is pinned once for all of its buffers; the pin belongs to a `Lending`, which knows
+when the last of them is gone. The connection is an exact one: the daemon places every object, so
+the capacity holds to the byte, and a release counts as use, so the order of eviction is that of
+Plasma.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class PlasmaClient:
         """A new buffer to write an object to, mutable until :meth:`seal`.
 
         Raises PlasmaObjectExists when the id is taken and PlasmaStoreFull when there is no room,
-        whatever is evicted.
+        even after eviction.
         """
         key, size = binary_of(object_id), _size(data_size)
         about = _bytes(metadata, "metadata")
@@ -133,7 +133,7 @@ class PlasmaClient:
             self._connected().put(content, id=ObjectId(key), metadata=about, policy="cache")
 
     def seal(self, object_id: ObjectID) -> None:
-        """Makes an object immutable and visible to everybody.
+        """Makes an object immutable and visible to all clients.
 
         Raises PlasmaObjectNotFound unless this client is creating it.
         """
@@ -212,8 +212,8 @@ class PlasmaClient:
     ) -> list[Any]:
         """The data of objects, read in place; None for one that did not come in time.
 
-        Waits until all are sealed, for ever with a timeout of -1. With `with_meta` it gives pairs
-        of metadata and data.
+        Waits until all are sealed, without a limit for a timeout of -1. With `with_meta` it gives
+        pairs of metadata and data.
         """
         keys = [binary_of(object_id) for object_id in object_ids]
         lendings = self._acquire(keys, timeout_ms)
@@ -322,7 +322,7 @@ class PlasmaClient:
         }
 
     def _ended(self, key: bytes) -> None:
-        """Nobody looks at an object any more; its pin is gone."""
+        """Forgets an object whose last buffer, and so its pin, is gone."""
         use = self._uses.get(key)
         if use is not None and use() is None:
             self._uses.pop(key, None)
@@ -362,13 +362,16 @@ class PlasmaClient:
             return self._connected().digest(ObjectId(key))[:_DIGEST_BYTES]
 
     def evict(self, num_bytes: int) -> int:
-        """Evicts the least recently used objects until so many bytes are free; how many were."""
+        """Evicts the least recently used objects until this many bytes are free.
+
+        Returns the number of bytes evicted.
+        """
         wanted = _size(num_bytes)
         with translated:
             return self._connected().evict(max(0, wanted))[0]
 
     def delete(self, object_ids: Iterable[ObjectID]) -> None:
-        """Deletes objects, each as soon as nobody reads it any more."""
+        """Deletes objects, each as soon as no client reads it any more."""
         keys = [binary_of(object_id) for object_id in object_ids]
         store = self._connected()
         now = []
@@ -447,9 +450,9 @@ class PlasmaClient:
     def set_client_options(self, client_name: str, limit_output_memory: int) -> None:
         """Gives this client a share of the store's memory, once.
 
-        Its objects then make room for its own only, never for those of others, until it
-        disconnects. At most seven tenths of the memory can be divided; PlasmaStoreFull says
-        that it would be more.
+        Its objects are then evicted only for its own new ones, never for those of others, until
+        it disconnects. At most seven tenths of the memory can be divided; more raises
+        PlasmaStoreFull.
         """
         limit = _size(limit_output_memory)
         store = self._connected()
@@ -460,7 +463,7 @@ class PlasmaClient:
         self._share = (client_name, limit)
 
     def debug_string(self) -> str:
-        """The figures of the store and of this client's share, for people."""
+        """The metrics of the store and of this client's share, for people."""
         with translated:
             status = self._connected().status()
         lines = [

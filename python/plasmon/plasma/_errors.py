@@ -18,7 +18,7 @@ class PlasmaObjectNotFound(pa.lib.ArrowException):  # type: ignore[misc]
 
 
 class PlasmaStoreFull(pa.lib.ArrowException):  # type: ignore[misc]
-    """The object does not fit, whatever is evicted."""
+    """The object does not fit, even after eviction."""
 
 
 class PlasmaObjectAlreadySealed(pa.lib.ArrowTypeError):  # type: ignore[misc]
@@ -46,7 +46,7 @@ def translate(error: native.PlasmonError) -> Exception:
 
 
 class _Translated:
-    """A block in which Plasmon's errors become Plasma's. It has no state: one serves everybody."""
+    """A block in which Plasmon's errors become Plasma's. It has no state: one is enough."""
 
     __slots__ = ()
 

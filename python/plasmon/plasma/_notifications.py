@@ -7,8 +7,8 @@ Each message is a length (eight bytes in the machine's order) and as many bytes:
 A sealed object has its sizes, one that is gone has -1 and -1. There is one object in a message.
 
 Plasmon's own subscription is a queue of notices on a connection of its own. A thread moves them
-to the socket, so that a program can wait on it in an event loop; what the program does not read
-waits in this process, however much it is::
+to the socket, so that a program can wait on it in an event loop; messages that the program has not
+read wait in this process, in any number::
 
     daemon ──notices──► Subscription ──► Feed's thread ──messages──► socket ──► the program
 """
@@ -178,7 +178,7 @@ class Feed:
         return ids[0], data_sizes[0], metadata_sizes[0]
 
     def close(self) -> None:
-        """Ends the subscription; whoever reads sees the end of the stream."""
+        """Ends the subscription; a reader sees the end of the stream."""
         if self._pid == os.getpid() and self._stop_writer >= 0:
             stop, self._stop_writer = self._stop_writer, -1
             os.close(stop)

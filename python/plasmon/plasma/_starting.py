@@ -41,7 +41,7 @@ def start_plasma_store(
     use_hugepages: bool = False,
     external_store: str | None = None,
 ) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Runs a store of so many bytes for the duration of a block.
+    """Runs a store of this many bytes for the duration of a block.
 
     Gives the path of its socket and its process. `plasma_directory` must exist but is not used:
     objects lie in anonymous memory. `use_hugepages` needs reserved huge pages. `external_store` is
