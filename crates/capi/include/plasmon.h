@@ -2,20 +2,20 @@
  * Plasmon: immutable objects in shared memory, read in place.
  *
  * Every function that can fail returns a plasmon_code: PLASMON_OK, or one of the other
- * constants below, whose numbers are the same in every language. What happened, to which
- * object and what can be done is then in plasmon_error_message(), for this thread.
+ * constants below, whose numbers are the same in every language. plasmon_error_message() then says,
+ * for this thread, what happened, to which object, and what can be done.
  *
- * Ownership: what a function gives through a `**` parameter belongs to the caller, who gives it
- * back with the function that the comment names; after a failure it is NULL. Ids and structs are
+ * Ownership: an object returned through a `**` parameter belongs to the caller, and is given back
+ * with the function that the comment names; after a failure it is NULL. Ids and structs are
  * copied. Strings and arrays that are passed in are only read during the call.
  *
  * Threads: a store may be used by all threads at once. A writer, a builder, a buffer, a listing, a
  * pending wait and a subscription belong to one thread at a time; buffers may be cloned for others.
  *
- * Null: a null where the comment does not allow one is PLASMON_BAD_REQUEST, never a crash. Giving
- * back a null is allowed and does nothing.
+ * Null: a null pointer where the comment does not allow one is PLASMON_BAD_REQUEST, never a crash.
+ * Giving back a null pointer is allowed and does nothing.
  *
- * Fork: a child may go on using a store; it gets a connection of its own at first use. Buffers
+ * Fork: a child may go on using a store; it gets its own connection at the first use. Buffers
  * inherited through a fork stay readable as long as the parent holds them.
  */
 #ifndef PLASMON_H
@@ -66,15 +66,15 @@ typedef int32_t plasmon_code;
 #define PLASMON_FORKED 26             /* the object belongs to the parent process */
 
 /* Not failures: they set no error message. */
-#define PLASMON_END (-1)              /* an iteration has no more */
-#define PLASMON_PENDING (-2)          /* a wait is not answered yet */
+#define PLASMON_END (-1)              /* the iteration has ended */
+#define PLASMON_PENDING (-2)          /* the wait has no answer yet */
 
 /* A fault of this library was caught at its border; please report it. */
 #define PLASMON_PANIC (-3)
 
 /* The stable name of a code ("store_full"), "ok" for 0; "unknown" for other numbers. Static. */
 const char *plasmon_code_key(plasmon_code code);
-/* What a caller can do about it. Static; empty for PLASMON_OK and unknown numbers. */
+/* Advice on what the caller can do. Static; empty for PLASMON_OK and unknown numbers. */
 const char *plasmon_code_advice(plasmon_code code);
 
 /* ---- Ids --------------------------------------------------------------------------------- */
@@ -86,11 +86,11 @@ typedef struct plasmon_id {
     uint8_t bytes[PLASMON_ID_BYTES];
 } plasmon_id;
 
-/* The id that a name stands for. `name_space` may be null for the default one. */
+/* The id of a name. `name_space` may be null for the default one. */
 plasmon_code plasmon_id_of_name(const char *name_space, const char *name, plasmon_id *id);
 /* Writes the id in hexadecimal digits and a terminating zero. */
 plasmon_code plasmon_id_to_text(const plasmon_id *id, char text[PLASMON_ID_TEXT_BYTES]);
-/* Reads it back. */
+/* Reads an id in hexadecimal digits. */
 plasmon_code plasmon_id_from_text(const char *text, plasmon_id *id);
 
 /* ---- Errors ------------------------------------------------------------------------------ */
@@ -108,24 +108,24 @@ typedef struct plasmon_error {
 /* The last failure on this thread in words: what happened, to which object, what can be done.
  * Valid until the next call on this thread; empty before the first failure. */
 const char *plasmon_error_message(void);
-/* Its facts; code is PLASMON_OK before the first failure. */
+/* The facts of that failure; code is PLASMON_OK before the first failure. */
 plasmon_code plasmon_error_facts(plasmon_error *facts);
 
 /* ---- Connecting -------------------------------------------------------------------------- */
 
 typedef struct plasmon_store plasmon_store;
 
-/* Fill it with plasmon_connect_options_init, then change what is to be different. */
+/* Fill it with plasmon_connect_options_init, then change the fields that should differ. */
 typedef struct plasmon_connect_options {
     size_t struct_bytes;          /* set by init: older programs go on working */
     const char *socket;           /* null: the socket of this user's store */
     const char *name;             /* this client's name in listings; null: the program's */
     int32_t without_channel;      /* 1: no shared ring and ledger, everything through the
-                                     socket; what is held stays as long as the connection */
+                                     socket; pins last only as long as the connection */
     int64_t connect_timeout_ms;   /* how long to try while no daemon listens; 0 tries once */
     int64_t reconnect_timeout_ms; /* how long to try after the daemon went away */
     uint32_t copy_threads;        /* threads for large copies; 0: the number of cores, up to 6 */
-    int64_t request_timeout_ms;   /* how long the daemon may leave a question unanswered */
+    int64_t request_timeout_ms;   /* how long the daemon may leave a request unanswered */
     int64_t owner;                /* the user (uid) whose store is meant, or PLASMON_ANY_OWNER */
 } plasmon_connect_options;
 
@@ -154,11 +154,11 @@ plasmon_code plasmon_connect(const plasmon_connect_options *options, plasmon_sto
 plasmon_code plasmon_connect_or_start(const plasmon_connect_options *options,
                                       const plasmon_start_options *start,
                                       plasmon_store **store);
-/* Starts a store that goes on by itself; PLASMON_ALREADY_RUNNING if there is one. `pid` may be
- * null. */
+/* Starts a store that runs until it is stopped; PLASMON_ALREADY_RUNNING if there is one. `pid` may
+ * be null. */
 plasmon_code plasmon_start(const plasmon_start_options *options, uint32_t *pid);
-/* Writes the socket of this user's store with a terminating zero; PLASMON_LIMIT_REACHED when
- * `bytes` are too few. */
+/* Writes the socket's path of this user's store with a terminating zero; PLASMON_LIMIT_REACHED when
+ * `bytes` is too small. */
 plasmon_code plasmon_default_socket(char *text, size_t bytes);
 
 /* Gives the store back. Buffers and writers keep the connection until they are given back. */
@@ -180,7 +180,7 @@ typedef struct plasmon_store_facts {
 } plasmon_store_facts;
 
 plasmon_code plasmon_store_describe(const plasmon_store *store, plasmon_store_facts *facts);
-/* The figures of the store as JSON. End with plasmon_text_free. */
+/* The metrics of the store as JSON. End with plasmon_text_free. */
 plasmon_code plasmon_status_json(const plasmon_store *store, char **json);
 /* The connected clients as JSON. End with plasmon_text_free. */
 plasmon_code plasmon_clients_json(const plasmon_store *store, char **json);
@@ -191,14 +191,14 @@ void plasmon_text_free(char *text);
 #define PLASMON_POLICY_KEEP 0  /* never dropped silently */
 #define PLASMON_POLICY_CACHE 1 /* may be evicted, the least recently used first */
 
-/* What the bytes of an object hold; the store does not look at it. */
+/* The type of value that the bytes of an object hold; the store does not interpret it. */
 #define PLASMON_TAG_RAW 0
 #define PLASMON_TAG_ARROW_STREAM 1
 #define PLASMON_TAG_NDARRAY 2
 #define PLASMON_TAG_PYTHON 3
 #define PLASMON_TAG_COMPOSITE 4
 
-/* Fill it with plasmon_put_options_init, then change what is to be different. */
+/* Fill it with plasmon_put_options_init, then change the fields that should differ. */
 typedef struct plasmon_put_options {
     size_t struct_bytes;
     const plasmon_id *id;      /* null: the id of the name, or a new one */
@@ -208,10 +208,10 @@ typedef struct plasmon_put_options {
     size_t metadata_bytes;
     int32_t policy;            /* PLASMON_POLICY_ */
     uint8_t tag;               /* PLASMON_TAG_ or your own */
-    int64_t ttl_ms;            /* how long it lives once sealed; 0: for ever */
-    const plasmon_id *members; /* objects that it is made of and that live as long; may be null */
+    int64_t ttl_ms;            /* how long it lives once sealed; 0: no limit */
+    const plasmon_id *members; /* objects that it is made of; they live as long; may be null */
     size_t members_count;
-    int32_t owned;             /* 1: goes with the last composite that holds it */
+    int32_t owned;             /* 1: deleted with the last composite that holds it */
     int32_t strict;            /* 1: the kernel refuses every write once it is sealed */
     int32_t replace;           /* 1: an object of this id or name is replaced in one step */
 } plasmon_put_options;
@@ -226,15 +226,15 @@ plasmon_code plasmon_put_options_init(plasmon_put_options *options);
 /* A new unique id. */
 plasmon_code plasmon_new_id(const plasmon_store *store, plasmon_id *id);
 
-/* Copies bytes into a new object. Null options are the defaults; `id` may be null. Without an id or
- * a name of the caller's it returns while the object is on its way; should the store refuse it
- * after all, plasmon_flush and the next call that writes report that. */
+/* Copies bytes into a new object. Null options are the defaults; `id` may be null. If the options
+ * give neither an id nor a name, it returns before the store has accepted the object; plasmon_flush
+ * and the next call that writes report a refusal. */
 plasmon_code plasmon_put(const plasmon_store *store, const void *data, size_t bytes,
                          const plasmon_put_options *options, plasmon_id *id);
 /* The same, gathered from several parts with one copy. */
 plasmon_code plasmon_put_parts(const plasmon_store *store, const plasmon_part *parts, size_t count,
                                const plasmon_put_options *options, plasmon_id *id);
-/* Returns when everything submitted so far is applied; reports what was refused meanwhile. */
+/* Returns when everything submitted so far is applied; reports refusals. */
 plasmon_code plasmon_flush(const plasmon_store *store);
 
 typedef struct plasmon_writer plasmon_writer;
@@ -242,10 +242,10 @@ typedef struct plasmon_writer plasmon_writer;
 /* Reserves an object for writing in place. End with plasmon_writer_seal or plasmon_writer_abort. */
 plasmon_code plasmon_create(const plasmon_store *store, uint64_t data_bytes,
                             const plasmon_put_options *options, plasmon_writer **writer);
-/* Where the data goes, 64-byte aligned; null for a null writer. */
+/* The address to write the data to, 64-byte aligned; null for a null writer. */
 void *plasmon_writer_data(plasmon_writer *writer);
 uint64_t plasmon_writer_data_bytes(const plasmon_writer *writer);
-/* Where the metadata of the options lies; it may be overwritten with as many bytes. */
+/* The address of the options' metadata, which may be overwritten with the same number of bytes. */
 void *plasmon_writer_metadata(plasmon_writer *writer);
 uint64_t plasmon_writer_metadata_bytes(plasmon_writer *writer);
 plasmon_code plasmon_writer_id(const plasmon_writer *writer, plasmon_id *id);
@@ -255,7 +255,7 @@ plasmon_code plasmon_writer_seal(plasmon_writer *writer, plasmon_id *id);
 /* Gives the object up, and the writer back. */
 plasmon_code plasmon_writer_abort(plasmon_writer *writer);
 
-/* Deletes objects. `outcomes`, if not null, gets one code for each. Readers keep what they hold. */
+/* Deletes objects. `outcomes`, if not null, gets one code for each. Buffers of them stay valid. */
 plasmon_code plasmon_delete(const plasmon_store *store, const plasmon_id *ids, size_t count,
                             plasmon_code *outcomes);
 /* Deletes an object without waiting for the answer; a refusal is reported by a later call. */
@@ -279,7 +279,7 @@ typedef struct plasmon_buffer plasmon_buffer;
 plasmon_code plasmon_get(const plasmon_store *store, const plasmon_id *id, int64_t timeout_ms,
                          plasmon_buffer **buffer);
 /* Many objects with one timeout: each gets a buffer and PLASMON_OK, or null and its code. The call
- * itself fails only when nothing could be asked. */
+ * itself fails only if the request could not be made. */
 plasmon_code plasmon_get_many(const plasmon_store *store, const plasmon_id *ids, size_t count,
                               int64_t timeout_ms, plasmon_buffer **buffers, plasmon_code *codes);
 
@@ -312,8 +312,8 @@ struct ArrowArrayStream;
 plasmon_code plasmon_read_arrow(const plasmon_buffer *buffer, struct ArrowArrayStream *stream);
 
 /* Puts a table. The stream is consumed and released, also on failure. Buffers that lie in the pool,
- * which may be null, are shared where they are when they are most of the table; `copied_bytes`, if
- * not null, gets how many bytes were copied. */
+ * which may be null, are shared in place if they are most of the table; `copied_bytes`, if not
+ * null, gets the number of bytes that were copied. */
 plasmon_code plasmon_put_arrow(const plasmon_store *store, const plasmon_pool_api *pool,
                                struct ArrowArrayStream *stream,
                                const plasmon_put_options *options, plasmon_id *id,
@@ -331,18 +331,18 @@ typedef struct plasmon_builder plasmon_builder;
 
 /* A builder in the store: for a table if the schema is one of structures ("+s"), else for one
  * column, which is column 0. Its buffers grow in shared memory without ever moving. The schema is
- * consumed and released, also on failure. `bytes_hint` says how long each buffer will be, as far as
- * that is known, or 0. `patience_ms`, not negative, is how long an append waits for room while the
+ * consumed and released, also on failure. `bytes_hint` is the expected size of each buffer, or 0 if
+ * it is not known. `patience_ms`, not negative, is how long an append waits for room while the
  * store is full. PLASMON_UNSUPPORTED for a type without a builder: the message names the one to use
- * instead. One thread at a time may use a builder, and no forked child of its process
+ * instead. One thread at a time may use a builder; a forked child of its process may not
  * (PLASMON_FORKED). End with plasmon_builder_free. */
 plasmon_code plasmon_builder_open(const plasmon_store *store, struct ArrowSchema *schema,
                                   uint64_t bytes_hint, int64_t patience_ms,
                                   plasmon_builder **builder);
 /* Appends an array of the column's type, or with PLASMON_ROWS an array of structures. It is
- * consumed and released, also on failure. All of it is appended or nothing: what was appended
- * before stays as it is, also when the store is full (PLASMON_STORE_FULL: make room and try again,
- * finish what there is, or free it). */
+ * consumed and released, also on failure. All of it is appended or nothing: earlier values stay as
+ * they are, also when the store is full (PLASMON_STORE_FULL: make room and try again, finish the
+ * builder as it is, or free it). */
 plasmon_code plasmon_builder_append(plasmon_builder *builder, int64_t column,
                                     struct ArrowArray *array);
 /* Appends values of fixed width as they are in memory. */
@@ -352,11 +352,12 @@ plasmon_code plasmon_builder_append_nulls(plasmon_builder *builder, int64_t colu
 /* How many values the column has; with PLASMON_ROWS, those of the shortest. */
 plasmon_code plasmon_builder_length(const plasmon_builder *builder, int64_t column,
                                     uint64_t *length);
-/* Seals what was built: an object at once, nothing copied. The options may be null. The builder is
- * empty afterwards and may go on. When the name is taken (PLASMON_EXISTS) it is as before. */
+/* Seals the column or table as an object, without a copy. The options may be null. The builder is
+ * empty afterwards and may be used again; if the name is taken (PLASMON_EXISTS), it is unchanged.
+ */
 plasmon_code plasmon_builder_finish(plasmon_builder *builder, const plasmon_put_options *options,
                                     plasmon_id *id);
-/* Gives the builder back, with what was not finished. */
+/* Gives the builder back, and drops values that were not finished. */
 void plasmon_builder_free(plasmon_builder *builder);
 
 /* ---- Waiting ----------------------------------------------------------------------------- */
@@ -376,7 +377,7 @@ plasmon_code plasmon_contains(const plasmon_store *store, const plasmon_id *id, 
 plasmon_code plasmon_states(const plasmon_store *store, const plasmon_id *ids, size_t count,
                             int32_t *states);
 /* Waits until `wanted` of the objects (0: all) are readable or their fate is known, or the time has
- * passed; the states of that moment. */
+ * passed; writes their states at that moment. */
 plasmon_code plasmon_wait(const plasmon_store *store, const plasmon_id *ids, size_t count,
                           size_t wanted, int64_t timeout_ms, int32_t *states);
 
@@ -387,7 +388,7 @@ plasmon_code plasmon_wait_start(const plasmon_store *store, const plasmon_id *id
                                 size_t wanted, int64_t timeout_ms, plasmon_pending **pending);
 /* A descriptor that is readable when the answer is there; it belongs to the wait. -1 for null. */
 int plasmon_pending_fd(const plasmon_pending *pending);
-/* The answer, once: PLASMON_OK and as many states as there were ids, PLASMON_PENDING before, and
+/* The answer, once: PLASMON_OK and one state for each id; PLASMON_PENDING before it is there, and
  * PLASMON_END after it was taken. */
 plasmon_code plasmon_pending_poll(plasmon_pending *pending, int32_t *states);
 /* Ends the wait early; it is answered with the states of that moment. */
@@ -437,19 +438,20 @@ typedef struct plasmon_notification {
     int32_t lost;        /* 1: notices were dropped here, and the rest is empty but the count */
     uint64_t lost_count; /* UINT64_MAX when it is not known, because the daemon was restarted */
     plasmon_id id;
-    int32_t state;       /* PLASMON_STATE_: what the object became */
+    int32_t state;       /* PLASMON_STATE_: the object's new state */
     uint64_t data_bytes;
     uint64_t metadata_bytes;
 } plasmon_notification;
 
-/* Notifications about objects, on a connection of its own. End with plasmon_subscription_free. */
+/* Notifications about objects, on a separate connection. End with plasmon_subscription_free. */
 plasmon_code plasmon_subscribe(const plasmon_store *store, const char *name_space,
                                const char *prefix, plasmon_subscription **subscription);
 /* The next one, or PLASMON_TIMED_OUT. */
 plasmon_code plasmon_subscription_next(plasmon_subscription *subscription, int64_t timeout_ms,
                                        plasmon_notification *notification);
-/* A descriptor that is readable when something came. Call next with PLASMON_NOW until it says
- * PLASMON_TIMED_OUT before waiting on it; ask for it again each time. -1 for null. */
+/* A descriptor that is readable when a notification came. Before each wait on it, call
+ * plasmon_subscription_next with PLASMON_NOW until it returns PLASMON_TIMED_OUT, and ask for the
+ * descriptor again. -1 for null. */
 int plasmon_subscription_fd(const plasmon_subscription *subscription);
 void plasmon_subscription_free(plasmon_subscription *subscription);
 

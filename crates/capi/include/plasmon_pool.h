@@ -15,9 +15,9 @@
 extern "C" {
 #endif
 
-/* What a pool has done. */
+/* Counters of a pool. */
 typedef struct plasmon_pool_figures {
-    /* Bytes of buffers that are in use, and the most that it ever was. */
+    /* Bytes of buffers in use, now and at most. */
     int64_t allocated_bytes;
     int64_t allocated_bytes_max;
     /* Bytes ever allocated, growth included, and buffers ever allocated. */
@@ -30,17 +30,17 @@ typedef struct plasmon_pool_api {
     /* sizeof(plasmon_pool_api) where it was made: more functions may follow in later versions. */
     size_t size;
     void *pool;
-    /* The address of a new buffer, a multiple of 64. 0, or a number of plasmon_code. */
+    /* Writes the address of a new buffer, a multiple of 64. Returns 0 or a plasmon_code. */
     int (*allocate)(void *pool, int64_t bytes, uint8_t **out);
-    /* Changes a buffer's size; it may move, and keeps what it holds. After an error it is as it
-     * was. */
+    /* Changes a buffer's size; it may move, and keeps its contents. After an error it is
+     * unchanged. */
     int (*reallocate)(void *pool, int64_t bytes, uint8_t **inout);
-    /* The buffer is not used any more. Nothing happens in a forked child. */
+    /* Releases a buffer. Does nothing in a forked child. */
     void (*release)(void *pool, uint8_t *address);
     /* Gives idle memory back to the store. */
     void (*release_unused)(void *pool);
     void (*figures)(void *pool, plasmon_pool_figures *out);
-    /* One reference more, one less. The last one ends the pool; by then no buffer may be in
+    /* Add and drop a reference. Dropping the last one ends the pool; by then no buffer may be in
      * use. */
     void (*retain)(void *pool);
     void (*close)(void *pool);

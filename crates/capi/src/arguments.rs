@@ -1,4 +1,4 @@
-//! From C's pointers to Rust's values, and back. A null that is not allowed is an error.
+//! From C's pointers to Rust's values, and back. A null pointer that is not allowed is an error.
 
 use std::ffi::{CStr, c_char};
 use std::slice;
@@ -25,7 +25,7 @@ pub(crate) unsafe fn borrow<'a, T>(pointer: *const T, name: &str) -> Result<&'a 
     unsafe { pointer.as_ref() }.ok_or_else(|| null(name))
 }
 
-/// The value behind a pointer that nobody else uses meanwhile.
+/// The value behind a pointer, which is not used elsewhere meanwhile.
 ///
 /// # Safety
 ///
@@ -64,7 +64,7 @@ pub(crate) unsafe fn write_optional<T>(pointer: *mut T, value: T) {
     }
 }
 
-/// Puts null where [`give`] is to put a value: what a failed call leaves there is nothing that
+/// Writes null where [`give`] is to put a value, so that a failed call leaves no value there that
 /// could be given back.
 ///
 /// # Safety
@@ -97,7 +97,7 @@ pub(crate) unsafe fn take_back<T>(pointer: *mut T) -> Option<T> {
     (!pointer.is_null()).then(|| *unsafe { Box::from_raw(pointer) })
 }
 
-/// Bytes; a null is allowed when there are none.
+/// Bytes; null is allowed for an empty array.
 ///
 /// # Safety
 ///
@@ -120,8 +120,8 @@ pub(crate) unsafe fn array<'a, T>(pointer: *const T, count: usize, name: &str) -
 ///
 /// # Safety
 ///
-/// As [`array`], and nobody else uses the memory during the call. It must be initialized, or `T` be
-/// made of integers, for which C promises no more than memory.
+/// As [`array`], and nothing else uses the memory during the call. It must be initialized, or `T`
+/// be made of integers, for which C promises no more than memory.
 pub(crate) unsafe fn array_mut<'a, T>(
     pointer: *mut T,
     count: usize,
@@ -135,11 +135,11 @@ pub(crate) unsafe fn array_mut<'a, T>(
     Ok(unsafe { slice::from_raw_parts_mut(pointer.cast(), count) })
 }
 
-/// A text that may be absent.
+/// A string that may be absent.
 ///
 /// # Safety
 ///
-/// The pointer is null, or a text with a terminating zero lies there during the call.
+/// The pointer is null, or a string with a terminating zero lies there during the call.
 pub(crate) unsafe fn optional_text<'a>(
     pointer: *const c_char,
     name: &str,
@@ -152,7 +152,7 @@ pub(crate) unsafe fn optional_text<'a>(
     text.to_str().map(Some).map_err(|_| bad_request(format!("\"{name}\" is not UTF-8")))
 }
 
-/// A text.
+/// A string.
 ///
 /// # Safety
 ///
@@ -175,7 +175,7 @@ pub(crate) unsafe fn filter(name_space: *const c_char, prefix: *const c_char) ->
     Ok(Filter { namespace, prefix })
 }
 
-/// A timeout; negative numbers wait for ever.
+/// A timeout; negative numbers wait without a limit.
 pub(crate) fn timeout(timeout_ms: i64) -> Option<Duration> {
     u64::try_from(timeout_ms).ok().map(Duration::from_millis)
 }

@@ -1,4 +1,4 @@
-//! What every function does at its border.
+//! The common steps of every function at the boundary to C.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,9 +8,9 @@ use crate::last_error::{remember, remember_panic};
 
 /// Success.
 pub const PLASMON_OK: i32 = 0;
-/// An iteration has no more.
+/// The iteration has ended.
 pub const PLASMON_END: i32 = -1;
-/// A wait is not answered yet.
+/// The wait has no answer yet.
 pub const PLASMON_PENDING: i32 = -2;
 /// A panic was caught.
 pub const PLASMON_PANIC: i32 = -3;
@@ -42,7 +42,7 @@ pub(crate) fn value<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Remembers an error and gives its code.
+/// Stores an error for this thread and returns its code.
 pub(crate) fn failed(error: Error) -> i32 {
     let code = i32::from(error.code().number());
     remember(error);

@@ -39,7 +39,7 @@ enum Built {
     Table(TableBuilder),
 }
 
-/// What a function of `plasmon-columns` says, as the client says it.
+/// The result of a function of `plasmon-columns`, with an error of the client.
 fn of_columns<T>(outcome: plasmon_columns::Result<T>) -> Result<T> {
     outcome.map_err(|error| match error {
         plasmon_columns::Error::Store(error) => error,
@@ -117,7 +117,7 @@ impl plasmon_builder {
     }
 }
 
-/// An array that C gave.
+/// An array from C.
 ///
 /// # Safety
 ///

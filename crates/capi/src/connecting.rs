@@ -1,4 +1,4 @@
-//! Connecting, starting, and what a store is.
+//! Connecting to a store, starting one, and describing it.
 
 use std::ffi::{CString, c_char};
 use std::path::PathBuf;

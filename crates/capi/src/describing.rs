@@ -40,7 +40,7 @@ pub struct plasmon_info {
 #[derive(Debug)]
 pub struct plasmon_listing(Listing);
 
-/// A text in a field of the struct, with at least one zero behind it.
+/// A string in a field of the struct, with at least one zero after it.
 fn field<const BYTES: usize>(text: &str) -> [u8; BYTES] {
     let mut field = [0; BYTES];
     for (to, byte) in field[..BYTES - 1].iter_mut().zip(text.bytes()) {

@@ -1,4 +1,4 @@
-//! What C asks about errors: the last one of a thread, and what codes mean.
+//! Errors for C: the last one of a thread, and the meaning of codes.
 
 use std::ffi::c_char;
 

@@ -26,7 +26,7 @@ impl From<ObjectId> for plasmon_id {
     }
 }
 
-/// Ids; a null is allowed when there are none.
+/// Ids; null is allowed for an empty array.
 ///
 /// # Safety
 ///
@@ -37,7 +37,7 @@ pub(crate) unsafe fn ids(pointer: *const plasmon_id, count: usize) -> Result<Vec
     Ok(ids.iter().map(|id| id.id()).collect())
 }
 
-/// A name from its two texts.
+/// A name from its two strings.
 pub(crate) fn name_of(name_space: Option<&str>, name: &str) -> Result<Name> {
     Name::new(name_space.unwrap_or_default(), name).map_err(|bad| bad_request(bad.to_string()))
 }

@@ -1,6 +1,6 @@
-// Plasmon for C++17: handles that give themselves back, errors as exceptions.
+// Plasmon for C++17: handles that release themselves, errors as exceptions.
 //
-// A thin coat over plasmon.h. Copy it into your program and change it as you like.
+// A thin layer over plasmon.h. Copy it into your program and change it as you like.
 #pragma once
 
 #include <plasmon.h>
@@ -17,7 +17,7 @@
 
 namespace plasmon {
 
-// What a failed call said, and its code.
+// The message and code of a failed call.
 class Error : public std::runtime_error {
   public:
     explicit Error(plasmon_code code) : std::runtime_error(plasmon_error_message()), code_(code) {}
