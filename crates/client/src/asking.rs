@@ -49,7 +49,7 @@ impl Process {
         Ok(outcomes)
     }
 
-    /// Deletes objects as soon as nobody reads them.
+    /// Deletes objects as soon as no client reads them.
     pub(crate) fn delete_unused(&self, ids: &[ObjectId]) -> Result<Vec<Option<Code>>> {
         const DOING: &str = "deleting unused objects";
         let mut outcomes = Vec::with_capacity(ids.len());
@@ -121,7 +121,7 @@ impl Process {
         }
     }
 
-    /// Stops the daemon if nothing and nobody needs it.
+    /// Stops the daemon if it has no objects and no other clients.
     pub(crate) fn shutdown_unused(&self) -> Result<()> {
         self.command("stopping a store that holds nothing", Request::ShutdownUnused)
     }

@@ -1,4 +1,4 @@
-//! Pinned objects: bytes that stay where they are for as long as somebody looks at them.
+//! Pinned objects: bytes that stay where they are for as long as they are in use.
 //!
 //! A [`Pinned`] borrows the store and is the cheapest way to read; a [`Buffer`] owns what it needs
 //! and can be kept anywhere. Neither releases anything in a process that was forked from the one

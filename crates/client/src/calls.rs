@@ -1,9 +1,9 @@
 //! Requests on the socket and their answers, for any number of threads.
 //!
-//! A thread that waits for an answer reads the socket when no other does, and hands what belongs to
-//! others over to them. So no thread of the library's own is needed, a blocked wait blocks nobody,
-//! and a lone caller pays no hand-over. Sending never waits: what the socket does not take is sent
-//! by the threads that wait for answers, as soon as there is room.
+//! A thread that waits for an answer reads the socket when no other does, and delivers replies that
+//! belong to other threads. So the library needs no thread of its own, a blocked wait blocks no
+//! other thread, and a lone caller pays no hand-over. Sending never waits: bytes that the socket
+//! does not take are sent by the threads that wait for answers, as soon as there is room.
 //!
 //! ```text
 //! begin ─► unanswered ──(a frame arrives)──► answered ─► taken
@@ -118,8 +118,8 @@ impl Calls {
         Self { state: Mutex::new(state), changed: Condvar::new(), news: AtomicU32::new(0) }
     }
 
-    /// Sends a request, at the latest when somebody waits for an answer; it is collected with
-    /// [`Self::step`]. Does not wait.
+    /// Sends a request, at the latest when a thread waits for an answer; the answer is collected
+    /// with [`Self::step`]. Does not wait.
     pub(crate) fn begin(
         &self,
         doing: &'static str,

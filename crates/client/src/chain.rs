@@ -25,8 +25,8 @@ impl<T> Chain<T> {
         &self.end().entry
     }
 
-    /// Appends an entry unless somebody else did since the caller looked at `seen`.
-    /// Gives the newest entry either way.
+    /// Appends an entry unless another thread did since the caller looked at `seen`.
+    /// Returns the newest entry either way.
     pub(crate) fn append_after(&self, seen: &T, entry: T) -> &T {
         let end = self.end();
         if std::ptr::eq(&raw const end.entry, seen) {

@@ -74,7 +74,7 @@ pub(crate) struct Patience {
 /// Why a try failed, and whether another one can help.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// Nobody listens, or the daemon went away in between.
+    /// No daemon listens, or it went away in between.
     Nobody(Error),
     /// The daemon has more connections to accept than may wait for it.
     Busy(Error),

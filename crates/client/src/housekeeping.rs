@@ -1,8 +1,8 @@
 //! Letting go of memory while the client idles.
 //!
-//! From an extent that is sealed against writers the kernel takes no pages while any process has it
-//! mapped, so the daemon cannot give its memory to anybody before its readers have unmapped it. A
-//! client does that with its next operation; one that has none to do has this thread. It sleeps on
+//! The kernel frees no pages of an extent that is sealed against writers while any process has it
+//! mapped, so the daemon cannot reuse its memory before its readers have unmapped it. A client
+//! does that with its next operation; an idle client has this thread for it. It sleeps on
 //! a word of the channel and is started when the first such extent is mapped: a client of a store
 //! of level shared that reads no strict objects has none.
 //!
@@ -11,7 +11,7 @@
 //! thread: set the alarm ─► unmap what is gone ─► sleep until it sounds
 //! ```
 //!
-//! The daemon is not answered. It asks the kernel whether anybody still has the memory.
+//! The daemon gets no answer. It asks the kernel whether the memory is still mapped.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -25,7 +25,7 @@ use crate::session::Session;
 /// Bytes of the thread's stack.
 const STACK_BYTES: usize = 512 << 10;
 
-/// The longest sleep: a daemon that is killed between two steps wakes nobody.
+/// The longest sleep: a daemon that is killed between two steps sends no wake-up.
 const LOOK_AROUND: Duration = Duration::from_secs(10);
 
 impl Process {

@@ -1,4 +1,4 @@
-//! Ids that nobody else makes.
+//! Unique ids.
 
 use plasmon_proto::ObjectId;
 
@@ -8,7 +8,7 @@ use plasmon_proto::ObjectId;
 /// are shown and typed. Ids of two makers differ in the other bytes.
 #[derive(Debug)]
 pub(crate) struct Ids {
-    /// In words: whoever reads the bytes of an id next reads words.
+    /// As words of 64 bits, because the bytes of an id are read as words next.
     random: [u64; 3],
     count: u64,
 }

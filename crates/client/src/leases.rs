@@ -6,12 +6,12 @@
 //!     LeaseWanted, sent while the current one still has room ─────┘  its tail ──► LeaseReturn
 //! ```
 //!
-//! When the connection breaks, everything rests: nothing is carved and no grant is taken from the
-//! moment at which the daemon is told what is held ([`Leases::suspend`]) until it has said what of
-//! that is not held any more ([`Leases::go_on`]).
+//! When the connection breaks, the leases are suspended: nothing is carved and no grant is taken
+//! from the moment at which the client lists its leases to the daemon ([`Leases::suspend`]) until
+//! the daemon has said which of them are lost ([`Leases::go_on`]).
 //!
-//! Everything here is accounting under the session's lock; whoever calls makes the system calls
-//! that [`Step`] names, without the lock, and comes back.
+//! Everything here is accounting under the session's lock; the caller makes the system calls that
+//! [`Step`] names, without the lock, and calls again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

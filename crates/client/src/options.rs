@@ -25,9 +25,9 @@ pub struct ConnectOptions {
     /// by the daemon, and a release counts as use. Slower; for programs that count on the capacity
     /// to the byte and on the order of eviction.
     pub exact: bool,
-    /// For how long to go on trying while nobody listens on the socket. Zero tries once.
+    /// How long to go on trying while no daemon listens on the socket. Zero tries once.
     pub connect_timeout: Duration,
-    /// For how long to go on trying after the daemon went away.
+    /// How long to go on trying after the daemon went away.
     pub reconnect_timeout: Duration,
     /// For how long the daemon may leave a question unanswered before that is an error. What takes
     /// it time, such as making room for a large object, may take longer, as long as it answers
@@ -86,13 +86,13 @@ pub struct PutOptions {
     pub metadata: Vec<u8>,
     /// What the store may do with the object when memory is short.
     pub policy: Policy,
-    /// What kind of value the bytes hold: see [`crate::tag`].
+    /// The type of value that the bytes hold: see [`crate::tag`].
     pub tag: u8,
-    /// For how long the object lives after it is sealed; `None` for ever.
+    /// How long the object lives after it is sealed; `None` for no limit.
     pub ttl: Option<Duration>,
     /// Objects that this one is made of; they live at least as long as it does.
     pub members: Vec<ObjectId>,
-    /// Whether the object goes with the last composite that holds it.
+    /// Whether the object is deleted with the last composite that holds it.
     pub owned: bool,
     /// Whether the kernel must refuse every write once it is sealed.
     pub strict: bool,

@@ -7,7 +7,8 @@
 //! - the caller's own, or root, which may do everything anyway;
 //! - the one that the caller expects ([`crate::ConnectOptions::owner`], `$PLASMON_OWNER`);
 //! - the one that the path names: the socket's directory is that user's, and neither the directory
-//!   nor any directory above it can be written to by anybody but that user, the caller and root.
+//!   nor any directory above it can be written to by users other than that one, the caller and
+//!   root.
 
 use std::fs::{self, Metadata};
 use std::io;

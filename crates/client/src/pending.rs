@@ -1,4 +1,4 @@
-//! A wait that somebody else's event loop watches.
+//! A wait that an event loop of the caller watches.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;

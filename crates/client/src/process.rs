@@ -44,12 +44,12 @@ const COPY_THREADS_MAX: usize = 6;
 /// The same where the caller says how many: more are not started.
 const COPY_THREADS_GIVEN_MAX: usize = 64;
 
-/// Connections that one daemon ended at once, one after the other, without any answer: after so
-/// many the session is not resumed any more, and after so many nothing is tried any more.
+/// Connections that one daemon ended at once, one after the other, without any answer: after the
+/// first number the session is not resumed any more, after the second the client gives up.
 const RESUMES_MAX: u32 = 3;
 const FRUITLESS_MAX: u32 = 6;
 
-/// The same for daemons that ended at once: they may have been killed by somebody else.
+/// The same for daemons that ended at once: something else may have killed them.
 const DAEMONS_RESUMED_MAX: u32 = 16;
 const DAEMONS_MAX: u32 = 32;
 
@@ -175,7 +175,7 @@ impl Process {
         self.sessions.iter()
     }
 
-    /// An id that nobody else makes.
+    /// A unique id.
     pub(crate) fn new_id(&self) -> ObjectId {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).next()
     }
@@ -197,7 +197,7 @@ impl Process {
         self.answer(doing, number, takes_time)
     }
 
-    /// Asks on behalf of a caller, who is told if this client goes on in another store by now.
+    /// Sends a request of a caller; an error if this client has moved to another store meanwhile.
     pub(crate) fn begin(&self, doing: &'static str, request: Request) -> Result<u64> {
         if self.untold.load(Ordering::Relaxed) && self.untold.swap(false, Ordering::Relaxed) {
             return Err(self.another_store());
@@ -394,7 +394,7 @@ impl Process {
     }
 
     /// Tells a daemon that may be another one which namespaces are this process's. It reads that
-    /// before the end of this connection, so nobody has to wait for the answers.
+    /// before the end of this connection, so there is no need to wait for the answers.
     fn adopt_again(&self) {
         for (namespace, bytes_max) in self.adopted().iter() {
             let (namespace, bytes_max) = (namespace.clone(), *bytes_max);
@@ -412,7 +412,7 @@ impl Process {
         Error::new(Code::Disconnected, RECONNECTING).with_detail(another_store(&self.socket))
     }
 
-    /// Connects anew in place of the connection with this number.
+    /// Replaces the connection with this number by a new one.
     fn reconnect(&self, link: u64, broken: Broken, own: Deadline) -> Result<Renewed, Failed> {
         let Broken { fruitless, since } = broken;
         let patient = self.patient.load(Ordering::Relaxed);
@@ -491,7 +491,7 @@ struct Renewed {
     is_another_store: bool,
 }
 
-/// What a person is told whose store was replaced.
+/// The message to a user whose store was replaced.
 fn another_store(socket: &Path) -> String {
     format!(
         "the store that this client was connected to has ended and its objects are lost; \

@@ -46,8 +46,8 @@ const RECONNECTS_MAX: u32 = 3;
 /// How often one get asks in which slot an object is, because the index moved meanwhile.
 const STRAY_TRIES: u32 = 3;
 
-/// For how long bringing an object back from a file may take, whatever the caller's timeout: that
-/// one is about the object becoming readable, and it is.
+/// How long restoring an object from a file may take, for any timeout of the caller: that one
+/// limits the wait until the object is sealed, and a spilled object is sealed.
 const RESTORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Process {
@@ -385,7 +385,7 @@ impl Client {
         Ok(Some(buffers))
     }
 
-    /// Looks for a moment, because whoever makes the object may be about to seal it.
+    /// Looks for a moment, because the creator of the object may be about to seal it.
     fn spin_for(&self, id: &ObjectId, until: Until) -> Result<Option<Buffer>> {
         let process = self.here()?;
         let session = process.session();

@@ -1,7 +1,7 @@
-//! Memory for many small objects that are placed by their writer: what an allocator carves from.
+//! Memory for many small objects that are placed by their writer, such as an allocator.
 //!
-//! A [`Region`] is a leased range with an address. Whoever owns it decides what lies where in it
-//! and makes objects of parts of it, in place; the other parts stay its own. An object's memory is
+//! A [`Region`] is a leased range with an address. Its owner decides the layout of the range and
+//! makes objects of parts of it, in place; the other parts stay the owner's. An object's memory is
 //! the store's from then on, also when the object is deleted.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use crate::verdicts::Verdict;
 const LEASING: &str = "reserving memory for buffers";
 const PUBLISHING: &str = "publishing a buffer";
 
-/// A leased range of memory that nobody else writes or reads until parts of it are published.
+/// A leased range of memory that no other client writes or reads until parts are published.
 pub struct Region {
     process: Arc<Process>,
     session: Arc<Session>,
@@ -129,8 +129,8 @@ impl Region {
     }
 
     /// Makes `bytes` bytes from `offset` on, a multiple of 64, an object, immutable and visible to
-    /// everybody; nothing is copied. A refusal is reported by a later call that writes. The bytes
-    /// up to the next multiple of 64 go with it.
+    /// all clients; nothing is copied. A refusal is reported by a later call that writes. The bytes
+    /// up to the next multiple of 64 belong to the object.
     pub fn publish(&mut self, offset: u64, bytes: u64, traits: Traits) -> Result<ObjectId> {
         let id = self.process.new_id();
         self.process.check_ours(PUBLISHING, id)?;

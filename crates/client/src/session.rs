@@ -1,7 +1,7 @@
-//! What one welcome gave: the shared memory of one process and one channel.
+//! A session: the shared memory of one process and one channel, from one welcome of the daemon.
 //!
-//! A session lives until nobody borrows anything from it, which may be longer than its connection:
-//! buffers keep reading while the daemon is down, after a disconnect, and in a forked child.
+//! A session lives until nothing borrows from it, which may be longer than its connection: buffers
+//! keep reading while the daemon is down, after a disconnect, and in a forked child.
 //!
 //! ```text
 //! welcomed ──(daemon restarted, kept our channel)──► the same session, another connection

@@ -1,4 +1,4 @@
-//! Sleeping until an object is sealed, woken by whoever seals it.
+//! Sleeping until an object is sealed, woken by the client that seals it.
 //!
 //! ```text
 //! asked the daemon ─► set three alarms ─► look: answered? listed? ── yes ─► awake
@@ -29,8 +29,8 @@ use crate::process::{ALIVE, Process};
 const SPIN_HINTED: Duration = Duration::from_micros(20);
 
 impl Process {
-    /// Sleeps until the index lists the object, which is `true`, or until whatever else there is to
-    /// know about it is told by the answer to request `number`, a wait for the object.
+    /// Sleeps until the index lists the object, which is `true`, or until the answer to request
+    /// `number`, a wait for the object, reports another state.
     pub(crate) fn sleep_until_listed(
         &self,
         id: &ObjectId,

@@ -1,7 +1,7 @@
 //! Finding, starting and meeting the daemon.
 //!
 //! ```text
-//! connect_or_start: connect ── nobody listens ──► spawn plasmond ──► connect until it answers
+//! connect_or_start: connect ── no daemon ──► spawn plasmond ──► connect until it answers
 //!                      ▲                               │
 //!                      └── it found another daemon ◄───┘   (two starters raced: use the winner)
 //! ```

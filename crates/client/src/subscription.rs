@@ -29,7 +29,7 @@ const SUBSCRIBE_NUMBER: u64 = 1;
 /// be made otherwise.
 const RECONNECT: Duration = Duration::from_millis(100);
 
-/// What a subscriber is told.
+/// A message to a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notification {
     /// Something happened to an object.
@@ -50,14 +50,14 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Connects and subscribes; what happens after this returns is told.
+    /// Connects and subscribes; events after this returns are notified.
     pub(crate) fn open(socket: PathBuf, options: ConnectOptions, filter: Filter) -> Result<Self> {
         let mut queue = VecDeque::new();
         let connection = subscribe(&socket, &options, &filter, Deadline::NEVER, &mut queue)?;
         Ok(Self { connection, queue, socket, options, filter })
     }
 
-    /// The next notification, `None` when the timeout has passed; no timeout waits for ever.
+    /// The next notification, `None` when the timeout has passed; no timeout means no limit.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Notification>> {
         let deadline = Deadline::within(timeout);
         loop {
@@ -95,7 +95,7 @@ impl Subscription {
 
     /// A descriptor that is readable when there is something to take off the socket. Call
     /// [`Self::next`] with a timeout of zero until it gives `None` before waiting on it again; take
-    /// the descriptor anew after each such round, because a lost connection is replaced.
+    /// the descriptor again after each such round, because a lost connection is replaced.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.connection.as_fd()
     }

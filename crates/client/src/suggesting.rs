@@ -1,7 +1,7 @@
 //! Names that are nearly the one that was asked for.
 //!
-//! A person who misspelt a name is told which one was meant. That takes a listing, which a program
-//! that looks for things and expects to miss must not pay for: only when its error is shown.
+//! The error for a misspelt name suggests a similar one. That takes a listing, so it is done only
+//! when the error is shown: a program that expects misses must not pay for it.
 
 use std::sync::Weak;
 

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! submitted ─► awaited ─► its caller takes the verdict
-//!         ├──► kept    ─► the next caller that submits or flushes is told of the refusal
-//!         └──► muted   ─► nobody is
+//!         ├──► kept    ─► the next caller that submits or flushes gets the refusal
+//!         └──► muted   ─► the refusal is dropped
 //! ```
 
 use std::collections::{HashMap, HashSet};
@@ -29,7 +29,7 @@ struct Refusal {
 /// Who wants to know whether a submission was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Whoever submits the next thing, or flushes.
+    /// The next caller that submits or flushes.
     Kept,
     /// The caller, who waits for it.
     Awaited,
@@ -85,7 +85,7 @@ impl Verdicts {
         }
     }
 
-    /// Keeps a refusal until somebody asks.
+    /// Keeps a refusal until a caller asks for it.
     fn refuse(&mut self, refusal: Refusal) {
         if self.refusals.len() < REFUSALS_MAX {
             self.refusals.push(refusal);
@@ -111,13 +111,13 @@ impl Verdicts {
         self.lost_with_store = Some((before + count, detail));
     }
 
-    /// Somebody will ask for the verdict on this position.
+    /// Notes that a caller will ask for the verdict on this position.
     pub(crate) fn await_verdict(&mut self, position: u64) {
         self.awaited.insert(position);
     }
 
-    /// Nobody wants to know whether the record at this position was refused; the daemon has applied
-    /// everything before `head`.
+    /// Drops the verdict on the record at this position; the daemon has applied everything before
+    /// `head`.
     pub(crate) fn mute(&mut self, position: u64, head: u64) {
         if self.muted.len() >= MUTED_MAX {
             // What was applied was refused by now or never will be: its refusal came before.

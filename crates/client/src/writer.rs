@@ -73,7 +73,7 @@ impl Writer {
     }
 
     /// Copies bytes to a place in the data, the way a put does: large pieces with several threads,
-    /// and into pages that nobody has touched yet through the file, which spares the faults.
+    /// and, through the file, into pages that were never touched, which spares the faults.
     ///
     /// # Panics
     ///
@@ -97,8 +97,8 @@ impl Writer {
     }
 
     /// Keeps the memory mapped as it is, also after the object was sealed: for callers that have
-    /// lent it out and cannot take it back. Whoever writes through it then changes what others
-    /// read.
+    /// lent it out and cannot take it back. A later write through it changes the bytes that
+    /// others read.
     pub fn mapping(&self) -> Option<Mapping> {
         self.span.as_ref().map(|span| Mapping { _extent: Arc::clone(span.extent()) })
     }
@@ -112,7 +112,7 @@ impl Writer {
         }
     }
 
-    /// Makes the object immutable and visible to everybody.
+    /// Makes the object immutable and visible to all clients.
     pub fn seal(mut self) -> Result<ObjectId> {
         self.process.check_ours(SEALING, self.placed.id)?;
         if let (Origin::Created { .. }, Some(span)) = (&self.origin, &self.span) {

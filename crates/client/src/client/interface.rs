@@ -135,7 +135,7 @@ impl Client {
 
 /// Writing.
 impl Client {
-    /// A new id that nobody else makes.
+    /// A new unique id.
     pub fn new_id(&self) -> ObjectId {
         let process = self.0.processes.newest();
         // A forked child that has not connected must not count on where its parent does.
@@ -180,14 +180,15 @@ impl Client {
         self.here()?.flush()
     }
 
-    /// Deletes objects; one code for each, `None` for success. What somebody reads disappears from
-    /// sight now and from memory with its last pin.
+    /// Deletes objects; one code for each, `None` for success. An object that is being read is
+    /// hidden now, and its memory is free after its last pin.
     pub fn delete(&self, ids: &[ObjectId]) -> Result<Vec<Option<Code>>> {
         self.here()?.delete(ids)
     }
 
-    /// Deletes objects as soon as nobody reads them, and leaves them as they are until then; one
-    /// code for each, `None` for those that are gone or will go. What is being created stays.
+    /// Deletes objects as soon as no client reads them, and leaves them as they are until then; one
+    /// code for each, `None` for those that are or will be deleted. Objects that are being created
+    /// stay.
     pub fn delete_unused(&self, ids: &[ObjectId]) -> Result<Vec<Option<Code>>> {
         self.here()?.delete_unused(ids)
     }
@@ -209,7 +210,7 @@ impl Client {
         process.submit(session, writing, &[Submission::Delete { id: *id }], Verdict::Kept).map(drop)
     }
 
-    /// Evicts objects with policy cache until so many bytes are free; bytes and objects evicted.
+    /// Evicts objects with policy cache until this many bytes are free; bytes and objects evicted.
     pub fn evict(&self, bytes: u64) -> Result<(u64, u64)> {
         self.here()?.evict(bytes)
     }
@@ -220,19 +221,19 @@ impl Client {
     }
 
     /// Adopts a namespace: when this process's connection ends, however it ends, the daemon deletes
-    /// everything named in it, whoever put it there, and refuses what still comes with
-    /// [`Code::Cancelled`]. All of it together may have at most `bytes_max` bytes of data and
-    /// metadata, in memory and spilled; 0 for no limit. Asked again, this changes the limit.
+    /// all objects named in it, of any client, and refuses later ones with [`Code::Cancelled`]. All
+    /// of them together may have at most `bytes_max` bytes of data and metadata, in memory and
+    /// spilled; 0 for no limit. A second call changes the limit.
     ///
-    /// The connection says so again to a daemon that was restarted. If this process dies while none
-    /// runs, nobody does, and the objects stay.
+    /// The connection repeats this to a daemon that was restarted. If this process dies while no
+    /// daemon runs, the objects stay.
     pub fn adopt(&self, namespace: &str, bytes_max: u64) -> Result<()> {
         self.here()?.adopt(namespace, bytes_max)
     }
 
-    /// Gives this client a share of the memory, once: its objects with policy cache take at most so
-    /// many bytes, and make room for its own new objects and for nobody else's until it
-    /// disconnects. For connections that are exact; leases are not held to it.
+    /// Gives this client a share of the memory, once: its objects with policy cache take at most
+    /// this many bytes, and are evicted only for its own new objects, until it disconnects. For
+    /// exact connections; leases are not held to it.
     pub fn set_share(&self, bytes: u64) -> Result<()> {
         self.here()?.command("setting the share", Request::Share { bytes })
     }
@@ -298,7 +299,7 @@ impl Client {
         why_not(id, state, late)
     }
 
-    /// The object, waiting for it to be sealed; no timeout waits for ever, zero does not wait.
+    /// The object, waiting for it to be sealed: without a limit for `None`, not at all for zero.
     pub fn get(&self, id: &ObjectId, timeout: Option<Duration>) -> Result<Buffer> {
         self.get_one(id, Until::timeout(timeout))
     }
@@ -365,7 +366,7 @@ impl Client {
     }
 
     /// Like [`Self::wait`], but goes on waiting for objects that were deleted or evicted or whose
-    /// creator died, because somebody may create them again.
+    /// creator died, because they may be created again.
     pub fn wait_beyond_end(
         &self,
         ids: &[ObjectId],

@@ -6,7 +6,7 @@
 //!                  │  └─ StoreFull: what was written stays readable; ask again later
 //!                  ├─ seal(bytes) ─► an object like any other; nothing was copied
 //!                  └─ dropped ─────► its memory is idle: warm for this client's next one,
-//!                                    and the daemon's to take back when somebody needs room
+//!                                    and the daemon's to take back when room is needed
 //! ```
 //!
 //! The daemon grants memory that it has allocated, so a full machine is an error of `ensure` and
@@ -38,7 +38,7 @@ use crate::session::Session;
 const BEGINNING: &str = "reserving memory for a growing object";
 const GROWING: &str = "growing object";
 
-/// What is asked for at least at a time, so that small objects do not ask for every page.
+/// The least memory that one request asks for, so that small objects do not ask for every page.
 const STEP_BYTES_MIN: usize = 64 << 10;
 
 /// What is asked for at most at a time beyond what is needed: enough to be written while the next
@@ -69,8 +69,8 @@ pub struct GrowOptions {
     pub patience: Duration,
     /// What the store may do with the sealed object when memory is short.
     pub policy: Policy,
-    /// Whether it goes with the last composite object that holds it, or with this client if none
-    /// ever does.
+    /// Whether it is deleted with the last composite object that holds it, or with this client if
+    /// none ever does.
     pub owned: bool,
 }
 
@@ -90,8 +90,8 @@ pub struct Growing {
     patience: Duration,
 }
 
-/// Tries until there is room or the deadline has passed. The store tells nobody when it has room
-/// again, so it is asked now and then.
+/// Tries until there is room or the deadline has passed. The store does not announce that it has
+/// room again, so it is asked at intervals.
 fn patiently<T>(deadline: Deadline, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         match attempt() {
@@ -253,8 +253,8 @@ impl Growing {
         map.expect("memory that is not sealed").write(at, bytes);
     }
 
-    /// By how much it grows at a time. What is granted ahead is nobody else's: in a small store
-    /// that must be little, or the first column of a table takes the room of the last one.
+    /// By how much it grows at a time. Memory granted ahead is lost to other objects: in a small
+    /// store that must be little, or the first column of a table takes the room of the last one.
     fn step(&self) -> usize {
         let share = (self.session.welcome.capacity_bytes / STEPS_PER_CAPACITY) as usize;
         self.granted().min(share).clamp(STEP_BYTES_MIN, STEP_BYTES_MAX)

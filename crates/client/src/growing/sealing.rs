@@ -16,8 +16,8 @@ const SEALING: &str = "sealing object";
 const SEALS_AT_ONCE: usize = 32;
 
 impl Growing {
-    /// Makes the first `bytes` bytes an object, immutable and visible to everybody; nothing is
-    /// copied, and memory behind them goes back. After an error the object is gone.
+    /// Makes the first `bytes` bytes an object, immutable and visible to all clients; nothing is
+    /// copied, and the memory after them is given back. After an error the object is gone.
     pub fn seal(mut self, bytes: usize) -> Result<ObjectId> {
         self.process.check_ours(SEALING, self.id)?;
         // From here on there is no way to write these bytes; at level strict, no mapping either.
@@ -56,8 +56,8 @@ impl Growing {
         self.end_seal(number)
     }
 
-    /// Seals many, with one wait for all of their answers. The first error ends it; then objects of
-    /// it may be sealed that nobody holds, which end with this client at the latest.
+    /// Seals many, with one wait for all of their answers. The first error ends it; objects that
+    /// are sealed by then have no holder, and are deleted with this client at the latest.
     pub fn seal_all(growing: Vec<(Self, usize)>) -> Result<Vec<ObjectId>> {
         let mut ids = Vec::with_capacity(growing.len());
         let mut rest = growing.into_iter().peekable();
@@ -140,7 +140,7 @@ impl Frozen {
         self.growing.is_sealed()
     }
 
-    /// Makes it an object, immutable and visible to everybody, where it is; see
+    /// Makes it an object, immutable and visible to all clients, where it is; see
     /// [`Growing::seal_lent`]. One thread at a time.
     pub fn seal(&self) -> Result<ObjectId> {
         if self.is_sealed() { Ok(self.id()) } else { self.growing.seal_in_place(self.bytes) }
