@@ -4,7 +4,7 @@
 //! objects without a copy: the stream is an Arrow IPC stream, its headers lie here, its buffers in
 //! the members. The byte table is in `docs/formats/composite.md`.
 //!
-//! Whoever reads a composite may not trust it: [`Composite::decode`] checks everything that can be
+//! A reader must not trust a composite: [`Composite::decode`] checks everything that can be
 //! checked without the members, and [`Part::lies_in`] the rest.
 
 use crate::id::ObjectId;

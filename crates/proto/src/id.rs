@@ -119,7 +119,7 @@ pub struct Name {
     pub text: String,
 }
 
-/// Why a pair of texts is not a name.
+/// Why a pair of strings is not a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
     /// The text is empty.

@@ -1,11 +1,11 @@
-//! What every part of Plasmon agrees on, declared once and free of input and output.
+//! The declarations that all parts of Plasmon share, free of input and output.
 //!
 //! * [`id`]: object ids, names and the rule that maps a name to an id.
 //! * [`code`]: the error codes, the same numbers in every language.
 //! * [`limits`]: the limit of everything that a peer could make large.
 //! * [`object`]: attributes, states and descriptions of objects.
-//! * [`message`]: what clients and the daemon say to each other on the socket.
-//! * [`request`]: who may make a request, what it may cost, which limits it keeps.
+//! * [`message`]: the messages between clients and the daemon on the socket.
+//! * [`request`]: for each request, the clients that may make it, its cost and its limits.
 //! * [`ring`]: the records of the rings in shared memory.
 //! * [`frame`]: how a message becomes bytes and back; hostile bytes end in an error.
 //! * [`composite`]: the data of an object whose parts lie in others.

@@ -1,4 +1,4 @@
-//! The limit of everything that somebody could make large, each with its reason.
+//! The limits of everything that a peer could make large, each with its reason.
 
 /// Bytes in one message on the control socket. A SEQPACKET message is one skb, so this must stay
 /// well below the kernel's default send buffer (208 KiB).
@@ -88,7 +88,7 @@ pub const COMPLETIONS: usize = 256;
 /// Recently read records that a client reports to the daemon's eviction clock.
 pub const TOUCHES: usize = 1024;
 
-/// Notifications that wait for one slow subscriber before it is told that it lost some.
+/// Notifications that wait for one slow subscriber before some are dropped and counted as lost.
 pub const NOTIFICATIONS_QUEUED_MAX: usize = 1 << 18;
 
 /// Notifications that wait for all slow subscribers together, beyond those that each may have in
@@ -104,7 +104,7 @@ pub const REPLIES_BYTES_MAX: usize = 1 << 20;
 /// Bytes of replies that wait for all clients before no client has a second one waiting.
 pub const REPLIES_BYTES_IN_ALL_MAX: usize = 64 << 20;
 
-/// Objects whose end (deleted, evicted, creator died) is still told after they are gone.
+/// Ends of objects (deleted, evicted, creator died) that are remembered.
 pub const RECENT_ENDS_MAX: usize = 1 << 14;
 
 /// Spill files that may be on their way to being opened for one client.

@@ -1,4 +1,4 @@
-//! What clients and the daemon say to each other on the control socket.
+//! The messages between clients and the daemon on the control socket.
 //!
 //! The socket is SEQPACKET: one message is one [`crate::frame`]. A client numbers its requests; the
 //! daemon answers each with one [`Reply`] of the same number, in any order, and may push
@@ -207,7 +207,7 @@ pub enum Request {
         ids: Vec<ObjectId>,
         /// How many must be ready; 0 means all.
         count: u32,
-        /// For how long; `None` means for ever, 0 asks only.
+        /// How long to wait; `None` means no limit, 0 does not wait.
         timeout_ms: Option<u64>,
         /// Go on waiting for objects that were deleted or evicted, or whose creator died.
         beyond_end: bool,
@@ -270,16 +270,16 @@ pub enum Request {
     Sync,
     /// Stops the daemon; for the owner of the store. Answer: [`Reply::Done`].
     Shutdown,
-    /// Deletes objects as soon as nobody reads them; until then they stay as they are, for
-    /// everybody. What is being created stays. Answer: [`Reply::Outcomes`].
+    /// Deletes objects as soon as no client reads them; until then they stay as they are, for all
+    /// clients. Objects that are being created stay. Answer: [`Reply::Outcomes`].
     DeleteUnused {
         /// Which.
         ids: Vec<ObjectId>,
     },
-    /// Gives this client a share of the memory, once: at most so many bytes of its objects with
-    /// policy cache, which make room for its own new objects and for nobody else's until it
-    /// disconnects. Answer: [`Reply::Done`], or a failure with [`Code::StoreFull`] if too little
-    /// would be left for everybody.
+    /// Gives this client a share of the memory, once: at most this many bytes of its objects with
+    /// policy cache, which are evicted only for its own new objects, until it disconnects. Answer:
+    /// [`Reply::Done`], or a failure with [`Code::StoreFull`] if too little would be left for the
+    /// other clients.
     Share {
         /// How many bytes.
         bytes: u64,
@@ -325,8 +325,8 @@ pub enum Request {
         /// and in the spill tier; sealing more is refused with [`Code::QuotaExceeded`]. 0 for none.
         bytes_max: u64,
     },
-    /// In which slot of the index an object is that a client knows to be readable and does not
-    /// find: so many ids may be chosen to crowd there that a probe does not come to it. Answer:
+    /// The slot of the index with an object that is readable but that a client does not find: ids
+    /// may be chosen to crowd one range of slots, so that a probe does not reach it. Answer:
     /// [`Reply::Slot`].
     Slot {
         /// Which.
@@ -376,7 +376,8 @@ pub struct Welcome {
     pub client: u32,
     /// What it resumes with after a broken connection.
     pub token: u64,
-    /// Which store this is: the same for every daemon of it, and no other store's.
+    /// The number of the store: the same for all of its daemons, and different for every other
+    /// store.
     pub store: u64,
     /// How often the store's daemon was started.
     pub epoch: u64,
@@ -456,7 +457,7 @@ impl Failure {
         self
     }
 
-    /// The same failure with words for a person.
+    /// The same failure with a detail for people.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = detail.into();
@@ -635,7 +636,7 @@ pub struct Status {
     /// Bytes that nothing is in any more and that count all the same, because the kernel keeps them
     /// while a process has them mapped.
     pub retained_bytes: u64,
-    /// Bytes that the machine has given for objects, whatever is counted.
+    /// Bytes that the machine has allocated for objects, apart from what the store counts.
     pub resident_bytes: u64,
     /// Bytes lent to clients whose connection broke and that may come back: leases, and objects
     /// that they create. They are part of the bytes in use and leased.

@@ -23,7 +23,7 @@ pub enum Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum ObjectState {
-    /// Not there: never heard of, or its end was one of so many that it is forgotten.
+    /// Not there: never created, or ended so long ago that its end is forgotten.
     Absent = 0,
     /// Its creator is writing it.
     Creating = 1,
@@ -93,7 +93,7 @@ impl ObjectState {
 pub enum Level {
     /// One user's processes: readers hold read-only descriptors; memory is recycled among them.
     Shared = 0,
-    /// Nobody can map the memory for writing any more; its one writer still has its mapping.
+    /// The memory cannot be mapped for writing any more; its one writer still has its mapping.
     Leased = 1,
     /// The writer gave its mapping up and the kernel refuses every write.
     Strict = 2,
@@ -201,9 +201,9 @@ impl Sizes {
 pub struct Traits {
     /// What the store may do when memory is short.
     pub policy: Policy,
-    /// What kind of value the bytes hold; the store itself does not look at it. See [`tag`].
+    /// The type of value that the bytes hold; the store itself does not look at it. See [`tag`].
     pub tag: u8,
-    /// A member that nobody deletes by hand: it goes with the last composite that holds it.
+    /// Whether it is deleted with the last composite that holds it.
     pub owned: bool,
 }
 

@@ -206,7 +206,7 @@ settings! {
     /// Whether a keeper process holds the memory, so that sealed objects outlive the daemon.
     keeper: bool = "true";
     /// How long the daemon may leave its keeper without an answer before it is killed and
-    /// restarted, in milliseconds, at least 1000. 0: for ever. A daemon that a debugger has stopped
+    /// restarted, in milliseconds, at least 1000. 0: never. A daemon that a debugger has stopped
     /// is not killed.
     hang_timeout_ms: u32 = "10000";
     /// How many bytes of free memory stay warm at most. 0: a quarter of the capacity.
@@ -231,7 +231,7 @@ settings! {
     log: String = "warn";
 }
 
-/// Two texts that tell a person and a parser what a setting takes.
+/// The values that a setting takes, in words.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

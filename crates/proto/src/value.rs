@@ -1,8 +1,8 @@
-//! The value header: what the bytes of an array or a table mean, at the start of the metadata.
+//! The value header: the meaning of the bytes of an array or a table, at the start of the metadata.
 //!
-//! The store does not look at it; whoever turns objects into values does, in every language. The
-//! byte tables are in `docs/formats/values.md`. Behind the header lies the metadata that the caller
-//! gave, untouched.
+//! The store does not look at it; the bindings, which turn objects into values, do. The byte tables
+//! are in `docs/formats/values.md`. After the header lies the metadata that the caller gave,
+//! untouched.
 
 use crate::object::tag;
 
