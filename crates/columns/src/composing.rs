@@ -38,7 +38,7 @@ pub(crate) fn described((kind, text): (u8, &str), options: &PutOptions) -> Resul
     encoded.ok_or_else(|| Error::Shape("the table's description is too long".to_owned()))
 }
 
-/// At most so many objects as one composite may hold, which hold all members: groups of groups.
+/// At most as many objects as one composite may hold, which hold all members: groups of groups.
 fn grouped(
     store: &Client,
     mut members: Vec<ObjectId>,
@@ -57,8 +57,8 @@ fn grouped(
     Ok(members)
 }
 
-/// Deletes members of which no composite was made. What cannot be deleted now goes with this
-/// client.
+/// Deletes members of which no composite was made. Those that cannot be deleted now are deleted
+/// with this client.
 pub(crate) fn forget(store: &Client, members: &[ObjectId]) {
     let _ = store.delete(members);
 }

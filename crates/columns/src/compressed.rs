@@ -1,8 +1,8 @@
 //! Compressed buffers of Arrow IPC messages.
 //!
-//! A buffer starts with the length of what was compressed. A reader that believed it would allocate
-//! whatever a hostile writer says, and a failed allocation ends the process: the length is held
-//! against the bytes that are there.
+//! A buffer starts with its length before compression. A reader that trusted it would allocate any
+//! size that a hostile writer names, and a failed allocation ends the process, so the length is
+//! checked against the bytes that are there.
 
 use std::io::Read;
 
@@ -18,7 +18,7 @@ const LENGTH_BYTES: usize = 8;
 /// In place of the length: the buffer is as it was.
 const NOT_COMPRESSED: i64 = -1;
 
-/// LZ4 makes at most so many bytes of one.
+/// LZ4 decompresses one byte to at most this many.
 const LZ4_RATIO_MAX: usize = 255;
 
 /// What a buffer was before it was compressed. `bytes` must not change meanwhile.

@@ -1,8 +1,8 @@
 //! Arrays as an Arrow IPC stream whose buffers are the arrays' own.
 //!
-//! The usual writers make the offsets of slices anew, so that a stream holds nothing but the slice.
-//! Here nothing is made anew that needs not be: offsets may start anywhere, and the values stay
-//! whole. Only bits that do not start at a byte are copied.
+//! The usual writers rewrite the offsets of slices, so that a stream holds nothing but the slice.
+//! Here nothing is rewritten without need: offsets may start anywhere, and the values stay whole.
+//! Only bits that do not start at a byte are copied.
 
 use std::collections::HashMap;
 

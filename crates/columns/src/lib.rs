@@ -1,8 +1,8 @@
 //! Arrow data in the store without a copy: built there, or shared from where it lies.
 //!
 //! * [`ColumnBuilder`] and [`TableBuilder`] grow columns in shared memory and seal them in place.
-//! * [`Pool`] gives out buffers in shared memory to whoever allocates, and makes tables of them
-//!   objects where they lie.
+//! * [`Pool`] allocates buffers in shared memory for other libraries, and turns tables on them into
+//!   objects in place.
 //! * [`SharedAllocator`] does the same for buffers of arrow-rs.
 //! * [`read`] gives the Arrow data of an object as arrays on its memory.
 //!
@@ -12,7 +12,7 @@
 //!             headers of an Arrow IPC stream ────────────────────────┘
 //! ```
 //!
-//! A composite object is an Arrow IPC stream in parts: what every other stream is, but for where
+//! A composite object is an Arrow IPC stream in parts: it differs from other streams only in where
 //! its buffers lie. Deliberately absent: any knowledge of how memory is shared, which is the
 //! client's.
 

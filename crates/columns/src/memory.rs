@@ -41,8 +41,8 @@ pub(crate) struct Bytes {
     ready: usize,
 }
 
-/// How far the memory is asked for ahead of the bytes: what is appended value by value looks at the
-/// memory once in so many bytes.
+/// How far the memory is asked for ahead of the bytes: appending value by value checks for memory
+/// only once in this many bytes.
 const READY_BYTES: usize = 32 << 10;
 
 /// Memory that is asked for and never filled. It is free again when the buffer is sealed, so that
@@ -71,7 +71,7 @@ impl Bytes {
         }
     }
 
-    /// Makes sure that `bytes` more can be appended without asking anybody.
+    /// Makes sure that `bytes` more can be appended without a request.
     #[inline]
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<()> {
         if self.length + bytes <= self.ready { Ok(()) } else { self.reserve_slowly(bytes) }

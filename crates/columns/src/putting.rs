@@ -61,8 +61,8 @@ pub fn put<'a>(
     Ok(Shared { id, shared_bytes: 0, copied_bytes })
 }
 
-/// The pieces of an IPC stream of the batches, of which only headers and what a slice cuts in the
-/// middle is made anew. What a slice does not refer to is left out.
+/// The pieces of an IPC stream of the batches. Only headers, and bytes that a slice cuts in the
+/// middle, are written again; values that a slice does not refer to are left out.
 pub fn pieces(
     schema: &SchemaRef,
     batches: &[RecordBatch],

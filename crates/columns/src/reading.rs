@@ -2,9 +2,9 @@
 //!
 //! A composite is an Arrow IPC stream in parts ([`plasmon_proto::composite`]), and a stream that
 //! lies in one object is a stream of one part. The arrays that come out of here point to where the
-//! parts lie, and each holds the pins that it needs, so they live as long as anybody wants.
+//! parts lie, and each holds the pins that it needs, so they can be kept for any time.
 //!
-//! What an object holds is another process's word: everything is checked, as far as the caller
+//! The bytes of an object come from another process: everything is checked, as far as the caller
 //! wants, before it is an array.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Buffers in the store for whoever allocates: what a memory pool of Arrow is made of.
+//! Buffers in the store for allocators of other libraries: the base of a memory pool of Arrow.
 //!
 //! ```text
 //!              < own_bytes_min                    >= own_bytes_min

@@ -1,9 +1,8 @@
 //! Small buffers: carved from leased regions, best fit first.
 //!
-//! What is free is known here and not in the memory itself, which everybody reads. Every buffer
-//! starts at a multiple of 64 and takes a multiple of 64 bytes. A buffer that was published is the
-//! store's: its place is never free again, and when nothing else is left in a region, the region
-//! goes.
+//! The free ranges are recorded here and not in the memory itself, which all clients read. Every
+//! buffer starts at a multiple of 64 and takes a multiple of 64 bytes. A buffer that was published
+//! is the store's: its place is never free again, and a region with nothing else left is dropped.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -39,7 +38,7 @@ pub(crate) struct Slabs {
     fits: BTreeSet<(u64, Spot)>,
 }
 
-/// What a buffer of so many bytes takes.
+/// The room that a buffer of this many bytes takes.
 pub(crate) fn rounded(bytes: usize) -> u64 {
     (bytes.max(1) as u64).next_multiple_of(OBJECT_ALIGN)
 }
