@@ -4,9 +4,9 @@
 //! kept in reserve: it is closed, the connection accepted, told why and closed, and the reserve
 //! taken again. Where that fails, too, the acceptor pauses for a moment instead of spinning.
 //!
-//! The socket is found by the name of its file, and that can be removed: by what tidies a temporary
-//! folder, or with the folder of a user who logged out. Nobody tells the daemon, so it looks now
-//! and then and listens under its name again. Where another daemon took the name meanwhile, this
+//! The socket is found by the name of its file, and that can be removed: by a program that tidies a
+//! temporary folder, or with the folder of a user who logged out. The daemon is not notified, so it
+//! checks at intervals and listens under its name again. Where another daemon took the name, this
 //! one serves the clients that it has, and ends with the last of them.
 
 use std::io;

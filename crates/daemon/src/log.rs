@@ -1,5 +1,5 @@
 //! The log: lines go through a queue to a thread, so that a reader that does not read, or a disk
-//! that hangs, loses lines and holds up nobody.
+//! that hangs, loses lines and never blocks the daemon.
 //!
 //! A client can cause lines. Each place in the program writes [`LINES_MAX`] a second at most, and
 //! says how many it left out.

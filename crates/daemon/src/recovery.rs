@@ -6,7 +6,7 @@
 //!                                               ├► extents, sessions with their channels
 //!                                               └► spill files of this store
 //!                                    slots + attributes ──► Recovered ──► Store::recover
-//!                                    rings of every session, drained before anybody is answered
+//!                                    rings of every session, drained before the first answer
 //! ```
 //!
 //! Nothing that was sealed is lost: what the index shows is there, and what was in a ring and not

@@ -6,7 +6,7 @@
 //!      ── Job ──► seal worker     have the kernel refuse writes
 //!      ── Job ──► file worker     spill, restore, forget
 //!      ◄─ Done ── either, with a doorbell
-//!      ─ table ─► table worker    huge pages for the index; nobody waits for it
+//!      ─ table ─► table worker    huge pages for the index; nothing waits for it
 //! ```
 //!
 //! Each worker takes its jobs in order, so giving memory back and reserving it again cannot

@@ -2,7 +2,7 @@
 //!
 //! The check goes through the nodes in the order of their numbers, as the writer did, with one
 //! counter for each table: whatever is mentioned for the first time must be exactly the next entry.
-//! So every entry is used, by exactly one run or owner, and whoever builds values afterwards can
+//! So every entry is used, by exactly one run or owner, and a builder of values afterwards can
 //! neither be led outside of the object nor be made to build more than it holds.
 
 use crate::codes::{elem, kind, limit, make, slot, source, tensor};

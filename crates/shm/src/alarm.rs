@@ -1,4 +1,4 @@
-//! Alarms: how threads of several processes sleep until somebody has news for them.
+//! Alarms: threads of several processes sleep on them until another process wakes them.
 //!
 //! ```text
 //!   sleeper: set bit 0, seen = word; fence; look again ── nothing ──> sleep while word = seen
@@ -8,9 +8,9 @@
 //! Store buffering, as with the [`crate::bell`]: of the two fences one comes first, so either the
 //! sleeper sees what was published or the waker sees the bit.
 //!
-//! Nobody is counted. A sleeper that was killed leaves a bit behind, which the next waker clears;
-//! who still sleeps for something else sets it again. A waker that is killed between clearing the
-//! bit and waking is why nobody sleeps for long without looking around.
+//! Sleepers are not counted. A sleeper that was killed leaves a bit set, which the next waker
+//! clears; a thread that sleeps for something else sets it again. A waker can be killed between
+//! clearing the bit and waking, so no thread sleeps for long without looking around.
 
 use crate::sync::{AtomicU32, Ordering, fence};
 

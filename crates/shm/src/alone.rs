@@ -4,7 +4,7 @@
 //! file. Descriptors that one process passes to another are opened anew
 //! ([`crate::Memfd::writable`]), so each is an open file of its own, and the kernel counts those:
 //! it grants a write lease on a file only to its one opener. Asking for such a lease is therefore a
-//! question that no other process can answer wrongly: "does anybody else have it open or mapped?"
+//! question that no other process can answer wrongly: "is it open or mapped anywhere else?"
 //!
 //! What the asking process duplicated, or passed on as it is (to the keeper), is the same open file
 //! and does not count.

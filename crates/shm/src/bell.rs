@@ -9,9 +9,9 @@
 //! was published or the waker sees the flag.
 //!
 //! Every sleep has a number, so that a waker rings once for each: the sleeper may need long until
-//! it runs, and whatever is published meanwhile would ring again. Who saw `n` and kept still
-//! because somebody rang for it did not see `n + 1`, so the look before that sleep finds what was
-//! published.
+//! it runs, and whatever is published meanwhile would ring again. A waker that saw `n` and did not
+//! ring, because another had rung for it, did not see `n + 1`, so the look before that sleep finds
+//! what was published.
 
 //!
 //! The same pattern tells a sleeper that looks at many things whose turn it is: each of them has a

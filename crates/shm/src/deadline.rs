@@ -1,6 +1,6 @@
 //! The end of a wait.
 //!
-//! Times come from callers, who may say "for ever" as the longest time there is. Adding that to a
+//! Times come from callers, which may pass the longest time there is for no limit. Adding that to a
 //! moment of the clock overflows, so nothing outside of this module adds to one.
 
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Extents that were dropped and that other processes still have mapped.
 //!
-//! At level shared the daemon takes the pages of a dropped extent away, whoever has it mapped. From
-//! an extent that is sealed against writers the kernel lets nobody take pages: they stay until the
-//! last process has let go of it. So such an extent stays here, in sight of the keeper, until the
+//! At level shared the daemon frees the pages of a dropped extent even while it is mapped. The
+//! kernel does not allow that for an extent that is sealed against writers: its pages stay until
+//! the last process has let go of it. Such an extent stays here, in sight of the keeper, until the
 //! kernel says that no other process has it ([`crate::alone`]).
 //!
 //! ```text

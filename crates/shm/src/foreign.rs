@@ -1,7 +1,7 @@
 //! An allocator of ours as a table of C functions, for code that is built elsewhere.
 //!
-//! The table is `plasmon_pool_api` in `plasmon_pool.h`. Whoever holds it holds a reference to the
-//! allocator; what must not unwind into C is caught here.
+//! The table is `plasmon_pool_api` in `plasmon_pool.h`. Its holder has a reference to the
+//! allocator; panics are caught here, because they must not unwind into C.
 
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,6 +1,6 @@
 //! The unsafe floor of Plasmon: everything that two processes share.
 //!
-//! Above this crate nobody touches a raw pointer or an atomic in shared memory. Byte tables and the
+//! No crate above this one touches a raw pointer or an atomic in shared memory. Byte tables and the
 //! argument why the protocols are right: `docs/formats/shared-memory.md`.
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //!  index       IndexWriter    ── slots ───────>  IndexReader       where sealed objects lie
 //!  channel     ChannelDaemon  <── rings, pins ─>  ChannelClient     submissions, ledger of pins
 //!  extents     Memfd          ── payload ─────>  WriteExtent, ReadMap
-//!  wake page   (only held)                       WakePage          waking who waits for a seal
+//!  wake page   (only held)                       WakePage          waking waits for a seal
 //!  socket      Listener, Connection  <───────>  Connection        descriptors, rare messages
 //! ```
 //!

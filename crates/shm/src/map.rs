@@ -3,7 +3,7 @@
 //! [`ReadMap`] and [`WriteMap`] own their address range and unmap it when dropped. Whatever lies in
 //! them may be changed by another process at any time, so no `&[u8]` of it is ever made here:
 //! protocol words are atomics, hostile bytes are copied out, and payload goes out as a raw pointer
-//! whose user knows (by a pin or a lease) that nobody else writes.
+//! whose user knows (by a pin or a lease) that no other thread or process writes.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -9,8 +9,8 @@
 //! [`Memfd::read_only`]), so that it does not share its open file with ours. What a process does to
 //! the open file (its flags, `O_APPEND` among them, or a lease) then stays its own business. A
 //! memfd is itself opened once more when it is made: only a descriptor that was opened counts as a
-//! writer for the kernel, and while there is another writer nobody can take a lease, which would
-//! make every later open wait until the lease is broken.
+//! writer for the kernel, and while there is another writer no process can take a lease, which
+//! would make every later open wait until the lease is broken.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

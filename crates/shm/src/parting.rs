@@ -5,8 +5,8 @@
 //! client: pin ─ look at the word: set ──► give the pin up, ask the daemon
 //! ```
 //!
-//! A connection can break without the client noticing, because a get asks nobody. The daemon must
-//! not look through the ledgers of such connections for ever, and must not overlook a pin. Of the
+//! A connection can break without the client noticing, because a get sends no request. The daemon
+//! must not scan the ledgers of such connections without end, and must not overlook a pin. Of the
 //! client's pin and the daemon's word one comes first: either the daemon finds the pin, or the
 //! client finds the word.
 

@@ -5,8 +5,8 @@
 //! looked at, and releases it when dropped.
 //!
 //! Why a view may hand out `&[u8]` of memory that another process wrote: the object is sealed, so
-//! its writer does not touch it any more; it is pinned, so the daemon gives its memory to nobody
-//! else; and its pages belong to a memfd that nobody can shrink. A store of level `shared` trusts
+//! its writer does not touch it any more; it is pinned, so the daemon does not reuse its memory;
+//! and its pages belong to a memfd that cannot be shrunk. A store of level `shared` trusts
 //! its writers for the first of these (they are the same user), the other levels have the kernel
 //! for it.
 

@@ -2,9 +2,9 @@
 //!
 //! * **Fixed**: values of some bytes each. They are scattered into their bucket and, there, put in
 //!   order.
-//! * **Bits**: booleans, and for every column which values there are. Eight rows share a byte,
+//! * **Bits**: booleans, and for every column the validity of its values. Eight rows share a byte,
 //!   so they are collected row by row once the order is known.
-//! * **Text**: strings and bytes, collected like bits. Views become texts with offsets of 64 bits:
+//! * **Text**: strings and bytes, collected like bits. Views become strings with 64-bit offsets:
 //!   the result has its bytes in order, and none that it does not need.
 //! * Everything else (nested values, dictionaries that the result has) is not moved here: see
 //!   [`crate::interleave`].

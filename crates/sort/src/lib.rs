@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The order: numbers, times, booleans and decimals by value; floats likewise, with -0.0 equal
-//! to 0.0 and NaN equal to itself and greater than any number; texts and bytes by their bytes;
+//! to 0.0 and NaN equal to itself and greater than any number; strings and bytes by their bytes;
 //! dictionaries, lists and structures as `arrow_row` has them, with the
 //! floats in them ordered like any others. Missing values come last unless a
 //! key says otherwise, also in descending order. Rows with equal keys stay in their order, always.

@@ -1,8 +1,8 @@
-//! The texts of one column in a bucket.
+//! The strings of one column in a bucket.
 //!
-//! They are scattered like everything else: their bytes one behind the other, and their lengths to
-//! where the ends of the sorted texts will be. So a bucket has all it needs in the caches, where
-//! reading each text from wherever it lies in the table would wait for the memory.
+//! They are scattered like everything else: their bytes one after the other, and their lengths to
+//! where the ends of the sorted strings will be. So a bucket has all it needs in the caches, where
+//! reading each string from its place in the table would wait for the memory.
 
 use bytemuck::cast_slice_mut;
 

@@ -1,7 +1,7 @@
 //! Namespaces that a client has adopted: what is named in them goes when the client does.
 //!
 //! ```text
-//! nobody's ──adopt──► a client's ──its connection ends──► ended ──adopt──► a client's ...
+//! no owner ──adopt──► a client's ──its connection ends──► ended ──adopt──► a client's ...
 //!                        │ all objects together may          everything in it is deleted,
 //!                        │ be limited in bytes               and nothing more comes in
 //! ```

@@ -5,12 +5,12 @@
 //! recently used objects and is not spilled. The last composite lets it go when its own memory is
 //! free, so a reader that pins the composite pins the members.
 //!
-//! A composite is spilled with the members that nothing else in memory holds. They follow it: what
-//! became of the composite is known before they give their memory up, and whoever pins it in the
-//! meantime keeps them all. Read again, the composite comes back first, and each member when it is
-//! read. Members with policy cache stay: they go when the composite goes.
+//! A composite is spilled with the members that nothing else in memory holds. They follow it: the
+//! outcome for the composite is known before they give their memory up, and a pin of it in the
+//! meantime keeps them all. When it is read again, the composite comes back first, and each member
+//! when it is read. Members with policy cache stay, and are deleted with the composite.
 //!
-//! An owned member of which its creator makes no composite before it leaves goes with it.
+//! An owned member that is in no composite when its creator disconnects is deleted then.
 
 use std::collections::{BTreeMap, BTreeSet};
 

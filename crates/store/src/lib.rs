@@ -15,8 +15,8 @@
 //!                                     delete, evict, time to live
 //! ```
 //!
-//! A sealed object that is deleted while readers pin it is *hidden*: nobody finds it, its id is
-//! free again, and its memory waits for the last pin.
+//! A sealed object that is deleted while readers pin it is *hidden*: it is not found any more, its
+//! id is free again, and its memory waits for the last pin.
 //!
 //! Where to look: `dispatch` says which event goes where. [`store`](Store) holds three groups:
 //! `objects`, the `space` that they lie in, and the `sessions` of the clients; a method of a group

@@ -1,4 +1,4 @@
-//! Publishing objects, freeing them, and telling everybody.
+//! Publishing objects, freeing them, and notifying waiting clients and subscribers.
 
 use plasmon_proto::message::{ExtentId, Notice};
 use plasmon_proto::object::{Level, Sizes};

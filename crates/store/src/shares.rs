@@ -3,7 +3,8 @@
 //! An object with policy cache of a client with a share is evicted for new objects of that client
 //! only. At the limit of its share the client's own oldest objects make room; what is pinned does
 //! not count against it. A share is a limit and a protection, not a reservation: what its client
-//! does not use, others may. It ends with the client, whose objects are everybody's from then on.
+//! does not use, others may. It ends with the client, whose objects belong to no share from then
+//! on.
 //!
 //! Only objects that the store places (`Create`) are held to the limit.
 

@@ -1,4 +1,4 @@
-//! The memory, and who waits for some of it.
+//! The memory, and the requests that wait for some of it.
 
 use std::collections::BTreeMap;
 

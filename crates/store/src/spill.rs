@@ -1,4 +1,4 @@
-//! The spill tier: objects with policy keep that gave their memory up and come back when somebody
+//! The spill tier: objects with policy keep that gave their memory up and come back when a client
 //! wants to read them.
 //!
 //! ```text

@@ -1,8 +1,8 @@
-//! Deleting objects as soon as nobody reads them.
+//! Deleting objects as soon as no client reads them.
 //!
 //! An ordinary delete takes an object out of sight at once and its memory a little later. This one
-//! leaves it as it is, for everybody, until its last pin is gone. Ledgers tell nobody when a pin
-//! goes, so the store looks again after a while, and before it answers a question about objects.
+//! leaves it as it is, for all clients, until its last pin is gone. Ledgers do not announce the end
+//! of a pin, so the store looks again after a while, and before it answers a request about objects.
 
 mod deletion;
 

@@ -13,7 +13,7 @@
 //! What was in any ring when a socket message was read is applied before that is answered, so that
 //! "absent" told over the socket is final (`rings`). A turn of the loop reads, applies, answers and
 //! parts only so much; what is left has its turn after the next look for news. Whatever a client
-//! does wrong ends that client and nobody else.
+//! does wrong ends that client alone.
 
 mod effects;
 mod greeting;

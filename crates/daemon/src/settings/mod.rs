@@ -5,8 +5,8 @@
 //! defaults < --config FILE < PLASMON_* < --flags ──► Settings ──► Config (checked, typed)
 //! ```
 //!
-//! The effective texts are kept: the keeper starts the next daemon with exactly these, whatever
-//! happened to the file or the environment in between.
+//! The effective strings are kept: the keeper starts the next daemon with exactly these, even if
+//! the file or the environment has changed in between.
 
 mod bad_start;
 pub mod config;

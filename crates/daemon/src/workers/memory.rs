@@ -1,4 +1,4 @@
-//! The memory worker: makes extents and allocates their pages before anybody is promised them.
+//! The memory worker: makes extents and allocates their pages before they are granted to a client.
 //!
 //! Allocating here is what turns a full machine into an error at `create` instead of a signal at
 //! the first write, and what spares the first writer most of the cost of new pages. A few extents

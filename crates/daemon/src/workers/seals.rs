@@ -1,10 +1,10 @@
 //! The worker that seals: it waits where the kernel waits.
 //!
 //! To refuse every write to a memfd the kernel waits for pages that something else still refers to:
-//! up to 150 ms, which a client that keeps one page in a pipe makes it use. Those who wait for such
-//! a seal wait for it here, and nobody else.
+//! up to 150 ms, which a client that keeps one page in a pipe makes it use. Only requests for such
+//! a seal wait for it, here, and no others.
 //!
-//! A mapping to write to may be one that nobody writes to: a thread of the client forks, and until
+//! A writable mapping may be one that is never written to: a thread of the client forks, and until
 //! the child calls `exec` it has what its parent had mapped. Such an extent is tried again for
 //! [`BUSY_MAX`], the others go before it.
 

@@ -1,6 +1,6 @@
 //! A client's view of the index, which follows the daemon from table to table.
 //!
-//! Readers take no lock and announce nothing, so nobody knows when the last one has left an old
+//! Readers take no lock and announce nothing, so it is not known when the last one has left an old
 //! table. Its address range is therefore never given up while the index lives: a new table is
 //! mapped *over* the old one, which the kernel does in one step, or, when it is too large for the
 //! range, the old range is mapped over with zeroes. In either case a reader who is still there

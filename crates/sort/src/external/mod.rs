@@ -11,7 +11,7 @@
 //! order of all rows (key, run, row in the run): a value that fills several partitions alone is cut
 //! like any other, and rows with equal keys stay in their order.
 //!
-//! The scratch file has no name, so it goes with the process, however that ends.
+//! The scratch file has no name, so the kernel removes it when the process ends, for any reason.
 
 mod merge;
 mod runs;

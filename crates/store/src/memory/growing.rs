@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Every page of a growing extent is there: it ends where its memory ends. An idle one is warm
-//! memory for its writer and for nobody else: the size of its file is not fixed, so a former writer
-//! could take the pages away from the next one. The writer may keep it mapped, and finds the pages
+//! memory for its writer alone: the size of its file is not fixed, so a former writer could take
+//! the pages away from the next one. The writer may keep it mapped, and finds the pages
 //! as they were when it is given the same extent again; so when it goes, the pages go first, in
 //! whatever process they are mapped. What the writer allocates behind the end of it is cut off when
 //! it is given up.

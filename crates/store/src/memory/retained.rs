@@ -4,12 +4,12 @@
 //! So what is dropped stays charged until the daemon knows that it is gone:
 //!
 //! ```text
-//!  drop ──► leaving ──(everybody has let it go)──────────► released
-//!              └──(somebody does not let it go)──► held ──────┘
+//!  drop ──► leaving ──(all clients have unmapped it)─────► released
+//!              └──(a client does not unmap it)───► held ──────┘
 //! ```
 //!
 //! Requests wait for what is leaving, which is never for long. For what is held they do not wait:
-//! the client that has it may be stopped for ever.
+//! the client that has it may be stopped for any time.
 
 use std::collections::BTreeMap;
 
