@@ -124,7 +124,7 @@ public final class MapOutput {
             rows += content.records(partition);
         }
         if (last && rows == 0 && runs == 0) {
-            // Nobody asks for an output whose partitions are all empty.
+            // An output whose partitions are all empty is never read.
             committed = true;
             return;
         }

@@ -12,8 +12,8 @@ import java.util.Locale;
  * Brings what this jar holds for the machine's processor onto the disk: the library, which is
  * loaded once for each virtual machine, and the daemon's program.
  *
- * <p>A machine that the jar has nothing for is an error at the start. There is no other way to
- * shuffle to fall back to, so that nobody measures the wrong thing.
+ * <p>A machine that the jar has no library for is an error at the start. There is no other way to
+ * shuffle to fall back to, so that a benchmark never measures the wrong thing.
  */
 public final class NativeLibrary {
     private static final String LIBRARY = "libplasmon_jni.so";

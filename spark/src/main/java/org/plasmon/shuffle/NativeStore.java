@@ -9,8 +9,8 @@ import java.util.Map;
  * native library. All methods may be called by any thread.
  *
  * <p>Memory of the store is seen through direct buffers. A {@link Writer}'s is valid until it is
- * sealed or closed, a {@link Pin}'s until it is closed; whoever takes a buffer must not keep it
- * longer. That is why nothing outside of this package and the reader's streams ever gets one.
+ * sealed or closed, a {@link Pin}'s until it is closed; a caller must not keep a buffer longer.
+ * That is why nothing outside of this package and the reader's streams ever gets one.
  */
 public final class NativeStore implements AutoCloseable {
     private final long handle;
@@ -211,7 +211,7 @@ public final class NativeStore implements AutoCloseable {
             return memory;
         }
 
-        /** Makes the part visible to everybody. */
+        /** Makes the part visible to all clients. */
         public void seal() throws StoreException {
             seal0(given());
         }

@@ -20,7 +20,7 @@ final class PartWriter {
         this.patienceMs = patienceMs;
     }
 
-    /** Makes a part of so many bytes and seals it when {@code filling} has written them. */
+    /** Makes a part of this many bytes and seals it when {@code filling} has written them. */
     void write(Part part, long bytes, Consumer<ByteBuffer> filling) throws StoreException {
         if (bytes > RunLayout.RUN_BYTES_MAX) {
             throw new StoreException("limit_reached", "writing " + part + ": a run of " + bytes

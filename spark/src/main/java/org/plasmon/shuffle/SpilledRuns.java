@@ -20,7 +20,7 @@ import java.util.function.Predicate;
  * forget: the shuffle is over ─► closed, with its last user
  * </pre>
  *
- * <p>A run never changes and its name is never used again, so an open file is right for ever. It
+ * <p>A run never changes and its name is never used again, so an open file stays valid. It
  * takes room on the disk after the store has removed it, hence {@link #forget}. All methods may be
  * called by any thread; the daemon is asked without the lock.
  */

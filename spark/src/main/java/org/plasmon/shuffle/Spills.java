@@ -9,8 +9,8 @@ import java.util.concurrent.atomic.AtomicInteger;
  * What one task puts aside in the store because its memory is short, and reads again itself. The
  * store keeps it in memory as long as it has room, and in its files then.
  *
- * <p>It lies among the parts of a shuffle, under a number that no map attempt has, so it goes with
- * the shuffle if the task dies. Each piece is a run of one partition.
+ * <p>It lies among the parts of a shuffle, under a number that no map attempt has, so it is deleted
+ * with the shuffle if the task dies. Each piece is a run of one partition.
  */
 public final class Spills implements AutoCloseable {
     /** Tells apart what one task puts aside for several reads of one shuffle. */
@@ -80,7 +80,7 @@ public final class Spills implements AutoCloseable {
         }
     }
 
-    /** Forgets everything; what was not read yet is lost, and whoever still writes is told so. */
+    /** Drops everything; pieces that were not read are lost, and later writes fail and say so. */
     @Override
     public synchronized void close() throws StoreException {
         closed = true;
@@ -96,14 +96,14 @@ public final class Spills implements AutoCloseable {
 
         private Spill() {}
 
-        /** Adds what is staged, so many records. */
+        /** Adds the staged records, {@code records} of them. */
         public void add(Staging staged, int records) throws StoreException {
             pieces.add(write(staged, records));
         }
 
         /**
          * A copy of the next piece, checked against its checksum; {@code null} at the end. A copy,
-         * because whoever reads may do so after the task has ended and given everything back.
+         * because a reader may use it after the task has ended and given everything back.
          */
         public byte[] next() throws StoreException {
             Part part = pieces.poll();

@@ -151,8 +151,8 @@ final class Application {
             forget(shuffle);
             LOG.debug("shuffle {} is removed: {} objects", shuffle, objects);
         } catch (StoreException error) {
-            // Spark cleans up in the background and has nobody to tell. What is left goes with the
-            // application.
+            // Spark cleans up in the background and reports no error. The remaining objects are
+            // deleted with the application.
             LOG.warn("shuffle {} was not removed", shuffle, error);
         }
     }

@@ -152,7 +152,7 @@ final class Blocks implements AutoCloseable {
         return streams.around(block, new SectionStream(section));
     }
 
-    /** The task has ended: whoever still reads is told so. */
+    /** The task has ended: later reads fail and say so. */
     @Override
     public synchronized void close() {
         closed = true;

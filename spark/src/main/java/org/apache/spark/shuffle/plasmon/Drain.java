@@ -10,8 +10,8 @@ import scala.collection.Iterator;
  * The records of a full collection on their way out, the rest of which may be moved into the store
  * at any moment, because another part of the task needs the memory.
  *
- * <p>Whoever wants it holds the memory manager's lock already, so nothing is asked of the memory
- * manager under the lock of this object.
+ * <p>A request for that memory comes with the memory manager's lock held, so nothing is asked of
+ * the memory manager under the lock of this object.
  */
 final class Drain<K, C> extends AbstractIterator<Tuple2<K, C>> {
     private final SpillSpace space;

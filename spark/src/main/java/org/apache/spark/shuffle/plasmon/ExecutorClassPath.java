@@ -11,7 +11,7 @@ import java.util.zip.ZipFile;
 
 /**
  * Whether executors will find the shuffle manager's class. One that does not dies before it
- * reports to the driver: Spark starts another one, for ever, and names no cause.
+ * reports to the driver: Spark starts another one, without end, and names no cause.
  *
  * <p>Executors of Spark's own clusters read the same files as the driver, as the shuffle is of one
  * machine. So the driver looks for the class along their class path, before any is started. It

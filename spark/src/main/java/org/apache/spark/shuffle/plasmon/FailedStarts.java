@@ -29,7 +29,7 @@ import scala.runtime.BoxedUnit;
  * executor: cannot join ─► report ─► driver: counts them
  *                                     └─► the third one, and no executor works: the jobs that
  *                                         wait for executors fail with its reason
- * executor: exits ─► Spark starts another one, for ever
+ * executor: exits ─► Spark starts another one, without end
  * </pre>
  *
  * <p>Of such an executor Spark's driver knows the exit code at most. Messages are arrays of

@@ -92,7 +92,7 @@ final class MapTask<K, V> {
      * Where Spark believes the output to be: on this machine, with an executor that never existed.
      * So no executor's loss is the loss of an output; and as each output has a name of its own, the
      * loss of one is not the loss of others. The host is a real one: for a host without executors
-     * Spark lets tasks wait that share a stage with tasks of a real one, in local mode for ever.
+     * Spark lets tasks wait that share a stage with tasks of a real one, in local mode without end.
      */
     private BlockManagerId location() {
         BlockManagerId here = SparkEnv.get().blockManager().blockManagerId();

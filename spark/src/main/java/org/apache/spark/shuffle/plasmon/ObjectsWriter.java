@@ -23,7 +23,7 @@ import scala.collection.Iterator;
  * of Java's serialisation, where there are many partitions: they are kept as objects until memory
  * is short or all are there, then serialised partition by partition.
  *
- * <p>When memory is short, what is combined so far becomes a run and combining starts anew. Nothing
+ * <p>When memory is short, the records combined so far become a run and combining restarts. Nothing
  * is merged again here: a reduce task merges what comes from several map tasks anyway, and runs
  * are no different.
  */

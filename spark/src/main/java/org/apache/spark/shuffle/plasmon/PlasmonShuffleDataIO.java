@@ -10,8 +10,8 @@ import org.apache.spark.shuffle.api.ShuffleDriverComponents;
 import org.apache.spark.shuffle.api.ShuffleExecutorComponents;
 
 /**
- * What stands beside the shuffle manager in the driver: it tells Spark that the shuffle outlives
- * executors, and deletes shuffles that nobody needs any more.
+ * The driver's part of the shuffle, beside the shuffle manager: it tells Spark that the shuffle
+ * outlives executors, and deletes shuffles that are not needed any more.
  */
 public class PlasmonShuffleDataIO implements ShuffleDataIO {
     /** Called by Spark. */

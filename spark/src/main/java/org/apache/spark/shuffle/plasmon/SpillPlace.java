@@ -12,7 +12,7 @@ import java.util.stream.Stream;
 import org.apache.spark.SparkConf;
 
 /**
- * Where the application's own store spills when nobody says so: in the local directories that the
+ * Where the application's own store spills by default: in the local directories that the
  * application was given, as Spark itself does, else in {@code /var/tmp}.
  *
  * <p>The temporary directory, which Spark takes for want of another, is the last resort: it may lie

@@ -92,7 +92,7 @@ final class StoreReader<K, C> implements ShuffleReader<K, C> {
         context.addTaskCompletionListener(listener);
     }
 
-    /** The task's result stands; what is left goes with the shuffle. */
+    /** The task's result stands; remaining objects are deleted with the shuffle. */
     private static void close(SpillSpace space) {
         try {
             space.close();
