@@ -14,7 +14,8 @@ pub fn id(number: usize) -> ObjectId {
     ObjectId::new([number as u8 + 1; 20])
 }
 
-/// Any request but a hello and a shutdown. `serials` are what a client without a channel pins.
+/// Any request but a hello and those that end the daemon. `serials` are what a client without a
+/// channel pins.
 pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
     let ids: Vec<ObjectId> = (0..input.below(4)).map(|_| id(input.below(IDS))).collect();
     let one = id(input.below(IDS));
@@ -73,7 +74,12 @@ pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
         25 => Request::Adopt { namespace: "ns".to_owned(), bytes_max: input.byte().into() },
         26 => Request::Slot { id: one },
         27 => Request::OpenSpilled { id: one },
-        _ => [Request::Status, Request::Sync][input.below(2)].clone(),
+        _ => match input.below(4) {
+            0 => Request::Status,
+            1 => Request::Sync,
+            2 => Request::DeleteUnused { ids },
+            _ => Request::Share { bytes: input.word() },
+        },
     }
 }
 

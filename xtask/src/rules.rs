@@ -2,6 +2,7 @@
 
 mod cycles;
 mod deadlines;
+mod declarations;
 mod edges;
 mod layers;
 mod pages;
@@ -27,6 +28,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         unsafety::check(&sources),
         purity::check(&sources),
         deadlines::check(&sources),
+        declarations::check(tree, &sources),
         edges::check(&sources),
         words::check(tree),
         versions::check(tree),
