@@ -1,9 +1,16 @@
-//! Markdown: one heading of the first order, links that lead somewhere, and a map that is whole.
+//! Markdown: one heading of the first order, links and paths that lead somewhere, and a map that is
+//! whole.
 
 use crate::finding::Finding;
 use crate::tree::{TextFile, Tree};
 
 const RULE: &str = "pages";
+
+/// Pages that tell of the past: what they name may be gone.
+const PAST: &[&str] = &["CHANGELOG.md", "docs/adr/"];
+
+/// Paths that only a build makes.
+const BUILT: &[&str] = &["spark/target"];
 
 /// Checks every page, and that the map names every folder.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -26,6 +33,13 @@ fn check_page(tree: &Tree, file: &TextFile) -> Vec<Finding> {
                 findings.push(Finding::at(&file.path, number, RULE, problem));
             }
         }
+        let gone = paths(tree, line).filter(|path| {
+            !PAST.iter().any(|past| file.path.starts_with(past)) && is_gone(tree, path)
+        });
+        findings.extend(gone.map(|path| {
+            let message = format!("names {path}, which does not exist");
+            Finding::at(&file.path, number, RULE, message)
+        }));
     }
     findings
 }
@@ -49,6 +63,23 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
         let rest = &line[at + mark.len()..];
         rest.find(')').map(|end| rest[..end].split(' ').next().unwrap_or_default())
     })
+}
+
+/// What is written as code in a line and begins with a folder of the root.
+fn paths<'a>(tree: &'a Tree, line: &'a str) -> impl Iterator<Item = &'a str> {
+    line.split('`').skip(1).step_by(2).filter(|code| {
+        let folder = code.split_once('/').map_or("", |(folder, _)| folder);
+        !folder.is_empty() && tree.has(folder) && !code.contains([' ', '*', '<', '{', '$'])
+    })
+}
+
+/// Whether a path names nothing. `NAME` stands for any name, `path:12` for a line.
+fn is_gone(tree: &Tree, path: &str) -> bool {
+    let path = path.split([':', '#']).next().unwrap_or(path).trim_end_matches('/');
+    let is_record = path.strip_prefix("docs/adr/").is_some_and(|number| {
+        tree.paths.iter().any(|known| known.starts_with(&format!("docs/adr/{number}-")))
+    });
+    !path.contains("NAME") && !BUILT.contains(&path) && !is_record && !tree.has(path)
 }
 
 /// Why a link leads nowhere, `None` when it leads somewhere or out of the repository.
@@ -141,6 +172,18 @@ mod tests {
         assert_eq!(findings("# A\n\n[gone](c.md)\n"), ["a link to c.md, which does not exist"]);
         assert_eq!(findings("# A\n\n[b](formats/b.md#third)\n").len(), 1);
         assert_eq!(findings("# A\n\n[above](../../x.md) [b](../b.md)\n").len(), 1);
+    }
+
+    #[test]
+    fn paths_in_the_text_exist() {
+        assert_eq!(
+            findings("# A\n\n`crates/shm/src/lib.rs:3` and `docs/formats/NAME.md`\n").len(),
+            0
+        );
+        let gone = "# A\n\n`crates/shm/src/bell.rs`\n";
+        assert_eq!(findings(gone), ["names crates/shm/src/bell.rs, which does not exist"]);
+        let tree = Tree::of(&[("docs/adr/0001-a.md", gone), ("crates/shm/src/lib.rs", "")]);
+        assert_eq!(check(&tree).len(), 1, "the missing map, and nothing of the past");
     }
 
     #[test]
