@@ -82,13 +82,36 @@ package_sources() {
         -not -name '*.so' -print0 2>/dev/null || true
 }
 
+# Compiles the parts of the package as it will be compiled, while pip fetches what the tests need.
+# What fails here is said when the package is built.
+compile_ahead() {
+    local part
+    for part in crates/cli hdf5/plugin crates/daemon crates/capi; do
+        CARGO_PROFILE_RELEASE_DEBUG=none \
+            cargo build --quiet --release --locked --manifest-path "$part/Cargo.toml" || return 0
+    done
+}
+
+# The environment and the package; on a machine that has neither, both at the same time.
+environment_and_package() {
+    if [ -f .venv/package-made-from ]; then
+        environment
+    else
+        say "compiling (a few minutes the first time)"
+        compile_ahead 2>/dev/null &
+        environment
+        wait
+    fi
+    package
+}
+
 package() {
     local stamp=.venv/package-made-from wanted
     wanted=$(package_sources | digest)
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
         return
     fi
-    say "building the package (a few minutes the first time)"
+    say "building the package"
     # Debug information is stripped from what is installed, so none is made.
     CARGO_PROFILE_RELEASE_DEBUG=none \
         .venv/bin/python -m pip install --quiet --disable-pip-version-check .
@@ -100,6 +123,6 @@ case "${1:-package}" in
     machine) machine ;;
     languages) languages ;;
     environment) machine; environment ;;
-    package) machine; environment; package ;;
+    package) machine; environment_and_package ;;
     *) fail "unknown part \"$1\": machine, languages, environment or package" ;;
 esac

@@ -74,12 +74,21 @@ pub fn any(input: &mut Input<'_>, serials: &[u64]) -> Request {
         25 => Request::Adopt { namespace: "ns".to_owned(), bytes_max: input.byte().into() },
         26 => Request::Slot { id: one },
         27 => Request::OpenSpilled { id: one },
-        _ => match input.below(4) {
-            0 => Request::Status,
-            1 => Request::Sync,
-            2 => Request::DeleteUnused { ids },
-            _ => Request::Share { bytes: input.word() },
-        },
+        _ => rare(input, ids),
+    }
+}
+
+fn rare(input: &mut Input<'_>, ids: Vec<ObjectId>) -> Request {
+    match input.below(6) {
+        0 => Request::Status,
+        1 => Request::Sync,
+        2 => Request::DeleteUnused { ids },
+        3 => {
+            let (scope, again) = (input.byte().into(), input.byte() % 2 == 0);
+            Request::Scope { scope, ids, again }
+        }
+        4 => Request::EndScope { scope: input.byte().into(), publish: input.byte() % 2 == 0 },
+        _ => Request::Share { bytes: input.word() },
     }
 }
 

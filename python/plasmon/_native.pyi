@@ -122,19 +122,26 @@ class _TextFile:
 def plan_sort(
     store: Store, sizes: tuple[int, int], spill: str, memory_bytes: int | None
 ) -> tuple[bool, int | None]: ...
-def guard_sort(store: Store) -> None: ...
+
+@final
+class UnpublishedPartitions:
+    @property
+    def partitions(self) -> list[tuple[ObjectId, int]]: ...
+    def publish(self) -> None: ...
+    def delete(self) -> None: ...
+
 def sort_into(
     store: Store,
     tables: list[Any],
     by: list[tuple[str, bool, bool]],
     wanted: _sort_types.InMemory,
-) -> list[tuple[ObjectId, int]]: ...
+) -> UnpublishedPartitions: ...
 def sort_spilling(
     store: Store,
     tables: Iterable[Any],
     by: list[tuple[str, bool, bool]],
     wanted: _sort_types.Spilling,
-) -> list[tuple[ObjectId, int]]: ...
+) -> UnpublishedPartitions: ...
 
 @final
 class ObjectId:

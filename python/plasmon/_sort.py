@@ -19,7 +19,7 @@ from plasmon import _errors, _native
 from plasmon._library import library_of
 
 if TYPE_CHECKING:
-    from plasmon._native import ObjectId
+    from plasmon._native import ObjectId, UnpublishedPartitions
     from plasmon._sort_types import Target
     from plasmon._store import Store
 
@@ -206,34 +206,33 @@ def sort(
 
     data = _sort_files.opened(parts_of(data))
     room = _sort_spilling.Room.of(store, data, spill, spill_dir, spill_bytes_max, memory_bytes)
-    # The ids of what is sealed: until this function returns, nothing else knows them, and whatever
-    # ends it before, Ctrl-C at its last line as well, takes the objects back.
-    made: list[ObjectId] = []
+    # Until this function returns, nothing else knows the partitions, and whatever ends it before,
+    # Ctrl-C at its last line as well, deletes them.
+    made: UnpublishedPartitions | None = None
     try:
         with _Line.of(progress) as tell:
             if not room.spills:
                 try:
-                    return _in_memory(store, data, order, partitions, threads, name, tell, made)
+                    made = _in_memory(store, data, order, partitions, threads, name, tell)
                 except _errors.NoRoom:
                     # All partitions at once were too much for what others have in the store.
                     if room.memory_bytes is None:
                         raise
-            return _sort_spilling.sort(
-                store, data, order, partitions, threads, name, tell, made, room
-            )
-    except BaseException as error:
-        _take_back(store, made, error)
+            if made is None:
+                made = _sort_spilling.sort(
+                    store, data, order, partitions, threads, name, tell, room
+                )
+        return _published(store, made)
+    except BaseException:
+        if made is not None:
+            made.delete()
         raise
 
 
-def _take_back(store: Store, made: list[ObjectId], error: BaseException) -> None:
-    """Deletes what a sort has sealed that did not end well; what stays is told with its error."""
-    try:
-        refused = [outcome for outcome in store.delete(made, errors="return") if outcome]
-    except _errors.PlasmonError as unknown:
-        refused = [unknown]
-    if refused:
-        error.add_note(f"objects that the sort made may stay in the store: {refused[0]}")
+def _published(store: Store, made: UnpublishedPartitions) -> Sorted:
+    found = made.partitions
+    made.publish()
+    return Sorted(store, [id for id, _ in found], [rows for _, rows in found])
 
 
 def _in_memory(
@@ -244,11 +243,10 @@ def _in_memory(
     threads: int | None,
     name: str | None,
     tell: Callable[[int, int], object] | None,
-    made: list[ObjectId],
-) -> Sorted:
+) -> UnpublishedPartitions:
     """Sorts rows that fit the memory and the store."""
     tables, kind = _tables(store, data)
-    found = _native.sort_into(
+    return _native.sort_into(
         store,
         tables,
         order,
@@ -256,12 +254,10 @@ def _in_memory(
             "partitions": partitions,
             "only": None,
             "threads": threads,
-            "target": target(store, kind, name),
+            "target": target(kind, name),
             "progress": tell,
-            "made": made,
         },
     )
-    return Sorted(store, [id for id, _ in found], [rows for _, rows in found])
 
 
 def sort_part(
@@ -288,9 +284,9 @@ def sort_part(
     from plasmon import _sort_files
 
     tables, kind = _tables(store, _sort_files.opened(parts_of(data)))
-    made: list[ObjectId] = []
+    made: UnpublishedPartitions | None = None
     try:
-        _native.sort_into(
+        made = _native.sort_into(
             store,
             tables,
             keys(by, nulls),
@@ -298,23 +294,20 @@ def sort_part(
                 "partitions": partitions,
                 "only": (part, part + 1),
                 "threads": threads,
-                "target": target(store, kind, name),
+                "target": target(kind, name),
                 "progress": None,
-                "made": made,
             },
         )
-        store.flush()
-        return made[0]
-    except BaseException as error:
-        _take_back(store, made, error)
+        return _published(store, made).ids[0]
+    except BaseException:
+        if made is not None:
+            made.delete()
         raise
 
 
-def target(store: Store, kind: int, name: str | None) -> Target:
-    """Where the partitions of a sort go, as what, and what guards them."""
-    from plasmon import _sort_partition_guard
-
-    return {"kind": kind, "name": name, "guard": _sort_partition_guard.program(store)}
+def target(kind: int, name: str | None) -> Target:
+    """Where the partitions of a sort go, and as what."""
+    return {"kind": kind, "name": name}
 
 
 def parts_of(data: Any) -> list[Any]:

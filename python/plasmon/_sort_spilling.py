@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plasmon import _native, _sort_files
-from plasmon._sort import Key, Sorted, Spill, frame_kind, parts_of, table, target
+from plasmon._sort import Key, Spill, frame_kind, parts_of, table, target
 
 if TYPE_CHECKING:
-    from plasmon._native import ObjectId
+    from plasmon._native import UnpublishedPartitions
     from plasmon._store import Store
 
 
@@ -101,23 +101,21 @@ def sort(
     threads: int | None,
     name: str | None,
     tell: Callable[[int, int], object] | None,
-    made: list[ObjectId],
     room: Room,
-) -> Sorted:
-    """Sorts through a scratch file. The ids of the partitions are added to ``made``."""
+) -> UnpublishedPartitions:
+    """Sorts through a scratch file."""
     assert room.memory_bytes is not None, "a sort that may not spill does not come here"
     kinds = {frame_kind(part) for part in parts_of(data)}
     kind = kinds.pop() if len(kinds) == 1 else None
-    found = _native.sort_spilling(
+    return _native.sort_spilling(
         store,
         _tables(store, data),
         order,
         {
             "partitions": partitions,
             "threads": threads,
-            "target": target(store, _native.TABLE_TABLE if kind is None else kind, name),
+            "target": target(_native.TABLE_TABLE if kind is None else kind, name),
             "progress": tell,
-            "made": made,
             "rows": room.rows,
             "rows_bytes": room.rows_bytes,
             "folder": None if room.folder is None else os.fspath(room.folder),
@@ -125,7 +123,6 @@ def sort(
             "memory_bytes": room.memory_bytes,
         },
     )
-    return Sorted(store, [id for id, _ in found], [rows for _, rows in found])
 
 
 def _tables(store: Store, data: Any) -> Iterator[Any]:

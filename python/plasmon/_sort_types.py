@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypedDict
-
-if TYPE_CHECKING:
-    from plasmon._native import ObjectId
+from typing import TypedDict
 
 
 class Target(TypedDict):
@@ -14,8 +11,6 @@ class Target(TypedDict):
 
     kind: int
     name: str | None
-    #: What guards them: a program, its arguments, and variables of its environment.
-    guard: tuple[str, list[str], list[tuple[str, str]]]
 
 
 class InMemory(TypedDict):
@@ -26,7 +21,6 @@ class InMemory(TypedDict):
     threads: int | None
     target: Target
     progress: Callable[[int, int], object] | None
-    made: list[ObjectId]
 
 
 class Spilling(TypedDict):
@@ -36,7 +30,6 @@ class Spilling(TypedDict):
     threads: int | None
     target: Target
     progress: Callable[[int, int], object] | None
-    made: list[ObjectId]
     rows: int | None
     rows_bytes: int
     folder: str | None

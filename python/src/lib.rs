@@ -117,9 +117,9 @@ mod _native {
     #[pymodule_export]
     use crate::put::Put;
     #[pymodule_export]
-    use crate::sort_into::sort_into;
+    use crate::sort_into::{Unpublished, sort_into};
     #[pymodule_export]
-    use crate::sort_room::{guard_sort, plan_sort};
+    use crate::sort_room::plan_sort;
     #[pymodule_export]
     use crate::spilling::sort_spilling;
     #[pymodule_export]

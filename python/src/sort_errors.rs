@@ -23,13 +23,6 @@ pub(crate) fn in_python(py: Python<'_>, error: Error) -> PyErr {
             let error = plasmon_client::Error::new(Code::Exists, "sorting into");
             raised(py, &error.with_id(id).with_name(name.text))
         }
-        Error::Guard(_) => PyRuntimeError::new_err(error.to_string()),
-        Error::Left { first, left } => {
-            let error = in_python(py, *first);
-            // Without the note the error is what it was.
-            let _ = error.value(py).call_method1("add_note", (left.to_string(),));
-            error
-        }
     }
 }
 

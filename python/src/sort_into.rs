@@ -1,21 +1,19 @@
 //! Sorting tables of any producer, in memory, into new objects of the store.
 //!
-//! How the partitions are made, guarded and taken back is in `plasmon-sort-store`. What is larger
-//! than memory is sorted by [`crate::spilling`].
+//! How the partitions are made, and that all or none of them stay, is in `plasmon-sort-store`. What
+//! is larger than memory is sorted by [`crate::spilling`].
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use plasmon_client::{PutOptions, tag};
+use plasmon_client::{Client, ObjectId, PutOptions, tag};
 use plasmon_proto::value::ValueHeader;
 use plasmon_sort::{Job, Progress, SortKey, Table};
-use plasmon_sort_store::{Error, GuardCommand, Output, Sealed};
+use plasmon_sort_store::{Error, Output, Sealed, Sorted};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 
 use crate::header::describe;
 use crate::id::{Id, name};
+use crate::interrupt::call;
 use crate::sort_errors::in_python;
 use crate::sorting::{Key, Watched, of_panic, order_of, read, tell, watch};
 use crate::store::Store;
@@ -27,8 +25,6 @@ pub(crate) struct Target {
     /// What each object comes back as.
     kind: u8,
     name: Option<String>,
-    /// What runs as a guard: a program, its arguments, and variables of its environment.
-    guard: (PathBuf, Vec<OsString>, Vec<(OsString, OsString)>),
 }
 
 impl Target {
@@ -38,9 +34,7 @@ impl Target {
         let mut options = PutOptions::default();
         describe(py, &mut options, tag::ARROW_STREAM, &header)?;
         let name = self.name.map(|text| name("", &text)).transpose()?;
-        let (program, arguments, environment) = self.guard;
-        let guard = GuardCommand { program, arguments, environment };
-        Ok(Output { store: store.get().client().clone(), name, options, guard })
+        Ok(Output { store: store.get().client().clone(), name, options })
     }
 }
 
@@ -55,12 +49,58 @@ pub(crate) struct Wanted<'py> {
     threads: Option<usize>,
     target: Target,
     progress: Option<Bound<'py, PyAny>>,
-    /// Takes the id of each object that is sealed: what the caller takes back when it is
-    /// interrupted before it has the answer.
-    made: Bound<'py, PyList>,
 }
 
-/// Sorts tables, as if they were one, into new objects. Returns (id, rows) for each.
+/// The partitions of a sort, which stay only when they are published.
+#[pyclass(frozen, module = "plasmon._native", name = "UnpublishedPartitions")]
+pub(crate) struct Unpublished {
+    store: Client,
+    ids: Vec<ObjectId>,
+    /// `None` once it was published or deleted.
+    sorted: Mutex<Option<Sorted>>,
+    partitions: Vec<(ObjectId, usize)>,
+}
+
+impl Unpublished {
+    fn new(store: Client, sorted: Sorted) -> Self {
+        let partitions: Vec<_> =
+            sorted.partitions().iter().map(|Sealed { id, rows }| (*id, *rows)).collect();
+        let ids = partitions.iter().map(|(id, _)| *id).collect();
+        Self { store, ids, sorted: Mutex::new(Some(sorted)), partitions }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Sorted>> {
+        self.sorted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Unpublished {
+    /// (id, rows) of each.
+    #[getter]
+    fn partitions(&self) -> Vec<(Id, usize)> {
+        self.partitions.iter().map(|(id, rows)| (Id::new(*id), *rows)).collect()
+    }
+
+    /// Makes them stay, all of them at once.
+    fn publish(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(sorted) = self.lock().take() else { return Ok(()) };
+        call(py, || sorted.publish())?.map(drop).map_err(|error| in_python(py, error))
+    }
+
+    /// Deletes them, also those that were published.
+    fn delete(&self, py: Python<'_>) -> PyResult<()> {
+        let sorted = self.lock().take();
+        py.detach(|| match sorted {
+            Some(unpublished) => drop(unpublished),
+            // What cannot be deleted is not there, or the store is not.
+            None => drop(plasmon_client::interruptible(|| false, || self.store.delete(&self.ids))),
+        });
+        Ok(())
+    }
+}
+
+/// Sorts tables, as if they were one, into new objects. Returns the partitions, unpublished.
 #[pyfunction]
 pub(crate) fn sort_into(
     py: Python<'_>,
@@ -68,8 +108,8 @@ pub(crate) fn sort_into(
     tables: Vec<Bound<'_, PyAny>>,
     by: Vec<Key>,
     wanted: Wanted<'_>,
-) -> PyResult<Vec<(Id, usize)>> {
-    let Wanted { partitions, only, threads, target, progress, made } = wanted;
+) -> PyResult<Unpublished> {
+    let Wanted { partitions, only, threads, target, progress } = wanted;
     let task = Task {
         output: target.output(py, store)?,
         table: read(py, &tables)?,
@@ -79,6 +119,7 @@ pub(crate) fn sort_into(
         threads,
         progress: Arc::new(Progress::default()),
     };
+    let client = task.output.store.clone();
     let state = Arc::clone(&task.progress);
     let watched = watch(py, &state, progress.as_ref(), move || task.run())?;
     let Watched { outcome, mut stopped, panic } = watched;
@@ -86,7 +127,7 @@ pub(crate) fn sort_into(
         stopped = tell(progress.as_ref(), &state).err();
     }
     let outcome = outcome.map(|outcome| outcome.map_err(|error| in_python(py, error)));
-    settle(&made, outcome.unwrap_or_else(|| Err(of_panic(panic))), stopped)
+    settle(py, client, outcome.unwrap_or_else(|| Err(of_panic(panic))), stopped)
 }
 
 /// Everything that the sort needs, so that it can run on a thread of its own.
@@ -101,7 +142,7 @@ struct Task {
 }
 
 impl Task {
-    fn run(self) -> Result<Vec<Sealed>, Error> {
+    fn run(self) -> Result<Sorted, Error> {
         self.output.sort(&Job {
             table: &self.table,
             order: &self.order,
@@ -113,30 +154,18 @@ impl Task {
     }
 }
 
-/// Adds to the error that is raised what another one says of objects that stay.
-fn keep_notes(py: Python<'_>, from: &PyErr, to: &PyErr) {
-    // Without notes there is nothing to add, and what cannot be added is less than the error.
-    let Ok(notes) = from.value(py).getattr("__notes__") else { return };
-    for note in notes.try_iter().into_iter().flatten().flatten() {
-        let _ = to.value(py).call_method1("add_note", (note,));
-    }
-}
-
-/// What a sort gives its caller: the partitions, unless it was stopped. Those that are there are
-/// noted in any case.
+/// What a sort gives its caller: the partitions, unless it was stopped; then they are deleted.
 pub(crate) fn settle(
-    made: &Bound<'_, PyList>,
-    outcome: PyResult<Vec<Sealed>>,
+    py: Python<'_>,
+    store: Client,
+    outcome: PyResult<Sorted>,
     stopped: Option<PyErr>,
-) -> PyResult<Vec<(Id, usize)>> {
-    for one in outcome.iter().flatten() {
-        made.append(Id::new(one.id))?;
-    }
-    if let Some(error) = stopped {
-        if let Err(other) = &outcome {
-            keep_notes(made.py(), other, &error);
+) -> PyResult<Unpublished> {
+    match stopped {
+        Some(error) => {
+            py.detach(|| drop(outcome));
+            Err(error)
         }
-        return Err(error);
+        None => Ok(Unpublished::new(store, outcome?)),
     }
-    Ok(outcome?.into_iter().map(|one| (Id::new(one.id), one.rows)).collect())
 }

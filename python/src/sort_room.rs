@@ -1,7 +1,7 @@
-//! The use of `plasmon-sort-store` by a sort in Python: to check for room, and to guard objects.
+//! The use of `plasmon-sort-store` by a sort in Python: to check for room.
 
-use plasmon_sort_store::{Plan, Resources, Sizes, Spill, StoreRoom, available_bytes, plan, serve};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use plasmon_sort_store::{Plan, Resources, Sizes, Spill, StoreRoom, available_bytes, plan};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::interrupt::ask;
@@ -38,13 +38,4 @@ pub(crate) fn plan_sort(
         Ok(Plan::Spill { memory_bytes }) => Ok((true, Some(memory_bytes))),
         Err(error) => Err(no_room(py, &error)),
     }
-}
-
-/// Guards the objects whose ids come through the standard input, until the sort that makes them
-/// says that it is done; deletes them if it ends without saying so.
-#[pyfunction]
-pub(crate) fn guard_sort(py: Python<'_>, store: &Bound<'_, Store>) -> PyResult<()> {
-    let client = store.get().client().clone();
-    py.detach(|| serve(&client, std::io::stdin().lock(), std::io::stdout()))
-        .map_err(|left| PyRuntimeError::new_err(left.to_string()))
 }

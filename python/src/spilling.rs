@@ -17,14 +17,12 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use plasmon_python_arrow::Tables;
 use plasmon_sort::{External, Means, Progress, SortKey};
-use plasmon_sort_store::{Error, Output, Sealed, scratch_folder};
+use plasmon_sort_store::{Error, Output, Sorted, scratch_folder};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 
-use crate::id::Id;
 use crate::interrupt::stoppable;
 use crate::sort_errors::in_python;
-use crate::sort_into::{Target, settle};
+use crate::sort_into::{Target, Unpublished, settle};
 use crate::sorting::{Key, STEP, of_panic, order_of, tell};
 use crate::store::Store;
 
@@ -37,9 +35,6 @@ pub(crate) struct Wanted<'py> {
     threads: Option<usize>,
     target: Target,
     progress: Option<Bound<'py, PyAny>>,
-    /// Takes the id of each object that is sealed: what the caller takes back when it is
-    /// interrupted before it has the answer.
-    made: Bound<'py, PyList>,
     /// How many rows there will be, when that is known.
     rows: Option<u64>,
     /// About how many bytes they take.
@@ -69,7 +64,7 @@ impl From<plasmon_sort::Error> for Failure {
     }
 }
 
-type Outcome = Result<Vec<Sealed>, Failure>;
+type Outcome = Result<Sorted, Failure>;
 
 /// What the thread of the sort tells.
 enum Event {
@@ -83,8 +78,8 @@ enum Order {
     End,
 }
 
-/// Sorts the tables of an iterator, as if they were one, with little memory. Returns (id, rows) for
-/// each partition.
+/// Sorts the tables of an iterator, as if they were one, with little memory. Returns the
+/// partitions, unpublished.
 #[pyfunction]
 pub(crate) fn sort_spilling(
     py: Python<'_>,
@@ -92,7 +87,7 @@ pub(crate) fn sort_spilling(
     tables: &Bound<'_, PyAny>,
     by: Vec<Key>,
     wanted: Wanted<'_>,
-) -> PyResult<Vec<(Id, usize)>> {
+) -> PyResult<Unpublished> {
     let input = Tables::of(tables.try_iter()?)?;
     let progress = Arc::new(Progress::default());
     let (send, events) = channel();
@@ -144,7 +139,7 @@ pub(crate) fn sort_spilling(
         Some(Err(Failure::Sort(error))) => Err(in_python(py, error)),
         Some(Err(Failure::Left)) | None => Err(of_panic(ended.err())),
     };
-    settle(&wanted.made, outcome, stopped)
+    settle(py, store.get().client().clone(), outcome, stopped)
 }
 
 /// The thread of the sort, seen from the one that called.

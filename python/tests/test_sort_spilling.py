@@ -18,7 +18,6 @@ import pyarrow.parquet
 import pytest
 
 import plasmon
-from plasmon import _sort_partition_guard
 
 from .conftest import MIB, child
 from .test_sort import frame, objects, polars_sorted, same
@@ -169,11 +168,9 @@ def test_an_exception_in_the_middle_leaves_nothing(own, tmp_path):
     assert plasmon.sort(frame(1000), "number", store=store, **options).num_rows == 1000
 
 
-@pytest.mark.parametrize("guard", ["command", "module"])
-def test_a_killed_process_leaves_nothing(own, tmp_path, guard):
-    """The sort is killed after the first partitions are sealed: nobody else knows their ids, so
-    they would stay in the store for ever if the guard did not delete them. The guard is the
-    command, or a Python process where that is not installed."""
+def test_a_killed_process_leaves_nothing(own, tmp_path):
+    """The sort is killed after the first partitions are sealed: nothing else knows their ids, so
+    they would stay in the store for ever if they were not in a scope of the sort."""
     store = own(64 * MIB)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -181,11 +178,7 @@ def test_a_killed_process_leaves_nothing(own, tmp_path, guard):
         import os, signal, sys
         import numpy as np, pyarrow as pa
         import plasmon
-        from plasmon import _sort_partition_guard
 
-        assert _sort_partition_guard.installed("plasmon"), "the command is installed"
-        if sys.argv[3] == "module":
-            _sort_partition_guard.installed = lambda program: None
         store = plasmon.connect(sys.argv[1])
 
         def die(done, total):
@@ -199,7 +192,7 @@ def test_a_killed_process_leaves_nothing(own, tmp_path, guard):
     """
     gone = store.subscribe()
     killed = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), str(store.socket), str(scratch), guard],
+        [sys.executable, "-c", textwrap.dedent(code), str(store.socket), str(scratch)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -209,7 +202,7 @@ def test_a_killed_process_leaves_nothing(own, tmp_path, guard):
     assert killed.returncode == -9, killed.stderr
     assert killed.stdout == "sealed\n"
     while objects(store):
-        assert gone.next(timeout=60) is not None, "the guard deletes what was sealed"
+        assert gone.next(timeout=60) is not None, "the store deletes what was sealed"
     assert not list(scratch.iterdir())
 
 
@@ -234,7 +227,7 @@ def test_a_sort_killed_between_two_seals_leaves_all_or_nothing(own):
     # Whether the kill came in time is up to the machine; what there is then is the whole result.
     end = time.monotonic() + 60
     while len(objects(store)) not in {0, 4096}:
-        assert time.monotonic() < end, "the guard deletes what was sealed"
+        assert time.monotonic() < end, "the store deletes what was sealed"
         # There is no notice of those that were not sealed.
         notices.next(timeout=0.1)
 
@@ -249,19 +242,8 @@ def test_a_small_store_gets_partitions_that_fit_it(small, tmp_path):
     assert read(small, result)["row"].to_pylist() == list(range(199_999, -1, -1))
 
 
-def test_what_a_failed_guard_says_is_in_the_error(own, tmp_path, monkeypatch):
-    """Nothing is sealed without a guard, and the error is the guard's own."""
-    store = own(64 * MIB)
-    words = ["-c", "raise ImportError('no such luck')"]
-    monkeypatch.setattr(_sort_partition_guard, "program", lambda store: (sys.executable, words, []))
-    for spill in ("always", "never"):
-        with pytest.raises(RuntimeError, match="did not start: ImportError: no such luck"):
-            store.sort(frame(1000), "row", partitions=3, spill=spill, spill_dir=tmp_path)
-        assert not objects(store)
-
-
-def test_what_may_stay_after_a_store_has_died_is_told(tmp_path):
-    """An error in the middle of a sort said nothing of partitions that could not be deleted."""
+def test_a_sort_whose_store_has_died_ends_with_that_error(tmp_path):
+    """It neither waits for a daemon to delete partitions nor hides why it failed."""
     daemon = plasmon.start(capacity=64 * MIB, socket=tmp_path / "s")
     with plasmon.connect(daemon.socket, reconnect_timeout=0.1) as store:
 
@@ -271,10 +253,8 @@ def test_what_may_stay_after_a_store_has_died_is_told(tmp_path):
                 store.list()
 
         options = {"spill": "always", "memory_bytes": MEMORY_BYTES, "spill_dir": tmp_path}
-        with pytest.raises(plasmon.Disconnected) as gone:
+        with pytest.raises(plasmon.Disconnected):
             store.sort(frame(300_000), "number", progress=stop, **options)
-    notes = getattr(gone.value, "__notes__", [])
-    assert any("objects that the sort made may stay" in note for note in notes)
 
 
 def coded(rows: int, values: int) -> pa.Table:

@@ -56,9 +56,6 @@ pub(crate) enum Command {
     Rm(Remove),
     /// Sort files and tables in the store into one table, in a file or in the store.
     Sort(Sort),
-    /// Delete the objects of a sort that was killed; `sort` runs this itself.
-    #[command(hide = true)]
-    SortGuard,
     /// Follow the events of objects, one per line.
     Watch {
         /// Only objects named in this namespace.

@@ -90,6 +90,8 @@ mod receiving;
 mod region;
 mod requests;
 mod resuming;
+mod scope;
+mod scopes;
 mod session;
 #[cfg(feature = "sim")]
 mod simulated;
@@ -113,6 +115,7 @@ pub use options::{ConnectOptions, PutOptions, REQUEST_TIMEOUT, StartOptions};
 pub use pending::PendingWait;
 pub use ranges::ObjectReader;
 pub use region::Region;
+pub use scope::Scope;
 pub use start::{StartedDaemon, default_socket, start, start_or_take_over};
 pub use subscription::{Notification, Subscription};
 pub use suggesting::WeakClient;

@@ -30,6 +30,7 @@ use crate::ids::Ids;
 use crate::interrupt;
 use crate::options::ConnectOptions;
 use crate::requests::Requests;
+use crate::scopes::Scopes;
 use crate::session::Session;
 
 const RECONNECTING: &str = "reconnecting to the store";
@@ -82,6 +83,7 @@ pub(crate) struct Process {
     ids: Mutex<Ids>,
     /// Namespaces that this process has adopted, with their limits.
     adopted: Mutex<BTreeMap<String, u64>>,
+    pub(crate) scopes: Mutex<Scopes>,
 }
 
 impl Process {
@@ -118,6 +120,7 @@ impl Process {
             me: Weak::clone(me),
             ids: Mutex::new(Ids::new()),
             adopted: Mutex::new(BTreeMap::new()),
+            scopes: Mutex::default(),
         }))
     }
 
@@ -367,6 +370,7 @@ impl Process {
                     self.take_back(|requests| requests.abort(id));
                 }
                 self.adopt_again();
+                self.name_scopes_again();
             }
             Err(Failed::Ended(error)) => {
                 self.calls.leave_mending();

@@ -18,6 +18,9 @@ pub const LIST_PAGE_MAX: usize = 128;
 /// waits for an object has one.
 pub const WAITS_PER_CLIENT_MAX: usize = 1 << 15;
 
+/// Ids in all scopes of one client: two of the largest sorts at once.
+pub const SCOPE_IDS_MAX: usize = 1 << 13;
+
 /// Ids that one client may wait for at once; the daemon keeps some 100 bytes for each.
 pub const WAIT_IDS_PER_CLIENT_MAX: usize = 1 << 16;
 

@@ -354,6 +354,26 @@ pub enum Request {
         /// The id that it has from now on.
         target: ObjectId,
     },
+    /// Puts ids into a scope of this client, which need not be there before. When the client ends,
+    /// however it ends, the objects of these ids that it made are deleted, unless the scope was
+    /// ended before. Answer: [`Reply::Done`].
+    Scope {
+        /// The number of the scope, of this client's choice.
+        scope: u64,
+        /// At most [`crate::limits::SCOPE_IDS_MAX`] in all scopes of a client.
+        ids: Vec<ObjectId>,
+        /// Whether the client said so to an earlier daemon: objects of these ids that are there,
+        /// and whose maker this daemon does not know, are the client's.
+        again: bool,
+    },
+    /// Ends a scope in one step: its objects stay, or those that the client made are deleted.
+    /// Answer: [`Reply::Done`], or a failure with [`Code::Absent`] if there is no such scope.
+    EndScope {
+        /// Its number.
+        scope: u64,
+        /// Whether the objects stay.
+        publish: bool,
+    },
 }
 
 /// Which objects a listing or a subscription is about; an empty filter means all.

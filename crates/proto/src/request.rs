@@ -69,6 +69,8 @@ impl Request {
             | Self::Evict { .. }
             | Self::Quota { .. }
             | Self::Share { .. }
+            | Self::Scope { .. }
+            | Self::EndScope { .. }
             | Self::Adopt { .. } => Class::Write,
             Self::Shutdown | Self::ShutdownUnused => Class::Owner,
         }
@@ -109,6 +111,8 @@ impl Request {
             | Self::Sync
             | Self::Shutdown
             | Self::ShutdownUnused
+            | Self::Scope { .. }
+            | Self::EndScope { .. }
             | Self::Adopt { .. }
             | Self::Slot { .. } => Cost::Light,
         }
@@ -124,6 +128,7 @@ impl Request {
             | Self::Get { ids }
             | Self::Wait { ids, .. }
             | Self::States { ids }
+            | Self::Scope { ids, .. }
             | Self::Touch { ids } => at_most("ids", ids.len(), REQUEST_IDS_MAX),
             Self::List { filter, limit, .. } => {
                 at_most("objects", *limit as usize, LIST_PAGE_MAX)?;
@@ -156,6 +161,7 @@ impl Request {
             | Self::Sync
             | Self::Shutdown
             | Self::ShutdownUnused
+            | Self::EndScope { .. }
             | Self::Slot { .. }
             | Self::OpenSpilled { .. } => Ok(()),
         }
@@ -230,7 +236,9 @@ mod tests {
         let adopt = |bytes| Request::Adopt { namespace: "x".repeat(bytes), bytes_max: 0 };
         let wait =
             |count| Request::Wait { ids: ids(count), count: 0, timeout_ms: None, beyond_end: true };
-        let cases: [(&dyn Fn(usize) -> Request, usize); 11] = [
+        let scope = |count| Request::Scope { scope: 1, ids: ids(count), again: false };
+        let cases: [(&dyn Fn(usize) -> Request, usize); 12] = [
+            (&scope, REQUEST_IDS_MAX),
             (&extents, FRAME_FDS_MAX),
             (&|count| Request::Release { serials: vec![1; count] }, REQUEST_IDS_MAX),
             (&|count| Request::Delete { ids: ids(count) }, REQUEST_IDS_MAX),

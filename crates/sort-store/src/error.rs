@@ -23,17 +23,6 @@ pub enum Error {
         /// Its id.
         id: ObjectId,
     },
-    /// The guard did not start.
-    #[error("the process that guards the partitions of the sort did not start: {0}")]
-    Guard(String),
-    /// The sort failed, and what it had made could not be deleted.
-    #[error("{first}; besides, {left}")]
-    Left {
-        /// Why the sort failed.
-        first: Box<Error>,
-        /// What stays.
-        left: Left,
-    },
 }
 
 /// A result with this crate's error.
@@ -45,7 +34,6 @@ impl Error {
         match self {
             Self::Store(error) => Some(error),
             Self::Sort(plasmon_sort::Error::Memory { source, .. }) => source.downcast_ref(),
-            Self::Left { first, .. } => first.of_store(),
             _ => None,
         }
     }
@@ -55,25 +43,6 @@ impl Error {
         let no_room = [Code::StoreFull, Code::QuotaExceeded, Code::TooLarge];
         self.of_store().is_some_and(|error| no_room.contains(&error.code()))
     }
-}
-
-/// Objects of a sort that stay although they should be gone.
-#[derive(Debug, thiserror::Error)]
-pub enum Left {
-    /// The store refused to delete them.
-    #[error(
-        "objects that the sort made stay in the store: {} ({}), the first is {}; delete them",
-        .ids.len(), .code.key(), .ids[0]
-    )]
-    Refused {
-        /// The objects, at least one.
-        ids: Vec<ObjectId>,
-        /// Why the first of them was refused.
-        code: Code,
-    },
-    /// The store did not answer.
-    #[error("objects that the sort made may stay in the store: {0}")]
-    Unknown(#[from] plasmon_client::Error),
 }
 
 #[cfg(test)]
@@ -86,11 +55,6 @@ mod tests {
         let memory = || plasmon_sort::Error::Memory { bytes: 1, source: full().into() };
         assert!(Error::from(full()).is_no_room());
         assert!(Error::from(memory()).is_no_room());
-        let left = Left::Refused { ids: vec![ObjectId::new([7; 20])], code: Code::NotOwner };
-        let both = Error::Left { first: Box::new(memory().into()), left };
-        assert!(both.is_no_room());
-        assert!(both.to_string().contains("stay in the store: 1 (not_owner)"), "{both}");
-        assert!(!Error::Guard(String::new()).is_no_room());
         let other = plasmon_client::Error::new(Code::Exists, "creating an object");
         assert!(!Error::from(other).is_no_room());
     }

@@ -6,9 +6,7 @@
 //!   memory   what this process can have: the machine's, and that of its control groups
 //!   room     pure: in memory, through a scratch file, or refused, and with how much memory
 //!   names    the names of partitions
-//!   output   makes and seals the partitions: all of them or none
-//!   guard    another process, which deletes them when the sort is killed before the last seal
-//!   clear    deletes them after an error, and says which ones stay
+//!   output   makes and seals the partitions: all of them or none, in a scope of the store
 //! ```
 //!
 //! ```
@@ -28,18 +26,14 @@
 
 #![forbid(unsafe_code)]
 
-mod clear;
 mod error;
-mod guard;
 mod memory;
 mod names;
 mod output;
 mod room;
 
-pub use clear::delete_made;
-pub use error::{Error, Left, Result};
-pub use guard::{Guard, GuardCommand, serve};
+pub use error::{Error, Result};
 pub use memory::{available_bytes, available_bytes_under};
 pub use names::partition_name;
-pub use output::{Output, Sealed};
+pub use output::{Output, Sealed, Sorted};
 pub use room::{NoRoom, Plan, Resources, Short, Sizes, Spill, StoreRoom, plan, scratch_folder};

@@ -1,11 +1,9 @@
 //! The partitions of a sort in the store: all of them or none.
 
-use plasmon_client::{Client, ObjectId, ObjectState, PutOptions, Writer, interruptible};
+use plasmon_client::{Client, ObjectId, ObjectState, PutOptions, Scope, Writer};
 use plasmon_sort::{Job, Merge, Partition};
 
-use crate::clear::delete_made;
 use crate::error::{Error, Result};
-use crate::guard::{Guard, GuardCommand};
 use crate::names::partition_name;
 
 /// Where the partitions go, and as what.
@@ -17,8 +15,6 @@ pub struct Output {
     pub name: Option<plasmon_client::Name>,
     /// How each is put, but for id and name.
     pub options: PutOptions,
-    /// What guards them when there are several.
-    pub guard: GuardCommand,
 }
 
 /// A partition that is in the store.
@@ -30,9 +26,34 @@ pub struct Sealed {
     pub rows: usize,
 }
 
+/// Partitions that are sealed and stay only when they are published: dropped before, or with this
+/// process, they are deleted.
+#[derive(Debug)]
+#[must_use = "what is not published is deleted"]
+pub struct Sorted {
+    store: Client,
+    scope: Scope,
+    partitions: Vec<Sealed>,
+}
+
+impl Sorted {
+    /// What there is.
+    pub fn partitions(&self) -> &[Sealed] {
+        &self.partitions
+    }
+
+    /// Makes the partitions stay, all of them at once.
+    pub fn publish(self) -> Result<Vec<Sealed>> {
+        // What the store refuses after a seal has returned is said here.
+        self.store.flush()?;
+        self.scope.publish()?;
+        Ok(self.partitions)
+    }
+}
+
 impl Output {
     /// Sorts in memory. A result with a name has one partition unless the job says how many.
-    pub fn sort(&self, job: &Job<'_>) -> Result<Vec<Sealed>> {
+    pub fn sort(&self, job: &Job<'_>) -> Result<Sorted> {
         let mut job = job.clone();
         if self.name.is_some() {
             job.partitions = job.partitions.or(Some(1));
@@ -43,16 +64,16 @@ impl Output {
             let options = self.options_of(at.next().unwrap_or(0), count)?;
             Ok(self.store.create(bytes, &options)?)
         })?;
+        // Until it is sealed an object goes with its creator anyway.
         let ids: Vec<ObjectId> = sorted.iter().map(|partition| partition.memory.id()).collect();
-        self.guarded(&ids, |made| {
-            made.extend(&ids);
-            sorted.into_iter().map(seal).collect()
-        })
+        let scope = self.store.scope(&ids)?;
+        let partitions = sorted.into_iter().map(seal).collect::<Result<_>>()?;
+        Ok(Sorted { store: self.store.clone(), scope, partitions })
     }
 
     /// Makes the partitions of an external sort, each sealed before the next is begun, so that the
     /// store can spill it.
-    pub fn write(&self, mut merge: Merge<'_>) -> Result<Vec<Sealed>> {
+    pub fn write(&self, mut merge: Merge<'_>) -> Result<Sorted> {
         let count = merge.partitions();
         let mut all = Vec::with_capacity(count);
         for at in 0..count {
@@ -61,23 +82,18 @@ impl Output {
             options.id = Some(id);
             all.push(options);
         }
-        let ids: Vec<ObjectId> = all.iter().filter_map(|options| options.id).collect();
-        // A name that is taken is refused before the guard could delete what is not ours.
+        // A name that is taken is better refused before the work than after it.
         self.check_free(&all)?;
-        self.guarded(&ids, |made| {
-            let mut sealed = Vec::with_capacity(count);
-            for options in &all {
-                let create = &mut |bytes| {
-                    let writer = self.store.create(bytes, options)?;
-                    made.push(writer.id());
-                    Ok(writer)
-                };
-                if let Some(partition) = merge.next_partition(create)? {
-                    sealed.push(seal(partition)?);
-                }
+        let ids: Vec<ObjectId> = all.iter().filter_map(|options| options.id).collect();
+        let scope = self.store.scope(&ids)?;
+        let mut partitions = Vec::with_capacity(count);
+        for options in &all {
+            let create = &mut |bytes| Ok(self.store.create(bytes, options)?);
+            if let Some(partition) = merge.next_partition(create)? {
+                partitions.push(seal(partition)?);
             }
-            Ok(sealed)
-        })
+        }
+        Ok(Sorted { store: self.store.clone(), scope, partitions })
     }
 
     /// How a partition is put.
@@ -99,47 +115,6 @@ impl Output {
             }
         }
         Ok(())
-    }
-
-    /// Seals objects in a way that leaves none of them when it fails, or when this process is
-    /// killed meanwhile. `work` notes the objects that it has made.
-    fn guarded(
-        &self,
-        ids: &[ObjectId],
-        work: impl FnOnce(&mut Vec<ObjectId>) -> Result<Vec<Sealed>>,
-    ) -> Result<Vec<Sealed>> {
-        // One object is sealed or not.
-        let several = ids.len() > 1;
-        let guard = several.then(|| Guard::start(&self.guard, ids)).transpose()?;
-        let mut made = Vec::new();
-        let outcome = work(&mut made).and_then(|sealed| {
-            if several {
-                self.store.flush()?;
-            }
-            Ok(sealed)
-        });
-        let dismiss = |guard: Option<Guard>| guard.map_or((), Guard::dismiss);
-        let first = match outcome {
-            Ok(sealed) => {
-                dismiss(guard);
-                return Ok(sealed);
-            }
-            Err(first) => first,
-        };
-        // The caller may have stopped the work; it waits for this in any case.
-        match interruptible(|| false, || delete_made(&self.store, &made)) {
-            Ok(()) => {
-                dismiss(guard);
-                Err(first)
-            }
-            Err(left) => {
-                // It tries as well.
-                if let Some(guard) = guard {
-                    guard.leave();
-                }
-                Err(Error::Left { first: Box::new(first), left })
-            }
-        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::accounts::{Accounts, Owner};
 use crate::asker::{Answer, Asker};
 use crate::event::{ClientNo, Peer};
 use crate::memory::Leases;
+use crate::scopes::{Scope, Scopes};
 use crate::waits::WaiterNo;
 
 /// The session of objects that belong to nobody.
@@ -51,6 +52,8 @@ pub(crate) struct Client {
     pub(crate) creating: BTreeSet<ObjectId>,
     /// Its owned objects that no composite has held yet: they go with it.
     pub(crate) unheld: BTreeMap<ObjectId, u64>,
+    /// Its scopes, see [`crate::scopes`].
+    pub(crate) scopes: Scopes,
     /// Its waiting requests.
     pub(crate) waits: BTreeMap<u64, WaiterNo>,
     /// How many ids they name.
@@ -133,6 +136,7 @@ impl Clients {
             socket_leases_pending: 0,
             creating: BTreeSet::new(),
             unheld: BTreeMap::new(),
+            scopes: Scopes::default(),
             waits: BTreeMap::new(),
             waiting_ids: 0,
             pins: BTreeMap::new(),
@@ -207,6 +211,13 @@ impl Clients {
     pub(crate) fn of_session_mut(&mut self, session: u32) -> Option<(ClientNo, &mut Client)> {
         let no = *self.by_session.get(&session)?;
         Some((no, self.by_no.get_mut(&no)?))
+    }
+
+    /// These objects stay, whatever client has them in a scope.
+    pub(crate) fn release_from_scopes(&mut self, published: &Scope) {
+        for client in self.by_no.values_mut().filter(|client| !client.scopes.is_empty()) {
+            client.scopes.release(published);
+        }
     }
 
     /// Bytes in the leases of all clients.

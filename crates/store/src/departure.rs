@@ -25,13 +25,16 @@ use crate::work::{Left, Lent, PIECE};
 
 impl<D: Directory> Store<D> {
     /// Takes back everything that the client held: what it was creating, its waits, its leases, its
-    /// extents, its pins. Its objects belong to nobody from now on; those in namespaces that it had
-    /// adopted are deleted. A long list of anything goes in pieces.
+    /// extents, its pins. Its objects belong to nobody from now on; those in its scopes and in
+    /// namespaces that it had adopted are deleted. A long list of anything goes in pieces.
     pub(crate) fn disconnect(&mut self, no: ClientNo) {
         let Some(mut client) = self.sessions.clients.disconnect(no) else { return };
         let creating = std::mem::take(&mut client.creating).into_iter().collect();
         self.work.leave(Left::Creating(client.session, creating));
         self.work.leave(Left::Unheld(std::mem::take(&mut client.unheld).into_keys().collect()));
+        for scope in client.scopes.take_all() {
+            self.work.leave(Left::Scope(client.session, scope));
+        }
         self.work.leave(Left::Pins(std::mem::take(&mut client.pins)));
         self.end_adoptions(no);
         self.work.leave(Left::Waits(client.waits.values().copied().collect()));
@@ -63,8 +66,8 @@ impl<D: Directory> Store<D> {
         self.go_on();
     }
 
-    /// Whether the client may be writing to memory of the store: then it must not be taken for gone
-    /// because its connection broke ([`crate::Event::Part`]).
+    /// Whether the client may be writing to memory of the store, or objects would go with it: then
+    /// it must not be taken for gone because its connection broke ([`crate::Event::Part`]).
     pub fn is_lent_to(&self, client: ClientNo) -> bool {
         let Some(found) = self.sessions.clients.get(client) else { return false };
         // What it announced lies in its leases.
@@ -74,7 +77,7 @@ impl<D: Directory> Store<D> {
                 .get(id)
                 .is_some_and(|creating| creating.stage != Stage::Announced)
         };
-        found.leases.bytes() > 0 || found.creating.iter().any(is_lent)
+        found.leases.bytes() > 0 || found.creating.iter().any(is_lent) || !found.scopes.is_empty()
     }
 
     /// Takes a piece of leases back.

@@ -194,6 +194,8 @@ impl<D: Directory> Store<D> {
             Request::Adopt { namespace, bytes_max } => {
                 self.sessions.adopt(client, namespace, bytes_max)
             }
+            Request::Scope { scope, ids, again } => self.add_to_scope(client, scope, &ids, again),
+            Request::EndScope { scope, publish } => self.end_scope(client, scope, publish),
             other => self.question(client, other),
         };
         self.reply(client, request, reply.unwrap_or_else(Reply::Failed));
@@ -236,6 +238,8 @@ impl<D: Directory> Store<D> {
             | Request::Evict { .. }
             | Request::Quota { .. }
             | Request::Share { .. }
+            | Request::Scope { .. }
+            | Request::EndScope { .. }
             | Request::Adopt { .. } => unreachable!("it was answered before"),
             Request::Hello(_)
             | Request::Index

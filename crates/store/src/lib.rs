@@ -24,7 +24,8 @@
 //! decision; what the store decides about it is below, in `jobs/`. `creating`, `puts` and `deletes`
 //! are the life of an object; `memory` knows extents, holes and leases, and `jobs` brings requests
 //! for memory through shortage; `evict`, `spill` and `shares` make room; `waits` and `queries`
-//! answer readers; `composite` keeps members alive; `adoption` ends namespaces with a client;
+//! answer readers; `composite` keeps members alive; `adoption` ends namespaces with a client,
+//! `scopes` the objects that it did not publish;
 //! `recovery` takes over what an earlier daemon left.
 //!
 //! # Rules
@@ -106,6 +107,7 @@ mod recent_ends;
 mod records;
 mod recovery;
 mod room;
+mod scopes;
 mod sessions;
 mod shares;
 mod space;

@@ -20,6 +20,7 @@ use crate::adoption::Remains;
 use crate::event::Ticket;
 use crate::evict::Evicting;
 use crate::memory::Leases;
+use crate::scopes::Scope;
 use crate::waits::WaiterNo;
 
 /// Objects that one event hides, ends or frees.
@@ -55,6 +56,8 @@ pub(crate) enum Left {
     Creating(u32, Vec<ObjectId>),
     /// Owned objects of which it made no composite, while they still are theirs.
     Unheld(Vec<ObjectId>),
+    /// What a session made in a scope that was not published.
+    Scope(u32, Scope),
     /// What is in a namespace that it had adopted.
     Adopted(Remains),
     /// Pins that the store counted.
@@ -88,6 +91,7 @@ impl Left {
             Self::Creating(_, ids) | Self::Unheld(ids) | Self::Unnamed(_, ids) => ids.is_empty(),
             Self::Leases(lent) => lent.leases.is_empty() && !lent.gone,
             Self::Extents(_) => false,
+            Self::Scope(_, scope) => scope.is_empty(),
             Self::Adopted(remains) => remains.is_empty(),
             Self::Pins(pins) => pins.is_empty(),
             Self::Waits(waiters) => waiters.is_empty(),

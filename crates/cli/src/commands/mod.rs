@@ -11,7 +11,6 @@ mod put;
 mod remove;
 mod server;
 mod sort;
-mod sort_guard;
 mod sort_inputs;
 mod sort_spilling;
 mod sort_work;
@@ -43,7 +42,6 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<()> {
         Command::Get(get) => get::get(&connect(arguments)?, get, output),
         Command::Rm(remove) => remove::remove(&connect(arguments)?, remove, output),
         Command::Sort(sort) => sort::sort(&|| connect(arguments), sort, output),
-        Command::SortGuard => sort_guard::guard(&connect(arguments)?),
         Command::Watch { namespace, prefix, count } => {
             let filter = listing::filter(namespace.as_deref(), prefix.as_deref());
             watch::watch(&connect(arguments)?, &filter, *count, output)

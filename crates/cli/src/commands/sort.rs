@@ -17,7 +17,6 @@ use serde_json::json;
 
 use crate::arguments::Sort;
 use crate::commands::get::replace;
-use crate::commands::sort_guard;
 use crate::commands::sort_inputs::Inputs;
 use crate::commands::sort_spilling;
 use crate::commands::sort_work::{Work, order};
@@ -74,9 +73,8 @@ fn into_store(
 ) -> Result<(usize, Vec<String>)> {
     let store = connect()?;
     let room = StoreRoom::from(&store.status()?);
-    let guard = sort_guard::command(&store)?;
     let options = PutOptions { tag: tag::ARROW_STREAM, ..PutOptions::default() };
-    let partitions = Partitions { store, name: Some(name.clone()), options, guard };
+    let partitions = Partitions { store, name: Some(name.clone()), options };
     let sealed = match work.plan(&inputs, Some(room))? {
         Plan::Spill { memory_bytes } => {
             sort_spilling::into_store(inputs, work, memory_bytes, &partitions)
@@ -101,7 +99,7 @@ fn into_store(
 /// Sorts into the store in memory.
 fn in_memory(inputs: Inputs, work: &Work<'_>, partitions: &Partitions) -> Result<Vec<Sealed>> {
     let table = inputs.table()?;
-    work.in_memory(&table, |job| partitions.sort(job))
+    work.in_memory(&table, |job| partitions.sort(job)?.publish())
 }
 
 fn is_no_room(error: &anyhow::Error) -> bool {

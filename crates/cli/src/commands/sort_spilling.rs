@@ -45,7 +45,9 @@ pub(super) fn into_store(
     partitions: &Output,
 ) -> Result<Vec<Sealed>> {
     let folder = &scratch_folder(work.sort.spill_dir.clone(), std::env::var_os("TMPDIR"));
-    external(inputs, work, Scratch { folder, memory_bytes }, |merge| Ok(partitions.write(merge)?))
+    external(inputs, work, Scratch { folder, memory_bytes }, |merge| {
+        Ok(partitions.write(merge)?.publish()?)
+    })
 }
 
 /// Where the scratch file is, and how much memory is used beside it.

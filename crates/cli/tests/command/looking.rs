@@ -115,5 +115,4 @@ fn each_command_has_a_page_of_the_manual() {
     for page in ["plasmon.1", "plasmon-get.1", "plasmon-spark-submit.1", "plasmon-hdf5.1"] {
         assert!(fixture.path("pages").join(page).is_file(), "{page}");
     }
-    assert!(!fixture.path("pages").join("plasmon-sort-guard.1").exists());
 }

@@ -19,6 +19,7 @@ mod readers;
 mod recovering;
 mod replacing;
 mod retained;
+mod scopes;
 mod shares;
 mod spilling;
 mod unused;

@@ -169,6 +169,25 @@ fn an_object_that_was_leaving_the_memory_is_there_and_a_deleted_one_is_not() {
     assert_eq!(world.delete(client, 2), None);
 }
 
+/// A client that named its scope again to the next daemon, and was killed then.
+#[test]
+fn what_an_earlier_daemon_knew_to_be_in_a_scope_goes_with_its_maker() {
+    let left = Left::default().extent(ARENA, MIB, false).spilled(3, 30);
+    let left = left.object(1, ARENA, 0).object(2, ARENA, 8192);
+    let (mut world, _) = left.recover(Config::new(16 * MIB));
+    let (maker, other) = (world.connect(1), world.connect(2));
+    let ids = vec![id(1), id(2), id(3), id(4), id(5)];
+    world.put(other, Put::new(5, 1000)).unwrap();
+    assert_eq!(world.ask(maker, Request::Scope { scope: 1, ids, again: true }), Reply::Done);
+    world.put(maker, Put::new(4, 1000)).unwrap();
+    // Another incarnation is not its own.
+    assert_eq!(world.delete(other, 2), None);
+    world.put(other, Put::new(2, 1000)).unwrap();
+    world.disconnect(maker);
+    let states = world.states(&[1, 2, 3, 4, 5]);
+    assert_eq!(states, [Deleted, Sealed, Deleted, Deleted, Sealed]);
+}
+
 /// A daemon that was killed while it replaced an object: one of the two is there.
 #[test]
 fn of_an_object_and_the_one_that_replaces_it_one_is_there() {

@@ -43,6 +43,7 @@ impl<D: Directory> Store<D> {
             let rest = match left {
                 Left::Creating(session, ids) => Some(self.end_creations(session, ids)),
                 Left::Unheld(ids) => Some(self.end_unheld(ids)),
+                Left::Scope(session, scope) => Some(self.delete_unpublished(session, scope)),
                 Left::Adopted(remains) => Some(Left::Adopted(self.end_remains(remains))),
                 Left::Pins(pins) => Some(self.end_pins(pins)),
                 Left::Waits(waiters) => Some(self.end_waits(waiters)),
