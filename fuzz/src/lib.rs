@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod arrays;
-pub mod directory;
 pub mod requests;
 pub mod world;
 

@@ -12,9 +12,9 @@ use plasmon_proto::{Attributes, ObjectId};
 use plasmon_store::event::{OpenedFile, Peer, ReadBack, Sealing};
 use plasmon_store::ports::Directory as _;
 use plasmon_store::{ClientNo, Config, Effect, Event, Store, Ticket};
+use plasmon_testkit::directory::{TestDirectory, overlap};
 
 use crate::Input;
-use crate::directory::{Double, overlap};
 use crate::requests::{self, IDS, id, parts, traits};
 
 const CLIENTS: u32 = 4;
@@ -64,7 +64,7 @@ struct Client {
 /// The store and everything around it.
 #[derive(Debug)]
 pub struct World {
-    store: Store<Double>,
+    store: Store<TestDirectory>,
     clients: BTreeMap<u32, Client>,
     extents: BTreeMap<ExtentId, u64>,
     work: Vec<Work>,
@@ -82,7 +82,7 @@ impl World {
         let client_quota_bytes = [0, 0, 0, 24 << 20][input.below(4)];
         let config = Config { spill_bytes_max, client_quota_bytes, ..Config::new(CAPACITY_BYTES) };
         Self {
-            store: Store::new(config, Double::default()),
+            store: Store::new(config, TestDirectory::default()),
             clients: BTreeMap::new(),
             extents: BTreeMap::new(),
             work: Vec::new(),
@@ -327,7 +327,7 @@ impl World {
         let found = self.store.directory().find(&id(input.below(IDS)));
         if let (Some((_, entry)), Some(client)) = (found, self.clients.get_mut(&client)) {
             client.pins.push(entry.serial);
-            *self.store.directory_mut().pinned.entry(entry.serial).or_default() += 1;
+            *self.store.directory_mut().pins.entry(entry.serial).or_default() += 1;
         }
     }
 
@@ -341,7 +341,7 @@ impl World {
     }
 
     fn drop_pin(&mut self, serial: u64) {
-        let pinned = &mut self.store.directory_mut().pinned;
+        let pinned = &mut self.store.directory_mut().pins;
         let count = pinned.get_mut(&serial).expect("a pin is dropped once");
         *count -= 1;
     }
@@ -554,7 +554,7 @@ impl World {
         let status = self.status();
         assert!(status.used_bytes + status.leased_bytes <= CAPACITY_BYTES, "{status:?}");
         assert_eq!(status.clients, self.clients.len() as u64);
-        let visible = self.store.directory().entries().filter(|(_, visible)| *visible).count();
+        let visible = self.store.directory().entries().filter(|(_, _, visible)| *visible).count();
         assert!(visible as u64 <= status.objects + status.spilled, "{visible}: {status:?}");
     }
 }

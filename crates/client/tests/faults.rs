@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
 
-mod support;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -12,7 +10,7 @@ use plasmon_client::{Client, Code, ConnectOptions, Error, Filter, ObjectState, P
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Reply, Request};
 use plasmon_shm::Connection;
-use support::{ChildProcess, PATIENCE, TestStore, id, pattern, until};
+use plasmon_testkit::{ChildProcess, PATIENCE, TestStore, errand, hear, id, pattern, say, until};
 
 const MIB: u64 = 1 << 20;
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -25,7 +23,7 @@ fn with_id(number: u64) -> PutOptions {
 /// What a child process does. Without an errand it is no test.
 #[test]
 fn child() {
-    let Some((errand, options)) = support::errand() else { return };
+    let Some((errand, options)) = errand() else { return };
     let store = Client::connect(&options).unwrap();
     let (step, bytes) = errand.split_once(' ').unwrap_or((&errand, "0"));
     let bytes: u64 = bytes.parse().unwrap();
@@ -35,19 +33,19 @@ fn child() {
         "put" => drop(store.put(&data(), &with_id(1)).unwrap()),
         "get" => {
             let held = store.get(&id(1), None).unwrap();
-            support::say("holding");
-            support::hear();
+            say("holding");
+            hear();
             assert!(held.data() == pattern(1, held.len()));
         }
         "wait" => {
-            support::say("waiting");
+            say("waiting");
             let _ = store.get(&id(404), None);
         }
         "adopt" => {
             store.adopt("app", 0).unwrap();
             loop {
-                support::say("adopted");
-                support::hear();
+                say("adopted");
+                hear();
                 // Whatever is asked finds out whether the daemon is another one.
                 store.status().unwrap();
             }
@@ -57,12 +55,12 @@ fn child() {
             if step == "write" {
                 object.copy_from_slice(&data());
             }
-            support::say("creating");
-            support::hear();
+            say("creating");
+            hear();
         }
         "stream" => {
             // Puts until it is killed, and says after each acknowledged one how far it is.
-            support::say("streaming");
+            say("streaming");
             for n in 0.. {
                 store.put(&pattern(n, bytes as usize), &with_id(1000 + n)).unwrap();
                 store.put(&pattern(n, bytes as usize), &PutOptions::default()).unwrap();
@@ -70,13 +68,13 @@ fn child() {
         }
         other => panic!("no such errand: {other}"),
     }
-    support::say("done");
-    support::hear();
+    say("done");
+    hear();
 }
 
 /// Nothing of the dead is left: no creation, no lease, no wait, no memory.
 fn assert_nothing_leaks(store: &Client, objects: u64) {
-    support::until("nothing is left of the dead client", || {
+    until("nothing is left of the dead client", || {
         let status = store.status().unwrap();
         status.clients == 1
             && status.creating == 0
@@ -96,7 +94,7 @@ fn a_client_killed_at_any_step_leaks_nothing() {
             let mut child = ChildProcess::start(&node, &format!("{step} {bytes}"));
             child.heard();
             if step == "wait" {
-                support::until("it waits", || store.status().unwrap().waits == 1);
+                until("it waits", || store.status().unwrap().waits == 1);
             }
             if step == "get" {
                 store.delete(&[id(1)]).unwrap();
@@ -105,7 +103,7 @@ fn a_client_killed_at_any_step_leaks_nothing() {
             child.kill();
             assert_nothing_leaks(&store, u64::from(step == "put"));
         }
-        support::until("the memory is free", || store.status().unwrap().used_bytes == 0);
+        until("the memory is free", || store.status().unwrap().used_bytes == 0);
     }
 }
 
@@ -122,7 +120,7 @@ fn whoever_waits_for_a_dead_creator_is_told_at_once() {
             assert_eq!(store.states(&[id(1)]).unwrap(), [ObjectState::Creating]);
             thread::scope(|scope| {
                 let waiting = scope.spawn(|| store.get(&id(1), None));
-                support::until("it waits", || store.status().unwrap().waits == 1);
+                until("it waits", || store.status().unwrap().waits == 1);
                 child.kill();
                 let error = waiting.join().unwrap().unwrap_err();
                 assert_eq!((error.code(), error.id()), (Code::CreatorDied, Some(id(1))), "{error}");
@@ -140,7 +138,7 @@ fn acknowledged_puts_of_a_killed_client_stay() {
     let store = node.connect_by_socket();
     let mut child = ChildProcess::start(&node, "stream 500");
     child.heard();
-    support::until("some objects are there", || store.status().unwrap().objects > 2000);
+    until("some objects are there", || store.status().unwrap().objects > 2000);
     child.kill();
     let objects = store.list(&Filter::default()).unwrap();
     let acknowledged = (0..).take_while(|n| store.get(&id(1000 + n), NOW).is_ok()).count() as u64;
@@ -197,10 +195,10 @@ fn the_daemon_is_killed_under_load_and_nothing_sealed_is_lost() {
             let (status, before) =
                 (observer.status().unwrap(), acknowledged.load(Ordering::Relaxed));
             node.kill_daemon(&status);
-            support::until("another daemon answers", || {
+            until("another daemon answers", || {
                 observer.status().is_ok_and(|now| now.pid != status.pid)
             });
-            support::until("the writer goes on", || {
+            until("the writer goes on", || {
                 acknowledged.load(Ordering::Relaxed) > before + 20 || writing.is_finished()
             });
         }
@@ -226,9 +224,7 @@ fn an_object_under_construction_outlives_a_daemon() {
         let status = store.status().unwrap();
         node.kill_daemon(&status);
         object.copy_from_slice(&data);
-        support::until("another daemon answers", || {
-            store.status().is_ok_and(|now| now.pid != status.pid)
-        });
+        until("another daemon answers", || store.status().is_ok_and(|now| now.pid != status.pid));
         object.seal().unwrap();
         assert!(node.connect().get(&id(bytes), NOW).unwrap().data() == data);
     }
@@ -241,12 +237,12 @@ fn waits_are_asked_again_of_the_next_daemon() {
     thread::scope(|scope| {
         let waiting = scope.spawn(|| store.get(&id(5), Some(PATIENCE)).unwrap().to_vec());
         let mut pending = store.start_wait(&[id(5)], 0, None).unwrap();
-        support::until("they wait", || observer.status().unwrap().waits == 2);
+        until("they wait", || observer.status().unwrap().waits == 2);
         let status = observer.status().unwrap();
         node.kill_daemon(&status);
         observer.put(b"at last", &with_id(5)).unwrap();
         assert_eq!(waiting.join().unwrap(), b"at last");
-        support::until("the pending wait is answered", || {
+        until("the pending wait is answered", || {
             pending.poll().is_some_and(|states| states.unwrap() == [ObjectState::Sealed])
         });
     });
@@ -264,7 +260,7 @@ fn a_session_outlives_many_daemons_in_a_row() {
         for _ in 0..8 {
             let status = watcher.status().unwrap();
             node.kill_daemon(&status);
-            support::until("the client waits for the next daemon", || {
+            until("the client waits for the next daemon", || {
                 watcher.status().is_ok_and(|now| now.pid != status.pid && now.waits == 1)
             });
         }
@@ -453,7 +449,7 @@ fn a_killed_parent_takes_its_namespace_along_also_after_a_restart_of_the_daemon(
             assert_eq!(store.states(&[small, large]).unwrap(), [ObjectState::Sealed; 2]);
         }
         parent.kill();
-        support::until("the namespace ends", || {
+        until("the namespace ends", || {
             store.states(&[small, large]).unwrap() == [ObjectState::Deleted; 2]
         });
         assert_eq!(store.states(&[other]).unwrap(), [ObjectState::Sealed]);

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 
-mod support;
-
 use std::time::Duration;
 
 use plasmon_client::{Client, Code, GrowOptions, Growing, Policy, PutOptions, Traits};
-use support::{TestStore, pattern};
+use plasmon_testkit::{PATIENCE, TestStore, pattern, until};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -85,7 +83,7 @@ fn a_full_store_is_an_error_and_what_was_written_stays() {
     assert_eq!(store.put(&part, &PutOptions::default()).unwrap_err().code(), Code::StoreFull);
     assert_eq!(growing.ensure(33 * MIB).unwrap_err().code(), Code::TooLarge);
     growing.abort();
-    support::until("the memory is free", || store.status().unwrap().used_bytes == 8 << 20);
+    until("the memory is free", || store.status().unwrap().used_bytes == 8 << 20);
     store.put(&part, &PutOptions::default()).unwrap();
 }
 
@@ -94,13 +92,11 @@ fn a_patient_builder_waits_for_room() {
     let node = TestStore::new(16 << 20);
     let (store, other) = (node.connect(), node.connect());
     let in_the_way = other.put(&pattern(1, 12 * MIB), &PutOptions::default()).unwrap();
-    let options = GrowOptions { patience: support::PATIENCE, ..GrowOptions::default() };
+    let options = GrowOptions { patience: PATIENCE, ..GrowOptions::default() };
     let mut growing = store.grow(&options).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            support::until("it has met the limit", || {
-                other.status().unwrap().used_bytes > 15 << 20
-            });
+            until("it has met the limit", || other.status().unwrap().used_bytes > 15 << 20);
             other.delete(&[in_the_way]).unwrap();
         });
         for at in 0..8 {
@@ -132,7 +128,7 @@ fn memory_that_was_given_up_is_used_again_with_its_mapping() {
     append(&mut growing, 0, &pattern(1, 20 * MIB));
     let base = growing.base();
     growing.abort();
-    support::until("it is idle", || store.status().unwrap().warm_bytes >= 20 << 20);
+    until("it is idle", || store.status().unwrap().warm_bytes >= 20 << 20);
     let again = begin(&store);
     assert_eq!(again.base(), base);
     assert!(again.granted() >= 20 * MIB);
@@ -145,7 +141,7 @@ fn idle_memory_goes_to_whoever_needs_it() {
     let mut growing = begin(&store);
     append(&mut growing, 0, &pattern(1, 6 * MIB));
     growing.abort();
-    support::until("it is idle", || store.status().unwrap().warm_bytes >= 6 << 20);
+    until("it is idle", || store.status().unwrap().warm_bytes >= 6 << 20);
     other.put(&pattern(2, 60 * MIB), &PutOptions::default()).unwrap();
     assert_eq!(other.status().unwrap().warm_bytes, 0);
     assert!(begin(&store).granted() <= 4 * MIB);
@@ -207,7 +203,7 @@ fn a_daemon_that_dies_takes_the_object_and_not_the_bytes() {
     assert!(growing[..MIB] == pattern(1, MIB), "what was written stays readable");
     assert_eq!(growing.seal(MIB).unwrap_err().code(), Code::Disconnected);
     assert_eq!(store.get(&sealed, NOW).unwrap().data().len(), 100, "what was sealed is there");
-    support::until("nothing is left", || {
+    until("nothing is left", || {
         let status = store.status().unwrap();
         status.creating == 0 && status.used_bytes == 4096
     });
@@ -241,7 +237,7 @@ fn a_region_is_published_part_by_part_in_place() {
         let status = store.status().unwrap();
         assert_eq!((status.leased_bytes, status.objects), (0, 4));
         store.delete(&ids).unwrap();
-        support::until("nothing is left", || store.status().unwrap().used_bytes == 0);
+        until("nothing is left", || store.status().unwrap().used_bytes == 0);
     }
 }
 

@@ -7,15 +7,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use plasmon_client::{Client, Code, GrowOptions, ObjectId, PutOptions, Writer};
+use plasmon_testkit::{PATIENCE, TestStore, until};
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
-use support::{PATIENCE, TestStore, until};
 
 static TURN: Mutex<()> = Mutex::new(());
 

@@ -1,11 +1,9 @@
 //! A store with little memory: what is refused, evicted, spilled, limited.
 
-mod support;
-
 use std::time::Duration;
 
 use plasmon_client::{Code, ObjectState, Policy, PutOptions};
-use support::{TestStore, id, pattern};
+use plasmon_testkit::{TestStore, id, pattern, until};
 
 const MIB: u64 = 1 << 20;
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -38,7 +36,7 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
             assert!(buffer.data() == pattern(n as u64, bytes as usize), "object {n} changed");
         }
         assert!(store.delete(&kept).unwrap().iter().all(Option::is_none));
-        support::until("the memory is free", || store.status().unwrap().used_bytes == 0);
+        until("the memory is free", || store.status().unwrap().used_bytes == 0);
     }
 }
 
@@ -52,14 +50,14 @@ fn a_refused_put_that_nobody_waited_for_is_told_later() {
     let missing = PutOptions { members: vec![object], ..PutOptions::default() };
     let refused = store.put(&data, &missing).unwrap();
     other.status().unwrap();
-    support::until("the refusal is there", || store.get(&refused, NOW).is_err());
+    until("the refusal is there", || store.get(&refused, NOW).is_err());
     let error = store.get(&refused, NOW).unwrap_err();
     assert_eq!((error.code(), error.id()), (Code::Absent, Some(refused)), "{error}");
     let error = store.flush().unwrap_err();
     assert_eq!((error.code(), error.id()), (Code::Absent, Some(refused)), "{error}");
     store.flush().unwrap();
     store.put(&data, &missing).unwrap();
-    support::until("the next put tells", || store.put(&data, &PutOptions::default()).is_err());
+    until("the next put tells", || store.put(&data, &PutOptions::default()).is_err());
     store.put(&data, &PutOptions::default()).unwrap();
 }
 
@@ -141,9 +139,7 @@ fn a_quota_limits_one_client_only() {
     assert_eq!(error.code(), Code::QuotaExceeded, "{error}");
     free.put(&vec![0; 10 * MIB as usize], &with_id(3)).unwrap();
     limited.delete(&[id(0)]).unwrap();
-    support::until("the quota has room", || {
-        limited.put(&vec![0; MIB as usize], &with_id(4)).is_ok()
-    });
+    until("the quota has room", || limited.put(&vec![0; MIB as usize], &with_id(4)).is_ok());
 }
 
 #[test]
@@ -261,7 +257,7 @@ fn an_object_that_is_spilled_again_is_not_written_again() {
         assert!(store.get(id, None).unwrap().data() == pattern(n as u64, CROWDED_BYTES));
     }
     assert!(store.delete(&ids).unwrap().iter().all(Option::is_none));
-    support::until("every file is gone", || {
+    until("every file is gone", || {
         let folders = std::fs::read_dir(spill.path()).unwrap();
         let files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
         files.flatten().all(|file| file.file_name() == "lock")

@@ -1,14 +1,12 @@
 //! Objects from put to get: sizes at every edge, ids, names, metadata, composites, time to live.
 
-mod support;
-
 use std::time::Duration;
 
 use plasmon_client::{Code, Filter, Name, ObjectId, ObjectState, Policy, PutOptions, Writer, tag};
 use plasmon_proto::frame::encode_request;
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Request};
 use plasmon_shm::Connection;
-use support::{TestStore, id, pattern};
+use plasmon_testkit::{TestStore, id, pattern, until};
 
 const MIB: u64 = 1 << 20;
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -51,7 +49,7 @@ fn an_object_of_exactly_the_capacity_fits_and_no_larger_one() {
         let larger = vec![0; capacity as usize + 1];
         let error = store.put(&larger, &with_id(100)).unwrap_err();
         assert_eq!(error.code(), Code::TooLarge, "{error}");
-        assert_eq!(store.states(&[support::id(100)]).unwrap(), [ObjectState::Absent]);
+        assert_eq!(store.states(&[plasmon_testkit::id(100)]).unwrap(), [ObjectState::Absent]);
     }
     for bytes in [1 << 46, (1 << 46) + 1, 1 << 63, u64::MAX] {
         let error = store.create(bytes, &with_id(7)).unwrap_err();
@@ -294,7 +292,7 @@ fn an_object_ends_with_its_time_to_live() {
     store.put(b"short", &options).unwrap();
     let states = store.wait_beyond_end(&[id(6)], 1, Some(Duration::from_millis(60))).unwrap();
     assert_eq!(states, [ObjectState::Absent]);
-    support::until("it has expired", || store.states(&[id(5)]).unwrap() == [ObjectState::Deleted]);
+    until("it has expired", || store.states(&[id(5)]).unwrap() == [ObjectState::Deleted]);
     assert!(store.get_now(&id(5)).is_none());
 }
 
@@ -352,7 +350,7 @@ fn a_hundred_thousand_objects() {
     assert!(all.iter().all(Result::is_ok));
     drop(all);
     assert!(writer.delete(&ids).unwrap().iter().all(Option::is_none));
-    support::until("the memory is free", || {
+    until("the memory is free", || {
         let status = reader.status().unwrap();
         status.objects == 0 && status.lingering == 0 && status.used_bytes == 0
     });

@@ -4,15 +4,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod support;
-
 use std::collections::BTreeSet;
-use std::time::Instant;
 
-use plasmon_client::{Client, Policy, PutOptions};
+use plasmon_client::{Policy, PutOptions};
+use plasmon_testkit::{PATIENCE, TestStore, until};
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
-use support::{PATIENCE, TestStore};
 
 /// More sessions than the daemon keeps of a process that left them.
 const SESSIONS: usize = 600;
@@ -31,14 +28,6 @@ fn break_connection(before: &BTreeSet<i32>) {
     for number in sockets().difference(before) {
         let socket = pidfd_getfd(&this, *number, PidfdGetfdFlags::empty()).unwrap();
         shutdown(socket, Shutdown::Both).unwrap();
-    }
-}
-
-fn wait_until(store: &Client, what: &str, is_so: impl Fn(&plasmon_client::Status) -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so(&store.status().unwrap()) {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::yield_now();
     }
 }
 
@@ -63,11 +52,11 @@ fn pins_after_its_connection_broke(keeps: bool) {
     drop(victim.get(&ids[0], Some(PATIENCE)).unwrap());
     let kept = keeps.then(|| victim.get(&ids[1], Some(PATIENCE)).unwrap());
     break_connection(&before);
-    wait_until(&writer, "the daemon parts from the client", |status| status.clients == 1);
+    until("the daemon parts from the client", || writer.status().unwrap().clients == 1);
     for _ in 0..SESSIONS {
         drop(store.connect());
     }
-    wait_until(&writer, "the sessions are gone", |status| status.clients == 1);
+    until("the sessions are gone", || writer.status().unwrap().clients == 1);
 
     let found = victim.get(&ids[0], Some(PATIENCE)).unwrap();
     writer.delete(&ids).unwrap();
@@ -81,5 +70,5 @@ fn pins_after_its_connection_broke(keeps: bool) {
     assert!(found.data() == bytes, "a pinned byte is never used again");
     assert!(kept.as_ref().is_none_or(|kept| kept.data() == bytes), "a pinned byte is never used");
     drop((found, kept));
-    wait_until(&writer, "nothing is pinned any more", |status| status.lingering == 0);
+    until("nothing is pinned any more", || writer.status().unwrap().lingering == 0);
 }

@@ -2,12 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
 
-mod support;
-
 use std::time::Duration;
 
 use plasmon_client::{Client, Code, ObjectId, PutOptions};
-use support::{TestStore, id, pattern};
+use plasmon_testkit::{
+    ChildProcess, TestStore, errand, hear, id, mapped_inode, mappings_of, pattern, present_bytes,
+    say, until,
+};
 
 const MIB: u64 = 1 << 20;
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -26,7 +27,7 @@ fn with_id(number: u64) -> PutOptions {
 /// Reads an object; the file that its bytes were mapped from.
 fn inode_of(store: &Client, object: &ObjectId) -> u64 {
     let buffer = store.get(object, NOW).unwrap();
-    support::mapped_inode(buffer.data().as_ptr().addr()).unwrap()
+    mapped_inode(buffer.data().as_ptr().addr()).unwrap()
 }
 
 /// An idle reader whose completion ring was full did not hear of the end of an extent, and kept its
@@ -45,9 +46,9 @@ fn an_idle_reader_lets_go_of_what_it_was_not_told_of() {
     // More than its completion ring holds; its last reader is the daemon's to find out.
     (2..300).for_each(gone);
     assert_eq!(writer.delete(&[id(1)]).unwrap(), [None]);
-    support::until("the memory is free", || writer.status().unwrap().used_bytes == 0);
+    until("the memory is free", || writer.status().unwrap().used_bytes == 0);
     // The reader does nothing.
-    support::until("it unmaps what is gone", || support::mappings_of(inode) == 0);
+    until("it unmaps what is gone", || mappings_of(inode) == 0);
     assert_eq!(reader.get(&id(2), NOW).unwrap_err().code(), Code::Deleted);
     // What it reads next is what was put last.
     writer.put(&pattern(500, LARGE), &strict(500)).unwrap();
@@ -63,8 +64,8 @@ fn a_reader_brings_no_memory_into_what_is_free() {
         node.connect().put(&pattern(number, 5000), &with_id(number)).unwrap();
         let buffer = reader.get(&id(number), NOW).unwrap();
         assert!(buffer.data() == pattern(number, 5000));
-        let inode = support::mapped_inode(buffer.data().as_ptr().addr()).unwrap();
-        let present = support::present_bytes(inode);
+        let inode = mapped_inode(buffer.data().as_ptr().addr()).unwrap();
+        let present = present_bytes(inode);
         assert!(present <= MIB / 2, "{present} bytes for one object and a lease");
     }
 }
@@ -82,13 +83,13 @@ fn memory_that_was_given_back_is_gone_from_idle_clients() {
         writer.put(&pattern(number, bytes), &options).unwrap();
         let buffer = reader.get(&id(number), NOW).unwrap();
         assert!(buffer.data() == pattern(number, bytes));
-        let inode = support::mapped_inode(buffer.data().as_ptr().addr()).unwrap();
+        let inode = mapped_inode(buffer.data().as_ptr().addr()).unwrap();
         drop(buffer);
-        assert!(support::present_bytes(inode) >= bytes as u64);
+        assert!(present_bytes(inode) >= bytes as u64);
         inodes.push(inode);
         assert_eq!(writer.delete(&[id(number)]).unwrap(), [None]);
         // The reader does nothing.
-        support::until("its memory is gone", || support::present_bytes(inode) == 0);
+        until("its memory is gone", || present_bytes(inode) == 0);
     }
 }
 
@@ -114,7 +115,7 @@ fn idle_clients_let_go_of_sealed_memory_and_it_is_charged_until_then() {
             assert!(asking.get(&id(number), NOW).unwrap().data() == bytes);
             assert_eq!(writer.delete(&[id(number)]).unwrap(), [None]);
         }
-        support::until("all is let go", || asking.status().unwrap().retained_bytes == 0);
+        until("all is let go", || asking.status().unwrap().retained_bytes == 0);
         let status = asking.status().unwrap();
         assert!(status.resident_bytes <= 32 * MIB + 4 * MIB, "{level}: {status:?}");
     }
@@ -143,11 +144,11 @@ fn a_writer_without_a_channel_lets_go_of_what_was_deleted() {
 /// What a process does that is started as another client: reads an object and lets it go.
 #[test]
 fn child() {
-    let Some((_, options)) = support::errand() else { return };
+    let Some((_, options)) = errand() else { return };
     let store = Client::connect(&options).unwrap();
     drop(store.get(&id(1), NOW).unwrap());
-    support::say("read");
-    support::hear();
+    say("read");
+    hear();
 }
 
 fn signal(pid: u32, signal: rustix::process::Signal) {
@@ -155,7 +156,7 @@ fn signal(pid: u32, signal: rustix::process::Signal) {
     rustix::process::kill_process(process, signal).unwrap();
     if signal == rustix::process::Signal::STOP {
         // Its threads stop one by one, and one that had not could unmap something.
-        support::until("the process has stopped", || is_stopped(pid));
+        until("the process has stopped", || is_stopped(pid));
     }
 }
 
@@ -178,7 +179,7 @@ fn what_a_stopped_reader_holds_stays_charged_and_the_error_says_so() {
     let mut child = {
         let writer = node.connect();
         writer.put(&pattern(1, 20 << 20), &strict(1)).unwrap();
-        let mut child = support::ChildProcess::start(&node, "read");
+        let mut child = ChildProcess::start(&node, "read");
         assert_eq!(child.heard(), "read");
         signal(child.pid(), Signal::STOP);
         assert_eq!(writer.delete(&[id(1)]).unwrap(), [None]);
@@ -195,14 +196,14 @@ fn what_a_stopped_reader_holds_stays_charged_and_the_error_says_so() {
     refused(2);
     let before = writer.status().unwrap();
     node.kill_daemon(&before);
-    support::until("the next daemon serves", || writer.status().unwrap().epoch > before.epoch);
+    until("the next daemon serves", || writer.status().unwrap().epoch > before.epoch);
     assert!(held(), "{:?}", writer.status());
     refused(3);
     assert!(writer.status().unwrap().resident_bytes >= 20 * MIB);
     // What fits beside it fits.
     writer.put(&pattern(4, 4 << 20), &strict(4)).unwrap();
     signal(child.pid(), Signal::CONT);
-    support::until("the child lets go", || !held());
+    until("the child lets go", || !held());
     writer.put(&pattern(5, 20 << 20), &strict(5)).unwrap();
     // A process that ends lets go of everything.
     signal(child.pid(), Signal::STOP);

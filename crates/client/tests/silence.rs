@@ -5,8 +5,6 @@
 
 #![expect(clippy::unwrap_used, reason = "this is a test, also outside of #[test]")]
 
-mod support;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,8 +13,8 @@ use plasmon_client::{
     Client, Code, ConnectOptions, Error, Filter, GrowOptions, ObjectState, PutOptions,
     StartOptions, interruptible,
 };
+use plasmon_testkit::{PATIENCE, TestStore, id, plasmond, until};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use support::{PATIENCE, TestStore, id, until};
 
 const MIB: u64 = 1 << 20;
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -260,7 +258,7 @@ fn any_number_of_writers_can_be_dropped_in_a_row() {
 fn for_ever_is_a_timeout_like_any_other() {
     let node = node();
     let started = plasmon_client::start(&StartOptions {
-        daemon: Some(support::plasmond()),
+        daemon: Some(plasmond()),
         settings: vec![
             ("socket".to_owned(), node.directory().join("two.sock").display().to_string()),
             ("capacity_bytes".to_owned(), MIB.to_string()),

@@ -2,14 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
 
-mod support;
-
 use plasmon_client::Notice;
 use plasmon_client::{
     Code, Filter, Name, Notification, ObjectState, Policy, PutOptions, Subscription,
 };
+use plasmon_testkit::{PATIENCE, TestStore, id, until};
 use std::time::Duration;
-use support::{PATIENCE, TestStore, id};
 
 const MIB: u64 = 1 << 20;
 
@@ -113,9 +111,7 @@ fn a_subscription_survives_a_new_daemon_and_says_what_it_cannot_know() {
     let mut subscription = store.subscribe(&Filter::default()).unwrap();
     let status = store.status().unwrap();
     node.kill_daemon(&status);
-    support::until("another daemon answers", || {
-        store.status().is_ok_and(|now| now.pid != status.pid)
-    });
+    until("another daemon answers", || store.status().is_ok_and(|now| now.pid != status.pid));
     assert_eq!(next(&mut subscription), Notification::Lost(u64::MAX));
     let object = store.put(b"x", &PutOptions::default()).unwrap();
     assert_eq!(notice(&mut subscription).id, object);

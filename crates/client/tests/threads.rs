@@ -1,7 +1,5 @@
 //! One connection, many threads; many connections, one store; a store that starts by itself.
 
-mod support;
-
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -10,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use plasmon_client::{Client, Code, ConnectOptions, ObjectId, PutOptions, StartOptions};
-use support::{PATIENCE, TestStore, id, pattern};
+use plasmon_testkit::{PATIENCE, TestStore, id, pattern, plasmond, until};
 
 const MIB: u64 = 1 << 20;
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -121,7 +119,7 @@ fn embedded(socket: PathBuf) -> (ConnectOptions, StartOptions) {
     let connect = ConnectOptions { socket: Some(socket), ..ConnectOptions::default() };
     let settings = [("capacity_bytes", "16m"), ("linger_ms", "50")];
     let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
-    (connect, StartOptions { daemon: Some(support::plasmond()), settings, timeout: PATIENCE })
+    (connect, StartOptions { daemon: Some(plasmond()), settings, timeout: PATIENCE })
 }
 
 #[test]
@@ -146,7 +144,7 @@ fn many_starters_share_one_store_which_ends_with_the_last() {
     assert_eq!(&*held, b"seen by all");
     drop(held);
     // Looking by connecting would keep it alive: each look would be its last client.
-    support::until("the store ended", || !socket.exists());
+    until("the store ended", || !socket.exists());
     let error = Client::connect(&connect).unwrap_err();
     assert_eq!(error.code(), Code::Disconnected, "{error}");
 }
@@ -156,7 +154,7 @@ fn starting_twice_is_refused_and_a_daemon_that_cannot_start_says_why() {
     let node = TestStore::new(16 * MIB);
     let start = |settings: &[(&str, String)]| {
         let settings = settings.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
-        let daemon = Some(support::plasmond());
+        let daemon = Some(plasmond());
         plasmon_client::start(&StartOptions { daemon, settings, timeout: PATIENCE })
     };
     let socket = node.socket().display().to_string();
@@ -229,7 +227,7 @@ fn a_default_folder_that_the_daemon_takes_is_right_for_the_client() {
     };
     for (mode, is_safe) in [(0o700, true), (0o755, true), (0o720, false)] {
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
-        let mut daemon = within(&support::plasmond());
+        let mut daemon = within(&plasmond());
         daemon.args(["--daemonize", "--capacity-bytes", "16777216"]);
         daemon.stdout(Stdio::null()).stderr(Stdio::null());
         let took = daemon.status().unwrap().success();
@@ -242,7 +240,7 @@ fn a_default_folder_that_the_daemon_takes_is_right_for_the_client() {
             let socket_option = Some(socket.clone());
             let options = ConnectOptions { socket: socket_option, ..ConnectOptions::default() };
             Client::connect(&options).unwrap().shutdown().unwrap();
-            support::until("the daemon has left its socket", || !socket.exists());
+            until("the daemon has left its socket", || !socket.exists());
         }
         assert_eq!(took, is_safe, "the daemon with mode {mode:o}");
         assert!(output.status.success(), "the client with mode {mode:o}: {output:?}");

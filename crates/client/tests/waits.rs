@@ -1,13 +1,11 @@
 //! Waiting: for what comes, what never comes, and what comes to an end meanwhile.
 
-mod support;
-
 use std::thread;
 use std::time::{Duration, Instant};
 
 use plasmon_client::{Code, ObjectState, PutOptions};
+use plasmon_testkit::{PATIENCE, TestStore, id, pattern, until};
 use rustix::event::{PollFd, PollFlags, poll};
-use support::{PATIENCE, TestStore, id, pattern};
 
 const MIB: u64 = 1 << 20;
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -45,7 +43,7 @@ fn a_get_without_timeout_waits_until_the_object_is_sealed() {
             let (object_id, data) = (object.id(), pattern(number, bytes));
             thread::scope(|scope| {
                 let waiting = scope.spawn(|| reader.get(&object_id, None).unwrap());
-                support::until("the reader waits", || {
+                until("the reader waits", || {
                     writer.status().unwrap().waits > 0 || waiting.is_finished()
                 });
                 let mut object = object;
@@ -70,7 +68,7 @@ fn a_thread_that_waits_does_not_hold_up_the_others() {
                 })
             })
             .collect();
-        support::until("all of them wait", || store.status().unwrap().waits == 4);
+        until("all of them wait", || store.status().unwrap().waits == 4);
         for round in 0..100 {
             let object = store.put(&pattern(round, 64), &with_id(1000 + round)).unwrap();
             assert!(store.contains(&object).unwrap());
@@ -98,7 +96,7 @@ fn waiting_for_some_of_many() {
         assert_eq!(states[0], ObjectState::Absent);
         thread::scope(|scope| {
             let waiting = scope.spawn(|| store.wait(&ids, 3, Some(PATIENCE)).unwrap());
-            support::until("it waits", || store.status().unwrap().waits > 0);
+            until("it waits", || store.status().unwrap().waits > 0);
             store.put(b"second", &with_id(base)).unwrap();
             store.put(b"third", &with_id(base + 5)).unwrap();
             let sealed = |state: &&ObjectState| **state == ObjectState::Sealed;
@@ -162,7 +160,7 @@ fn a_wait_can_be_cancelled() {
     poll(&mut [PollFd::new(&wait.fd(), PollFlags::IN)], None).unwrap();
     assert_eq!(wait.poll().unwrap().unwrap(), [ObjectState::Absent]);
     drop(store.start_wait(&[id(1)], 0, None).unwrap());
-    support::until("nobody waits", || store.status().unwrap().waits == 0);
+    until("nobody waits", || store.status().unwrap().waits == 0);
 }
 
 #[test]
@@ -175,7 +173,7 @@ fn a_disconnected_client_says_so() {
     thread::scope(|scope| {
         let waiting = scope.spawn(|| store.get(&id(404), None));
         let observer = node.connect();
-        support::until("it waits", || observer.status().unwrap().waits == 1);
+        until("it waits", || observer.status().unwrap().waits == 1);
         store.disconnect();
         assert_eq!(waiting.join().unwrap().unwrap_err().code(), Code::Disconnected);
     });
@@ -201,7 +199,7 @@ fn deleted_objects_end_a_wait_unless_it_goes_beyond() {
     assert_eq!(store.wait_beyond_end(&[object], 0, SHORT).unwrap(), [ObjectState::Deleted]);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| store.wait_beyond_end(&[object], 0, None).unwrap());
-        support::until("it waits", || store.status().unwrap().waits == 1);
+        until("it waits", || store.status().unwrap().waits == 1);
         store.put(b"again", &with_id(1)).unwrap();
         assert_eq!(waiting.join().unwrap(), [ObjectState::Sealed]);
     });

@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
 
-mod support;
-
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,7 +13,7 @@ use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
 use plasmon_proto::message::{Hello, PROTOCOL_VERSION, Reply, Request};
 use plasmon_shm::Connection;
 use plasmon_shm::wakes::WAKE_PAGE_BYTES;
-use support::{ChildProcess, PATIENCE, TestStore, id, pattern};
+use plasmon_testkit::{ChildProcess, PATIENCE, TestStore, errand, id, pattern, say, until};
 
 const MIB: u64 = 1 << 20;
 
@@ -37,9 +35,9 @@ fn colliding(number: u64) -> ObjectId {
 /// What a child process does. Without an errand it is no test.
 #[test]
 fn child() {
-    let Some((_, options)) = support::errand() else { return };
+    let Some((_, options)) = errand() else { return };
     let store = Client::connect(&options).unwrap();
-    support::say("waiting");
+    say("waiting");
     store.get(&id(1), None).unwrap();
 }
 
@@ -122,7 +120,7 @@ fn a_page_of_zeroes_and_of_ones_keeps_nobody_asleep() {
     for (number, byte) in [(1, 0), (2, u8::MAX)] {
         thread::scope(|scope| {
             let waiting = scope.spawn(|| store.get(&id(number), Some(PATIENCE)).unwrap().to_vec());
-            support::until("it waits", || writer.status().unwrap().waits == 1);
+            until("it waits", || writer.status().unwrap().waits == 1);
             rustix::io::pwrite(&page, &[byte; WAKE_PAGE_BYTES as usize], 0).unwrap();
             writer.put(b"sealed", &with_id(id(number))).unwrap();
             assert_eq!(waiting.join().unwrap(), b"sealed");
@@ -136,13 +134,13 @@ fn a_waiter_that_was_killed_asleep_is_in_nobodys_way() {
     let store = node.connect();
     let mut child = ChildProcess::start(&node, "wait");
     child.heard();
-    support::until("the child waits", || store.status().unwrap().waits == 1);
+    until("the child waits", || store.status().unwrap().waits == 1);
     child.kill();
-    support::until("its wait is forgotten", || store.status().unwrap().waits == 0);
+    until("its wait is forgotten", || store.status().unwrap().waits == 0);
     thread::scope(|scope| {
         let other = node.connect();
         let waiting = scope.spawn(move || other.get(&id(1), Some(PATIENCE)).unwrap().to_vec());
-        support::until("another one waits", || store.status().unwrap().waits == 1);
+        until("another one waits", || store.status().unwrap().waits == 1);
         store.put(b"sealed", &with_id(id(1))).unwrap();
         assert_eq!(waiting.join().unwrap(), b"sealed");
     });
@@ -167,7 +165,7 @@ fn thousands_wait_in_one_place_of_the_page() {
             }
         }
         let all = CLIENTS as u64 * THREADS;
-        support::until("all of them wait", || writer.status().unwrap().waits == all);
+        until("all of them wait", || writer.status().unwrap().waits == all);
         for number in (0..OTHERS).rev() {
             writer.put(b"sealed", &with_id(colliding(number))).unwrap();
         }
@@ -183,11 +181,11 @@ fn a_seal_by_message_and_an_end_wake_as_well() {
     let large = writer.create(20 * MIB, &with_id(id(1))).unwrap();
     thread::scope(|scope| {
         let waiting = scope.spawn(|| store.get(&id(1), Some(PATIENCE)).unwrap().len());
-        support::until("it waits", || writer.status().unwrap().waits == 1);
+        until("it waits", || writer.status().unwrap().waits == 1);
         large.seal().unwrap();
         assert_eq!(waiting.join().unwrap() as u64, 20 * MIB);
         let waiting = scope.spawn(|| store.get(&id(2), Some(PATIENCE)).unwrap_err().code());
-        support::until("it waits", || writer.status().unwrap().waits == 1);
+        until("it waits", || writer.status().unwrap().waits == 1);
         store.disconnect();
         assert_eq!(waiting.join().unwrap(), Code::Disconnected);
     });
@@ -234,7 +232,7 @@ fn the_page_outlives_the_daemon_and_so_do_those_who_sleep_on_it() {
             })
             .collect();
         for round in 0..3 {
-            support::until("they wait", || writer.status().unwrap().waits >= 50 - round);
+            until("they wait", || writer.status().unwrap().waits >= 50 - round);
             node.kill_daemon(&writer.status().unwrap());
             writer.put(b"sealed", &with_id(id(round))).unwrap();
         }

@@ -2,10 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 
-#[path = "../../client/tests/support/mod.rs"]
-#[allow(unused_imports, reason = "the file is shared with the client's tests")]
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +16,7 @@ use arrow_buffer::{IntervalDayTime, IntervalMonthDayNano, NullBuffer};
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 use plasmon_client::{Client, Code, Name, ObjectState, PutOptions};
 use plasmon_columns::{BuilderOptions, ColumnBuilder, Error, TableBuilder, read};
-use support::TestStore;
+use plasmon_testkit::{TestStore, until};
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
@@ -193,7 +189,7 @@ fn every_type_comes_back_with_its_nulls_sliced_or_whole() {
         assert_same(&found, &expected, &what);
         other.delete(&[id]).unwrap();
     }
-    support::until("owned members go with their column", || {
+    until("owned members go with their column", || {
         let status = store.status().unwrap();
         status.objects == 0 && status.used_bytes == status.leased_bytes.min(status.used_bytes)
     });
@@ -383,7 +379,7 @@ fn a_full_store_is_an_error_in_the_middle_and_leaves_what_was_there() {
     building.append_array(&with_nulls.slice(0, 1)).unwrap();
     assert_eq!(building.len(), freed + 1);
     building.abort();
-    support::until("nothing leaks", || {
+    until("nothing leaks", || {
         let status = store.status().unwrap();
         status.used_bytes == 0 && status.creating == 0
     });
@@ -560,7 +556,7 @@ fn a_table_of_more_buffers_than_one_composite_may_hold() {
     }
     drop(batches);
     other.delete(&[id]).unwrap();
-    support::until("members and groups are gone", || store.status().unwrap().objects == 0);
+    until("members and groups are gone", || store.status().unwrap().objects == 0);
 }
 
 #[test]
@@ -605,7 +601,7 @@ fn threads_build_beside_each_other() {
             });
         }
     });
-    support::until("all is given back", || store.status().unwrap().objects == 0);
+    until("all is given back", || store.status().unwrap().objects == 0);
 }
 
 #[test]
@@ -622,6 +618,6 @@ fn a_builder_of_a_client_that_leaves_leaves_nothing() {
     assert!(building.finish(&PutOptions::default()).is_err());
     let id = store.new_id();
     drop((building, store));
-    support::until("its memory is back", || other.status().unwrap().used_bytes == 0);
+    until("its memory is back", || other.status().unwrap().used_bytes == 0);
     assert_eq!(other.states(&[id]).unwrap(), [ObjectState::Absent]);
 }

@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 
-#[path = "../../client/tests/support/mod.rs"]
-mod support;
-
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +10,7 @@ use arrow_array::{ArrayRef, RecordBatch, UInt8Array};
 use arrow_buffer::{Buffer, ScalarBuffer};
 use plasmon_client::{Client, Filter, PutOptions};
 use plasmon_columns::{Pool, Table, put};
-use support::TestStore;
+use plasmon_testkit::TestStore;
 
 /// What was in memory before it was used again.
 const SECRET: u8 = 0xA5;

@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 
-#[path = "../../client/tests/support/mod.rs"]
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +10,7 @@ use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema};
 use plasmon_client::{Code, PutOptions};
 use plasmon_columns::{SharedAllocator, Table, read};
-use support::TestStore;
+use plasmon_testkit::{TestStore, until};
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
@@ -61,7 +58,7 @@ fn a_batch_is_put_without_a_copy_and_read_elsewhere() {
         assert!(used > 100_000 * 8, "{used}");
         assert_eq!(batches[0].num_rows(), 100_000);
         drop(batches);
-        support::until("all is free", || other.status().unwrap().objects == 0);
+        until("all is free", || other.status().unwrap().objects == 0);
     }
 }
 
@@ -129,7 +126,7 @@ fn a_buffer_that_was_never_put_is_given_back() {
     let batch = batch(&allocator, 100_000);
     assert!(store.status().unwrap().used_bytes > 1 << 20);
     drop((batch, allocator));
-    support::until("it is free", || store.status().unwrap().used_bytes == 0);
+    until("it is free", || store.status().unwrap().used_bytes == 0);
 }
 
 /// What a buffer gains when it grows was what earlier buffers had held there, and was put with it.

@@ -1,78 +1,18 @@
 //! The life of one object in a store of its own: what goes in, and what comes out.
 //!
-//! The store has no memory, sockets or clock. Here a map plays the shared index, and the effects
+//! The store has no memory, sockets or clock. Here maps play the shared index, and the effects
 //! are only looked at.
-
-use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::message::{Access, Reply, Request};
 use plasmon_proto::object::{Sizes, Traits};
 use plasmon_proto::ring::Submission;
 use plasmon_proto::{Attributes, ObjectId, ObjectState};
 use plasmon_store::event::Peer;
-use plasmon_store::ports::{Directory, Entry, Look, SlotNo};
 use plasmon_store::{ClientNo, Config, Effect, Event, Store};
-
-/// An index in a map; slots are serials, and nobody pins anything.
-#[derive(Debug, Default)]
-struct Index {
-    slots: BTreeMap<SlotNo, (Entry, bool)>,
-}
-
-impl Directory for Index {
-    fn find(&self, id: &ObjectId) -> Option<(SlotNo, Entry)> {
-        let mut all = self.slots.iter();
-        all.find(|(_, (entry, visible))| *visible && entry.id == *id)
-            .map(|(slot, (entry, _))| (*slot, *entry))
-    }
-
-    fn entry(&self, slot: SlotNo) -> Entry {
-        self.slots[&slot].0
-    }
-
-    fn insert(&mut self, entry: &Entry, _moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo {
-        let slot = entry.serial as SlotNo;
-        self.slots.insert(slot, (*entry, true));
-        slot
-    }
-
-    fn hide(&mut self, slots: &[SlotNo]) {
-        for slot in slots {
-            self.slots.entry(*slot).and_modify(|(_, visible)| *visible = false);
-        }
-    }
-
-    fn show(&mut self, slot: SlotNo) {
-        self.slots.entry(slot).and_modify(|(_, visible)| *visible = true);
-    }
-
-    fn remove(&mut self, slot: SlotNo) {
-        self.slots.remove(&slot);
-    }
-
-    fn set_leaving(&mut self, _serial: Option<u64>) {}
-
-    fn leaving(&self) -> Option<u64> {
-        None
-    }
-
-    fn set_void(&mut self, _serial: u64, _is_void: bool) {}
-
-    fn void(&self) -> BTreeSet<u64> {
-        BTreeSet::new()
-    }
-
-    fn look(&self, serials: &[u64]) -> Look {
-        Look { pins: vec![0; serials.len()], digest: 0 }
-    }
-
-    fn slots(&self) -> u64 {
-        self.slots.len() as u64
-    }
-}
+use plasmon_testkit::directory::TestDirectory;
 
 /// Applies an event, gives the machine's memory wherever it is asked for, and returns the effects.
-fn step(store: &mut Store<Index>, event: Event) -> Vec<Effect> {
+fn step(store: &mut Store<TestDirectory>, event: Event) -> Vec<Effect> {
     let mut effects = Vec::new();
     store.step(1_700_000_000_000, event, &mut effects);
     let mut at = 0;
@@ -87,7 +27,7 @@ fn step(store: &mut Store<Index>, event: Event) -> Vec<Effect> {
 }
 
 fn main() {
-    let mut store = Store::new(Config::new(64 << 20), Index::default());
+    let mut store = Store::new(Config::new(64 << 20), TestDirectory::default());
     let client = ClientNo(1);
     let name = "example".to_owned();
     let peer = Peer { pid: 1, uid: 1, name, access: Access::ReadWrite, channel: true };
@@ -111,7 +51,7 @@ fn main() {
     };
     step(&mut store, Event::Submit(client, 0, put, Some(Attributes::default())));
 
-    let states = |store: &mut Store<Index>| {
+    let states = |store: &mut Store<TestDirectory>| {
         let request = Event::Request(client, 2, Request::States { ids: vec![id] });
         step(store, request)
     };

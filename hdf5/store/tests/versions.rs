@@ -5,10 +5,6 @@
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 
-#[path = "../../../crates/client/tests/support/mod.rs"]
-#[allow(unused_imports, reason = "the file is shared with the client's tests")]
-mod support;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +15,7 @@ use plasmon_hdf5_model::{Column, Mark, Number, Stream, Table};
 use plasmon_hdf5_store::{Dataset, Error, Of, make, open, remove};
 use plasmon_proto::composite::CompositeWriter;
 use plasmon_proto::value::{ValueHeader, table_kind};
-use support::TestStore;
+use plasmon_testkit::TestStore;
 
 /// The values of a version, one byte each.
 type Values = [u8; 4];

@@ -4,6 +4,8 @@ mod adoption;
 mod checks;
 mod composites;
 mod costs;
+#[path = "../../../testkit/src/directory.rs"]
+#[allow(dead_code, unreachable_pub, reason = "what the fuzz targets need of it as well")]
 mod directory;
 mod eviction;
 mod growing;
@@ -28,3 +30,5 @@ mod world;
 
 use directory::TestDirectory;
 use world::{Put, World, id, sizes};
+
+use crate::ports;

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plasmon_proto::message::{ExtentId, Range, Request};
 use plasmon_proto::object::Level;
 use plasmon_proto::{Attributes, ObjectState};
+use plasmon_testkit::Random;
 
 use super::{World, id};
 use crate::Config;
@@ -32,33 +33,6 @@ const IDS: u64 = 40;
 
 /// Clients at once.
 const CLIENTS: u32 = 4;
-
-/// A small generator of pseudo-random numbers (splitmix64): a seed is all there is to a run.
-#[derive(Debug)]
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    /// A number below `bound`.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
-    }
-
-    fn percent(&mut self, chance: u64) -> bool {
-        self.below(100) < chance
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-}
 
 /// What the model knows of an object.
 #[derive(Clone, Debug)]
@@ -93,7 +67,7 @@ struct Actor {
 
 struct Model {
     world: World,
-    dice: Dice,
+    dice: Random,
     objects: BTreeMap<u64, Known>,
     actors: BTreeMap<ClientNo, Actor>,
     /// What clients may have held that died, for those who come back.
@@ -110,7 +84,7 @@ const OBSERVER: ClientNo = ClientNo(1000);
 
 impl Model {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice(seed);
+        let mut dice = Random::new(seed);
         let capacity_bytes = dice.pick(&[10_000, 65_536, 1 << 20, 3 << 20]);
         let config = Config {
             page_bytes: dice.pick(&[4096, 4096, 1 << 16]),

@@ -439,12 +439,12 @@ impl Model {
 
     fn nonsense(&mut self, client: ClientNo) {
         let far = Range {
-            extent: plasmon_proto::message::ExtentId(self.dice.next()),
-            offset: self.dice.next(),
-            bytes: self.dice.next(),
+            extent: plasmon_proto::message::ExtentId(self.dice.word()),
+            offset: self.dice.word(),
+            bytes: self.dice.word(),
         };
         assert_eq!(self.world.submit(client, Submission::LeaseReturn(far)), Err(Code::BadRequest));
-        self.world.event(Event::Touched(self.dice.next() as u32));
+        self.world.event(Event::Touched(self.dice.word() as u32));
         self.world.event(Event::Touched(self.dice.below(100) as u32));
         let failure = self.world.ask_for_failure(client, Request::Sync);
         assert_eq!(failure.code, Code::BadRequest);

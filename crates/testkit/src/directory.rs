@@ -1,44 +1,62 @@
-//! A directory in ordinary maps, with pins that tests set, and an index that grows by moving every
-//! slot. It refuses what the real one must never see.
+//! The index and the ledgers as the store sees them, in ordinary maps: tests set pins, and the
+//! index grows by moving every slot. It refuses what the real ones must never see.
+//!
+//! The store's own tests name this file as a module of theirs: to them the store of another build
+//! is another type.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use plasmon_proto::ObjectId;
+use plasmon_proto::message::Range;
 
-use crate::ports::{Directory, Entry, Look, SlotNo};
+use super::ports::{Directory, Entry, Look, SlotNo};
 
+/// With more entries an insertion does not look whether its memory is free.
+const SEARCHED_MAX: usize = 500;
+
+/// An index and all ledgers.
 #[derive(Debug, Default)]
-pub(crate) struct TestDirectory {
+pub struct TestDirectory {
     slots: BTreeMap<SlotNo, (Entry, bool)>,
     visible: BTreeMap<ObjectId, SlotNo>,
-    pub(crate) pins: BTreeMap<u64, u32>,
+    /// Pins by serial.
+    pub pins: BTreeMap<u64, u32>,
     /// How often all ledgers were looked through.
-    pub(crate) looks: Cell<u64>,
+    pub looks: Cell<u64>,
     /// What is hidden without being deleted, as the store noted it.
-    pub(crate) leaving: Option<u64>,
+    pub leaving: Option<u64>,
     /// Files in the tier that count for nothing.
-    pub(crate) void: BTreeSet<u64>,
+    pub void: BTreeSet<u64>,
     /// What was looked for while something was noted, and what was noted.
-    pub(crate) left_at_look: RefCell<(Vec<u64>, Option<u64>)>,
+    pub left_at_look: RefCell<(Vec<u64>, Option<u64>)>,
     next_slot: SlotNo,
     /// The index grows when it has this many entries.
     room: usize,
 }
 
 impl TestDirectory {
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (SlotNo, &Entry, bool)> {
+    /// Everything in the index, and whether it is visible.
+    pub fn entries(&self) -> impl Iterator<Item = (SlotNo, &Entry, bool)> {
         self.slots.iter().map(|(slot, (entry, visible))| (*slot, entry, *visible))
     }
 
+    /// Asserts that nothing in the index lies in this range.
+    pub fn assert_free(&self, range: &Range) {
+        for (_, entry, _) in self.entries() {
+            assert!(!overlap(&entry.range, range), "{range:?} is taken by {entry:?}");
+        }
+    }
+
     /// Pins a visible object like a client's ledger.
-    pub(crate) fn pin(&mut self, id: &ObjectId) -> u64 {
+    pub fn pin(&mut self, id: &ObjectId) -> u64 {
         let serial = self.slots[&self.visible[id]].0.serial;
         *self.pins.entry(serial).or_default() += 1;
         serial
     }
 
-    pub(crate) fn unpin(&mut self, serial: u64) {
+    /// Takes one pin back.
+    pub fn unpin(&mut self, serial: u64) {
         let pins = self.pins.get_mut(&serial).expect("it was pinned");
         *pins -= 1;
         if *pins == 0 {
@@ -47,7 +65,7 @@ impl TestDirectory {
     }
 
     /// Puts an entry in as an earlier daemon left it.
-    pub(crate) fn leave(&mut self, entry: Entry, visible: bool) -> SlotNo {
+    pub fn leave(&mut self, entry: Entry, visible: bool) -> SlotNo {
         let slot = self.next_slot;
         self.next_slot += 1;
         self.slots.insert(slot, (entry, visible));
@@ -58,7 +76,7 @@ impl TestDirectory {
     }
 
     /// Overwrites an entry as a broken daemon might have.
-    pub(crate) fn replace(&mut self, slot: SlotNo, entry: Entry) {
+    pub fn replace(&mut self, slot: SlotNo, entry: Entry) {
         self.slots.get_mut(&slot).expect("a slot in use").0 = entry;
     }
 
@@ -92,6 +110,11 @@ impl Directory for TestDirectory {
 
     fn insert(&mut self, entry: &Entry, moved: &mut dyn FnMut(u32, SlotNo)) -> SlotNo {
         assert!(!self.visible.contains_key(&entry.id), "two visible objects of one id");
+        assert!((1..1 << 62).contains(&entry.serial));
+        assert_eq!(Some(entry.range.bytes), entry.meta.sizes.footprint(), "sizes are checked");
+        if self.slots.len() < SEARCHED_MAX {
+            self.assert_free(&entry.range);
+        }
         if self.slots.len() >= self.room {
             self.grow(moved);
         }
@@ -161,4 +184,10 @@ impl Directory for TestDirectory {
     fn slots(&self) -> u64 {
         self.slots.len() as u64
     }
+}
+
+/// Whether two ranges share a byte.
+pub fn overlap(a: &Range, b: &Range) -> bool {
+    let (a_end, b_end) = (a.offset.saturating_add(a.bytes), b.offset.saturating_add(b.bytes));
+    a.extent == b.extent && a.offset < b_end && b.offset < a_end
 }
