@@ -11,30 +11,10 @@ use arrow_array::builder::{Int32Builder, MapBuilder, StringBuilder};
 use arrow_array::types::{Int8Type, Int32Type};
 use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema};
+use plasmon_testkit::Random;
 
 use super::*;
 use crate::raw::RawArray;
-
-/// A small generator of random numbers (splitmix64), the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = self.0;
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-}
 
 /// One array of each kind, with some missing values.
 fn samples() -> Vec<ArrayRef> {
@@ -91,7 +71,7 @@ fn samples() -> Vec<ArrayRef> {
 
 /// Changes one number of an array, or of one in it, to what it cannot be; what was changed.
 fn lie(random: &mut Random, array: &mut RawArray, data_type: &DataType) -> String {
-    if random.below(4) == 0
+    if random.size_below(4) == 0
         && let Some(told) = lie_in_memory(random, array, data_type)
     {
         return told;
@@ -100,8 +80,8 @@ fn lie(random: &mut Random, array: &mut RawArray, data_type: &DataType) -> Strin
     if let DataType::Dictionary(_, values) = data_type {
         types.push(values);
     }
-    if !types.is_empty() && random.below(2) == 0 {
-        let at = random.below(types.len());
+    if !types.is_empty() && random.size_below(2) == 0 {
+        let at = random.size_below(types.len());
         // SAFETY: the array was exported from a good one, whose children are all there.
         let child = unsafe {
             match array.dictionary.as_mut() {
@@ -112,13 +92,13 @@ fn lie(random: &mut Random, array: &mut RawArray, data_type: &DataType) -> Strin
         return format!("child {at}: {}", lie(random, child, types[at]));
     }
     let nonsense = [-1, -2, i64::MIN, i64::MAX, i64::MAX / 2, i64::MAX / 33];
-    match random.below(10) {
+    match random.size_below(10) {
         0 => {
             array.length = random.pick(&nonsense);
             format!("length {}", array.length)
         }
         1 => {
-            array.length = random.below(array.length as usize + 1) as i64;
+            array.length = random.size_below(array.length as usize + 1) as i64;
             format!("length {}", array.length)
         }
         2 => {
@@ -130,12 +110,12 @@ fn lie(random: &mut Random, array: &mut RawArray, data_type: &DataType) -> Strin
             format!("null count {}", array.null_count)
         }
         4 => {
-            let fewer = random.below(array.n_buffers as usize + 1) as i64;
+            let fewer = random.size_below(array.n_buffers as usize + 1) as i64;
             array.n_buffers = random.pick(&[-1, i64::MIN, i64::MAX, fewer]);
             format!("{} buffers", array.n_buffers)
         }
         5 => {
-            let fewer = random.below(array.n_children as usize + 1) as i64;
+            let fewer = random.size_below(array.n_children as usize + 1) as i64;
             array.n_children = random.pick(&[-1, i64::MIN, i64::MAX, fewer]);
             format!("{} children", array.n_children)
         }
@@ -148,7 +128,7 @@ fn lie(random: &mut Random, array: &mut RawArray, data_type: &DataType) -> Strin
             "no list of children".to_owned()
         }
         8 if array.n_buffers > 0 => {
-            let at = random.below(array.n_buffers as usize);
+            let at = random.size_below(array.n_buffers as usize);
             // SAFETY: as above, for the buffers.
             unsafe { *array.buffers.add(at) = std::ptr::null() };
             format!("no buffer {at}")
@@ -176,14 +156,14 @@ fn lie_in_memory(random: &mut Random, array: &RawArray, data_type: &DataType) ->
         },
         _ => return None,
     };
-    let at = random.below(bytes.max(1));
+    let at = random.size_below(bytes.max(1));
     // SAFETY: the buffer of a good array has so many bytes, and nothing else reads it by now.
     unsafe {
         let buffer = (*array.buffers.add(1)).cast_mut().cast::<u8>();
         if bytes == 0 || buffer.is_null() {
             return None;
         }
-        *buffer.add(at) = random.next() as u8;
+        *buffer.add(at) = random.word() as u8;
     }
     Some(format!("byte {at} of its references"))
 }
@@ -200,11 +180,11 @@ fn read(array: &ArrayRef) {
 
 /// One case; whether the array was taken.
 fn case(seed: u64) -> bool {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let samples = samples();
-    let sample = &samples[random.below(samples.len())];
-    let start = random.below(sample.len());
-    let sample = sample.slice(start, random.below(sample.len() - start + 1));
+    let sample = &samples[random.size_below(samples.len())];
+    let start = random.size_below(sample.len());
+    let sample = sample.slice(start, random.size_below(sample.len() - start + 1));
     let mut exported = FFI_ArrowArray::new(&sample.to_data());
     // What the exporter frees it by must be as it was: the structure itself is a copy, and the
     // exported one is let go of. A few bytes for each case stay behind.

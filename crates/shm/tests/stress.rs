@@ -32,6 +32,7 @@ use plasmon_shm::{
     IndexReader, IndexWriter, Listener, Memfd, Populate, ReadMap, Reader, SlotImage, Span, View,
     WriteExtent, WriteMap,
 };
+use plasmon_testkit::{Random, mix};
 
 /// What a run must have seen.
 const EVICTED_MIN: u64 = 1000;
@@ -46,22 +47,6 @@ const CELL_BYTES: usize = 256;
 const EXTENT_BYTES: u64 = (CELLS * CELL_BYTES) as u64;
 const PINS_HELD: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A small generator of random numbers (splitmix64), the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0) % bound
-    }
-}
-
-fn mix(mut value: u64) -> u64 {
-    value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
-}
 
 fn id(number: u64) -> ObjectId {
     let mut bytes = [0; 20];
@@ -142,7 +127,7 @@ impl Owner {
             })
             .collect();
         let serial = control.take_serials(1 << 40);
-        let random = Random(seed);
+        let random = Random::new(seed);
         Self { control, index, extents, clients: vec![], serial, random, tally: Tally::default() }
     }
 
@@ -474,7 +459,7 @@ fn read(connection: Connection, seed: u64) {
     std::thread::scope(|scope| {
         for thread in 0..THREADS as u64 {
             let reading = &reading;
-            scope.spawn(move || reading.run(Random(seed << 8 | thread)));
+            scope.spawn(move || reading.run(Random::new(seed << 8 | thread)));
         }
     });
     let counts = [&reading.reads, &reading.misses, &reading.violations, &reading.switches]
@@ -574,7 +559,7 @@ fn write(connection: &Connection, writer: u64, seed: u64) {
     let channel = ChannelClient::new(next()).unwrap();
     let extent = Arc::new(WriteExtent::new(next(), Populate::Yes).unwrap());
     let reader = Reader::new(control, index, channel).unwrap();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut message = Vec::new();
     let mut last = None;
     for nonce in 0u64.. {

@@ -13,9 +13,10 @@ use arrow_ipc::reader::StreamReader;
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat_batches;
 use plasmon_sort::{Error, External, Heap, Means, Merge, Progress, SortKey};
+use plasmon_testkit::Random;
 use proptest::prelude::*;
 
-use reference::{Random, SHAPES, Shape, cases, column, reference as wanted, types};
+use reference::{SHAPES, Shape, cases, column, reference as wanted, types};
 
 /// Little enough for several runs of several blocks each.
 const MEMORY_BYTES: u64 = 192 << 10;
@@ -92,7 +93,8 @@ fn key(at: usize, descending: bool, nulls_first: bool) -> SortKey {
 fn every_type_sorts_through_the_scratch_file() {
     for (at, data_type) in types().into_iter().enumerate() {
         let (descending, nulls_first) = (at % 2 == 0, at % 3 == 0);
-        let given = table(&[(data_type, Shape::Any)], &[2500, 1, 2500], &mut Random(at as u64));
+        let given =
+            table(&[(data_type, Shape::Any)], &[2500, 1, 2500], &mut Random::new(at as u64));
         check(&given, &[key(0, descending, nulls_first)], None);
     }
 }
@@ -101,7 +103,7 @@ fn every_type_sorts_through_the_scratch_file() {
 fn every_shape_is_cut_into_partitions_that_the_memory_holds() {
     for (at, shape) in SHAPES.into_iter().enumerate() {
         let columns = [(DataType::Int64, shape), (DataType::Utf8, Shape::Any)];
-        let given = table(&columns, &[9000, 0, 9000], &mut Random(at as u64));
+        let given = table(&columns, &[9000, 0, 9000], &mut Random::new(at as u64));
         let bytes: usize = given.iter().map(RecordBatch::get_array_memory_size).sum();
         let count = check(&given, &[key(0, false, false)], None);
         // Also when all rows are one value: bounds are places, not keys.
@@ -113,7 +115,7 @@ fn every_shape_is_cut_into_partitions_that_the_memory_holds() {
 #[test]
 fn no_rows_and_few_rows_make_as_many_partitions_as_were_asked_for() {
     for rows in [0, 1, 3] {
-        let given = table(&[(DataType::Float64, Shape::Any)], &[rows], &mut Random(1));
+        let given = table(&[(DataType::Float64, Shape::Any)], &[rows], &mut Random::new(1));
         assert_eq!(check(&given, &[key(0, false, false)], Some(5)), 5);
         assert_eq!(check(&given, &[key(0, false, false)], None), 1);
     }
@@ -122,7 +124,7 @@ fn no_rows_and_few_rows_make_as_many_partitions_as_were_asked_for() {
 #[test]
 fn what_cannot_work_is_refused_with_the_numbers() {
     let (folder, progress) = (tempfile::tempdir().unwrap(), Progress::default());
-    let given = table(&[(DataType::Float64, Shape::Any)], &[60_000], &mut Random(1)).remove(0);
+    let given = table(&[(DataType::Float64, Shape::Any)], &[60_000], &mut Random::new(1)).remove(0);
     let order = [key(0, false, false)];
     let start = |folder| External::new(&given.schema(), &order, means(folder, &progress));
     let missing = folder.path().join("missing");
@@ -152,7 +154,7 @@ fn what_cannot_work_is_refused_with_the_numbers() {
 fn a_scratch_file_ends_at_its_limit() {
     // A table of 18 MB filled the disk of the machine: nothing looked at how large the file was.
     let (folder, progress) = (tempfile::tempdir().unwrap(), Progress::default());
-    let given = table(&[(DataType::Float64, Shape::Any)], &[60_000], &mut Random(1)).remove(0);
+    let given = table(&[(DataType::Float64, Shape::Any)], &[60_000], &mut Random::new(1)).remove(0);
     let order = [key(0, false, false)];
     let sorted = |scratch_bytes_max| {
         let means = Means { scratch_bytes_max, ..means(folder.path(), &progress) };
@@ -174,7 +176,7 @@ fn a_scratch_file_ends_at_its_limit() {
 #[test]
 fn a_cancelled_sort_ends_at_the_next_step_and_leaves_nothing() {
     let (folder, progress) = (tempfile::tempdir().unwrap(), Progress::default());
-    let given = table(&[(DataType::Float64, Shape::Any)], &[30_000], &mut Random(1)).remove(0);
+    let given = table(&[(DataType::Float64, Shape::Any)], &[30_000], &mut Random::new(1)).remove(0);
     let order = [key(0, false, false)];
     let mut external =
         External::new(&given.schema(), &order, means(folder.path(), &progress)).unwrap();
@@ -206,6 +208,6 @@ proptest! {
             kinds.iter().map(|(kind, shape)| (types[*kind].clone(), SHAPES[*shape])).collect();
         let named = keys.iter().take(columns.len()).enumerate();
         let order: Vec<SortKey> = named.map(|(at, (down, first))| key(at, *down, *first)).collect();
-        check(&table(&columns, &sizes, &mut Random(seed)), &order, count);
+        check(&table(&columns, &sizes, &mut Random::new(seed)), &order, count);
     }
 }

@@ -10,9 +10,10 @@ use arrow_array::{ArrayRef, Int32Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use plasmon_sort::{Error, Job, Partition, Progress, SortKey, Table, sort};
+use plasmon_testkit::Random;
 use proptest::prelude::*;
 
-use reference::{Random, SHAPES, Shape, cases, column, reference as wanted, types};
+use reference::{SHAPES, Shape, cases, column, reference as wanted, types};
 
 /// Batches of these columns; the last column, "row", tells rows apart.
 fn batches(
@@ -163,7 +164,7 @@ fn every_type_sorts_alone_in_both_directions_with_and_without_nulls() {
         for option in 0..8u64 {
             let (descending, nulls_first, nulls) =
                 (option & 1 != 0, option & 2 != 0, option & 4 != 0);
-            let mut random = Random(at as u64 * 8 + option);
+            let mut random = Random::new(at as u64 * 8 + option);
             let given =
                 batches(&[(data_type.clone(), Shape::Any, nulls)], &[130, 1, 70], &mut random);
             let order = [key(0, descending, nulls_first)];
@@ -178,7 +179,7 @@ fn every_shape_sorts_in_many_buckets_and_threads() {
     let kinds = [DataType::Float64, DataType::Int64, DataType::Utf8, DataType::Int8];
     for (at, data_type) in kinds.into_iter().enumerate() {
         for (shape_at, shape) in SHAPES.into_iter().enumerate() {
-            let mut random = Random((at * 10 + shape_at) as u64);
+            let mut random = Random::new((at * 10 + shape_at) as u64);
             let nulls = at % 2 == 1;
             let columns = [
                 (data_type.clone(), shape, nulls),
@@ -197,7 +198,7 @@ fn every_shape_sorts_in_many_buckets_and_threads() {
 fn a_column_alone_keeps_every_bit_of_its_values() {
     for data_type in [DataType::Float64, DataType::Float32, DataType::Float16, DataType::Int32] {
         for shape in SHAPES {
-            let mut random = Random(3);
+            let mut random = Random::new(3);
             let values = column(&data_type, 50_000, shape, false, &mut random);
             let batch = RecordBatch::try_from_iter([("c0", values)]).unwrap();
             check((batch.schema(), vec![batch.clone()]), &[key(0, false, false)], 1, 2);
@@ -208,7 +209,7 @@ fn a_column_alone_keeps_every_bit_of_its_values() {
 
 #[test]
 fn slices_sort_like_what_they_show() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for data_type in types() {
         let (schema, given) = batches(&[(data_type, Shape::Any, true)], &[300], &mut random);
         let sliced = vec![given[0].slice(13, 101), given[0].slice(200, 77)];
@@ -218,7 +219,7 @@ fn slices_sort_like_what_they_show() {
 
 #[test]
 fn no_rows_make_empty_partitions() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     for data_type in types() {
         let given = batches(&[(data_type, Shape::Any, true)], &[0, 0], &mut random);
         check(given, &[key(0, false, false)], 3, 2);
@@ -227,7 +228,8 @@ fn no_rows_make_empty_partitions() {
 
 #[test]
 fn what_cannot_be_sorted_is_refused_with_a_name() {
-    let batch = batches(&[(DataType::Int32, Shape::Any, false)], &[5], &mut Random(1)).1.remove(0);
+    let batch =
+        batches(&[(DataType::Int32, Shape::Any, false)], &[5], &mut Random::new(1)).1.remove(0);
     let table = Table::new(batch.schema(), vec![batch]).unwrap();
     let attempt = |order: &[SortKey], partitions: Option<usize>| {
         let progress = Progress::default();
@@ -252,7 +254,7 @@ fn what_cannot_be_sorted_is_refused_with_a_name() {
 #[test]
 fn memory_that_is_refused_and_a_cancelled_sort_are_errors() {
     let (schema, given) =
-        batches(&[(DataType::Float64, Shape::Any, false)], &[100_000], &mut Random(1));
+        batches(&[(DataType::Float64, Shape::Any, false)], &[100_000], &mut Random::new(1));
     let table = Table::new(schema, given).unwrap();
     let (order, progress) = ([key(0, false, false)], Progress::default());
     let job = Job {
@@ -295,7 +297,7 @@ proptest! {
             .enumerate()
             .map(|(at, (descending, nulls_first))| key(at, *descending, *nulls_first))
             .collect();
-        check(batches(&columns, &sizes, &mut Random(seed)), &order, partitions, threads);
+        check(batches(&columns, &sizes, &mut Random::new(seed)), &order, partitions, threads);
     }
 }
 
@@ -323,7 +325,7 @@ proptest! {
             .collect();
         let named = keys.iter().take(columns.len()).enumerate();
         let order: Vec<SortKey> = named.map(|(at, (down, first))| key(at, *down, *first)).collect();
-        let (schema, given) = batches(&columns, &sizes, &mut Random(seed));
+        let (schema, given) = batches(&columns, &sizes, &mut Random::new(seed));
         check_whole((schema, given), &order, partitions, threads);
     }
 }

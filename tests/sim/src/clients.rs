@@ -15,9 +15,9 @@ use plasmon_client::{
     Policy, PutOptions,
 };
 use plasmon_shm::edge;
+use plasmon_testkit::{Random, mix};
 
 use crate::model::{self, BYTES_MIN, Fact, Incarnation, Model};
-use crate::random::{Random, mix};
 use crate::world::World;
 
 /// Ids that one client's place has.
@@ -503,7 +503,7 @@ impl Client {
 
     fn get(&mut self, id: ObjectId) {
         let look = self.shared.model.borrow_mut().look(id);
-        let timeout = *self.random.pick(&[Duration::ZERO, PATIENCE]);
+        let timeout = self.random.pick(&[Duration::ZERO, PATIENCE]);
         // What a client without a channel has pinned then is known to this one or a later one.
         let daemons = self.world.daemons();
         match self.store.get(&id, Some(timeout)) {

@@ -17,7 +17,6 @@ mod clients;
 mod memory;
 mod model;
 mod mutations;
-mod random;
 mod report;
 mod run;
 mod tasks;

@@ -16,8 +16,7 @@
 use std::collections::BTreeMap;
 
 use plasmon_proto::{Code, ObjectId};
-
-use crate::random::mix;
+use plasmon_testkit::mix;
 
 /// Bytes of data that every object has at least.
 pub(crate) const BYTES_MIN: usize = 32;

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use plasmon_daemon::settings::{self, Config};
 use plasmon_shm::edge::{Mutation, simulated};
+use plasmon_testkit::Random;
 
 use crate::audit::{self, Limit};
 use crate::clients::{self, Habits, Shared, Sizes};
 use crate::model::Model;
-use crate::random::Random;
 use crate::world::{Rates, Role, Step, World};
 
 /// Steps in which things go wrong.
@@ -170,9 +170,9 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Repor
     let capacity_bytes = config.capacity_bytes;
     let places = 2 + random.below(4) as usize;
     let sizes = Sizes {
-        small_max: *random.pick(&[200, 2000, 20_000]),
+        small_max: random.pick(&[200, 2000, 20_000]),
         large_max: capacity_bytes / 12,
-        large_rate: *random.pick(&[0, 30, 200, 600]),
+        large_rate: random.pick(&[0, 30, 200, 600]),
     };
     let plan = plan(&mut random);
     let exact = random.permille(250);
@@ -202,7 +202,7 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, folder: &Path) -> Repor
         habits,
         latest: Cell::default(),
     });
-    let world = World::new(random.next(), mutation, config);
+    let world = World::new(random.word(), mutation, config);
     let entered: Rc<dyn simulated::World> = Rc::clone(&world) as _;
     simulated::enter(Some(entered));
     let _leaving = Leaving(Rc::clone(&world));
@@ -356,7 +356,7 @@ impl Run {
             self.stop_client();
         }
         if self.happens(plan.jump) {
-            let time = *self.random.pick(&[10, 300, 5000, 30_000]);
+            let time = self.random.pick(&[10, 300, 5000, 30_000]);
             self.world.jump(Duration::from_millis(time));
             self.world.note(|| format!("the clock jumps by {time} ms"));
         }

@@ -20,10 +20,10 @@ use plasmon_daemon::simulated::{self as daemon, Start};
 use plasmon_shm::Peer;
 use plasmon_shm::edge::simulated::World as Edge;
 use plasmon_shm::edge::{Attempt, Mutation, Point};
+use plasmon_testkit::{Random, mix};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::memory::Memory;
-use crate::random::{Random, mix};
 use crate::tasks::{Handle, Suspended, Task};
 
 /// What each look at the clock takes.
@@ -471,7 +471,7 @@ impl World {
             .map(|(number, _)| *number)
             .collect();
         if !ready.is_empty() {
-            return Some(*self.random.borrow_mut().pick(&ready));
+            return Some(self.random.borrow_mut().pick(&ready));
         }
         let until = |entry: &Entry| match entry.state {
             Suspended::Paused => None,
@@ -510,7 +510,7 @@ impl Edge for World {
     fn random(&self, into: &mut [u8]) {
         let mut random = self.random.borrow_mut();
         for chunk in into.chunks_mut(8) {
-            let word = random.next().to_le_bytes();
+            let word = random.word().to_le_bytes();
             chunk.copy_from_slice(&word[..chunk.len()]);
         }
     }

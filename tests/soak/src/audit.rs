@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use plasmon_client::{Code, Filter, Level, ObjectId, ObjectInfo, ObjectState, Status};
+use plasmon_testkit::Random;
 
 use crate::content;
 use crate::fates::{Fate, Fates};
 use crate::node::{self, Node};
-use crate::random::Random;
 use crate::residency;
 use crate::tally::Tally;
 

@@ -7,8 +7,7 @@
 //! ```
 
 use plasmon_client::ObjectId;
-
-use crate::random::mix;
+use plasmon_testkit::mix;
 
 /// Who made an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use plasmon_testkit::Random;
 use rustix::process::Signal;
 
 use crate::audit;
@@ -24,7 +25,6 @@ use crate::fates::{Fate, Fates};
 use crate::journal::Entry;
 use crate::lives::{self, Life};
 use crate::node::{self, Node};
-use crate::random::Random;
 use crate::residency;
 use crate::tally::Tally;
 use crate::worker::PATIENCE;
@@ -313,7 +313,7 @@ impl Verifier<'_> {
     fn start_worker(&mut self) -> Result<()> {
         self.started += 1;
         let number = self.started;
-        let mut command = worker_command(&self.node.socket(), number, self.random.next());
+        let mut command = worker_command(&self.node.socket(), number, self.random.word());
         if self.life.two_users && number.is_multiple_of(2) {
             command.uid(lives::OTHER_UID).gid(lives::OTHER_UID);
         }

@@ -24,7 +24,6 @@ mod journal;
 mod kill;
 mod lives;
 mod node;
-mod random;
 mod residency;
 mod tally;
 mod worker;

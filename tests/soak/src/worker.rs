@@ -13,10 +13,10 @@ use std::thread;
 use std::time::Duration;
 
 use plasmon_client::{Client, ConnectOptions};
+use plasmon_testkit::Random;
 
 use crate::content::Origin;
 use crate::journal::Entry;
-use crate::random::Random;
 use hand::Hand;
 
 /// Threads of one worker, which share its connection.

@@ -7,19 +7,7 @@ use arrow_array::*;
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::*;
 use half::f16;
-
-/// Numbers that look random.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) as usize % limit
-    }
-}
+use plasmon_testkit::Random;
 
 fn field(name: &str, data_type: DataType) -> FieldRef {
     Arc::new(Field::new(name, data_type, true))
@@ -60,26 +48,27 @@ pub(crate) fn float_types() -> Vec<DataType> {
 /// Any type of at most this depth.
 pub(crate) fn any_type(depth: usize, random: &mut Random) -> DataType {
     use DataType::{Float16, Float32, Float64, Int32, Utf8};
-    let leaf =
-        |random: &mut Random| [Float64, Float32, Float16, Int32, Utf8][random.below(5)].clone();
-    if depth == 0 || random.below(4) == 0 {
+    let leaf = |random: &mut Random| {
+        [Float64, Float32, Float16, Int32, Utf8][random.size_below(5)].clone()
+    };
+    if depth == 0 || random.size_below(4) == 0 {
         return leaf(random);
     }
-    match random.below(NESTED) {
+    match random.size_below(NESTED) {
         7 => nested(7, leaf(random)),
         which => nested(which, any_type(depth - 1, random)),
     }
 }
 
 fn float(random: &mut Random) -> f64 {
-    let sign = if random.below(2) == 0 { 1.0 } else { -1.0 };
-    sign * [f64::NAN, 0.0, f64::INFINITY, 1.0, 2.5][random.below(5)]
+    let sign = if random.size_below(2) == 0 { 1.0 } else { -1.0 };
+    sign * [f64::NAN, 0.0, f64::INFINITY, 1.0, 2.5][random.size_below(5)]
 }
 
 fn lengths(rows: usize, random: &mut Random) -> (Vec<i64>, usize) {
     let mut ends = vec![0];
     for _ in 0..rows {
-        ends.push(ends[ends.len() - 1] + random.below(4) as i64);
+        ends.push(ends[ends.len() - 1] + random.size_below(4) as i64);
     }
     let last = ends[rows] as usize;
     (ends, last)
@@ -91,11 +80,11 @@ fn small(ends: &[i64]) -> Vec<i32> {
 
 /// An array with missing values, and with something under them.
 pub(crate) fn array(data_type: &DataType, rows: usize, random: &mut Random) -> ArrayRef {
-    let valid: Vec<bool> = (0..rows).map(|_| random.below(5) != 0).collect();
+    let valid: Vec<bool> = (0..rows).map(|_| random.size_below(5) != 0).collect();
     let nulls = Some(NullBuffer::from(valid));
     match data_type {
         DataType::Int32 => {
-            let values = (0..rows).map(|_| random.below(4) as i32 - 2).collect();
+            let values = (0..rows).map(|_| random.size_below(4) as i32 - 2).collect();
             Arc::new(Int32Array::new(values, nulls))
         }
         DataType::Float16 => {
@@ -110,7 +99,7 @@ pub(crate) fn array(data_type: &DataType, rows: usize, random: &mut Random) -> A
             Arc::new(Float64Array::new((0..rows).map(|_| float(random)).collect(), nulls))
         }
         DataType::Utf8 => {
-            let text = |_| (random.below(5) != 0).then(|| "ab".repeat(random.below(3)));
+            let text = |_| (random.size_below(5) != 0).then(|| "ab".repeat(random.size_below(3)));
             Arc::new((0..rows).map(text).collect::<StringArray>())
         }
         DataType::List(_) | DataType::LargeList(_) => list(data_type, rows, nulls, random),
@@ -127,7 +116,7 @@ pub(crate) fn array(data_type: &DataType, rows: usize, random: &mut Random) -> A
             let (ends, last) = lengths(rows, random);
             let DataType::Struct(fields) = field.data_type() else { panic!("a map has entries") };
             let keys: ArrayRef = Arc::new(StringArray::from_iter_values(
-                (0..last).map(|_| ["k", "l", "m"][random.below(3)]),
+                (0..last).map(|_| ["k", "l", "m"][random.size_below(3)]),
             ));
             let values = array(fields[1].data_type(), last, random);
             let entries = StructArray::new(fields.clone(), vec![keys, values], None);
@@ -135,16 +124,16 @@ pub(crate) fn array(data_type: &DataType, rows: usize, random: &mut Random) -> A
             Arc::new(MapArray::new(field.clone(), offsets, entries, nulls, *ordered))
         }
         DataType::Dictionary(_, values) => {
-            let count = 1 + random.below(8);
+            let count = 1 + random.size_below(8);
             let values = array(values, count, random);
-            let keys = (0..rows).map(|_| random.below(count) as i8).collect();
+            let keys = (0..rows).map(|_| random.size_below(count) as i8).collect();
             Arc::new(DictionaryArray::new(Int8Array::new(keys, nulls), values))
         }
         DataType::RunEndEncoded(_, field) => {
             let mut ends = Vec::new();
             while ends.last().is_none_or(|end| (*end as usize) < rows) {
                 let last = ends.last().copied().unwrap_or(0);
-                ends.push(last + 1 + random.below(3) as i32);
+                ends.push(last + 1 + random.size_below(3) as i32);
             }
             let values = array(field.data_type(), ends.len(), random);
             let runs = RunArray::try_new(&Int32Array::from(ends), &values).unwrap();
@@ -184,7 +173,7 @@ fn views(
     random: &mut Random,
 ) -> ArrayRef {
     let shown: Vec<(i64, i64)> =
-        (0..rows).map(|_| (random.below(9) as i64, random.below(4) as i64)).collect();
+        (0..rows).map(|_| (random.size_below(9) as i64, random.size_below(4) as i64)).collect();
     match data_type {
         DataType::ListView(field) => {
             let values = array(field.data_type(), 12, random);

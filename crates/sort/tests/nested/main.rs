@@ -20,9 +20,10 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat_batches;
 use plasmon_sort::{External, Heap, Job, Means, Partition, Progress, SortKey, Table, sort};
+use plasmon_testkit::Random;
 
 use compare::compare;
-use made::{Random, any_type, array, float_types};
+use made::{any_type, array, float_types};
 
 /// Tables that are sorted, unless `PROPTEST_CASES` says more or fewer.
 fn cases(usual: u64) -> u64 {
@@ -38,7 +39,7 @@ fn table(types: &[DataType], sizes: &[usize], random: &mut Random) -> Vec<Record
     let schema = Arc::new(Schema::new(fields));
     let mut first = 0;
     let mut batch = |rows: &usize| {
-        let (before, behind) = (random.below(4), random.below(4));
+        let (before, behind) = (random.size_below(4), random.size_below(4));
         let slice = |made: ArrayRef| made.slice(before, *rows);
         let made = types.iter().map(|kind| slice(array(kind, before + rows + behind, random)));
         let mut arrays: Vec<ArrayRef> = made.collect();
@@ -126,7 +127,7 @@ fn floats_are_ordered_alike_at_any_depth() {
     for (at, data_type) in float_types().into_iter().enumerate() {
         for options in 0..4 {
             let story = format!("{data_type} with options {options}");
-            let random = &mut Random((at * 4 + options) as u64);
+            let random = &mut Random::new((at * 4 + options) as u64);
             let given = table(&[data_type.clone(), DataType::Int32], &[60, 1, 40], random);
             check(&given, &[key(0, options), key(1, options >> 1)], 1 + at % 3, &story);
         }
@@ -136,11 +137,19 @@ fn floats_are_ordered_alike_at_any_depth() {
 #[test]
 fn any_nested_keys_sort_like_the_reference() {
     for seed in 0..cases(60) {
-        let random = &mut Random(seed);
-        let types: Vec<DataType> = (0..1 + random.below(3)).map(|_| any_type(3, random)).collect();
-        let order: Vec<SortKey> = (0..types.len()).map(|at| key(at, random.below(4))).collect();
-        let sizes: Vec<usize> = (0..1 + random.below(4)).map(|_| random.below(50)).collect();
+        let random = &mut Random::new(seed);
+        let types: Vec<DataType> =
+            (0..1 + random.size_below(3)).map(|_| any_type(3, random)).collect();
+        let order: Vec<SortKey> =
+            (0..types.len()).map(|at| key(at, random.size_below(4))).collect();
+        let sizes: Vec<usize> =
+            (0..1 + random.size_below(4)).map(|_| random.size_below(50)).collect();
         let given = table(&types, &sizes, random);
-        check(&given, &order, 1 + random.below(4), &format!("seed {seed}: {types:?} by {order:?}"));
+        check(
+            &given,
+            &order,
+            1 + random.size_below(4),
+            &format!("seed {seed}: {types:?} by {order:?}"),
+        );
     }
 }

@@ -15,27 +15,11 @@ use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use half::f16;
 use plasmon_sort::SortKey;
+use plasmon_testkit::Random;
 
 /// How many tables a property is tried on, unless `PROPTEST_CASES` says more or fewer.
 pub(crate) fn cases(usual: u32) -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
-}
-
-/// Numbers that look random.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
 }
 
 /// Every type that is tested, by a name.
@@ -98,7 +82,7 @@ fn raw(random: &mut Random, shape: Shape, at: usize, rows: usize) -> u64 {
         // Of every magnitude, so that all widths of keys are met.
         Shape::Any => {
             let shift = random.below(64);
-            random.next() >> shift
+            random.word() >> shift
         }
         Shape::FewValues => random.below(5).wrapping_mul(0x0123_4567_89AB_CDEF),
         Shape::OneValue => 0x1234_5678_9ABC_DEF0,
@@ -106,7 +90,7 @@ fn raw(random: &mut Random, shape: Shape, at: usize, rows: usize) -> u64 {
         Shape::Falling => (rows - at) as u64,
         Shape::Lopsided => {
             if random.below(100) == 0 {
-                random.next()
+                random.word()
             } else {
                 77
             }

@@ -8,10 +8,10 @@ use plasmon_client::{
     Buffer, Client, Code, Error, Filter, Notification, ObjectId, ObjectState, Policy, PutOptions,
     Result, Subscription,
 };
+use plasmon_testkit::Random;
 
 use crate::content::{self, Kind, Origin};
 use crate::journal::Entry;
-use crate::random::Random;
 
 /// The thread deletes its oldest objects beyond this.
 const OWN_BYTES_MAX: usize = 2 << 20;
