@@ -16,27 +16,7 @@ fn crate_path(path: &str) -> PathBuf {
 /// Where this workspace's libraries and programs lie, after they were built.
 fn built() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        // A test program lies in `<target>/<profile>/deps`.
-        let test = std::env::current_exe().unwrap();
-        let profile = test.parent().and_then(Path::parent).unwrap().to_owned();
-        let mut build = Command::new(env!("CARGO"));
-        build.args([
-            "build",
-            "--quiet",
-            "--package",
-            "plasmon-capi",
-            "--package",
-            "plasmon-daemon",
-        ]);
-        if profile.ends_with("release") {
-            build.arg("--release");
-        }
-        build.current_dir(env!("CARGO_MANIFEST_DIR"));
-        build.env("CARGO_TARGET_DIR", profile.parent().unwrap());
-        assert!(build.status().unwrap().success(), "the libraries do not build");
-        profile
-    })
+    BUILT.get_or_init(|| plasmon_testkit::build(&["plasmon-capi", "plasmon-daemon"]))
 }
 
 /// How a program is linked.

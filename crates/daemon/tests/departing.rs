@@ -8,7 +8,6 @@ use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
 use desk::*;
 use plasmon_proto::ObjectState;
@@ -16,14 +15,6 @@ use plasmon_proto::message::*;
 use plasmon_shm::ChannelClient;
 
 const MIB: u64 = 1 << 20;
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::yield_now();
-    }
-}
 
 /// Runs one of the parts below in a process of its own, until it says that it is ready.
 fn spawn(desk: &Desk, part: &str) -> Child {

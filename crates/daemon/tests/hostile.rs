@@ -116,11 +116,10 @@ fn descriptors_that_nobody_asked_for_are_closed_with_their_client() {
         }
     }
     let mut witness = witness;
-    let deadline = Instant::now() + DEADLINE;
-    while daemon_fds() != before {
-        assert!(Instant::now() < deadline, "no descriptor is left behind");
+    until("no descriptor is left", || {
         witness.status();
-    }
+        daemon_fds() == before
+    });
     unharmed(desk, witness, expelled);
 }
 

@@ -5,7 +5,6 @@
 mod desk;
 
 use std::os::fd::OwnedFd;
-use std::time::Instant;
 
 use desk::*;
 use plasmon_proto::limits::LARGE_OBJECT_BYTES;
@@ -313,11 +312,7 @@ fn what_a_killed_daemon_still_had_to_take_away_the_next_one_takes_away() {
     murder(pid);
     let mut other = desk.client();
     assert_eq!(other.states(&[id(1)]), [ObjectState::Absent]);
-    let deadline = Instant::now() + DEADLINE;
-    while resident() > 0 {
-        assert!(Instant::now() < deadline, "{} bytes stay", resident());
-        std::thread::yield_now();
-    }
+    until("its memory is free", || resident() == 0);
     desk.stop();
 }
 

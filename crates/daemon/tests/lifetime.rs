@@ -7,7 +7,6 @@ mod desk;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use desk::*;
 use plasmon_proto::message::*;
@@ -282,11 +281,7 @@ fn a_log_that_nobody_reads_stops_nobody() {
 
 /// Waits until the daemon is to be found under its name again.
 fn wait_for_name(desk: &Desk) {
-    let deadline = Instant::now() + DEADLINE;
-    while plasmon_shm::Connection::connect(&desk.socket()).is_err() {
-        assert!(Instant::now() < deadline, "the daemon listens again");
-        std::thread::yield_now();
-    }
+    until("the daemon listens again", || plasmon_shm::Connection::connect(&desk.socket()).is_ok());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use desk::raw::AWAITED_AT;
 use desk::*;
@@ -230,11 +230,10 @@ fn the_file_of_a_spilled_object_is_given_for_reading_alone_and_not_kept_open() {
         let link = entry.and_then(|entry| std::fs::read_link(entry.path()));
         link.is_ok_and(|link| link.to_string_lossy().contains(".spill"))
     };
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while std::fs::read_dir(&daemon).unwrap().any(is_spill_file) {
-        assert!(Instant::now() < deadline, "a file stays open");
+    until("no file is open", || {
         client.status();
-    }
+        !std::fs::read_dir(&daemon).unwrap().any(is_spill_file)
+    });
     drop(client);
     desk.stop();
 }
@@ -499,24 +498,23 @@ fn a_lease_that_the_client_cannot_hear_of_goes_back() {
     }
     client.submit(&Submission::LeaseWanted { bytes_min: 64, bytes_wanted: 1 << 20 });
     client.call(&Request::Sync);
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while client.status().leased_bytes > 0 {
-        assert!(Instant::now() < deadline, "{:?}", client.status());
-    }
+    until("nothing is leased", || client.status().leased_bytes == 0);
     for _ in 0..COMPLETIONS {
         assert!(matches!(client.next_completion(), Some(Completion::Refused { .. })));
     }
     assert_eq!(client.next_completion(), None);
     // It asks again, and hears.
     client.submit(&Submission::LeaseWanted { bytes_min: 64, bytes_wanted: 1 << 20 });
-    loop {
+    until("it has a lease", || {
         client.call(&Request::Sync);
         match client.next_completion() {
-            Some(Completion::Lease { range, .. }) => break assert_eq!(range.bytes, 1 << 20),
-            other => assert_eq!(other, None),
+            Some(Completion::Lease { range, .. }) => range.bytes == 1 << 20,
+            other => {
+                assert_eq!(other, None);
+                false
+            }
         }
-        assert!(Instant::now() < deadline);
-    }
+    });
     desk.stop();
 }
 
@@ -587,10 +585,6 @@ fn what_a_writer_allocates_by_itself_goes_when_the_object_does() {
     let resident = || rustix::fs::fstat(&fd).unwrap().st_blocks * 512;
     assert_eq!(resident(), 64 << 20);
     client.call(&Request::Abort { id: id(1) });
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while resident() > 4096 {
-        assert!(Instant::now() < deadline, "{} bytes are there", resident());
-        std::thread::yield_now();
-    }
+    until("its memory is free", || resident() <= 4096);
     desk.stop();
 }

@@ -2,22 +2,18 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use plasmon_client::{Client, ConnectOptions};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use plasmon_testkit::{PATIENCE, daemon_command, ends, plasmond, process, readable};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::round::until;
 use crate::supervisor::Supervisor;
-
-/// How long a step may take that must happen. Only a failing trial waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a client goes on trying while things fail.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(3);
@@ -46,35 +42,11 @@ pub enum Started {
     Refused(String),
 }
 
-/// The program `plasmond` of the workspace that a test program of this crate was built in.
-pub fn plasmond() -> Result<PathBuf> {
-    if let Some(given) = std::env::var_os("PLASMON_DAEMON") {
-        return Ok(PathBuf::from(given));
-    }
-    // A test program lies in `<target>/<profile>/deps`, the long form in `<target>/<profile>`.
-    let own = std::env::current_exe()?;
-    let own = own.parent().context("a program lies in a folder")?;
-    let profile = if own.ends_with("deps") { own.parent().unwrap_or(own) } else { own };
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--locked", "--package", "plasmon-daemon"]);
-    if profile.ends_with("release") {
-        build.arg("--release");
-    }
-    build.current_dir(env!("CARGO_MANIFEST_DIR"));
-    build.env("CARGO_TARGET_DIR", profile.parent().context("a profile lies in a folder")?);
-    ensure!(build.status()?.success(), "plasmond does not build");
-    Ok(profile.join("plasmond"))
-}
-
 impl Node {
     /// Starts a daemon under the supervisor.
     pub fn start(supervisor: &Supervisor) -> Result<Started> {
         let folder = tempfile::Builder::new().prefix("plasmon-faults-").tempdir()?;
-        let mut command = Command::new(plasmond()?);
-        for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("PLASMON_")) {
-            command.env_remove(key);
-        }
-        command.arg("--socket").arg(socket_in(&folder));
+        let mut command = daemon_command(&plasmond(), &socket_in(&folder));
         command.arg("--spill-dir").arg(folder.path().join("spill"));
         command.args(["--capacity-bytes", CAPACITY, "--ready-fd=1"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -88,15 +60,14 @@ impl Node {
         };
         let mut node = Self { folder, supervisor: supervisor.clone(), child };
         let mut output = node.child.stdout.take().context("the output is a pipe")?;
-        if !readable(&output, PATIENCE)? {
+        if !readable(&output, PATIENCE) {
             bail!("the daemon neither serves nor ends\n{}", node.log());
         }
         let mut line = [0; 1];
         if output.read(&mut line)? == 1 {
             return Ok(Started::Serving(node));
         }
-        let process = Pid::from_child(&node.child);
-        ensure!(ended(process)?, "the daemon does not end\n{}", node.log());
+        ensure!(ends(&process(node.child.id())), "the daemon does not end\n{}", node.log());
         let status = node.child.wait()?;
         let said = node.log();
         ensure!(!status.success(), "the daemon ends as if all were well\n{said}");
@@ -176,22 +147,6 @@ impl Drop for Node {
         }
         let _ = self.child.wait();
     }
-}
-
-/// `kill -9`.
-pub fn kill(process: u32) -> Result<()> {
-    let process = i32::try_from(process).ok().and_then(Pid::from_raw).context("a process")?;
-    Ok(kill_process(process, Signal::KILL)?)
-}
-
-/// Whether the process ends in time.
-fn ended(process: Pid) -> Result<bool> {
-    readable(pidfd_open(process, PidfdFlags::empty())?, PATIENCE)
-}
-
-fn readable(fd: impl AsFd, within: Duration) -> Result<bool> {
-    let timeout = Timespec::try_from(within)?;
-    Ok(poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout))? > 0)
 }
 
 fn socket_in(folder: &TempDir) -> PathBuf {

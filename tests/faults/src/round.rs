@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use plasmon_client::{Client, ConnectOptions, Error, ObjectId, PutOptions};
+use plasmon_testkit::PATIENCE;
 
-use crate::node::{Node, PATIENCE};
+use crate::node::Node;
 
 const SMALL: usize = 1000;
 const STRICT: usize = 100_000;

@@ -8,9 +8,10 @@ use std::fmt;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use plasmon_client::{Client, ObjectId, PutOptions};
+use plasmon_testkit::{Signal, kill};
 
 use crate::kinds::error_name;
-use crate::node::{Node, Started, kill};
+use crate::node::{Node, Started};
 use crate::round::{check_objects, check_works, content, delete, id, round_in_time, until};
 use crate::supervisor::{Fault, Supervisor};
 
@@ -142,7 +143,7 @@ impl Bench {
     fn take_over(&mut self, fault: Fault) -> Result<Shown> {
         let before = self.reader.status().map_err(|error| anyhow!("{error}"))?;
         self.node.supervisor.inject(fault);
-        kill(before.pid)?;
+        kill(before.pid, Signal::KILL);
         let supervisor = self.node.supervisor.clone();
         // A fault without an end ends when the first daemons have met it.
         let status = || self.reader.status().map(|status| status.pid).map_err(|e| e.to_string());

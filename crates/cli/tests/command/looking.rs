@@ -2,8 +2,6 @@
 
 use std::process::Stdio;
 
-use serde_json::Value;
-
 use crate::{Fixture, text};
 
 #[test]
@@ -41,13 +39,7 @@ fn watch_tells_time_and_name() {
     fixture.good(&["put", "w", "--name", "before"]);
     let mut watch = fixture.command(&["watch", "--count", "3"]);
     let watch = watch.stdout(Stdio::piped()).spawn().unwrap();
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    let subscribed = |clients: &Value| {
-        clients.as_array().is_some_and(|all| all.iter().any(|client| client["subscribed"] == true))
-    };
-    while !subscribed(&fixture.json(&["top", "--count", "1"])["clients"]) {
-        assert!(std::time::Instant::now() < deadline, "the watcher never subscribed");
-    }
+    fixture.wait_for_subscriber();
     fixture.good(&["put", "w", "--name", "n:x"]);
     fixture.good(&["rm", "n:x", "before"]);
     let seen = text(&watch.wait_with_output().unwrap().stdout);

@@ -11,23 +11,10 @@ mod spark;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
 
+use plasmon_testkit::{plasmond, until};
 use serde_json::Value;
 use tempfile::TempDir;
-
-/// The daemon of this build; cargo builds it once, as these tests may run alone.
-fn daemon() -> &'static Path {
-    static DAEMON: OnceLock<PathBuf> = OnceLock::new();
-    DAEMON.get_or_init(|| {
-        let built =
-            Command::new(env!("CARGO")).args(["build", "-q", "-p", "plasmon-daemon"]).status();
-        assert!(built.unwrap().success(), "the daemon does not build");
-        let here = Path::new(env!("CARGO_BIN_EXE_plasmon")).parent().unwrap();
-        let debug = here.parent().unwrap().join("debug/plasmond");
-        if here.join("plasmond").exists() { here.join("plasmond") } else { debug }
-    })
-}
 
 /// A store of its own, stopped at the end of the test.
 struct Fixture {
@@ -53,7 +40,7 @@ impl Fixture {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plasmon"));
         command.args(arguments).current_dir(self.directory.path());
-        command.env("PLASMON_SOCKET", self.path("s.sock")).env("PLASMON_DAEMON", daemon());
+        command.env("PLASMON_SOCKET", self.path("s.sock")).env("PLASMON_DAEMON", plasmond());
         command.stdin(Stdio::null());
         command
     }
@@ -76,6 +63,13 @@ impl Fixture {
         let out = self.run(arguments);
         assert_eq!(out.status.code(), Some(exit_code), "{arguments:?}: {}", text(&out.stderr));
         text(&out.stderr)
+    }
+
+    fn wait_for_subscriber(&self) {
+        until("a client has subscribed", || {
+            let clients = &self.json(&["top", "--count", "1"])["clients"];
+            clients.as_array().unwrap().iter().any(|client| client["subscribed"] == true)
+        });
     }
 }
 
@@ -210,13 +204,7 @@ fn the_store_is_described_and_watched() {
     let fixture = Fixture::started();
     let mut watch = fixture.command(&["watch", "--count", "2", "--json"]);
     let watch = watch.stdout(Stdio::piped()).spawn().unwrap();
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    let subscribed = |clients: &Value| {
-        clients.as_array().is_some_and(|all| all.iter().any(|client| client["subscribed"] == true))
-    };
-    while !subscribed(&fixture.json(&["top", "--count", "1"])["clients"]) {
-        assert!(std::time::Instant::now() < deadline, "the watcher never subscribed");
-    }
+    fixture.wait_for_subscriber();
     std::fs::write(fixture.path("w"), b"watched").unwrap();
     fixture.good(&["put", "w"]);
     fixture.good(&["rm", "w"]);
@@ -321,16 +309,13 @@ fn a_killed_sort_into_the_store_leaves_nothing_and_can_be_run_again() {
     many_rows(&fixture, 60_000);
     let named = [&SPILLING[..], &[".", "--name", "many"]].concat();
     let mut sort = fixture.command(&named).stderr(Stdio::null()).spawn().unwrap();
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     let objects = || fixture.json(&["ls"]).as_array().unwrap().len();
-    while !fixture.run(&["stat", "many/0000", "--json"]).status.success() || objects() < 2 {
+    until("a partition is made", || {
         assert!(sort.try_wait().unwrap().is_none(), "ended before it could be killed");
-        assert!(std::time::Instant::now() < deadline, "no partition was made");
-    }
+        fixture.run(&["stat", "many/0000", "--json"]).status.success() && objects() >= 2
+    });
     sort.kill().unwrap();
     sort.wait().unwrap();
-    while objects() != 0 {
-        assert!(std::time::Instant::now() < deadline, "partitions of a killed sort stay");
-    }
+    until("no partition is left", || objects() == 0);
     assert_eq!(fixture.json(&named)["rows"], 60_000);
 }

@@ -1,27 +1,27 @@
 //! What the tests of the daemon share: a daemon of their own and a client that speaks the raw
 //! protocol, so that it can also speak it wrongly.
 
-#![allow(dead_code, reason = "every test file uses another part of it")]
+#![allow(dead_code, unused_imports, reason = "every test file uses another part of it")]
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plasmon_proto::frame::{FromDaemon, decode_from_daemon, encode_request};
-use plasmon_proto::limits::{RESIDENT_SLACK_BYTES_MIN, RESIDENT_SLACK_PER_CAPACITY};
 use plasmon_proto::message::*;
 use plasmon_proto::object::{Level, Sizes, Traits};
 use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_proto::{Code, ObjectId, ObjectState};
 use plasmon_shm::{Connection, Doorbell};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+pub(crate) use plasmon_testkit::{
+    Signal, ends, extents_bytes, id, kill, pattern, process, readable, until,
+};
+use plasmon_testkit::{daemon_command, memory_is_within_bounds};
 use rustix::fs::SealFlags;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, kill_process};
 use tempfile::TempDir;
 
 pub(crate) mod raw;
@@ -55,11 +55,8 @@ impl Desk {
 
     /// The command of a daemon in this folder.
     pub(crate) fn command(&self, flags: &[&str]) -> Command {
-        let mut command = Command::new(PLASMOND);
-        for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("PLASMON_")) {
-            command.env_remove(key);
-        }
-        command.arg("--socket").arg(self.socket()).args(["--capacity-bytes", "64m"]).args(flags);
+        let mut command = daemon_command(Path::new(PLASMOND), &self.socket());
+        command.args(["--capacity-bytes", "64m"]).args(flags);
         command
     }
 
@@ -119,7 +116,8 @@ impl Drop for Desk {
                 && !std::thread::panicking()
                 && let Ok((Reply::Status(status), _)) = client.try_call(&Request::Status)
             {
-                memory_is_within_bounds(&status);
+                let pids = [status.pid, status.keeper_pid];
+                memory_is_within_bounds(&pids, status.capacity_bytes);
             }
             if is_welcome && client.try_call(&Request::Shutdown).is_ok() {
                 let _ = client.connection.recv(&mut Vec::new(), true);
@@ -137,56 +135,6 @@ impl Drop for Desk {
     }
 }
 
-/// The capacity is a bound: what all extents of the daemon take of the machine's memory does not
-/// exceed it by more than the stated slack, whatever a test did.
-fn memory_is_within_bounds(status: &Status) {
-    let slack = (status.capacity_bytes / RESIDENT_SLACK_PER_CAPACITY).max(RESIDENT_SLACK_BYTES_MIN);
-    let deadline = Instant::now() + DEADLINE;
-    // What was dropped last is given back by a thread of the daemon's.
-    while extents_bytes(&[status.pid, status.keeper_pid]) > status.capacity_bytes + slack {
-        assert!(
-            Instant::now() < deadline,
-            "{} bytes: {status:?}",
-            extents_bytes(&[status.pid, status.keeper_pid])
-        );
-        std::thread::yield_now();
-    }
-}
-
-/// What the extents of a daemon take of the machine's memory.
-pub(crate) fn extents_bytes(pids: &[u32]) -> u64 {
-    let folders = pids.iter().filter_map(|pid| std::fs::read_dir(format!("/proc/{pid}/fd")).ok());
-    let extents = folders.flatten().flatten().filter(|entry| {
-        let link = std::fs::read_link(entry.path());
-        link.is_ok_and(|link| link.to_string_lossy().contains("memfd:plasmon-extent"))
-    });
-    let files: BTreeMap<u64, u64> = extents
-        .filter_map(|entry| std::fs::metadata(entry.path()).ok())
-        .map(|found| (found.ino(), found.blocks() * 512))
-        .collect();
-    files.into_values().sum()
-}
-
-pub(crate) fn kill(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
-}
-
-pub(crate) fn process(pid: u32) -> OwnedFd {
-    pidfd_open(Pid::from_raw(pid as i32).unwrap(), PidfdFlags::empty()).unwrap()
-}
-
-/// Whether the process ends before the deadline.
-pub(crate) fn ends(process: &OwnedFd) -> bool {
-    readable(process, DEADLINE)
-}
-
-pub(crate) fn readable(fd: impl AsFd, within: Duration) -> bool {
-    let timeout =
-        Timespec { tv_sec: within.as_secs() as i64, tv_nsec: within.subsec_nanos().into() };
-    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
-    poll(&mut fds, Some(&timeout)).unwrap() > 0
-}
-
 pub(crate) fn wait(child: &mut Child) -> ExitStatus {
     assert!(ends(&process(child.id())), "the process ends");
     child.wait().unwrap()
@@ -198,12 +146,6 @@ pub(crate) fn read_line(from: &mut impl Read) -> String {
         line.push(byte[0]);
     }
     String::from_utf8(line).unwrap()
-}
-
-pub(crate) fn id(number: u64) -> ObjectId {
-    let mut bytes = [0xa5; 20];
-    bytes[..8].copy_from_slice(&number.to_le_bytes());
-    ObjectId::new(bytes)
 }
 
 /// What a welcome brought.
@@ -492,10 +434,6 @@ pub(crate) fn read_at(fd: impl AsFd, offset: u64, count: usize) -> Vec<u8> {
         done += got;
     }
     bytes
-}
-
-pub(crate) fn pattern(seed: u64, count: usize) -> Vec<u8> {
-    (0..count as u64).map(|at| (at.wrapping_mul(31) ^ seed) as u8).collect()
 }
 
 pub(crate) fn is_root() -> bool {

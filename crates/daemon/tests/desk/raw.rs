@@ -2,13 +2,12 @@
 //! of the library that is under test, and nothing that would stop a test from writing nonsense.
 
 use std::os::fd::OwnedFd;
-use std::time::Instant;
 
 use plasmon_proto::message::{ExtentId, IndexTable};
 use plasmon_proto::ring::{Completion, Record, Submission};
 use plasmon_proto::{Code, ObjectId};
 
-use super::{DEADLINE, read_at, write_at};
+use super::{read_at, until, write_at};
 
 const SUBMISSIONS_AT: u64 = 4096;
 const SUBMISSIONS: u64 = 4096;
@@ -64,11 +63,7 @@ impl Channel {
 
     /// Waits until the daemon applied the record at this position.
     pub(crate) fn applied(&self, position: u64) {
-        let deadline = Instant::now() + DEADLINE;
-        while self.word(HEAD_AT) <= position {
-            assert!(Instant::now() < deadline, "the daemon applies the ring");
-            std::thread::yield_now();
-        }
+        until("the daemon has applied the record", || self.word(HEAD_AT) > position);
     }
 
     pub(crate) fn next_completion(&self) -> Option<Completion> {
