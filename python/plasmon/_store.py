@@ -410,7 +410,6 @@ def connect(
     start: bool | None = None,
     capacity: int | str | None = None,
     settings: dict[str, Any] | None = None,
-    channel: bool = True,
     exact: bool = False,
     timeout: float = 0.0,
     reconnect_timeout: float = 10.0,
@@ -427,10 +426,8 @@ def connect(
     a string such as ``"4g"``) and ``settings`` (see docs/settings.md) are for a store that is
     started here; a running one keeps its own.
 
-    ``name`` is shown in listings of clients. ``channel=False`` does without shared rings and
-    ledgers: slower, and needs less trust; the objects it holds are only sure to stay as long as the
-    connection, so copy data that is kept for long. ``exact=True`` has the daemon place every object
-    and counts a release as use: slower, but the capacity and the order of eviction are exact.
+    ``name`` is shown in listings of clients. ``exact=True`` has the daemon place every object and
+    counts a release as use: slower, but the capacity and the order of eviction are exact.
     ``timeout`` is how many seconds to try while no daemon listens, ``reconnect_timeout`` the same
     after the daemon went away, and ``request_timeout`` how many seconds the daemon may leave a
     request unanswered before TimedOut is raised. ``copy_threads`` is the number of threads that
@@ -448,7 +445,6 @@ def connect(
         start=start if start is not None else socket is None,
         daemon=_daemon(),
         settings=_settings(capacity, settings),
-        channel=channel,
         exact=exact,
         connect_timeout=timeout,
         reconnect_timeout=reconnect_timeout,

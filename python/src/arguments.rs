@@ -213,7 +213,6 @@ pub(crate) fn connect_options(
             "socket" => connect.socket = value.extract::<Option<PathBuf>>()?,
             "name" => connect.name = value.extract()?,
             "exact" => connect.exact = value.extract()?,
-            "channel" => connect.channel = value.extract()?,
             "connect_timeout" => connect.connect_timeout = duration(&value)?,
             "reconnect_timeout" => connect.reconnect_timeout = duration(&value)?,
             "request_timeout" => connect.request_timeout = duration(&value)?,

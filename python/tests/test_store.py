@@ -336,13 +336,6 @@ def test_a_disconnected_store_says_so_and_buffers_stay(daemon):
     gc.collect()
 
 
-def test_a_store_without_a_channel_does_the_same(daemon):
-    with daemon.connect(channel=False) as store:
-        id = store.put(b"by socket", name="by-socket")
-        assert store.get("by-socket") == b"by socket"
-        assert store.delete(id) == 1
-
-
 def test_a_store_travels_by_pickle(store):
     id = store.put(b"x")
     store.flush()
