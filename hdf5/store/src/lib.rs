@@ -19,6 +19,7 @@ mod dataset;
 mod error;
 mod object;
 mod registry;
+pub mod views;
 
 pub use dataset::Dataset;
 pub use error::Error;

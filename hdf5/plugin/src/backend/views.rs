@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use plasmon_hdf5_model::{Columns, Table, ViewOf};
-use plasmon_hdf5_views::Column;
+use plasmon_hdf5_store::views::{self, Column};
 
 use crate::data::Data;
 
@@ -29,6 +29,6 @@ impl Data for Column {
 pub(super) fn open(of: &ViewOf, column: &str, table: &Table) -> Result<Arc<dyn Data>, String> {
     let [only] = table.columns() else { return Err("a view has one column".to_owned()) };
     let bytes = table.elements() * only.bytes() as u64;
-    let found = plasmon_hdf5_views::open(of, column, bytes).map_err(|error| error.to_string())?;
+    let found = views::open(of, column, bytes).map_err(|error| error.to_string())?;
     Ok(Arc::new(found))
 }

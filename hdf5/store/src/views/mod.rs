@@ -9,8 +9,6 @@
 //! What lies in a store is read where it is. A file is read when its column is asked for, and kept
 //! as long as anybody has the column open. Nothing can be written.
 
-#![forbid(unsafe_code)]
-
 mod column;
 mod error;
 mod flat;

@@ -15,9 +15,9 @@ use plasmon_client::{Name, tag};
 use plasmon_hdf5_model::{ViewOf, open_regular};
 use plasmon_proto::value::{Order, ValueHeader};
 
-use crate::column::Column;
-use crate::error::Error;
-use crate::flat::flat;
+use super::column::Column;
+use super::error::Error;
+use super::flat::flat;
 
 /// How long bringing an object back from a file may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -106,7 +106,7 @@ fn of_object(
     text: &str,
 ) -> Result<Column, Error> {
     let refused = |error: String| Error::Store(text.to_owned(), error);
-    let store = plasmon_hdf5_store::store(socket).map_err(|error| refused(error.to_string()))?;
+    let store = crate::store(socket).map_err(|error| refused(error.to_string()))?;
     let wanted = Name::new(namespace, object).map_err(|error| refused(error.to_string()))?;
     let states = store.states(&[wanted.id()]).map_err(|error| refused(error.to_string()))?;
     // Only what is there is waited for, until it is back from a file.
