@@ -1,15 +1,11 @@
 //! Objects that stay together or not at all, whatever dies meanwhile.
 
-#![expect(clippy::unwrap_used, reason = "in a test the panic is the report")]
-
-mod support;
-
 use std::time::Duration;
 
 use plasmon_client::{
     Client, Code, ConnectOptions, ObjectId, ObjectState, PutOptions, interruptible,
 };
-use support::{ChildProcess, TestStore, id, pattern, until};
+use plasmon_testkit::{ChildProcess, TestStore, errand, hear, id, pattern, say, until};
 
 const MIB: u64 = 1 << 20;
 const LARGE: usize = 20 << 20;
@@ -25,14 +21,14 @@ fn ids(numbers: &[u64]) -> Vec<ObjectId> {
 /// What a child process does. Without an errand it is no test.
 #[test]
 fn child() {
-    let Some((errand, options)) = support::errand() else { return };
+    let Some((errand, options)) = errand() else { return };
     let store = Client::connect(&options).unwrap();
     let mut scope = Some(store.scope(&ids(&[1, 2, 3])).unwrap());
     store.put(&pattern(1, 1000), &with_id(1)).unwrap();
     store.put(&pattern(2, LARGE), &with_id(2)).unwrap();
     loop {
-        support::say("made");
-        support::hear();
+        say("made");
+        hear();
         // Whatever is asked finds out whether the daemon is another one.
         store.status().unwrap();
         if errand == "publish"
