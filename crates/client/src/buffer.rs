@@ -17,8 +17,8 @@ use plasmon_shm::fork;
 use plasmon_shm::reader::{OwnedView, Reader, View};
 
 use crate::client::Client;
+use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::process::Process;
 
 /// An object pinned for as long as the store is borrowed.
 pub struct Pinned<'a> {
@@ -128,7 +128,7 @@ enum Body {
 /// A pin that the daemon counts. Dropped, it tells the daemon.
 #[derive(Debug)]
 pub(crate) struct CountedPin {
-    pub(crate) process: Arc<Process>,
+    pub(crate) connection: Arc<Connection>,
     pub(crate) session: u64,
     pub(crate) serial: u64,
     pub(crate) id: ObjectId,
@@ -137,8 +137,8 @@ pub(crate) struct CountedPin {
 impl Drop for CountedPin {
     fn drop(&mut self) {
         // A later connection has later pins; those of this one ended with it.
-        if self.process.is_ours() && self.process.session().number == self.session {
-            self.process.take_back(|requests| requests.release(self.serial));
+        if self.connection.is_ours() && self.connection.session().number == self.session {
+            self.connection.take_back(|requests| requests.release(self.serial));
         }
     }
 }
@@ -146,17 +146,21 @@ impl Drop for CountedPin {
 impl Buffer {
     pub(crate) fn in_ledger(
         view: OwnedView<Arc<Reader>>,
-        process: &Process,
+        connection: &Connection,
         store: Client,
     ) -> Self {
-        let (fork, touches) = (process.fork(), process.is_exact());
+        let (fork, touches) = (connection.fork(), connection.is_exact());
         Self(Arc::new(Held { body: Some(Body::Ledger(view)), fork, touches, store }))
     }
 
-    pub(crate) fn counted(view: CountedView<CountedPin>, process: &Process, store: Client) -> Self {
+    pub(crate) fn counted(
+        view: CountedView<CountedPin>,
+        connection: &Connection,
+        store: Client,
+    ) -> Self {
         let body = Some(Body::Counted(view));
         // The daemon notices these releases by itself.
-        Self(Arc::new(Held { body, fork: process.fork(), touches: false, store }))
+        Self(Arc::new(Held { body, fork: connection.fork(), touches: false, store }))
     }
 
     /// An error in a process that was forked from the one that got this: the pin stayed there, and

@@ -13,10 +13,10 @@ use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
 
 use crate::error::{Error, Result};
+use crate::frame_reader::await_message;
 use crate::interrupt;
 use crate::options::ConnectOptions;
 use crate::owner::check_owner;
-use crate::receiving::await_message;
 
 const CONNECTING: &str = "connecting to the store";
 
@@ -64,7 +64,7 @@ impl<'a> Caller<'a> {
 
 /// For how long to go on trying.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct Timeouts {
     /// Until when a daemon may begin to listen.
     pub(crate) until: Deadline,
     /// Until when the caller has time at all.
@@ -97,7 +97,7 @@ impl Failed {
 /// Tries until the time has passed, and at least once.
 pub(crate) fn connect_within(
     caller: Caller<'_>,
-    patience: Patience,
+    timeouts: Timeouts,
     resume: &mut dyn FnMut() -> Option<Resume>,
     wanted: &dyn Fn() -> bool,
 ) -> Result<Welcomed, Failed> {
@@ -105,17 +105,17 @@ pub(crate) fn connect_within(
     let busy_until = Deadline::after(caller.answer_timeout);
     let mut pause = RETRY_FIRST;
     loop {
-        let (error, is_late) = match connect_once(caller, patience.own, resume()) {
-            Err(Failed::Nobody(error)) => (error, patience.until.is_past()),
-            Err(Failed::Busy(error)) => (error, patience.until.is_past() && busy_until.is_past()),
+        let (error, is_late) = match connect_once(caller, timeouts.own, resume()) {
+            Err(Failed::Nobody(error)) => (error, timeouts.until.is_past()),
+            Err(Failed::Busy(error)) => (error, timeouts.until.is_past() && busy_until.is_past()),
             outcome => return outcome,
         };
         if is_late || !wanted() {
             return Err(Failed::Nobody(error));
         }
-        edge::sleep(interrupt::pause(pause, patience.own));
+        edge::sleep(interrupt::pause(pause, timeouts.own));
         interrupt::check(CONNECTING).map_err(Failed::Ended)?;
-        if patience.own.is_past() {
+        if timeouts.own.is_past() {
             return Err(Failed::Ended(Error::new(Code::TimedOut, CONNECTING)));
         }
         pause = (pause * 2).min(RETRY_LAST);

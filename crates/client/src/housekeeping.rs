@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use plasmon_shm::edge::{self, Mutation};
 
-use crate::process::Process;
+use crate::connection::Connection;
 use crate::session::Session;
 
 /// Bytes of the thread's stack.
@@ -28,20 +28,18 @@ const STACK_BYTES: usize = 512 << 10;
 /// The longest sleep: a daemon that is killed between two steps sends no wake-up.
 const LOOK_AROUND: Duration = Duration::from_secs(10);
 
-impl Process {
-    /// This client has memory mapped that stays until it unmaps it: from now on it does so also
-    /// while it idles.
-    pub(crate) fn keep_house(&self) {
-        let sleeps_on = edge::is_broken(Mutation::SleepOn);
-        if sleeps_on || self.housekeeping.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let process = Weak::clone(&self.me);
-        let spawned = edge::start_thread("plasmon-memory", STACK_BYTES, move || run(&process));
-        if let Err(error) = spawned {
-            self.housekeeping.store(false, Ordering::Release);
-            tracing::warn!(%error, "memory of deleted objects stays until the next operation");
-        }
+/// This client has memory mapped that stays until it unmaps it: from now on it does so also
+/// while it idles.
+pub(crate) fn start_housekeeping(connection: &Connection) {
+    let sleeps_on = edge::is_broken(Mutation::SleepOn);
+    if sleeps_on || connection.housekeeping.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let weak = Weak::clone(&connection.me);
+    let spawned = edge::start_thread("plasmon-memory", STACK_BYTES, move || run(&weak));
+    if let Err(error) = spawned {
+        connection.housekeeping.store(false, Ordering::Release);
+        tracing::warn!(%error, "memory of deleted objects stays until the next operation");
     }
 }
 
@@ -55,8 +53,8 @@ impl Session {
     }
 }
 
-fn run(process: &Weak<Process>) {
-    while let Some(current) = process.upgrade() {
+fn run(connection: &Weak<Connection>) {
+    while let Some(current) = connection.upgrade() {
         let session = Arc::clone(current.session());
         let Some(channel) = session.channel() else { return };
         let alarm = channel.reader.channel().gone().set();

@@ -1,5 +1,7 @@
 //! Unique ids.
 
+use std::sync::{Mutex, PoisonError};
+
 use plasmon_proto::ObjectId;
 
 /// A maker of ids: 20 random bytes of its own, of which the first eight are changed by a count.
@@ -32,6 +34,21 @@ impl Ids {
 fn random_bytes<const BYTES: usize>() -> [u8; BYTES] {
     // So few bytes come at once and whole, once the machine has booted.
     plasmon_shm::edge::random().expect("the kernel gives random bytes")
+}
+
+/// Ids for all threads of a process.
+#[derive(Debug)]
+pub(crate) struct SharedIds(Mutex<Ids>);
+
+impl SharedIds {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Ids::new()))
+    }
+
+    /// A unique id.
+    pub(crate) fn next(&self) -> ObjectId {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).next()
+    }
 }
 
 #[cfg(test)]

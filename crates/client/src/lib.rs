@@ -6,9 +6,10 @@
 //! and announced through a ring; large ones, waits and everything rare go over the socket.
 //!
 //! ```text
-//! Client ──► Session (one per process and channel)     ──► shared memory: index, ledger, ring
-//!   │          writer: leases, ring, refusals
-//!   └────► Calls (requests and their answers)          ──► the socket, reconnected when it breaks
+//! Client ──► Process ──► Connection ──► Session (one per channel) ──► shared memory:
+//!            ids, copies     │            leases, ring, refusals       index, ledger, ring
+//!                            └────────► Rpc (requests, answers)   ──► the socket, reconnected
+//!                                                                     when it breaks
 //! ```
 //!
 //! Deliberately absent: any knowledge of what the bytes of an object mean.
@@ -30,7 +31,7 @@
 //!    so touching what was inherited ends the child and never shows other bytes.
 //! 6. EOF from the daemon: reconnect with `resume` until `reconnect_timeout` (default 10 s); then
 //!    `Disconnected`. Waits are asked again.
-//! 7. A wait for one object sleeps on alarms where there is a wake page (`client::sleeping`),
+//! 7. A wait for one object sleeps on alarms where there is a wake page (`client::wait::futex`),
 //!    everything else on the socket. It is asked over the socket in any case; a thread that finds
 //!    the object first leaves the answer to the next reader.
 //! 8. A client that has mapped memory which stays until it unmaps it (`Memfd::is_punchable`) has a
@@ -39,11 +40,11 @@
 //!
 //! # How it works inside
 //!
-//! * `Client` -> one `Process` for each process (a forked child makes its own at first use) ->
-//!   `Session`s, one for each channel. A session is never freed before the store: `get_now` borrows
-//!   it without counting. A resumed connection keeps its session; one that is not resumed gets a
-//!   new one, and everything unsealed of the old one fails with `Disconnected`.
-//! * `Calls`: a thread that waits for an answer reads the socket and delivers the answers of
+//! * `Client` -> one `Process` for each process (a forked child makes its own at first use) -> its
+//!   `Connection` -> `Session`s, one for each channel. A session is never freed before the store:
+//!   `get_now` borrows it without counting. A resumed connection keeps its session; one that is not
+//!   resumed gets a new one, and everything unsealed of the old one fails with `Disconnected`.
+//! * `Rpc`: a thread that waits for an answer reads the socket and delivers the answers of
 //!   others. Unanswered requests are asked again on the next connection; `Answer::again` says so,
 //!   because the first time may have worked. `start_wait` starts one thread that reads when no
 //!   caller does.
@@ -63,46 +64,49 @@
 
 #![forbid(unsafe_code)]
 
+mod acks;
+mod adoptions;
 mod answer;
-mod asking;
+mod append_only_list;
 mod buffer;
-mod calls;
-mod chain;
 mod client;
+mod connection;
+mod created;
 mod error;
+mod frame_reader;
+mod get;
 mod growing;
 mod handshake;
 mod housekeeping;
 mod ids;
 mod interrupt;
+mod lease;
 mod leases;
 mod listing;
 mod mapping;
 mod options;
 mod owner;
 mod payload;
-mod pending;
+mod pin;
 mod process;
-mod putting;
+mod put;
+mod queries;
 mod ranges;
-mod reading;
-mod receiving;
 mod region;
 mod requests;
-mod resuming;
+mod rpc;
 mod scope;
 mod scopes;
 mod session;
+mod similar_name;
 #[cfg(feature = "sim")]
 mod simulated;
-mod sleeping;
 mod start;
+mod submit;
 mod subscription;
-mod suggesting;
-mod verdicts;
-mod waiting;
+mod suspension;
+mod wait;
 mod writer;
-mod writing;
 
 pub use buffer::{Buffer, Pinned};
 pub use client::{Client, PROTOCOL_VERSION};
@@ -112,13 +116,13 @@ pub use growing::{GrowOptions, Growing};
 pub use interrupt::interruptible;
 pub use listing::Listing;
 pub use options::{ConnectOptions, PutOptions, REQUEST_TIMEOUT, StartOptions};
-pub use pending::PendingWait;
 pub use ranges::ObjectReader;
 pub use region::Region;
 pub use scope::Scope;
+pub use similar_name::WeakClient;
 pub use start::{StartedDaemon, default_socket, start, start_or_take_over};
 pub use subscription::{Notification, Subscription};
-pub use suggesting::WeakClient;
+pub use wait::poll::PendingWait;
 pub use writer::{Mapping, Writer};
 
 /// A number that is another one in a forked child: what was made under one number must not be used

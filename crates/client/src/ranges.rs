@@ -18,7 +18,7 @@ use plasmon_proto::{Code, ObjectId, ObjectState};
 use crate::buffer::Buffer;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::reading::why_not;
+use crate::get::why_not;
 
 const READING: &str = "reading a piece of object";
 

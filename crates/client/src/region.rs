@@ -15,18 +15,23 @@ use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::writer::Span;
 
+use crate::acks::Verdict;
 use crate::client::Client;
+use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::ids::SharedIds;
+use crate::lease::ask_lease;
 use crate::process::Process;
 use crate::session::Session;
-use crate::verdicts::Verdict;
+use crate::submit::submit;
 
 const LEASING: &str = "reserving memory for buffers";
 const PUBLISHING: &str = "publishing a buffer";
 
 /// A leased range of memory that no other client writes or reads until parts are published.
 pub struct Region {
-    process: Arc<Process>,
+    ids: Arc<SharedIds>,
+    connection: Arc<Connection>,
     session: Arc<Session>,
     range: Range,
     span: Span,
@@ -38,54 +43,55 @@ impl Client {
     /// Leases a range of `bytes` bytes, a multiple of 64. Only for clients with a channel, and not
     /// at level strict.
     pub fn lease_region(&self, bytes: u64) -> Result<Region> {
-        self.here()?.lease_region(bytes.next_multiple_of(OBJECT_ALIGN))
+        lease_region(self.process()?, bytes.next_multiple_of(OBJECT_ALIGN))
     }
 }
 
-impl Process {
-    fn lease_region(self: &Arc<Self>, bytes: u64) -> Result<Region> {
-        let session = Arc::clone(self.session());
-        if session.channel().is_none() {
-            let detail = "a client without a channel cannot lease memory";
-            return Err(Error::new(Code::Unsupported, LEASING).with_detail(detail));
+fn lease_region(process: &Process, bytes: u64) -> Result<Region> {
+    let connection = &process.connection;
+    let session = Arc::clone(connection.session());
+    if session.channel().is_none() {
+        let detail = "a client without a channel cannot lease memory";
+        return Err(Error::new(Code::Unsupported, LEASING).with_detail(detail));
+    }
+    session.drain();
+    let (map, range) = loop {
+        let Some((map, range)) = ask_lease(connection, &session, bytes, bytes)? else { continue };
+        let mut writing = session.writing();
+        // It can be lost with the daemon that granted it.
+        if writing.leases.end_mapping(&range) {
+            writing.leases.opened(range);
+            break (map, range);
         }
-        session.drain();
-        let (map, range) = loop {
-            let Some((map, range)) = self.ask_lease(&session, bytes, bytes)? else { continue };
-            let mut writing = session.writing();
-            // It can be lost with the daemon that granted it.
-            if writing.leases.end_mapping(&range) {
-                writing.leases.opened(range);
-                break (map, range);
-            }
-        };
-        let lease = |map: Arc<_>| plasmon_shm::WriteExtent::lease(&map, range.offset, range.bytes);
-        let span = map.and_then(|map| lease(map).ok_or_else(|| Error::unexpected(LEASING)));
-        let process = Arc::clone(self);
-        match span {
-            Ok(span) => {
-                // One fault for each page would cost more; what fails here is left to the faults.
-                let _harmless = span.extent().map().populate(range.offset, range.bytes);
-                let own = BTreeMap::from([(0, range.bytes)]);
-                Ok(Region { process, session, range, span, own })
-            }
-            Err(error) => {
-                self.return_range(&session, range);
-                Err(error)
-            }
+    };
+    let lease = |map: Arc<_>| plasmon_shm::WriteExtent::lease(&map, range.offset, range.bytes);
+    let span = map.and_then(|map| lease(map).ok_or_else(|| Error::unexpected(LEASING)));
+    let connection = Arc::clone(connection);
+    match span {
+        Ok(span) => {
+            // One fault for each page would cost more; what fails here is left to the faults.
+            let _harmless = span.extent().map().populate(range.offset, range.bytes);
+            let own = BTreeMap::from([(0, range.bytes)]);
+            let ids = Arc::clone(&process.ids);
+            Ok(Region { ids, connection, session, range, span, own })
+        }
+        Err(error) => {
+            return_range(&connection, &session, range);
+            Err(error)
         }
     }
+}
 
-    /// Gives a range back that was reported as open.
-    fn return_range(&self, session: &Session, range: Range) {
-        let mut writing = session.writing();
-        let is_leased = writing.leases.closed(&range);
-        if is_leased && writing.leases.is_suspended() {
-            writing.leases.regain(range);
-        } else if is_leased && self.is_current(session) {
-            // What cannot be returned stays leased until this client disconnects.
-            let _ = self.submit(session, writing, &[Submission::LeaseReturn(range)], Verdict::Kept);
-        }
+/// Gives a range back that was reported as open.
+fn return_range(connection: &Connection, session: &Session, range: Range) {
+    let mut writing = session.writing();
+    let is_leased = writing.leases.closed(&range);
+    if is_leased && writing.leases.is_suspended() {
+        writing.leases.regain(range);
+    } else if is_leased && connection.is_current(session) {
+        // What cannot be returned stays leased until this client disconnects.
+        let _ =
+            submit(connection, session, writing, &[Submission::LeaseReturn(range)], Verdict::Kept);
     }
 }
 
@@ -132,8 +138,8 @@ impl Region {
     /// all clients; nothing is copied. A refusal is reported by a later call that writes. The bytes
     /// up to the next multiple of 64 belong to the object.
     pub fn publish(&mut self, offset: u64, bytes: u64, traits: Traits) -> Result<ObjectId> {
-        let id = self.process.new_id();
-        self.process.check_ours(PUBLISHING, id)?;
+        let id = self.ids.next();
+        self.connection.check_ours(PUBLISHING, id)?;
         let sizes = Sizes { data: bytes, ..Sizes::default() };
         let footprint = sizes.footprint().filter(|_| offset.is_multiple_of(OBJECT_ALIGN));
         let piece = footprint.and_then(|it| Some((it, self.piece(offset, it)?)));
@@ -143,7 +149,7 @@ impl Region {
         };
         self.own.remove(&start);
         let mut writing = self.session.writing();
-        if !self.process.is_current(&self.session) {
+        if !self.connection.is_current(&self.session) {
             return Err(Error::forgotten(PUBLISHING, id));
         }
         if !writing.leases.closed(&self.part(start, length)) {
@@ -157,7 +163,7 @@ impl Region {
         }
         let Range { extent, offset, .. } = self.part(offset, footprint);
         let put = Submission::Put { id, extent, offset, sizes, traits };
-        self.process.submit(&self.session, writing, &[put], Verdict::Kept)?;
+        submit(&self.connection, &self.session, writing, &[put], Verdict::Kept)?;
         Ok(id)
     }
 
@@ -174,9 +180,9 @@ impl fmt::Debug for Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        if self.process.is_ours() {
+        if self.connection.is_ours() {
             for (offset, bytes) in std::mem::take(&mut self.own) {
-                self.process.return_range(&self.session, self.part(offset, bytes));
+                return_range(&self.connection, &self.session, self.part(offset, bytes));
             }
         }
     }

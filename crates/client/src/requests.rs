@@ -12,7 +12,7 @@
 //! them is about something that an earlier request got, and a request is sent only after all of
 //! them, so there are never more of them than a client may hold pins, objects and waits.
 //!
-//! Nothing here sends or sleeps: [`crate::calls`] does.
+//! Nothing here sends or sleeps: [`crate::rpc`] does.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;

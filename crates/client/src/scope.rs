@@ -8,9 +8,9 @@ use plasmon_proto::message::Request;
 use plasmon_proto::{Code, ObjectId};
 
 use crate::client::Client;
+use crate::connection::Connection;
 use crate::error::Result;
 use crate::interrupt;
-use crate::process::Process;
 use crate::scopes::Scopes;
 
 const ENDING: &str = "ending a scope";
@@ -25,7 +25,7 @@ const ENDING: &str = "ending a scope";
 /// The daemon may be restarted meanwhile: the connection names the scope again. If this process
 /// dies while no daemon runs, the objects stay.
 pub struct Scope {
-    process: Arc<Process>,
+    connection: Arc<Connection>,
     number: u64,
     is_open: bool,
 }
@@ -35,9 +35,9 @@ impl Client {
     /// can be added; all scopes of a process have at most
     /// [`SCOPE_IDS_MAX`](plasmon_proto::limits::SCOPE_IDS_MAX).
     pub fn scope(&self, ids: &[ObjectId]) -> Result<Scope> {
-        let process = Arc::clone(self.here()?);
-        let number = process.scopes().begin();
-        let scope = Scope { process, number, is_open: true };
+        let connection = Arc::clone(self.here()?);
+        let number = connection.scopes().begin();
+        let scope = Scope { connection, number, is_open: true };
         scope.add(ids)?;
         Ok(scope)
     }
@@ -47,9 +47,9 @@ impl Scope {
     /// Adds ids.
     pub fn add(&self, ids: &[ObjectId]) -> Result<()> {
         if let Some(id) = ids.first() {
-            self.process.check_ours("adding to a scope", *id)?;
+            self.connection.check_ours("adding to a scope", *id)?;
         }
-        self.process.add_to_scope(self.number, ids)
+        self.connection.add_to_scope(self.number, ids)
     }
 
     /// Ends the scope: its objects stay, all of them from the same moment on. After an error it is
@@ -61,7 +61,7 @@ impl Scope {
     }
 
     fn end(&self, publish: bool) -> Result<()> {
-        self.process.end_scope(self.number, publish)
+        self.connection.end_scope(self.number, publish)
     }
 }
 
@@ -73,17 +73,17 @@ impl fmt::Debug for Scope {
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        if self.is_open && self.process.is_ours() {
+        if self.is_open && self.connection.is_ours() {
             // A caller that was interrupted still waits for this.
             if let Err(error) = interrupt::interruptible(|| false, || self.end(false)) {
                 tracing::debug!(%error, "a scope goes with the next connection, or this process");
-                self.process.scopes().give_up(self.number);
+                self.connection.scopes().give_up(self.number);
             }
         }
     }
 }
 
-impl Process {
+impl Connection {
     fn add_to_scope(&self, scope: u64, ids: &[ObjectId]) -> Result<()> {
         // Known here first: a connection that breaks meanwhile names them.
         self.scopes().add(scope, ids);

@@ -29,10 +29,10 @@ use plasmon_shm::reader::Reader;
 use plasmon_shm::wakes::WakePage;
 use plasmon_shm::writer::WriteExtent;
 
+use crate::acks::Acks;
 use crate::error::{Error, Result};
 use crate::ids::Ids;
 use crate::leases::Leases;
-use crate::verdicts::Verdicts;
 
 const CONNECTING: &str = "connecting to the store";
 
@@ -46,7 +46,7 @@ pub(crate) struct Writing {
     pub(crate) ids: Ids,
     pub(crate) leases: Leases,
     /// What became of submissions.
-    pub(crate) verdicts: Verdicts,
+    pub(crate) verdicts: Acks,
     completions_lost: u64,
     refusals_lost: u64,
     /// Large objects under construction.
@@ -414,7 +414,7 @@ impl Writing {
         Self {
             ids: Ids::new(),
             leases,
-            verdicts: Verdicts::default(),
+            verdicts: Acks::default(),
             completions_lost: 0,
             refusals_lost: 0,
             creating: BTreeMap::new(),

@@ -7,7 +7,7 @@ use crate::client::Client;
 impl Client {
     /// Breaks the connection of this client, which does not notice it now.
     pub fn sever(&self) {
-        if let Some(link) = self.here().ok().and_then(|process| process.calls().link()) {
+        if let Some(link) = self.here().ok().and_then(|connection| connection.rpc().link()) {
             // One that is broken already stays so.
             let _ = link.shutdown();
         }
@@ -15,11 +15,11 @@ impl Client {
 
     /// How many sessions this client has had, counting those that it could not take up again.
     pub fn sessions(&self) -> usize {
-        self.here().map_or(0, |process| process.sessions().count())
+        self.here().map_or(0, |connection| connection.sessions().count())
     }
 
     /// The connection as a forked child has it open.
     pub fn duplicate_link(&self) -> Option<OwnedFd> {
-        self.here().ok()?.calls().link()?.duplicate().ok()
+        self.here().ok()?.rpc().link()?.duplicate().ok()
     }
 }

@@ -17,9 +17,9 @@ use plasmon_shm::deadline::Deadline;
 use plasmon_shm::socket::Connection;
 
 use crate::error::{Error, Result};
-use crate::handshake::{Caller, Failed, Patience, connect_within};
+use crate::frame_reader::await_message;
+use crate::handshake::{Caller, Failed, Timeouts, connect_within};
 use crate::options::ConnectOptions;
-use crate::receiving::await_message;
 
 const SUBSCRIBING: &str = "subscribing to notifications";
 const READING: &str = "reading notifications";
@@ -118,10 +118,10 @@ fn subscribe(
     queue: &mut VecDeque<Notification>,
 ) -> Result<Connection> {
     let caller = Caller { channel: false, ..Caller::new(socket, options) };
-    let patience = Patience { until: Deadline::after(options.reconnect_timeout), own };
+    let timeouts = Timeouts { until: Deadline::after(options.reconnect_timeout), own };
     loop {
-        match subscribe_once(caller, patience, filter, queue) {
-            Err(Failed::Nobody(_)) if !patience.until.is_past() => {}
+        match subscribe_once(caller, timeouts, filter, queue) {
+            Err(Failed::Nobody(_)) if !timeouts.until.is_past() => {}
             outcome => return outcome.map_err(Failed::into_error),
         }
     }
@@ -129,18 +129,18 @@ fn subscribe(
 
 fn subscribe_once(
     caller: Caller<'_>,
-    patience: Patience,
+    timeouts: Timeouts,
     filter: &Filter,
     queue: &mut VecDeque<Notification>,
 ) -> Result<Connection, Failed> {
-    let welcomed = connect_within(caller, patience, &mut || None, &|| true)?;
+    let welcomed = connect_within(caller, timeouts, &mut || None, &|| true)?;
     let connection = welcomed.connection;
     let request = Request::Subscribe { filter: filter.clone() };
     let frame = frame::encode_request(SUBSCRIBE_NUMBER, &request)
         .map_err(|bad| Failed::ForGood(Error::of_frame(SUBSCRIBING, &bad)))?;
     let sent = connection.try_send(&frame, &[]);
     sent.map_err(|error| Failed::Nobody(Error::io(SUBSCRIBING, error)))?;
-    let answer_by = Deadline::after(caller.answer_timeout).earlier(patience.own);
+    let answer_by = Deadline::after(caller.answer_timeout).earlier(timeouts.own);
     loop {
         if !await_message(&connection, SUBSCRIBING, answer_by).map_err(Failed::Ended)? {
             let error = Error::new(Code::TimedOut, SUBSCRIBING);

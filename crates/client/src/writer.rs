@@ -7,12 +7,15 @@ use std::sync::Arc;
 use plasmon_proto::ObjectId;
 use plasmon_shm::writer::{Span, WriteExtent};
 
+use crate::acks::Verdict;
 use crate::client::Client;
+use crate::connection::Connection;
+use crate::created::{abandon, abandon_carved, seal};
 use crate::error::{Error, Result};
+use crate::mapping::keep_writers_out;
 use crate::process::Process;
 use crate::session::Session;
-use crate::verdicts::Verdict;
-use crate::writing::Placed;
+use crate::submit::{Placed, acknowledge, submit_put};
 
 const SEALING: &str = "sealing object";
 const ABORTING: &str = "aborting object";
@@ -38,10 +41,11 @@ pub(crate) enum Origin {
 /// It reads and writes as the object's data; the metadata follows it and is filled already.
 pub struct Writer {
     store: Client,
-    process: Arc<Process>,
+    connection: Arc<Connection>,
     session: Arc<Session>,
     placed: Placed,
     origin: Origin,
+    copy_threads: usize,
     /// `None` once it is sealed or aborted.
     span: Option<Span>,
 }
@@ -49,13 +53,14 @@ pub struct Writer {
 impl Writer {
     pub(crate) fn new(
         store: Client,
-        process: Arc<Process>,
+        process: &Process,
         session: Arc<Session>,
         placed: Placed,
         origin: Origin,
         span: Span,
     ) -> Self {
-        Self { store, process, session, placed, origin, span: Some(span) }
+        let (connection, copy_threads) = (Arc::clone(&process.connection), process.copy_threads());
+        Self { store, connection, session, placed, origin, copy_threads, span: Some(span) }
     }
 
     /// The id that the object will have.
@@ -92,7 +97,7 @@ impl Writer {
                 Err(error) => return Err(Error::io("writing an object", error)),
             }
         }
-        span.fill(at, &[bytes], self.process.copy_threads());
+        span.fill(at, &[bytes], self.copy_threads);
         Ok(())
     }
 
@@ -114,33 +119,33 @@ impl Writer {
 
     /// Makes the object immutable and visible to all clients.
     pub fn seal(mut self) -> Result<ObjectId> {
-        self.process.check_ours(SEALING, self.placed.id)?;
+        self.connection.check_ours(SEALING, self.placed.id)?;
         if let (Origin::Created { .. }, Some(span)) = (&self.origin, &self.span) {
-            self.process.keep_writers_out(&self.session, span.extent())?;
+            keep_writers_out(&self.session, span.extent())?;
         }
         // From here on there is no way to write these bytes; at level strict, no mapping either.
         drop(self.span.take());
-        let Self { process, session, placed, .. } = &self;
+        let Self { connection, session, placed, .. } = &self;
         match self.origin {
             Origin::Created { target, .. } => {
-                process.seal(session, SEALING, placed.id, target)?;
+                seal(connection, session, SEALING, placed.id, target)?;
             }
             Origin::Carved { awaited } => {
-                if !process.is_current(session) {
+                if !connection.is_current(session) {
                     return Err(Error::forgotten(SEALING, placed.id));
                 }
                 let mut writing = session.writing();
                 // A client that disconnects gives its leases back under this lock: what is put
                 // after that, the daemon does not look at.
-                process.check_open()?;
+                connection.check_open()?;
                 writing.clear_announced(&placed.id);
                 if !writing.leases.closed(&placed.range) {
                     return Err(Error::forgotten(SEALING, placed.id));
                 }
                 let position =
-                    process.submit_put(session, writing, placed, Verdict::awaited_if(awaited))?;
+                    submit_put(connection, session, writing, placed, Verdict::awaited_if(awaited))?;
                 if awaited {
-                    process.acknowledge(session, SEALING, position, placed.id)?;
+                    acknowledge(connection, session, SEALING, position, placed.id)?;
                 }
             }
         }
@@ -149,7 +154,7 @@ impl Writer {
 
     /// Gives the object up; its memory is free again.
     pub fn abort(mut self) -> Result<()> {
-        self.process.check_ours(ABORTING, self.placed.id)?;
+        self.connection.check_ours(ABORTING, self.placed.id)?;
         self.give_up();
         Ok(())
     }
@@ -162,14 +167,14 @@ impl Writer {
     /// An error if the memory is not this object's any more: the daemon that gave it is gone, and
     /// the next one does not know of it.
     fn check_held(&self, doing: &'static str) -> Result<()> {
-        let Self { process, session, placed, .. } = self;
+        let Self { connection, session, placed, .. } = self;
         let writing = session.writing();
         let is_held = match self.origin {
             Origin::Created { .. } => writing.is_creating(&placed.id),
             Origin::Carved { .. } => writing.leases.is_open(&placed.range),
         };
         drop(writing);
-        if is_held && process.is_current(session) {
+        if is_held && connection.is_current(session) {
             return Ok(());
         }
         Err(Error::forgotten(doing, placed.id))
@@ -180,15 +185,15 @@ impl Writer {
             return;
         };
         drop(span);
-        let Self { process, session, placed, .. } = &*self;
-        if !process.is_current(session) {
+        let Self { connection, session, placed, .. } = &*self;
+        if !connection.is_current(session) {
             // The daemon that knew of it is gone, and the object with it.
             return;
         }
         if matches!(self.origin, Origin::Created { .. }) {
-            return process.abandon(session, placed.id);
+            return abandon(connection, session, placed.id);
         }
-        process.abandon_carved(session, placed.id, placed.range);
+        abandon_carved(connection, session, placed.id, placed.range);
     }
 
     fn lengths(&self) -> (usize, usize) {
@@ -228,7 +233,7 @@ impl fmt::Debug for Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if self.span.is_some() && self.process.is_ours() {
+        if self.span.is_some() && self.connection.is_ours() {
             self.give_up();
         }
     }

@@ -39,13 +39,13 @@ const SEEN: &[&str] = &["edge::", "world."];
 
 /// Where a call may stand all the same, and why the simulator need not see it.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("crates/client/src/receiving.rs", "PollFd::new(", "edge::waited_elsewhere has waited"),
+    ("crates/client/src/frame_reader.rs", "PollFd::new(", "edge::waited_elsewhere has waited"),
     ("crates/daemon/src/poll.rs", "epoll::wait(", "edge::waited_elsewhere has waited"),
     ("crates/daemon/src/sessions.rs", "PollFd::new(", "it looks and does not wait"),
     ("crates/shm/src/pidfd.rs", "PollFd::new(", "it looks and does not wait"),
     ("crates/shm/src/copy.rs", "Instant::now", "what is measured decides how bytes are copied"),
     ("crates/shm/src/copy.rs", "thread::Builder", "the threads end before the call does"),
-    ("crates/client/src/process.rs", "thread::Builder", "for pending waits; simulated has none"),
+    ("crates/client/src/connection.rs", "thread::Builder", "for pending waits; simulated has none"),
     ("crates/daemon/src/log.rs", ".recv()", "the log of a simulated daemon has no thread"),
     ("crates/daemon/src/log.rs", ".recv_timeout(", "the log of a simulated daemon has no thread"),
     ("crates/keeper/src/child.rs", "process::Command", "in a simulated world it asks that"),

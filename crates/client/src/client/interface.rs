@@ -12,18 +12,20 @@ use plasmon_proto::{Code, Name, ObjectId};
 use plasmon_shm::eventfd::Doorbell;
 
 use super::Client;
+use crate::acks::Verdict;
 use crate::buffer::{Buffer, Pinned};
 use crate::error::{Error, Result};
+use crate::get::why_not;
 use crate::ids::Ids;
 use crate::listing::Listing;
 use crate::options::{ConnectOptions, PutOptions, StartOptions};
-use crate::pending::{PendingWait, WAITING};
+use crate::pin::pin_unmapped;
 use crate::process::Process;
-use crate::reading::why_not;
 use crate::start::{default_socket, start};
+use crate::submit::submit;
 use crate::subscription::Subscription;
-use crate::verdicts::Verdict;
-use crate::waiting::{Until, wait_request};
+use crate::wait::poll::{PendingWait, WAITING};
+use crate::wait::{Until, wait, wait_request};
 use crate::writer::Writer;
 
 /// How long a store that [`Client::connect_or_start`] started outlives its last client, so that the
@@ -94,17 +96,17 @@ impl Client {
 
     /// How many bytes of objects the store holds.
     pub fn capacity_bytes(&self) -> u64 {
-        self.0.processes.newest().session().welcome.capacity_bytes
+        self.newest().session().welcome.capacity_bytes
     }
 
     /// How sealed objects are protected.
     pub fn level(&self) -> Level {
-        self.0.processes.newest().session().welcome.level
+        self.newest().session().welcome.level
     }
 
     /// The user (uid) whose daemon serves the store, as the kernel names it.
     pub fn owner(&self) -> u32 {
-        self.0.processes.newest().owner()
+        self.newest().owner()
     }
 
     /// Whether the store is this user's own, or root's. Another user's daemon can say what it likes
@@ -116,7 +118,7 @@ impl Client {
 
     /// What this client may do.
     pub fn access(&self) -> Access {
-        self.0.processes.newest().session().welcome.access
+        self.newest().session().welcome.access
     }
 
     /// Stops the daemon if it would end after its last client anyway, holds no object and has no
@@ -129,7 +131,7 @@ impl Client {
     /// Memory that a builder, a writer or a region could still write to stays lent to this client
     /// until the last handle of the store is dropped.
     pub fn disconnect(&self) {
-        self.0.processes.newest().close();
+        self.newest().close();
     }
 }
 
@@ -139,7 +141,7 @@ impl Client {
     pub fn new_id(&self) -> ObjectId {
         let process = self.0.processes.newest();
         // A forked child that has not connected must not count on where its parent does.
-        if process.is_ours() { process.new_id() } else { Ids::new().next() }
+        if process.connection.is_ours() { process.new_id() } else { Ids::new().next() }
     }
 
     /// Copies `data` into a new object.
@@ -154,7 +156,7 @@ impl Client {
 
     /// Like [`Self::put`], with the data gathered from several parts: one copy, no intermediate.
     pub fn put_parts(&self, data: &[&[u8]], options: &PutOptions) -> Result<ObjectId> {
-        self.here()?.put(data, options)
+        self.process()?.put(data, options)
     }
 
     /// Many puts with one acknowledgement for those that need it. `options` give what they share;
@@ -166,18 +168,18 @@ impl Client {
         objects: &[(Option<ObjectId>, &[u8])],
         options: &PutOptions,
     ) -> Result<Vec<ObjectId>> {
-        self.here()?.put_many(objects, options)
+        self.process()?.put_many(objects, options)
     }
 
     /// Reserves an object for writing in place. The metadata is `options.metadata`, and may be
     /// overwritten with the same length.
     pub fn create(&self, data_bytes: u64, options: &PutOptions) -> Result<Writer> {
-        self.here()?.create(self, data_bytes, options)
+        self.process()?.create(self, data_bytes, options)
     }
 
     /// Returns when everything submitted so far is applied; reports what was refused meanwhile.
     pub fn flush(&self) -> Result<()> {
-        self.here()?.flush()
+        self.process()?.flush()
     }
 
     /// Deletes objects; one code for each, `None` for success. An object that is being read is
@@ -196,10 +198,10 @@ impl Client {
     /// Deletes an object without waiting for the answer; a refusal is reported by a later call.
     pub fn delete_soon(&self, id: &ObjectId) -> Result<()> {
         const DELETING: &str = "deleting object";
-        let process = self.here()?;
-        let session = process.session();
+        let connection = self.here()?;
+        let session = connection.session();
         if session.channel().is_none() {
-            return match process.delete(&[*id])?.first() {
+            return match connection.delete(&[*id])?.first() {
                 Some(Some(code)) => Err(Error::new(*code, DELETING).with_id(*id)),
                 _ => Ok(()),
             };
@@ -207,7 +209,8 @@ impl Client {
         session.drain();
         let mut writing = session.writing();
         writing.verdicts.take_refusals(DELETING)?;
-        process.submit(session, writing, &[Submission::Delete { id: *id }], Verdict::Kept).map(drop)
+        submit(connection, session, writing, &[Submission::Delete { id: *id }], Verdict::Kept)
+            .map(drop)
     }
 
     /// Evicts objects with policy cache until this many bytes are free; bytes and objects evicted.
@@ -248,15 +251,15 @@ impl Client {
     /// daemon that is away: then [`Self::get`] says more.
     #[inline]
     pub fn get_now<'a>(&'a self, id: &ObjectId) -> Option<Pinned<'a>> {
-        let process = self.here().ok()?;
-        let session = process.session();
+        let connection = self.here().ok()?;
+        let session = connection.session();
         let channel = session.channel()?;
         session.drain();
         let Some(view) = channel.reader.get_mapped(id) else {
-            return process.pin_unmapped(session, channel, id);
+            return pin_unmapped(connection, session, channel, id);
         };
         channel.reader.touch(view.record());
-        Some(Pinned::new(view, process.fork()))
+        Some(Pinned::new(view, connection.fork()))
     }
 
     /// Like [`Self::get_now`], as a buffer that can be kept.
@@ -267,17 +270,17 @@ impl Client {
     /// The object, if it can be had without asking the daemon anything: never waits. `None` also
     /// for one whose memory is not mapped here yet, and for a client without a channel.
     pub fn take_mapped(&self, id: &ObjectId) -> Option<Buffer> {
-        let process = self.0.processes.newest();
-        if !process.is_ours() || process.check_open().is_err() {
+        let connection = self.newest();
+        if !connection.is_ours() || connection.check_open().is_err() {
             return None;
         }
-        let session = process.session();
+        let session = connection.session();
         let channel = session.channel()?;
         session.drain();
         let view = channel.reader.get_mapped(id)?;
         channel.reader.touch(view.record());
         let view = view.into_owned(Arc::clone(&channel.reader));
-        Some(Buffer::in_ledger(view, process, self.clone()))
+        Some(Buffer::in_ledger(view, connection, self.clone()))
     }
 
     /// Those of the objects that are sealed and in memory. Waits only for the daemon's answers.
@@ -287,8 +290,8 @@ impl Client {
 
     /// An error if the daemon refused the object after its put had returned: it will not come.
     pub fn check_refused(&self, id: &ObjectId) -> Result<()> {
-        let process = self.0.processes.newest();
-        match process.session().writing().verdicts.refusal_of(id) {
+        let connection = self.newest();
+        match connection.session().writing().verdicts.refusal_of(id) {
             Some(code) => Err(Error::new(code, "putting object").with_id(*id)),
             None => Ok(()),
         }
@@ -341,12 +344,12 @@ impl Client {
 
     /// Whether the object is sealed, in memory or spilled.
     pub fn contains(&self, id: &ObjectId) -> Result<bool> {
-        let process = self.here()?;
-        let listed = process.session().channel().and_then(|it| it.reader.contains(id));
+        let connection = self.here()?;
+        let listed = connection.session().channel().and_then(|it| it.reader.contains(id));
         if listed == Some(true) {
             return Ok(true);
         }
-        Ok(process.states(&[*id])?.iter().any(|state| state.is_readable()))
+        Ok(connection.states(&[*id])?.iter().any(|state| state.is_readable()))
     }
 
     /// Where objects are in their lives.
@@ -362,7 +365,7 @@ impl Client {
         count: usize,
         timeout: Option<Duration>,
     ) -> Result<Vec<ObjectState>> {
-        self.here()?.wait(ids, count, Until::timeout(timeout), false)
+        wait(self.here()?, ids, count, Until::timeout(timeout), false)
     }
 
     /// Like [`Self::wait`], but goes on waiting for objects that were deleted or evicted or whose
@@ -373,7 +376,7 @@ impl Client {
         count: usize,
         timeout: Option<Duration>,
     ) -> Result<Vec<ObjectState>> {
-        self.here()?.wait(ids, count, Until::timeout(timeout), true)
+        wait(self.here()?, ids, count, Until::timeout(timeout), true)
     }
 
     /// Starts a wait for at most [`REQUEST_IDS_MAX`] objects and returns at once; an event loop
@@ -394,11 +397,11 @@ impl Client {
                 Error::new(Code::BadRequest, WAITING).with_amounts(count as u64, ids.len() as u64)
             );
         }
-        let process = self.here()?;
+        let connection = self.here()?;
         let signal = Arc::new(Doorbell::new().map_err(|error| Error::io(WAITING, error))?);
         let request = wait_request(ids, count, Until::timeout(timeout), false);
-        let number = process.ask_later(request, Arc::clone(&signal))?;
-        Ok(PendingWait::new(self.clone(), Arc::clone(process), signal, number))
+        let number = connection.ask_later(request, Arc::clone(&signal))?;
+        Ok(PendingWait::new(self.clone(), Arc::clone(connection), signal, number))
     }
 
     /// BLAKE3 of the object's data and metadata, computed once for each incarnation.

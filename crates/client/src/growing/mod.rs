@@ -30,8 +30,11 @@ use plasmon_shm::edge;
 use plasmon_shm::growing::GrowingMap;
 
 use crate::client::Client;
+use crate::connection::Connection;
+use crate::created::abandon;
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::lease::ask_with_room;
 use crate::process::Process;
 use crate::session::Session;
 
@@ -78,7 +81,7 @@ pub struct GrowOptions {
 /// it was granted so far, whose address never changes.
 pub struct Growing {
     store: Client,
-    process: Arc<Process>,
+    connection: Arc<Connection>,
     session: Arc<Session>,
     id: ObjectId,
     extent: ExtentId,
@@ -107,74 +110,73 @@ fn patiently<T>(deadline: Deadline, mut attempt: impl FnMut() -> Result<T>) -> R
 impl Client {
     /// Begins an object whose size is not known yet, with memory for [`GrowOptions::bytes_hint`].
     pub fn grow(&self, options: &GrowOptions) -> Result<Growing> {
-        self.here()?.begin_growing(self, options)
+        begin_growing(self.process()?, self, options)
     }
 }
 
-impl Process {
-    fn begin_growing(self: &Arc<Self>, store: &Client, options: &GrowOptions) -> Result<Growing> {
-        let session = Arc::clone(self.session());
-        session.drain();
-        let id = self.new_id();
-        let traits = Traits { policy: options.policy, owned: options.owned, ..Traits::default() };
-        let bytes = options.bytes_hint.max(STEP_BYTES_MIN as u64);
-        let deadline = Deadline::after(options.patience);
-        let (granted, map) = loop {
-            let open_ended = options.open_ended || options.bytes_hint == 0;
-            let request = Request::CreateGrowing { id, traits, bytes, open_ended };
-            let mut answer =
-                patiently(deadline, || self.ask_with_room(&session, BEGINNING, request.clone()))?;
-            let (Reply::Created(granted), Some(fd)) = (&answer.reply, answer.fds.pop()) else {
-                return Err(Error::unexpected(BEGINNING));
-            };
-            let mut writing = session.writing();
-            // A creation that the daemon was not told of when the connection was resumed has ended.
-            if !writing.is_void(answer.link) {
-                let (sizes, range, strict) = (Sizes::default(), granted.range, false);
-                writing.set_creating(Creating { id, sizes, traits, range, strict });
-                drop(writing);
-                break (*granted, self.map_growing(&session, granted, fd));
-            }
+fn begin_growing(process: &Process, store: &Client, options: &GrowOptions) -> Result<Growing> {
+    let connection = &process.connection;
+    let session = Arc::clone(connection.session());
+    session.drain();
+    let id = process.new_id();
+    let traits = Traits { policy: options.policy, owned: options.owned, ..Traits::default() };
+    let bytes = options.bytes_hint.max(STEP_BYTES_MIN as u64);
+    let deadline = Deadline::after(options.patience);
+    let (granted, map) = loop {
+        let open_ended = options.open_ended || options.bytes_hint == 0;
+        let request = Request::CreateGrowing { id, traits, bytes, open_ended };
+        let mut answer = patiently(deadline, || {
+            ask_with_room(connection, &session, BEGINNING, request.clone())
+        })?;
+        let (Reply::Created(granted), Some(fd)) = (&answer.reply, answer.fds.pop()) else {
+            return Err(Error::unexpected(BEGINNING));
         };
-        let extent = granted.range.extent;
-        let (asked, patience) = (None, options.patience);
-        let mut growing = Growing {
-            store: store.clone(),
-            process: Arc::clone(self),
-            session,
-            id,
-            extent,
-            map: None,
-            sealed: AtomicBool::new(false),
-            asked,
-            patience,
-        };
-        // From here on, dropping it gives the memory back.
-        growing.map = Some(map?);
-        Ok(growing)
-    }
+        let mut writing = session.writing();
+        // A creation that the daemon was not told of when the connection was resumed has ended.
+        if !writing.is_void(answer.link) {
+            let (sizes, range, strict) = (Sizes::default(), granted.range, false);
+            writing.set_creating(Creating { id, sizes, traits, range, strict });
+            drop(writing);
+            break (*granted, map_growing(&session, granted, fd));
+        }
+    };
+    let extent = granted.range.extent;
+    let (asked, patience) = (None, options.patience);
+    let mut growing = Growing {
+        store: store.clone(),
+        connection: Arc::clone(connection),
+        session,
+        id,
+        extent,
+        map: None,
+        sealed: AtomicBool::new(false),
+        asked,
+        patience,
+    };
+    // From here on, dropping it gives the memory back.
+    growing.map = Some(map?);
+    Ok(growing)
+}
 
-    /// The mapping of a growing extent: the one that this client had when it last had the extent,
-    /// whose pages are mapped already, or a new one.
-    fn map_growing(
-        &self,
-        session: &Session,
-        granted: &Granted,
-        fd: std::os::fd::OwnedFd,
-    ) -> Result<GrowingMap> {
-        let failed = |error| Error::io("mapping memory to write to", error);
-        let known = session.writing().take_growing_map(granted.range.extent);
-        let mut map = match known {
-            Some(map) => map,
-            None => {
-                let capacity = session.welcome.capacity_bytes.max(WINDOW_BYTES_MIN);
-                let window = capacity.max(granted.range.bytes).next_multiple_of(WINDOW_ALIGN);
-                GrowingMap::new(fd, window).map_err(failed)?
-            }
-        };
-        map.grant(granted.range.bytes).map_err(failed)?;
-        Ok(map)
-    }
+/// The mapping of a growing extent: the one that this client had when it last had the extent,
+/// whose pages are mapped already, or a new one.
+fn map_growing(
+    session: &Session,
+    granted: &Granted,
+    fd: std::os::fd::OwnedFd,
+) -> Result<GrowingMap> {
+    let failed = |error| Error::io("mapping memory to write to", error);
+    let known = session.writing().take_growing_map(granted.range.extent);
+    let mut map = match known {
+        Some(map) => map,
+        None => {
+            let capacity = session.welcome.capacity_bytes.max(WINDOW_BYTES_MIN);
+            let window = capacity.max(granted.range.bytes).next_multiple_of(WINDOW_ALIGN);
+            GrowingMap::new(fd, window).map_err(failed)?
+        }
+    };
+    map.grant(granted.range.bytes).map_err(failed)?;
+    Ok(map)
 }
 
 impl Growing {
@@ -191,8 +193,8 @@ impl Growing {
     /// Whether the daemon that gave the memory is gone: then it cannot be sealed any more, only
     /// read.
     pub fn is_lost(&self) -> bool {
-        !self.process.is_ours()
-            || !self.process.is_current(&self.session)
+        !self.connection.is_ours()
+            || !self.connection.is_current(&self.session)
             || !self.is_sealed() && !self.session.writing().is_creating(&self.id)
     }
 
@@ -210,7 +212,7 @@ impl Growing {
     /// Makes sure that the first `bytes` bytes may be used. An error leaves everything as it is.
     pub fn ensure(&mut self, bytes: usize) -> Result<()> {
         // A forked child shares the memory and must not write to it.
-        self.process.check_ours(GROWING, self.id)?;
+        self.connection.check_ours(GROWING, self.id)?;
         if bytes > self.granted() {
             self.grow_to(bytes)?;
         }
@@ -230,7 +232,7 @@ impl Growing {
     pub fn ensure_exactly(&mut self, bytes: usize) -> Result<()> {
         let deadline = Deadline::after(self.patience);
         while bytes > self.granted() {
-            self.process.check_ours(GROWING, self.id)?;
+            self.connection.check_ours(GROWING, self.id)?;
             self.take_asked()?;
             patiently(deadline, || self.ask_for(bytes))?;
         }
@@ -265,13 +267,13 @@ impl Growing {
         if within && !self.is_lost() {
             let request = Request::Grow { id: self.id, bytes: bytes as u64 };
             // Whoever really needs it asks again and hears why there is none.
-            self.asked = self.process.calls().begin(GROWING, request, None).ok();
+            self.asked = self.connection.rpc().begin(GROWING, request, None).ok();
         }
     }
 
     #[cold]
     fn grow_to(&mut self, bytes: usize) -> Result<()> {
-        self.process.check_ours(GROWING, self.id)?;
+        self.connection.check_ours(GROWING, self.id)?;
         self.take_asked()?;
         let deadline = Deadline::after(self.patience);
         while bytes > self.granted() {
@@ -287,7 +289,7 @@ impl Growing {
     /// Takes what was asked for ahead. The daemon looks for memory for one request at a time.
     fn take_asked(&mut self) -> Result<()> {
         let Some(number) = self.asked.take() else { return Ok(()) };
-        match self.process.answer(GROWING, number, true)?.reply {
+        match self.connection.answer(GROWING, number, true)?.reply {
             Reply::Grown { bytes } => self.grant(bytes),
             _ => Ok(()),
         }
@@ -298,7 +300,7 @@ impl Growing {
             return Err(Error::forgotten(GROWING, self.id));
         }
         let request = Request::Grow { id: self.id, bytes: bytes as u64 };
-        match self.process.ask_with_room(&self.session, GROWING, request) {
+        match ask_with_room(&self.connection, &self.session, GROWING, request) {
             Ok(answer) => match answer.reply {
                 Reply::Grown { bytes } => self.grant(bytes),
                 _ => Err(Error::unexpected(GROWING)),
@@ -318,7 +320,7 @@ impl Growing {
     /// Nobody looks at what was asked for ahead.
     fn quiet(&mut self) {
         if let Some(number) = self.asked.take() {
-            self.process.abandon_request(number);
+            self.connection.abandon_request(number);
         }
     }
 
@@ -341,7 +343,7 @@ impl Growing {
             // Before the daemon knows, so that the next one who is given the extent finds it.
             self.session.keep_growing_map(self.extent, map);
         }
-        self.process.abandon(&self.session, self.id);
+        abandon(&self.connection, &self.session, self.id);
     }
 }
 
@@ -379,7 +381,7 @@ impl fmt::Debug for Growing {
 
 impl Drop for Growing {
     fn drop(&mut self) {
-        if !self.is_sealed() && self.process.is_ours() {
+        if !self.is_sealed() && self.connection.is_ours() {
             self.give_up();
         }
     }

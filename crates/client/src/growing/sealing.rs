@@ -19,7 +19,7 @@ impl Growing {
     /// Makes the first `bytes` bytes an object, immutable and visible to all clients; nothing is
     /// copied, and the memory after them is given back. After an error the object is gone.
     pub fn seal(mut self, bytes: usize) -> Result<ObjectId> {
-        self.process.check_ours(SEALING, self.id)?;
+        self.connection.check_ours(SEALING, self.id)?;
         // From here on there is no way to write these bytes; at level strict, no mapping either.
         drop(self.map.take());
         self.quiet();
@@ -42,7 +42,7 @@ impl Growing {
     }
 
     fn seal_in_place(&self, bytes: usize) -> Result<ObjectId> {
-        self.process.check_ours(SEALING, self.id)?;
+        self.connection.check_ours(SEALING, self.id)?;
         if self.session.welcome.level == Level::Strict {
             let detail =
                 "a store of level strict cannot seal memory that its writer still has mapped";
@@ -64,7 +64,7 @@ impl Growing {
         while rest.peek().is_some() {
             let mut begun = Vec::new();
             for (mut one, bytes) in rest.by_ref().take(SEALS_AT_ONCE) {
-                one.process.check_ours(SEALING, one.id)?;
+                one.connection.check_ours(SEALING, one.id)?;
                 drop(one.map.take());
                 one.quiet();
                 let number = one.begin_seal(bytes)?;
@@ -82,7 +82,7 @@ impl Growing {
         for chunk in growing.chunks_mut(SEALS_AT_ONCE) {
             let mut numbers = Vec::with_capacity(chunk.len());
             for (one, bytes) in chunk.iter_mut() {
-                one.process.check_ours(SEALING, one.id)?;
+                one.connection.check_ours(SEALING, one.id)?;
                 one.quiet();
                 numbers.push(one.begin_seal(*bytes)?);
             }
@@ -98,11 +98,11 @@ impl Growing {
             return Err(Error::forgotten(SEALING, self.id));
         }
         let request = Request::SealGrown { id: self.id, data: bytes as u64 };
-        self.process.calls().begin(SEALING, request, None)
+        self.connection.rpc().begin(SEALING, request, None)
     }
 
     fn end_seal(&self, number: u64) -> Result<ObjectId> {
-        let answer = self.process.answer(SEALING, number, true)?;
+        let answer = self.connection.answer(SEALING, number, true)?;
         match answer.reply {
             Reply::Done => {}
             // Asked twice because the connection broke: the first time did it.

@@ -55,7 +55,7 @@ pub(crate) enum Ruling {
 
 /// What is known of the submissions of one session.
 #[derive(Debug, Default)]
-pub(crate) struct Verdicts {
+pub(crate) struct Acks {
     /// Positions whose callers wait for the verdict.
     awaited: HashSet<u64>,
     refused: HashMap<u64, Code>,
@@ -69,7 +69,7 @@ pub(crate) struct Verdicts {
     muted: HashSet<u64>,
 }
 
-impl Verdicts {
+impl Acks {
     /// The daemon refused what was submitted at this position.
     pub(crate) fn refused(&mut self, position: u64, code: Code, id: ObjectId) {
         // Without an id: a lease that was asked for ahead. Muted: aborting what the daemon has
@@ -184,7 +184,7 @@ mod tests {
     fn a_refusal_that_may_be_lost_is_no_consent() {
         // A put of a chosen id awaits its verdict. The daemon refused it, but the ring of
         // completions was full, so the refusal was only counted: the put said that it had worked.
-        let mut verdicts = Verdicts::default();
+        let mut verdicts = Acks::default();
         for position in 1..=3 {
             verdicts.await_verdict(position);
         }

@@ -8,8 +8,8 @@ use plasmon_proto::object::ObjectState;
 use plasmon_shm::eventfd::Doorbell;
 
 use crate::client::Client;
+use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::process::Process;
 
 pub(crate) const WAITING: &str = "waiting for objects";
 
@@ -18,7 +18,7 @@ pub(crate) const WAITING: &str = "waiting for objects";
 pub struct PendingWait {
     /// Keeps the connection, and with it the wait, alive.
     _store: Client,
-    process: Arc<Process>,
+    connection: Arc<Connection>,
     signal: Arc<Doorbell>,
     number: u64,
     taken: bool,
@@ -27,11 +27,11 @@ pub struct PendingWait {
 impl PendingWait {
     pub(crate) fn new(
         store: Client,
-        process: Arc<Process>,
+        connection: Arc<Connection>,
         signal: Arc<Doorbell>,
         number: u64,
     ) -> Self {
-        Self { _store: store, process, signal, number, taken: false }
+        Self { _store: store, connection, signal, number, taken: false }
     }
 
     /// An eventfd that is readable as soon as the answer is there; it stays readable.
@@ -45,7 +45,7 @@ impl PendingWait {
         if self.taken {
             return None;
         }
-        let answer = self.process.calls().take(self.number)?;
+        let answer = self.connection.rpc().take(self.number)?;
         self.taken = true;
         Some(answer.and_then(|answer| match answer.reply {
             Reply::States(states) => Ok(states),
@@ -57,15 +57,15 @@ impl PendingWait {
     /// Ends the wait early; it is answered with the states of that moment.
     pub fn cancel(&self) {
         if !self.taken {
-            self.process.take_back(|requests| requests.cancel(self.number));
+            self.connection.take_back(|requests| requests.cancel(self.number));
         }
     }
 }
 
 impl Drop for PendingWait {
     fn drop(&mut self) {
-        if !self.taken && self.process.is_ours() {
-            self.process.abandon_request(self.number);
+        if !self.taken && self.connection.is_ours() {
+            self.connection.abandon_request(self.number);
         }
     }
 }

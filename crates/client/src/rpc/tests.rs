@@ -6,10 +6,10 @@ use std::thread;
 
 const DOING: &str = "testing";
 
-/// Calls, and the daemon's end of their connection.
-fn calls() -> (Calls, Connection) {
+/// Rpc, and the daemon's end of their connection.
+fn calls() -> (Rpc, Connection) {
     let (ours, daemons) = Connection::pair().unwrap();
-    (Calls::new(ours), daemons)
+    (Rpc::new(ours), daemons)
 }
 
 /// The next request that the daemon reads, if there is one.

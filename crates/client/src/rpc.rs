@@ -14,9 +14,9 @@
 //! ```
 //!
 //! Which requests there are is the business of [`crate::requests`]. Reconnecting itself is done by
-//! [`crate::process::Process`].
+//! [`crate::connection::Connection`].
 
-mod mending;
+mod reconnection;
 
 use std::io;
 use std::sync::atomic::AtomicU32;
@@ -32,12 +32,12 @@ use plasmon_shm::socket::Connection;
 
 use crate::answer::Answer;
 use crate::error::{Error, Result};
+use crate::frame_reader::{Read, await_ready, receive};
 use crate::interrupt;
-use crate::receiving::{Read, await_ready, receive};
 use crate::requests::Requests;
 
-pub(crate) use self::mending::{Broken, Mending};
-use self::mending::{Fruitless, Linked};
+pub(crate) use self::reconnection::{Broken, Mending};
+use self::reconnection::{Fruitless, Linked};
 
 /// How many messages are sent before a look whether there are answers: the daemon reads no more
 /// from a client that leaves a few dozen of them unread.
@@ -88,16 +88,16 @@ struct State {
 
 /// The requests of one process on one connection.
 #[derive(Debug)]
-pub(crate) struct Calls {
+pub(crate) struct Rpc {
     state: Mutex<State>,
     changed: Condvar,
-    /// For threads that sleep on alarms, see [`crate::sleeping`].
+    /// For threads that sleep on alarms, see [`crate::wait::futex`].
     news: AtomicU32,
 }
 
 type Guard<'a> = MutexGuard<'a, State>;
 
-impl Calls {
+impl Rpc {
     /// On a connection that has been welcomed.
     pub(crate) fn new(link: Connection) -> Self {
         let state = State {

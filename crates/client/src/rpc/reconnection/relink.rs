@@ -7,11 +7,11 @@ use plasmon_shm::edge;
 use plasmon_shm::socket::Connection;
 
 use super::{AT_ONCE, Broken, Fruitless, Linked, Mending};
-use crate::calls::{Calls, State, ring};
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::rpc::{Rpc, State, ring};
 
-impl Calls {
+impl Rpc {
     /// Whether the caller is to mend the connection with this number. Waits while another does.
     pub(crate) fn claim_mending(&self, link_number: u64, deadline: Deadline) -> Result<Mending> {
         loop {

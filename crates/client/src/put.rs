@@ -1,4 +1,10 @@
-//! From a caller's options to an object on its way.
+//! Making objects: carved from a lease and announced through the ring, or created by name.
+//!
+//! ```text
+//! small:  lock ─ reserve ─ (copy) ─ Put record ─ unlock            no system call, no answer
+//! medium: lock ─ reserve ─ unlock ─ copy ─ lock ─ Put ─ unlock     others write meanwhile
+//! large:  Create ─► memory of its own ─ copy ─► Seal               two round trips
+//! ```
 
 use std::sync::Arc;
 
@@ -8,30 +14,39 @@ use plasmon_proto::ring::Submission;
 use plasmon_proto::{Code, ObjectId};
 use plasmon_shm::writer::Span;
 
+use crate::acks::Verdict;
 use crate::client::Client;
+use crate::created::{abandon, abandon_carved, create_large, fill, seal, write_created};
 use crate::error::{Error, Result};
+use crate::lease::reserve;
+use crate::leases::large_bytes;
+use crate::mapping::keep_writers_out;
 use crate::options::PutOptions;
 use crate::payload::{Payload, Plan};
 use crate::process::Process;
 use crate::session::Session;
-use crate::verdicts::Verdict;
+use crate::submit::{Placed, acknowledge, await_applied, submit, submit_put};
 use crate::writer::{Origin, Writer};
-use crate::writing::Placed;
 
 const PUTTING: &str = "putting object";
 const CREATING: &str = "creating object";
 const FLUSHING: &str = "waiting until everything submitted is applied";
+
+/// Up to here a copy is so short that giving the lock away for it costs more.
+const COPY_LOCKED_BYTES: u64 = 4 << 10;
 
 impl Process {
     pub(crate) fn put(&self, data: &[&[u8]], options: &PutOptions) -> Result<ObjectId> {
         let bytes = data.iter().map(|part| part.len() as u64).sum();
         let plan = Plan::new(PUTTING, bytes, options)?;
         let payload = Payload { data, metadata: &options.metadata, attributes: &plan.attributes };
-        let session = self.session();
+        let session = self.connection.session();
         match self.put_once(session, &plan, payload, options.strict) {
             // The daemon lost everything, but the bytes are still here: give them to the new one.
-            Err(error) if error.code() == Code::Disconnected && !self.is_current(session) => {
-                self.put_once(self.session(), &plan, payload, options.strict)
+            Err(error)
+                if error.code() == Code::Disconnected && !self.connection.is_current(session) =>
+            {
+                self.put_once(self.connection.session(), &plan, payload, options.strict)
             }
             outcome => outcome,
         }
@@ -49,7 +64,7 @@ impl Process {
         }
         let (id, position) = self.put_carved(session, plan.chosen, plan, payload)?;
         if plan.chosen.is_some() {
-            self.acknowledge(session, PUTTING, position, id)?;
+            acknowledge(&self.connection, session, PUTTING, position, id)?;
         }
         Ok(id)
     }
@@ -66,19 +81,19 @@ impl Process {
         session.drain();
         session.writing().verdicts.take_refusals(PUTTING)?;
         let strict = strict || session.welcome.level == Level::Strict;
-        let created = self.create_large(session, PUTTING, id, plan, strict);
+        let created = create_large(&self.connection, session, PUTTING, id, plan, strict);
         let mut created = created.map_err(|error| error.with_id(target))?;
-        if let Err(error) = self.write_created(&mut created, payload) {
-            self.abandon(session, id);
+        if let Err(error) = write_created(&mut created, payload, self.copy_threads()) {
+            abandon(&self.connection, session, id);
             return Err(error.with_id(target));
         }
-        if let Err(error) = self.keep_writers_out(session, created.span.extent()) {
-            self.abandon(session, id);
+        if let Err(error) = keep_writers_out(session, created.span.extent()) {
+            abandon(&self.connection, session, id);
             return Err(error.with_id(target));
         }
         // The way to write the bytes goes before they are sealed; at level strict it must.
         drop(created);
-        self.seal(session, PUTTING, id, target)?;
+        seal(&self.connection, session, PUTTING, id, target)?;
         Ok(target)
     }
 
@@ -102,6 +117,64 @@ impl Process {
         }
     }
 
+    /// Whether an object is carved from a lease, or created through the socket.
+    #[inline]
+    fn is_carved(&self, session: &Session, plan: &Plan, strict: bool) -> bool {
+        let strict = strict || session.welcome.level == Level::Strict;
+        session.channel().is_some()
+            && !strict
+            && !plan.replace
+            && !self.connection.is_exact()
+            && plan.footprint < large_bytes(session.welcome.capacity_bytes)
+    }
+
+    /// Copies an object into leased memory and submits it; its id and the position of its record.
+    /// The verdict on an id that the caller chose is to be awaited.
+    fn put_carved(
+        &self,
+        session: &Session,
+        chosen: Option<ObjectId>,
+        plan: &Plan,
+        payload: Payload<'_>,
+    ) -> Result<(ObjectId, u64)> {
+        let mut writing = reserve(&self.connection, session, plan.footprint)?;
+        writing.verdicts.take_refusals(PUTTING)?;
+        let id = match chosen {
+            Some(id) => {
+                writing.check_unannounced(PUTTING, &id)?;
+                id
+            }
+            None => writing.ids.next(),
+        };
+        let Some((extent, span)) = writing.leases.front() else {
+            return Err(Error::unexpected(PUTTING));
+        };
+        let range = Range { extent, offset: span.offset(), bytes: plan.footprint };
+        let placed = Placed { id, range, sizes: plan.sizes, traits: plan.traits };
+        if plan.footprint <= COPY_LOCKED_BYTES {
+            payload.pieces().for_each(|(at, piece)| span.fill(at, &[piece], 1));
+            span.skip(plan.footprint as usize);
+            // Where the next object goes, which is probably as large: its lines come while this one
+            // is submitted.
+            span.prefetch(plan.footprint as usize);
+        } else {
+            let part = span.take(plan.footprint as usize);
+            writing.leases.opened(range);
+            drop(writing);
+            // There were so many bytes under the lock that was held until now.
+            if let Some(mut part) = part {
+                fill(&mut part, payload, self.copy_threads());
+            }
+            writing = session.writing();
+            if !writing.leases.closed(&range) {
+                return Err(Error::forgotten(PUTTING, id));
+            }
+        }
+        let verdict = Verdict::awaited_if(chosen.is_some());
+        let position = submit_put(&self.connection, session, writing, &placed, verdict)?;
+        Ok((id, position))
+    }
+
     pub(crate) fn put_many(
         &self,
         objects: &[(Option<ObjectId>, &[u8])],
@@ -111,7 +184,7 @@ impl Process {
             let detail = "several objects cannot share one id or name";
             return Err(Error::new(Code::BadRequest, PUTTING).with_detail(detail));
         }
-        let session = Arc::clone(self.session());
+        let session = Arc::clone(self.connection.session());
         let mut ids = Vec::with_capacity(objects.len());
         let mut awaited = Vec::new();
         let mut outcome = Ok(());
@@ -130,7 +203,7 @@ impl Process {
         }
         // Every verdict is taken, also behind an error: one that nobody takes would stay for ever.
         for (position, id) in awaited {
-            let verdict = self.acknowledge(&session, PUTTING, position, id);
+            let verdict = acknowledge(&self.connection, &session, PUTTING, position, id);
             outcome = outcome.and(verdict);
         }
         outcome.map(|()| ids)
@@ -156,13 +229,13 @@ impl Process {
     }
 
     pub(crate) fn create(
-        self: &Arc<Self>,
+        &self,
         store: &Client,
         data_bytes: u64,
         options: &PutOptions,
     ) -> Result<Writer> {
         let plan = Plan::new(CREATING, data_bytes, options)?;
-        let session = Arc::clone(self.session());
+        let session = Arc::clone(self.connection.session());
         if self.is_carved(&session, &plan, options.strict) {
             return self.create_carved(store, session, &plan, options);
         }
@@ -172,14 +245,14 @@ impl Process {
     }
 
     fn create_carved(
-        self: &Arc<Self>,
+        &self,
         store: &Client,
         session: Arc<Session>,
         plan: &Plan,
         options: &PutOptions,
     ) -> Result<Writer> {
         let awaited = plan.chosen.is_some() && !options.trusted;
-        let mut writing = self.reserve(&session, plan.footprint)?;
+        let mut writing = reserve(&self.connection, &session, plan.footprint)?;
         writing.verdicts.take_refusals(CREATING)?;
         let id = match plan.chosen {
             Some(id) => {
@@ -199,15 +272,20 @@ impl Process {
         writing.leases.opened(range);
         writing.announce(id);
         let announce = Submission::Announce { id };
-        let submitted = self.submit(&session, writing, &[announce], Verdict::awaited_if(awaited));
+        let submitted =
+            submit(&self.connection, &session, writing, &[announce], Verdict::awaited_if(awaited));
         let announced = submitted.and_then(|position| {
-            if awaited { self.acknowledge(&session, CREATING, position, id) } else { Ok(()) }
+            if awaited {
+                acknowledge(&self.connection, &session, CREATING, position, id)
+            } else {
+                Ok(())
+            }
         });
         if let Err(error) = announced {
             drop(span);
             if matches!(error.code(), Code::TimedOut | Code::Cancelled) {
                 // The daemon may still accept it.
-                self.abandon_carved(&session, id, range);
+                abandon_carved(&self.connection, &session, id, range);
                 return Err(error.about(id));
             }
             let mut writing = session.writing();
@@ -215,9 +293,10 @@ impl Process {
             writing.clear_announced(&id);
             if is_leased && writing.leases.is_suspended() {
                 writing.leases.regain(range);
-            } else if is_leased && self.is_current(&session) {
+            } else if is_leased && self.connection.is_current(&session) {
                 // The error is on its way already; a range that cannot be returned stays leased.
-                let _ = self.submit(
+                let _ = submit(
+                    &self.connection,
                     &session,
                     writing,
                     &[Submission::LeaseReturn(range)],
@@ -229,11 +308,11 @@ impl Process {
         fill_tail(&mut span, plan, options);
         let placed = Placed { id, range, sizes: plan.sizes, traits: plan.traits };
         let origin = Origin::Carved { awaited };
-        Ok(Writer::new(store.clone(), Arc::clone(self), session, placed, origin, span))
+        Ok(Writer::new(store.clone(), self, session, placed, origin, span))
     }
 
     fn create_for_writing(
-        self: &Arc<Self>,
+        &self,
         store: &Client,
         session: Arc<Session>,
         plan: &Plan,
@@ -241,38 +320,38 @@ impl Process {
     ) -> Result<Writer> {
         let (id, target) = self.ids_for(CREATING, plan.chosen, plan)?;
         let strict = options.strict || session.welcome.level == Level::Strict;
-        let created = self.create_large(&session, CREATING, id, plan, strict);
+        let created = create_large(&self.connection, &session, CREATING, id, plan, strict);
         let mut created = created.map_err(|error| error.with_id(target))?;
         fill_tail(&mut created.span, plan, options);
         let placed = Placed { id, range: created.range, sizes: plan.sizes, traits: plan.traits };
         let (span, origin) = (created.span, Origin::Created { warm: created.warm, target });
-        Ok(Writer::new(store.clone(), Arc::clone(self), session, placed, origin, span))
+        Ok(Writer::new(store.clone(), self, session, placed, origin, span))
     }
 
     pub(crate) fn flush(&self) -> Result<()> {
-        let session = Arc::clone(self.session());
-        let unread = self.calls().unread_returns();
+        let session = Arc::clone(self.connection.session());
+        let unread = self.connection.rpc().unread_returns();
         let mut is_replaced = false;
         match session.channel() {
             Some(channel) if unread.is_none() => {
                 let last = channel.reader.channel().tail().wrapping_sub(1);
-                match self.await_applied(&session, last) {
+                match await_applied(&self.connection, &session, last) {
                     // What was lost with the old session is told by the new one, below.
-                    Err(_) if !self.is_current(&session) => is_replaced = true,
+                    Err(_) if !self.connection.is_current(&session) => is_replaced = true,
                     outcome => outcome?,
                 }
             }
             // Answered behind everything that was sent before, on the ring or on the socket.
             _ => {
-                self.command(FLUSHING, Request::Sync)?;
-                unread.inspect(|returned| self.calls().returns_read(*returned));
+                self.connection.command(FLUSHING, Request::Sync)?;
+                unread.inspect(|returned| self.connection.rpc().returns_read(*returned));
             }
         }
-        let now = self.session();
+        let now = self.connection.session();
         now.drain_fully();
         now.writing().verdicts.take_refusals(FLUSHING)?;
         match is_replaced && now.welcome.store != session.welcome.store {
-            true => Err(self.another_store()),
+            true => Err(self.connection.another_store()),
             false => Ok(()),
         }
     }

@@ -6,10 +6,10 @@ use plasmon_proto::limits::{LIST_PAGE_MAX, REQUEST_IDS_MAX};
 use plasmon_proto::message::{ClientInfo, Filter, Reply, Request, Status};
 use plasmon_proto::object::{ObjectInfo, ObjectState};
 
+use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::process::Process;
 
-impl Process {
+impl Connection {
     /// Asks something that is answered by [`Reply::Done`].
     pub(crate) fn command(&self, doing: &'static str, request: Request) -> Result<()> {
         match self.ask(doing, request)?.reply {

@@ -8,12 +8,12 @@ use std::sync::OnceLock;
 
 /// The list. It has at least one entry.
 #[derive(Debug)]
-pub(crate) struct Chain<T> {
+pub(crate) struct AppendOnlyList<T> {
     entry: T,
-    next: OnceLock<Box<Chain<T>>>,
+    next: OnceLock<Box<AppendOnlyList<T>>>,
 }
 
-impl<T> Chain<T> {
+impl<T> AppendOnlyList<T> {
     /// A list of one entry.
     pub(crate) const fn new(entry: T) -> Self {
         Self { entry, next: OnceLock::new() }
@@ -51,7 +51,7 @@ impl<T> Chain<T> {
     }
 }
 
-impl<T> Drop for Chain<T> {
+impl<T> Drop for AppendOnlyList<T> {
     fn drop(&mut self) {
         // Link by link: a long list dropped recursively would exhaust the stack.
         let mut next = self.next.take();
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn only_the_first_of_two_racing_appends_counts() {
-        let chain = Chain::new(1);
+        let chain = AppendOnlyList::new(1);
         let seen = chain.newest();
         assert_eq!(*chain.append_after(seen, 2), 2);
         assert_eq!(*chain.append_after(seen, 3), 2, "somebody appended since this was seen");
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_long_list_is_dropped_without_recursion() {
-        let chain = Chain::new(0);
+        let chain = AppendOnlyList::new(0);
         for number in 1..2_000 {
             chain.append_after(chain.newest(), number);
         }

@@ -2,7 +2,7 @@
 //!
 //! A thread whose own time is over leaves it to another, which goes on where that one stopped.
 
-mod relinking;
+mod relink;
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ const AT_ONCE: Duration = Duration::from_millis(100);
 /// Who mends a broken connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mending {
-    /// The caller; it must end with [`Calls::relink`], [`Calls::give_up`] or
-    /// [`Calls::leave_mending`].
+    /// The caller; it must end with [`Rpc::relink`], [`Rpc::give_up`] or
+    /// [`Rpc::leave_mending`].
     Mine(Broken),
     /// Another thread did already.
     Done,

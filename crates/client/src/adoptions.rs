@@ -1,0 +1,31 @@
+//! The namespaces that this process has adopted: it is their parent, for every daemon that comes.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use plasmon_proto::message::Request;
+
+/// The adopted namespaces, with their limits in bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Adoptions(Mutex<BTreeMap<String, u64>>);
+
+impl Adoptions {
+    /// The daemon has accepted the adoption.
+    pub(crate) fn insert(&self, namespace: &str, bytes_max: u64) {
+        self.lock().insert(namespace.to_owned(), bytes_max);
+    }
+
+    /// Tells a daemon that may be another one which namespaces are this process's. It reads that
+    /// before the end of this connection, so there is no need to wait for the answers.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        let request = |(namespace, bytes_max): (&String, &u64)| Request::Adopt {
+            namespace: namespace.clone(),
+            bytes_max: *bytes_max,
+        };
+        self.lock().iter().map(request).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,188 @@
+//! Objects with memory of their own: created and sealed over the socket, and what is given up.
+
+use std::io;
+
+use plasmon_proto::message::{Creating, Range, Reply, Request};
+use plasmon_proto::ring::Submission;
+use plasmon_proto::{Code, ObjectId};
+use plasmon_shm::writer::Span;
+
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::lease::ask_with_room;
+use crate::mapping::map_created;
+use crate::payload::{Payload, Plan};
+use crate::session::Session;
+
+/// From here on a copy is worth more than one thread.
+const COPY_PARALLEL_BYTES: usize = 8 << 20;
+
+/// The memory of an object that the daemon created.
+#[derive(Debug)]
+pub(crate) struct Created {
+    pub(crate) span: Span,
+    pub(crate) range: Range,
+    /// Whether its pages are known to be in memory already.
+    pub(crate) warm: bool,
+}
+
+/// Has the daemon reserve an id and memory of its own for it.
+pub(crate) fn create_large(
+    connection: &Connection,
+    session: &Session,
+    doing: &'static str,
+    id: ObjectId,
+    plan: &Plan,
+    strict: bool,
+) -> Result<Created> {
+    let (sizes, traits) = (plan.sizes, plan.traits);
+    let request = Request::Create { id, sizes, traits, strict };
+    let (granted, fd) = loop {
+        let mut answer = ask_with_room(connection, session, doing, request.clone())
+            .map_err(|error| error.about(id))?;
+        let (Reply::Created(granted), Some(fd)) = (&answer.reply, answer.fds.pop()) else {
+            return Err(Error::unexpected(doing));
+        };
+        let mut writing = session.writing();
+        // A creation that the daemon was not told of when the connection was resumed has ended.
+        if !writing.is_void(answer.link) {
+            let range = granted.range;
+            writing.set_creating(Creating { id, sizes, traits, range, strict });
+            break (*granted, fd);
+        }
+    };
+    let range = granted.range;
+    let span = map_created(connection, session, &granted, fd, strict);
+    match span {
+        Ok(span) => Ok(Created { span, range, warm: granted.warm }),
+        Err(error) => {
+            abandon(connection, session, id);
+            Err(error.about(id))
+        }
+    }
+}
+
+/// Copies a whole object into memory that the daemon created for it.
+pub(crate) fn write_created(
+    created: &mut Created,
+    payload: Payload<'_>,
+    threads: usize,
+) -> Result<()> {
+    if !created.warm {
+        // Nobody has touched these pages: writing through the descriptor spares the faults.
+        match fill_untouched(&mut created.span, payload) {
+            Ok(()) => return Ok(()),
+            // The memory is closed to new writers already; the mapping was made before.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(error) => return Err(Error::io("writing an object", error)),
+        }
+    }
+    fill(&mut created.span, payload, threads);
+    Ok(())
+}
+
+/// Seals an object that was created under `id` as `target`: the same, or one that it replaces.
+pub(crate) fn seal(
+    connection: &Connection,
+    session: &Session,
+    doing: &'static str,
+    id: ObjectId,
+    target: ObjectId,
+) -> Result<()> {
+    if !connection.is_current(session) || !session.writing().is_creating(&id) {
+        return Err(Error::forgotten(doing, target));
+    }
+    if let Some(channel) = session.channel() {
+        channel.wake_waiters(&target);
+    }
+    let replaces = id != target;
+    let request = if replaces { Request::Replace { id, target } } else { Request::Seal { id } };
+    let sealed = connection.ask_again(doing, request);
+    let sealed = sealed.map(|answer| (answer.reply, answer.again));
+    session.writing().clear_creating(&id);
+    match sealed {
+        Ok((Reply::Done, _)) => Ok(()),
+        // Asked twice because the connection broke: the first time did it.
+        Ok((Reply::Failed(failure), true)) if failure.code == Code::AlreadySealed => Ok(()),
+        Ok((Reply::Failed(failure), true)) if replaces && failure.code == Code::Absent => {
+            let detail = "the daemon was restarted meanwhile; whether the object is replaced \
+                          is not known: put it again";
+            Err(Error::new(Code::Disconnected, doing).with_id(target).with_detail(detail))
+        }
+        Ok((Reply::Failed(failure), _)) => {
+            if !connection.is_current(session) {
+                return Err(Error::forgotten(doing, target));
+            }
+            // Nobody can seal it any more; its id and its memory are free.
+            abandon(connection, session, id);
+            Err(Error::of_failure(doing, failure).about(target))
+        }
+        Ok(_) => Err(Error::unexpected(doing)),
+        Err(error) => Err(error.about(target)),
+    }
+}
+
+/// Gives a created object up without waiting for the answer.
+pub(crate) fn abandon(connection: &Connection, session: &Session, id: ObjectId) {
+    let mut writing = session.writing();
+    writing.clear_creating(&id);
+    let is_wanted = connection.is_ours() && connection.is_current(session) && writing.give_up(id);
+    drop(writing);
+    if is_wanted {
+        connection.take_back(|requests| requests.abort(id));
+    }
+}
+
+/// Gives an announced object up, and its memory back. Does not wait, also with a full ring.
+pub(crate) fn abandon_carved(
+    connection: &Connection,
+    session: &Session,
+    id: ObjectId,
+    range: Range,
+) {
+    let mut writing = session.writing();
+    let is_leased = writing.leases.closed(&range);
+    writing.clear_announced(&id);
+    let Some(channel) = session.channel().filter(|_| connection.is_current(session)) else {
+        return;
+    };
+    if !writing.give_up(id) {
+        if is_leased {
+            writing.leases.regain(range);
+        }
+        return;
+    }
+    let records = [Submission::Abort { id }, Submission::LeaseReturn(range)];
+    let submitted = channel.submit(&records.map(|record| record.encode()));
+    if submitted.count > 0 {
+        writing.verdicts.mute(submitted.position, channel.reader.channel().head());
+    }
+    if submitted.count < records.len() {
+        // For an object of this client's own: the daemon has leased the memory all the same.
+        writing.leases.regain(range);
+    }
+    drop(writing);
+    if submitted.must_ring {
+        channel.ring();
+    }
+    if submitted.count == 0 {
+        // The daemon reads what is in the ring first, and so also the announcement.
+        connection.take_back(|requests| requests.abort(id));
+    }
+}
+
+/// Copies the pieces of an object to where they belong.
+pub(crate) fn fill(span: &mut Span, payload: Payload<'_>, threads: usize) {
+    let threads = if span.len() < COPY_PARALLEL_BYTES { 1 } else { threads };
+    if threads == 1 {
+        payload.pieces().for_each(|(at, piece)| span.fill(at, &[piece], 1));
+    } else {
+        let pieces: Vec<_> = payload.pieces().map(|(_, piece)| piece).collect();
+        span.fill(0, &pieces, threads);
+    }
+}
+
+fn fill_untouched(span: &mut Span, payload: Payload<'_>) -> io::Result<()> {
+    let pieces: Vec<_> = payload.pieces().map(|(_, piece)| piece).collect();
+    span.write(0, &pieces)
+}

@@ -1,0 +1,233 @@
+//! Finding objects: in the shared index, and when they are not there, by waiting for them.
+//!
+//! ```text
+//! index: found ─► pinned                        no system call
+//!        missing ─► spin a little ─► Wait over the socket ─► index again
+//!                                                              └ missing: ask for its slot
+//! ```
+//!
+//! A miss in the index is never final: the daemon applies every ring before it answers, so what one
+//! process put before it told another is found.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plasmon_proto::object::ObjectState;
+use plasmon_proto::{Code, ObjectId};
+use plasmon_shm::counted::CountedView;
+use plasmon_shm::deadline::Deadline;
+
+use crate::buffer::Buffer;
+use crate::client::Client;
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::pin::{
+    GETTING, Located, MAPPING, Pinning, RECONNECTS_MAX, locate, map_counted, pin, pin_stray,
+};
+use crate::session::Memory;
+use crate::wait::{Until, wait};
+
+/// For how long a get looks at the index before it asks the daemon to be woken.
+const SPIN: Duration = Duration::from_micros(10);
+
+/// How long restoring an object from a file may take, for any timeout of the caller: that one
+/// limits the wait until the object is sealed, and a spilled object is sealed.
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(60);
+
+impl Client {
+    /// The object, if it can be had now without waiting.
+    pub(crate) fn try_get(&self, id: &ObjectId) -> Result<Option<Buffer>> {
+        let connection = self.here()?;
+        let session = connection.session();
+        let Some(channel) = session.channel() else {
+            return Ok(self.try_get_counted(&[*id])?.pop().and_then(Result::ok));
+        };
+        let Some(view) = pin(connection, session, channel, id)? else {
+            return Ok(None);
+        };
+        let view = view.into_owned(Arc::clone(&channel.reader));
+        Ok(Some(Buffer::in_ledger(view, connection, self.clone())))
+    }
+
+    /// The object, which the daemon said is readable.
+    pub(crate) fn get_readable(&self, id: &ObjectId) -> Result<Option<Buffer>> {
+        if let Some(buffer) = self.try_get(id)? {
+            return Ok(Some(buffer));
+        }
+        let connection = self.here()?;
+        let Some(channel) = connection.session().channel() else { return Ok(None) };
+        let Some(view) = pin_stray(connection, channel, id)? else { return Ok(None) };
+        let view = view.into_owned(Arc::clone(&channel.reader));
+        Ok(Some(Buffer::in_ledger(view, connection, self.clone())))
+    }
+
+    fn try_get_counted(&self, ids: &[ObjectId]) -> Result<Vec<Result<Buffer, ObjectState>>> {
+        let connection = self.here()?;
+        let mut buffers = Vec::with_capacity(ids.len());
+        for chunk in ids.chunks(plasmon_proto::limits::REQUEST_IDS_MAX) {
+            let mut disconnects = 0;
+            let found = loop {
+                if let Some(found) = self.get_counted(connection, chunk)? {
+                    break found;
+                }
+                disconnects += 1;
+                if disconnects > RECONNECTS_MAX {
+                    return Err(Error::new(Code::Disconnected, GETTING)
+                        .with_detail("the connection broke several times in a row"));
+                }
+            };
+            buffers.extend(found);
+        }
+        Ok(buffers)
+    }
+
+    /// What the daemon pins for this client. `None` when the connection broke meanwhile: without a
+    /// channel every connection is another session, with pins of its own and perhaps of another
+    /// store, in which the same numbers of extents mean other memory.
+    fn get_counted(
+        &self,
+        connection: &Arc<Connection>,
+        ids: &[ObjectId],
+    ) -> Result<Option<Vec<Result<Buffer, ObjectState>>>> {
+        let mut buffers = Vec::with_capacity(ids.len());
+        let Some(Located { session, pinnings }) = locate(connection, ids)? else {
+            return Ok(None);
+        };
+        let Memory::Socket(memory) = &session.memory else {
+            return Err(Error::unexpected(GETTING));
+        };
+        for pinning in pinnings {
+            let Pinning { location, guard } = match pinning {
+                Ok(pinning) => pinning,
+                Err(state) => {
+                    buffers.push(Err(state));
+                    continue;
+                }
+            };
+            let map = map_counted(connection, &session, memory, &location.range)?;
+            if !connection.is_current(&session) {
+                return Ok(None);
+            }
+            let view = map.and_then(|map| CountedView::new(map, location, guard));
+            let view = view.ok_or_else(|| Error::unexpected(MAPPING))?;
+            buffers.push(Ok(Buffer::counted(view, connection, self.clone())));
+        }
+        Ok(Some(buffers))
+    }
+
+    /// Looks for a moment, because the creator of the object may be about to seal it.
+    fn spin_for(&self, id: &ObjectId, until: Until) -> Result<Option<Buffer>> {
+        let connection = self.here()?;
+        let session = connection.session();
+        let Some(channel) = session.channel().filter(|_| !until.is_question()) else {
+            return Ok(None);
+        };
+        let until = Deadline::after(until.left().min(SPIN));
+        while !until.is_past() {
+            if channel.reader.contains(id) != Some(false) {
+                return self.try_get(id);
+            }
+            std::hint::spin_loop();
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn get_one(&self, id: &ObjectId, given: Until) -> Result<Buffer> {
+        if let Some(buffer) = self.try_get(id)? {
+            return Ok(buffer);
+        }
+        self.check_refused(id)?;
+        if let Some(buffer) = self.spin_for(id, given)? {
+            return Ok(buffer);
+        }
+        let mut until = given;
+        loop {
+            let states = wait(self.here()?, &[*id], 1, until, false)?;
+            let state = states.first().copied().unwrap_or(ObjectState::Absent);
+            if state.is_readable()
+                && let Some(buffer) = self.get_readable(id)?
+            {
+                return Ok(buffer);
+            }
+            until = go_on(id, state, until, given)?;
+        }
+    }
+
+    pub(crate) fn get_all(&self, ids: &[ObjectId], until: Until) -> Result<Vec<Result<Buffer>>> {
+        let mut buffers = self.try_get_all(ids)?;
+        let missing = |buffers: &[Option<Buffer>]| -> Vec<usize> {
+            (0..ids.len()).filter(|index| buffers[*index].is_none()).collect()
+        };
+        let first = missing(&buffers);
+        if first.is_empty() {
+            return Ok(buffers.into_iter().flatten().map(Ok).collect());
+        }
+        let wanted: Vec<ObjectId> = first.iter().map(|index| ids[*index]).collect();
+        let states = wait(self.here()?, &wanted, 0, until, false)?;
+        // What is readable now is taken together, the rest one by one: each has its own reason.
+        let readable: Vec<usize> = (0..wanted.len())
+            .filter(|index| states.get(*index).is_some_and(|state| state.is_readable()))
+            .collect();
+        let readable_ids: Vec<ObjectId> = readable.iter().map(|index| wanted[*index]).collect();
+        for (index, buffer) in readable.iter().zip(self.try_get_all(&readable_ids)?) {
+            buffers[first[*index]] = buffer;
+        }
+        let late = !until.is_question() && until.is_past();
+        // What is spilled comes back, also when the time was used up.
+        let rest = if late { Until::timeout(Some(Duration::ZERO)) } else { until };
+        let complete = |(index, buffer): (usize, Option<Buffer>)| match buffer {
+            Some(buffer) => Ok(buffer),
+            None => self.get_one(&ids[index], rest).map_err(|error| match error.code() {
+                // The time was used up together; alone it would read as if there had been none.
+                Code::Absent | Code::NotSealed if late => {
+                    Error::new(Code::TimedOut, GETTING).with_id(ids[index])
+                }
+                _ => error,
+            }),
+        };
+        Ok(buffers.into_iter().enumerate().map(complete).collect())
+    }
+
+    pub(crate) fn try_get_all(&self, ids: &[ObjectId]) -> Result<Vec<Option<Buffer>>> {
+        if self.here()?.session().channel().is_some() {
+            return ids.iter().map(|id| self.try_get(id)).collect();
+        }
+        Ok(self.try_get_counted(ids)?.into_iter().map(Result::ok).collect())
+    }
+}
+
+/// After a wait that did not end in a buffer: whether to wait again, and until when.
+fn go_on(id: &ObjectId, state: ObjectState, until: Until, given: Until) -> Result<Until> {
+    match state {
+        // Evicted or deleted between the answer and the look: the next answer tells.
+        ObjectState::Sealed => Ok(until),
+        ObjectState::Spilled if until.is_question() => Ok(Until::timeout(Some(RESTORE_TIMEOUT))),
+        ObjectState::Absent | ObjectState::Creating if !given.is_question() && !until.is_past() => {
+            Ok(until)
+        }
+        ObjectState::Spilled => Err(why_not(*id, state, until.is_past())),
+        _ => Err(why_not(*id, state, !given.is_question())),
+    }
+}
+
+/// Why a wait for an object ended without it, in this state.
+pub(crate) fn why_not(id: ObjectId, state: ObjectState, is_late: bool) -> Error {
+    match state {
+        ObjectState::Absent | ObjectState::Creating | ObjectState::Spilled if is_late => {
+            late(id, state)
+        }
+        ObjectState::Spilled => Error::new(Code::StoreFull, GETTING)
+            .with_id(id)
+            .with_detail("there is no memory to restore the object from its spill file"),
+        other => Error::of_state(GETTING, id, other),
+    }
+}
+
+fn late(id: ObjectId, state: ObjectState) -> Error {
+    let detail = match state {
+        ObjectState::Creating => "the object is being created",
+        ObjectState::Spilled => "the object is being restored from its spill file",
+        _ => "the object has not been created",
+    };
+    Error::new(Code::TimedOut, GETTING).with_id(id).with_detail(detail)
+}
