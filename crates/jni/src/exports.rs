@@ -9,7 +9,7 @@ use jni::sys::{jboolean, jint, jlong, jobject, jsize};
 use plasmon_client::{Buffer, Code, Error, ObjectReader, Writer};
 
 use crate::boundary::{Failure, run};
-use crate::shuffle_store::{Part, ShuffleStore};
+use crate::shuffle_store::{RunId, ShuffleStore};
 
 /// What one `ByteBuffer` covers at most.
 const BUFFER_BYTES_MAX: u64 = i32::MAX as u64;
@@ -135,8 +135,8 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_create0<'local>(
     run(&mut env, 0, |_| {
         // SAFETY: stores are never taken back, and Java passes the number of one.
         let store = unsafe { borrowed::<ShuffleStore>(store) };
-        let part = Part::packed(shuffle_and_run, map);
-        Ok(lent(store.create(part, u64::try_from(bytes).unwrap_or(u64::MAX))?))
+        let id = RunId::packed(shuffle_and_run, map);
+        Ok(lent(store.create(id, u64::try_from(bytes).unwrap_or(u64::MAX))?))
     })
 }
 
@@ -200,13 +200,13 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_open0<'local>(
     run(&mut env, JObject::null().into_raw(), |env| {
         // SAFETY: stores are never taken back, and Java passes the number of one.
         let store = unsafe { borrowed::<ShuffleStore>(store) };
-        let found = store.open(Part::packed(shuffle_and_run, map))?;
+        let found = store.open(RunId::packed(shuffle_and_run, map))?;
         lend_pin(env, found, &pin)
     })
 }
 
 /// `openInMemory0(long store, long shuffleAndRun, long map, long[] pin): ByteBuffer`, null for a
-/// part that is not in memory.
+/// run that is not in memory.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_openInMemory0<'local>(
     mut env: JNIEnv<'local>,
@@ -219,7 +219,7 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_openInMemory0<'local
     run(&mut env, JObject::null().into_raw(), |env| {
         // SAFETY: stores are never taken back, and Java passes the number of one.
         let store = unsafe { borrowed::<ShuffleStore>(store) };
-        match store.open_in_memory(Part::packed(shuffle_and_run, map))? {
+        match store.open_in_memory(RunId::packed(shuffle_and_run, map))? {
             Some(found) => lend_pin(env, found, &pin),
             None => Ok(JObject::null().into_raw()),
         }
@@ -255,7 +255,7 @@ pub extern "system" fn Java_org_plasmon_shuffle_NativeStore_openPieces0<'local>(
     run(&mut env, 0, |env| {
         // SAFETY: stores are never taken back, and Java passes the number of one.
         let store = unsafe { borrowed::<ShuffleStore>(store) };
-        let reader = store.open_pieces(Part::packed(shuffle_and_run, map))?;
+        let reader = store.open_pieces(RunId::packed(shuffle_and_run, map))?;
         let length = jlong::try_from(reader.bytes()).unwrap_or(jlong::MAX);
         let place = jlong::from(reader.is_in_file());
         env.set_long_array_region(&bytes_and_place, 0, &[length, place])?;

@@ -8,14 +8,14 @@ use plasmon_client::{
     Result, StartOptions, Status, Writer,
 };
 
-const NAMING: &str = "naming a part of a shuffle";
+const NAMING: &str = "naming a run of a shuffle";
 
 /// Ids in one request to delete, well below what a frame takes.
 const DELETED_AT_ONCE: usize = 512;
 
-/// Which part of a shuffle: one run of the output of one attempt at a map task.
+/// Identifies one run of the output of one attempt at a map task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct RunId {
     /// Spark's number of the shuffle.
     pub shuffle: i32,
     /// Spark's number of the attempt, unique within the application.
@@ -24,8 +24,8 @@ pub struct Part {
     pub run: i32,
 }
 
-impl Part {
-    /// The part in the two numbers that Java passes: the shuffle is the upper half of the first.
+impl RunId {
+    /// The run in the two numbers that Java passes: the shuffle is the upper half of the first.
     pub(crate) fn packed(shuffle_and_run: i64, map: i64) -> Self {
         Self { shuffle: (shuffle_and_run >> 32) as i32, map, run: shuffle_and_run as i32 }
     }
@@ -37,7 +37,7 @@ impl Part {
     }
 }
 
-/// What the names of all parts of a shuffle begin with.
+/// What the names of all runs of a shuffle begin with.
 fn prefix(shuffle: i32) -> String {
     format!("shuffle-{shuffle}/")
 }
@@ -50,7 +50,7 @@ pub struct ShuffleStore {
     /// For how long to wait for the store, and for what was spilled to come back.
     patience: Duration,
     /// Whether sealing waits for the daemon's verdict, which only a quota makes worth knowing: the
-    /// names of parts are the application's own, and each is used once.
+    /// names of runs are the application's own, and each is used once.
     awaits_verdicts: bool,
 }
 
@@ -83,21 +83,21 @@ impl ShuffleStore {
         self.store.adopt(&self.namespace, quota_bytes)
     }
 
-    fn name(&self, part: Part) -> Result<Name> {
-        Name::new(self.namespace.clone(), part.text())
+    fn name(&self, id: RunId) -> Result<Name> {
+        Name::new(self.namespace.clone(), id.text())
             .map_err(|error| Error::new(Code::BadRequest, NAMING).with_detail(error.to_string()))
     }
 
-    /// Reserves the memory of a part.
-    pub fn create(&self, part: Part, bytes: u64) -> Result<Writer> {
-        let name = Some(self.name(part)?);
+    /// Reserves the memory of a run.
+    pub fn create(&self, id: RunId, bytes: u64) -> Result<Writer> {
+        let name = Some(self.name(id)?);
         let trusted = !self.awaits_verdicts;
         self.store.create(bytes, &PutOptions { name, trusted, ..PutOptions::default() })
     }
 
-    /// Pins a part; one that was spilled comes back into memory first.
-    pub fn open(&self, part: Part) -> Result<Buffer> {
-        let id = self.name(part)?.id();
+    /// Pins a run; one that was spilled comes back into memory first.
+    pub fn open(&self, id: RunId) -> Result<Buffer> {
+        let id = self.name(id)?.id();
         match self.store.take_now(&id) {
             Some(buffer) => Ok(buffer),
             None => self.open_slowly(&id),
@@ -106,28 +106,28 @@ impl ShuffleStore {
 
     #[cold]
     fn open_slowly(&self, id: &ObjectId) -> Result<Buffer> {
-        // A part that is not there will never come: only what is spilled is worth waiting for.
+        // A run that is not there will never come: only what is spilled is worth waiting for.
         let state = self.store.states(&[*id])?.first().copied();
         match state {
             Some(state) if state.is_readable() => self.store.get(id, Some(self.patience)),
-            Some(state) => Err(Error::of_state("opening a part of a shuffle", *id, state)),
-            None => Err(Error::new(Code::Absent, "opening a part of a shuffle").with_id(*id)),
+            Some(state) => Err(Error::of_state("opening a run of a shuffle", *id, state)),
+            None => Err(Error::new(Code::Absent, "opening a run of a shuffle").with_id(*id)),
         }
     }
 
-    /// Pins a part that is in memory; `None` when it is spilled, or not there at all.
-    pub fn open_in_memory(&self, part: Part) -> Result<Option<Buffer>> {
-        Ok(self.store.take_now(&self.name(part)?.id()))
+    /// Pins a run that is in memory; `None` when it is spilled, or not there at all.
+    pub fn open_in_memory(&self, id: RunId) -> Result<Option<Buffer>> {
+        Ok(self.store.take_now(&self.name(id)?.id()))
     }
 
-    /// Opens a part to read pieces of it; one that was spilled stays in its file.
-    pub fn open_pieces(&self, part: Part) -> Result<ObjectReader> {
-        self.store.open(&self.name(part)?.id())
+    /// Opens a run to read pieces of it; one that was spilled stays in its file.
+    pub fn open_pieces(&self, id: RunId) -> Result<ObjectReader> {
+        self.store.open(&self.name(id)?.id())
     }
 
     /// Deletes so many runs of one attempt, from the first; those that are gone are no error.
     pub fn delete_attempt(&self, shuffle: i32, map: i64, runs: i32) -> Result<()> {
-        let name = |run| Ok(self.name(Part { shuffle, map, run })?.id());
+        let name = |run| Ok(self.name(RunId { shuffle, map, run })?.id());
         let ids = (0..runs).map(name).collect::<Result<Vec<_>>>()?;
         self.delete(&ids).map(drop)
     }
@@ -180,15 +180,15 @@ mod tests {
 
     #[test]
     fn a_part_is_unpacked_as_java_packs_it() {
-        let part = Part { shuffle: 7, map: 1 << 40, run: 3 };
-        assert_eq!(Part::packed((7 << 32) | 3, 1 << 40), part);
+        let id = RunId { shuffle: 7, map: 1 << 40, run: 3 };
+        assert_eq!(RunId::packed((7 << 32) | 3, 1 << 40), id);
     }
 
     #[test]
     fn names_of_a_shuffle_share_a_prefix_that_no_other_shuffle_has() {
-        let part = Part { shuffle: 3, map: 17, run: 0 };
-        assert_eq!(part.text(), "shuffle-3/17/0");
-        assert!(part.text().starts_with(&prefix(3)));
-        assert!(!Part { shuffle: 31, ..part }.text().starts_with(&prefix(3)));
+        let id = RunId { shuffle: 3, map: 17, run: 0 };
+        assert_eq!(id.text(), "shuffle-3/17/0");
+        assert!(id.text().starts_with(&prefix(3)));
+        assert!(!RunId { shuffle: 31, ..id }.text().starts_with(&prefix(3)));
     }
 }

@@ -15,7 +15,7 @@ import java.nio.ByteOrder;
  */
 public final class MapOutput {
     private final NativeStore store;
-    private final PartWriter writer;
+    private final RunWriter writer;
     private final int shuffle;
     private final long map;
     private final long[] partitionBytes;
@@ -26,24 +26,24 @@ public final class MapOutput {
 
     /**
      * @param store where the runs go
-     * @param first what to call the parts; its run is not looked at
+     * @param first the id of any run of the output; its run number is not used
      * @param partitions how many partitions there are
      * @param patienceMs for how long to wait for room in a full store, in milliseconds
      */
-    public MapOutput(NativeStore store, Part first, int partitions, long patienceMs) {
+    public MapOutput(NativeStore store, RunId first, int partitions, long patienceMs) {
         this.store = store;
         this.shuffle = first.shuffle();
         this.map = first.map();
-        this.writer = new PartWriter(store, patienceMs);
+        this.writer = new RunWriter(store, patienceMs);
         this.partitionBytes = new long[partitions];
     }
 
     /** Whether every run of an attempt's output is in the store; none is brought back for that. */
     public static boolean isWhole(NativeStore store, int shuffle, long map) throws StoreException {
         try {
-            int runs = runs(store, new Part(shuffle, map, 0));
+            int runs = runs(store, new RunId(shuffle, map, 0));
             for (int run = 1; run < runs; run++) {
-                store.openPieces(new Part(shuffle, map, run)).close();
+                store.openPieces(new RunId(shuffle, map, run)).close();
             }
             return true;
         } catch (StoreException error) {
@@ -58,10 +58,10 @@ public final class MapOutput {
     public static int delete(NativeStore store, int shuffle, long map) throws StoreException {
         int left = 0;
         int next = 1;
-        if (isThere(store, new Part(shuffle, map, 0))) {
+        if (isThere(store, new RunId(shuffle, map, 0))) {
             left++;
         }
-        while (isThere(store, new Part(shuffle, map, next))) {
+        while (isThere(store, new RunId(shuffle, map, next))) {
             left++;
             next++;
         }
@@ -71,9 +71,9 @@ public final class MapOutput {
         return left;
     }
 
-    private static boolean isThere(NativeStore store, Part part) throws StoreException {
+    private static boolean isThere(NativeStore store, RunId id) throws StoreException {
         try {
-            store.openPieces(part).close();
+            store.openPieces(id).close();
             return true;
         } catch (StoreException error) {
             if (error.isLoss()) {
@@ -83,7 +83,7 @@ public final class MapOutput {
         }
     }
 
-    private static int runs(NativeStore store, Part first) throws StoreException {
+    private static int runs(NativeStore store, RunId first) throws StoreException {
         ByteBuffer header = ByteBuffer.allocateDirect(RunLayout.HEADER_BYTES);
         try (NativeStore.Pieces pieces = store.openPieces(first)) {
             if (pieces.bytes() < RunLayout.HEADER_BYTES) {
@@ -128,11 +128,11 @@ public final class MapOutput {
             committed = true;
             return;
         }
-        Part part = new Part(shuffle, map, last ? 0 : runs + 1);
+        RunId id = new RunId(shuffle, map, last ? 0 : runs + 1);
         RunLayout.Header header =
                 new RunLayout.Header(partitions, last ? runs + 1 : 0, rows, payload);
-        writer.write(part, RunLayout.payloadStart(partitions) + payload, memory -> {
-            RunLayout.putHeader(memory, part, header);
+        writer.write(id, RunLayout.payloadStart(partitions) + payload, memory -> {
+            RunLayout.putHeader(memory, id, header);
             fill(memory, content);
         });
         runs++;

@@ -29,8 +29,8 @@ public final class NativeStore implements AutoCloseable {
      * @param namespace the application's own, in which its objects are named
      * @param timeoutMs for how long to wait for the store, and later for what was spilled, in
      *     milliseconds
-     * @param awaits whether sealing a part waits for the store's verdict, as it must where the
-     *     application has a quota; otherwise a part is on its way when it is sealed, and a refusal
+     * @param awaits whether sealing a run waits for the store's verdict, as it must where the
+     *     application has a quota; otherwise a run is on its way when it is sealed, and a refusal
      *     is told when the next one is created
      */
     public static NativeStore connect(
@@ -63,36 +63,36 @@ public final class NativeStore implements AutoCloseable {
         return start0(daemon, words);
     }
 
-    /** Reserves the memory of a part. */
-    public Writer create(Part part, long bytes) throws StoreException {
-        return new Writer(create0(handle(), part.shuffleAndRun(), part.map(), bytes));
+    /** Reserves the memory of a run. */
+    public Writer create(RunId id, long bytes) throws StoreException {
+        return new Writer(create0(handle(), id.shuffleAndRun(), id.map(), bytes));
     }
 
-    /** Pins a part, bringing it back into memory first if it was spilled. */
-    public Pin open(Part part) throws StoreException {
+    /** Pins a run, bringing it back into memory first if it was spilled. */
+    public Pin open(RunId id) throws StoreException {
         long[] pin = new long[1];
         ByteBuffer memory =
-                ask(handle -> open0(handle, part.shuffleAndRun(), part.map(), pin));
+                ask(handle -> open0(handle, id.shuffleAndRun(), id.map(), pin));
         return new Pin(pin[0], memory.asReadOnlyBuffer().order(ByteOrder.LITTLE_ENDIAN));
     }
 
-    /** Pins a part that is in memory; null when it is spilled, or not there at all. */
-    public Pin openInMemory(Part part) throws StoreException {
+    /** Pins a run that is in memory; null when it is spilled, or not there at all. */
+    public Pin openInMemory(RunId id) throws StoreException {
         long[] pin = new long[1];
-        ByteBuffer memory = openInMemory0(handle(), part.shuffleAndRun(), part.map(), pin);
+        ByteBuffer memory = openInMemory0(handle(), id.shuffleAndRun(), id.map(), pin);
         return memory == null
                 ? null
                 : new Pin(pin[0], memory.asReadOnlyBuffer().order(ByteOrder.LITTLE_ENDIAN));
     }
 
     /**
-     * Opens a part to read pieces of it. One that was spilled stays in its file; one that is in
-     * memory is read there, so this also does for a part that comes back meanwhile.
+     * Opens a run to read pieces of it. One that was spilled stays in its file; one that is in
+     * memory is read there, so this also does for a run that comes back meanwhile.
      */
-    public Pieces openPieces(Part part) throws StoreException {
+    public Pieces openPieces(RunId id) throws StoreException {
         long[] bytesAndPlace = new long[2];
         long reader =
-                ask(handle -> openPieces0(handle, part.shuffleAndRun(), part.map(), bytesAndPlace));
+                ask(handle -> openPieces0(handle, id.shuffleAndRun(), id.map(), bytesAndPlace));
         return new Pieces(reader, bytesAndPlace[0], bytesAndPlace[1] != 0);
     }
 
@@ -196,7 +196,7 @@ public final class NativeStore implements AutoCloseable {
             long spillWrittenBytes,
             long restoredBytes) {}
 
-    /** A part under construction; closed without being sealed, it never was. For one thread. */
+    /** A run under construction; closed without being sealed, it never was. For one thread. */
     public static final class Writer implements AutoCloseable {
         private long writer;
         private ByteBuffer memory;
@@ -211,7 +211,7 @@ public final class NativeStore implements AutoCloseable {
             return memory;
         }
 
-        /** Makes the part visible to all clients. */
+        /** Makes the run visible to all clients. */
         public void seal() throws StoreException {
             seal0(given());
         }
@@ -225,7 +225,7 @@ public final class NativeStore implements AutoCloseable {
 
         private long given() {
             if (writer == 0) {
-                throw new IllegalStateException("this part was sealed or given up already");
+                throw new IllegalStateException("this run was sealed or given up already");
             }
             long given = writer;
             writer = 0;
@@ -234,7 +234,7 @@ public final class NativeStore implements AutoCloseable {
         }
     }
 
-    /** A part held in memory. For one thread. */
+    /** A run held in memory. For one thread. */
     public static final class Pin implements AutoCloseable {
         private long pin;
         private ByteBuffer memory;
@@ -244,7 +244,7 @@ public final class NativeStore implements AutoCloseable {
             this.memory = memory;
         }
 
-        /** The part's bytes, in little-endian order; position and limit are the caller's. */
+        /** The run's bytes, in little-endian order; position and limit are the caller's. */
         public ByteBuffer memory() {
             return memory;
         }
@@ -261,8 +261,8 @@ public final class NativeStore implements AutoCloseable {
     }
 
     /**
-     * A part that is read piece by piece, wherever it is: nothing is restored. What was opened
-     * stays readable when the part is deleted. Any thread may read, none after it was closed.
+     * A run that is read piece by piece, wherever it is: nothing is restored. What was opened
+     * stays readable when the run is deleted. Any thread may read, none after it was closed.
      */
     public static final class Pieces implements AutoCloseable {
         private final long bytes;
@@ -280,19 +280,19 @@ public final class NativeStore implements AutoCloseable {
             return inFile;
         }
 
-        /** How many bytes the part has. */
+        /** How many bytes the run has. */
         public long bytes() {
             return bytes;
         }
 
         /**
-         * Fills what remains of a direct buffer with the part's bytes from {@code offset} on; its
-         * position is at its limit then. A piece that is not within the part is refused.
+         * Fills what remains of a direct buffer with the run's bytes from {@code offset} on; its
+         * position is at its limit then. A piece that is not within the run is refused.
          */
         public void read(long offset, ByteBuffer into) throws StoreException {
             long open = reader;
             if (open == 0) {
-                throw new IllegalStateException("this part was closed");
+                throw new IllegalStateException("this run was closed");
             }
             if (!into.isDirect() || into.isReadOnly()) {
                 throw new IllegalArgumentException("pieces are read into direct, writable buffers");

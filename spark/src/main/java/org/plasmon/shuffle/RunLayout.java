@@ -47,49 +47,49 @@ final class RunLayout {
         return HEADER_BYTES + (long) ENTRY_BYTES * partitions;
     }
 
-    /** What a header says, besides which part it belongs to. */
+    /** What a header says, besides which run it belongs to. */
     record Header(int partitions, int runs, long records, long payloadBytes) {}
 
     /** Writes the header; {@code runs} is 0 in every run but run 0. */
-    static void putHeader(ByteBuffer memory, Part part, Header header) {
+    static void putHeader(ByteBuffer memory, RunId id, Header header) {
         memory.putLong(0, MAGIC);
         memory.putInt(AT_PARTITIONS, header.partitions());
         memory.putInt(AT_RUNS, header.runs());
         memory.putLong(AT_RECORDS, header.records());
         memory.putLong(AT_PAYLOAD_BYTES, header.payloadBytes());
-        memory.putLong(AT_MAP, part.map());
-        memory.putInt(AT_SHUFFLE, part.shuffle());
-        memory.putInt(AT_RUN, part.run());
+        memory.putLong(AT_MAP, id.map());
+        memory.putInt(AT_SHUFFLE, id.shuffle());
+        memory.putInt(AT_RUN, id.run());
         memory.putLong(AT_RESERVED, 0);
         memory.putInt(AT_RESERVED + 8, 0);
         memory.putInt(AT_HEADER_CRC, headerChecksum(memory));
     }
 
     /** How many runs the header of run 0 says there are, of which only the header is at hand. */
-    static int runs(ByteBuffer header, Part part) throws StoreException {
+    static int runs(ByteBuffer header, RunId id) throws StoreException {
         if (header.getLong(0) != MAGIC || header.getInt(AT_HEADER_CRC) != headerChecksum(header)) {
-            throw corrupt(part, "its header is damaged");
+            throw corrupt(id, "its header is damaged");
         }
         return header.getInt(AT_RUNS);
     }
 
-    /** Reads the header and checks that it is the one of this part and fits the memory. */
-    static Header header(ByteBuffer memory, Part part) throws StoreException {
-        return header(memory, part, memory.capacity());
+    /** Reads the header and checks that it is the one of this run and fits the memory. */
+    static Header header(ByteBuffer memory, RunId id) throws StoreException {
+        return header(memory, id, memory.capacity());
     }
 
     /** As {@link #header(ByteBuffer, Part)}, of a run of which not all may be at hand. */
-    static Header header(ByteBuffer memory, Part part, long bytes) throws StoreException {
+    static Header header(ByteBuffer memory, RunId id, long bytes) throws StoreException {
         if (memory.capacity() < HEADER_BYTES || memory.getLong(0) != MAGIC) {
-            throw corrupt(part, "it does not start with the header of a run");
+            throw corrupt(id, "it does not start with the header of a run");
         }
         if (memory.getInt(AT_HEADER_CRC) != headerChecksum(memory)) {
-            throw corrupt(part, "the checksum of its header is wrong");
+            throw corrupt(id, "the checksum of its header is wrong");
         }
-        Part found = new Part(
+        RunId found = new RunId(
                 memory.getInt(AT_SHUFFLE), memory.getLong(AT_MAP), memory.getInt(AT_RUN));
-        if (!found.equals(part)) {
-            throw corrupt(part, "it says that it is " + found);
+        if (!found.equals(id)) {
+            throw corrupt(id, "it says that it is " + found);
         }
         Header header = new Header(
                 memory.getInt(AT_PARTITIONS),
@@ -98,7 +98,7 @@ final class RunLayout {
                 memory.getLong(AT_PAYLOAD_BYTES));
         long wanted = payloadStart(header.partitions()) + header.payloadBytes();
         if (header.partitions() < 0 || header.payloadBytes() < 0 || wanted != bytes) {
-            throw corrupt(part, wanted + " bytes were expected, " + bytes + " found");
+            throw corrupt(id, wanted + " bytes were expected, " + bytes + " found");
         }
         return header;
     }
@@ -124,47 +124,47 @@ final class RunLayout {
     }
 
     /** A partition's section, after its checksum was found right. */
-    static Section section(ByteBuffer memory, Part part, int partition) throws StoreException {
+    static Section section(ByteBuffer memory, RunId id, int partition) throws StoreException {
         int partitions = partitions(memory);
         long payload = memory.capacity() - payloadStart(partitions);
         Header header = new Header(partitions, 0, 0, payload);
-        checkPartition(header, part, partition);
+        checkPartition(header, id, partition);
         ByteBuffer entry = memory.slice(entryAt(partition), ENTRY_BYTES)
                 .order(ByteOrder.LITTLE_ENDIAN);
-        Place place = place(entry, header, part, partition);
+        Place place = place(entry, header, id, partition);
         ByteBuffer bytes = memory.slice((int) place.start(), place.bytes());
-        checkSection(entry, bytes, part, partition);
+        checkSection(entry, bytes, id, partition);
         return new Section(bytes, place.records());
     }
 
     /** Where in its run a section lies, and how many records it has. */
     record Place(long start, int bytes, int records) {}
 
-    static void checkPartition(Header header, Part part, int partition) throws StoreException {
+    static void checkPartition(Header header, RunId id, int partition) throws StoreException {
         if (partition < 0 || partition >= header.partitions()) {
-            throw corrupt(part, "it has " + header.partitions() + " partitions, not "
+            throw corrupt(id, "it has " + header.partitions() + " partitions, not "
                     + (partition + 1));
         }
     }
 
     /** What a partition's entry says, after that was found to lie within the run. */
-    static Place place(ByteBuffer entry, Header header, Part part, int partition)
+    static Place place(ByteBuffer entry, Header header, RunId id, int partition)
             throws StoreException {
         int at = entry.getInt(AT_OFFSET);
         int bytes = entry.getInt(AT_BYTES);
         int records = entry.getInt(AT_ENTRY_RECORDS);
         boolean within = at >= 0 && bytes >= 0 && (long) at + bytes <= header.payloadBytes();
         if (!within || records < 0) {
-            throw corrupt(part, "partition " + partition + " lies outside of it");
+            throw corrupt(id, "partition " + partition + " lies outside of it");
         }
         return new Place(payloadStart(header.partitions()) + at, bytes, records);
     }
 
     /** Checks an entry and its section against the entry's checksum. */
-    static void checkSection(ByteBuffer entry, ByteBuffer section, Part part, int partition)
+    static void checkSection(ByteBuffer entry, ByteBuffer section, RunId id, int partition)
             throws StoreException {
         if (entryChecksum(entry, section) != entry.getInt(AT_CRC)) {
-            throw corrupt(part, "the checksum of partition " + partition + " is wrong");
+            throw corrupt(id, "the checksum of partition " + partition + " is wrong");
         }
     }
 
@@ -188,7 +188,7 @@ final class RunLayout {
         return (int) checksum.getValue();
     }
 
-    private static StoreException corrupt(Part part, String why) {
-        return new StoreException("corrupt", "reading " + part + ": " + why);
+    private static StoreException corrupt(RunId id, String why) {
+        return new StoreException("corrupt", "reading " + id + ": " + why);
     }
 }

@@ -16,7 +16,7 @@ public final class SectionReader implements AutoCloseable {
     private NativeStore.Pin pin;
     /** Instead of the pin, where the run is not in memory. */
     private SpilledRuns.Use spilled;
-    private Part part;
+    private RunId id;
     private int runs;
     private int run = -1;
     private int next;
@@ -90,7 +90,7 @@ public final class SectionReader implements AutoCloseable {
     private ByteBuffer end() throws StoreException {
         close();
         if (bytesSeen == 0) {
-            throw new StoreException("corrupt", "reading " + new Part(shuffle, map, 0)
+            throw new StoreException("corrupt", "reading " + new RunId(shuffle, map, 0)
                     + ": Spark lists bytes in a partition that is empty");
         }
         return null;
@@ -103,30 +103,30 @@ public final class SectionReader implements AutoCloseable {
                 return section;
             }
             close();
-            pin = store.open(part);
-            RunLayout.header(pin.memory(), part);
+            pin = store.open(id);
+            RunLayout.header(pin.memory(), id);
         }
-        return RunLayout.section(pin.memory(), part, partition);
+        return RunLayout.section(pin.memory(), id, partition);
     }
 
     private RunLayout.Header openRun() throws StoreException {
-        pin = store.openInMemory(part);
+        pin = store.openInMemory(id);
         if (pin == null) {
-            spilled = store.spilledRuns().take(part);
+            spilled = store.spilledRuns().take(id);
             RunLayout.Header header = spilled.run().header();
             if (header.partitions() > partitions.length) {
                 return header;
             }
             // All of it is wanted.
             close();
-            pin = store.open(part);
+            pin = store.open(id);
         }
-        return RunLayout.header(pin.memory(), part);
+        return RunLayout.header(pin.memory(), id);
     }
 
     private void open(int number) throws StoreException {
         close();
-        part = new Part(shuffle, map, number);
+        id = new RunId(shuffle, map, number);
         RunLayout.Header header = openRun();
         if (number == 0) {
             runs = header.runs();

@@ -17,25 +17,25 @@ final class SpilledRun {
     static final int SECTION_BYTES_MAX = 4 << 20;
 
     private final NativeStore.Pieces pieces;
-    private final Part part;
+    private final RunId id;
     private final RunLayout.Header header;
 
     /** Takes the pieces over, and reads and checks the header. */
-    SpilledRun(NativeStore.Pieces pieces, Part part) throws StoreException {
+    SpilledRun(NativeStore.Pieces pieces, RunId id) throws StoreException {
         this.pieces = pieces;
-        this.part = part;
+        this.id = id;
         try {
             long bytes = pieces.bytes();
             int length = (int) Math.min(bytes, RunLayout.HEADER_BYTES);
-            this.header = RunLayout.header(read(0, length, new Memory()), part, bytes);
+            this.header = RunLayout.header(read(0, length, new Memory()), id, bytes);
         } catch (StoreException | RuntimeException error) {
             pieces.close();
             throw error;
         }
     }
 
-    Part part() {
-        return part;
+    RunId id() {
+        return id;
     }
 
     RunLayout.Header header() {
@@ -52,9 +52,9 @@ final class SpilledRun {
      * be read like this. The bytes stay until the memory is used again.
      */
     RunLayout.Section section(int partition, Memory memory) throws StoreException {
-        RunLayout.checkPartition(header, part, partition);
+        RunLayout.checkPartition(header, id, partition);
         ByteBuffer entry = read(RunLayout.entryAt(partition), RunLayout.ENTRY_BYTES, memory);
-        RunLayout.Place place = RunLayout.place(entry, header, part, partition);
+        RunLayout.Place place = RunLayout.place(entry, header, id, partition);
         if (place.bytes() > SECTION_BYTES_MAX) {
             return null;
         }
@@ -62,7 +62,7 @@ final class SpilledRun {
         entry.get(0, words);
         ByteBuffer section = read(place.start(), place.bytes(), memory);
         RunLayout.checkSection(ByteBuffer.wrap(words).order(ByteOrder.LITTLE_ENDIAN), section,
-                part, partition);
+                id, partition);
         return new RunLayout.Section(section.asReadOnlyBuffer(), place.records());
     }
 

@@ -29,7 +29,7 @@ final class SpilledRuns {
     static final int OPEN_MAX = 256;
 
     private final NativeStore store;
-    private final Map<Part, Use> open = new HashMap<>();
+    private final Map<RunId, Use> open = new HashMap<>();
     private boolean closed;
 
     SpilledRuns(NativeStore store) {
@@ -53,16 +53,16 @@ final class SpilledRuns {
     }
 
     /** A run that is not in memory; {@link #release} follows. */
-    Use take(Part part) throws StoreException {
-        Use found = found(part);
+    Use take(RunId id) throws StoreException {
+        Use found = found(id);
         if (found != null) {
             return found;
         }
-        return entered(new Use(new SpilledRun(store.openPieces(part), part)));
+        return entered(new Use(new SpilledRun(store.openPieces(id), id)));
     }
 
-    private synchronized Use found(Part part) {
-        Use found = open.get(part);
+    private synchronized Use found(RunId id) {
+        Use found = open.get(id);
         if (found != null) {
             found.users++;
         }
@@ -75,9 +75,9 @@ final class SpilledRuns {
      */
     private synchronized Use entered(Use use) {
         SpilledRun run = use.run();
-        if (!closed && run.isInFile() && !open.containsKey(run.part()) && makeRoom(run.part())) {
+        if (!closed && run.isInFile() && !open.containsKey(run.id()) && makeRoom(run.id())) {
             use.stays = true;
-            open.put(run.part(), use);
+            open.put(run.id(), use);
         }
         return use;
     }
@@ -86,12 +86,12 @@ final class SpilledRuns {
      * Files of other shuffles make room, but those of this one do not: each task goes through all
      * of them, so what has to go first is what the next task wants first.
      */
-    private boolean makeRoom(Part part) {
+    private boolean makeRoom(RunId id) {
         if (open.size() < OPEN_MAX) {
             return true;
         }
         for (Use use : open.values()) {
-            if (use.users == 0 && use.run().part().shuffle() != part.shuffle()) {
+            if (use.users == 0 && use.run().id().shuffle() != id.shuffle()) {
                 drop(List.of(use));
                 return true;
             }
@@ -108,18 +108,18 @@ final class SpilledRuns {
 
     /** Has the files of a shuffle closed, those in use as soon as they are not. */
     void forget(int shuffle) {
-        drop(part -> part.shuffle() == shuffle);
+        drop(id -> id.shuffle() == shuffle);
     }
 
     /** Has the files of an attempt closed. */
     void forget(int shuffle, long map) {
-        drop(part -> part.shuffle() == shuffle && part.map() == map);
+        drop(id -> id.shuffle() == shuffle && id.map() == map);
     }
 
-    private synchronized void drop(Predicate<Part> which) {
+    private synchronized void drop(Predicate<RunId> which) {
         List<Use> found = new ArrayList<>();
         for (Use use : open.values()) {
-            if (which.test(use.run().part())) {
+            if (which.test(use.run().id())) {
                 found.add(use);
             }
         }
@@ -128,7 +128,7 @@ final class SpilledRuns {
 
     private void drop(List<Use> uses) {
         for (Use use : uses) {
-            open.remove(use.run().part());
+            open.remove(use.run().id());
             use.stays = false;
             if (use.users == 0) {
                 use.run().close();

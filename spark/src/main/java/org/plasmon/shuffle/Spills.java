@@ -9,7 +9,7 @@ import java.util.concurrent.atomic.AtomicInteger;
  * What one task puts aside in the store because its memory is short, and reads again itself. The
  * store keeps it in memory as long as it has room, and in its files then.
  *
- * <p>It lies among the parts of a shuffle, under a number that no map attempt has, so it is deleted
+ * <p>It lies among the runs of a shuffle, under a number that no map attempt has, so it is deleted
  * with the shuffle if the task dies. Each piece is a run of one partition.
  */
 public final class Spills implements AutoCloseable {
@@ -19,7 +19,7 @@ public final class Spills implements AutoCloseable {
     private static final int SEQUENCE_BITS = 16;
 
     private final NativeStore store;
-    private final PartWriter writer;
+    private final RunWriter writer;
     private final int shuffle;
     private final long number;
     private int pieces;
@@ -34,12 +34,12 @@ public final class Spills implements AutoCloseable {
      */
     public Spills(NativeStore store, int shuffle, long task, long patienceMs) {
         this.store = store;
-        this.writer = new PartWriter(store, patienceMs);
+        this.writer = new RunWriter(store, patienceMs);
         this.shuffle = shuffle;
         this.number = numberOf(task, SEQUENCE.getAndIncrement());
     }
 
-    /** The number in a part's name that says "put aside by this task": less than 0. */
+    /** The number in a run's name that says "put aside by this task": less than 0. */
     private static long numberOf(long task, int sequence) {
         return ~(task << SEQUENCE_BITS | sequence & (1 << SEQUENCE_BITS) - 1);
     }
@@ -54,26 +54,26 @@ public final class Spills implements AutoCloseable {
         return new Spill();
     }
 
-    private synchronized Part write(Staging staged, int records) throws StoreException {
+    private synchronized RunId write(RecordBuffer buffer, int records) throws StoreException {
         if (closed) {
             throw new StoreException("cancelled", "the task that spilled has ended");
         }
-        Part part = new Part(shuffle, number, pieces);
-        int length = staged.size();
-        writer.write(part, RunLayout.payloadStart(1) + length, memory -> {
-            RunLayout.putHeader(memory, part, new RunLayout.Header(1, 0, records, length));
-            memory.put((int) RunLayout.payloadStart(1), staged.bytes(), 0, length);
+        RunId id = new RunId(shuffle, number, pieces);
+        int length = buffer.size();
+        writer.write(id, RunLayout.payloadStart(1) + length, memory -> {
+            RunLayout.putHeader(memory, id, new RunLayout.Header(1, 0, records, length));
+            memory.put((int) RunLayout.payloadStart(1), buffer.bytes(), 0, length);
             RunLayout.putEntry(memory, 0, 0, length, records);
         });
         pieces++;
         bytes += length;
-        return part;
+        return id;
     }
 
-    private byte[] read(Part part) throws StoreException {
-        try (NativeStore.Pin pin = store.open(part)) {
-            RunLayout.header(pin.memory(), part);
-            ByteBuffer section = RunLayout.section(pin.memory(), part, 0).bytes();
+    private byte[] read(RunId id) throws StoreException {
+        try (NativeStore.Pin pin = store.open(id)) {
+            RunLayout.header(pin.memory(), id);
+            ByteBuffer section = RunLayout.section(pin.memory(), id, 0).bytes();
             byte[] copy = new byte[section.remaining()];
             section.get(copy);
             return copy;
@@ -92,13 +92,13 @@ public final class Spills implements AutoCloseable {
 
     /** Pieces that are read once, in the order in which they were added. */
     public final class Spill {
-        private final Deque<Part> pieces = new ArrayDeque<>();
+        private final Deque<RunId> pieces = new ArrayDeque<>();
 
         private Spill() {}
 
-        /** Adds the staged records, {@code records} of them. */
-        public void add(Staging staged, int records) throws StoreException {
-            pieces.add(write(staged, records));
+        /** Adds the records in the buffer, {@code records} of them. */
+        public void add(RecordBuffer buffer, int records) throws StoreException {
+            pieces.add(write(buffer, records));
         }
 
         /**
@@ -106,8 +106,8 @@ public final class Spills implements AutoCloseable {
          * because a reader may use it after the task has ended and given everything back.
          */
         public byte[] next() throws StoreException {
-            Part part = pieces.poll();
-            return part == null ? null : read(part);
+            RunId id = pieces.poll();
+            return id == null ? null : read(id);
         }
     }
 }

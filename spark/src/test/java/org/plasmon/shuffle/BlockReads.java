@@ -25,7 +25,7 @@ final class BlockReads {
             Arrays.fill(lengths, BLOCK_BYTES);
             for (int map = 0; map < maps; map++) {
                 MapOutput output =
-                        new MapOutput(fixture.store, new Part(1, map, 0), maps, 1_000);
+                        new MapOutput(fixture.store, new RunId(1, map, 0), maps, 1_000);
                 output.seal(StoreFixture.content(map, lengths), true);
             }
             try (NativeStore reader = fixture.connect("spark-test", false)) {

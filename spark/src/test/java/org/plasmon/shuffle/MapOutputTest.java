@@ -36,7 +36,7 @@ class MapOutputTest {
     }
 
     private MapOutput output(int shuffle, long map, int partitions) {
-        return new MapOutput(store, new Part(shuffle, map, 0), partitions, PATIENCE_MS);
+        return new MapOutput(store, new RunId(shuffle, map, 0), partitions, PATIENCE_MS);
     }
 
     private byte[] read(int shuffle, long map, int... partitions) throws IOException {
@@ -165,13 +165,13 @@ class MapOutputTest {
 
     @Test
     void aWriterThatIsClosedWithoutSealLeavesNothing() throws IOException {
-        Part part = new Part(1, 7, 0);
-        NativeStore.Writer writer = store.create(part, 1000);
+        RunId id = new RunId(1, 7, 0);
+        NativeStore.Writer writer = store.create(id, 1000);
         writer.memory().putInt(0, 5);
         writer.close();
         assertNull(writer.memory());
         assertThrows(IllegalStateException.class, writer::seal);
-        assertThrows(StoreException.class, () -> store.open(part));
+        assertThrows(StoreException.class, () -> store.open(id));
     }
 
     @Test
@@ -198,9 +198,9 @@ class MapOutputTest {
         NativeStore driver = fixture.connect("spark-app", false);
         driver.adopt(0);
         try (NativeStore executor = fixture.connect("spark-app", false)) {
-            new MapOutput(executor, new Part(1, 7, 0), 1, PATIENCE_MS)
+            new MapOutput(executor, new RunId(1, 7, 0), 1, PATIENCE_MS)
                     .seal(StoreFixture.content(1, 5_000), true);
-            new MapOutput(executor, new Part(1, 8, 0), 1, PATIENCE_MS)
+            new MapOutput(executor, new RunId(1, 8, 0), 1, PATIENCE_MS)
                     .seal(StoreFixture.content(1, 5_000), false);
             output(1, 7, 1).seal(StoreFixture.content(2, 5_000), true);
             assertEquals(3, store.figures().objects());
@@ -221,7 +221,7 @@ class MapOutputTest {
     void aQuotaIsAnErrorThatNamesTheSettingAndHarmsNobodyElse() throws IOException {
         try (NativeStore driver = fixture.connect("spark-app", true)) {
             driver.adopt(100_000);
-            MapOutput output = new MapOutput(driver, new Part(1, 7, 0), 1, PATIENCE_MS);
+            MapOutput output = new MapOutput(driver, new RunId(1, 7, 0), 1, PATIENCE_MS);
             output.seal(StoreFixture.content(1, 60_000), false);
             StoreException refused = assertThrows(StoreException.class,
                     () -> output.seal(StoreFixture.content(2, 60_000), true));

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 
 /** The bytes of a run, and that damage to any of them is found. */
 class RunLayoutTest {
-    private static final Part PART = new Part(3, 17, 0);
+    private static final RunId RUN = new RunId(3, 17, 0);
 
     /** A run with the sections "spark", "" and "plasmon". */
     private static ByteBuffer run() {
@@ -19,7 +19,7 @@ class RunLayoutTest {
         int start = (int) RunLayout.payloadStart(3);
         ByteBuffer memory =
                 ByteBuffer.allocate(start + payload.length).order(ByteOrder.LITTLE_ENDIAN);
-        RunLayout.putHeader(memory, PART, new RunLayout.Header(3, 1, 4, payload.length));
+        RunLayout.putHeader(memory, RUN, new RunLayout.Header(3, 1, 4, payload.length));
         memory.put(start, payload);
         RunLayout.putEntry(memory, 0, 0, 5, 1);
         RunLayout.putEntry(memory, 1, 5, 0, 0);
@@ -28,20 +28,20 @@ class RunLayoutTest {
     }
 
     private static void readAll(ByteBuffer memory) throws StoreException {
-        RunLayout.header(memory, PART);
+        RunLayout.header(memory, RUN);
         for (int partition = 0; partition < 3; partition++) {
-            RunLayout.section(memory, PART, partition);
+            RunLayout.section(memory, RUN, partition);
         }
     }
 
     @Test
     void sectionsAndCountsComeBack() throws StoreException {
         ByteBuffer memory = run();
-        assertEquals(new RunLayout.Header(3, 1, 4, 12), RunLayout.header(memory, PART));
-        RunLayout.Section section = RunLayout.section(memory, PART, 2);
+        assertEquals(new RunLayout.Header(3, 1, 4, 12), RunLayout.header(memory, RUN));
+        RunLayout.Section section = RunLayout.section(memory, RUN, 2);
         assertEquals(3, section.records());
         assertEquals("plasmon", StandardCharsets.US_ASCII.decode(section.bytes()).toString());
-        assertEquals(0, RunLayout.section(memory, PART, 1).bytes().capacity());
+        assertEquals(0, RunLayout.section(memory, RUN, 1).bytes().capacity());
     }
 
     @Test
@@ -66,8 +66,8 @@ class RunLayoutTest {
 
     @Test
     void anotherPartIsRefused() {
-        for (Part other : new Part[] {
-            new Part(4, 17, 0), new Part(3, 18, 0), new Part(3, 17, 1)
+        for (RunId other : new RunId[] {
+            new RunId(4, 17, 0), new RunId(3, 18, 0), new RunId(3, 17, 1)
         }) {
             assertThrows(StoreException.class, () -> RunLayout.header(run(), other));
         }
@@ -75,8 +75,8 @@ class RunLayoutTest {
 
     @Test
     void aPartitionOutsideIsRefused() {
-        assertThrows(StoreException.class, () -> RunLayout.section(run(), PART, 3));
-        assertThrows(StoreException.class, () -> RunLayout.section(run(), PART, -1));
+        assertThrows(StoreException.class, () -> RunLayout.section(run(), RUN, 3));
+        assertThrows(StoreException.class, () -> RunLayout.section(run(), RUN, -1));
     }
 
     @Test

@@ -33,7 +33,7 @@ class SpilledRunTest {
     private static List<Long> spilled(NativeStore store) throws IOException {
         List<Long> maps = new ArrayList<>();
         for (long map = 0; map < MAPS; map++) {
-            try (NativeStore.Pin pin = store.openInMemory(new Part(1, map, 0))) {
+            try (NativeStore.Pin pin = store.openInMemory(new RunId(1, map, 0))) {
                 if (pin == null) {
                     maps.add(map);
                 }
@@ -49,7 +49,7 @@ class SpilledRunTest {
     /** More than the store holds. */
     private static void put(NativeStore store) throws StoreException {
         for (long map = 0; map < MAPS; map++) {
-            new MapOutput(store, new Part(1, map, 0), LENGTHS.length, 10_000)
+            new MapOutput(store, new RunId(1, map, 0), LENGTHS.length, 10_000)
                     .seal(content(map), true);
         }
     }
@@ -156,8 +156,8 @@ class SpilledRunTest {
     void aRunInMemoryDoesNotStayOpen() throws IOException {
         try (StoreFixture fixture = new StoreFixture("16m", spillFolder.toString())) {
             NativeStore store = fixture.store;
-            new MapOutput(store, new Part(1, 0, 0), LENGTHS.length, 10_000).seal(content(0), true);
-            SpilledRuns.Use use = store.spilledRuns().take(new Part(1, 0, 0));
+            new MapOutput(store, new RunId(1, 0, 0), LENGTHS.length, 10_000).seal(content(0), true);
+            SpilledRuns.Use use = store.spilledRuns().take(new RunId(1, 0, 0));
             assertEquals(4, use.run().header().partitions());
             assertEquals(0, store.spilledRuns().size());
             store.spilledRuns().release(use);
@@ -174,7 +174,7 @@ class SpilledRunTest {
             int maps = 2 * SpilledRuns.OPEN_MAX;
             for (int shuffle = 1; shuffle <= 2; shuffle++) {
                 for (long map = 0; map < maps; map++) {
-                    new MapOutput(store, new Part(shuffle, map, 0), 2, 10_000)
+                    new MapOutput(store, new RunId(shuffle, map, 0), 2, 10_000)
                             .seal(content, true);
                 }
             }

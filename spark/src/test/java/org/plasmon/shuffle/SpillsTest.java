@@ -31,10 +31,10 @@ class SpillsTest {
         fixture.close();
     }
 
-    private static Staging staged(byte[] bytes) {
-        Staging staging = new Staging(wanted -> true, wanted -> { });
-        staging.write(bytes, 0, bytes.length);
-        return staging;
+    private static RecordBuffer bufferOf(byte[] bytes) {
+        RecordBuffer buffer = new RecordBuffer(wanted -> true, wanted -> { });
+        buffer.write(bytes, 0, bytes.length);
+        return buffer;
     }
 
     private static byte[] random(int length) {
@@ -48,9 +48,9 @@ class SpillsTest {
         try (Spills spills = new Spills(store, SHUFFLE, 7, PATIENCE_MS)) {
             Spills.Spill one = spills.begin();
             Spills.Spill other = spills.begin();
-            one.add(staged(random(10)), 1);
-            other.add(staged(random(20)), 1);
-            one.add(staged(random(300_000)), 5);
+            one.add(bufferOf(random(10)), 1);
+            other.add(bufferOf(random(20)), 1);
+            one.add(bufferOf(random(300_000)), 5);
             assertEquals(300_030, spills.bytes());
             assertArrayEquals(random(10), one.next());
             assertArrayEquals(random(300_000), one.next());
@@ -66,9 +66,9 @@ class SpillsTest {
         try (Spills first = new Spills(store, SHUFFLE, 7, PATIENCE_MS);
                 Spills second = new Spills(store, SHUFFLE, 7, PATIENCE_MS)) {
             Spills.Spill one = first.begin();
-            one.add(staged(random(10)), 1);
+            one.add(bufferOf(random(10)), 1);
             Spills.Spill other = second.begin();
-            other.add(staged(random(20)), 1);
+            other.add(bufferOf(random(20)), 1);
             assertArrayEquals(random(10), one.next());
             assertArrayEquals(random(20), other.next());
         }
@@ -76,7 +76,7 @@ class SpillsTest {
 
     @Test
     void whatADeadTaskLeftGoesWithTheShuffle() throws IOException {
-        new Spills(store, SHUFFLE, 7, PATIENCE_MS).begin().add(staged(random(10)), 1);
+        new Spills(store, SHUFFLE, 7, PATIENCE_MS).begin().add(bufferOf(random(10)), 1);
         assertEquals(1, store.deleteShuffle(SHUFFLE));
         assertEquals(0, store.figures().objects());
     }
@@ -85,11 +85,11 @@ class SpillsTest {
     void afterTheTaskHasEndedNothingIsWrittenOrRead() throws IOException {
         Spills spills = new Spills(store, SHUFFLE, 7, PATIENCE_MS);
         Spills.Spill spill = spills.begin();
-        spill.add(staged(random(10)), 1);
+        spill.add(bufferOf(random(10)), 1);
         spills.close();
         assertEquals("deleted", assertThrows(StoreException.class, spill::next).key());
         StoreException ended = assertThrows(
-                StoreException.class, () -> spill.add(staged(random(10)), 1));
+                StoreException.class, () -> spill.add(bufferOf(random(10)), 1));
         assertEquals("cancelled", ended.key());
         assertEquals(0, store.figures().objects());
     }

@@ -10,8 +10,8 @@ import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.storage.ShuffleBlockId;
 import org.plasmon.shuffle.MapOutput;
 import org.plasmon.shuffle.NativeStore;
-import org.plasmon.shuffle.Part;
 import org.plasmon.shuffle.RunContent;
+import org.plasmon.shuffle.RunId;
 import org.plasmon.shuffle.StoreException;
 
 /** What both writers know of the task whose output they write, and the output itself. */
@@ -51,7 +51,7 @@ final class MapTask<K, V> {
         this.reservation = new Reservation(context.taskMemoryManager());
         this.streams = Streams.of(conf);
         this.checksums = RowChecksums.of(dependency);
-        Part first = new Part(dependency.shuffleId(), attempt, 0);
+        RunId first = new RunId(dependency.shuffleId(), attempt, 0);
         this.output = new MapOutput(store, first, partitions, Settings.timeoutMs(conf));
     }
 
@@ -85,7 +85,8 @@ final class MapTask<K, V> {
             output.abort();
             return null;
         }
-        return Lines.mapStatus(location(), output.partitionBytes(), attempt, checksums.value());
+        return SparkShims.mapStatus(
+                location(), output.partitionBytes(), attempt, checksums.value());
     }
 
     /**

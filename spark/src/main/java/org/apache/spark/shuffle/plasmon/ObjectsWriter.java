@@ -10,8 +10,8 @@ import org.apache.spark.util.collection.PartitionedAppendOnlyMap;
 import org.apache.spark.util.collection.PartitionedPairBuffer;
 import org.apache.spark.util.collection.SizeTracker;
 import org.apache.spark.util.collection.WritablePartitionedPairCollection;
-import org.plasmon.shuffle.StagedSections;
-import org.plasmon.shuffle.Staging;
+import org.plasmon.shuffle.BufferedSections;
+import org.plasmon.shuffle.RecordBuffer;
 import scala.Function2;
 import scala.Option;
 import scala.Product2;
@@ -29,9 +29,9 @@ import scala.collection.Iterator;
  */
 final class ObjectsWriter<K, V> extends MapTaskWriter<K, V> {
     private final SerializerInstance serializer;
-    private final Staging staging;
-    private final StagedSections sections;
-    private final Allowance allowance;
+    private final RecordBuffer buffer;
+    private final BufferedSections sections;
+    private final CollectionLimit limit;
     /** Exactly one of them, by whether records are combined. */
     private PartitionedAppendOnlyMap<K, Object> combined;
     private PartitionedPairBuffer<K, Object> collected;
@@ -39,9 +39,9 @@ final class ObjectsWriter<K, V> extends MapTaskWriter<K, V> {
     ObjectsWriter(MapTask<K, V> task) {
         super(task);
         this.serializer = task.dependency.serializer().newInstance();
-        this.staging = new Staging(task.reservation::reserve, task.reservation::release);
-        this.sections = new StagedSections(staging, task.partitions);
-        this.allowance = new Allowance(task.reservation, task.conf);
+        this.buffer = new RecordBuffer(task.reservation::reserve, task.reservation::release);
+        this.sections = new BufferedSections(buffer, task.partitions);
+        this.limit = new CollectionLimit(task.reservation, task.conf);
         start();
     }
 
@@ -72,7 +72,7 @@ final class ObjectsWriter<K, V> extends MapTaskWriter<K, V> {
                 combining.value = record._2();
                 combined.changeValue(new Tuple2<>(partition, key), combining);
             }
-            if (allowance.isExceededBy((SizeTracker) collection())) {
+            if (limit.isExceededBy((SizeTracker) collection())) {
                 empty(false);
             }
         }
@@ -105,14 +105,14 @@ final class ObjectsWriter<K, V> extends MapTaskWriter<K, V> {
         Tuple2<Tuple2<Object, K>, Object> record = more ? sorted.next() : null;
         while (record != null) {
             record = writeSection(record, sorted);
-            if (record != null && (staging.size() >= task.runBytes || staging.isPressed())) {
+            if (record != null && (buffer.size() >= task.runBytes || buffer.isPressed())) {
                 seal(false);
             }
         }
         if (last || !sections.isEmpty()) {
             seal(last);
         }
-        allowance.reset();
+        limit.reset();
         start();
     }
 
@@ -121,10 +121,10 @@ final class ObjectsWriter<K, V> extends MapTaskWriter<K, V> {
             Tuple2<Tuple2<Object, K>, Object> first,
             Iterator<Tuple2<Tuple2<Object, K>, Object>> sorted) throws IOException {
         int partition = (Integer) first._1()._1();
-        int start = staging.size();
+        int start = buffer.size();
         int records = 0;
         Tuple2<Tuple2<Object, K>, Object> record = first;
-        OutputStream bytes = task.streams.around(task.block(partition), staging);
+        OutputStream bytes = task.streams.around(task.block(partition), buffer);
         try (SerializationStream stream = serializer.serializeStream(bytes)) {
             while (record != null && (Integer) record._1()._1() == partition) {
                 stream.writeKey(record._1()._2(), ANY);

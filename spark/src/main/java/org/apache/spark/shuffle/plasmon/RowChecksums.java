@@ -10,7 +10,7 @@ import org.apache.spark.ShuffleDependency;
 
 /**
  * The checksums of rows that Spark 4.1 and later keeps where it is asked to, to find out whether
- * two attempts at a map task wrote the same rows in whatever order. Earlier lines know none.
+ * two attempts at a map task wrote the same rows in whatever order. Earlier versions know none.
  */
 final class RowChecksums {
     private static final String CLASS = "org.apache.spark.shuffle.checksum.RowBasedChecksum";

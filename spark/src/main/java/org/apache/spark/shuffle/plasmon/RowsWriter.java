@@ -4,9 +4,9 @@ import java.io.IOException;
 import java.io.OutputStream;
 
 import org.apache.spark.serializer.SerializationStream;
-import org.plasmon.shuffle.StagedRows;
-import org.plasmon.shuffle.StagedSections;
-import org.plasmon.shuffle.Staging;
+import org.plasmon.shuffle.BufferedSections;
+import org.plasmon.shuffle.PartitionedRecords;
+import org.plasmon.shuffle.RecordBuffer;
 import scala.Product2;
 import scala.collection.Iterator;
 
@@ -15,24 +15,24 @@ import scala.collection.Iterator;
  * serialised once as it comes, and copied once to its place in a run.
  */
 final class RowsWriter<K, V> extends MapTaskWriter<K, V> {
-    private final Staging staging;
-    private final StagedRows rows;
+    private final RecordBuffer buffer;
+    private final PartitionedRecords rows;
     /** Where sections go through compression or encryption; empty where there is neither. */
-    private final Staging changed;
-    private final StagedSections sections;
+    private final RecordBuffer changed;
+    private final BufferedSections sections;
 
     RowsWriter(MapTask<K, V> task) {
         super(task);
-        this.staging = new Staging(task.reservation::reserve, task.reservation::release);
-        this.rows = new StagedRows(staging, task.partitions, task.reservation::reserve);
-        this.changed = new Staging(task.reservation::reserve, task.reservation::release);
-        this.sections = new StagedSections(changed, task.partitions);
+        this.buffer = new RecordBuffer(task.reservation::reserve, task.reservation::release);
+        this.rows = new PartitionedRecords(buffer, task.partitions, task.reservation::reserve);
+        this.changed = new RecordBuffer(task.reservation::reserve, task.reservation::release);
+        this.sections = new BufferedSections(changed, task.partitions);
     }
 
     @Override
     public void write(Iterator<Product2<K, V>> records) throws IOException {
         SerializationStream stream =
-                task.dependency.serializer().newInstance().serializeStream(staging);
+                task.dependency.serializer().newInstance().serializeStream(buffer);
         while (records.hasNext()) {
             Product2<K, V> record = records.next();
             K key = record._1();
@@ -42,7 +42,7 @@ final class RowsWriter<K, V> extends MapTaskWriter<K, V> {
             stream.flush();
             rows.add(partition);
             task.checksums.update(partition, key, record._2());
-            if (staging.size() >= task.runBytes || rows.isPressed()) {
+            if (buffer.size() >= task.runBytes || rows.isPressed()) {
                 seal(false);
             }
         }

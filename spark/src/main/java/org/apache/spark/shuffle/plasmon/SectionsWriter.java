@@ -4,8 +4,8 @@ import java.io.IOException;
 
 import org.apache.spark.serializer.SerializationStream;
 import org.apache.spark.serializer.SerializerInstance;
-import org.plasmon.shuffle.StagedPartitions;
-import org.plasmon.shuffle.Staging;
+import org.plasmon.shuffle.BufferedPartitions;
+import org.plasmon.shuffle.RecordBuffer;
 import scala.Product2;
 import scala.collection.Iterator;
 
@@ -15,14 +15,14 @@ import scala.collection.Iterator;
  */
 final class SectionsWriter<K, V> extends MapTaskWriter<K, V> {
     private final SerializerInstance serializer;
-    private final StagedPartitions sections;
+    private final BufferedPartitions sections;
     private final SerializationStream[] open;
-    private long staged;
+    private long writtenBytes;
 
     SectionsWriter(MapTask<K, V> task) {
         super(task);
         this.serializer = task.dependency.serializer().newInstance();
-        this.sections = new StagedPartitions(
+        this.sections = new BufferedPartitions(
                 task.partitions, task.reservation::reserve, task.reservation::release);
         this.open = new SerializationStream[task.partitions];
     }
@@ -33,7 +33,7 @@ final class SectionsWriter<K, V> extends MapTaskWriter<K, V> {
             Product2<K, V> record = records.next();
             K key = record._1();
             int partition = task.partitionOf(key);
-            Staging section = sections.section(partition);
+            RecordBuffer section = sections.section(partition);
             int before = section.size();
             SerializationStream stream = stream(partition);
             stream.writeKey(key, ANY);
@@ -41,8 +41,8 @@ final class SectionsWriter<K, V> extends MapTaskWriter<K, V> {
             sections.count(partition);
             task.checksums.update(partition, key, record._2());
             // Without what the stream still holds back, which is little.
-            staged += section.size() - before;
-            if (staged >= task.runBytes || section.isPressed()) {
+            writtenBytes += section.size() - before;
+            if (writtenBytes >= task.runBytes || section.isPressed()) {
                 seal(false);
             }
         }
@@ -66,6 +66,6 @@ final class SectionsWriter<K, V> extends MapTaskWriter<K, V> {
         }
         task.seal(sections, last);
         sections.clear();
-        staged = 0;
+        writtenBytes = 0;
     }
 }

@@ -93,7 +93,7 @@ final class Settings {
         return conf.getBoolean(COMPRESS, false);
     }
 
-    static long unaskedBytes(SparkConf conf) {
+    static long initialBytes(SparkConf conf) {
         return conf.getSizeAsBytes(UNASKED_BYTES, "5m");
     }
 

@@ -26,7 +26,7 @@ final class SpillPlace {
 
     /** The folder; {@code lastResort} when no other can be used. */
     static Path choose(SparkConf conf, Path lastResort) {
-        return choose(List.of(Lines.localDirectories(conf)), lastResort);
+        return choose(List.of(SparkShims.localDirectories(conf)), lastResort);
     }
 
     static Path choose(Collection<String> localDirectories, Path lastResort) {

@@ -7,8 +7,8 @@ import org.apache.spark.serializer.SerializationStream;
 import org.apache.spark.serializer.Serializer;
 import org.apache.spark.serializer.SerializerInstance;
 import org.apache.spark.storage.BlockId;
+import org.plasmon.shuffle.RecordBuffer;
 import org.plasmon.shuffle.Spills;
-import org.plasmon.shuffle.Staging;
 import org.plasmon.shuffle.StoreException;
 import scala.Tuple2;
 import scala.collection.AbstractIterator;
@@ -40,22 +40,22 @@ final class SpillSpace implements AutoCloseable {
     /** Takes all of these records away, and returns an iterator that brings them back. */
     <K, C> Iterator<Tuple2<K, C>> move(Iterator<Tuple2<K, C>> records) throws IOException {
         Spills.Spill spill = spills.begin();
-        Staging staging = new Staging(bytes -> true, bytes -> { });
+        RecordBuffer buffer = new RecordBuffer(bytes -> true, bytes -> { });
         SerializerInstance instance = serializer.newInstance();
         while (records.hasNext()) {
-            spill.add(staging, stage(records, instance, staging));
-            staging.clear();
+            spill.add(buffer, stage(records, instance, buffer));
+            buffer.clear();
         }
         return new Back<>(spill);
     }
 
     /** Serialises one piece; how many records it has. */
     private <K, C> int stage(Iterator<Tuple2<K, C>> records, SerializerInstance instance,
-            Staging staging) throws IOException {
+            RecordBuffer buffer) throws IOException {
         int count = 0;
         try (SerializationStream stream =
-                instance.serializeStream(streams.around(block, staging))) {
-            while (records.hasNext() && staging.size() < PIECE_BYTES) {
+                instance.serializeStream(streams.around(block, buffer))) {
+            while (records.hasNext() && buffer.size() < PIECE_BYTES) {
                 Tuple2<K, C> record = records.next();
                 stream.writeKey(record._1(), MapTaskWriter.ANY);
                 stream.writeValue(record._2(), MapTaskWriter.ANY);

@@ -75,13 +75,13 @@ final class StoreReader<K, C> implements ShuffleReader<K, C> {
         Spills spills = new Spills(store, shuffle, task, Settings.timeoutMs(conf));
         SpillSpace space = new SpillSpace(spills, dependency.serializer(), Streams.of(conf),
                 new ShuffleBlockId(shuffle, task, 0));
-        Reduction<K, C> reduction = new Reduction<>(dependency, conf, context, space);
+        Combiner<K, C> combiner = new Combiner<>(dependency, conf, context, space);
         atEnd(() -> {
-            reduction.end();
+            combiner.end();
             close(space);
         });
         try {
-            return (Iterator<Product2<K, C>>) reduction.of(records);
+            return (Iterator<Product2<K, C>>) combiner.of(records);
         } catch (IOException error) {
             throw Failures.unchecked(error);
         }

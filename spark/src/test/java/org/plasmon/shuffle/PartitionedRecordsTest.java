@@ -13,7 +13,7 @@ import java.util.Random;
 import org.junit.jupiter.api.Test;
 
 /** Records that came in any order leave by partition. */
-class StagedRowsTest {
+class PartitionedRecordsTest {
     private static final int PARTITIONS = 13;
 
     @Test
@@ -24,8 +24,8 @@ class StagedRowsTest {
     }
 
     private static void check(Random random, String seed) throws IOException {
-        Staging staging = new Staging(bytes -> true, bytes -> { });
-        StagedRows rows = new StagedRows(staging, PARTITIONS, bytes -> true);
+        RecordBuffer buffer = new RecordBuffer(bytes -> true, bytes -> { });
+        PartitionedRecords rows = new PartitionedRecords(buffer, PARTITIONS, bytes -> true);
         for (int round = 0; round < 2; round++) {
             ByteArrayOutputStream[] expected = new ByteArrayOutputStream[PARTITIONS];
             for (int partition = 0; partition < PARTITIONS; partition++) {
@@ -36,7 +36,7 @@ class StagedRowsTest {
                 byte[] bytes = new byte[random.nextInt(40)];
                 random.nextBytes(bytes);
                 int partition = random.nextInt(PARTITIONS);
-                staging.write(bytes, 0, bytes.length);
+                buffer.write(bytes, 0, bytes.length);
                 rows.add(partition);
                 expected[partition].write(bytes);
             }
@@ -56,15 +56,15 @@ class StagedRowsTest {
 
     @Test
     void refusedMemoryIsFeltUntilItIsEmptied() {
-        Staging staging = new Staging(bytes -> false, bytes -> { });
-        StagedRows rows = new StagedRows(staging, PARTITIONS, bytes -> true);
+        RecordBuffer buffer = new RecordBuffer(bytes -> false, bytes -> { });
+        PartitionedRecords rows = new PartitionedRecords(buffer, PARTITIONS, bytes -> true);
         assertFalse(rows.isPressed());
-        staging.write(new byte[100], 0, 100);
+        buffer.write(new byte[100], 0, 100);
         rows.add(2);
         assertTrue(rows.isPressed());
         rows.clear();
         assertFalse(rows.isPressed());
-        staging.write(new byte[100], 0, 100);
+        buffer.write(new byte[100], 0, 100);
         assertFalse(rows.isPressed(), "memory that is there is not asked for again");
     }
 }

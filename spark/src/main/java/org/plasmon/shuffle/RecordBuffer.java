@@ -11,7 +11,7 @@ import java.util.function.LongPredicate;
  * same, because a record cannot be halved, and is {@link #isPressed} until it is emptied. What one
  * huge record made it grow to is given back then.
  */
-public final class Staging extends OutputStream {
+public final class RecordBuffer extends OutputStream {
     private static final int BYTES_FIRST = 16 << 10;
     private static final int BYTES_MAX = Integer.MAX_VALUE - 64;
 
@@ -30,7 +30,7 @@ public final class Staging extends OutputStream {
      * @param reserve asked with a number of bytes before they are taken; whether they are granted
      * @param release told how many granted bytes are given back before the task ends
      */
-    public Staging(LongPredicate reserve, LongConsumer release) {
+    public RecordBuffer(LongPredicate reserve, LongConsumer release) {
         this.reserve = reserve;
         this.release = release;
         this.bytes = new byte[0];

@@ -11,15 +11,15 @@ import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.util.Utils;
 
 /**
- * What differs between the lines of Spark, found out once. This class is compiled for 3.5; what
- * later lines changed in the few places that matter is told apart by the number of parameters.
+ * What differs between the versions of Spark, found out once. This class is compiled for 3.5; the
+ * few methods that later versions changed are distinguished by their number of parameters.
  */
-final class Lines {
+final class SparkShims {
     private static final MethodHandle MAP_STATUS = mapStatusMethod();
 
-    private Lines() {}
+    private SparkShims() {}
 
-    /** A line of Spark that this jar was not made for. */
+    /** The error for a version of Spark that this jar was not made for. */
     private static IllegalStateException unknown(String what, Throwable cause) {
         return new IllegalStateException(
                 "the " + what + " of this version of Spark differs from that of 3.5 and 4.x, which "

@@ -8,10 +8,10 @@ import java.util.function.LongPredicate;
  * Serialised records in the order of their arrival, which a run takes in the order of their
  * partitions: counted, then copied once, straight to their places in the store's memory.
  */
-public final class StagedRows implements RunContent {
+public final class PartitionedRecords implements RunContent {
     private static final int ROWS_FIRST = 512;
 
-    private final Staging staging;
+    private final RecordBuffer buffer;
     private final LongPredicate reserve;
     private final int[] bytes;
     private final int[] records;
@@ -25,25 +25,25 @@ public final class StagedRows implements RunContent {
     private final int[] firstOf;
 
     /**
-     * @param staging where the records are serialised
+     * @param buffer where the records are serialised
      * @param partitions how many partitions there are
      * @param reserve asked before more memory is taken for the places of records
      */
-    public StagedRows(Staging staging, int partitions, LongPredicate reserve) {
-        this.staging = staging;
+    public PartitionedRecords(RecordBuffer buffer, int partitions, LongPredicate reserve) {
+        this.buffer = buffer;
         this.reserve = reserve;
         this.bytes = new int[partitions];
         this.records = new int[partitions];
         this.firstOf = new int[partitions + 1];
     }
 
-    /** Notes that the staging now ends with another record, of this partition. */
+    /** Notes that the buffer now ends with another record, of this partition. */
     public void add(int partition) {
         if (rows == partitionOf.length) {
             grow();
         }
         int start = startOf[rows];
-        int end = staging.size();
+        int end = buffer.size();
         partitionOf[rows++] = partition;
         startOf[rows] = end;
         bytes[partition] += end - start;
@@ -64,12 +64,12 @@ public final class StagedRows implements RunContent {
 
     /** Whether memory was refused: time to make a run of this. */
     public boolean isPressed() {
-        return pressed || staging.isPressed();
+        return pressed || buffer.isPressed();
     }
 
     /** Forgets all records. */
     public void clear() {
-        staging.clear();
+        buffer.clear();
         rows = 0;
         pressed = false;
         Arrays.fill(bytes, 0);
@@ -105,7 +105,7 @@ public final class StagedRows implements RunContent {
 
     @Override
     public void copyTo(int partition, ByteBuffer target, int at) {
-        byte[] from = staging.bytes();
+        byte[] from = buffer.bytes();
         int to = at;
         for (int place = firstOf[partition]; place < firstOf[partition + 1]; place++) {
             int row = order[place];
@@ -117,7 +117,7 @@ public final class StagedRows implements RunContent {
 
     /** Writes a partition's records one behind the other, for a stream that changes them. */
     public void writeTo(int partition, java.io.OutputStream target) throws java.io.IOException {
-        byte[] from = staging.bytes();
+        byte[] from = buffer.bytes();
         for (int place = firstOf[partition]; place < firstOf[partition + 1]; place++) {
             int row = order[place];
             target.write(from, startOf[row], startOf[row + 1] - startOf[row]);

@@ -4,38 +4,38 @@ import java.nio.ByteBuffer;
 import java.util.Arrays;
 
 /** Finished sections, one behind the other in the order of their partitions. */
-public final class StagedSections implements RunContent {
-    private final Staging staging;
+public final class BufferedSections implements RunContent {
+    private final RecordBuffer buffer;
     private final int[] starts;
     private final int[] bytes;
     private final int[] records;
 
     /**
-     * @param staging where the sections are written
+     * @param buffer where the sections are written
      * @param partitions how many partitions there are
      */
-    public StagedSections(Staging staging, int partitions) {
-        this.staging = staging;
+    public BufferedSections(RecordBuffer buffer, int partitions) {
+        this.buffer = buffer;
         this.starts = new int[partitions];
         this.bytes = new int[partitions];
         this.records = new int[partitions];
     }
 
-    /** Notes that what was staged from {@code start} on is the section of a partition. */
+    /** Notes that what was written from {@code start} on is the section of a partition. */
     public void add(int partition, int start, int recordCount) {
         starts[partition] = start;
-        bytes[partition] = staging.size() - start;
+        bytes[partition] = buffer.size() - start;
         records[partition] = recordCount;
     }
 
-    /** Whether nothing is staged. */
+    /** Whether the buffer is empty. */
     public boolean isEmpty() {
-        return staging.size() == 0;
+        return buffer.size() == 0;
     }
 
     /** Forgets all sections. */
     public void clear() {
-        staging.clear();
+        buffer.clear();
         Arrays.fill(bytes, 0);
         Arrays.fill(records, 0);
     }
@@ -52,6 +52,6 @@ public final class StagedSections implements RunContent {
 
     @Override
     public void copyTo(int partition, ByteBuffer target, int at) {
-        target.put(at, staging.bytes(), starts[partition], bytes[partition]);
+        target.put(at, buffer.bytes(), starts[partition], bytes[partition]);
     }
 }

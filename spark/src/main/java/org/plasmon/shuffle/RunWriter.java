@@ -3,8 +3,8 @@ package org.plasmon.shuffle;
 import java.nio.ByteBuffer;
 import java.util.function.Consumer;
 
-/** Puts parts into a store that may have no room for a moment, or none for this application. */
-final class PartWriter {
+/** Puts runs into a store that may have no room for a moment, or none for this application. */
+final class RunWriter {
     /** How long to wait between two attempts at a full store, in milliseconds. */
     private static final long FULL_STEP_MS = 20;
 
@@ -12,46 +12,46 @@ final class PartWriter {
     private final long patienceMs;
 
     /**
-     * @param store where the parts go
+     * @param store where the runs go
      * @param patienceMs for how long to wait for room in a full store, in milliseconds
      */
-    PartWriter(NativeStore store, long patienceMs) {
+    RunWriter(NativeStore store, long patienceMs) {
         this.store = store;
         this.patienceMs = patienceMs;
     }
 
-    /** Makes a part of this many bytes and seals it when {@code filling} has written them. */
-    void write(Part part, long bytes, Consumer<ByteBuffer> filling) throws StoreException {
+    /** Makes a run of this many bytes and seals it when {@code filling} has written them. */
+    void write(RunId id, long bytes, Consumer<ByteBuffer> filling) throws StoreException {
         if (bytes > RunLayout.RUN_BYTES_MAX) {
-            throw new StoreException("limit_reached", "writing " + part + ": a run of " + bytes
+            throw new StoreException("limit_reached", "writing " + id + ": a run of " + bytes
                     + " bytes; use smaller records or fewer partitions");
         }
         try {
-            writeOnce(part, bytes, filling);
+            writeOnce(id, bytes, filling);
         } catch (StoreException error) {
             if (!error.isDisconnected()) {
                 throw error;
             }
             // Another store may have taken the place of the one before. What this task sealed in
             // that one is missed when it is read, and then made again.
-            writeOnce(part, bytes, filling);
+            writeOnce(id, bytes, filling);
         }
     }
 
-    private void writeOnce(Part part, long bytes, Consumer<ByteBuffer> filling)
+    private void writeOnce(RunId id, long bytes, Consumer<ByteBuffer> filling)
             throws StoreException {
-        try (NativeStore.Writer writer = create(part, bytes)) {
+        try (NativeStore.Writer writer = create(id, bytes)) {
             filling.accept(writer.memory());
-            seal(writer, part);
+            seal(writer, id);
         }
     }
 
     /** A full store may have room again when readers let go of what can then be spilled. */
-    private NativeStore.Writer create(Part part, long bytes) throws StoreException {
+    private NativeStore.Writer create(RunId id, long bytes) throws StoreException {
         long deadline = System.nanoTime() + patienceMs * 1_000_000;
         while (true) {
             try {
-                return store.create(part, bytes);
+                return store.create(id, bytes);
             } catch (StoreException refused) {
                 if (!refused.isFull() || System.nanoTime() >= deadline) {
                     throw refused;
@@ -67,12 +67,12 @@ final class PartWriter {
         }
     }
 
-    private static void seal(NativeStore.Writer writer, Part part) throws StoreException {
+    private static void seal(NativeStore.Writer writer, RunId id) throws StoreException {
         try {
             writer.seal();
         } catch (StoreException refused) {
             if (refused.isBeyondQuota()) {
-                throw new StoreException(refused.key(), "writing " + part
+                throw new StoreException(refused.key(), "writing " + id
                         + ": the application's quota in the store is used up; raise "
                         + "spark.plasmon.quota.bytes (" + refused.getMessage() + ")");
             }

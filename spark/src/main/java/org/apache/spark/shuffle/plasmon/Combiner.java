@@ -21,62 +21,63 @@ import scala.collection.Iterator;
  * Combines and sorts what a reduce task reads, as its dependency asks, in one pass: records are
  * combined by key while they come, and brought into order when all are there.
  *
- * <p>When memory is short, what is gathered so far goes into the store in the order of its keys,
+ * <p>When memory is short, the collection goes into the store in the order of its keys,
  * and in the end all of that is merged; without an order of their own keys go by their hash codes.
  * It is what Spark's own collections do with files.
  */
-final class Reduction<K, C> {
-    private static final Logger LOG = LoggerFactory.getLogger(Reduction.class);
+final class Combiner<K, C> {
+    private static final Logger LOG = LoggerFactory.getLogger(Combiner.class);
 
     private final ShuffleDependency<K, Object, C> dependency;
     private final TaskContext context;
     private final SpillSpace space;
     private final Reservation reservation;
-    private final Allowance allowance;
+    private final CollectionLimit limit;
     /** Of keys; {@code null} where any order will do. */
     private final Comparator<K> ordering;
     /** Of combiners; {@code null} where nothing is combined. */
     private final Function2<C, C, C> combine;
 
-    Reduction(ShuffleDependency<K, Object, C> dependency, SparkConf conf, TaskContext context,
+    Combiner(ShuffleDependency<K, Object, C> dependency, SparkConf conf, TaskContext context,
             SpillSpace space) {
         this.dependency = dependency;
         this.context = context;
         this.space = space;
         this.reservation = new Reservation(context.taskMemoryManager());
-        this.allowance = new Allowance(reservation, conf);
+        this.limit = new CollectionLimit(reservation, conf);
         this.ordering = dependency.keyOrdering().isEmpty() ? null : dependency.keyOrdering().get();
         this.combine = dependency.aggregator().isEmpty()
                 ? null
                 : dependency.aggregator().get().mergeCombiners();
     }
 
-    private Gathered<K, C> nothing() {
+    private InMemoryCollection<K, C> emptyCollection() {
         if (combine == null) {
-            return new Gathered.Plain<>();
+            return new InMemoryCollection.RecordVector<>();
         }
         Aggregator<K, Object, C> aggregator = dependency.aggregator().get();
-        return new Gathered.Combined<>(aggregator, dependency.mapSideCombine());
+        return new InMemoryCollection.CombinerMap<>(aggregator, dependency.mapSideCombine());
     }
 
     /** The result for all of these records. */
     Iterator<? extends Product2<K, C>> of(Iterator<? extends Product2<K, ?>> records)
             throws IOException {
-        Comparator<K> total = ordering != null ? ordering : Reduction::compareHashes;
+        Comparator<K> total = ordering != null ? ordering : Combiner::compareHashes;
         List<Iterator<Tuple2<K, C>>> sorted = new ArrayList<>();
-        Gathered<K, C> gathered = nothing();
+        InMemoryCollection<K, C> collection = emptyCollection();
         while (records.hasNext()) {
-            gathered.add(records.next());
-            if (allowance.isExceededBy(gathered.size())) {
-                spilled(gathered.size().estimateSize(), "there is no memory for more");
-                sorted.add(space.move(gathered.drain(total)));
-                gathered = nothing();
-                allowance.reset();
+            collection.add(records.next());
+            if (limit.isExceededBy(collection.size())) {
+                spilled(collection.size().estimateSize(), "there is no memory for more");
+                sorted.add(space.move(collection.drain(total)));
+                collection = emptyCollection();
+                limit.reset();
             }
         }
-        context.taskMetrics().incPeakExecutionMemory(gathered.size().estimateSize());
+        context.taskMetrics().incPeakExecutionMemory(collection.size().estimateSize());
         Comparator<K> order = sorted.isEmpty() ? ordering : total;
-        Drain<K, C> last = new Drain<>(gathered.drain(order), space, reservation::releaseAll);
+        SpillingIterator<K, C> last = new SpillingIterator<>(
+                collection.drain(order), space, reservation::releaseAll);
         reservation.spillWith(() -> moved(last));
         if (sorted.isEmpty()) {
             return last;
@@ -85,7 +86,7 @@ final class Reduction<K, C> {
         return new Merge<>(sorted, total, combine);
     }
 
-    private boolean moved(Drain<K, C> rest) throws IOException {
+    private boolean moved(SpillingIterator<K, C> rest) throws IOException {
         long bytes = reservation.getUsed();
         boolean moved = rest.move();
         if (moved) {

@@ -4,24 +4,24 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.util.collection.SizeTracker;
 
 /**
- * How large a collection of records may grow: some bytes unasked, then what Spark's memory manager
- * grants, in steps that double it.
+ * How large a collection of records may grow: some bytes without asking, then what Spark's memory
+ * manager grants, in steps that double it.
  */
-final class Allowance {
+final class CollectionLimit {
     /** How often the size of the collection is looked at, in records. */
     private static final int LOOK_EVERY = 32;
 
     private final Reservation reservation;
-    private final long unaskedBytes;
+    private final long initialBytes;
     private final int recordsMax;
     private long allowedBytes;
     private int records;
 
-    Allowance(Reservation reservation, SparkConf conf) {
+    CollectionLimit(Reservation reservation, SparkConf conf) {
         this.reservation = reservation;
-        this.unaskedBytes = Settings.unaskedBytes(conf);
+        this.initialBytes = Settings.initialBytes(conf);
         this.recordsMax = Settings.recordsMax(conf);
-        this.allowedBytes = unaskedBytes;
+        this.allowedBytes = initialBytes;
     }
 
     /** Whether the collection, which has one more record now, must be emptied. */
@@ -48,8 +48,8 @@ final class Allowance {
 
     /** The collection was emptied: gives back what was granted. */
     void reset() {
-        reservation.release(allowedBytes - unaskedBytes);
-        allowedBytes = unaskedBytes;
+        reservation.release(allowedBytes - initialBytes);
+        allowedBytes = initialBytes;
         records = 0;
     }
 }

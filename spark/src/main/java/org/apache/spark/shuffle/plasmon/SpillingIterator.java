@@ -13,13 +13,13 @@ import scala.collection.Iterator;
  * <p>A request for that memory comes with the memory manager's lock held, so nothing is asked of
  * the memory manager under the lock of this object.
  */
-final class Drain<K, C> extends AbstractIterator<Tuple2<K, C>> {
+final class SpillingIterator<K, C> extends AbstractIterator<Tuple2<K, C>> {
     private final SpillSpace space;
     private final Runnable atEnd;
     private Iterator<Tuple2<K, C>> rest;
     private boolean movable = true;
 
-    Drain(Iterator<Tuple2<K, C>> records, SpillSpace space, Runnable atEnd) {
+    SpillingIterator(Iterator<Tuple2<K, C>> records, SpillSpace space, Runnable atEnd) {
         this.rest = records;
         this.space = space;
         this.atEnd = atEnd;

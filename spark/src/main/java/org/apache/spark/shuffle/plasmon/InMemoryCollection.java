@@ -14,8 +14,8 @@ import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
 import scala.runtime.AbstractFunction2;
 
-/** What a reduce task has gathered in memory, in Spark's collections that know their size. */
-interface Gathered<K, C> {
+/** The records of a reduce task in memory, in one of Spark's collections that know their size. */
+interface InMemoryCollection<K, C> {
     /** Takes a record in. */
     void add(Product2<K, ?> record);
 
@@ -26,14 +26,15 @@ interface Gathered<K, C> {
     Iterator<Tuple2<K, C>> drain(Comparator<K> order);
 
     /** One combiner for each key. */
-    final class Combined<K, C> extends AbstractFunction2<Object, C, C> implements Gathered<K, C> {
+    final class CombinerMap<K, C> extends AbstractFunction2<Object, C, C>
+            implements InMemoryCollection<K, C> {
         private final SizeTrackingAppendOnlyMap<K, C> combiners = new SizeTrackingAppendOnlyMap<>();
         private final Aggregator<K, Object, C> aggregator;
         /** Whether records hold combiners already, because map tasks combined them. */
         private final boolean areCombiners;
         private Object value;
 
-        Combined(Aggregator<K, Object, C> aggregator, boolean areCombiners) {
+        CombinerMap(Aggregator<K, Object, C> aggregator, boolean areCombiners) {
             this.aggregator = aggregator;
             this.areCombiners = areCombiners;
         }
@@ -72,7 +73,7 @@ interface Gathered<K, C> {
     }
 
     /** Records as they come: a key, its value, the next key. */
-    final class Plain<K, C> implements Gathered<K, C> {
+    final class RecordVector<K, C> implements InMemoryCollection<K, C> {
         private final SizeTrackingVector<Object> records =
                 new SizeTrackingVector<>(MapTaskWriter.ANY);
 

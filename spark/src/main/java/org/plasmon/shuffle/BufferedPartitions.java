@@ -6,8 +6,8 @@ import java.util.function.LongConsumer;
 import java.util.function.LongPredicate;
 
 /** Sections that all grow at the same time, each in memory of its own. */
-public final class StagedPartitions implements RunContent {
-    private final Staging[] sections;
+public final class BufferedPartitions implements RunContent {
+    private final RecordBuffer[] sections;
     private final int[] records;
 
     /**
@@ -15,14 +15,14 @@ public final class StagedPartitions implements RunContent {
      * @param reserve asked before more memory is taken
      * @param release told what is given back before the task ends
      */
-    public StagedPartitions(int partitions, LongPredicate reserve, LongConsumer release) {
-        this.sections = new Staging[partitions];
-        Arrays.setAll(sections, partition -> new Staging(reserve, release));
+    public BufferedPartitions(int partitions, LongPredicate reserve, LongConsumer release) {
+        this.sections = new RecordBuffer[partitions];
+        Arrays.setAll(sections, partition -> new RecordBuffer(reserve, release));
         this.records = new int[partitions];
     }
 
     /** Where a partition's section is written. */
-    public Staging section(int partition) {
+    public RecordBuffer section(int partition) {
         return sections[partition];
     }
 
@@ -33,7 +33,7 @@ public final class StagedPartitions implements RunContent {
 
     /** Forgets all sections. */
     public void clear() {
-        for (Staging section : sections) {
+        for (RecordBuffer section : sections) {
             section.clear();
         }
         Arrays.fill(records, 0);
@@ -51,7 +51,7 @@ public final class StagedPartitions implements RunContent {
 
     @Override
     public void copyTo(int partition, ByteBuffer target, int at) {
-        Staging section = sections[partition];
+        RecordBuffer section = sections[partition];
         target.put(at, section.bytes(), 0, section.size());
     }
 }
