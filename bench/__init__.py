@@ -5,8 +5,8 @@
 
 * :mod:`bench.case` says what is measured, :mod:`bench.run` measures it.
 * :mod:`bench.worker` runs every side (ours, a rival, the machine's limit) in processes of its own.
-* :mod:`bench.provision` makes what a side needs: an environment of its own, or our binaries.
-* :mod:`bench.spread` condenses samples, :mod:`bench.report` shows them.
+* :mod:`bench.environments` makes what a side needs: an environment of its own, or our binaries.
+* :mod:`bench.stats` condenses samples, :mod:`bench.report` shows them.
 
 Deliberately absent: any timing in this process. Workers time themselves; the harness only asks,
 in turns, so that whatever disturbs the machine disturbs every side alike.

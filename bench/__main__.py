@@ -17,7 +17,7 @@ from typing import Any
 
 from bench import machine, report
 from bench.case import Suite
-from bench.provision import ROOT
+from bench.environments import ROOT
 from bench.run import Context, run
 
 

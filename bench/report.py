@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.case import Case, Entry, Figure, Pinning, Suite
-from bench.provision import MissingError
+from bench.environments import MissingError
 from bench.run import Results
 
 OURS = "plasmon"
@@ -19,7 +19,7 @@ COPYING = ("copy", "put", "put_numpy")
 TIMES = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 
 
-def shown(value: float, unit: str) -> str:
+def format_value(value: float, unit: str) -> str:
     """A value with three digits and the unit that suits it."""
     if unit == "ns":
         name, scale = next((pair for pair in TIMES if abs(value) >= pair[1]), TIMES[-1])
@@ -176,7 +176,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     names = [row["pinned"], f"{row['label']} ({row['language']})"]
     if "missing" in row:
         return [*names, f"missing: {row['missing']}", *[""] * (len(COLUMNS) - 3)]
-    spreads = [shown(row[key], row["unit"]) for key in ("median", "p10", "p90", "min")]
+    spreads = [format_value(row[key], row["unit"]) for key in ("median", "p10", "p90", "min")]
     bandwidth = _digits(row["gb_per_s"]) if "gb_per_s" in row else ""
     ratio = _digits(row["ratio_to_ours"]) if "ratio_to_ours" in row else ""
     verdict = f"{row['target']} {_verdict(row['hit'])}" if "target" in row else ""
@@ -222,7 +222,7 @@ def _by_case(found: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]
 def _figure_lines(content: dict[str, Any]) -> list[list[str]]:
     lines = [["figure", "value", "target", "", "what"]]
     for name, entry in content["targets"].items():
-        value = shown(entry["value"], entry["unit"]) if "value" in entry else "missing"
+        value = format_value(entry["value"], entry["unit"]) if "value" in entry else "missing"
         verdict = "" if "hit" not in entry or "value" not in entry else _verdict(entry["hit"])
         lines.append([name, value, entry.get("target", ""), verdict, entry["what"]])
     return lines

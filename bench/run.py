@@ -24,10 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench import provision
+from bench import environments
 from bench.case import FREE, Case, Entry, Samples, Side, Suite
-from bench.provision import MissingError
-from bench.spread import Spread, paired_ratio, spread
+from bench.environments import MissingError
+from bench.stats import Spread, paired_ratio, spread
 from bench.worker import UnsupportedError, Worker
 
 CAPACITY_BYTES = 3 << 30
@@ -210,7 +210,7 @@ class Context:
         directory = self._directory(name)
         # Our package brings its own daemon; our Rust worker takes the one built beside it.
         native = self.sides[name].environment == "native"
-        binaries = {"PLASMON_DAEMON": str(provision.our_daemon())} if native else {}
+        binaries = {"PLASMON_DAEMON": str(environments.our_daemon())} if native else {}
         worker = Worker(command, directory, binaries)
         request = {"op": "start", "directory": str(directory), "capacity_bytes": CAPACITY_BYTES}
         try:
@@ -228,12 +228,12 @@ class Context:
 
 def _program(environment: str) -> Path:
     if environment == "native":
-        return provision.our_worker()
+        return environments.our_worker()
     if environment == "ours":
-        return provision.our_package()
-    if environment.startswith(provision.WITH_OURS):
-        return provision.with_ours(environment.removeprefix(provision.WITH_OURS))
-    return provision.rival(environment)
+        return environments.our_package()
+    if environment.startswith(environments.WITH_OURS):
+        return environments.with_ours(environment.removeprefix(environments.WITH_OURS))
+    return environments.rival(environment)
 
 
 def ask(context: Context, entry: Entry) -> Samples:

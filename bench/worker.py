@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.provision import ROOT, MissingError
+from bench.environments import ROOT, MissingError
 
 MARK = "PLASMON_BENCH_MARK"
 CALL_TIMEOUT_S = 45.0

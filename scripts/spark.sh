@@ -51,9 +51,9 @@ unit() {
 # The Sparks to test with: the oldest line that is supported, and the newest.
 environments() {
     scripts/setup.sh environment
-    .venv/bin/python -c 'from bench import provision
+    .venv/bin/python -c 'from bench import environments
 for name in ("spark35", "spark4"):
-    provision.rival(name)'
+    environments.rival(name)'
 }
 
 # The newest of each line between the oldest and the newest, and the newest of the oldest.
@@ -84,9 +84,9 @@ case "${1:-}" in
     lines)
         environments
         .venv/bin/python -c 'import sys
-from bench import provision
+from bench import environments
 for version in sys.argv[1:]:
-    provision.spark(version)' $OTHERS
+    environments.spark(version)' $OTHERS
         jar
         SPARK_VERSIONS="$OTHERS" exec .venv/bin/python -m pytest -q -c spark/tests/pytest.ini \
             spark/tests/test_jobs.py spark/tests/test_faults.py -m "not slow"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.case import Case, Entry, Measure, Samples, Side
-from bench.provision import MissingError
+from bench.environments import MissingError
 from bench.run import Context, ask_fresh
 
 OURS, PICKLE, CLOUDPICKLE, MARSHAL = "plasmon", "pickle", "cloudpickle", "marshal"

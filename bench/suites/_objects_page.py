@@ -7,10 +7,10 @@ import subprocess
 from typing import Any
 
 from bench.case import FREE
-from bench.provision import ROOT, MissingError, rival
-from bench.report import markdown, shown
+from bench.environments import ROOT, MissingError, rival
+from bench.report import format_value, markdown
 from bench.run import Results
-from bench.spread import median
+from bench.stats import median
 from bench.suites._objects_cases import (
     CORRECT,
     OLD,
@@ -81,7 +81,9 @@ def _speed(results: Results) -> list[list[str]]:
     """How many times faster than pickle everybody is."""
     lines = [["dumps / loads", f"{PICKLE} 5", *COLUMNS]]
     for name in _measured(results):
-        times = [shown(results.median(f"{op}_{name}", PICKLE), "ns") for op in ("dumps", "loads")]
+        times = [
+            format_value(results.median(f"{op}_{name}", PICKLE), "ns") for op in ("dumps", "loads")
+        ]
         cells = [_faster(results, name, label) for label in COLUMNS]
         lines.append([f"`{name}`", " / ".join(times), *cells])
     return lines
@@ -93,7 +95,7 @@ def _faster(results: Results, name: str, label: str) -> str:
         same = notes(results, f"dumps_{name}", label)[0]["same"]
     except MissingError:
         return ""
-    return " / ".join(shown(ratio, "") for ratio in ratios) + ("" if same else OTHER)
+    return " / ".join(format_value(ratio, "") for ratio in ratios) + ("" if same else OTHER)
 
 
 def _sizes(results: Results) -> list[list[str]]:
@@ -126,7 +128,7 @@ def _both(results: Results, case: str, label: str) -> str:
         wall = median([told["wall_ns"] for told in notes(results, case, label)])
     except MissingError:
         return ""
-    return f"{shown(processor, 'ns')} / {shown(wall, 'ns')}"
+    return f"{format_value(processor, 'ns')} / {format_value(wall, 'ns')}"
 
 
 def _correctness(results: Results) -> list[list[str]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from bench.provision import MissingError
+from bench.environments import MissingError
 from bench.rivals.protocol import Answer
 from bench.run import Context
 from bench.worker import UnsupportedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from bench import footprint
+from bench import fresh_store
 from bench.case import CROSS_CORE, FREE, SAME_CORE, Case, Entry, Measure
 from bench.run import ask_fresh
 from bench.suites._store_sides import (
@@ -134,7 +134,7 @@ def _overhead(side: str, variant: str, objects: int) -> Entry:
         "fill",
         work,
         variant,
-        footprint.overhead_bytes,
+        fresh_store.overhead_bytes,
         object_bytes=100,
         objects=objects,
     )
@@ -163,10 +163,10 @@ STORES = (
         "start",
         "from starting a store to the first connection",
         (
-            *_whole(footprint.start_ms, "daemon and keeper", RUST),
-            *_whole(footprint.start_ms, "its client retries every 100 ms", PLASMA),
-            *_whole(footprint.start_ms, "metadata in the daemon", VINEYARD),
-            *_whole(footprint.start_ms, "ray.init without a dashboard", RAY),
+            *_whole(fresh_store.start_ms, "daemon and keeper", RUST),
+            *_whole(fresh_store.start_ms, "its client retries every 100 ms", PLASMA),
+            *_whole(fresh_store.start_ms, "metadata in the daemon", VINEYARD),
+            *_whole(fresh_store.start_ms, "ray.init without a dashboard", RAY),
         ),
         rounds=5,
         quick_rounds=1,
@@ -181,7 +181,7 @@ STORES = (
                 RUST,
                 "recover",
                 "kill -9, with two million objects of 100 B",
-                measure=footprint.recover_s,
+                measure=fresh_store.recover_s,
                 object_bytes=100,
                 objects=2_000_000,
                 count=3,
@@ -200,7 +200,7 @@ STORES = (
                 PYTHON,
                 "request_beside_idle",
                 "states of one object; the clients have rings and submit nothing",
-                measure=footprint.ask_crowded,
+                measure=fresh_store.ask_crowded,
                 clients=1500,
                 count=2000,
             ),
@@ -221,7 +221,7 @@ STORES = (
                 "longest_turn",
                 "a million pins, 100,000 objects that expire at once; puts, reads, deletes, "
                 "connections that come and go, status",
-                measure=footprint.ask_crowded,
+                measure=fresh_store.ask_crowded,
                 objects=1_000_000,
                 expiring=100_000,
                 clients=4000,
@@ -243,7 +243,7 @@ STORES = (
                 "residency",
                 "three processes put, read and delete, three read and sit idle",
                 variant=level,
-                measure=footprint.ask_at_level,
+                measure=fresh_store.ask_at_level,
                 level=level,
                 seconds=10,
                 busy=3,
@@ -264,7 +264,7 @@ STORES = (
                 PYTHON,
                 "put_behind_create",
                 "it needs a lease, so memory; until it is applied",
-                measure=footprint.ask_roomy,
+                measure=fresh_store.ask_roomy,
                 create_bytes=4 * GIB,
                 object_bytes=3000,
                 count=3,
@@ -279,7 +279,7 @@ STORES = (
         "idle",
         "resident memory of a store with one client and no object",
         _whole(
-            footprint.idle_mb,
+            fresh_store.idle_mb,
             "resident set of its processes, the client excluded",
             *(RUST, PLASMA, VINEYARD, RAY),
         ),

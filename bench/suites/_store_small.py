@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench import footprint, pairs
+from bench import fresh_store, two_client
 from bench.case import CROSS_CORE, FREE, SAME_CORE, TWO_CORES, Case, Entry
 from bench.suites._store_sides import (
     IN_PLACE,
@@ -133,7 +133,7 @@ READS = (
                 side,
                 "get_rate",
                 "each gets and releases an object of 1 KB of its own",
-                measure=pairs.scaling,
+                measure=two_client.scaling,
                 object_bytes=KIB,
                 seconds=0.2,
             )
@@ -218,7 +218,7 @@ def _trips(variant: str, op: str, work: str, batch: int) -> Entry:
 
 
 def _wake(side: str, work: str) -> Entry:
-    return entry(side, "wake_seal", work, measure=pairs.wake, count=100, gap_us=2000)
+    return entry(side, "wake_seal", work, measure=two_client.wake, count=100, gap_us=2000)
 
 
 REST = (
@@ -321,7 +321,7 @@ REST = (
         "list_100k",
         "list of a store with 100,000 objects",
         tuple(
-            entry(side, "list", work, measure=footprint.list_ns, count=2, objects=100_000)
+            entry(side, "list", work, measure=fresh_store.list_ns, count=2, objects=100_000)
             for side, work in (
                 (RUST, "list: descriptions of all"),
                 (PYTHON, "list: descriptions of all"),

@@ -24,8 +24,8 @@ from bench.case import (
     at_least,
     at_most,
 )
-from bench.provision import MissingError
-from bench.report import markdown, shown
+from bench.environments import MissingError
+from bench.report import format_value, markdown
 from bench.run import Context, Results, ask, ask_fresh
 
 POOL, BUILDER, PLASMA = "plasmon-pool", "plasmon-builder", "plasma"
@@ -269,7 +269,7 @@ def _parts(results: Results) -> dict[str, str]:
         if notes:
             times = [_median([note[name] for note in notes]) for name in ("read_ns", "share_ns")]
             sizes = [f"{notes[0][name]:,}" for name in ("table_bytes", "copied_bytes")]
-            shares.append([entry.label, *(shown(time, "ns") for time in times), *sizes])
+            shares.append([entry.label, *(format_value(time, "ns") for time in times), *sizes])
     return {"memory": markdown(lines), "sharing": markdown(shares)}
 
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import provision
+from bench import environments
 from bench.case import Case, Entry, Figure, Median, Ratio, Samples, Side, Suite, at_least, at_most
-from bench.provision import ROOT, MissingError
+from bench.environments import ROOT, MissingError
 from bench.run import Context, Results, filled
 
 NATIVE = "hdf5"
@@ -68,7 +68,7 @@ def _connector(folder: Path) -> Path:
     """A folder with the connector, built like the one that is installed."""
     within = folder / "connector"
     within.mkdir()
-    shutil.copy2(provision.our_connector(), within)
+    shutil.copy2(environments.our_connector(), within)
     return within
 
 

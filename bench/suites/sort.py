@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench.case import Case, Entry, Figure, Median, Samples, Side, Suite, at_least, at_most
-from bench.provision import MissingError
+from bench.environments import MissingError
 from bench.run import Context, Results
 from bench.suites import _sort_measure
 

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from bench.case import FREE, Case, Entry, Figure, Samples, Side, Suite, Target, at_most
-from bench.provision import ROOT, MissingError
+from bench.environments import ROOT, MissingError
 from bench.run import Context, Results
 
 #: For how long to wait for a job, on a machine that may do something else besides, in seconds.

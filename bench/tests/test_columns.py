@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from bench.case import FREE
+from bench.environments import ROOT, MissingError
 from bench.ours.columns_worker import copied_bytes
-from bench.provision import ROOT, MissingError
 from bench.report import document, insert, pages
 from bench.rivals.plasma.sharing import Readers
 from bench.run import Results

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from bench.case import FREE, Entry
-from bench.provision import ROOT, WITH_OURS, MissingError
+from bench.environments import ROOT, WITH_OURS, MissingError
 from bench.report import document, insert, pages
 from bench.rivals.objects import codecs, values
 from bench.rivals.objects.codecs import Way
@@ -187,7 +187,7 @@ serve(Fragile())
 
 
 def test_a_value_that_ends_its_worker_is_an_error_and_the_rest_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr("bench.provision.rival", lambda name: sys.executable)
+    monkeypatch.setattr("bench.environments.rival", lambda name: sys.executable)
     context = Context((Side("one", "Python", ("-c", PROGRAM), "one"),), tmp_path, quick=True)
     context.turn = ("correct", "one wrong", "free")
     try:

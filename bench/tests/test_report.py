@@ -17,7 +17,7 @@ from bench.case import (
     at_least,
     at_most,
 )
-from bench.report import document, everything, insert, pages, shown, table, write
+from bench.report import document, everything, format_value, insert, pages, table, write
 from bench.run import Results
 
 SIDES = (
@@ -141,7 +141,7 @@ def test_the_table_shows_hits_misses_and_what_is_missing(content):
     ],
 )
 def test_values_have_three_digits_and_a_unit(value, unit, expected):
-    assert shown(value, unit) == expected
+    assert format_value(value, unit) == expected
 
 
 def test_a_page_keeps_its_words_and_gets_new_tables(content):

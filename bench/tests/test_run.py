@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from bench import provision
+from bench import environments
 from bench.__main__ import main
 from bench.case import CROSS_CORE, FREE, SAME_CORE, Case, Entry, Side
 from bench.run import Context, Results, ask, ask_fresh, filled, run
@@ -34,7 +34,7 @@ serve(Clock())
 
 @pytest.fixture
 def context(tmp_path, monkeypatch):
-    monkeypatch.setattr(provision, "rival", _interpreter)
+    monkeypatch.setattr(environments, "rival", _interpreter)
     sides = tuple(
         Side(name, "Python", ("-c", PROGRAM, name), name) for name in ("one", "two", "broken")
     )
@@ -45,7 +45,7 @@ def context(tmp_path, monkeypatch):
 
 def _interpreter(name):
     if name == "broken":
-        raise provision.MissingError("cannot be installed")
+        raise environments.MissingError("cannot be installed")
     return sys.executable
 
 
@@ -68,7 +68,7 @@ def test_sides_take_turns_and_the_broken_one_is_told(context):
     assert results.samples("get", "two") == [[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]]
     assert results.missing == {("get", "broken", "free"): "cannot be installed"}
     assert results.versions == {"one": "1", "two": "1"}
-    with pytest.raises(provision.MissingError, match="cannot be installed"):
+    with pytest.raises(environments.MissingError, match="cannot be installed"):
         results.median("get", "broken")
 
 
@@ -140,7 +140,7 @@ def test_the_stores_suite_names_entries_that_exist():
     for figure in store.FIGURES:
         if figure.row is not None:
             assert figure.row in labels, figure.name
-        with pytest.raises(provision.MissingError):
+        with pytest.raises(environments.MissingError):
             figure.compute(Results())
     assert len({figure.name for figure in store.FIGURES}) == len(store.FIGURES)
 

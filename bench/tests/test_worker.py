@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from bench.provision import MissingError
+from bench.environments import MissingError
 from bench.worker import UnsupportedError, Worker, memory_kib
 
 ECHO = """

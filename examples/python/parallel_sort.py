@@ -27,7 +27,7 @@ import plasmon
 def make(socket: str, frame: plasmon.ObjectId, partitions: int, part: int) -> plasmon.ObjectId:
     """A task: one sorted partition of the stored frame."""
     with plasmon.connect(socket) as store:
-        return plasmon.sort_part(frame, "key", part=part, partitions=partitions, store=store)
+        return plasmon.sort_partition(frame, "key", part=part, partitions=partitions, store=store)
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ PARTITIONS = 4
 def make(socket: str, inputs: list[plasmon.ObjectId], at: int) -> plasmon.ObjectId:
     """A task: one sorted partition of the inputs."""
     with plasmon.connect(socket) as store:
-        return plasmon.sort_part(inputs, "key", part=at, partitions=PARTITIONS, store=store)
+        return plasmon.sort_partition(inputs, "key", part=at, partitions=PARTITIONS, store=store)
 
 
 def main() -> None:

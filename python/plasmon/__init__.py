@@ -46,7 +46,7 @@ from plasmon._errors import (
 from plasmon._info import ClientInfo, Lost, Notice, ObjectInfo, ObjectList, Status
 from plasmon._ingest import ingest
 from plasmon._native import Buffer, ObjectId, Serialized, Writer, __version__, default_socket
-from plasmon._sort import Sorted, sort, sort_part
+from plasmon._sort import Sorted, sort, sort_partition
 from plasmon._store import Daemon, Store, Subscription, connect, start
 from plasmon.objects import (
     BrokenObject,
@@ -58,6 +58,9 @@ from plasmon.objects import (
     loads,
     serialize,
 )
+
+#: The earlier name of :func:`sort_partition`.
+sort_part = sort_partition
 
 __all__ = [
     "Absent",
@@ -118,6 +121,6 @@ __all__ = [
     "loads",
     "serialize",
     "sort",
-    "sort_part",
+    "sort_partition",
     "start",
 ]

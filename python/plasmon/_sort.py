@@ -260,7 +260,7 @@ def _in_memory(
     )
 
 
-def sort_part(
+def sort_partition(
     data: Any,
     by: By,
     *,
@@ -273,14 +273,14 @@ def sort_part(
 ) -> ObjectId:
     """Makes one of the partitions that :func:`sort` would make of the same data; its id.
 
-    For schedulers that run the parts wherever they like: calls that are given the same data, order
-    and number of partitions agree on what is in each. Takes what :func:`sort` takes; ``name`` is
-    the name of this partition.
+    For schedulers that make each partition in another process: calls that are given the same data,
+    order and number of partitions agree on what is in each. Takes what :func:`sort` takes;
+    ``name`` is the name of this partition.
 
-    Raises what :func:`sort` raises, and ValueError when there is no such part.
+    Raises what :func:`sort` raises, and ValueError when there is no such partition.
     """
     if not 0 <= part < partitions:
-        raise ValueError(f"there are parts 0 to {partitions - 1}, found {part}")
+        raise ValueError(f"part is 0 to {partitions - 1}, found {part}")
     from plasmon import _sort_files
 
     tables, kind = _tables(store, _sort_files.opened(parts_of(data)))

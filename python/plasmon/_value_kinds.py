@@ -1,7 +1,7 @@
 """What a value is when it is put: the one place that decides.
 
 The kind depends on the class of the value, on the protocols that it offers, and on whether that
-kind gives back the very value. ``_values`` has an encoding for each kind. No library is imported
+kind gives back the very value. ``_codecs`` has an encoding for each kind. No library is imported
 that the value did not bring along.
 """
 

@@ -34,8 +34,8 @@ from joblib.parallel import (
     register_parallel_backend,
 )
 
-from plasmon import Store, _passing
-from plasmon._passing import MIN_BYTES
+from plasmon import Store, _by_reference
+from plasmon._by_reference import MIN_BYTES
 
 __all__ = ["MIN_BYTES", "PlasmonBackend"]
 
@@ -70,13 +70,13 @@ class _Workers:
         timeout_s: float,
         env: dict[str, Any],
     ) -> None:
-        self.arguments = _passing.KeptSender(*sending)
-        results = _passing.Sender(*sending)
+        self.arguments = _by_reference.KeptSender(*sending)
+        results = _by_reference.Sender(*sending)
         self.start = start
         self.executor = ProcessPoolExecutor(
             n_jobs,
-            job_reducers=_passing.reducers(self.arguments),
-            result_reducers=_passing.reducers(results),
+            job_reducers=_by_reference.reducers(self.arguments),
+            result_reducers=_by_reference.reducers(results),
             timeout=timeout_s,
             initializer=_start_worker,
             initargs=(sending[0], *start),
@@ -142,10 +142,12 @@ class PlasmonBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         if count == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
         start, timeout_s = self._options(options)
-        socket = _passing.keep_connection(_store_of_tasks if self._store is None else self._store)
+        socket = _by_reference.keep_connection(
+            _store_of_tasks if self._store is None else self._store
+        )
         env = self._prepare_worker_env(n_jobs=count)
         sending = socket, self._min_bytes, self._writable
-        kinds = frozenset(_passing.kinds())
+        kinds = frozenset(_by_reference.kinds())
         key = count, *sending, timeout_s, tuple(sorted(env.items())), kinds
         with _lock:
             own = _kept.get(key)

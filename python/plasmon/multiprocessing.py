@@ -27,8 +27,8 @@ from collections.abc import Iterator, MutableMapping
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from plasmon import Store, _passing
-from plasmon._passing import MIN_BYTES
+from plasmon import Store, _by_reference
+from plasmon._by_reference import MIN_BYTES
 
 __all__ = ["MIN_BYTES", "install", "uninstall"]
 
@@ -40,12 +40,12 @@ class _Reducers(MutableMapping[type, Any]):
     then: a process that was spawned calls :func:`install` long before it imports any.
     """
 
-    def __init__(self, others: MutableMapping[type, Any], sender: _passing.Sender) -> None:
+    def __init__(self, others: MutableMapping[type, Any], sender: _by_reference.Sender) -> None:
         self.others = others
         self.sender = sender
 
     def _own(self) -> set[type]:
-        return _passing.kinds() - self.others.keys()
+        return _by_reference.kinds() - self.others.keys()
 
     def __getitem__(self, kind: type) -> Any:
         return self.sender if kind in self._own() else self.others[kind]
@@ -88,8 +88,8 @@ def install(
 
     Raises Disconnected when there is no such store.
     """
-    socket = _passing.keep_connection(store)
-    sender = _passing.Sender(socket, min_bytes, writable)
+    socket = _by_reference.keep_connection(store)
+    sender = _by_reference.Sender(socket, min_bytes, writable)
     _set(_Reducers(_others(), sender))
     return socket
 

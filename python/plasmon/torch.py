@@ -176,7 +176,8 @@ def _made(layout: str, dtype: str, flags: int, parts: tuple[Any, ...]) -> Any:
     return tensor.requires_grad_() if flags & _REQUIRES_GRAD else tensor
 
 
-#: For :mod:`plasmon.objects._specified`: by module and name of the type, and by name in the format.
+#: For :mod:`plasmon.objects._format_types`: by module and name of the type, and by name in the
+#: format.
 TAKERS: dict[tuple[str, str], Callable[[Any], tuple[Any, ...]]] = {
     ("torch", "Tensor"): take_tensor,
     ("torch.nn.parameter", "Parameter"): take_tensor,

@@ -9,7 +9,7 @@
 //! plasmon.Store (Python: asyncio, data classes)
 //!    └─ _native.Store ─ put ─► put::Put ── bytes ──────────► one copy into the store
 //!         │                     ├─────── numpy array ─────► numpy.rs (header, one copy)
-//!         │                     └─────── anything else ───► plasmon._values ─► Put.array, .arrow
+//!         │                     └─────── anything else ───► plasmon._codecs ─► Put.array, .arrow
 //!         └──────────── get ─► buffer::Buffer ── bytes and numpy arrays here, the rest in _values
 //! ```
 //!

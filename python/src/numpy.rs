@@ -2,7 +2,7 @@
 //!
 //! Nothing here imports NumPy before the program did. An array of exactly the type `numpy.ndarray`
 //! whose elements lie without gaps is copied from where it is; the rest (strides, structured types,
-//! subclasses) is sorted out in `plasmon._values`.
+//! subclasses) is sorted out in `plasmon._codecs`.
 
 use plasmon_client::{Code, Error, ObjectId, PutOptions, tag};
 use plasmon_cpython::buffer::Flat;

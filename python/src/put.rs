@@ -1,6 +1,6 @@
 //! Making an object out of a value.
 //!
-//! What a value is, is decided in `plasmon._value_kinds`; `plasmon._values.encode` asks it and
+//! What a value is, is decided in `plasmon._value_kinds`; `plasmon._codecs.encode` asks it and
 //! calls one method of the [`Put`] that it is given. Before it goes a shortcut for what is put
 //! most, which comes to the same: bytes, memoryviews, plain NumPy arrays, and the types that are
 //! always objects, which that module lists.
@@ -93,7 +93,7 @@ fn encode(
 ) -> PyResult<Id> {
     let py = value.py();
     let encode = ENCODE.get_or_try_init(py, || {
-        PyResult::Ok(py.import("plasmon._values")?.getattr("encode")?.unbind())
+        PyResult::Ok(py.import("plasmon._codecs")?.getattr("encode")?.unbind())
     })?;
     let context = context.clone().unbind();
     let sink = Put { store: store.clone(), options: Mutex::new(Some(options)), context };

@@ -173,7 +173,7 @@ impl Store {
             if !matches!(other, Some("bytes" | "memoryview")) {
                 let value = objects::load(&self.objects(py)?, buffer.as_any())?;
                 let Some(wanted) = wanted else { return Ok(value) };
-                let values = py.import("plasmon._values")?;
+                let values = py.import("plasmon._codecs")?;
                 return values.call_method1("convert", (buffer, value, wanted));
             }
         }
@@ -185,7 +185,7 @@ impl Store {
             return numpy::array(&buffer);
         }
         let decode = DECODE.get_or_try_init(py, || {
-            PyResult::Ok(py.import("plasmon._values")?.getattr("decode")?.unbind())
+            PyResult::Ok(py.import("plasmon._codecs")?.getattr("decode")?.unbind())
         })?;
         decode.bind(py).call1((buffer, wanted))
     }

@@ -113,10 +113,12 @@ def test_parts_are_those_of_the_whole(sorting):
     table = frame(5000)
     whole = plasmon.sort(table, ["group", "number"], partitions=3, store=sorting)
     for part, id in enumerate(whole.ids):
-        own = plasmon.sort_part(table, ["group", "number"], part=part, partitions=3, store=sorting)
+        own = plasmon.sort_partition(
+            table, ["group", "number"], part=part, partitions=3, store=sorting
+        )
         assert pl.DataFrame(sorting.get(own)).equals(pl.DataFrame(sorting.get(id)))
-    with pytest.raises(ValueError, match="parts 0 to 2, found 3"):
-        plasmon.sort_part(table, "row", part=3, partitions=3, store=sorting)
+    with pytest.raises(ValueError, match="part is 0 to 2, found 3"):
+        plasmon.sort_partition(table, "row", part=3, partitions=3, store=sorting)
 
 
 def test_names_are_given_to_the_partitions(sorting):

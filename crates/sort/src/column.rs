@@ -17,31 +17,31 @@ use arrow_schema::DataType;
 use crate::key::Kind;
 use crate::table::Table;
 
-/// How a column moves.
+/// How the values of a column lie in memory, and so how they are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Motion {
-    /// Values of so many bytes.
+pub(crate) enum ColumnLayout {
+    /// Values of this many bytes each.
     Fixed(usize),
     Bits,
-    /// Texts with offsets of 32 bits, or of 64.
-    Text {
+    /// Strings or bytes of any length, with offsets of 32 bits, or of 64.
+    Varlen {
         large: bool,
     },
 }
 
-impl Motion {
-    /// How a column of this type moves; `None` when it does so as Arrow arrays.
+impl ColumnLayout {
+    /// The layout of a column of this type; `None` when it is moved as Arrow arrays.
     pub(crate) fn of(data_type: &DataType) -> Option<Self> {
         if let Some(kind) = Kind::of(data_type) {
             return Some(Self::Fixed(kind.bytes()));
         }
         match data_type {
             DataType::Boolean => Some(Self::Bits),
-            DataType::Utf8 | DataType::Binary => Some(Self::Text { large: false }),
+            DataType::Utf8 | DataType::Binary => Some(Self::Varlen { large: false }),
             DataType::LargeUtf8
             | DataType::LargeBinary
             | DataType::Utf8View
-            | DataType::BinaryView => Some(Self::Text { large: true }),
+            | DataType::BinaryView => Some(Self::Varlen { large: true }),
             DataType::FixedSizeBinary(bytes) if *bytes > 0 => Some(Self::Fixed(*bytes as usize)),
             DataType::Interval(_) => data_type.primitive_width().map(Self::Fixed),
             _ => None,
@@ -68,7 +68,7 @@ enum Part {
 /// One column of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
-    pub(crate) motion: Motion,
+    pub(crate) layout: ColumnLayout,
     /// Whether any value is missing.
     pub(crate) nullable: bool,
     parts: Vec<(Part, Option<NullBuffer>)>,
@@ -77,14 +77,14 @@ pub(crate) struct Column {
 impl Column {
     /// A column of the table, if it moves here.
     pub(crate) fn of(table: &Table, at: usize) -> Option<Self> {
-        let motion = Motion::of(table.moved_type(at)?)?;
+        let layout = ColumnLayout::of(table.moved_type(at)?)?;
         let part = |array: &ArrayRef| {
             let nulls = array.nulls().filter(|nulls| nulls.null_count() != 0).cloned();
-            (Part::of(motion, array), nulls)
+            (Part::of(layout, array), nulls)
         };
         let parts: Vec<_> = table.column(at).iter().map(part).collect();
         let nullable = parts.iter().any(|(_, nulls)| nulls.is_some());
-        Some(Self { motion, nullable, parts })
+        Some(Self { layout, nullable, parts })
     }
 
     /// The bytes of a batch's values, all of them, of a fixed column.
@@ -149,23 +149,23 @@ impl Column {
 /// How many bytes each of an array's texts has; 0 for missing ones of a view.
 pub(crate) fn text_lengths(array: &ArrayRef) -> Vec<u64> {
     let mut lengths = Vec::new();
-    if let Some(motion @ Motion::Text { .. }) = Motion::of(array.data_type()) {
-        let parts = vec![(Part::of(motion, array), None)];
-        Column { motion, nullable: false, parts }.lengths(0, 0..array.len(), &mut lengths);
+    if let Some(layout @ ColumnLayout::Varlen { .. }) = ColumnLayout::of(array.data_type()) {
+        let parts = vec![(Part::of(layout, array), None)];
+        Column { layout, nullable: false, parts }.lengths(0, 0..array.len(), &mut lengths);
     }
     lengths
 }
 
 impl Part {
-    fn of(motion: Motion, array: &ArrayRef) -> Self {
-        match motion {
-            Motion::Fixed(width) => {
+    fn of(layout: ColumnLayout, array: &ArrayRef) -> Self {
+        match layout {
+            ColumnLayout::Fixed(width) => {
                 let data = array.to_data();
                 let (from, bytes) = (data.offset() * width, data.len() * width);
                 Self::Fixed(data.buffers()[0].slice_with_length(from, bytes))
             }
-            Motion::Bits => Self::Bits(array.as_boolean().values().clone()),
-            Motion::Text { .. } => match array.data_type() {
+            ColumnLayout::Bits => Self::Bits(array.as_boolean().values().clone()),
+            ColumnLayout::Varlen { .. } => match array.data_type() {
                 DataType::Utf8View => Self::Views(array.as_string_view().clone().to_binary_view()),
                 DataType::BinaryView => Self::Views(array.as_binary_view().clone()),
                 DataType::Utf8 => {

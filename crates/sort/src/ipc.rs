@@ -15,7 +15,7 @@ use arrow_ipc::{Buffer, FieldNode};
 use arrow_schema::Schema;
 use plasmon_arrow_ipc::{ALIGN, Batch, END, push_framed, schema_message};
 
-use crate::column::{Column, Motion};
+use crate::column::{Column, ColumnLayout};
 
 /// Where the parts of a column lie in the partition's bytes.
 #[derive(Clone, Debug)]
@@ -55,10 +55,10 @@ impl Layout {
         };
         let place = |(column, text_bytes): (&Column, &u64)| {
             let validity = part(if column.nullable { rows.div_ceil(8) } else { 0 });
-            let (offset_bytes, value_bytes) = match column.motion {
-                Motion::Fixed(width) => (0, rows * width),
-                Motion::Bits => (0, rows.div_ceil(8)),
-                Motion::Text { large } => {
+            let (offset_bytes, value_bytes) = match column.layout {
+                ColumnLayout::Fixed(width) => (0, rows * width),
+                ColumnLayout::Bits => (0, rows.div_ceil(8)),
+                ColumnLayout::Varlen { large } => {
                     ((rows + 1) * if large { 8 } else { 4 }, *text_bytes as usize)
                 }
             };

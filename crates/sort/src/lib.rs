@@ -50,7 +50,8 @@
 
 #![forbid(unsafe_code)]
 
-mod classify;
+mod bucket_ids;
+mod bucket_sort;
 mod column;
 mod dictionary;
 mod error;
@@ -61,16 +62,15 @@ mod ipc;
 mod job;
 mod kernel;
 mod key;
-mod leaf;
 mod nested;
 mod offsets;
 mod order;
 mod rows;
 mod scatter;
 mod sorting;
-mod split;
+mod splitters;
 mod table;
-mod texts;
+mod varlen;
 mod workers;
 
 pub use error::{Error, Result};

@@ -1,6 +1,6 @@
 //! Rows whose buckets are known.
 
-use crate::split::Id;
+use crate::splitters::BucketId;
 use crate::table::{Piece, Run};
 
 /// The rows of a piece, or some of them, and their buckets.
@@ -11,7 +11,7 @@ pub(crate) struct Rows<'a, I> {
     pub(crate) ids: &'a [I],
 }
 
-impl<I: Id> Rows<'_, I> {
+impl<I: BucketId> Rows<'_, I> {
     /// Calls `with` for each run, with the rows of it that are meant, and their buckets.
     #[inline(always)]
     pub(crate) fn each_run(&self, mut with: impl FnMut(&Run, Option<&[u32]>, &[I])) {

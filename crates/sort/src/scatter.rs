@@ -9,14 +9,14 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use plasmon_scatter::{Lines, scatter};
 use pulp::Arch;
 
-use crate::classify::{BLOCK_ROWS, Classified, Ids};
-use crate::column::{Column, Motion};
+use crate::bucket_ids::{BLOCK_ROWS, BucketAssignment, BucketIds};
+use crate::column::{Column, ColumnLayout};
 use crate::error::Result;
 use crate::key::Keys;
 use crate::rows::Rows;
-use crate::split::Id;
+use crate::splitters::BucketId;
 use crate::table::{Piece, Table};
-use crate::texts::copy;
+use crate::varlen::copy;
 use crate::workers::Progress;
 
 /// Where a piece's rows go: for each bucket the piece's own range of places.
@@ -48,28 +48,28 @@ impl Scatter<'_> {
     pub(crate) fn run(
         &self,
         piece: &Piece,
-        classified: &Classified,
+        classified: &BucketAssignment,
         targets: Targets<'_>,
     ) -> Result<()> {
         let selected = classified.selected.as_deref();
         Arch::new().dispatch(
             #[inline(always)]
             || match &classified.ids {
-                Ids::Bytes(ids) => self.run_with(Rows { piece, selected, ids }, targets),
-                Ids::Words(ids) => self.run_with(Rows { piece, selected, ids }, targets),
+                BucketIds::Bytes(ids) => self.run_with(Rows { piece, selected, ids }, targets),
+                BucketIds::Words(ids) => self.run_with(Rows { piece, selected, ids }, targets),
             },
         )
     }
 
     #[inline(always)]
-    fn run_with<I: Id>(&self, rows: Rows<'_, I>, targets: Targets<'_>) -> Result<()> {
+    fn run_with<I: BucketId>(&self, rows: Rows<'_, I>, targets: Targets<'_>) -> Result<()> {
         for ((column, targets), lengths) in
             self.columns.iter().zip(targets.columns).zip(targets.lengths)
         {
-            let width = match column.motion {
-                Motion::Fixed(width) => width,
-                Motion::Bits => continue,
-                Motion::Text { large } => {
+            let width = match column.layout {
+                ColumnLayout::Fixed(width) => width,
+                ColumnLayout::Bits => continue,
+                ColumnLayout::Varlen { large } => {
                     let lengths = (lengths, self.streams);
                     if large {
                         rows.move_texts::<u64, 8>(column, targets, lengths, |length| length as u64);
@@ -111,7 +111,7 @@ impl Scatter<'_> {
     }
 
     #[inline(always)]
-    fn move_numbers<I: Id>(&self, rows: Rows<'_, I>, lines: &mut Lines<'_, u32, 16>) {
+    fn move_numbers<I: BucketId>(&self, rows: Rows<'_, I>, lines: &mut Lines<'_, u32, 16>) {
         rows.each_run(|run, selected, ids| {
             let first = self.table.start(run.batch) + run.rows.start as u32;
             match selected {
@@ -122,7 +122,7 @@ impl Scatter<'_> {
     }
 
     #[inline(always)]
-    fn move_prefixes<I: Id>(&self, rows: Rows<'_, I>, lines: &mut Lines<'_, u64, 8>) {
+    fn move_prefixes<I: BucketId>(&self, rows: Rows<'_, I>, lines: &mut Lines<'_, u64, 8>) {
         let mut prefixes = Vec::new();
         rows.each_run(|run, selected, ids| {
             let mut done = 0;
@@ -147,7 +147,7 @@ impl Scatter<'_> {
     }
 }
 
-impl<I: Id> Rows<'_, I> {
+impl<I: BucketId> Rows<'_, I> {
     #[inline(always)]
     fn move_all<T: Pod, const N: usize>(
         &self,
@@ -219,7 +219,7 @@ impl<I: Id> Rows<'_, I> {
 
 /// Puts each value to its bucket.
 #[inline(always)]
-fn put_all<I: Id, T: Pod, const N: usize>(
+fn put_all<I: BucketId, T: Pod, const N: usize>(
     lines: &mut Lines<'_, T, N>,
     values: impl Iterator<Item = T>,
     ids: &[I],

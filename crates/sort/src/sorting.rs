@@ -17,16 +17,16 @@ use std::ops::{DerefMut, Range};
 use arrow_buffer::bit_mask::set_bits;
 
 use self::memory::{BucketMemory, Carries, Division};
-use crate::classify::classify;
-use crate::column::{Column, Motion};
+use crate::bucket_ids::classify;
+use crate::bucket_sort::{self, Bits, Bucket, Context, Scratch};
+use crate::column::{Column, ColumnLayout};
 use crate::error::{Error, Result};
 use crate::interleave::{self, Numbers};
 use crate::ipc::Layout;
 use crate::job::{Create, Job, PARTITIONS_MAX, Partition, THREADS_MAX};
 use crate::key::{Keys, spread};
-use crate::leaf::{self, Bits, Bucket, Context, Scratch};
 use crate::scatter::Scatter;
-use crate::split::{Buckets, sample_rows};
+use crate::splitters::{Buckets, sample_rows};
 use crate::table::Table;
 use crate::workers::{each, each_with};
 
@@ -112,7 +112,7 @@ impl<'a> Sort<'a> {
         job.progress.advance(table.rows() as u64 - rows.iter().sum::<u64>())?;
         let in_bucket = keys.in_place().is_some() || keys.in_texts().is_some();
         let prefixes = !in_bucket || columns.is_empty();
-        let moves_alone = |column: &Column| column.motion != Motion::Bits && !column.nullable;
+        let moves_alone = |column: &Column| column.layout != ColumnLayout::Bits && !column.nullable;
         let numbers = prefixes || !columns.iter().all(moves_alone);
         let mut division = Division {
             columns,
@@ -135,7 +135,9 @@ impl<'a> Sort<'a> {
             let mut text_bytes = Vec::with_capacity(division.columns.len());
             for (at, column) in division.columns.iter().enumerate() {
                 let found = division.text_bytes(at, buckets.clone());
-                if column.motion == (Motion::Text { large: false }) && found > i32::MAX as u64 {
+                if column.layout == (ColumnLayout::Varlen { large: false })
+                    && found > i32::MAX as u64
+                {
                     let field = schema.field(at);
                     let (column, data_type) = (field.name().clone(), field.data_type().clone());
                     return Err(Error::Bytes { column, data_type, found });
@@ -204,7 +206,7 @@ impl<'a> Sort<'a> {
             let BucketMemory { rows, values, ends, numbers, prefixes } = memory;
             let range = self.buckets.range(self.first + at);
             let bucket = Bucket { rows, range, values, ends, numbers, prefixes };
-            let bits = leaf::sort(&context, scratch, bucket)?;
+            let bits = bucket_sort::sort(&context, scratch, bucket)?;
             progress.advance(rows as u64)?;
             Ok(bits)
         })
@@ -219,7 +221,7 @@ impl<'a> Sort<'a> {
         for ((range, layout), memory) in partitions.iter().zip(layouts).zip(memories) {
             let mut null_counts = vec![0; columns.len()];
             for (at, (column, places)) in columns.iter().zip(&layout.columns).enumerate() {
-                let truths = column.motion == Motion::Bits;
+                let truths = column.layout == ColumnLayout::Bits;
                 if truths {
                     memory[places.values.clone()].fill(0);
                 }
@@ -253,7 +255,7 @@ fn bucket_count(rows: usize, few: bool) -> usize {
 
 /// As few partitions as the offsets of their texts allow.
 fn partitions_needed(division: &Division<'_>) -> usize {
-    let small = |at: &usize| division.columns[*at].motion == Motion::Text { large: false };
+    let small = |at: &usize| division.columns[*at].layout == ColumnLayout::Varlen { large: false };
     let bytes = |at: usize| {
         let pieces = division.pieces.iter().map(|(_, piece)| &piece.text_bytes[at]);
         pieces.flatten().sum::<u64>()

@@ -184,7 +184,7 @@ impl<'py> Encoder<'py> {
         self.done();
         self.open();
         let locate = || -> PyResult<PyErr> {
-            let module = self.py.import("plasmon.objects._where")?;
+            let module = self.py.import("plasmon.objects._error_path")?;
             let located = module.getattr("locate")?.call1((error.value(self.py), value))?;
             Ok(PyErr::from_value(located))
         };

@@ -46,14 +46,14 @@ impl<'a, 'py> Decoder<'a, 'py> {
     pub(super) fn shape_of(&self, number: usize) -> &'a [[u8; 8]] {
         let tensors = &self.object.view.tensors;
         let from = tensors.shape_offsets.index(number);
-        let to = tensors.shape_offsets.index(number + 1);
+        let to = tensors.shape_offsets.index(number.saturating_add(1));
         tensors.shape.range(from, to.saturating_sub(from))
     }
 
     fn strides_of(&self, number: usize) -> &'a [[u8; 8]] {
         let tensors = &self.object.view.tensors;
         let from = tensors.stride_offsets.index(number);
-        let to = tensors.stride_offsets.index(number + 1);
+        let to = tensors.stride_offsets.index(number.saturating_add(1));
         tensors.strides.range(from, to.saturating_sub(from))
     }
 

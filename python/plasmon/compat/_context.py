@@ -30,7 +30,7 @@ from plasmon.compat._errors import (
     SerializationCallbackError,
     deprecated,
 )
-from plasmon.objects import NotSerializable, _context, _extensions, _specified
+from plasmon.objects import NotSerializable, _context, _extensions, _format_types
 from plasmon.objects import SerializationContext as _CoreContext
 from plasmon.objects._context import Pickle
 
@@ -186,13 +186,13 @@ def _has_place(kind: type, core: _Core) -> bool:
     """Whether the format has a place for objects of a class, without pickle."""
     if issubclass(kind, type) or kind in _extensions._FUNCTIONS:
         return False
-    if kind in _specified.NAMES or kind in {memoryview, plain_pickle.PickleBuffer}:
+    if kind in _format_types.NAMES or kind in {memoryview, plain_pickle.PickleBuffer}:
         return True
-    if _specified.taker(kind) is not None:
+    if _format_types.taker(kind) is not None:
         # pandas' moments were always read as the standard library's.
         return not issubclass(kind, dt.date | dt.timedelta)
     if issubclass(kind, BaseException):
-        return f"{kind.__module__}:{kind.__qualname__}" in _specified.CALLABLES
+        return f"{kind.__module__}:{kind.__qualname__}" in _format_types.CALLABLES
     return _extensions.encoder(kind, core) is not None
 
 

@@ -35,7 +35,7 @@ READ_ROWS = 100_000
 #: What the fork server imports.
 _LIBRARIES = [
     *("numpy", "pyarrow", "pyarrow.compute", "joblib"),
-    *("plasmon", "plasmon._values", "plasmon.demo.ways"),
+    *("plasmon", "plasmon._codecs", "plasmon.demo.ways"),
 ]
 
 

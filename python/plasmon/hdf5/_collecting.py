@@ -262,7 +262,7 @@ def _objects(home: Path, manifest: Manifest) -> list[ObjectPlace]:
 
 
 def _objects_in(socket: str, data: str) -> list[ObjectPlace]:
-    from plasmon._passing import connection
+    from plasmon._by_reference import connection
 
     names = (str(info.name) for info in connection(socket).list(NAMESPACE))
     mine = {name.removesuffix("@") for name in names if f"-{data}/" in name}

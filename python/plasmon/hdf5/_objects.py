@@ -43,7 +43,7 @@ class ObjectPlace:
         Raises FileNotFoundError when the store does not have it, and PermissionError when only
         the file names the store.
         """
-        from plasmon._passing import connection
+        from plasmon._by_reference import connection
 
         if socket is None and not is_listed(self.socket):
             raise PermissionError(
@@ -69,7 +69,7 @@ class ObjectPlace:
 
     def delete(self) -> None:
         """Takes the object away, whichever version there is."""
-        from plasmon._passing import connection
+        from plasmon._by_reference import connection
 
         store = connection(self.socket)
         names = [self.name, self.name + _LEFT]

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 
 from plasmon import PlasmonError
-from plasmon._passing import connection
+from plasmon._by_reference import connection
 from plasmon.hdf5 import _plugin
 from plasmon.hdf5._moving import draft_name
 from plasmon.hdf5._objects import NAMESPACE, ObjectPlace, is_listed

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from plasmon._passing import connection
+from plasmon._by_reference import connection
 from plasmon.hdf5._plugin import PluginError
 
 #: The endings of files that are taken from a folder.

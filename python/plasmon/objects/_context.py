@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from plasmon import _native
-from plasmon.objects import _cloudpickle, _extensions, _specified
+from plasmon.objects import _cloudpickle, _extensions, _format_types
 from plasmon.objects._errors import broken, refused
 from plasmon.objects._names import find, name_of, not_serializable
 
@@ -164,7 +164,7 @@ class SerializationContext(_native._Context):
         encoder = _extensions.encoder(kind, self)
         if encoder is not None:
             return _native._Strategy(EXT, encoder)
-        taker = _specified.taker(kind)
+        taker = _format_types.taker(kind)
         if taker is None and self.pickle == "cloudpickle":
             taker = _cloudpickle.reducer(kind)
         if taker is not None:
@@ -180,7 +180,7 @@ class SerializationContext(_native._Context):
         """What ``__reduce_ex__`` would give, of a value that is no extension, unlike most."""
         if type(value) in {types.FunctionType, types.ModuleType}:
             return _cloudpickle.take(value)
-        taken = _specified.take(value)
+        taken = _format_types.take(value)
         return value.__reduce_ex__(5) if taken is None else taken
 
     def _describe(
@@ -193,7 +193,7 @@ class SerializationContext(_native._Context):
         name = _specified_name(value) if make in {MAKE_CALL, MAKE_NEW} else None
         if name is not None:
             return SPECIFIED, name, 0, 0, None
-        specified = _specified.value_name(value) if make == MAKE_VALUE else None
+        specified = _format_types.value_name(value) if make == MAKE_VALUE else None
         if specified is not None:
             return SPECIFIED, specified, 0, 0, None
         if make != MAKE_VALUE or self.pickle == "never":
@@ -244,11 +244,11 @@ class SerializationContext(_native._Context):
     ) -> Any:
         """What a class of an object stands for."""
         if source == SPECIFIED:
-            if make == MAKE_VALUE and name in _specified.VALUES:
-                return _specified.find_value(name)
-            if make != MAKE_CALL or name not in _specified.CALLABLES:
+            if make == MAKE_VALUE and name in _format_types.VALUES:
+                return _format_types.find_value(name)
+            if make != MAKE_CALL or name not in _format_types.CALLABLES:
                 raise broken(f"the format has no class {name!r}")
-            return _specified.CALLABLES[name]
+            return _format_types.CALLABLES[name]
         if source == REGISTERED:
             entry = self._registered(name, version)
             if make == MAKE_ATTRIBUTES and entry.serializer is None:
@@ -280,8 +280,8 @@ def _specified_name(value: Any) -> str | None:
     """The name of a callable that the format itself knows."""
     if isinstance(value, type) and issubclass(value, BaseException):
         name = f"{value.__module__}:{value.__qualname__}"
-        return name if name in _specified.CALLABLES else None
-    return _specified.NAMES.get(value) if type(value).__hash__ is not None else None
+        return name if name in _format_types.CALLABLES else None
+    return _format_types.NAMES.get(value) if type(value).__hash__ is not None else None
 
 
 def _refused_to_write(value: Any) -> TypeError:

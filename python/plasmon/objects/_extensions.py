@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from plasmon._dtypes import is_described
 from plasmon._library import library_of
-from plasmon.objects import _cloudpickle, _frames, _specified
+from plasmon.objects import _cloudpickle, _format_types, _frames
 from plasmon.objects._errors import broken, is_the_machines, refused
 from plasmon.objects._names import find
 
@@ -173,7 +173,7 @@ def _global_encoder(context: SerializationContext) -> Callable[[Any], _Encoded]:
         if context.pickle == "cloudpickle" and _cloudpickle.is_taken_apart(value):
             # What it refers to is a part of the value as well.
             return None
-        if isinstance(value, type) and _specified.DATA_TYPES.get(value.__name__) is value:
+        if isinstance(value, type) and _format_types.DATA_TYPES.get(value.__name__) is value:
             return TYPE, value.__name__.encode()
         source, name, _, kind, pickled = context._named(value)
         if source == 2:
@@ -245,7 +245,7 @@ def _decode_path(data: bytes) -> pathlib.PurePath:
 
 
 def _decode_type(data: bytes) -> type:
-    found = _specified.DATA_TYPES.get(data.decode())
+    found = _format_types.DATA_TYPES.get(data.decode())
     if found is None:
         raise broken(f"there is no data type {data!r}")
     return found

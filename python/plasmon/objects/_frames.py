@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from plasmon import _arrow_notes, _native, _values
+from plasmon import _arrow_notes, _codecs, _native
 from plasmon._library import library_of
 from plasmon._value_kinds import Kind, kind_of_base, kind_of_class
 from plasmon.objects._errors import broken, is_the_machines
@@ -97,4 +97,4 @@ def _decode(kind: int, text: str, memory: memoryview, *, check: bool) -> Any:
         table = pa.RecordBatchReader._import_from_c_capsule(capsule).read_all()
     else:
         table = pa.ipc.open_stream(pa.py_buffer(memory)).read_all()
-    return _values.from_table(table, kind, text)
+    return _codecs.from_table(table, kind, text)

@@ -90,7 +90,7 @@ def test_elements_that_take_no_room_become_no_memory():
 
     class Bomb:
         def __reduce__(self) -> Any:
-            return plasmon.objects._specified._masked, (repeated, None, None, False)
+            return plasmon.objects._format_types._masked, (repeated, None, None, False)
 
     data = plasmon.dumps(Bomb())
     assert len(data) < 1000

@@ -13,7 +13,7 @@ joblib = pytest.importorskip("joblib")
 
 import plasmon  # noqa: E402 - after the check
 import plasmon.joblib  # noqa: E402 - after the check
-from plasmon import _passing  # noqa: E402
+from plasmon import _by_reference  # noqa: E402
 
 from ..conftest import MIB  # noqa: E402
 
@@ -214,4 +214,4 @@ def test_generators(store):
 
 
 def test_kinds_are_told_apart_by_what_is_imported():
-    assert {np.ndarray, pd.DataFrame} <= _passing.kinds()
+    assert {np.ndarray, pd.DataFrame} <= _by_reference.kinds()

@@ -16,7 +16,7 @@ import pytest
 
 import plasmon
 import plasmon.multiprocessing
-from plasmon import _passing
+from plasmon import _by_reference
 
 from ..conftest import DEADLINE_S, MIB
 
@@ -231,14 +231,14 @@ def test_the_store_of_this_user(tmp_path, monkeypatch):
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    socket = _passing.keep_connection(None)
+    socket = _by_reference.keep_connection(None)
     try:
         assert socket.startswith(str(runtime))
-        sender = _passing.Sender(socket, MIN_BYTES)
+        sender = _by_reference.Sender(socket, MIN_BYTES)
         function, arguments = sender(big())
         assert same(big(), function(*arguments))
     finally:
-        own = _passing._connections.pop((os.getpid(), socket))
+        own = _by_reference._connections.pop((os.getpid(), socket))
         # It would wait ten minutes for the next program.
         own.shutdown()
         own.disconnect()
@@ -246,7 +246,7 @@ def test_the_store_of_this_user(tmp_path, monkeypatch):
 
 def test_kept_values_are_put_once(own):
     store = own(capacity=64 * MIB)
-    sender = _passing.KeptSender(str(store.socket), MIN_BYTES)
+    sender = _by_reference.KeptSender(str(store.socket), MIN_BYTES)
     first, second = big(), big() + 1
     references = [sender(first), sender(second), sender(first)]
     assert references[0] == references[2]
@@ -264,7 +264,7 @@ def test_kept_values_are_put_once(own):
 def test_a_value_in_the_place_of_another(own):
     """A later array at the address of one that is gone is another array."""
     store = own(capacity=64 * MIB)
-    sender = _passing.KeptSender(str(store.socket), MIN_BYTES)
+    sender = _by_reference.KeptSender(str(store.socket), MIN_BYTES)
     sums = []
     for number in range(50):
         function, arguments = sender(np.full(1000, float(number)))
@@ -275,7 +275,7 @@ def test_a_value_in_the_place_of_another(own):
 
 def test_another_process_gets_a_sender_of_its_own(own):
     store = own(capacity=64 * MIB)
-    sender = _passing.KeptSender(str(store.socket), MIN_BYTES, writable=True)
+    sender = _by_reference.KeptSender(str(store.socket), MIN_BYTES, writable=True)
     sender(big())
     other = pickle.loads(pickle.dumps(sender))
     other.end()

@@ -129,7 +129,7 @@ def _sort_parts(make: Make, store: plasmon.Store) -> None:
     table, by, nulls = _keyed(make)
     wanted, count = expected_rows(table, by, nulls), make.choice([1, 2, 3])
     parts = [
-        plasmon.sort_part(table, by, part=part, partitions=count, nulls=nulls, store=store)
+        plasmon.sort_partition(table, by, part=part, partitions=count, nulls=nulls, store=store)
         for part in range(count)
     ]
     found = [row for id in parts for row in store.get(id)["row"].to_pylist()]

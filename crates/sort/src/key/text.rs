@@ -21,7 +21,7 @@ use arrow_row::Rows;
 use arrow_schema::DataType;
 
 use super::rows::RowKeys;
-use crate::column::Motion;
+use crate::column::ColumnLayout;
 use crate::error::Result;
 use crate::order::SortKey;
 use crate::table::Table;
@@ -101,8 +101,8 @@ impl Texts {
         let arrays = table.column(at);
         let batches = arrays.iter().map(Source::of).collect::<Option<_>>()?;
         let (descending, nulls_first) = (key.descending, key.nulls_first);
-        let moves = Motion::of(table.schema().field(at).data_type());
-        let whole = matches!(moves, Some(Motion::Text { .. }))
+        let moves = ColumnLayout::of(table.schema().field(at).data_type());
+        let whole = matches!(moves, Some(ColumnLayout::Varlen { .. }))
             && arrays.iter().all(|array| array.null_count() == 0);
         let column = whole.then_some(at);
         Some(Self { batches, common: Vec::new(), descending, nulls_first, column })

@@ -3,8 +3,8 @@
 
 use std::ops::{DerefMut, Range};
 
-use crate::classify::Classified;
-use crate::column::{Column, Motion};
+use crate::bucket_ids::BucketAssignment;
+use crate::column::{Column, ColumnLayout};
 use crate::ipc::Layout;
 use crate::scatter::Targets;
 use crate::table::Piece;
@@ -13,7 +13,7 @@ use crate::table::Piece;
 /// they go to.
 pub(super) struct Division<'a> {
     pub(super) columns: &'a [Column],
-    pub(super) pieces: Vec<(Piece, Classified)>,
+    pub(super) pieces: Vec<(Piece, BucketAssignment)>,
     /// Rows in each bucket.
     pub(super) rows: Vec<u64>,
     /// The buckets of each partition.
@@ -31,7 +31,7 @@ pub(super) struct Carries {
 impl Division<'_> {
     /// Bytes of a column's texts in some buckets.
     pub(super) fn text_bytes(&self, column: usize, buckets: Range<usize>) -> u64 {
-        let piece = |(_, piece): &(Piece, Classified)| -> u64 {
+        let piece = |(_, piece): &(Piece, BucketAssignment)| -> u64 {
             piece.text_bytes[column].get(buckets.clone()).unwrap_or_default().iter().sum()
         };
         self.pieces.iter().map(piece).sum()
@@ -71,14 +71,16 @@ impl Division<'_> {
                 let mut first = 0;
                 for bucket in range.clone() {
                     let rows = buckets[bucket].rows;
-                    let bytes = match column.motion {
-                        Motion::Fixed(width) => rows * width,
-                        Motion::Bits => 0,
-                        Motion::Text { .. } => self.text_bytes(at, bucket..bucket + 1) as usize,
+                    let bytes = match column.layout {
+                        ColumnLayout::Fixed(width) => rows * width,
+                        ColumnLayout::Bits => 0,
+                        ColumnLayout::Varlen { .. } => {
+                            self.text_bytes(at, bucket..bucket + 1) as usize
+                        }
                     };
                     let own = values.split_off_mut(..bytes).unwrap_or_default();
                     buckets[bucket].values.push(own);
-                    if let Motion::Text { large } = column.motion {
+                    if let ColumnLayout::Varlen { large } = column.layout {
                         let width = if large { 8 } else { 4 };
                         if bucket == range.start
                             && let Some(zero) = ends.split_off_mut(..width)
@@ -108,20 +110,20 @@ impl Division<'_> {
             ..Targets::default()
         });
         for (bucket, memory) in memory.iter_mut().enumerate() {
-            let rows = |piece: &(Piece, Classified)| piece.1.rows[bucket] as usize;
+            let rows = |piece: &(Piece, BucketAssignment)| piece.1.rows[bucket] as usize;
             let mut ends = memory.ends.iter_mut();
             for (at, values) in memory.values.iter_mut().enumerate() {
-                let (mut left, motion) = (&mut **values, self.columns[at].motion);
+                let (mut left, layout) = (&mut **values, self.columns[at].layout);
                 for (targets, piece) in targets.iter_mut().zip(&self.pieces) {
-                    let bytes = match motion {
-                        Motion::Fixed(width) => rows(piece) * width,
-                        Motion::Bits => 0,
-                        Motion::Text { .. } => piece.1.text_bytes[at][bucket] as usize,
+                    let bytes = match layout {
+                        ColumnLayout::Fixed(width) => rows(piece) * width,
+                        ColumnLayout::Bits => 0,
+                        ColumnLayout::Varlen { .. } => piece.1.text_bytes[at][bucket] as usize,
                     };
                     let own = left.split_off_mut(..bytes).unwrap_or_default();
                     targets.columns[at].push(own);
                 }
-                let Motion::Text { large } = motion else { continue };
+                let ColumnLayout::Varlen { large } = layout else { continue };
                 let mut left = ends.next().map(|(ends, _)| &mut **ends).unwrap_or_default();
                 for (targets, piece) in targets.iter_mut().zip(&self.pieces) {
                     let bytes = rows(piece) * if large { 8 } else { 4 };

@@ -15,12 +15,12 @@ use std::cmp::Ordering;
 use bytemuck::{Pod, cast_slice_mut};
 use pulp::Arch;
 
-use crate::column::{Column, Motion};
+use crate::column::{Column, ColumnLayout};
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::key::{Chunks, Fields, KeyColumn, Keys, settle};
 use crate::table::Table;
-use crate::texts::{self, Texts};
+use crate::varlen::{self, Strings};
 
 /// What every bucket of a sort shares.
 #[derive(Clone, Copy, Debug)]
@@ -56,9 +56,10 @@ impl Context<'_> {
         starts: &mut Vec<u64>,
     ) -> Option<&'b [u8]> {
         let before = self.columns[..column].iter();
-        let at = before.filter(|column| matches!(column.motion, Motion::Text { .. })).count();
-        let large = self.columns[column].motion == Motion::Text { large: true };
-        texts::starts(bucket.ends.get(at)?.0, large, starts);
+        let at =
+            before.filter(|column| matches!(column.layout, ColumnLayout::Varlen { .. })).count();
+        let large = self.columns[column].layout == ColumnLayout::Varlen { large: true };
+        varlen::starts(bucket.ends.get(at)?.0, large, starts);
         Some(bucket.values[column])
     }
 }
@@ -120,9 +121,9 @@ pub(crate) fn sort(
     } else if let Some((keys, column)) = context.keys.in_texts() {
         let Scratch { prefixes, starts, .. } = scratch;
         let bytes = context.texts_of(&bucket, column, starts);
-        let texts = bytes.map(|bytes| Texts { bytes, starts });
+        let texts = bytes.map(|bytes| Strings { bytes, starts });
         prefixes.clear();
-        prefixes.extend(texts.iter().flat_map(Texts::iter).map(|text| keys.chunk_of(text, 0)));
+        prefixes.extend(texts.iter().flat_map(Strings::iter).map(|text| keys.chunk_of(text, 0)));
     }
     let moved = find_order(context, scratch, &bucket);
     let order = moved.then_some(scratch.order.as_slice());
@@ -133,16 +134,16 @@ pub(crate) fn sort(
     }
     let mut ends = bucket.ends.into_iter();
     for (column, values) in context.columns.iter().zip(&mut bucket.values) {
-        match (column.motion, order) {
-            (Motion::Fixed(width), Some(order)) => {
+        match (column.layout, order) {
+            (ColumnLayout::Fixed(width), Some(order)) => {
                 reorder_bytes(values, width, order, &mut scratch.values);
             }
-            (Motion::Text { large }, _) => {
+            (ColumnLayout::Varlen { large }, _) => {
                 let (ends, first) = ends.next().expect("texts have ends");
                 let Scratch { starts, values: spare, .. } = scratch;
-                texts::put_in_order(values, (ends, large, first), order, (starts, spare));
+                varlen::put_in_order(values, (ends, large, first), order, (starts, spare));
             }
-            (Motion::Fixed(_), None) | (Motion::Bits, _) => {}
+            (ColumnLayout::Fixed(_), None) | (ColumnLayout::Bits, _) => {}
         }
     }
     Ok(collect(context, bucket.numbers))
@@ -224,7 +225,7 @@ impl InBucket<'_, '_> {
     /// The key of a row that is a text in the bucket.
     fn text(&self, column: usize, row: u32) -> &[u8] {
         let bytes: &[u8] = self.bucket.values[column];
-        Texts { bytes, starts: self.starts }.get(row as usize)
+        Strings { bytes, starts: self.starts }.get(row as usize)
     }
 
     fn encode(&mut self, fields: &Fields, columns: &[KeyColumn], depth: usize) {
@@ -318,7 +319,7 @@ fn reorder<T: Pod>(values: &mut [T], order: &[u32], spare: &mut Vec<[u64; 4]>) {
 fn collect(context: &Context<'_>, numbers: &[u32]) -> Bits {
     let place = |number: &u32| context.table.place(*number);
     let bits = |column: &Column| {
-        let truths = if column.motion == Motion::Bits {
+        let truths = if column.layout == ColumnLayout::Bits {
             pack(numbers.iter().map(|number| column.bit(place(number))))
         } else {
             Vec::new()

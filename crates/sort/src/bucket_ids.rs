@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use pulp::Arch;
 
-use crate::column::{Column, Motion};
+use crate::column::{Column, ColumnLayout};
 use crate::error::Result;
 use crate::key::Keys;
 use crate::rows::Rows;
-use crate::split::{Buckets, Id};
+use crate::splitters::{BucketId, Buckets};
 use crate::table::{Piece, Run};
 use crate::workers::Progress;
 
@@ -17,15 +17,15 @@ pub(crate) const BLOCK_ROWS: usize = 1024;
 
 /// The bucket of each row of a piece; a byte each as long as that is enough.
 #[derive(Debug)]
-pub(crate) enum Ids {
+pub(crate) enum BucketIds {
     Bytes(Vec<u8>),
     Words(Vec<u16>),
 }
 
 /// A piece whose rows' buckets are known.
 #[derive(Debug)]
-pub(crate) struct Classified {
-    pub(crate) ids: Ids,
+pub(crate) struct BucketAssignment {
+    pub(crate) ids: BucketIds,
     /// The rows that the ids are of, for each run counted from its first one; `None`: all rows.
     pub(crate) selected: Option<Vec<Vec<u32>>>,
     /// Rows in each bucket.
@@ -41,19 +41,19 @@ pub(crate) fn classify(
     (buckets, within): (&Buckets, Option<&Range<usize>>),
     columns: &[Column],
     progress: &Progress,
-) -> Result<Classified> {
+) -> Result<BucketAssignment> {
     let count = within.map_or(buckets.count(), Range::len);
     let finder = Finder { piece, keys, buckets, within, progress };
     if buckets.count() <= 1 << 8 {
         let found = finder.find::<u8>(count)?;
         let text_bytes = found.text_bytes(piece, columns, count);
         let Found { ids, selected, rows } = found;
-        return Ok(Classified { ids: Ids::Bytes(ids), selected, rows, text_bytes });
+        return Ok(BucketAssignment { ids: BucketIds::Bytes(ids), selected, rows, text_bytes });
     }
     let found = finder.find::<u16>(count)?;
     let text_bytes = found.text_bytes(piece, columns, count);
     let Found { ids, selected, rows } = found;
-    Ok(Classified { ids: Ids::Words(ids), selected, rows, text_bytes })
+    Ok(BucketAssignment { ids: BucketIds::Words(ids), selected, rows, text_bytes })
 }
 
 /// What the buckets of a piece's rows are found with.
@@ -65,7 +65,7 @@ struct Finder<'a> {
     progress: &'a Progress,
 }
 
-/// See [`Classified`].
+/// See [`BucketAssignment`].
 struct Found<I> {
     ids: Vec<I>,
     selected: Option<Vec<Vec<u32>>>,
@@ -73,7 +73,7 @@ struct Found<I> {
 }
 
 impl Finder<'_> {
-    fn find<I: Id>(&self, count: usize) -> Result<Found<I>> {
+    fn find<I: BucketId>(&self, count: usize) -> Result<Found<I>> {
         match self.within {
             None => self.find_all(count),
             Some(within) if within.is_empty() => {
@@ -85,7 +85,7 @@ impl Finder<'_> {
         }
     }
 
-    fn find_all<I: Id>(&self, count: usize) -> Result<Found<I>> {
+    fn find_all<I: BucketId>(&self, count: usize) -> Result<Found<I>> {
         let (mut ids, mut rows) = (vec![I::default(); self.piece.rows], vec![0; count]);
         let mut prefixes = [0; BLOCK_ROWS];
         let mut left = ids.as_mut_slice();
@@ -107,7 +107,7 @@ impl Finder<'_> {
     }
 
     /// First whether a row is meant, by its prefix alone, and only then in which bucket it is.
-    fn find_within<I: Id>(&self, within: &Range<usize>, count: usize) -> Result<Found<I>> {
+    fn find_within<I: BucketId>(&self, within: &Range<usize>, count: usize) -> Result<Found<I>> {
         let (low, high) =
             (self.buckets.range(within.start).0, self.buckets.range(within.end - 1).1);
         let (mut ids, mut rows) = (Vec::new(), vec![0; count]);
@@ -154,12 +154,12 @@ fn blocks(run: &Run) -> impl Iterator<Item = Range<usize>> + use<> {
     run.rows.clone().step_by(BLOCK_ROWS).map(move |from| from..end.min(from + BLOCK_ROWS))
 }
 
-impl<I: Id> Found<I> {
+impl<I: BucketId> Found<I> {
     /// For each column of texts, its bytes in each bucket.
     fn text_bytes(&self, piece: &Piece, columns: &[Column], count: usize) -> Vec<Vec<u64>> {
-        let sums = |column: &Column| match column.motion {
-            Motion::Text { .. } => self.sum_texts(piece, column, count),
-            Motion::Fixed(_) | Motion::Bits => Vec::new(),
+        let sums = |column: &Column| match column.layout {
+            ColumnLayout::Varlen { .. } => self.sum_texts(piece, column, count),
+            ColumnLayout::Fixed(_) | ColumnLayout::Bits => Vec::new(),
         };
         columns.iter().map(sums).collect()
     }

@@ -1,6 +1,6 @@
 import pytest
 
-from bench.spread import median, paired_ratio, quantile, spread
+from bench.stats import median, paired_ratio, quantile, spread
 
 
 @pytest.mark.parametrize(

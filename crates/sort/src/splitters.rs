@@ -13,18 +13,18 @@ const CELLS: usize = 1 << 12;
 const STEPS_MAX: usize = 4;
 
 /// The number of a bucket, in as few bytes as it needs.
-pub(crate) trait Id: Copy + Default + Into<usize> {
+pub(crate) trait BucketId: Copy + Default + Into<usize> {
     fn of(bucket: usize) -> Self;
 }
 
-impl Id for u8 {
+impl BucketId for u8 {
     #[inline(always)]
     fn of(bucket: usize) -> Self {
         bucket as u8
     }
 }
 
-impl Id for u16 {
+impl BucketId for u16 {
     #[inline(always)]
     fn of(bucket: usize) -> Self {
         bucket as u16
@@ -116,7 +116,7 @@ impl Buckets {
 
     /// Each prefix's bucket.
     #[inline(always)]
-    pub(crate) fn place<I: Id>(&self, prefixes: &[u64], out: &mut [I]) {
+    pub(crate) fn place<I: BucketId>(&self, prefixes: &[u64], out: &mut [I]) {
         match self.steps {
             0 | 1 => self.place_near::<1, I>(prefixes, out),
             2 => self.place_near::<2, I>(prefixes, out),
@@ -131,7 +131,7 @@ impl Buckets {
     }
 
     #[inline(always)]
-    fn place_near<const STEPS: usize, I: Id>(&self, prefixes: &[u64], out: &mut [I]) {
+    fn place_near<const STEPS: usize, I: BucketId>(&self, prefixes: &[u64], out: &mut [I]) {
         let cells: &[u16; CELLS] = self.cells.as_slice().try_into().expect("all cells");
         let last = self.count() - 1;
         for (out, prefix) in out.iter_mut().zip(prefixes) {

@@ -8,13 +8,13 @@ use bytemuck::cast_slice_mut;
 
 /// The texts of a bucket, as they were scattered.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Texts<'a> {
+pub(crate) struct Strings<'a> {
     pub(crate) bytes: &'a [u8],
     /// Where each begins, and behind them where the last one ends.
     pub(crate) starts: &'a [u64],
 }
 
-impl<'a> Texts<'a> {
+impl<'a> Strings<'a> {
     #[inline]
     pub(crate) fn get(&self, row: usize) -> &'a [u8] {
         &self.bytes[self.starts[row] as usize..self.starts[row + 1] as usize]
@@ -56,7 +56,7 @@ pub(crate) fn put_in_order(
         spare.resize(values.len().div_ceil(32).max(spare.len()), [0; 4]);
         let before: &mut [u8] = &mut cast_slice_mut(spare)[..values.len()];
         before.copy_from_slice(values);
-        let texts = Texts { bytes: before, starts: begins };
+        let texts = Strings { bytes: before, starts: begins };
         if large {
             move_texts(texts, order, values, first, cast_slice_mut::<u8, u64>(ends), |end| end);
         } else {
@@ -73,7 +73,7 @@ pub(crate) fn put_in_order(
 
 #[inline(always)]
 fn move_texts<E>(
-    texts: Texts<'_>,
+    texts: Strings<'_>,
     order: &[u32],
     values: &mut [u8],
     first: u64,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 from bench.case import Entry, Samples
-from bench.provision import MissingError
+from bench.environments import MissingError
 from bench.run import Context
-from bench.spread import median
+from bench.stats import median
 
 _series = itertools.count(1)
 

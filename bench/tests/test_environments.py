@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from bench import provision
+from bench import environments
 
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -18,25 +18,25 @@ def site(tmp_path, monkeypatch):
     ours = tmp_path / "ours"
     ours.write_text(f"#!/bin/sh\necho {tmp_path / 'plasmon'}\n")
     ours.chmod(0o755)
-    monkeypatch.setattr(provision, "rival", lambda name: rival / "bin" / "python")
-    monkeypatch.setattr(provision, "our_package", lambda: ours)
-    provision.with_ours.cache_clear()
+    monkeypatch.setattr(environments, "rival", lambda name: rival / "bin" / "python")
+    monkeypatch.setattr(environments, "our_package", lambda: ours)
+    environments.with_ours.cache_clear()
     yield rival / "lib" / VERSION / "site-packages"
-    provision.with_ours.cache_clear()
+    environments.with_ours.cache_clear()
 
 
 def test_our_package_is_linked_into_a_rivals_environment(site, tmp_path):
-    assert provision.with_ours("objects") == tmp_path / "rival" / "bin" / "python"
+    assert environments.with_ours("objects") == tmp_path / "rival" / "bin" / "python"
     assert (site / "plasmon").resolve() == tmp_path / "plasmon"
 
 
 def test_a_link_that_leads_nowhere_is_replaced(site, tmp_path):
     (site / "plasmon").symlink_to(tmp_path / "gone")
-    provision.with_ours("objects")
+    environments.with_ours("objects")
     assert (site / "plasmon").resolve() == tmp_path / "plasmon"
 
 
 def test_a_package_that_cannot_be_imported_is_a_reason(site, tmp_path):
     (tmp_path / "ours").write_text("#!/bin/sh\necho no such module >&2\nexit 1\n")
-    with pytest.raises(provision.MissingError, match="no such module"):
-        provision.with_ours("objects")
+    with pytest.raises(environments.MissingError, match="no such module"):
+        environments.with_ours("objects")

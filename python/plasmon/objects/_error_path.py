@@ -1,4 +1,4 @@
-"""Where in a value something is that cannot be serialized."""
+"""The path to the object within a value that cannot be serialized."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from bench.case import Entry, Samples
-from bench.provision import MissingError
+from bench.environments import MissingError
 from bench.run import Context, ask_fresh
 from bench.worker import memory_kib
 
